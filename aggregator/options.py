@@ -1,0 +1,58 @@
+"""What a caller asks of the engine: one frozen dataclass per job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+
+class Mode(StrEnum):
+    """How the ranges of a profile are read."""
+
+    AUTO = "auto"
+    PYTORCH = "pytorch"
+    TENSORFLOW1 = "tensorflow1"
+    TENSORFLOW2 = "tensorflow2"
+    TENSORRT = "tensorrt"
+    JAX = "jax"
+    SIMPLE = "simple"
+
+
+@dataclass(frozen=True)
+class AggregationRequest:
+    """One rollup over an iteration range.
+
+    Attributes:
+        key_node: Op ID, op name or range name (counters normalised, ``iteration #``);
+            empty: chosen from the profile.
+        iter_start: First iteration, inclusive; None: the first.
+        iter_stop: Last iteration, inclusive; None: the last found.
+    """
+
+    key_node: str = ""
+    iter_start: int | None = None
+    iter_stop: int | None = None
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """One import of a profile into a new database.
+
+    Attributes:
+        source: The Nsight Systems export or DLProf database to read.
+        database: The file to write; must not exist unless ``overwrite``.
+        mode: How ranges are read.
+        request: The first aggregation.
+        profile_name: Shown in viewer, reports and exports; empty: none.
+        original_command: The command line that made this, secrets masked by the engine.
+        overwrite: Replace an existing database (atomically, when the new one is complete).
+    """
+
+    source: Path
+    database: Path
+    mode: Mode = Mode.AUTO
+    request: AggregationRequest = field(default_factory=AggregationRequest)
+    profile_name: str = ""
+    original_command: tuple[str, ...] = ()
+    overwrite: bool = False

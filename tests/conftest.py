@@ -1,0 +1,104 @@
+"""Fixtures that every test folder shares: where the profiles and the golden run lie."""
+
+from __future__ import annotations
+
+import fcntl
+import lzma
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+DEMO_PROFILE = "pytorch_resnet50_amp"
+
+settings.register_profile("default", max_examples=50, deadline=None)
+settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+ProfileFactory = Callable[[str], Path]
+
+
+def _shared_root() -> Path:
+    return Path(os.environ.get("DLPROF_SHARED") or REPOSITORY.parent / "shared")
+
+
+def _cache_root() -> Path:
+    """One folder per user, outside the repository, so that checkouts share unpacked profiles."""
+    if configured := os.environ.get("DLPROF_TEST_CACHE"):
+        return Path(configured)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "open-dlprof" / "test-profiles"
+
+
+def _find_packed(file_name: str) -> Path | None:
+    """The packed profile in the shared folder; for the demo profile also the committed one."""
+    candidates = [_shared_root() / "profiles" / f"{file_name}.xz"]
+    if file_name == f"{DEMO_PROFILE}.sqlite":
+        candidates.append(REPOSITORY / "demo" / f"{file_name}.xz")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _unpack(packed: Path, target: Path) -> Path:
+    """Unpack once per machine, however many test processes get here at the same time.
+
+    The lock keeps the others from doing the same work; the rename keeps a process that dies half
+    way from leaving half a file.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.with_name(f"{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if target.is_file() and target.stat().st_mtime >= packed.stat().st_mtime:
+            return target
+        temporary = target.with_name(f"{target.name}.part")
+        with lzma.open(packed) as source, temporary.open("wb") as sink:
+            shutil.copyfileobj(source, sink, 1 << 20)
+        # Never writable: a test that alters a shared profile would spoil the next one.
+        temporary.chmod(0o444)
+        temporary.replace(target)
+    return target
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder of shared profiles and of the golden run; the test is skipped without it."""
+    root = _shared_root()
+    if not root.is_dir():
+        pytest.skip(f"no shared test data at {root}: set DLPROF_SHARED to its folder")
+    return root
+
+
+@pytest.fixture(scope="session")
+def golden_dir(shared_dir: Path) -> Path:
+    """A real run of NVIDIA's DLProf 1.8.0: its profile, its database and its reports."""
+    root = shared_dir / "golden" / "dlprof-1.8.0-pytorch"
+    if not root.is_dir():
+        pytest.skip(f"no golden run at {root}")
+    return root
+
+
+@pytest.fixture(scope="session")
+def profile() -> ProfileFactory:
+    """A function from a profile's name to its unpacked file, read-only and shared by all tests.
+
+    ``profile("simple_no_nvtx")`` is the Nsight Systems export of that name; a name with a suffix
+    (``profile("kineto_resnet50_fp16.pt.trace.json")``) is that file.
+    """
+
+    def unpacked(name: str) -> Path:
+        file_name = name if "." in name else f"{name}.sqlite"
+        packed = _find_packed(file_name)
+        if packed is None:
+            pytest.skip(f"no profile {file_name}.xz under {_shared_root() / 'profiles'}")
+        return _unpack(packed, _cache_root() / file_name)
+
+    return unpacked
+
+
+@pytest.fixture(scope="session")
+def demo_profile(profile: ProfileFactory) -> Path:
+    """The profile that the repository itself carries: it is there in every checkout."""
+    return profile(DEMO_PROFILE)

@@ -1,0 +1,116 @@
+# One verb per task; `make help` lists them. Everything is made inside the checkout: .venv, frontend/node_modules.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PORT ?= 8000
+# Test processes: one per core, but no more than 4, for each may read a profile of half a gigabyte.
+JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n > 4 ? 4 : n)))
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export DLPROF_CHROMIUM ?= $(or $(shell command -v chromium chromium-browser google-chrome | head -1),/usr/bin/chromium)
+
+DEMO_NAME := pytorch_resnet50_amp
+DEMO_DIR := demo/out
+PAGE := viewer/static/dlprof/.vite/manifest.json
+PAGE_SOURCES := $(shell find frontend -type f -not -path '*/node_modules/*' 2>/dev/null)
+NPM := cd frontend && npm --no-audit --no-fund --no-update-notifier
+
+.PHONY: help demo test setup system system-test frontend lint format types imports frontend-check unit browser bench coverage wheel lock clean
+
+help: ## List the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+
+# --- see it ---------------------------------------------------------------------------------------
+
+demo: $(VENV)/.runtime $(PAGE) $(DEMO_DIR)/dlprof_dldb.sqlite ## Analyse the bundled profile and open the viewer on port 8000 (PORT=)
+	$(BIN)/dlprofviewer --port $(PORT) $(DEMO_DIR)/dlprof_dldb.sqlite
+
+$(DEMO_DIR)/$(DEMO_NAME).sqlite: demo/$(DEMO_NAME).sqlite.xz | $(VENV)/bin/python
+	mkdir -p $(DEMO_DIR)
+	$(BIN)/python -c "import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), open(sys.argv[2], 'wb'))" $< $@
+
+$(DEMO_DIR)/dlprof_dldb.sqlite: $(DEMO_DIR)/$(DEMO_NAME).sqlite $(VENV)/.runtime
+	$(BIN)/dlprof --database=$< --output_path=$(DEMO_DIR) --profile_name="ResNet-50, AMP" --reports=summary --force=true
+
+# --- set-up ---------------------------------------------------------------------------------------
+
+# The system's own programs come first: they make the virtual environment and build the page.
+setup: system-test $(VENV)/.dev frontend/node_modules/.package-lock.json ## Install all that development and the tests need
+
+system system-test:
+	@scripts/setup_system.sh $(if $(findstring test,$@),test,demo)
+
+$(VENV)/bin/python: | system
+	"$${PYTHON:-$$(scripts/find_python.sh)}" -m venv $(VENV)
+
+$(VENV)/.runtime: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install -q -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+	touch $@ $(VENV)/.runtime
+
+frontend/node_modules/.package-lock.json: frontend/package-lock.json | system
+	$(NPM) ci
+	touch $@
+
+$(PAGE): frontend/node_modules/.package-lock.json $(PAGE_SOURCES)
+	$(NPM) run build
+
+frontend: $(PAGE) ## Build the viewer's page into viewer/static/dlprof
+
+# --- check ----------------------------------------------------------------------------------------
+
+test: setup lint types imports frontend-check frontend ## Set up whatever is missing, then run every check and test
+	$(BIN)/pytest -n $(JOBS)
+
+lint: $(VENV)/.dev ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.dev ## Let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.dev ## mypy --strict
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev ## import-linter: who may import whom
+	$(BIN)/lint-imports
+
+frontend-check: frontend/node_modules/.package-lock.json ## Lint, types and unit tests of the page
+	$(NPM) run lint
+	$(NPM) run typecheck
+	$(NPM) test
+
+unit: $(VENV)/.dev ## The quick Python tests
+	$(BIN)/pytest -n $(JOBS) -m "not browser and not slow and not jobs"
+
+browser: $(VENV)/.dev $(PAGE) ## The tests in headless Chromium
+	$(BIN)/pytest -m browser
+
+coverage: $(VENV)/.dev $(PAGE) ## All Python tests with branch coverage
+	$(BIN)/pytest -n $(JOBS) --cov --cov-report=term
+
+bench: $(VENV)/.dev ## Measure the engine
+	$(BIN)/python -m benchmarks
+
+# --- ship -----------------------------------------------------------------------------------------
+
+wheel: $(VENV)/.dev ## Build sdist and wheel into dist/
+	$(BIN)/python -m build
+
+lock: ## Renew constraints.txt from the newest versions that pyproject.toml allows
+	rm -rf build/lock && "$${PYTHON:-$$(scripts/find_python.sh)}" -m venv build/lock
+	build/lock/bin/pip install -q -e ".[dev,pytorch]"
+	{ sed -n '/^#/p' constraints.txt; build/lock/bin/pip freeze --exclude-editable; } > build/constraints.txt
+	mv build/constraints.txt constraints.txt && rm -rf build/lock
+
+clean: ## Remove what was built; .venv and node_modules stay
+	rm -rf build dist $(DEMO_DIR) viewer/static/dlprof .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis test-results

@@ -82,7 +82,7 @@ types: $(VENV)/.dev ## mypy --strict
 	$(BIN)/mypy
 
 imports: $(VENV)/.dev ## import-linter: who may import whom
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 frontend-check: frontend/node_modules/.package-lock.json ## Lint, types and unit tests of the page
 	$(NPM) run lint

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make sure that the programs which pip and npm cannot bring are here.
 #
-#   scripts/setup_system.sh demo    Python 3.11+ with venv, Node.js 20.19+ with npm
+#   scripts/setup_system.sh demo    Python 3.11+ with venv, Node.js (20.19+, 22.12+ or newer) with npm
 #   scripts/setup_system.sh test    the same, and Chromium and redis-server for the tests that need them
 #
 # On Debian and Ubuntu what is missing is installed with apt-get, as root or through sudo. Elsewhere, or
@@ -42,7 +42,7 @@ has_venv() { "$python" -c 'import ensurepip, venv' 2>/dev/null; }
 
 has_node() {
   command -v npm >/dev/null && command -v node >/dev/null &&
-    node -e 'const [a, b] = process.versions.node.split("."); process.exit(+a > 20 || (+a == 20 && +b >= 19) ? 0 : 1)'
+    node -e 'const [a, b] = process.versions.node.split("."); process.exit(+a > 22 || (+a == 22 && +b >= 12) || (+a == 20 && +b >= 19) ? 0 : 1)'
 }
 
 apt_has_new_node() { # Debian 12 carries Node.js 18, which is too old
@@ -66,7 +66,7 @@ if ! has_venv && ! apt_install python3-venv; then
 fi
 
 if ! has_node && ! { apt_has_new_node && apt_install nodejs npm && has_node; }; then
-  say "Node.js 20.19 or newer with npm is needed to build the viewer's page. Install it from your"
+  say "Node.js (20.19+, 22.12+ or newer) with npm is needed to build the viewer's page. Install it from your"
   say "system's packages or nodejs.org. (An installed wheel holds the built page and needs none.)"
   failed=1
 fi

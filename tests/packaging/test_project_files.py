@@ -1,0 +1,41 @@
+"""The project's own description of itself agrees with itself."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+REQUIREMENTS = [*PROJECT["dependencies"], *(line for extra in EXTRAS.values() for line in extra)]
+
+
+def pinned_versions() -> dict[str, Version]:
+    lines = (REPOSITORY / "constraints.txt").read_text().splitlines()
+    pairs = [line.split("==") for line in lines if "==" in line]
+    return {canonicalize_name(name): Version(version) for name, version in pairs}
+
+
+@pytest.mark.parametrize("line", sorted(set(REQUIREMENTS)))
+def test_every_dependency_is_pinned_to_a_version_that_its_range_allows(line: str) -> None:
+    requirement = Requirement(line)
+    assert pinned_versions()[canonicalize_name(requirement.name)] in requirement.specifier
+
+
+@pytest.mark.parametrize("target", sorted(PROJECT["scripts"].values()))
+def test_every_command_names_a_function_that_exists(target: str) -> None:
+    module, _, function = target.partition(":")
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_the_change_log_has_an_entry_for_this_version() -> None:
+    text = (REPOSITORY / "CHANGELOG.md").read_text()
+    assert re.search(rf"^## \[?{re.escape(PROJECT['version'])}\b", text, re.MULTILINE)

@@ -1,0 +1,245 @@
+"""What a user gets: the wheel's content, and the two commands in an environment without Node.js."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.error
+import urllib.request
+import venv
+import zipfile
+from email.parser import Parser
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGES = {"aggregator", "viewer", "profiler_cli", "dlprof_nvtx"}
+PAGE = "viewer/static/dlprof/"
+MANIFEST = f"{PAGE}.vite/manifest.json"
+SOURCE_SUFFIXES = {".ts", ".tsx", ".jsx", ".map"}
+SECRET_SUFFIXES = {".env", ".pem", ".key", ".sqlite", ".sqlite3", ".log", ".pyc"}
+FORBIDDEN_PARTS = {
+    "tests",
+    "frontend",
+    "node_modules",
+    "demo",
+    ".git",
+    ".plan",
+    ".npmrc",
+    "__pycache__",
+}
+START_LIMIT_S = 60
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
+
+
+def run(*command: str | Path, cwd: Path, path: str | None = None) -> str:
+    """Output of a command that has to succeed; its whole output is in the failure."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    if path is not None:
+        environment["PATH"] = path
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}"
+    return done.stdout
+
+
+def checkout_files() -> list[str]:
+    """What git holds or would hold, so that a build here is like one in a fresh clone."""
+    listed = run("git", "ls-files", "-co", "--exclude-standard", "-z", cwd=REPOSITORY)
+    return [name for name in listed.split("\0") if name and (REPOSITORY / name).is_file()]
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the sdist and of the wheel made from it, built from a copy of the checkout."""
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("not a git checkout")
+    if shutil.which("npm") is None:
+        pytest.skip("npm is needed to build the viewer's page")
+    source = tmp_path_factory.mktemp("checkout")
+    for name in checkout_files():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(REPOSITORY / name, source / name)
+    # The build tool is a development dependency already: no second environment for it.
+    run(sys.executable, "-m", "build", "--no-isolation", cwd=source)
+    return source / "dist"
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (path,) = dist.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def names(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_the_wheel_holds_our_packages_and_nothing_else(names: set[str]) -> None:
+    tops = {PurePosixPath(name).parts[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} <= PACKAGES
+
+
+def test_every_file_of_the_packages_is_in_the_wheel(names: set[str]) -> None:
+    ours = {name for name in checkout_files() if name.split("/")[0] in PACKAGES}
+    assert ours - names == set()
+
+
+def test_the_wheel_holds_the_built_page(wheel: Path, names: set[str]) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        manifest = json.loads(archive.read(MANIFEST))
+    built = {f"{PAGE}{entry['file']}" for entry in manifest.values()}
+    built |= {f"{PAGE}{sheet}" for entry in manifest.values() for sheet in entry.get("css", [])}
+    assert built
+    assert built <= names
+
+
+def test_the_wheel_holds_no_source_of_the_page_no_tests_and_no_secrets(names: set[str]) -> None:
+    unwanted = [
+        name
+        for name in names
+        if FORBIDDEN_PARTS & set(PurePosixPath(name).parts)
+        or PurePosixPath(name).suffix in SOURCE_SUFFIXES | SECRET_SUFFIXES
+        or PurePosixPath(name).name == ".env"
+    ]
+    assert unwanted == []
+
+
+def test_the_sdist_can_be_built_again_but_carries_no_dependencies(dist: Path) -> None:
+    (path,) = dist.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        held = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert {
+        "pyproject.toml",
+        "hatch_build.py",
+        "LICENSE",
+        "frontend/package.json",
+        MANIFEST,
+    } <= held
+    assert not any("node_modules" in name for name in held)
+
+
+def test_the_metadata_names_the_licence_and_both_commands(wheel: Path, names: set[str]) -> None:
+    (info,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = Parser().parsestr(archive.read(f"{info}/METADATA").decode())
+        entry_points = archive.read(f"{info}/entry_points.txt").decode()
+    assert metadata["Name"] == "open-dlprof"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert f"{info}/licenses/LICENSE" in names
+    assert "dlprof = profiler_cli.dlprof:main" in entry_points
+    assert "dlprofviewer = profiler_cli.dlprofviewer:main" in entry_points
+
+
+# --- installed ---
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the commands of a new environment that holds the wheel and what it asks for."""
+    root = tmp_path_factory.mktemp("installed")
+    venv.create(root / "venv", with_pip=True)
+    python = root / "venv/bin/python"
+    constraints = REPOSITORY / "constraints.txt"
+    run(python, "-m", "pip", "install", "-q", "-c", constraints, wheel, cwd=root)
+    return root / "venv/bin"
+
+
+@pytest.fixture
+def bare_path(installed: Path, tmp_path: Path) -> str:
+    """A PATH with the environment and a shell's basics, without Node.js."""
+    basics = tmp_path / "basics"
+    basics.mkdir()
+    for program in ("sh", "env", "uname"):
+        if found := shutil.which(program):
+            (basics / program).symlink_to(found)
+    path = f"{installed}{os.pathsep}{basics}"
+    assert shutil.which("node", path=path) is None
+    return path
+
+
+def test_both_commands_tell_their_version_and_usage(
+    installed: Path, bare_path: str, tmp_path: Path
+) -> None:
+    for command in ("dlprof", "dlprofviewer"):
+        version = run(installed / command, "--version", cwd=tmp_path, path=bare_path)
+        assert re.search(r"\d+\.\d+\.\d+", version), version
+        assert command in run(installed / command, "--help", cwd=tmp_path, path=bare_path)
+
+
+def test_a_profile_becomes_a_page_without_node(
+    installed: Path, bare_path: str, demo_profile: Path, tmp_path: Path
+) -> None:
+    # GIVEN a database that the installed command made of a real profile
+    run(installed / "dlprof", f"--database={demo_profile}", cwd=tmp_path, path=bare_path)
+    database = tmp_path / "dlprof_dldb.sqlite"
+    assert database.is_file()
+    # WHEN the installed viewer serves it
+    port = free_port()
+    environment = {
+        **{key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+        "PATH": bare_path,
+        "DLPROF_STATE_DIR": str(tmp_path / "state"),
+    }
+    with (tmp_path / "viewer.log").open("w+") as log:
+        server = subprocess.Popen(
+            [installed / "dlprofviewer", "--port", str(port), database],
+            cwd=tmp_path,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            page = fetch_when_up(f"http://127.0.0.1:{port}/", server, tmp_path / "viewer.log")
+            profiles = json.loads(fetch(f"http://127.0.0.1:{port}/api/v1/profiles/"))
+            # THEN the page, all that it loads and the API answer
+            loaded = re.findall(r'(?:src|href)="(/[^"]+\.(?:js|css))"', page.decode())
+            assert loaded
+            assert all(fetch(f"http://127.0.0.1:{port}{address}") for address in loaded)
+            assert profiles["count"] == 1
+        finally:
+            server.terminate()
+            server.wait(START_LIMIT_S)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def fetch(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=30) as reply:
+        return bytes(reply.read())
+
+
+def fetch_when_up(address: str, server: subprocess.Popen[bytes], log: Path) -> bytes:
+    """The page, as soon as the server answers; what it printed if it ends instead."""
+    deadline = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < deadline:
+        assert server.poll() is None, f"dlprofviewer ended at once:\n{log.read_text()}"
+        try:
+            return fetch(address)
+        except urllib.error.HTTPError as error:
+            pytest.fail(f"{address}: {error}\n{error.read().decode()}\n{log.read_text()}")
+        except OSError:
+            time.sleep(0.2)
+    pytest.fail(f"dlprofviewer did not answer:\n{log.read_text()}")

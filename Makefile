@@ -20,7 +20,7 @@ PAGE := viewer/static/dlprof/.vite/manifest.json
 PAGE_SOURCES := $(shell find frontend -type f -not -path '*/node_modules/*' 2>/dev/null)
 NPM := cd frontend && npm --no-audit --no-fund --no-update-notifier
 
-.PHONY: help demo test setup system system-test frontend lint format types imports frontend-check unit browser bench coverage wheel lock clean
+.PHONY: help demo test setup system system-test frontend lint format types imports frontend-check unit browser bench coverage wheel docs lock clean
 
 help: ## List the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -105,6 +105,9 @@ bench: $(VENV)/.dev ## Measure the engine
 
 wheel: $(VENV)/.dev ## Build sdist and wheel into dist/
 	$(BIN)/python -m build
+
+docs: $(VENV)/.dev ## Write the option tables of docs/cli.md from the commands
+	PYTHONPATH=. $(BIN)/python scripts/write_cli_docs.py
 
 lock: ## Renew constraints.txt from the newest versions that pyproject.toml allows
 	rm -rf build/lock && "$${PYTHON:-$$(scripts/find_python.sh)}" -m venv build/lock

@@ -1,0 +1,73 @@
+"""What the documents promise is there: options, verbs, linked files."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")])
+LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)")
+VERB = re.compile(r"\bmake ([a-z][a-z-]+)")
+START = "import sys, profiler_cli.{0} as command; sys.exit(command.main())"
+OPTION = re.compile(r"(?<![\w-])(--?[a-zA-Z][\w-]*)")
+
+
+def help_of(command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", START.format(command), "--help"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_the_option_tables_are_those_of_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "scripts/write_cli_docs.py", "--check"],
+        cwd=REPOSITORY,
+        env={"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", ["dlprof", "dlprofviewer"])
+def test_every_option_in_the_help_is_in_the_documents(command: str) -> None:
+    heads = [line for line in help_of(command).splitlines() if line.lstrip().startswith("-")]
+    options = {option for line in heads for option in OPTION.findall(line.split("   ")[0])}
+    assert "--version" in options
+    page = (REPOSITORY / "docs/cli.md").read_text()
+    assert {option for option in options if f"`{option}`" not in page} == set()
+
+
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
+    targets = LINK.findall(document.read_text())
+    assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+def test_every_make_verb_in_the_documents_exists() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text()
+    verbs = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
+    text = "\n".join(page.read_text() for page in PAGES)
+    named = {
+        verb
+        for code in re.findall(r"`[^`\n]+`|^make .*$", text, re.MULTILINE)
+        for verb in VERB.findall(code)
+    }
+    assert named - verbs == set()
+
+
+def test_the_readme_names_the_two_commands_that_start_everything() -> None:
+    readme = (REPOSITORY / "README.md").read_text()
+    assert "make demo" in readme
+    assert "make test" in readme

@@ -1,0 +1,3 @@
+"""The commands: ``dlprof`` and ``dlprofviewer``."""
+
+from __future__ import annotations

@@ -1,0 +1,110 @@
+"""The command ``dlprof``: reads its words, does the work, turns errors into sentences."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+from aggregator.errors import DlprofError
+from profiler_cli.application import check_request
+from profiler_cli.console import Console, Verbosity
+from profiler_cli.option_help import format_help
+from profiler_cli.option_parser import parse_options
+from profiler_cli.version import program_version
+
+if TYPE_CHECKING:
+    from profiler_cli.options import Options
+
+EXIT_DONE: Final = 0
+EXIT_INTERNAL: Final = 1
+EXIT_INTERRUPTED: Final = 130
+EXIT_TERMINATED: Final = 143
+BUG_HINT: Final = "This is a fault of dlprof. Run again with --debug for the traceback."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code is returned.
+
+    This is the only place that catches: an error of ours becomes one sentence and perhaps a hint
+    on standard error, anything else is reported as a fault of ours. ``--debug`` lets both
+    through.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        with _stop_on_sigterm():
+            return _run(words)
+    except DlprofError as error:
+        if "--debug" in words:
+            raise
+        _print_error(error.message, error.hint)
+        return error.exit_code
+    except KeyboardInterrupt:
+        _print_error("interrupted; nothing half-written was left behind", "")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone, as in "dlprof ... | head".
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+        return EXIT_DONE
+    except Exception as error:
+        if "--debug" in words:
+            raise
+        _print_error(f"{type(error).__name__}: {error}", BUG_HINT)
+        return EXIT_INTERNAL
+
+
+def _run(words: Sequence[str]) -> int:
+    options = parse_options(words)
+    if options.help:
+        print(format_help(), end="")
+        return EXIT_DONE
+    if options.version:
+        print(f"dlprof {program_version()}")
+        return EXIT_DONE
+    check_request(options)
+    console = Console(Verbosity[options.verbosity.upper()])
+    _say_what_is_ignored(options, console)
+    # Loads the engine and its libraries, which --help and usage errors need not wait for.
+    from profiler_cli.workflow import run_aggregation  # noqa: PLC0415
+
+    run_aggregation(options, ("dlprof", *words), console)
+    return EXIT_DONE
+
+
+def _say_what_is_ignored(options: Options, console: Console) -> None:
+    if options.application:
+        console.message("The application is ignored: --database was given")
+    if options.unused:
+        console.message(f"Unused with --database: {', '.join(options.unused)}")
+
+
+def _print_error(message: str, hint: str) -> None:
+    print(f"dlprof: error: {message}", file=sys.stderr)
+    if hint:
+        print(hint, file=sys.stderr)
+
+
+@contextmanager
+def _stop_on_sigterm() -> Iterator[None]:
+    """Let a request to end (a batch system's, a container's) clean up as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(signal_number: int, frame: FrameType | None) -> None:
+        raise SystemExit(EXIT_TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""The columns of a profile: what every source delivers and every later step reads.
+
+Columns, not objects: one NumPy array per column, one row per event. All times are int64 nanoseconds on
+the profile's own clock (0 = start of the collection). A *code* is an int32 index into a tuple of
+distinct strings; -1 means "none". Intervals are half-open ``[start, end)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Int64: TypeAlias = npt.NDArray[np.int64]
+Int32: TypeAlias = npt.NDArray[np.int32]
+Bool: TypeAlias = npt.NDArray[np.bool_]
+
+DEFAULT_DOMAIN = "default-domain"
+
+
+def empty_i64() -> Int64:
+    """An int64 column without rows."""
+    return np.empty(0, dtype=np.int64)
+
+
+def empty_i32() -> Int32:
+    """An int32 column without rows."""
+    return np.empty(0, dtype=np.int32)
+
+
+@dataclass
+class Ranges:
+    """NVTX push/pop ranges, in the order of the source.
+
+    Attributes:
+        start_ns: When the range was pushed. Unit: ns.
+        end_ns: When it was popped; a range still open at the end of the capture ends with it. Unit: ns.
+        thread: Row of ``Profile.threads``.
+        domain: Code into ``Profile.domain_names``.
+        name: Code into ``Profile.range_names``: the text without what PyTorch appends to it.
+        seq: PyTorch's autograd sequence number; -1: none.
+        shapes: Code into ``Profile.shape_texts``; -1: none recorded.
+    """
+
+    start_ns: Int64 = field(default_factory=empty_i64)
+    end_ns: Int64 = field(default_factory=empty_i64)
+    thread: Int32 = field(default_factory=empty_i32)
+    domain: Int32 = field(default_factory=empty_i32)
+    name: Int32 = field(default_factory=empty_i32)
+    seq: Int64 = field(default_factory=empty_i64)
+    shapes: Int32 = field(default_factory=empty_i32)
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+@dataclass
+class ApiCalls:
+    """CUDA runtime and driver calls on the CPU.
+
+    Attributes:
+        start_ns: Unit: ns.
+        end_ns: Unit: ns.
+        thread: Row of ``Profile.threads``.
+        correlation_id: Links a call to its device work, together with the process.
+        name: Code into ``Profile.strings``.
+    """
+
+    start_ns: Int64 = field(default_factory=empty_i64)
+    end_ns: Int64 = field(default_factory=empty_i64)
+    thread: Int32 = field(default_factory=empty_i32)
+    correlation_id: Int64 = field(default_factory=empty_i64)
+    name: Int32 = field(default_factory=empty_i32)
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+@dataclass
+class DeviceWork:
+    """Work that ran on a GPU: kernels, copies and sets share these columns.
+
+    Attributes:
+        start_ns: Start on the GPU. Unit: ns.
+        end_ns: End on the GPU. Unit: ns.
+        device: Row of ``Profile.devices``.
+        stream_id: CUDA stream number as recorded.
+        process: Row of ``Profile.process_ids``.
+        correlation_id: Links the work to its API call; -1: none recorded.
+    """
+
+    start_ns: Int64 = field(default_factory=empty_i64)
+    end_ns: Int64 = field(default_factory=empty_i64)
+    device: Int32 = field(default_factory=empty_i32)
+    stream_id: Int64 = field(default_factory=empty_i64)
+    process: Int32 = field(default_factory=empty_i32)
+    correlation_id: Int64 = field(default_factory=empty_i64)
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+@dataclass
+class Kernels(DeviceWork):
+    """GPU functions run.
+
+    Attributes:
+        name: Short name, code into ``Profile.strings``.
+        long_name: Demangled name, code into ``Profile.strings``.
+        grid: Shape (n, 3): blocks of the grid in x, y, z.
+        block: Shape (n, 3): threads of a block in x, y, z.
+    """
+
+    name: Int32 = field(default_factory=empty_i32)
+    long_name: Int32 = field(default_factory=empty_i32)
+    grid: Int32 = field(default_factory=lambda: np.empty((0, 3), dtype=np.int32))
+    block: Int32 = field(default_factory=lambda: np.empty((0, 3), dtype=np.int32))
+
+
+@dataclass
+class MemoryOps(DeviceWork):
+    """Copies and sets.
+
+    Attributes:
+        num_bytes: Bytes moved or set. Unit: bytes.
+        copy_kind: CUDA's copy kind (1 host to device, 2 device to host, 8 device to device, ...);
+            -1 for a set.
+    """
+
+    num_bytes: Int64 = field(default_factory=empty_i64)
+    copy_kind: Int64 = field(default_factory=empty_i64)
+
+
+@dataclass
+class Marks:
+    """NVTX marks: points in time.
+
+    Attributes:
+        time_ns: Unit: ns.
+        thread: Row of ``Profile.threads``.
+        domain: Code into ``Profile.domain_names``.
+        name: Code into ``Profile.range_names``.
+    """
+
+    time_ns: Int64 = field(default_factory=empty_i64)
+    thread: Int32 = field(default_factory=empty_i32)
+    domain: Int32 = field(default_factory=empty_i32)
+    name: Int32 = field(default_factory=empty_i32)
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU that the profiled processes could see.
+
+    Attributes:
+        device_id: CUDA ordinal, or the GPU's number on the host where the export tells.
+        name: Product name; empty: unknown.
+        compute_capability: (major, minor); None: unknown.
+        sm_count: Streaming multiprocessors; None: unknown.
+        memory_bytes: Total memory. Unit: bytes. None: unknown.
+    """
+
+    device_id: int
+    name: str = ""
+    compute_capability: tuple[int, int] | None = None
+    sm_count: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class SystemInfo:
+    """Versions and hardware of the machine that was profiled; empty text: unknown."""
+
+    cpu_model: str = ""
+    driver_version: str = ""
+    framework: str = ""
+    cuda_version: str = ""
+    cudnn_version: str = ""
+    nsys_version: str = ""
+    gpu_count_text: str = ""
+
+
+@dataclass(frozen=True)
+class ProfileWarning:
+    """Something of the profile that was not used, repaired or guessed.
+
+    Attributes:
+        code: Stable name for scripts.
+        message: One sentence.
+        count: How many events it concerns.
+    """
+
+    code: str
+    message: str
+    count: int
+
+
+@dataclass
+class Profile:
+    """One capture, as columns.
+
+    Attributes:
+        source_name: File name of the source, for people.
+        end_ns: Last time point of any event. Unit: ns.
+        strings: Kernel and API names; what ``name`` codes of API calls and kernels index.
+        range_names: What ``Ranges.name`` indexes.
+        shape_texts: What ``Ranges.shapes`` indexes; PyTorch's own text, ``[[64, 3], []]``.
+        domain_names: What ``Ranges.domain`` indexes; 0 is the default domain.
+        threads: Shape (t,): the source's global thread ids.
+        thread_process: Shape (t,): row of ``process_ids`` for each thread.
+        process_ids: Operating system's process ids.
+        devices: GPUs, ordered by ``device_id``.
+        start_end_ranges: Ranges of ``nvtxRangeStart/End``: they do not nest and may end on another thread.
+    """
+
+    source_name: str
+    end_ns: int
+    strings: tuple[str, ...]
+    range_names: tuple[str, ...]
+    shape_texts: tuple[str, ...]
+    domain_names: tuple[str, ...]
+    threads: Int64
+    thread_process: Int32
+    process_ids: tuple[int, ...]
+    devices: tuple[Device, ...]
+    ranges: Ranges
+    start_end_ranges: Ranges
+    marks: Marks
+    api_calls: ApiCalls
+    kernels: Kernels
+    copies: MemoryOps
+    sets: MemoryOps
+    syncs: DeviceWork
+    system: SystemInfo = field(default_factory=SystemInfo)
+    warnings: list[ProfileWarning] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """Rows per kind of event."""
+        kinds = ("ranges", "start_end_ranges", "marks", "api_calls", "kernels", "copies", "sets", "syncs")
+        return {kind: len(getattr(self, kind)) for kind in kinds}
+
+
+def take(columns: Kernels, order: Int64) -> Kernels:
+    """The same rows in another order (or a part of them)."""
+    return Kernels(**{f.name: getattr(columns, f.name)[order] for f in fields(columns)})

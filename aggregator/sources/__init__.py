@@ -1,0 +1,45 @@
+"""One file per kind of input; ``open_profile`` looks at a file and picks the reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aggregator.errors import ProfileNotFoundError, UnsupportedProfileError
+from aggregator.sources import nsys
+from aggregator.sources.sqlite_files import list_tables
+
+if TYPE_CHECKING:
+    from aggregator.profile import Profile
+    from aggregator.progress import Progress
+
+
+def open_profile(path: Path, progress: Progress) -> Profile:
+    """Read a profile of any kind known here.
+
+    Raises:
+        ProfileNotFoundError: No file at ``path``.
+        UnsupportedProfileError: The file is of no known kind.
+        CorruptProfileError: The file breaks off or is damaged.
+        UnsupportedNsysSchemaError: An export that lacks what is needed.
+    """
+    if not path.is_file():
+        what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise ProfileNotFoundError(
+            f"The profile '{path}' {what}.",
+            hint="Give the path of an Nsight Systems export (nsys export -t sqlite).",
+            path=str(path),
+        )
+    tables = list_tables(path)
+    if nsys.is_export(tables):
+        return nsys.read(path, tables, progress)
+    if "read_only_ops" in tables or "dldb_meta" in tables:
+        raise UnsupportedProfileError(
+            f"'{path}' is a DLProf database; this version aggregates Nsight Systems exports.",
+            hint="Open it with dlprofviewer, or give the nsys export that it was made from.",
+        )
+    raise UnsupportedProfileError(
+        f"'{path}' is an SQLite file, but neither an Nsight Systems export nor a DLProf database.",
+        hint="Make an export with: nsys export -t sqlite -o profile.sqlite profile.nsys-rep",
+        tables=sorted(tables)[:20],
+    )

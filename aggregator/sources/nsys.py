@@ -1,0 +1,347 @@
+"""Reads an Nsight Systems SQLite export into a ``Profile``.
+
+Reading is spread over two connections on two threads, split by rowid: ADBC and SQLite run without
+the interpreter's lock, and NVTX ranges are nine tenths of a file.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from aggregator.errors import NoGpuActivityError, UnsupportedNsysSchemaError
+from aggregator.profile import (
+    ApiCalls,
+    Device,
+    DeviceWork,
+    Kernels,
+    MemoryOps,
+    Profile,
+    ProfileWarning,
+)
+from aggregator.sources import nsys_schema as names
+from aggregator.sources.nsys_nvtx import (
+    NvtxEvents,
+    NvtxPart,
+    count_open,
+    domain_codes,
+    mark_columns,
+    merge_nvtx,
+    range_columns,
+    read_nvtx,
+)
+from aggregator.sources.nsys_schema import Schema, newest_versions
+from aggregator.sources.nsys_system import DeviceMap, read_devices, read_system
+from aggregator.sources.sqlite_files import arrow_connection, iter_batches
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import adbc_driver_sqlite.dbapi as adbc
+
+    from aggregator.profile import Int32, Int64
+    from aggregator.progress import Progress
+
+PID_SHIFT = 24
+"""A global thread id is ``process part << 24 | thread id``; a global process id has thread id 0."""
+PID_MASK = 0xFFFFFF
+
+RawTable: TypeAlias = "dict[str, Int64]"
+
+
+def is_export(tables: frozenset[str]) -> bool:
+    """Whether an SQLite file with these tables looks like an Nsight Systems export."""
+    found = newest_versions(tables)
+    return names.STRINGS in found and (
+        names.NVTX in found
+        or names.SYSTEM_ENV in found
+        or any(name.startswith("CUPTI_ACTIVITY_KIND_") for name in found)
+    )
+
+
+def read(path: Path, tables: frozenset[str], progress: Progress) -> Profile:
+    """Read the columns of an export.
+
+    Raises:
+        NoGpuActivityError: The export holds no CUDA calls and no GPU work.
+        UnsupportedNsysSchemaError: A table lacks a column that is needed.
+        CorruptProfileError: The file breaks off.
+    """
+    schema = Schema(path, tables)
+    _check_tables(schema)
+    with arrow_connection(path) as connection:
+        sizes = {table: _last_rowid(connection, schema, table) for table in _TABLES}
+    progress.phase("read", sum(sizes.values()))
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        middle = sizes[names.NVTX] // 2
+        halves = [
+            pool.submit(_read_nvtx_part, schema, low, high, progress)
+            for low, high in ((0, middle), (middle, sizes[names.NVTX]))
+            if high > low
+        ]
+        with arrow_connection(path) as connection:
+            tables_read = _RawTables.read(connection, schema, progress)
+        nvtx = merge_nvtx([half.result() for half in halves])
+    if not (len(tables_read.api["start"]) or len(tables_read.kernels["start"])):
+        raise _no_activity(path)
+    return _assemble(schema, tables_read, nvtx)
+
+
+_TABLES = (names.NVTX, names.API_CALLS, names.KERNELS, names.COPIES, names.SETS, names.SYNCS)
+_DIMS = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+
+
+def _no_activity(path: Path) -> NoGpuActivityError:
+    return NoGpuActivityError(
+        f"The profile '{path}' holds no CUDA activity.",
+        hint="Profile with CUDA tracing on (nsys profile -t cuda,nvtx ...) and check that the "
+        "application used a GPU.",
+    )
+
+
+def _check_tables(schema: Schema) -> None:
+    """Refuse an export without any CUDA activity, and one whose tables lack what is needed."""
+    if not any(schema.has(table) for table in (names.API_CALLS, names.KERNELS, names.COPIES)):
+        raise _no_activity(schema.path)
+    work = {"start", "end", "correlationId"}
+    needed = {
+        names.API_CALLS: work | {"globalTid", "nameId"},
+        names.KERNELS: work | {"shortName"},
+        names.COPIES: work,
+        names.SETS: work,
+        names.NVTX: {"start", "end", "eventType", "text", "globalTid"},
+    }
+    for table, columns in needed.items():
+        missing = sorted(columns - schema.columns(table)) if schema.has(table) else []
+        if missing:
+            raise UnsupportedNsysSchemaError(
+                f"The export '{schema.path}' has a table {table} without {', '.join(missing)}.",
+                hint="Export the report again with a current Nsight Systems.",
+                table=table,
+                missing=list(missing),
+            )
+
+
+def _last_rowid(connection: adbc.Connection, schema: Schema, table: str) -> int:
+    if not schema.has(table):
+        return 0
+    query = f"SELECT coalesce(max(rowid), 0) AS n FROM {schema.table(table)}"
+    return int(next(iter_batches(connection, query)).column(0)[0].as_py())
+
+
+def _read_nvtx_part(schema: Schema, low: int, high: int, progress: Progress) -> NvtxPart:
+    with arrow_connection(schema.path) as connection:
+        return read_nvtx(connection, schema, low, high, progress)
+
+
+@dataclass
+class _RawTables:
+    """Integer columns as the export has them, plus its string table."""
+
+    api: RawTable
+    kernels: RawTable
+    copies: RawTable
+    sets: RawTable
+    syncs: RawTable
+    strings: dict[int, str]
+
+    @staticmethod
+    def read(connection: adbc.Connection, schema: Schema, progress: Progress) -> _RawTables:
+        def table(name: str, columns: dict[str, str]) -> RawTable:
+            return _read_ints(connection, schema, name, columns, progress)
+
+        def work(name: str, **extra: str) -> RawTable:
+            return table(name, _work_columns(schema, name, extra))
+
+        dims = {name: name for name in _DIMS}
+        api = {"start": '"start"', "end": 'coalesce("end", "start")', "tid": '"globalTid"'}
+        api |= {"corr": 'coalesce("correlationId", -1)', "name": 'coalesce("nameId", -1)'}
+        query = "SELECT id, coalesce(value, '') AS value FROM " + schema.table(names.STRINGS)
+        strings: dict[int, str] = {}
+        for batch in iter_batches(connection, query):
+            ids, values = batch.column(0).to_pylist(), batch.column(1).to_pylist()
+            strings.update(zip(ids, map(str, values), strict=True))
+        return _RawTables(
+            api=table(names.API_CALLS, api),
+            kernels=work(names.KERNELS, short="shortName", long="demangledName", **dims),
+            copies=work(names.COPIES, bytes="bytes", kind="copyKind"),
+            sets=work(names.SETS, bytes="bytes"),
+            syncs=work(names.SYNCS),
+            strings=strings,
+        )
+
+
+def _work_columns(schema: Schema, table: str, extra: dict[str, str]) -> dict[str, str]:
+    columns = {
+        "start": '"start"',
+        "end": 'coalesce("end", "start")',
+        "device": schema.column(table, "deviceId", "0"),
+        "stream": schema.column(table, "streamId", "-1"),
+        "corr": schema.column(table, "correlationId", "-1"),
+        "pid": schema.column(table, "globalPid", "-1"),
+    }
+    return columns | {name: schema.column(table, column, "-1") for name, column in extra.items()}
+
+
+def _read_ints(
+    connection: adbc.Connection, schema: Schema, table: str, columns: dict[str, str], progress: Progress
+) -> RawTable:
+    parts: dict[str, list[Int64]] = {name: [] for name in columns}
+    if schema.has(table):
+        select = ", ".join(f'{sql} AS "{name}"' for name, sql in columns.items())
+        query = f"SELECT {select} FROM {schema.table(table)} ORDER BY rowid"
+        for batch in iter_batches(connection, query):
+            for position, name in enumerate(columns):
+                array = batch.column(position).to_numpy(zero_copy_only=False)
+                parts[name].append(array.astype(np.int64, copy=False))
+            progress.advance(batch.num_rows)
+    return {
+        name: np.concatenate(arrays) if arrays else np.empty(0, np.int64)
+        for name, arrays in parts.items()
+    }
+
+
+def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
+    warnings: list[ProfileWarning] = []
+    threads = np.unique(np.concatenate([raw.api["tid"], nvtx.tid]))
+    process_keys = np.unique(
+        np.concatenate(
+            [threads >> PID_SHIFT, *(t["pid"] >> PID_SHIFT for t in _work(raw) if len(t["pid"]))]
+        )
+    )
+    devices = _DeviceRows(read_devices(schema), raw, process_keys)
+    end_ns = max([nvtx.last_time_ns(), *(int(t["end"].max(initial=0)) for t in (raw.api, *_work(raw)))])
+    domain, domain_names = domain_codes(nvtx, PID_SHIFT)
+    nvtx_thread = np.searchsorted(threads, nvtx.tid).astype(np.int32)
+    if open_count := count_open(nvtx):
+        text = "NVTX ranges were still open at the end of the capture; they end with it."
+        warnings.append(ProfileWarning("OPEN_RANGES", text, open_count))
+    strings = _StringCodes(raw.strings)
+    for table in (raw.api, *_work(raw)):
+        _repair_reversed(table, warnings)
+    profile = Profile(
+        source_name=schema.path.name,
+        end_ns=end_ns,
+        strings=(),
+        range_names=nvtx.labels,
+        shape_texts=nvtx.size_texts,
+        domain_names=domain_names,
+        threads=threads,
+        thread_process=np.searchsorted(process_keys, threads >> PID_SHIFT).astype(np.int32),
+        process_ids=tuple(int(key) & PID_MASK for key in process_keys),
+        devices=devices.devices,
+        ranges=range_columns(nvtx, names.EVENT_RANGE, nvtx_thread, domain, end_ns),
+        start_end_ranges=range_columns(
+            nvtx, names.EVENT_START_END_RANGE, nvtx_thread, domain, end_ns
+        ),
+        marks=mark_columns(nvtx, nvtx_thread, domain),
+        api_calls=ApiCalls(
+            raw.api["start"],
+            raw.api["end"],
+            np.searchsorted(threads, raw.api["tid"]).astype(np.int32),
+            raw.api["corr"],
+            strings.codes(raw.api["name"]),
+        ),
+        kernels=_kernel_columns(raw.kernels, devices, strings),
+        copies=_memory_columns(raw.copies, devices),
+        sets=_memory_columns(raw.sets, devices),
+        syncs=DeviceWork(**devices.work_columns(raw.syncs)),
+        system=read_system(schema),
+        warnings=warnings,
+    )
+    profile.strings = strings.values()
+    return profile
+
+
+def _work(raw: _RawTables) -> tuple[RawTable, ...]:
+    return (raw.kernels, raw.copies, raw.sets, raw.syncs)
+
+
+def _repair_reversed(table: RawTable, warnings: list[ProfileWarning]) -> None:
+    """An event that ends before it starts gets no length: its time is unknown, its count is not."""
+    reversed_rows = table["end"] < table["start"]
+    if count := int(np.count_nonzero(reversed_rows)):
+        table["end"] = np.where(reversed_rows, table["start"], table["end"])
+        text = "events end before they start; they are counted with no duration."
+        warnings.append(ProfileWarning("REVERSED_EVENTS", text, count))
+
+
+class _StringCodes:
+    """Renumbers the export's string ids that are in use to dense codes."""
+
+    def __init__(self, strings: dict[int, str]) -> None:
+        self._strings = strings
+        self._code_of: dict[str, int] = {}
+
+    def codes(self, ids: Int64) -> Int32:
+        """Codes of string ids; an id that leads nowhere becomes a name that says so."""
+        unique, inverse = np.unique(ids, return_inverse=True)
+        lookup = [self._code(self._strings.get(int(i), f"unknown name {i}")) for i in unique]
+        return np.array(lookup, dtype=np.int32)[inverse] if len(ids) else np.empty(0, np.int32)
+
+    def _code(self, text: str) -> int:
+        return self._code_of.setdefault(text, len(self._code_of))
+
+    def values(self) -> tuple[str, ...]:
+        """All strings in use, in the order of their codes."""
+        return tuple(self._code_of)
+
+
+class _DeviceRows:
+    """Maps (process, CUDA ordinal) of device work to rows of the profile's devices."""
+
+    def __init__(self, known: DeviceMap, raw: _RawTables, process_keys: Int64) -> None:
+        self._known = known
+        self._process_keys = process_keys
+        used = {self._device_id(pid, ordinal) for table in _work(raw) for pid, ordinal in _pairs(table)}
+        ids = sorted(set(known.devices) | used)
+        self.devices = tuple(known.devices.get(i, Device(i)) for i in ids)
+        self._row = {device_id: row for row, device_id in enumerate(ids)}
+
+    def _device_id(self, pid_key: int, ordinal: int) -> int:
+        return self._known.ordinals.get((pid_key & PID_MASK, ordinal), ordinal)
+
+    def work_columns(self, table: RawTable) -> dict[str, Int64 | Int32]:
+        """Columns that all device work shares."""
+        process_key = table["pid"] >> PID_SHIFT
+        device = np.zeros(len(process_key), dtype=np.int32)
+        for pid, ordinal in _pairs(table):
+            row = self._row[self._device_id(pid, ordinal)]
+            device[(process_key == pid) & (table["device"] == ordinal)] = row
+        return {
+            "start_ns": table["start"],
+            "end_ns": table["end"],
+            "device": device,
+            "stream_id": table["stream"],
+            "process": np.searchsorted(self._process_keys, process_key).astype(np.int32),
+            "correlation_id": table["corr"],
+        }
+
+
+def _pairs(table: RawTable) -> list[tuple[int, int]]:
+    """Distinct (process key, CUDA ordinal) of a table."""
+    if not len(table["pid"]):
+        return []
+    pairs = np.stack([table["pid"] >> PID_SHIFT, table["device"]], axis=1)
+    return [(int(pid), int(ordinal)) for pid, ordinal in np.unique(pairs, axis=0)]
+
+
+def _kernel_columns(table: RawTable, devices: _DeviceRows, strings: _StringCodes) -> Kernels:
+    short = strings.codes(table["short"])
+    long_ids = np.where(table["long"] >= 0, table["long"], table["short"])
+    dims = [table[name].astype(np.int32) for name in _DIMS]
+    return Kernels(
+        **devices.work_columns(table),
+        name=short,
+        long_name=strings.codes(long_ids),
+        grid=np.stack(dims[:3], axis=1),
+        block=np.stack(dims[3:], axis=1),
+    )
+
+
+def _memory_columns(table: RawTable, devices: _DeviceRows) -> MemoryOps:
+    kind = table.get("kind", np.full(len(table["start"]), -1, dtype=np.int64))
+    return MemoryOps(**devices.work_columns(table), num_bytes=table["bytes"], copy_kind=kind)

@@ -113,6 +113,7 @@ class Console:
         rows = f", {self._phase_rows:,} rows" if self._phase_rows else ""
         name, self._phase = self._phase, ""
         if self._bar is not None and self._task is not None:
+            self._bar.refresh()
             self._bar.remove_task(self._task)
         self._task = None
         self.message(f"Phase {name}: {seconds:.2f} s{rows}", Level.DIAGNOSTIC)

@@ -23,7 +23,8 @@ Lists are separated by commas, or by spaces and then ended by --.
 EXIT_CODES: Final = """\
 Exit codes:
   0 done, 1 internal error, 2 bad usage, 3 a tool is missing or failed,
-  4 the profile cannot be used, 5 the database cannot be read or written, 130 interrupted
+  4 the profile cannot be used, 5 the database cannot be read or written,
+  130 interrupted
 """
 
 

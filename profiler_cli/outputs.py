@@ -123,7 +123,8 @@ def plan_outputs(
 
 def _numbered(stem: str, extension: str, *, with_domain: bool = True) -> re.Pattern[str]:
     """Matches the names of a file in any run, of any domain; the group is the run's number."""
-    domain = "(?:_.+?)?" if with_domain else ""
+    # Lazy twice, so that an ending _1 is the run's number rather than a domain of that name.
+    domain = "(?:_.+?)??" if with_domain else ""
     return re.compile(rf"{re.escape(stem)}{domain}(?:_(\d{{1,9}}))?\.{re.escape(extension)}")
 
 

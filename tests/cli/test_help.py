@@ -1,0 +1,45 @@
+"""``--help``: a snapshot, and that it leaves nothing out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from profiler_cli.dlprof import main
+from profiler_cli.option_help import WIDTH, format_help
+from profiler_cli.options import OPTIONS, REPORT_TOKENS
+
+SNAPSHOT = Path(__file__).with_name("help.txt")
+
+
+def test_the_help_is_as_recorded() -> None:
+    """To record a change that is meant: DLPROF_UPDATE_SNAPSHOTS=1 pytest tests/cli/test_help.py."""
+    if os.environ.get("DLPROF_UPDATE_SNAPSHOTS"):
+        SNAPSHOT.write_text(format_help())
+    assert format_help() == SNAPSHOT.read_text()
+
+
+def test_the_help_names_every_spelling_default_and_report() -> None:
+    text = " ".join(format_help().split())
+    for option in OPTIONS:
+        assert ", ".join(option.spellings) in text
+        assert option.default in text
+    assert ", ".join(REPORT_TOKENS) in text
+
+
+def test_the_help_fits_a_terminal() -> None:
+    assert max(len(line) for line in format_help().splitlines()) <= WIDTH
+
+
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_help_is_printed_and_is_no_error(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word]) == 0
+    assert capsys.readouterr().out == format_help()
+
+
+@pytest.mark.parametrize("word", ["-V", "--version"])
+def test_the_version_is_printed(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word]) == 0
+    assert capsys.readouterr().out.startswith("dlprof ")

@@ -79,7 +79,7 @@ format: $(VENV)/.dev ## Let ruff rewrite what it can
 	$(BIN)/ruff format .
 
 types: $(VENV)/.dev ## mypy --strict
-	$(BIN)/mypy
+	DLPROF_STATE_DIR=.mypy_cache/state $(BIN)/mypy # it loads Django's settings
 
 imports: $(VENV)/.dev ## import-linter: who may import whom
 	$(BIN)/lint-imports --no-logo

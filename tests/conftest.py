@@ -1,4 +1,4 @@
-"""Fixtures that every test folder shares: where the profiles and the golden run lie."""
+"""What every test folder shares: a clean environment, the profiles and the golden run."""
 
 from __future__ import annotations
 
@@ -6,20 +6,38 @@ import fcntl
 import lzma
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import django
 import pytest
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DEMO_PROFILE = "pytorch_resnet50_amp"
+# Variables that steer the tests; any other of ours in the caller's shell would change the product.
+KEPT = {"DLPROF_SHARED", "DLPROF_TEST_CACHE", "DLPROF_CHROMIUM"}
 
 settings.register_profile("default", max_examples=50, deadline=None)
 settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 ProfileFactory = Callable[[str], Path]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load Django, with a state folder of this run's own instead of the user's.
+
+    The settings are not named in pyproject.toml: they would be loaded before this function.
+    """
+    state = tempfile.TemporaryDirectory(prefix="dlprof-test-state-", ignore_cleanup_errors=True)
+    config.add_cleanup(state.cleanup)
+    for name in [name for name in os.environ if name.startswith("DLPROF_") and name not in KEPT]:
+        del os.environ[name]
+    os.environ["DLPROF_STATE_DIR"] = state.name
+    os.environ["DJANGO_SETTINGS_MODULE"] = "viewer.settings"
+    django.setup()
 
 
 def _shared_root() -> Path:

@@ -1,0 +1,92 @@
+"""The Celery application: how a job's id gets to a worker. It carries nothing else.
+
+By default messages are files in a private folder (``DLPROF_RUN_DIR``), so that nothing has to be
+installed and nothing listens. ``DLPROF_BROKER_URL=redis://...`` takes Redis instead.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from celery import Celery
+from kombu.transport import TRANSPORT_ALIASES
+from kombu.transport.filesystem import Channel, Transport
+from kombu.utils.json import dumps
+
+AGGREGATE_TASK = "dlprof.aggregate"
+QUEUE = "dlprof"
+_SCHEME = "dlprof-folder"
+_POLLING_INTERVAL_S = 0.1
+
+
+class FolderChannel(Channel):
+    """Kombu's file system channel, with messages that appear whole.
+
+    The original opens a message under its final name and then writes it, so that a reader may
+    find it empty.
+    """
+
+    def _put(self, queue: str, payload: dict[str, Any], **kwargs: Any) -> None:  # type: ignore[override]
+        # Readers take the files in the order of their names.
+        final = Path(self.data_folder_out) / f"{time.time_ns()}_{uuid.uuid4()}.{queue}.msg"
+        draft = final.with_name(f"{final.name}.part")
+        draft.write_text(dumps(payload))
+        draft.rename(final)
+
+
+class FolderTransport(Transport):
+    """Messages as files in a folder."""
+
+    Channel = FolderChannel
+
+
+def make_app() -> Celery:
+    """The application, as the environment wants it."""
+    app = Celery("dlprof", include=["aggregator.tasks"])
+    app.conf.update(
+        task_serializer="json",
+        accept_content=["json"],
+        task_ignore_result=True,
+        task_store_errors_even_if_ignored=False,
+        task_default_queue=QUEUE,
+        # The job's row says what is to be done again, not the broker.
+        task_acks_late=False,
+        worker_prefetch_multiplier=1,
+        worker_send_task_events=False,
+        worker_enable_remote_control=False,
+        worker_hijack_root_logger=False,
+        broker_connection_retry_on_startup=True,
+        **_broker(),
+    )
+    return app
+
+
+def _broker() -> dict[str, Any]:
+    if url := os.environ.get("DLPROF_BROKER_URL"):
+        # A web request must not hang for a broker that is away: the job waits in its row.
+        timeouts = {"socket_connect_timeout": 2, "socket_timeout": 10}
+        return {"broker_url": url, "broker_transport_options": timeouts}
+    run_dir = os.environ.get("DLPROF_RUN_DIR")
+    if not run_dir:
+        return {"broker_url": "memory://"}
+    TRANSPORT_ALIASES[_SCHEME] = f"{__name__}:FolderTransport"
+    folders = {name: Path(run_dir) / "broker" / name for name in ("queue", "done", "control")}
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    options = {
+        "data_folder_in": str(folders["queue"]),
+        "data_folder_out": str(folders["queue"]),
+        "processed_folder": str(folders["done"]),
+        "control_folder": str(folders["control"]),
+        # Otherwise Kombu moves a message through the machine's common temporary folder.
+        "store_processed": True,
+        "polling_interval": _POLLING_INTERVAL_S,
+    }
+    return {"broker_url": f"{_SCHEME}://", "broker_transport_options": options}
+
+
+app = make_app()

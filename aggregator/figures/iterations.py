@@ -1,0 +1,215 @@
+"""Each iteration's time and what it went into, in at most 120 stacked bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from aggregator.figures.scale import TimeUnit, choose_unit
+from aggregator.figures.tables import Table, column
+from aggregator.figures.theme import (
+    COLOURS,
+    PART_NAMES,
+    PARTS,
+    Figure,
+    Theme,
+    axis,
+    base_layout,
+    bounds_colour,
+    empty_figure,
+)
+
+#: A browser takes about a second for a thousand stacked bars, and nobody can tell them apart.
+MAX_BARS = 120
+_BAR_WIDTH = 0.8
+
+
+@dataclass(frozen=True)
+class _Iteration:
+    index: int
+    kind: str | None
+    is_profiled: bool
+    duration_ns: int
+    parts_ns: dict[str, int | None]
+
+
+@dataclass(frozen=True)
+class _Bar:
+    """Neighbouring iterations of one kind, as one bar of their means."""
+
+    iterations: tuple[_Iteration, ...]
+
+    @property
+    def first(self) -> int:
+        return self.iterations[0].index
+
+    @property
+    def last(self) -> int:
+        return self.iterations[-1].index
+
+    @property
+    def centre(self) -> float:
+        return (self.first + self.last) / 2
+
+    @property
+    def kind(self) -> str | None:
+        return self.iterations[0].kind
+
+    @property
+    def is_profiled(self) -> bool:
+        return self.iterations[0].is_profiled
+
+    @property
+    def duration_ns(self) -> int:
+        return round(sum(one.duration_ns for one in self.iterations) / len(self.iterations))
+
+    def part_ns(self, part: str) -> int | None:
+        known = [time for one in self.iterations if (time := one.parts_ns[part]) is not None]
+        return round(sum(known) / len(known)) if known else None
+
+
+def iteration_summary(
+    table: Table,
+    theme: Theme = Theme.LIGHT,
+    *,
+    start: int | None = None,
+    stop: int | None = None,
+    only_profiled: bool = False,
+    max_bars: int = MAX_BARS,
+) -> Figure:
+    """Stacked bars over the iterations.
+
+    With more iterations than bars, a bar is the mean of neighbours. Iterations inside and outside
+    the aggregation, and those of different kinds, never share a bar.
+
+    Args:
+        table: Rows with ``iteration_index``, ``kind``, ``is_profiled``, ``duration_ns`` and
+            ``<part>_duration_ns`` for each part of the time.
+        theme: The look.
+        start: First iteration to show, inclusive.
+        stop: Last iteration to show, inclusive.
+        only_profiled: Leave out what the aggregation does not cover.
+        max_bars: At most so many bars.
+    """
+    everything = _iterations(table)
+    shown = [one for one in everything if _is_shown(one, start, stop, only_profiled=only_profiled)]
+    if not shown:
+        return empty_figure(theme, "No iterations here")
+    size, bars = _bucket(shown, max_bars)
+    unit = choose_unit(max(bar.duration_ns for bar in bars))
+    profiled = [one.index for one in everything if one.is_profiled]
+    bounds = {"iter_start": min(profiled), "iter_stop": max(profiled)} if profiled else {}
+    layout = base_layout(theme) | {
+        "barmode": "stack",
+        "bargap": 0,
+        "xaxis": axis(theme, "Iteration", type="linear"),
+        "yaxis": axis(theme, f"Duration ({unit.symbol})", rangemode="tozero"),
+        "shapes": _bounds(bounds, theme),
+        "meta": {
+            "unit": unit.symbol,
+            "unit_ns": unit.ns,
+            "bucket_size": size,
+            "statistic": "mean",
+            "first": bars[0].first,
+            "last": bars[-1].last,
+            "iter_start": bounds.get("iter_start"),
+            "iter_stop": bounds.get("iter_stop"),
+            "bars": [_about(bar) for bar in bars],
+        },
+    }
+    traces = [_trace(part, bars, unit, _part_of(part)) for part in PARTS]
+    return {"data": [*traces, _trace("outside", bars, unit, _outside)], "layout": layout}
+
+
+def _iterations(table: Table) -> list[_Iteration]:
+    parts = [column(table, f"{part}_duration_ns") for part in PARTS]
+    rows = zip(
+        column(table, "iteration_index"),
+        column(table, "kind"),
+        column(table, "is_profiled"),
+        column(table, "duration_ns"),
+        *parts,
+        strict=True,
+    )
+    found = [
+        _Iteration(index, kind, bool(profiled), duration, dict(zip(PARTS, times, strict=True)))
+        for index, kind, profiled, duration, *times in rows
+    ]
+    return sorted(found, key=lambda one: one.index)
+
+
+def _is_shown(one: _Iteration, start: int | None, stop: int | None, *, only_profiled: bool) -> bool:
+    after_start = start is None or one.index >= start
+    before_stop = stop is None or one.index <= stop
+    return after_start and before_stop and (one.is_profiled or not only_profiled)
+
+
+def _bucket(shown: list[_Iteration], max_bars: int) -> tuple[int, list[_Bar]]:
+    """The smallest bucket size that gives few enough bars, and the bars."""
+    runs = [tuple(run) for _, run in groupby(shown, key=lambda one: (one.kind, one.is_profiled))]
+    size = max(1, len(shown) // max_bars)
+    while size < len(shown) and sum(-(-len(run) // size) for run in runs) > max_bars:
+        size += 1
+    return size, [bar for run in runs for bar in _cut(run, size)]
+
+
+def _cut(run: tuple[_Iteration, ...], size: int) -> Iterator[_Bar]:
+    for place in range(0, len(run), size):
+        yield _Bar(run[place : place + size])
+
+
+def _trace(
+    part: str, bars: Iterable[_Bar], unit: TimeUnit, time_of: Callable[[_Bar], int | None]
+) -> dict[str, Any]:
+    times = [(bar, time_of(bar)) for bar in bars]
+    return {
+        "type": "bar",
+        "name": PART_NAMES[part],
+        "meta": {"part": part},
+        "marker": {"color": COLOURS[part]},
+        "x": [bar.centre for bar, _ in times],
+        "width": [_BAR_WIDTH * (bar.last - bar.first + 1) for bar, _ in times],
+        "y": [unit.of(time) for _, time in times],
+        "customdata": [[bar.first, bar.last, bar.kind, time] for bar, time in times],
+        "hovertemplate": f"{PART_NAMES[part]}: %{{customdata[3]:,}} ns<extra></extra>",
+    }
+
+
+def _part_of(part: str) -> Callable[[_Bar], int | None]:
+    return lambda bar: bar.part_ns(part) if bar.is_profiled else None
+
+
+def _outside(bar: _Bar) -> int | None:
+    return None if bar.is_profiled else bar.duration_ns
+
+
+def _about(bar: _Bar) -> dict[str, Any]:
+    return {
+        "first": bar.first,
+        "last": bar.last,
+        "kind": bar.kind,
+        "is_profiled": bar.is_profiled,
+        "duration_ns": bar.duration_ns,
+        "shortest_ns": min(one.duration_ns for one in bar.iterations),
+        "longest_ns": max(one.duration_ns for one in bar.iterations),
+    }
+
+
+def _bounds(bounds: dict[str, int], theme: Theme) -> list[dict[str, Any]]:
+    """A line before the first and one after the last aggregated iteration."""
+    return [
+        {
+            "type": "line",
+            "name": name,
+            "xref": "x",
+            "yref": "paper",
+            "x0": index + (0.5 if name == "iter_stop" else -0.5),
+            "x1": index + (0.5 if name == "iter_stop" else -0.5),
+            "y0": 0,
+            "y1": 1,
+            "line": {"color": bounds_colour(theme), "width": 2},
+        }
+        for name, index in bounds.items()
+    ]

@@ -1,0 +1,38 @@
+"""What all views of the API have in common: they know what they take and what they answer."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rest_framework.views import APIView
+
+from viewer.api.documents import Parameter, Schema
+
+
+class ResourceView(APIView):
+    """A view that documents itself; the OpenAPI document is made of these attributes.
+
+    Attributes:
+        success_status: Status of a reply that is no error.
+        media_type: Type of that reply.
+    """
+
+    http_method_names = ["get", "head", "options"]
+    success_status: ClassVar[int] = 200
+    media_type: ClassVar[str] = "application/json"
+
+    def parameters(self, method: str) -> tuple[Parameter, ...]:
+        """Query parameters."""
+        return ()
+
+    def body(self, method: str) -> Schema | None:
+        """Schema of the request's body, if it takes one."""
+        return None
+
+    def reply(self, method: str) -> Schema:
+        """Schema of a reply that is no error."""
+        return {"type": "object", "additionalProperties": True}
+
+    def status_of(self, method: str) -> int:
+        """Status of a reply that is no error."""
+        return self.success_status

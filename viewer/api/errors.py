@@ -1,0 +1,106 @@
+"""The one error shape: ``{"error": {"code", "message", "hint", "details"}}``, whoever refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, JsonResponse
+from rest_framework import exceptions
+from rest_framework.response import Response
+
+from aggregator.errors import DlprofError, JSONValue
+
+_DRF_CODES: dict[type[exceptions.APIException], tuple[str, str]] = {
+    exceptions.NotFound: ("NOT_FOUND", ""),
+    exceptions.MethodNotAllowed: ("METHOD_NOT_ALLOWED", "The Allow header lists what is."),
+    exceptions.ParseError: ("INVALID_JSON", "Send one JSON object."),
+    exceptions.UnsupportedMediaType: (
+        "UNSUPPORTED_MEDIA_TYPE",
+        "Send JSON, with Content-Type: application/json.",
+    ),
+    exceptions.NotAcceptable: ("NOT_ACCEPTABLE", "Replies are application/json."),
+}
+
+
+def error_body(
+    code: str, message: str, hint: str = "", details: Mapping[str, JSONValue] | None = None
+) -> dict[str, Any]:
+    """The body of every error reply."""
+    error = {"code": code, "message": message, "hint": hint, "details": dict(details or {})}
+    return {"error": error}
+
+
+def error_response(
+    code: str,
+    message: str,
+    *,
+    status: int,
+    hint: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> JsonResponse:
+    """An error reply from outside the API's views."""
+    return JsonResponse(error_body(code, message, hint), status=status, headers=headers)
+
+
+def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response | None:
+    """Turn what a view raised into a reply; None leaves it to ``server_error``."""
+    if isinstance(exc, DlprofError):
+        return Response({"error": exc.to_dict()}, status=exc.http_status)
+    if isinstance(exc, exceptions.APIException):
+        return _drf_response(exc, context)
+    return None
+
+
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
+    """Django's 400: above all a Host header that is not ours."""
+    if isinstance(exception, DisallowedHost):
+        return error_response(
+            "HOST_NOT_ALLOWED",
+            "This viewer does not answer to that host name.",
+            hint="Start it with dlprofviewer --allowed-host NAME.",
+            status=400,
+        )
+    return error_response("BAD_REQUEST", "The request cannot be understood.", status=400)
+
+
+def forbidden(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
+    """Django's 403."""
+    return error_response("FORBIDDEN", "That is not allowed.", status=403)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> JsonResponse:
+    """A change that did not show where it comes from."""
+    return error_response(
+        "CSRF_FAILED",
+        f"The change was refused: {reason or 'its origin is not known'}",
+        hint="Reload the page, or send a bearer token.",
+        status=403,
+    )
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
+    """Django's 404: an address that does not exist."""
+    hint = "" if request.path.endswith("/") else "Addresses end with a slash."
+    return error_response("NOT_FOUND", "There is nothing at this address.", hint=hint, status=404)
+
+
+def server_error(request: HttpRequest) -> JsonResponse:
+    """Django's 500: a mistake of ours, whose trace is in the server's log."""
+    return error_response(
+        "INTERNAL_ERROR",
+        "The viewer made a mistake.",
+        hint="The server's log has the details; please report them.",
+        status=500,
+    )
+
+
+def _drf_response(exc: exceptions.APIException, context: Mapping[str, Any]) -> Response:
+    code, hint = _DRF_CODES.get(type(exc), (exc.default_code.upper(), ""))
+    headers = {}
+    if isinstance(exc, exceptions.MethodNotAllowed):
+        headers["Allow"] = ", ".join(context["view"].allowed_methods)
+    return Response(
+        error_body(code, str(exc.detail), hint), status=exc.status_code, headers=headers
+    )

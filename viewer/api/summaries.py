@@ -1,0 +1,150 @@
+"""Objects of an aggregation: the dashboard's panels, one op, the recommendations."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from viewer.api.base import ResourceView
+from viewer.api.documents import (
+    DOMAIN,
+    UNKNOWN,
+    Parameter,
+    Schema,
+    array,
+    object_schema,
+    record,
+    row_schema,
+    value,
+)
+from viewer.api.scope import Place, open_scope
+from viewer.query.request import check_parameters, parse_list_query
+from viewer.query.spec import ObjectSpec
+from viewer.query.sql import bind, read_page
+from viewer.resources.objects import read_object
+from viewer.resources.ops import OP_DETAIL
+from viewer.resources.recommendations import read_recommendations
+from viewer.resources.summaries import GPU_UTILIZATION, TENSOR_CORE_EFFICIENCY
+
+
+class ObjectView(ResourceView):
+    """One object of an aggregation and domain."""
+
+    spec: ClassVar[ObjectSpec] = GPU_UTILIZATION
+
+    def parameters(self, method: str) -> tuple[Parameter, ...]:
+        """The domain only."""
+        return (DOMAIN,)
+
+    def reply(self, method: str) -> Schema:
+        """Its fields."""
+        return object_schema(self.spec)
+
+    def get(self, request: Request, **parts: Any) -> Response:
+        """Its values; null where the database has none, with the reason under ``unknown``."""
+        check_parameters(request.query_params.dict(), ["domain"])
+        with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
+            return Response(self.complete(read_object(self.spec, scope.database, scope.params)))
+
+    def complete(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Add what follows from the values read."""
+        return values
+
+
+class GpuUtilizationView(ObjectView):
+    """Busy and idle share of the GPUs."""
+
+    spec = GPU_UTILIZATION
+
+    def reply(self, method: str) -> Schema:
+        """Its shares."""
+        return _shares("using_gpu_pct", "idle_gpu_pct")
+
+    def complete(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Add the idle share."""
+        return {
+            "using_gpu_pct": values["using_gpu_pct"],
+            "idle_gpu_pct": _rest(values["using_gpu_pct"]),
+            "unknown": values["unknown"],
+        }
+
+
+class TensorCoreEfficiencyView(ObjectView):
+    """Share of Tensor Core kernels in the kernel time of eligible ops."""
+
+    spec = TENSOR_CORE_EFFICIENCY
+
+    def reply(self, method: str) -> Schema:
+        """Its shares."""
+        return _shares("tc_utilization_pct", "using_tc_pct", "not_using_tc_pct")
+
+    def complete(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Add the two parts of the panel."""
+        using = values["tc_utilization_pct"]
+        return {
+            "tc_utilization_pct": using,
+            "using_tc_pct": using,
+            "not_using_tc_pct": _rest(using),
+            "unknown": values["unknown"],
+        }
+
+
+class OpView(ResourceView):
+    """One op with all its times."""
+
+    def parameters(self, method: str) -> tuple[Parameter, ...]:
+        """The domain only."""
+        return (DOMAIN,)
+
+    def reply(self, method: str) -> Schema:
+        """The op's fields."""
+        row = row_schema(OP_DETAIL.columns)
+        return record(row["properties"] | {"unknown": UNKNOWN})
+
+    def get(self, request: Request, **parts: Any) -> Response:
+        """The row of the ops table, and the statistics that the table leaves out."""
+        check_parameters(request.query_params.dict(), ["domain"])
+        with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
+            table = bind(OP_DETAIL, scope.database, scope.params)
+            (record,) = read_page(table, parse_list_query(OP_DETAIL, {}), scope.database)
+        return Response(record | {"unknown": table.unknown})
+
+
+class RecommendationsView(ResourceView):
+    """What the detectors found."""
+
+    def parameters(self, method: str) -> tuple[Parameter, ...]:
+        """The domain only."""
+        return (DOMAIN,)
+
+    def reply(self, method: str) -> Schema:
+        """The findings."""
+        item = record(
+            {
+                "id": value("integer"),
+                "detector": value("string", "Name of the detector.", nullable=True),
+                "problem": value("string"),
+                "recommendation": value("string"),
+                "drill_down": value("string", "View that shows the details.", nullable=True),
+                "drill_down_args": value("string", nullable=True),
+            }
+        )
+        return record({"count": value("integer"), "results": array(item)})
+
+    def get(self, request: Request, **parts: Any) -> Response:
+        """Problem and advice, in the order in which they were stored."""
+        check_parameters(request.query_params.dict(), ["domain"])
+        with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
+            results = read_recommendations(scope.database, scope.params)
+        return Response({"count": len(results), "results": results})
+
+
+def _shares(*names: str) -> Schema:
+    shares = {name: value("number", nullable=True) for name in names}
+    return record(shares | {"unknown": UNKNOWN})
+
+
+def _rest(percent: float | None) -> float | None:
+    return None if percent is None else round(100.0 - percent, 6)

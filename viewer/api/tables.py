@@ -1,0 +1,212 @@
+"""Lists over the tables of an aggregation: pages, distinct values, exports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, ClassVar
+
+from django.http import StreamingHttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from viewer.api.base import ResourceView
+from viewer.api.documents import (
+    DOMAIN,
+    Parameter,
+    Schema,
+    array,
+    list_parameters,
+    record,
+    selection_parameters,
+    table_schema,
+    value,
+)
+from viewer.api.scope import Place, environment, open_scope
+from viewer.errors import InvalidValueError
+from viewer.exports.formats import FORMATS, ExportHeader
+from viewer.query.request import ListQuery, check_parameters, parse_list_query
+from viewer.query.spec import TableSpec
+from viewer.query.sql import bind, count_rows, distinct_values, iter_rows, read_page
+from viewer.resources.ops import OPS
+
+_TOP_OPS = 10
+_DISTINCT_VALUES = 200
+
+
+class TableView(ResourceView):
+    """One page of a table."""
+
+    spec: ClassVar[TableSpec] = OPS
+
+    def parameters(self, method: str) -> tuple[Parameter, ...]:
+        """Those of every list, and the domain."""
+        return (DOMAIN, *list_parameters(self.spec))
+
+    def reply(self, method: str) -> Schema:
+        """The list's shape."""
+        return table_schema(self.spec)
+
+    def get(self, request: Request, **parts: Any) -> Response:
+        """Rows in order, filtered."""
+        query = parse_list_query(self.spec, request.query_params.dict(), besides=["domain"])
+        with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
+            table = bind(self.spec, scope.database, scope.params)
+            count = count_rows(table, query, scope.database)
+            rows = read_page(table, query, scope.database)
+        return Response(envelope(query, count, rows) | {"unknown": table.unknown})
+
+
+class TopOpsView(ResourceView):
+    """The ops with most GPU time; a panel, so that it takes no paging."""
+
+    spec: ClassVar[TableSpec] = OPS
+
+    def parameters(self, method: str) -> tuple[Parameter, ...]:
+        """The domain only."""
+        return (DOMAIN,)
+
+    def reply(self, method: str) -> Schema:
+        """The list's shape."""
+        return table_schema(self.spec)
+
+    def get(self, request: Request, **parts: Any) -> Response:
+        """Ten rows of the ops table."""
+        check_parameters(request.query_params.dict(), ["domain"])
+        query = parse_list_query(self.spec, {"page_size": str(_TOP_OPS)})
+        with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
+            table = bind(self.spec, scope.database, scope.params)
+            rows = read_page(table, query, scope.database)
+        return Response(envelope(query, len(rows), rows) | {"unknown": table.unknown})
+
+
+class DistinctView(ResourceView):
+    """Values of a column, to choose a filter from."""
+
+    spec: ClassVar[TableSpec] = OPS
+
+    def parameters(self, method: str) -> tuple[Parameter, ...]:
+        """The column, and the filters of the table."""
+        column = Parameter("column", f"One of {', '.join(self.spec.by_name)}.")
+        return (DOMAIN, column, *selection_parameters(self.spec))
+
+    def reply(self, method: str) -> Schema:
+        """Values with their counts."""
+        any_value = {"type": ["string", "number", "boolean", "null"]}
+        item = record({"value": any_value, "count": value("integer")})
+        truncated = value("boolean", "Whether there are more values than are listed.")
+        return record(
+            {"column": value("string"), "is_truncated": truncated, "results": array(item)}
+        )
+
+    def get(self, request: Request, **parts: Any) -> Response:
+        """Values among the rows that pass the filters, commonest first."""
+        query = parse_list_query(
+            self.spec, request.query_params.dict(), besides=["domain", "column"]
+        )
+        name = request.query_params.get("column", "")
+        column = self.spec.by_name.get(name)
+        if column is None:
+            raise InvalidValueError(
+                f"{self.spec.title} has no column {name!r}.", known=list(self.spec.by_name)
+            )
+        with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
+            table = bind(self.spec, scope.database, scope.params)
+            limit = _DISTINCT_VALUES + 1
+            rows = distinct_values(table, query, column, scope.database, limit)
+        values = [{"value": value, "count": count} for value, count in rows[:_DISTINCT_VALUES]]
+        truncated = len(rows) > _DISTINCT_VALUES
+        return Response({"column": name, "is_truncated": truncated, "results": values})
+
+
+class ExportView(ResourceView):
+    """The whole filtered table as a file."""
+
+    spec: ClassVar[TableSpec] = OPS
+    media_type = "text/csv"
+
+    def parameters(self, method: str) -> tuple[Parameter, ...]:
+        """The format, the columns, and the filters of the table."""
+        formats = (("type", "string"), ("enum", list(FORMATS)), ("default", "csv"))
+        return (
+            DOMAIN,
+            Parameter("format", "Kind of file.", formats),
+            Parameter("columns", "Columns by comma, in the order wanted; all if left out."),
+            *list_parameters(self.spec),
+        )
+
+    def reply(self, method: str) -> Schema:
+        """A file."""
+        return value("string")
+
+    def get(self, request: Request, **parts: Any) -> StreamingHttpResponse:
+        """All rows in order, as they are read."""
+        params = request.query_params.dict()
+        query = parse_list_query(self.spec, params, besides=["domain", "format", "columns"])
+        export = FORMATS.get(params.get("format", "csv"))
+        if export is None:
+            raise InvalidValueError(
+                f"There is no export format {params['format']!r}.",
+                hint=f"Known: {', '.join(FORMATS)}.",
+            )
+        names = _columns(self.spec, params.get("columns", ""))
+        place = Place(**parts)
+        rows, header = _open_rows(self.spec, query, place, params.get("domain"), names)
+        response = StreamingHttpResponse(export.write(header, rows), export.content_type)
+        file_name = f"{header.file_stem}.{export.suffix}"
+        response.headers["Content-Disposition"] = f'attachment; filename="{file_name}"'
+        return response
+
+
+def envelope(query: ListQuery, count: int, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """The shape of every list."""
+    return {
+        "count": count,
+        "page": query.page,
+        "page_size": query.page_size,
+        "ordering": query.ordering_text,
+        "results": results,
+    }
+
+
+def _columns(spec: TableSpec, raw: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in raw.split(",") if name.strip()) or tuple(spec.by_name)
+    for name in names:
+        if name not in spec.by_name:
+            raise InvalidValueError(
+                f"{spec.title} has no column {name!r}.", known=list(spec.by_name)
+            )
+    return tuple(dict.fromkeys(names))
+
+
+def _open_rows(
+    spec: TableSpec, query: ListQuery, place: Place, domain: str | None, names: tuple[str, ...]
+) -> tuple[Iterator[tuple[Any, ...]], ExportHeader]:
+    """Rows that keep the database open until the last one is read or the client is gone.
+
+    What can be refused is refused here, before the reply has begun.
+    """
+    with ExitStack() as stack:
+        limit = environment().export_timeout_s
+        scope = stack.enter_context(open_scope(place, domain, time_limit_s=limit))
+        table = bind(spec, scope.database, scope.params)
+        header = ExportHeader(
+            profile=scope.served.path.stem,
+            table=spec.name,
+            title=spec.title,
+            aggregation_id=place.aggregation,
+            domain=scope.domain,
+            columns=names,
+        )
+        records = iter_rows(table, query, scope.database)
+        first = next(records, None)
+        held = stack.pop_all()
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        with held:
+            if first is not None:
+                yield tuple(first[name] for name in names)
+            for record in records:
+                yield tuple(record[name] for name in names)
+
+    return rows(), header

@@ -1,0 +1,37 @@
+"""A job as the API shows it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from viewer.jobs.models import Job
+
+
+def present(job: Job) -> dict[str, Any]:
+    """All that a client may know of a job."""
+    return {
+        "id": job.id,
+        "profile_id": job.profile_id,
+        "state": str(job.state),
+        "phase": job.phase,
+        "progress_pct": job.progress_pct,
+        "rows_per_s": job.rows_per_s,
+        "eta_s": job.eta_s,
+        "message": job.message,
+        "error": job.error,
+        "aggregation_id": job.aggregation_id,
+        "is_cancel_requested": job.cancel_requested,
+        "request": {
+            "key_node": job.key_node,
+            "iter_start": job.iter_start,
+            "iter_stop": job.iter_stop,
+        },
+        "created_at": _time(job.created_at),
+        "started_at": _time(job.started_at),
+        "finished_at": _time(job.finished_at),
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if moment else None

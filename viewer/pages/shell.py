@@ -1,0 +1,57 @@
+"""The one page; everything on it is drawn by the application from the API."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_safe
+
+ENTRY = "src/main.tsx"
+APPLICATION = "dlprof"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Addresses, below the static files, of what the build made of the application."""
+
+    script: str
+    styles: tuple[str, ...]
+    imports: tuple[str, ...]
+
+
+def read_bundle(static_files: Path) -> Bundle | None:
+    """The application as built, or None if it has not been."""
+    manifest = static_files / APPLICATION / ".vite" / "manifest.json"
+    try:
+        chunks: dict[str, dict[str, Any]] = json.loads(manifest.read_text())
+    except FileNotFoundError:
+        return None
+    entry = chunks[ENTRY]
+    imported = [chunks[name] for name in entry.get("imports", [])]
+    styles = [name for chunk in [*imported, entry] for name in chunk.get("css", [])]
+    return Bundle(
+        script=_static(entry["file"]),
+        styles=tuple(_static(name) for name in dict.fromkeys(styles)),
+        imports=tuple(_static(chunk["file"]) for chunk in imported),
+    )
+
+
+@require_safe
+@ensure_csrf_cookie
+def shell(request: HttpRequest) -> HttpResponse:
+    """The page, with the application or with how to build it."""
+    bundle = read_bundle(settings.STATIC_FILES)
+    if bundle is None:
+        return render(request, "not_built.html", status=503)
+    return render(request, "shell.html", {"bundle": bundle, "static": _static("")})
+
+
+def _static(name: str) -> str:
+    return f"{settings.STATIC_URL}{APPLICATION}/{name}"

@@ -1,0 +1,152 @@
+"""A profile's database as the server may use it: read only, for a limited time, SELECT only."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from aggregator.dldb.reader import Dldb, open_database
+
+from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
+
+#: SQLite calls back after that many of its instructions: about 0.4 ms of work.
+_INSTRUCTIONS_PER_CHECK = 5_000
+_ROWS_PER_FETCH = 2_000
+_ALLOWED_ACTIONS = frozenset(
+    {
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_RECURSIVE,
+        sqlite3.SQLITE_TRANSACTION,
+    }
+)
+#: Functions that reach outside the database.
+_FORBIDDEN_FUNCTIONS = frozenset({"load_extension", "readfile", "writefile", "edit"})
+
+Params = Mapping[str, str | int | float | None]
+Row = tuple[Any, ...]
+
+
+class Queryable(Protocol):
+    """What the SQL of a table needs to know and to do."""
+
+    def has(self, view: str, column: str = "") -> bool:
+        """Whether there is such a view, and such a column if one is named."""
+
+    def rows(self, sql: str, params: Params | None = None) -> list[Row]:
+        """All rows of a query."""
+
+    def iter_rows(self, sql: str, params: Params | None = None) -> Iterator[Row]:
+        """Rows of a query, not all in memory at once."""
+
+
+class ProfileDatabase:
+    """An open database with limits. Not for sharing between threads."""
+
+    def __init__(self, dldb: Dldb, *, time_limit_s: float) -> None:
+        self._dldb = dldb
+        self._deadline = time.monotonic() + time_limit_s
+        self._time_limit_s = time_limit_s
+        self._columns: dict[str, frozenset[str]] = {}
+        connection = dldb.connection
+        connection.set_progress_handler(self._is_late, _INSTRUCTIONS_PER_CHECK)
+        connection.set_authorizer(_authorize)
+
+    @property
+    def version(self) -> str:
+        """DLProf version that wrote the database."""
+        return self._dldb.version
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this project wrote it."""
+        return self._dldb.is_ours
+
+    def has(self, view: str, column: str = "") -> bool:
+        """Whether the database offers a view, and a column of it if one is named."""
+        if view not in self._dldb.views:
+            return False
+        return not column or column in self.columns(view)
+
+    def columns(self, view: str) -> frozenset[str]:
+        """Columns of a view; none if it is absent."""
+        if view not in self._columns:
+            present = view in self._dldb.views
+            # The dldb asks by PRAGMA, which our own rule would forbid.
+            self._dldb.connection.set_authorizer(None)
+            self._columns[view] = frozenset(self._dldb.columns(view)) if present else frozenset()
+            self._dldb.connection.set_authorizer(_authorize)
+        return self._columns[view]
+
+    def rows(self, sql: str, params: Params | None = None) -> list[Row]:
+        """All rows of a query."""
+        with self._translated():
+            cursor = self._dldb.connection.execute(sql, dict(params or {}))
+            return [tuple(row) for row in cursor.fetchall()]
+
+    def iter_rows(self, sql: str, params: Params | None = None) -> Iterator[Row]:
+        """Rows of a query, a few thousand in memory at a time."""
+        with self._translated():
+            cursor = self._dldb.connection.execute(sql, dict(params or {}))
+            while batch := cursor.fetchmany(_ROWS_PER_FETCH):
+                yield from (tuple(row) for row in batch)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._dldb.close()
+
+    def _is_late(self) -> int:
+        return int(time.monotonic() > self._deadline)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise self._translate(error) from error
+        except sqlite3.DatabaseError as error:
+            raise DatabaseError(
+                f"The database cannot be read: {error}.",
+                hint="Make it anew with dlprof, or run an integrity check with sqlite3.",
+            ) from error
+
+    def _translate(self, error: sqlite3.OperationalError) -> Exception:
+        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            return QueryTimeoutError(
+                f"The query took longer than {self._time_limit_s:g} s and was stopped.",
+                hint="Filter the table further, or raise DLPROF_QUERY_TIMEOUT_S.",
+            )
+        if error.sqlite_errorcode in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            return DatabaseBusyError("The database is being written to.", hint="Try again.")
+        if error.sqlite_errorcode in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}:
+            return DatabaseError(f"The database cannot be read: {error}.")
+        return error
+
+
+@contextmanager
+def opened(path: Path, *, time_limit_s: float) -> Iterator[ProfileDatabase]:
+    """A profile's database for the length of a ``with`` block.
+
+    Raises:
+        DatabaseError: It is missing, no DLProf database, too old or too new.
+    """
+    database = ProfileDatabase(open_database(path), time_limit_s=time_limit_s)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def _authorize(
+    action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
+) -> int:
+    if action not in _ALLOWED_ACTIONS:
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_FUNCTION and second in _FORBIDDEN_FUNCTIONS:
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK

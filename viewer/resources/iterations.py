@@ -1,0 +1,100 @@
+"""Tables of iterations, aggregations and GPUs."""
+
+from __future__ import annotations
+
+from viewer.query.spec import (
+    Column,
+    Join,
+    Source,
+    TableSpec,
+    boolean,
+    choice,
+    identifier,
+    number,
+    real,
+    text,
+)
+
+
+def _part(name: str, column: str, description: str) -> Column:
+    return number(name, f"p.{column}", description, nullable=True)
+
+
+ITERATIONS = TableSpec(
+    name="iterations",
+    title="Iterations",
+    source=Source(
+        view="view_iterations_all",
+        joins=(
+            Join("view_aggregations", "a", "a.aggr_id = t.aggr_id"),
+            Join(
+                "view_iterations_profiled",
+                "p",
+                "p.aggr_id = t.aggr_id AND p.iter_value = t.iter_value AND p.domain_name = :domain",
+            ),
+        ),
+        where="t.aggr_id = :aggr_id",
+    ),
+    columns=(
+        number("iteration_index", "t.iter_value", "Counted from 0 in the whole profile."),
+        choice("kind", "t.kind", "before, iteration or after.", nullable=True),
+        boolean(
+            "is_profiled",
+            "t.iter_value BETWEEN a.iter_start AND a.iter_stop",
+            "Whether the aggregation covers it.",
+        ),
+        number("start_time_ns", "t.start_time", "From the start of the profile."),
+        number("stop_time_ns", "t.stop_time", "From the start of the profile."),
+        number("duration_ns", "t.duration", "Length."),
+        _part("total_kernel_count", "total_kernel_count", "Kernels launched."),
+        _part("tc_kernel_count", "using_tc_kernel_count", "Kernels that used Tensor Cores."),
+        _part("tc_duration_ns", "tc_duration", "Time with a Tensor Core kernel running."),
+        _part("non_tc_duration_ns", "non_tc_duration", "Time with only other kernels running."),
+        _part("memory_duration_ns", "memory_duration", "Time with only copies and sets running."),
+        _part("dataloader_duration_ns", "dataloader_duration", "Time waiting for input only."),
+        _part("io_duration_ns", "io_duration", "Time in I/O only."),
+        _part("cpu_duration_ns", "cpu_duration", "Time with ops on the CPU only."),
+        _part("other_duration_ns", "other_duration", "The rest."),
+    ),
+    default_ordering=("iteration_index",),
+    key=("iteration_index",),
+)
+
+GPUS = TableSpec(
+    name="gpus",
+    title="GPUs",
+    source=Source(view="view_gpu_devices"),
+    columns=(
+        identifier("device_id", "t.device_id", "Number of the GPU.", integer=True),
+        text("gpu_name", "t.gpu_name", "Model."),
+        text("compute_capability", "t.cuda_major || '.' || t.cuda_minor", "Architecture."),
+        number("sm_count", "t.sm_count", "Streaming multiprocessors."),
+        real("gpu_utilization_pct", "t.device_gpu_utilization", "Time with a kernel running."),
+    ),
+    default_ordering=("device_id",),
+    key=("device_id", "gpu_name"),
+)
+
+#: Needs the parameter ``:domain`` for the reason of the key node only.
+AGGREGATIONS = TableSpec(
+    name="aggregations",
+    title="Aggregations",
+    source=Source(
+        view="view_aggregations",
+        joins=(
+            Join("view_model_summary", "m", "m.aggr_id = t.aggr_id AND m.domain_name = :domain"),
+        ),
+        where="1",
+    ),
+    columns=(
+        identifier("id", "t.aggr_id", "Number of the aggregation.", integer=True),
+        number("iter_start", "t.iter_start", "First aggregated iteration."),
+        number("iter_stop", "t.iter_stop", "Last aggregated iteration, inclusive."),
+        number("iter_aggregated", "t.iter_aggregated", "How many it covers."),
+        text("key_node", "t.key_node_name", "Op that marks an iteration; empty: none found."),
+        text("key_node_reason", "m.key_node_reason", "Why that op.", nullable=True),
+        text("created_at", "replace(t.aggr_start, ' ', 'T')", "When it was made."),
+    ),
+    default_ordering=("id",),
+    key=("id",),
+)

@@ -1,0 +1,173 @@
+"""Tables of kernels: summed per op, or launch by launch in one iteration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from viewer.query.spec import (
+    Column,
+    Join,
+    Source,
+    TableSpec,
+    boolean,
+    choice,
+    identifier,
+    number,
+    real,
+    text,
+)
+from viewer.resources.ops import OP_ID
+
+_IN_DOMAIN = "t.aggr_id = :aggr_id AND t.domain_name = :domain"
+_OF_OP = f"{_IN_DOMAIN} AND t.op_node_id = :op_id"
+_IN_ITERATION = f"{_IN_DOMAIN} AND t.iter_value = :iteration"
+_OP_OF_ROW = Join(
+    "view_op_nodes",
+    "o",
+    "o.aggr_id = t.aggr_id AND o.domain_name = t.domain_name AND o.op_node_id = t.op_node_id",
+)
+
+
+def _share(time: str, view: str, condition: str, of_what: str) -> Column:
+    # Inside the sub-query the columns stand without alias: they are the inner view's own.
+    inner = condition.replace("t.", "")
+    total = f"(SELECT SUM({time}) FROM {view} WHERE {inner})"  # noqa: S608
+    return real(
+        "share_pct", f"100.0 * t.{time} / NULLIF({total}, 0)", f"Share of {of_what}.", nullable=True
+    )
+
+
+def _op_of(alias: str) -> tuple[Column, ...]:
+    return (
+        identifier("op_id", "t.op_node_id", OP_ID),
+        text("op_name", f"{alias}.op_node_name", "Path of the op that launched it.", nullable=True),
+        choice("direction", f"{alias}.direction", "fprop or bprop.", nullable=True),
+    )
+
+
+def _kernel(calls: str, total: str, average: str, least: str, most: str) -> tuple[Column, ...]:
+    return (
+        text("kernel_name", "t.kernel_name", "Short name of the kernel."),
+        boolean("uses_tc", "t.uses_tc", "Tensor Cores; null: its name cannot tell.", nullable=True),
+        number("num_calls", calls, "Launches."),
+        number("gpu_time_ns", total, "Sum of the durations."),
+        real("gpu_time_avg_ns", average, "Mean duration."),
+        number("gpu_time_min_ns", least, "Shortest."),
+        number("gpu_time_max_ns", most, "Longest."),
+    )
+
+
+_OURS = _kernel("t.calls", "t.gpu_time_sum", "t.gpu_time_avg", "t.gpu_time_min", "t.gpu_time_max")
+_THEIRS = _kernel("t.calls", "t.gpu_time", "t.avg", "t.min", "t.max")
+_API_TIME = (
+    number("api_time_ns", "t.api_time_sum", "Sum of the launching calls.", nullable=True),
+    real("api_time_avg_ns", "t.api_time_avg", "Mean launching call.", nullable=True),
+    number("api_time_min_ns", "t.api_time_min", "Shortest launching call.", nullable=True),
+    number("api_time_max_ns", "t.api_time_max", "Longest launching call.", nullable=True),
+)
+
+_KERNELS_OF_DLPROF = TableSpec(
+    name="kernels",
+    title="Kernels",
+    source=Source(view="view_kernel_summaries", joins=(_OP_OF_ROW,)),
+    columns=(
+        *_THEIRS,
+        *_API_TIME,
+        _share("gpu_time", "view_kernel_summaries", _IN_DOMAIN, "all kernels' time"),
+        *_op_of("o"),
+    ),
+    default_ordering=("-gpu_time_ns",),
+    key=("kernel_name", "op_id", "uses_tc"),
+)
+
+KERNELS = replace(
+    _KERNELS_OF_DLPROF,
+    source=Source(view="view_kernel_metrics"),
+    columns=(
+        *_OURS,
+        *_API_TIME,
+        _share("gpu_time_sum", "view_kernel_metrics", _IN_DOMAIN, "all kernels' time"),
+        *_op_of("t"),
+    ),
+    fallback=_KERNELS_OF_DLPROF,
+)
+
+_OP_KERNELS_OF_DLPROF = TableSpec(
+    name="op-kernels",
+    title="Kernels of the op",
+    source=Source(view="view_kernel_summaries", where=_OF_OP),
+    columns=(
+        *_THEIRS,
+        *_API_TIME,
+        _share("gpu_time", "view_kernel_summaries", _OF_OP, "the op's kernel time"),
+    ),
+    default_ordering=("-gpu_time_ns",),
+    key=("kernel_name", "uses_tc"),
+)
+
+OP_KERNELS = replace(
+    _OP_KERNELS_OF_DLPROF,
+    source=Source(view="view_kernel_metrics", where=_OF_OP),
+    columns=(
+        *_OURS,
+        *_API_TIME,
+        _share("gpu_time_sum", "view_kernel_metrics", _OF_OP, "the op's kernel time"),
+    ),
+    fallback=_OP_KERNELS_OF_DLPROF,
+)
+
+
+def _launch(name_alias: str, start: str, grid: str, block: str) -> tuple[Column, ...]:
+    return (
+        identifier("op_id", "t.op_node_id", OP_ID),
+        text("op_name", f"{name_alias}.op_node_name", "Path of the op.", nullable=True),
+        text("kernel_name", "t.kernel_name", "Short name of the kernel."),
+        identifier("device_id", "t.device_id", "GPU that ran it.", integer=True),
+        number("start_time_ns", start, "Start on the GPU, from the start of the profile."),
+        number("gpu_time_ns", "t.kernel_duration", "Duration."),
+        boolean("uses_tc", "t.uses_tc", "Tensor Cores; null: its name cannot tell.", nullable=True),
+        text("grid", grid, "Blocks in x, y, z."),
+        text("block", block, "Threads of a block in x, y, z."),
+        text("kernel_long_name", "t.long_kernel_name", "Full name of the kernel.", nullable=True),
+        identifier("stream_id", "t.stream_id", "CUDA stream.", integer=True),
+        number("api_start_ns", "t.api_start", "Start of the launching call.", nullable=True),
+        number("api_time_ns", "t.api_duration", "Length of the launching call.", nullable=True),
+    )
+
+
+_LAUNCH_KEY = ("start_time_ns", "device_id", "op_id", "kernel_name", "gpu_time_ns", "grid", "block")
+
+_ITERATION_KERNELS_OF_DLPROF = TableSpec(
+    name="iteration-kernels",
+    title="Kernels in the iteration",
+    source=Source(view="view_iteration_op_kernels", joins=(_OP_OF_ROW,), where=_IN_ITERATION),
+    columns=_launch("o", "t.kernel_timestamp", "t.grid", "t.block"),
+    default_ordering=("start_time_ns",),
+    key=_LAUNCH_KEY,
+)
+
+ITERATION_KERNELS = replace(
+    _ITERATION_KERNELS_OF_DLPROF,
+    source=Source(view="view_kernel_launches", where=_IN_ITERATION),
+    columns=_launch(
+        "t",
+        "t.kernel_timestamp",
+        "t.grid_x || ', ' || t.grid_y || ', ' || t.grid_z",
+        "t.block_x || ', ' || t.block_y || ', ' || t.block_z",
+    ),
+    fallback=_ITERATION_KERNELS_OF_DLPROF,
+)
+
+
+def _of_op(spec: TableSpec) -> TableSpec:
+    where = f"{spec.source.where} AND t.op_node_id = :op_id"
+    return replace(
+        spec,
+        name="iteration-op-kernels",
+        title="Kernels of the op in the iteration",
+        source=replace(spec.source, where=where),
+        fallback=_of_op(spec.fallback) if spec.fallback else None,
+    )
+
+
+ITERATION_OP_KERNELS = _of_op(ITERATION_KERNELS)

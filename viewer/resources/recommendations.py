@@ -1,0 +1,41 @@
+"""What the expert system found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from viewer.query.connection import ProfileDatabase
+
+_VIEW = "view_expert_systems"
+#: The database names a script function; here it is looked up among the views that exist, never run.
+_DRILL_DOWNS = {
+    "ShowBadDataTypeOps": "bad-data-type-ops",
+    "ShowBadIterationRange": "bad-iteration-range",
+}
+
+
+def read_recommendations(
+    database: ProfileDatabase, params: Mapping[str, str | int]
+) -> list[dict[str, Any]]:
+    """Findings of an aggregation."""
+    if not database.has(_VIEW):
+        return []
+    detector = "detector" if database.has(_VIEW, "detector") else "NULL"
+    sql = (
+        "SELECT problem, recommendation, javascript_function, javascript_args, "  # noqa: S608
+        f"{detector} FROM {_VIEW} WHERE aggr_id = :aggr_id"
+    )
+    return [
+        {
+            "id": index,
+            "detector": name,
+            "problem": problem,
+            "recommendation": recommendation,
+            "drill_down": _DRILL_DOWNS.get(function or ""),
+            "drill_down_args": args or None,
+        }
+        for index, (problem, recommendation, function, args, name) in enumerate(
+            database.rows(sql, params), start=1
+        )
+    ]

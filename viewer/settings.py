@@ -1,0 +1,121 @@
+"""Django's settings. What may differ between set-ups comes from ``viewer.environment``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from viewer.api.documents import ERROR
+from viewer.environment import LOOPBACK_HOSTS, Environment
+from viewer.security.hosts import own_addresses
+from viewer.security.secret import read_or_make_secret_key
+
+ENVIRONMENT = Environment.read()
+PACKAGE = Path(__file__).resolve().parent
+
+DEBUG = False
+SECRET_KEY = read_or_make_secret_key(ENVIRONMENT.state_dir)
+ALLOWED_HOSTS = [
+    *LOOPBACK_HOSTS,
+    *([] if ENVIRONMENT.is_loopback else own_addresses()),
+    *ENVIRONMENT.allowed_hosts,
+]
+ROOT_URLCONF = "viewer.urls"
+WSGI_APPLICATION = "viewer.wsgi.application"
+# An address without its last slash is a 404 like any other; a redirect would lose a POST's body.
+APPEND_SLASH = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+INSTALLED_APPS = [
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "viewer.jobs",
+]
+MIDDLEWARE = [
+    "viewer.security.headers.SecurityHeadersMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "viewer.security.access.AccessMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "viewer.security.changes.ChangeGuardMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [PACKAGE / "pages" / "templates"],
+        "OPTIONS": {"autoescape": True},
+    }
+]
+
+# --- the viewer's own state: jobs -----------------------------------------------------------------
+
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": ENVIRONMENT.state_dir / "viewer.sqlite3",
+        "OPTIONS": {
+            "timeout": 10,
+            "transaction_mode": "IMMEDIATE",
+            # WAL: the page asks for a job's progress while the worker writes it.
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+    }
+}
+
+# --- static files: served from the package, no collectstatic --------------------------------------
+
+STATIC_URL = "/static/"
+STATIC_FILES = PACKAGE / "static"
+STATICFILES_DIRS = [STATIC_FILES] if STATIC_FILES.is_dir() else []
+STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder"]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = False
+
+# --- security -------------------------------------------------------------------------------------
+
+CSRF_COOKIE_SAMESITE = "Strict"
+CSRF_FAILURE_VIEW = "viewer.api.errors.csrf_failure"
+# Requests hold small JSON documents only.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
+
+# --- API ------------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    # Access and changes are decided by the middleware, for pages and API alike.
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": [],
+    "UNAUTHENTICATED_USER": None,
+    "UNAUTHENTICATED_TOKEN": None,
+    "EXCEPTION_HANDLER": "viewer.api.errors.exception_handler",
+    "DEFAULT_SCHEMA_CLASS": "viewer.api.schema.ResourceSchema",
+    # "format" is the export's own parameter.
+    "URL_FORMAT_OVERRIDE": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "DLProf Viewer",
+    "VERSION": "1",
+    "DESCRIPTION": "Profiles, their aggregations, and the jobs that make further ones.",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": [],
+    "SERVE_AUTHENTICATION": [],
+    "OAS_VERSION": "3.1.0",
+    "POSTPROCESSING_HOOKS": [],
+    "APPEND_COMPONENTS": {"schemas": {"Error": ERROR}},
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {
+        # 4xx are answers, not events.
+        "django.request": {"level": "ERROR"},
+        "django.security": {"level": "ERROR"},
+    },
+}

@@ -1,0 +1,98 @@
+/** Talks to /api/v1 on the same host. Every failure comes out as an ApiError. */
+
+import type { ApiErrorBody } from "./types";
+
+const BASE = "/api/v1/";
+
+export type Params = Readonly<Record<string, string | number | null | undefined>>;
+
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  /** HTTP status; 0 when the server did not answer at all. */
+  readonly status: number;
+  readonly code: string;
+  readonly hint: string;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(status: number, body: ApiErrorBody) {
+    super(body.message);
+    this.status = status;
+    this.code = body.code;
+    this.hint = body.hint;
+    this.details = body.details ?? {};
+  }
+}
+
+/** The address of a resource with its parameters; empty ones are left out. */
+export function apiUrl(path: string, params: Params = {}): string {
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries(params)) {
+    if (value !== null && value !== undefined && value !== "") query.set(key, String(value));
+  }
+  const text = query.toString();
+  return `${BASE}${path}${text === "" ? "" : `?${text}`}`;
+}
+
+function isErrorBody(value: unknown): value is { error: ApiErrorBody } {
+  if (typeof value !== "object" || value === null || !("error" in value)) return false;
+  const { error } = value;
+  return typeof error === "object" && error !== null && "code" in error && "message" in error;
+}
+
+async function errorFrom(response: Response): Promise<ApiError> {
+  const body: unknown = await response.json().catch(() => null);
+  if (isErrorBody(body)) return new ApiError(response.status, body.error);
+  return new ApiError(response.status, {
+    code: `HTTP_${response.status}`,
+    message: `The server answered ${response.status} ${response.statusText}.`,
+    hint: "Look at the terminal where dlprofviewer runs; it says what went wrong.",
+  });
+}
+
+/** Whether a request ended because the page no longer wanted it. */
+export function isAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "AbortError";
+}
+
+async function request<T>(url: string, init: RequestInit): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(url, { credentials: "same-origin", ...init });
+  } catch (error) {
+    if (isAbort(error)) throw error;
+    throw new ApiError(0, {
+      code: "NO_ANSWER",
+      message: "The viewer's server does not answer.",
+      hint: "Is dlprofviewer still running in its terminal? Start it again, then try again.",
+      details: { url },
+    });
+  }
+  if (!response.ok) throw await errorFrom(response);
+  return (await response.json()) as T;
+}
+
+export function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
+  return request<T>(url, { headers: { Accept: "application/json" }, signal: signal ?? null });
+}
+
+function csrfToken(): string | null {
+  const match = /(?:^|;\s*)csrftoken=([^;]+)/.exec(document.cookie);
+  return match?.[1] === undefined ? null : decodeURIComponent(match[1]);
+}
+
+export function postJson<T>(url: string, body: unknown = {}): Promise<T> {
+  const headers: Record<string, string> = {
+    Accept: "application/json",
+    "Content-Type": "application/json",
+  };
+  const token = csrfToken();
+  if (token !== null) headers["X-CSRFToken"] = token;
+  return request<T>(url, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
+/** Any failure as an ApiError, so that there is one way to show it. */
+export function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new ApiError(0, { code: "PAGE_ERROR", message, hint: "Reload the page." });
+}

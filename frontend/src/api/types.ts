@@ -1,0 +1,212 @@
+/** The JSON of /api/v1 with its own names. Times are integers in ns; null means "not known". */
+
+/** Why a field of the same object is null. */
+export type UnknownReasons = Readonly<Record<string, string>>;
+
+export interface ApiErrorBody {
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+export interface ListPage<Row> {
+  readonly count: number;
+  readonly page: number;
+  readonly page_size: number;
+  readonly ordering: string;
+  readonly results: readonly Row[];
+  /** Columns that this database does not hold. */
+  readonly unknown?: UnknownReasons;
+}
+
+export interface ProfileItem {
+  readonly id: string | number;
+  readonly name: string | null;
+  readonly file_name: string;
+  readonly is_foreign: boolean;
+  readonly db_version: string | null;
+  readonly mode: string | null;
+  readonly framework: string | null;
+  readonly gpu_count: number | null;
+  readonly created_at: string | null;
+  readonly aggregation_count: number;
+}
+
+export interface SystemConfig {
+  readonly profile_name: string | null;
+  readonly gpu_count: number | null;
+  readonly gpu_names: readonly string[] | null;
+  readonly cpu_model: string | null;
+  readonly driver_version: string | null;
+  readonly framework: string | null;
+  readonly cuda_version: string | null;
+  readonly cudnn_version: string | null;
+  readonly nsys_version: string | null;
+  readonly dlprof_version: string | null;
+  readonly dlprof_db_version: string | null;
+  readonly viewer_version: string | null;
+  readonly original_command: string | null;
+  readonly unknown?: UnknownReasons;
+}
+
+export interface ProfileWarning {
+  readonly code: string;
+  readonly message: string;
+  readonly count: number | null;
+}
+
+export interface Profile extends ProfileItem {
+  readonly system_config: SystemConfig;
+  readonly domains: readonly string[];
+  readonly warnings: readonly ProfileWarning[];
+  readonly info: Readonly<Record<string, string | null>>;
+  readonly can_reaggregate: boolean;
+  readonly cannot_reaggregate_reason: string | null;
+}
+
+export interface Aggregation {
+  readonly id: number;
+  readonly iter_start: number | null;
+  readonly iter_stop: number | null;
+  readonly iter_aggregated: number | null;
+  readonly key_node: string | null;
+  readonly key_node_reason: string | null;
+  readonly created_at: string | null;
+}
+
+export type JobState = "queued" | "running" | "done" | "failed" | "cancelled";
+
+export interface AggregationRequest {
+  readonly key_node?: string | null;
+  readonly iter_start?: number | null;
+  readonly iter_stop?: number | null;
+}
+
+export interface Job {
+  readonly id: string | number;
+  readonly profile_id: string | number;
+  readonly state: JobState;
+  readonly phase: string | null;
+  readonly progress_pct: number | null;
+  readonly rows_per_s: number | null;
+  readonly eta_s: number | null;
+  readonly message: string | null;
+  readonly error: ApiErrorBody | null;
+  readonly aggregation_id: number | null;
+  readonly request: AggregationRequest;
+  readonly created_at: string | null;
+  readonly started_at: string | null;
+  readonly finished_at: string | null;
+}
+
+export interface PerformanceSummary {
+  readonly wall_clock_time_ns: number | null;
+  readonly tc_utilization_pct: number | null;
+  readonly gpu_utilization_pct: number | null;
+  readonly total_iterations: number | null;
+  readonly profiled_iterations: number | null;
+  readonly iter_start: number | null;
+  readonly iter_stop: number | null;
+  readonly iter_avg_ns: number | null;
+  readonly iter_std_dev_ns: number | null;
+  readonly key_node: string | null;
+  readonly key_node_reason: string | null;
+  readonly unknown?: UnknownReasons;
+}
+
+export interface GpuUtilization {
+  readonly using_gpu_pct: number | null;
+  readonly idle_gpu_pct: number | null;
+  readonly unknown?: UnknownReasons;
+}
+
+export interface ResourceUsage {
+  readonly tc_pct: number | null;
+  readonly non_tc_pct: number | null;
+  readonly memory_pct: number | null;
+  readonly dataloader_pct: number | null;
+  readonly io_pct: number | null;
+  readonly cpu_pct: number | null;
+  readonly other_pct: number | null;
+  readonly unknown?: UnknownReasons;
+}
+
+export interface TimeAndCount {
+  readonly gpu_time_ns: number | null;
+  readonly count: number | null;
+}
+
+export interface KernelSummary {
+  readonly all: TimeAndCount;
+  readonly using_tc: TimeAndCount;
+  readonly memory: TimeAndCount;
+  readonly other: TimeAndCount;
+  readonly unknown?: UnknownReasons;
+}
+
+export interface TensorCoreEfficiency {
+  readonly tc_utilization_pct: number | null;
+  readonly using_tc_pct: number | null;
+  readonly not_using_tc_pct: number | null;
+  readonly unknown?: UnknownReasons;
+}
+
+export interface Op {
+  readonly op_id: string;
+  readonly op_name: string;
+  readonly direction: string | null;
+  readonly op_type: string | null;
+  readonly gpu_time_ns: number | null;
+  readonly cpu_time_ns: number | null;
+  readonly num_calls: number | null;
+  readonly tc_eligible: boolean | null;
+  readonly using_tc: boolean | null;
+  readonly kernel_calls: number | null;
+  readonly is_bad_data_type: boolean | null;
+  readonly data_type: string | null;
+  readonly stack_trace: string | null;
+  readonly share_pct: number | null;
+}
+
+export interface Kernel {
+  readonly kernel_name: string;
+  readonly uses_tc: boolean | null;
+  readonly num_calls: number | null;
+  readonly gpu_time_ns: number | null;
+  readonly gpu_time_avg_ns: number | null;
+  readonly gpu_time_min_ns: number | null;
+  readonly gpu_time_max_ns: number | null;
+  readonly share_pct: number | null;
+  /** The op that launched it; absent in the list of one op. */
+  readonly op_id?: string;
+  readonly op_name?: string;
+  readonly direction?: string | null;
+}
+
+export interface Recommendation {
+  readonly id: string | number;
+  readonly problem: string;
+  readonly recommendation: string;
+  readonly drill_down: string | null;
+}
+
+export type IterationKind = "before" | "iteration" | "after";
+
+export interface Iteration {
+  readonly iteration_index: number;
+  readonly kind: IterationKind | null;
+  readonly is_profiled: boolean;
+  readonly start_time_ns: number | null;
+  readonly stop_time_ns: number | null;
+  readonly duration_ns: number | null;
+  readonly total_kernel_count: number | null;
+  readonly tc_kernel_count: number | null;
+  readonly tc_duration_ns: number | null;
+  readonly non_tc_duration_ns: number | null;
+  readonly memory_duration_ns: number | null;
+  readonly dataloader_duration_ns: number | null;
+  readonly io_duration_ns: number | null;
+  readonly cpu_duration_ns: number | null;
+  readonly other_duration_ns: number | null;
+}

@@ -1,0 +1,165 @@
+/** The frame around the views: what the address asks for, loaded and checked once for all of them. */
+
+import type { JSX } from "preact";
+import { useCallback, useEffect, useErrorBoundary, useMemo, useState } from "preact/hooks";
+import { ApiError, toApiError } from "./api/client";
+import { forgetResources } from "./api/useResource";
+import { HelpDialog } from "./frame/HelpDialog";
+import { JobPanel } from "./frame/JobPanel";
+import { NavPane } from "./frame/NavPane";
+import { Brand, TopBar } from "./frame/TopBar";
+import { JobContext } from "./state/jobContext";
+import { type JobControl, useJob } from "./state/jobs";
+import { focusSearch, useShortcuts } from "./state/keyboard";
+import { currentQuery, navigate, useQuery } from "./state/location";
+import { patchForView } from "./state/query";
+import { type Scope, ScopeContext, useScopeResult } from "./state/scope";
+import { readStored, writeStored } from "./state/storage";
+import { toggleTheme } from "./state/theme";
+import { ErrorPage } from "./ui/ErrorPage";
+import { Empty, Skeleton } from "./ui/states";
+import { findView, VIEWS, type ViewSpec } from "./views/registry";
+
+export function App(): JSX.Element {
+  const query = useQuery();
+  const result = useScopeResult(query);
+  const view = findView(query.get("view"));
+  if (view === null) {
+    return <Bare>{<ErrorPage error={unknownView(query.get("view") ?? "")} />}</Bare>;
+  }
+  if (result.state === "error") {
+    return <Bare>{<ErrorPage error={result.error} onRetry={result.retry} />}</Bare>;
+  }
+  if (result.state === "loading") {
+    return <Bare>{<Skeleton lines={8} height={20} />}</Bare>;
+  }
+  if (result.state === "empty") {
+    return (
+      <Bare>
+        <Empty title="No profile is open">
+          Start the viewer with a database: <code>dlprofviewer dlprof_dldb.sqlite</code>
+        </Empty>
+      </Bare>
+    );
+  }
+  return (
+    <ScopeContext.Provider value={result.scope}>
+      <Frame scope={result.scope} view={view} key={result.scope.profile.id} />
+    </ScopeContext.Provider>
+  );
+}
+
+function unknownView(id: string): ApiError {
+  return new ApiError(400, {
+    code: "BAD_ADDRESS",
+    message: `There is no view “${id}”.`,
+    hint: `The views are: ${VIEWS.map((view) => view.id).join(", ")}.`,
+  });
+}
+
+/** The page while there is no profile to show. */
+function Bare({ children }: { children: JSX.Element }): JSX.Element {
+  return (
+    <div class="bare">
+      <header class="topbar">
+        <Brand />
+      </header>
+      <main>{children}</main>
+    </div>
+  );
+}
+
+/** Re-aggregation, with the list of aggregations kept up to date. */
+function useProfileJob(scope: Scope): JobControl {
+  const jobs = useJob(scope.profile.id);
+  const { job } = jobs;
+  const newId = job?.state === "done" ? job.aggregation_id : null;
+  const isListed = scope.aggregations.some((item) => item.id === newId);
+  const { reloadAggregations } = scope;
+  useEffect(() => {
+    if (newId === null || isListed) return;
+    forgetResources("/jobs/");
+    reloadAggregations();
+  }, [newId, isListed, reloadAggregations]);
+  return jobs;
+}
+
+function useFrameShortcuts(onHelp: () => void, onFold: () => void): void {
+  const shortcuts = useMemo(
+    () => ({
+      go: Object.fromEntries(
+        VIEWS.map((view) => [view.letter, () => navigate(patchForView(currentQuery(), view.id))]),
+      ),
+      keys: { "/": focusSearch, "?": onHelp, "[": onFold, t: toggleTheme },
+    }),
+    [onHelp, onFold],
+  );
+  useShortcuts(shortcuts);
+}
+
+function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
+  const jobs = useProfileJob(scope);
+  const [isHelpOpen, setHelpOpen] = useState(false);
+  const [isSheetOpen, setSheetOpen] = useState(false);
+  const [isFolded, setFolded] = useState(() => readStored("nav") === "folded");
+  const openHelp = useCallback(() => setHelpOpen(true), []);
+  const fold = useCallback(() => {
+    setFolded((before) => {
+      writeStored("nav", before ? null : "folded");
+      return !before;
+    });
+  }, []);
+  useFrameShortcuts(openHelp, fold);
+  const aggregationId = scope.aggregation.id;
+  useEffect(() => {
+    // Written into the address so that a reload shows the same, even when a newer one has come.
+    navigate({ aggregation: String(aggregationId) }, { replace: true });
+  }, [aggregationId]);
+  useEffect(() => {
+    document.title = `${view.title} – ${scope.profile.name ?? scope.profile.file_name}`;
+  }, [view.title, scope.profile]);
+
+  return (
+    <JobContext.Provider value={jobs}>
+      <div class={`frame ${isFolded ? "is-folded" : ""} ${isSheetOpen ? "is-sheet-open" : ""}`}>
+        <a class="skip-link" href="#content">
+          Skip to the content
+        </a>
+        <TopBar view={view.id} onHelp={openHelp} onMenu={() => setSheetOpen(!isSheetOpen)} />
+        <NavPane
+          view={view.id}
+          isFolded={isFolded}
+          onFold={fold}
+          onNavigate={() => setSheetOpen(false)}
+          jobs={jobs}
+        />
+        {isSheetOpen && (
+          <button
+            type="button"
+            class="sheet-backdrop"
+            aria-label="Close the navigation"
+            onClick={() => setSheetOpen(false)}
+          />
+        )}
+        <main id="content" class="content" tabIndex={-1}>
+          <ViewBoundary view={view} key={view.id} />
+        </main>
+        <JobPanel jobs={jobs} />
+        {isHelpOpen && (
+          <HelpDialog
+            version={scope.profile.system_config.viewer_version}
+            onClose={() => setHelpOpen(false)}
+          />
+        )}
+      </div>
+    </JobContext.Provider>
+  );
+}
+
+/** A fault in one view leaves the frame, and the way to the others, alive. */
+function ViewBoundary({ view }: { view: ViewSpec }): JSX.Element {
+  const [error, reset] = useErrorBoundary();
+  if (error !== undefined) return <ErrorPage error={toApiError(error)} onRetry={reset} />;
+  const View = view.component;
+  return <View />;
+}

@@ -1,0 +1,85 @@
+/** The card beside a bar: all its components, exact. */
+
+import type { JSX } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { PARTS } from "../lib/parts";
+import { durationText, formatPct } from "../lib/units";
+import { type FigureBar, type IterationFigure, partOf } from "./iterationFigure";
+
+const MARGIN = 12;
+
+export interface IterationCardProps {
+  readonly figure: IterationFigure;
+  readonly index: number;
+  readonly plot: HTMLElement | null;
+}
+
+function title(bar: FigureBar): string {
+  if (bar.kind === "before") return `Interval ${bar.first}: before the loop`;
+  if (bar.kind === "after") return `Interval ${bar.first}: after the loop`;
+  return bar.first === bar.last
+    ? `Iteration ${bar.first}`
+    : `Iterations ${bar.first}–${bar.last}, mean of ${bar.last - bar.first + 1}`;
+}
+
+interface Line {
+  readonly key: string;
+  readonly label: string;
+  readonly ns: number;
+}
+
+/** The parts of one bar in stacking order; a part of nothing is left out. */
+export function cardLines(figure: IterationFigure, index: number): readonly Line[] {
+  const unitNs = figure.layout.meta.unit_ns;
+  return figure.data.flatMap((trace) => {
+    const value = trace.y[index] ?? 0;
+    if (value <= 0) return [];
+    const key = partOf(trace);
+    const label = PARTS.find((part) => part.key === key)?.label ?? "Outside aggregation";
+    return [{ key, label, ns: Math.round(value * unitNs) }];
+  });
+}
+
+export function IterationCard({ figure, index, plot }: IterationCardProps): JSX.Element | null {
+  const card = useRef<HTMLDivElement>(null);
+  const bar = figure.layout.meta.bars[index];
+  useLayoutEffect(() => {
+    if (card.current !== null && plot !== null) placeCard(card.current, plot, index);
+  });
+  if (bar === undefined) return null;
+  const lines = cardLines(figure, index);
+  return (
+    <div ref={card} class="chart-card" role="status">
+      <p class="chart-card-title">
+        {title(bar)}
+        <b>{durationText(bar.duration_ns)}</b>
+      </p>
+      <table>
+        <tbody>
+          {lines.map((line) => (
+            <tr key={line.key}>
+              <th scope="row">
+                <span class={`swatch part-${line.key}`} />
+                {line.label}
+              </th>
+              <td>{durationText(line.ns)}</td>
+              <td>{formatPct((100 * line.ns) / Math.max(1, bar.duration_ns))} %</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Beside the bar: right of it while there is room, else left. */
+function placeCard(card: HTMLElement, plot: HTMLElement, index: number): void {
+  const frame = plot.getBoundingClientRect();
+  const bars = plot.querySelectorAll(".trace.bars:first-child .point");
+  const bar = bars[index]?.getBoundingClientRect();
+  const middle = bar === undefined ? frame.width / 2 : bar.left + bar.width / 2 - frame.left;
+  const half = bar === undefined ? 0 : bar.width / 2;
+  const fitsRight = middle + half + MARGIN + card.offsetWidth <= frame.width;
+  const left = fitsRight ? middle + half + MARGIN : middle - half - MARGIN - card.offsetWidth;
+  card.style.left = `${Math.max(0, left)}px`;
+}

@@ -1,0 +1,316 @@
+/** The server's iteration figure, made ready for drawing. Pure functions only. */
+
+import type { IterationKind } from "../api/types";
+import { durationText } from "../lib/units";
+
+export interface FigureTrace {
+  readonly name?: string;
+  readonly x: readonly number[];
+  readonly y: readonly (number | null)[];
+  readonly width?: number | readonly number[];
+  readonly meta?: { readonly part?: string };
+  readonly marker?: Readonly<Record<string, unknown>>;
+  readonly [key: string]: unknown;
+}
+
+export interface FigureBar {
+  readonly first: number;
+  readonly last: number;
+  readonly kind: IterationKind | null;
+  /** Mean over the bar's iterations. */
+  readonly duration_ns: number;
+}
+
+export interface FigureMeta {
+  readonly unit: string;
+  readonly unit_ns: number;
+  readonly bucket_size: number;
+  readonly first: number;
+  readonly last: number;
+  readonly bars: readonly FigureBar[];
+}
+
+export interface IterationFigure {
+  readonly data: readonly FigureTrace[];
+  /** Without `meta` when there is nothing to draw. */
+  readonly layout: { readonly meta: FigureMeta; readonly [key: string]: unknown };
+}
+
+/** Colours and face of the page, read from its style. */
+export interface ChartTokens {
+  readonly text: string;
+  readonly muted: string;
+  readonly grid: string;
+  readonly surface: string;
+  readonly bound: string;
+  readonly font: string;
+}
+
+export type IndexRange = readonly [first: number, last: number];
+
+export interface PrepareOptions {
+  readonly tokens: ChartTokens;
+  readonly hidden: ReadonlySet<string>;
+  readonly bounds: IndexRange | null;
+  readonly height: number;
+  /** Bars much longer than the rest are drawn in full, however small the rest becomes. */
+  readonly isFullHeight: boolean;
+}
+
+/** How many times the tallest bar that matters a bar may reach before it is cut off. */
+const CUT_FACTOR = 1.6;
+/** Room above the tallest bar that matters. */
+const HEADROOM = 1.12;
+
+export function partOf(trace: FigureTrace): string {
+  return trace.meta?.part ?? trace.name ?? "";
+}
+
+/** Parts with any value, in stacking order: what the legend offers. */
+export function presentParts(figure: IterationFigure): readonly string[] {
+  return figure.data
+    .filter((trace) => trace.y.some((value) => (value ?? 0) > 0))
+    .map((trace) => partOf(trace));
+}
+
+/** Height of each bar in the unit of the axis, without the parts that are hidden. */
+export function barHeights(
+  figure: IterationFigure,
+  hidden: ReadonlySet<string>,
+): readonly number[] {
+  const heights: number[] = [];
+  for (const trace of figure.data) {
+    if (hidden.has(partOf(trace))) continue;
+    trace.y.forEach((value, index) => {
+      heights[index] = (heights[index] ?? 0) + (value ?? 0);
+    });
+  }
+  return heights;
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? 0;
+}
+
+function isInside(bar: FigureBar, bounds: IndexRange | null): boolean {
+  return bounds === null || (bar.last >= bounds[0] && bar.first <= bounds[1]);
+}
+
+/**
+ * The top of the axis. Iterations inside the bounds are always seen whole; what lies outside
+ * (the start of the program is often 100 times as long) is cut off and says its length instead.
+ */
+export function axisTop(
+  heights: readonly number[],
+  bars: readonly FigureBar[],
+  bounds: IndexRange | null,
+  isFullHeight: boolean,
+): number {
+  const all = heights.filter((height) => height > 0);
+  const tallest = Math.max(0, ...all);
+  if (isFullHeight || all.length === 0) return tallest * HEADROOM || 1;
+  const inside = heights.filter((height, index) => {
+    const bar = bars[index];
+    return height > 0 && bar !== undefined && bar.kind !== "before" && isInside(bar, bounds);
+  });
+  const limit = inside.length > 0 ? Math.max(...inside) : median(all) * CUT_FACTOR;
+  return Math.min(tallest, limit * CUT_FACTOR) * HEADROOM;
+}
+
+interface Mark {
+  readonly x: number;
+  readonly text: string;
+}
+
+/** Bars that do not fit below `top`, with their true length. */
+export function cutMarks(
+  figure: IterationFigure,
+  heights: readonly number[],
+  top: number,
+): readonly Mark[] {
+  const { bars, unit_ns: unitNs } = figure.layout.meta;
+  const xs = figure.data[0]?.x ?? [];
+  return heights.flatMap((height, index) => {
+    const x = xs[index];
+    if (height <= top || x === undefined) return [];
+    return [{ x, text: durationText(bars[index]?.duration_ns ?? height * unitNs) }];
+  });
+}
+
+/** What stands for "before the loop" in the chart: the same colours, hatched. */
+function hatch(figure: IterationFigure): Record<string, unknown> | null {
+  const { bars } = figure.layout.meta;
+  if (!bars.some((bar) => bar.kind === "before" || bar.kind === "after")) return null;
+  return {
+    shape: bars.map((bar) => (bar.kind === "before" || bar.kind === "after" ? "/" : "")),
+    fillmode: "overlay",
+    fgcolor: "#ffffff",
+    fgopacity: 0.55,
+    size: 6,
+    solidity: 0.35,
+  };
+}
+
+function tracesFor(figure: IterationFigure, options: PrepareOptions): readonly FigureTrace[] {
+  const pattern = hatch(figure);
+  return figure.data
+    .filter((trace) => !options.hidden.has(partOf(trace)))
+    .map((trace) => ({
+      ...trace,
+      // The page draws its own card; "none" still reports what the pointer is over.
+      hoverinfo: "none",
+      hovertemplate: null,
+      showlegend: false,
+      marker: {
+        ...trace.marker,
+        line: { width: 0 },
+        ...(pattern === null ? {} : { pattern }),
+      },
+    }));
+}
+
+function boundShape(x: number, color: string): Record<string, unknown> {
+  return {
+    type: "line",
+    xref: "x",
+    yref: "paper",
+    x0: x,
+    x1: x,
+    y0: 0,
+    y1: 1,
+    line: { color, width: 3 },
+    layer: "above",
+  };
+}
+
+function boundLabel(x: number, text: string, side: "left" | "right", options: PrepareOptions) {
+  return {
+    x,
+    y: 1,
+    xref: "x",
+    yref: "paper",
+    text,
+    showarrow: false,
+    xanchor: side,
+    yanchor: "bottom",
+    font: { size: 11, color: options.tokens.bound },
+  };
+}
+
+function isVisible(x: number, range: IndexRange): boolean {
+  return x >= range[0] - 0.5 && x <= range[1] + 0.5;
+}
+
+/** Bars at the bounds of the aggregation, each with its word, where they are inside of the picture. */
+function boundMarks(figure: IterationFigure, options: PrepareOptions) {
+  const { bounds, tokens } = options;
+  const { first, last } = figure.layout.meta;
+  const shapes: Record<string, unknown>[] = [];
+  const annotations: Record<string, unknown>[] = [];
+  if (bounds === null) return { shapes, annotations };
+  const start = bounds[0] - 0.5;
+  const stop = bounds[1] + 0.5;
+  if (isVisible(start, [first, last])) {
+    shapes.push(boundShape(start, tokens.bound));
+    annotations.push(boundLabel(start, "Start", "left", options));
+  }
+  if (isVisible(stop, [first, last])) {
+    shapes.push(boundShape(stop, tokens.bound));
+    annotations.push(boundLabel(stop, "Stop", "right", options));
+  }
+  return { shapes, annotations };
+}
+
+export interface Prepared {
+  readonly data: readonly FigureTrace[];
+  readonly layout: Readonly<Record<string, unknown>>;
+  /** Some bars are longer than the axis. */
+  readonly isCut: boolean;
+}
+
+export function prepareFigure(figure: IterationFigure, options: PrepareOptions): Prepared {
+  const { tokens } = options;
+  const { meta } = figure.layout;
+  const heights = barHeights(figure, options.hidden);
+  const top = axisTop(heights, meta.bars, options.bounds, options.isFullHeight);
+  const cuts = cutMarks(figure, heights, top);
+  const marks = boundMarks(figure, options);
+  const axis = {
+    color: tokens.muted,
+    gridcolor: tokens.grid,
+    zeroline: false,
+    linecolor: tokens.grid,
+    automargin: true,
+    tickfont: { size: 11 },
+  };
+  const layout = {
+    barmode: "stack",
+    bargap: 0,
+    height: options.height,
+    margin: { l: 56, r: 16, t: 22, b: 40 },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: tokens.font, size: 12, color: tokens.text },
+    showlegend: false,
+    dragmode: "zoom",
+    hovermode: "x",
+    xaxis: {
+      ...axis,
+      showgrid: false,
+      ticks: "outside",
+      ticklen: 4,
+      tickcolor: tokens.grid,
+      tickformat: ",d",
+      ...xTicks(meta),
+      range: [meta.first - 0.6, meta.last + 0.6],
+      title: { text: "Iteration", font: { size: 12 }, standoff: 6 },
+    },
+    yaxis: {
+      ...axis,
+      range: [0, top],
+      fixedrange: true,
+      nticks: 6,
+      title: { text: `Duration (${meta.unit})`, font: { size: 12 }, standoff: 8 },
+    },
+    shapes: marks.shapes,
+    annotations: [
+      ...marks.annotations,
+      ...cuts.map((cut) => ({
+        x: cut.x,
+        y: 1,
+        xref: "x",
+        yref: "paper",
+        text: `▲ ${cut.text}`,
+        showarrow: false,
+        xanchor: "left",
+        yanchor: "top",
+        xshift: 2,
+        bgcolor: tokens.surface,
+        borderpad: 2,
+        font: { size: 11, color: tokens.text },
+      })),
+    ],
+  };
+  return { data: tracesFor(figure, options), layout, isCut: cuts.length > 0 };
+}
+
+/** Whole numbers only: one tick per iteration when there are few. */
+function xTicks(meta: FigureMeta): Record<string, unknown> {
+  const span = meta.last - meta.first + 1;
+  return span <= 24 ? { dtick: 1, tick0: 0 } : { nticks: 12 };
+}
+
+/** The iterations that a zoomed axis shows, from what Plotly reports; null for all. */
+export function zoomFromRelayout(
+  change: Readonly<Record<string, unknown>>,
+  meta: FigureMeta,
+): IndexRange | null | undefined {
+  if (change["xaxis.autorange"] === true) return null;
+  const low = change["xaxis.range[0]"];
+  const high = change["xaxis.range[1]"];
+  if (typeof low !== "number" || typeof high !== "number") return undefined;
+  const first = Math.max(meta.first, Math.ceil(low - 0.4));
+  const last = Math.min(meta.last, Math.floor(high + 0.4));
+  return first <= last ? [first, last] : undefined;
+}

@@ -1,0 +1,33 @@
+/** The guidance panel: fixed text with links, which open in a new tab. */
+
+export interface GuidanceItem {
+  readonly text: string;
+  readonly link?: { readonly text: string; readonly href: string };
+}
+
+export const GUIDANCE: readonly GuidanceItem[] = [
+  {
+    text: "Start with the time of an iteration and what it is spent on; then look at the ops that take most of it.",
+  },
+  {
+    text: "Tensor Cores multiply matrices in FP16, BF16, TF32 or FP8 several times faster than other cores.",
+    link: { text: "Tensor Cores", href: "https://www.nvidia.com/en-us/data-center/tensor-cores/" },
+  },
+  {
+    text: "Mixed precision lets a network use them with few changes: autocast and, for FP16, loss scaling.",
+    link: {
+      text: "Training with mixed precision",
+      href: "https://docs.nvidia.com/deeplearning/performance/mixed-precision-training/index.html",
+    },
+  },
+  {
+    text: "Dimensions that are multiples of 8 (FP16, BF16) or 16 (FP8) let more of the work use Tensor Cores.",
+    link: {
+      text: "Deep learning performance",
+      href: "https://docs.nvidia.com/deeplearning/performance/index.html",
+    },
+  },
+  {
+    text: "An op that uses Tensor Cores may launch further kernels that prepare its data, such as transposes; those don't use them.",
+  },
+];

@@ -1,0 +1,37 @@
+/** The pane that comes in from the right and pushes the content; Esc closes it. */
+
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useId } from "preact/hooks";
+import { isTyping } from "../state/keyboard";
+import { Icon } from "../ui/icons";
+
+export interface DetailsPaneProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+}
+
+export function DetailsPane({ title, onClose, children }: DetailsPaneProps): JSX.Element {
+  const titleId = useId();
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const isBusy = event.defaultPrevented || isTyping(event.target);
+      if (event.key !== "Escape" || isBusy) return;
+      if (document.querySelector("dialog[open], :popover-open") !== null) return;
+      onClose();
+    };
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, [onClose]);
+  return (
+    <aside class="details" aria-labelledby={titleId}>
+      <header class="details-head">
+        <h2 id={titleId}>{title}</h2>
+        <button type="button" class="icon-button" aria-label="Close details" onClick={onClose}>
+          <Icon name="close" />
+        </button>
+      </header>
+      <div class="details-body">{children}</div>
+    </aside>
+  );
+}

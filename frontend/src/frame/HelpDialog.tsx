@@ -1,0 +1,57 @@
+/** The help dialog: keys, and what runs here. */
+
+import type { JSX } from "preact";
+import { GENERAL_SHORTCUTS, type ShortcutHelp, TABLE_SHORTCUTS } from "../content/shortcuts";
+import { Dialog } from "../ui/Dialog";
+import { VIEWS } from "../views/registry";
+
+export function HelpDialog({
+  version,
+  onClose,
+}: {
+  version: string | null;
+  onClose: () => void;
+}): JSX.Element {
+  const go = VIEWS.map((view) => ({ keys: ["g", view.letter], does: view.title }));
+  return (
+    <Dialog title="Help" onClose={onClose}>
+      <div class="help">
+        <KeyList title="Anywhere" shortcuts={GENERAL_SHORTCUTS} />
+        <KeyList title="Go to" shortcuts={go} />
+        <KeyList title="In a table" shortcuts={TABLE_SHORTCUTS} />
+        <p class="help-note">
+          The address holds all that you see: bookmark it, or send it to someone who can reach this
+          server.
+          {version !== null && ` Version ${version}.`} The REST API behind this page is described at{" "}
+          <a href="/api/v1/schema/">/api/v1/schema/</a>.
+        </p>
+      </div>
+    </Dialog>
+  );
+}
+
+function KeyList({
+  title,
+  shortcuts,
+}: {
+  title: string;
+  shortcuts: readonly ShortcutHelp[];
+}): JSX.Element {
+  return (
+    <section>
+      <h3>{title}</h3>
+      <dl class="keys">
+        {shortcuts.map((shortcut) => (
+          <div key={shortcut.does}>
+            <dt>
+              {shortcut.keys.map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{shortcut.does}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}

@@ -1,0 +1,144 @@
+/** The panel that floats over every view from "Underway" to "Success": the page stays usable. */
+
+import type { ComponentChildren, JSX } from "preact";
+import type { Job } from "../api/types";
+import { formatInt, formatPct, formatSeconds } from "../lib/units";
+import { isActive, type JobControl } from "../state/jobs";
+import { currentQuery, navigate } from "../state/location";
+import { patchForView } from "../state/query";
+import { Icon } from "../ui/icons";
+import { ErrorNote } from "../ui/states";
+
+const PHASES: Readonly<Record<string, string>> = {
+  queued: "Waiting for a free worker",
+  read: "Reading the events",
+  correlate: "Matching ops and kernels",
+  aggregate: "Computing the figures",
+  write: "Writing the aggregation",
+  index: "Indexing",
+};
+
+function phaseText(job: Job): string {
+  if (job.state === "queued") return "Waiting for a free worker";
+  const phase = job.phase ?? "";
+  return PHASES[phase] ?? (phase === "" ? "Starting" : phase);
+}
+
+/** "iterations 3–18, key node CONV2D_1". */
+function requestText(job: Job): string {
+  const { iter_start: start, iter_stop: stop, key_node: keyNode } = job.request;
+  const parts: string[] = [];
+  if (start != null || stop != null) parts.push(`iterations ${start ?? "first"}–${stop ?? "last"}`);
+  if (keyNode != null && keyNode !== "") parts.push(`key node ${keyNode}`);
+  return parts.join(", ");
+}
+
+export function JobPanel({ jobs }: { jobs: JobControl }): JSX.Element | null {
+  const { job } = jobs;
+  if (job === null) return null;
+  if (isActive(job)) return <Underway job={job} jobs={jobs} />;
+  if (job.state === "done") return <Success job={job} jobs={jobs} />;
+  return <Ended job={job} jobs={jobs} />;
+}
+
+function Frame(props: {
+  title: string;
+  tone: string;
+  onClose?: () => void;
+  children: ComponentChildren;
+}): JSX.Element {
+  return (
+    <section class={`job-panel job-${props.tone}`} aria-label="Re-aggregation">
+      <header>
+        <h2 aria-live="polite">{props.title}</h2>
+        {props.onClose !== undefined && (
+          <button type="button" class="icon-button" aria-label="Dismiss" onClick={props.onClose}>
+            <Icon name="close" />
+          </button>
+        )}
+      </header>
+      {props.children}
+    </section>
+  );
+}
+
+function Underway({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
+  const pct = job.progress_pct ?? 0;
+  const facts = [`${formatPct(pct)} %`];
+  if (job.rows_per_s !== null && job.rows_per_s > 0)
+    facts.push(`${formatInt(job.rows_per_s)} rows/s`);
+  if (job.eta_s !== null) facts.push(`${formatSeconds(job.eta_s)} left`);
+  return (
+    <Frame title="Underway!" tone="active">
+      <p class="job-request">{requestText(job)}</p>
+      <progress max={100} value={pct} aria-label="Progress of the re-aggregation" />
+      <p class="job-facts">
+        <span>{phaseText(job)}</span>
+        <span>{facts.join(" · ")}</span>
+      </p>
+      {jobs.error !== null && <p class="job-trouble">{jobs.error.message}</p>}
+      <div class="job-actions">
+        <button type="button" class="button" onClick={jobs.cancel}>
+          Cancel
+        </button>
+      </div>
+    </Frame>
+  );
+}
+
+/** Opens the new aggregation in the view that is open now. */
+function show(job: Job): void {
+  const query = currentQuery();
+  const patch = patchForView(query, query.get("view") ?? "dashboard");
+  navigate({ ...patch, aggregation: String(job.aggregation_id) });
+}
+
+function Success({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
+  return (
+    <Frame title="Success!" tone="done" onClose={jobs.dismiss}>
+      <p class="job-request">
+        Aggregation #{job.aggregation_id} is ready: {requestText(job) || "whole profile"}. The one
+        before stays in the list.
+      </p>
+      <div class="job-actions">
+        <button
+          type="button"
+          class="button button-primary"
+          onClick={() => {
+            show(job);
+            jobs.dismiss();
+          }}
+        >
+          Show it
+        </button>
+      </div>
+    </Frame>
+  );
+}
+
+function Ended({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
+  const isCancelled = job.state === "cancelled";
+  return (
+    <Frame
+      title={isCancelled ? "Re-aggregation cancelled" : "Re-aggregation failed"}
+      tone={isCancelled ? "cancelled" : "failed"}
+      onClose={jobs.dismiss}
+    >
+      {isCancelled || job.error === null ? (
+        <p class="job-request">{job.message ?? "Nothing was changed."}</p>
+      ) : (
+        <>
+          <p class="error-message">{job.error.message}</p>
+          {job.error.hint !== "" && <p class="error-hint">{job.error.hint}</p>}
+          <code>{job.error.code}</code>
+        </>
+      )}
+      {jobs.error !== null && <ErrorNote error={jobs.error} />}
+      <div class="job-actions">
+        <button type="button" class="button" onClick={jobs.retry}>
+          Try again
+        </button>
+      </div>
+    </Frame>
+  );
+}

@@ -1,0 +1,149 @@
+/** The pane at the left: the views, what is aggregated, which domain, the running job. */
+
+import type { JSX } from "preact";
+import type { Aggregation } from "../api/types";
+import { formatPct } from "../lib/units";
+import { isActive, type JobControl } from "../state/jobs";
+import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
+import { patchForView } from "../state/query";
+import { useScope } from "../state/scope";
+import { Icon } from "../ui/icons";
+import { VIEWS } from "../views/registry";
+
+export interface NavPaneProps {
+  readonly view: string;
+  readonly isFolded: boolean;
+  readonly onFold: () => void;
+  readonly onNavigate: () => void;
+  readonly jobs: JobControl;
+}
+
+export function NavPane({ view, isFolded, onFold, onNavigate, jobs }: NavPaneProps): JSX.Element {
+  const foldLabel = isFolded ? "Unfold the navigation" : "Fold the navigation";
+  return (
+    <nav class="nav" aria-label="Views">
+      <ul class="nav-views">
+        {VIEWS.map((item) => (
+          <li key={item.id}>
+            <NavLink {...item} isCurrent={item.id === view} onNavigate={onNavigate} />
+          </li>
+        ))}
+      </ul>
+      {!isFolded && <Selectors />}
+      <div class="nav-end">
+        {!isFolded && <RunningJob jobs={jobs} />}
+        <button
+          type="button"
+          class="icon-button only-wide"
+          aria-label={foldLabel}
+          aria-expanded={!isFolded}
+          title={`${foldLabel} ([)`}
+          onClick={onFold}
+        >
+          <Icon name="sidebar" />
+        </button>
+      </div>
+    </nav>
+  );
+}
+
+interface NavLinkProps {
+  readonly id: string;
+  readonly title: string;
+  readonly icon: (typeof VIEWS)[number]["icon"];
+  readonly letter: string;
+  readonly isCurrent: boolean;
+  readonly onNavigate: () => void;
+}
+
+function NavLink({ id, title, icon, letter, isCurrent, onNavigate }: NavLinkProps): JSX.Element {
+  const patch = patchForView(currentQuery(), id);
+  const open = (event: MouseEvent) => {
+    if (!isPlainClick(event)) return;
+    event.preventDefault();
+    navigate(patchForView(currentQuery(), id));
+    onNavigate();
+  };
+  return (
+    <a
+      class="nav-link"
+      href={hrefWith(patch)}
+      aria-current={isCurrent ? "page" : undefined}
+      title={`${title} (g ${letter})`}
+      onClick={open}
+    >
+      <Icon name={icon} />
+      <span class="nav-text">{title}</span>
+    </a>
+  );
+}
+
+/** "#2 · iterations 3–18". */
+export function aggregationLabel(aggregation: Aggregation): string {
+  const { id, iter_start: start, iter_stop: stop } = aggregation;
+  if (start === null || stop === null) return `#${id}`;
+  return start === stop ? `#${id} · iteration ${start}` : `#${id} · iterations ${start}–${stop}`;
+}
+
+function Selectors(): JSX.Element {
+  const { aggregations, aggregation, profile, domain } = useScope();
+  const domains = profile.domains.length > 0 ? profile.domains : [domain];
+  const keyNode = aggregation.key_node;
+  return (
+    <div class="nav-selectors">
+      <label class="field">
+        <span class="field-label">Aggregation</span>
+        <select
+          class="select"
+          value={String(aggregation.id)}
+          onChange={(event) => chooseData({ aggregation: event.currentTarget.value })}
+        >
+          {aggregations.map((item) => (
+            <option key={item.id} value={String(item.id)}>
+              {aggregationLabel(item)}
+            </option>
+          ))}
+        </select>
+      </label>
+      {keyNode !== null && keyNode !== "" && (
+        <p class="nav-note" title={`Key node: ${keyNode}`}>
+          <Icon name="key" size={12} /> <span>{keyNode}</span>
+        </p>
+      )}
+      <label class="field">
+        <span class="field-label">Domain</span>
+        <select
+          class="select"
+          value={domain}
+          onChange={(event) => chooseData({ domain: event.currentTarget.value })}
+        >
+          {domains.map((name) => (
+            <option key={name} value={name}>
+              {name}
+            </option>
+          ))}
+        </select>
+      </label>
+    </div>
+  );
+}
+
+/** Other data: what was selected in the old one (an op, a page, a zoom) means nothing there. */
+function chooseData(patch: { aggregation?: string; domain?: string }): void {
+  const query = currentQuery();
+  navigate({ ...patchForView(query, query.get("view") ?? "dashboard"), ...patch });
+}
+
+function RunningJob({ jobs }: { jobs: JobControl }): JSX.Element | null {
+  const { job } = jobs;
+  if (job === null || !isActive(job)) return null;
+  const pct = job.progress_pct ?? 0;
+  return (
+    <div class="nav-job">
+      <span>
+        Re-aggregating <b>{formatPct(pct)} %</b>
+      </span>
+      <progress max={100} value={pct} aria-label="Re-aggregation" />
+    </div>
+  );
+}

@@ -1,0 +1,155 @@
+/** The bar at the top: product, profile, search, theme, help. It never scrolls away. */
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { hrefWith, isPlainClick, navigate } from "../state/location";
+import { patchForView } from "../state/query";
+import { useScope } from "../state/scope";
+import { toggleTheme, useTheme } from "../state/theme";
+import { Icon } from "../ui/icons";
+
+export interface TopBarProps {
+  readonly view: string;
+  readonly onHelp: () => void;
+  readonly onMenu: () => void;
+}
+
+export function TopBar({ view, onHelp, onMenu }: TopBarProps): JSX.Element {
+  const theme = useTheme();
+  const other = theme === "dark" ? "light" : "dark";
+  return (
+    <header class="topbar">
+      <button
+        type="button"
+        class="icon-button only-narrow"
+        aria-label="Navigation"
+        onClick={onMenu}
+      >
+        <Icon name="menu" />
+      </button>
+      <Brand />
+      <span class="topbar-slash" aria-hidden="true">
+        /
+      </span>
+      <ProfilePicker />
+      <OpSearch isMainSearch={view !== "ops"} />
+      <div class="topbar-end">
+        <button
+          type="button"
+          class="icon-button"
+          aria-label={`Use the ${other} theme`}
+          title={`Use the ${other} theme (t)`}
+          onClick={toggleTheme}
+        >
+          <Icon name={theme === "dark" ? "sun" : "moon"} />
+        </button>
+        <button
+          type="button"
+          class="icon-button"
+          aria-label="Help"
+          title="Help (?)"
+          onClick={onHelp}
+        >
+          <Icon name="help" />
+        </button>
+      </div>
+    </header>
+  );
+}
+
+export function Brand(): JSX.Element {
+  const patch = { view: null };
+  const open = (event: MouseEvent) => {
+    if (!isPlainClick(event)) return;
+    event.preventDefault();
+    navigate({ ...patchForView(new Map(), "dashboard") });
+  };
+  return (
+    <a class="brand" href={hrefWith(patch)} onClick={open}>
+      <svg width="20" height="20" viewBox="0 0 32 32" aria-hidden="true">
+        <rect class="brand-back" width="32" height="32" rx="7" />
+        <rect x="7" y="15" width="4.5" height="10" rx="1.2" fill="#8bd08f" />
+        <rect x="13.75" y="7" width="4.5" height="18" rx="1.2" fill="#2fa35a" />
+        <rect x="20.5" y="11" width="4.5" height="14" rx="1.2" fill="#3b7dd8" />
+      </svg>
+      <span>DLProf Viewer</span>
+    </a>
+  );
+}
+
+function profileLabel(item: { name: string | null; file_name: string }): string {
+  return item.name === null || item.name === "" ? item.file_name : item.name;
+}
+
+/** The profile's name; a list to choose from when the server has several. */
+function ProfilePicker(): JSX.Element {
+  const { profiles, profile } = useScope();
+  if (profiles.length < 2) {
+    return (
+      <span class="topbar-profile" title={profile.file_name}>
+        {profileLabel(profile)}
+      </span>
+    );
+  }
+  const choose = (id: string) => {
+    const view = new URLSearchParams(window.location.search).get("view") ?? "dashboard";
+    const patch = patchForView(new Map(), view);
+    navigate({ ...clearAll(), ...patch, profile: id });
+  };
+  return (
+    <select
+      class="select topbar-profile"
+      aria-label="Profile"
+      title={profile.file_name}
+      value={String(profile.id)}
+      onChange={(event) => choose(event.currentTarget.value)}
+    >
+      {profiles.map((item) => (
+        <option key={item.id} value={String(item.id)}>
+          {profileLabel(item)}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function clearAll(): Record<string, null> {
+  const patch: Record<string, null> = {};
+  for (const key of new URLSearchParams(window.location.search).keys()) patch[key] = null;
+  return patch;
+}
+
+/** Searches the ops from anywhere: Enter opens the table with that search. */
+function OpSearch({ isMainSearch }: { isMainSearch: boolean }): JSX.Element {
+  const [text, setText] = useState("");
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    if (text.trim() === "") return;
+    navigate({
+      ...patchForView(new Map(), "ops"),
+      op: null,
+      "ops.page": null,
+      "ops.q": text.trim(),
+    });
+    setText("");
+  };
+  return (
+    <search class="topbar-search">
+      <form onSubmit={submit}>
+        <Icon name="search" size={14} />
+        <input
+          type="search"
+          placeholder="Find an op"
+          aria-label="Find an op"
+          data-search="page"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Escape") event.currentTarget.blur();
+          }}
+        />
+        {isMainSearch && <kbd>/</kbd>}
+      </form>
+    </search>
+  );
+}

@@ -1,0 +1,59 @@
+/** Text that is too long for its place. */
+
+const MAX_TAIL = 30;
+const PLAIN_TAIL = 14;
+
+/**
+ * Cuts a name in two so that the middle can be hidden and both ends stay readable.
+ *
+ * A path keeps its last segment whole when that is short; other names keep their last characters.
+ */
+export function splitMiddle(name: string): readonly [head: string, tail: string] {
+  const slash = name.lastIndexOf("/");
+  const segment = slash > 0 ? name.length - slash : Number.POSITIVE_INFINITY;
+  const tailLength = segment <= MAX_TAIL ? segment : PLAIN_TAIL;
+  if (name.length <= tailLength + 4) return [name, ""];
+  return [name.slice(0, -tailLength), name.slice(-tailLength)];
+}
+
+/** The first `length` characters and whether there were more. */
+export function fold(text: string, length: number): { text: string; isFolded: boolean } {
+  if (text.length <= length) return { text, isFolded: false };
+  return { text: text.slice(0, length).trimEnd(), isFolded: true };
+}
+
+/** A stack trace as its frames, one per line, outermost first. */
+export function stackFrames(trace: string): string[] {
+  return trace
+    .split(/\r?\n/)
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+}
+
+export interface TextPart {
+  readonly text: string;
+  readonly href: string | null;
+}
+
+const URL_PATTERN = /https?:\/\/[^\s<>"']+[^\s<>"'.,;:!?)\]]/g;
+
+/** Splits a sentence into plain text and http(s) links. Nothing else ever becomes a link. */
+export function splitLinks(text: string): TextPart[] {
+  const parts: TextPart[] = [];
+  let end = 0;
+  for (const match of text.matchAll(URL_PATTERN)) {
+    if (match.index > end) parts.push({ text: text.slice(end, match.index), href: null });
+    parts.push({ text: match[0], href: match[0] });
+    end = match.index + match[0].length;
+  }
+  if (end < text.length) parts.push({ text: text.slice(end), href: null });
+  return parts;
+}
+
+/** One line of tab-separated values: tabs and line ends inside a cell become spaces. */
+export function tsvLine(cells: readonly unknown[]): string {
+  return cells
+    .map((cell) => (cell === null || cell === undefined ? "" : String(cell)))
+    .map((cell) => cell.replace(/[\t\r\n]+/g, " "))
+    .join("\t");
+}

@@ -1,0 +1,93 @@
+/** The one place that turns nanoseconds, counts and percentages into text. */
+
+export type TimeUnit = "ns" | "µs" | "ms" | "s" | "min";
+
+export const NS_PER_UNIT: Record<TimeUnit, number> = {
+  ns: 1,
+  µs: 1_000,
+  ms: 1_000_000,
+  s: 1_000_000_000,
+  min: 60_000_000_000,
+};
+
+export interface Quantity {
+  readonly value: string;
+  readonly unit: string;
+}
+
+/** What stands for a value that is not known; never 0. */
+export const UNKNOWN = "–";
+
+const integerFormat = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+/** 17129 -> "17,129". */
+export function formatInt(value: number): string {
+  return integerFormat.format(value);
+}
+
+/** A number with exactly `digits` decimals and thousands separators. */
+export function formatFixed(value: number, digits: number): string {
+  return value.toLocaleString("en-US", {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
+}
+
+/** The unit in which a duration of this length is read most easily. Seconds go up to two minutes. */
+export function pickTimeUnit(ns: number): TimeUnit {
+  const size = Math.abs(ns);
+  if (size < 1_000) return "ns";
+  if (size < 1_000_000) return "µs";
+  if (size < 1_000_000_000) return "ms";
+  return size < 120 * NS_PER_UNIT.s ? "s" : "min";
+}
+
+/** Decimals that leave about four significant digits. */
+function decimalsFor(value: number): number {
+  const size = Math.abs(value);
+  if (size >= 1000) return 0;
+  if (size >= 100) return 1;
+  return size >= 10 ? 2 : 3;
+}
+
+/** A duration in the unit that suits it, about four significant digits: 201.4 ms, 3.150 min. */
+export function formatDuration(ns: number): Quantity {
+  const unit = pickTimeUnit(ns);
+  const value = ns / NS_PER_UNIT[unit];
+  return { value: formatFixed(value, unit === "ns" ? 0 : decimalsFor(value)), unit };
+}
+
+/** `formatDuration` as one string. */
+export function durationText(ns: number): string {
+  const { value, unit } = formatDuration(ns);
+  return `${value} ${unit}`;
+}
+
+/** A duration in a given unit, three decimals (so ms show µs and µs show ns exactly). */
+export function formatTimeIn(ns: number, unit: TimeUnit): string {
+  return formatFixed(ns / NS_PER_UNIT[unit], unit === "ns" ? 0 : 3);
+}
+
+/** The exact value for a tooltip: "258,612,308 ns". */
+export function exactNs(ns: number): string {
+  return `${formatInt(ns)} ns`;
+}
+
+/** A percentage with one decimal; what is small but not nothing is shown as "<0.1". */
+export function formatPct(pct: number): string {
+  if (pct > 0 && pct < 0.05) return "<0.1";
+  if (pct < 100 && pct >= 99.95) return ">99.9";
+  return formatFixed(pct, 1);
+}
+
+/** Seconds left as people say it: "8 s", "2 min 5 s". */
+export function formatSeconds(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 60) return `${whole} s`;
+  return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+}
+
+/** "1 op", "2 ops". */
+export function countOf(count: number, noun: readonly [one: string, many: string]): string {
+  return `${formatInt(count)} ${count === 1 ? noun[0] : noun[1]}`;
+}

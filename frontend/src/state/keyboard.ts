@@ -1,0 +1,51 @@
+/** Keys that work anywhere on the page: `/`, `?`, `g` and a letter, `t`. Ignored while typing. */
+
+import { useEffect } from "preact/hooks";
+
+const CHORD_MS = 1_200;
+
+export interface Shortcuts {
+  /** Letter after `g` -> what it opens. */
+  readonly go: Readonly<Record<string, () => void>>;
+  readonly keys: Readonly<Record<string, () => void>>;
+}
+
+export function isTyping(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false;
+  return target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
+}
+
+function hasModifier(event: KeyboardEvent): boolean {
+  return event.ctrlKey || event.metaKey || event.altKey;
+}
+
+function isForSomeoneElse(event: KeyboardEvent): boolean {
+  if (event.defaultPrevented || hasModifier(event) || isTyping(event.target)) return true;
+  return document.querySelector("dialog[open]") !== null;
+}
+
+export function useShortcuts(shortcuts: Shortcuts): void {
+  useEffect(() => {
+    let chordUntil = 0;
+    const onKey = (event: KeyboardEvent) => {
+      if (isForSomeoneElse(event)) return;
+      const isChord = event.timeStamp < chordUntil;
+      chordUntil = event.key === "g" && !isChord ? event.timeStamp + CHORD_MS : 0;
+      const action = isChord ? shortcuts.go[event.key] : shortcuts.keys[event.key];
+      if (action === undefined) return;
+      event.preventDefault();
+      action();
+    };
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, [shortcuts]);
+}
+
+/** Puts the cursor into the search of the first table on the page, else into the top bar's. */
+export function focusSearch(): void {
+  const fields = document.querySelectorAll<HTMLInputElement>("[data-search]");
+  const inTable = [...fields].find((field) => field.dataset.search === "table");
+  const field = inTable ?? fields[0];
+  field?.focus();
+  field?.select();
+}

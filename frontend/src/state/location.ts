@@ -1,0 +1,48 @@
+/** The address bar as a store: components read the query and navigate; back and reload just work. */
+
+import { useEffect, useState } from "preact/hooks";
+import { applyPatch, formatQuery, parseQuery, type Query, type QueryPatch } from "./query";
+
+const NAVIGATED = "dlprof:navigated";
+
+/** The query as it is now, for event handlers. */
+export function currentQuery(): Query {
+  return parseQuery(window.location.search);
+}
+
+/** The address of this page with a change applied; for links. */
+export function hrefWith(patch: QueryPatch, query: Query = currentQuery()): string {
+  const search = formatQuery(applyPatch(query, patch));
+  return search === "" ? window.location.pathname : search;
+}
+
+/** Changes the query. `replace` for what nobody wants to step back through (typing, defaults). */
+export function navigate(patch: QueryPatch, options: { replace?: boolean } = {}): void {
+  const search = formatQuery(applyPatch(currentQuery(), patch));
+  if (search === window.location.search) return;
+  const url = `${window.location.pathname}${search}`;
+  if (options.replace) window.history.replaceState(null, "", url);
+  else window.history.pushState(null, "", url);
+  window.dispatchEvent(new Event(NAVIGATED));
+}
+
+/** The query of the current address; the component renders again when it changes. */
+export function useQuery(): Query {
+  const [query, setQuery] = useState(currentQuery);
+  useEffect(() => {
+    const update = () => setQuery(currentQuery());
+    window.addEventListener("popstate", update);
+    window.addEventListener(NAVIGATED, update);
+    update();
+    return () => {
+      window.removeEventListener("popstate", update);
+      window.removeEventListener(NAVIGATED, update);
+    };
+  }, []);
+  return query;
+}
+
+/** True for a plain left click, which the page may handle itself instead of the browser. */
+export function isPlainClick(event: MouseEvent): boolean {
+  return event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+}

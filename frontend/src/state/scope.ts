@@ -1,0 +1,153 @@
+/** Which profile, aggregation and domain the page shows: chosen by the address, given to all views. */
+
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+import { ApiError, apiUrl, type Params } from "../api/client";
+import type { Aggregation, Profile, ProfileItem } from "../api/types";
+import { type Resource, useResource } from "../api/useResource";
+import type { Query } from "./query";
+
+export interface Scope {
+  readonly profiles: readonly ProfileItem[];
+  readonly profile: Profile;
+  readonly aggregations: readonly Aggregation[];
+  readonly aggregation: Aggregation;
+  readonly domain: string;
+  readonly reloadAggregations: () => void;
+}
+
+export const ScopeContext = createContext<Scope | null>(null);
+
+export function useScope(): Scope {
+  const scope = useContext(ScopeContext);
+  if (scope === null) throw new Error("useScope outside of ScopeContext");
+  return scope;
+}
+
+/** The address of a resource of the chosen aggregation, in the chosen domain. */
+export function scopedUrl(scope: Scope, path: string, params: Params = {}): string {
+  const base = `profiles/${scope.profile.id}/aggregations/${scope.aggregation.id}/`;
+  return apiUrl(base + path, { domain: scope.domain, ...params });
+}
+
+/** A resource of the chosen aggregation. */
+export function useScoped<T>(path: string, params: Params = {}): Resource<T> {
+  return useResource<T>(scopedUrl(useScope(), path, params));
+}
+
+export type ScopeResult =
+  | { readonly state: "loading" }
+  | { readonly state: "empty" }
+  | { readonly state: "error"; readonly error: ApiError; readonly retry: () => void }
+  | { readonly state: "ready"; readonly scope: Scope };
+
+function badAddress(message: string, hint: string): ApiError {
+  return new ApiError(400, { code: "BAD_ADDRESS", message, hint });
+}
+
+function names(values: readonly (string | number)[]): string {
+  return values.join(", ");
+}
+
+/** The aggregation that the address asks for; without one, the newest. */
+export function chooseAggregation(
+  wanted: string | undefined,
+  aggregations: readonly Aggregation[],
+): Aggregation | ApiError {
+  const newest = aggregations.reduce<Aggregation | undefined>(
+    (best, candidate) => (best === undefined || candidate.id > best.id ? candidate : best),
+    undefined,
+  );
+  if (newest === undefined) {
+    return badAddress(
+      "This profile holds no aggregation.",
+      "Make one: dlprof --database=FILE --force=true",
+    );
+  }
+  if (wanted === undefined) return newest;
+  const found = aggregations.find((candidate) => String(candidate.id) === wanted);
+  const known = names(aggregations.map((candidate) => candidate.id));
+  return (
+    found ?? badAddress(`There is no aggregation “${wanted}” in this profile.`, `It has: ${known}.`)
+  );
+}
+
+/** The domain that the address asks for; without one, the first. */
+export function chooseDomain(
+  wanted: string | undefined,
+  domains: readonly string[],
+): string | ApiError {
+  const first = domains[0] ?? "default-domain";
+  if (wanted === undefined || wanted === first || domains.includes(wanted)) return wanted ?? first;
+  return badAddress(
+    `There is no domain “${wanted}” in this profile.`,
+    `It has: ${names(domains)}.`,
+  );
+}
+
+export function chooseProfile(
+  wanted: string | undefined,
+  profiles: readonly ProfileItem[],
+): ProfileItem | ApiError | null {
+  const first = profiles[0];
+  if (first === undefined) return null;
+  if (wanted === undefined) return first;
+  const found = profiles.find((candidate) => String(candidate.id) === wanted);
+  const known = names(profiles.map((candidate) => candidate.id));
+  return (
+    found ?? badAddress(`There is no profile “${wanted}” on this server.`, `It serves: ${known}.`)
+  );
+}
+
+interface Answers {
+  readonly profiles: readonly ProfileItem[];
+  readonly profile: Profile;
+  readonly aggregations: Resource<{ results: readonly Aggregation[] }>;
+}
+
+/** What the address asks for, out of what there is. */
+function chooseScope(query: Query, answers: Answers, retry: () => void): ScopeResult {
+  const { profiles, profile, aggregations } = answers;
+  const list = aggregations.data?.results ?? [];
+  const aggregation = chooseAggregation(query.get("aggregation"), list);
+  // A new aggregation may be asked for before the reloaded list has come.
+  if (aggregation instanceof ApiError && aggregations.isLoading) return { state: "loading" };
+  if (aggregation instanceof ApiError) return { state: "error", error: aggregation, retry };
+  const domain = chooseDomain(query.get("domain"), profile.domains);
+  if (domain instanceof ApiError) return { state: "error", error: domain, retry };
+  const reloadAggregations = aggregations.reload;
+  const scope = { profiles, profile, aggregations: list, aggregation, domain, reloadAggregations };
+  return { state: "ready", scope };
+}
+
+function firstError(resources: readonly Resource<unknown>[]): ScopeResult | null {
+  const failed = resources.find((resource) => resource.error !== null);
+  if (failed?.error == null) return null;
+  return { state: "error", error: failed.error, retry: failed.reload };
+}
+
+/** Loads what the frame needs and checks the address against it. */
+export function useScopeResult(query: Query): ScopeResult {
+  const profiles = useResource<{ results: readonly ProfileItem[] }>(apiUrl("profiles/"));
+  const list = profiles.data?.results ?? null;
+  const chosen = list === null ? null : chooseProfile(query.get("profile"), list);
+  const item = chosen instanceof ApiError ? null : chosen;
+  const path = item === null ? null : `profiles/${item.id}/`;
+  const profile = useResource<Profile>(path === null ? null : apiUrl(path));
+  const aggregations = useResource<{ results: readonly Aggregation[] }>(
+    path === null ? null : apiUrl(`${path}aggregations/`, { page_size: 200 }),
+  );
+
+  const error = firstError([profiles, profile, aggregations]);
+  if (error !== null) return error;
+  if (chosen instanceof ApiError) return { state: "error", error: chosen, retry: profiles.reload };
+  if (list !== null && chosen === null) return { state: "empty" };
+  // An answer that belongs to the profile shown before does not count.
+  const isOther = profile.data === null || String(profile.data.id) !== String(item?.id);
+  if (list === null || profile.data === null || isOther || aggregations.data === null) {
+    return { state: "loading" };
+  }
+  if (aggregations.isStale && profile.isLoading) return { state: "loading" };
+  const answers = { profiles: list, profile: profile.data, aggregations };
+  return chooseScope(query, answers, profiles.reload);
+}

@@ -1,0 +1,208 @@
+/** A table over one list of the API: the server sorts, filters and pages; the state is given. */
+
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { Params } from "../api/client";
+import type { ListPage, UnknownReasons } from "../api/types";
+import { type Resource, useResource } from "../api/useResource";
+import { countOf, formatInt } from "../lib/units";
+import { scopedUrl, useScope } from "../state/scope";
+import { Empty, ErrorNote } from "../ui/states";
+import {
+  filterParams,
+  isFiltered,
+  listParams,
+  pageCount,
+  type TableState,
+  withoutFilters,
+} from "./model";
+import { Pager } from "./Pager";
+import type { TableSpec } from "./spec";
+import { TableBody } from "./TableBody";
+import { TableHeader } from "./TableHeader";
+import { type ExportFormat, TableToolbar } from "./TableToolbar";
+import { useColumns } from "./useColumns";
+import type { TableControl } from "./useTableState";
+
+export interface DataTableProps<Row> {
+  readonly spec: TableSpec<Row>;
+  readonly control: TableControl;
+  /** Path of the list below the aggregation: "ops/". */
+  readonly path: string;
+  readonly params?: Params;
+  readonly title: ComponentChildren;
+  /** Accessible name, when the title is more than text. */
+  readonly caption: string;
+  /** Key of the selected row. */
+  readonly selected?: string | null;
+  readonly onSelect?: (row: Row) => void;
+  /** Enter on a row: go on to what it fills. */
+  readonly onDrill?: (row: Row) => void;
+  /** Esc in the rows: back to where the reader came from. */
+  readonly onBack?: () => void;
+  /** Shown when the list is empty without any filter. */
+  readonly whenEmpty?: ComponentChildren;
+  readonly hasExport?: boolean;
+  /** Marks the rows for the code that moves the focus here. */
+  readonly bodyId?: string;
+}
+
+const NO_REASONS: UnknownReasons = {};
+
+type ListUrl = (params: Params) => string;
+
+interface TableData<Row> {
+  readonly page: Resource<ListPage<Row>>;
+  /** Rows that fit the filters; null before the first answer. */
+  readonly count: number | null;
+  /** Rows without any filter. */
+  readonly total: number | null;
+}
+
+/** Fetches the page that the state asks for, and how many rows there are without its filters. */
+function useTableData<Row>(url: ListUrl, state: TableState): TableData<Row> {
+  const page = useResource<ListPage<Row>>(url(listParams(state)));
+  const isNarrowed = isFiltered(state);
+  const all = useResource<ListPage<Row>>(isNarrowed ? url({ page_size: 10 }) : null);
+  const count = page.data?.count ?? null;
+  return { page, count, total: isNarrowed ? (all.data?.count ?? null) : count };
+}
+
+/** A page beyond the end (an old link, a narrower filter) becomes the last page. */
+function useLastPage(control: TableControl, count: number | null, isStale: boolean): void {
+  const { state, change } = control;
+  const last = count === null || isStale ? null : pageCount(count, state.pageSize);
+  useEffect(() => {
+    if (last !== null && state.page > last) change({ ...state, page: last }, { replace: true });
+  }, [last, change, state]);
+}
+
+export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
+  const { spec, control, path, params } = props;
+  const scope = useScope();
+  const url: ListUrl = (more) => scopedUrl(scope, path, { ...params, ...more });
+  const columns = useColumns(spec);
+  const { page, count, total } = useTableData<Row>(url, control.state);
+  useLastPage(control, count, page.isStale);
+  const filters = filterParams(control.state);
+  const [areFiltersOpen, setFiltersOpen] = useState(
+    () => Object.keys(control.state.filters).length > 0,
+  );
+  const exportUrl = (format: ExportFormat) =>
+    scopedUrl(scope, `${path}export/`, { ...params, ...filters, format });
+  return (
+    <section class="data-table" aria-label={props.caption}>
+      <TableToolbar
+        spec={spec}
+        control={control}
+        columns={columns}
+        title={props.title}
+        countText={countText(spec.noun, count, total)}
+        areFiltersOpen={areFiltersOpen}
+        onToggleFilters={() => setFiltersOpen(!areFiltersOpen)}
+        exportUrl={props.hasExport === false ? null : exportUrl}
+        listUrl={(number, size) => url({ ...filters, page: number, page_size: size })}
+      />
+      <div class={`table-scroll ${page.isStale ? "is-stale" : ""}`}>
+        <table
+          role="grid"
+          aria-rowcount={count ?? -1}
+          aria-busy={page.isLoading}
+          style={{ minWidth: `${columns.shown.reduce((sum, column) => sum + column.width, 0)}px` }}
+        >
+          <caption class="visually-hidden">{props.caption}</caption>
+          <TableHeader
+            columns={columns.shown}
+            control={control}
+            hasFilters={areFiltersOpen}
+            distinctUrl={(column) => scopedUrl(scope, `${path}distinct/`, { ...params, column })}
+          />
+          <TableBody
+            spec={spec}
+            columns={columns.shown}
+            rows={page.data?.results ?? []}
+            unknown={page.data?.unknown ?? NO_REASONS}
+            isLoading={page.data === null && page.error === null}
+            firstIndex={(control.state.page - 1) * control.state.pageSize}
+            selected={props.selected ?? null}
+            onSelect={props.onSelect}
+            onDrill={props.onDrill}
+            onBack={props.onBack}
+            onPage={(step) => turnPage(control, count, step)}
+            bodyId={props.bodyId}
+          />
+        </table>
+        {page.error !== null && (
+          <div class="table-message">
+            <ErrorNote error={page.error} onRetry={page.reload} />
+            <ResetButton control={control} spec={spec} />
+          </div>
+        )}
+        {count === 0 && !page.isStale && (
+          <NoRows control={control} spec={spec} whenEmpty={props.whenEmpty} />
+        )}
+      </div>
+      <Pager control={control} count={count} />
+    </section>
+  );
+}
+
+function turnPage(control: TableControl, count: number | null, step: number): void {
+  const { state, change } = control;
+  const last = pageCount(count ?? 0, state.pageSize);
+  const page = Math.max(1, Math.min(last, state.page + step));
+  if (page !== state.page) change({ ...state, page });
+}
+
+/** "17,129 kernels", or "1,204 of 17,129 kernels" when filters leave out some. */
+export function countText(
+  noun: readonly [string, string],
+  count: number | null,
+  total: number | null,
+): string {
+  if (count === null) return "";
+  if (total === null || total === count) return countOf(count, noun);
+  return `${formatInt(count)} of ${countOf(total, noun)}`;
+}
+
+/** An empty table says why: the filters, or the profile itself. */
+function NoRows<Row>(props: {
+  control: TableControl;
+  spec: TableSpec<Row>;
+  whenEmpty: ComponentChildren;
+}): JSX.Element {
+  const { control, spec } = props;
+  if (!isFiltered(control.state)) {
+    const text = props.whenEmpty ?? <Empty title={`No ${spec.noun[1]}`} />;
+    return <div class="table-message">{text}</div>;
+  }
+  return (
+    <div class="table-message">
+      <Empty title={`No ${spec.noun[0]} fits the filters`}>
+        <button
+          type="button"
+          class="button"
+          onClick={() => control.change(withoutFilters(control.state))}
+        >
+          Clear the filters
+        </button>
+      </Empty>
+    </div>
+  );
+}
+
+function ResetButton<Row>({
+  control,
+  spec,
+}: {
+  control: TableControl;
+  spec: TableSpec<Row>;
+}): JSX.Element {
+  const reset = () =>
+    control.change({ ...withoutFilters(control.state), sort: spec.defaults.sort });
+  return (
+    <button type="button" class="button" onClick={reset}>
+      Reset filters and order
+    </button>
+  );
+}

@@ -1,0 +1,146 @@
+/** The filter under a column's header, by kind: contains, from-to, yes/no, one of. */
+
+import type { JSX } from "preact";
+import { useResource } from "../api/useResource";
+import type { TimeUnit } from "../lib/units";
+import { type ColumnModel, fromApiNumber, toApiNumber, withFilter } from "./model";
+import { useDebounced } from "./useDebounced";
+import type { TableControl } from "./useTableState";
+
+interface FilterProps {
+  readonly column: ColumnModel;
+  readonly control: TableControl;
+}
+
+export function FilterCell({
+  column,
+  control,
+  distinctUrl,
+}: FilterProps & { distinctUrl: (column: string) => string }): JSX.Element {
+  switch (column.kind) {
+    case "number":
+      return <NumberFilter column={column} control={control} />;
+    case "boolean":
+      return (
+        <SelectFilter
+          column={column}
+          control={control}
+          name={column.key}
+          options={[
+            { value: "1", label: "yes" },
+            { value: "0", label: "no" },
+          ]}
+        />
+      );
+    case "choice":
+      return <ChoiceFilter column={column} control={control} url={distinctUrl(column.key)} />;
+    case "text":
+      return <TextFilter column={column} control={control} />;
+  }
+}
+
+function TextFilter({ column, control }: FilterProps): JSX.Element {
+  const name = `${column.key}__icontains`;
+  const [text, setText] = useDebounced(control.state.filters[name] ?? "", (value) =>
+    control.change(withFilter(control.state, name, value), { replace: true }),
+  );
+  return (
+    <input
+      class="filter-input"
+      type="text"
+      aria-label={`${column.title} contains`}
+      placeholder="contains"
+      value={text}
+      onInput={(event) => setText(event.currentTarget.value)}
+    />
+  );
+}
+
+function SelectFilter({
+  column,
+  control,
+  name,
+  options,
+}: FilterProps & {
+  name: string;
+  options: readonly { value: string; label: string }[];
+}): JSX.Element {
+  return (
+    <select
+      class="filter-input"
+      aria-label={column.title}
+      value={control.state.filters[name] ?? ""}
+      onChange={(event) =>
+        control.change(withFilter(control.state, name, event.currentTarget.value))
+      }
+    >
+      <option value="">any</option>
+      {options.map((option) => (
+        <option key={option.value} value={option.value}>
+          {option.label}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+interface Distinct {
+  readonly results: readonly { readonly value: string | null; readonly count: number }[];
+}
+
+/** One of the values that the column has. */
+function ChoiceFilter({ column, control, url }: FilterProps & { url: string }): JSX.Element {
+  const name = `${column.key}__in`;
+  const distinct = useResource<Distinct>(url);
+  const chosen = control.state.filters[name] ?? "";
+  const values = new Set(distinct.data?.results.map((item) => item.value ?? "") ?? []);
+  if (chosen !== "") values.add(chosen);
+  values.delete("");
+  const options = [...values].sort().map((value) => ({ value, label: value }));
+  return <SelectFilter column={column} control={control} name={name} options={options} />;
+}
+
+function NumberFilter({ column, control }: FilterProps): JSX.Element {
+  return (
+    <span class="filter-range">
+      <BoundFilter column={column} control={control} suffix="__gte" word="min" />
+      <BoundFilter column={column} control={control} suffix="__lte" word="max" />
+    </span>
+  );
+}
+
+function shownBound(value: string | undefined, unit: TimeUnit | undefined): string {
+  return value === undefined ? "" : fromApiNumber(value, unit);
+}
+
+function BoundFilter({
+  column,
+  control,
+  suffix,
+  word,
+}: FilterProps & { suffix: string; word: string }): JSX.Element {
+  const name = `${column.key}${suffix}`;
+  const [text, setText] = useDebounced(
+    shownBound(control.state.filters[name], column.unit),
+    (typed) => {
+      const value = toApiNumber(typed, column.unit);
+      if (value === null && typed.trim() !== "") return;
+      control.change(withFilter(control.state, name, value ?? ""), { replace: true });
+    },
+  );
+  const isWrong = text.trim() !== "" && toApiNumber(text, column.unit) === null;
+  const unit = column.unit === undefined ? "" : ` in ${column.unit}`;
+  return (
+    <input
+      class="filter-input"
+      type="text"
+      inputMode="decimal"
+      aria-label={`${column.title} ${word}${unit}`}
+      aria-invalid={isWrong}
+      title={isWrong ? "Type a number" : undefined}
+      placeholder={word}
+      value={text}
+      onInput={(event) => setText(event.currentTarget.value)}
+    />
+  );
+}

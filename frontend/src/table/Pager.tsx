@@ -1,0 +1,92 @@
+/** Below a table: which rows these are, how many a page, and the way to the others. */
+
+import type { JSX } from "preact";
+import { formatInt } from "../lib/units";
+import { Icon, type IconName } from "../ui/icons";
+import { PAGE_SIZES, pageCount } from "./model";
+import type { TableControl } from "./useTableState";
+
+export function Pager({
+  control,
+  count,
+}: {
+  control: TableControl;
+  count: number | null;
+}): JSX.Element {
+  const { state, change } = control;
+  const last = pageCount(count ?? 0, state.pageSize);
+  const go = (page: number) => change({ ...state, page });
+  return (
+    <footer class="pager">
+      <span class="pager-rows">{rowsText(state.page, state.pageSize, count)}</span>
+      <label class="pager-size">
+        Rows per page
+        <select
+          class="select"
+          value={String(state.pageSize)}
+          onChange={(event) =>
+            change({ ...state, pageSize: Number(event.currentTarget.value), page: 1 })
+          }
+        >
+          {PAGE_SIZES.map((size) => (
+            <option key={size} value={String(size)}>
+              {size}
+            </option>
+          ))}
+        </select>
+      </label>
+      <span class="pager-pages">
+        <PageButton icon="first" label="First page" to={1} control={control} last={last} go={go} />
+        <PageButton
+          icon="chevronLeft"
+          label="Previous page"
+          to={state.page - 1}
+          control={control}
+          last={last}
+          go={go}
+        />
+        <span class="pager-page">
+          Page {formatInt(state.page)} of {formatInt(last)}
+        </span>
+        <PageButton
+          icon="chevronRight"
+          label="Next page"
+          to={state.page + 1}
+          control={control}
+          last={last}
+          go={go}
+        />
+        <PageButton icon="last" label="Last page" to={last} control={control} last={last} go={go} />
+      </span>
+    </footer>
+  );
+}
+
+function rowsText(page: number, pageSize: number, count: number | null): string {
+  if (count === null || count === 0) return "";
+  const first = (page - 1) * pageSize + 1;
+  return `Rows ${formatInt(first)}–${formatInt(Math.min(count, first + pageSize - 1))}`;
+}
+
+function PageButton(props: {
+  icon: IconName;
+  label: string;
+  to: number;
+  last: number;
+  control: TableControl;
+  go: (page: number) => void;
+}): JSX.Element {
+  const isOff = props.to < 1 || props.to > props.last || props.to === props.control.state.page;
+  return (
+    <button
+      type="button"
+      class="icon-button"
+      aria-label={props.label}
+      title={props.label}
+      disabled={isOff}
+      onClick={() => props.go(props.to)}
+    >
+      <Icon name={props.icon} />
+    </button>
+  );
+}

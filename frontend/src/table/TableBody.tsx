@@ -1,0 +1,179 @@
+/** The rows of a table: one of them has the focus, one may be selected, one may be unfolded. */
+
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { UnknownReasons } from "../api/types";
+import type { Column, TableSpec } from "./spec";
+
+const SKELETON_ROWS = 8;
+
+export interface TableBodyProps<Row> {
+  readonly spec: TableSpec<Row>;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly isLoading: boolean;
+  readonly unknown: UnknownReasons;
+  /** Rows before this page. */
+  readonly firstIndex: number;
+  readonly selected: string | null;
+  readonly onSelect?: ((row: Row) => void) | undefined;
+  readonly onDrill?: ((row: Row) => void) | undefined;
+  readonly onBack?: (() => void) | undefined;
+  readonly onPage: (step: number) => void;
+  readonly bodyId?: string | undefined;
+}
+
+/** Where a key takes the focus; null when it is not one of ours. */
+export function rowAfterKey(key: string, active: number, count: number): number | null {
+  const last = count - 1;
+  switch (key) {
+    case "ArrowDown":
+      return Math.min(last, active + 1);
+    case "ArrowUp":
+      return Math.max(0, active - 1);
+    case "Home":
+      return 0;
+    case "End":
+      return last;
+    default:
+      return null;
+  }
+}
+
+/** What a key does to the focused row; undefined when it is not one of ours. */
+function actionOf<Row>(
+  key: string,
+  row: Row,
+  props: TableBodyProps<Row>,
+): (() => void) | undefined {
+  const { onSelect, onDrill, onBack, onPage } = props;
+  const drill = onDrill ?? onSelect;
+  switch (key) {
+    case "PageDown":
+      return () => onPage(1);
+    case "PageUp":
+      return () => onPage(-1);
+    case "Enter":
+      return drill && (() => drill(row));
+    case " ":
+      return onSelect && (() => onSelect(row));
+    case "Escape":
+      return onBack;
+    default:
+      return undefined;
+  }
+}
+
+function focusRow(body: HTMLElement | null, index: number): void {
+  body?.querySelector<HTMLElement>(`tr[data-index="${index}"]`)?.focus();
+}
+
+export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
+  const { spec, rows, selected } = props;
+  const body = useRef<HTMLTableSectionElement>(null);
+  const [focused, setFocused] = useState(0);
+  const [unfolded, setUnfolded] = useState<string | null>(null);
+  const selectedIndex = rows.findIndex((row) => spec.rowKey(row) === selected);
+  // Tab reaches one row: the one that had the focus, on a new page the selected or the first one.
+  const entry = focused < rows.length ? focused : 0;
+  useEffect(() => {
+    setFocused(Math.max(0, selectedIndex));
+  }, [selectedIndex]);
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    const row = rows[entry];
+    if (row === undefined || (event.target as HTMLElement).tagName !== "TR") return;
+    const next = rowAfterKey(event.key, entry, rows.length);
+    const action =
+      next === null ? actionOf(event.key, row, props) : () => focusRow(body.current, next);
+    if (action === undefined) return;
+    event.preventDefault();
+    action();
+  };
+
+  return (
+    <tbody ref={body} id={props.bodyId} onKeyDown={onKeyDown}>
+      {props.isLoading && <SkeletonRows columns={props.columns.length} />}
+      {rows.map((row, index) => {
+        const key = spec.rowKey(row);
+        return (
+          <BodyRow
+            key={key}
+            spec={spec}
+            columns={props.columns}
+            row={row}
+            unknown={props.unknown}
+            index={index}
+            rowNumber={props.firstIndex + index + 1}
+            isEntry={index === entry}
+            isSelected={key === selected}
+            isUnfolded={key === unfolded}
+            onFocus={() => setFocused(index)}
+            onSelect={props.onSelect}
+            onUnfold={() => setUnfolded(key === unfolded ? null : key)}
+          />
+        );
+      })}
+    </tbody>
+  );
+}
+
+interface BodyRowProps<Row> {
+  readonly spec: TableSpec<Row>;
+  readonly columns: readonly Column<Row>[];
+  readonly row: Row;
+  readonly unknown: UnknownReasons;
+  readonly index: number;
+  readonly rowNumber: number;
+  readonly isEntry: boolean;
+  readonly isSelected: boolean;
+  readonly isUnfolded: boolean;
+  readonly onFocus: () => void;
+  readonly onSelect: ((row: Row) => void) | undefined;
+  readonly onUnfold: () => void;
+}
+
+function BodyRow<Row>(props: BodyRowProps<Row>): JSX.Element {
+  const { spec, columns, row, isUnfolded } = props;
+  const context = { isUnfolded, toggleUnfolded: props.onUnfold, unknown: props.unknown };
+  return (
+    <>
+      <tr
+        data-index={props.index}
+        aria-rowindex={props.rowNumber}
+        aria-selected={props.onSelect === undefined ? undefined : props.isSelected}
+        class={props.onSelect === undefined ? undefined : "is-selectable"}
+        tabIndex={props.isEntry ? 0 : -1}
+        onFocus={props.onFocus}
+        onClick={() => props.onSelect?.(row)}
+      >
+        {columns.map((column) => (
+          <td key={column.key} class={`align-${column.align ?? "left"}`}>
+            {column.cell(row, context)}
+          </td>
+        ))}
+      </tr>
+      {isUnfolded && spec.unfolded !== undefined && (
+        <tr class="unfolded">
+          <td colSpan={columns.length}>{spec.unfolded(row)}</td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+function SkeletonRows({ columns }: { columns: number }): JSX.Element {
+  return (
+    <>
+      {Array.from({ length: SKELETON_ROWS }, (_, index) => (
+        <tr key={index} class="skeleton-row">
+          {Array.from({ length: columns }, (__, cell) => (
+            <td key={cell}>
+              <span />
+            </td>
+          ))}
+        </tr>
+      ))}
+    </>
+  );
+}

@@ -1,0 +1,219 @@
+/** The kinds of column that tables are made of. */
+
+import type { ComponentChildren } from "preact";
+import { fold } from "../lib/text";
+import { exactNs, formatInt, formatPct, formatTimeIn, type TimeUnit } from "../lib/units";
+import { Flag, Name } from "../ui/Name";
+import { Unknown } from "../ui/states";
+import type { Column } from "./spec";
+
+const FOLDED_CHARACTERS = 100;
+
+/** The names of the fields of a row that hold this type. */
+type KeyOf<Row, Value> = {
+  [Key in keyof Row]-?: Row[Key] extends Value ? Key : never;
+}[keyof Row] &
+  string;
+
+type MaybeNumber = number | null | undefined;
+type MaybeText = string | null | undefined;
+type MaybeFlag = boolean | null | undefined;
+
+interface Common {
+  readonly hint?: string;
+  readonly width?: number;
+  readonly isHiddenAtFirst?: boolean;
+  readonly isSortable?: boolean;
+  readonly isFilterable?: boolean;
+}
+
+function orUnknown<Value>(
+  value: Value | null | undefined,
+  reason: string | undefined,
+  draw: (value: Value) => ComponentChildren,
+): ComponentChildren {
+  return value === null || value === undefined ? <Unknown reason={reason} /> : draw(value);
+}
+
+/** A time: shown in `unit` with three decimals, the exact ns as tooltip. */
+export function timeColumn<Row>(
+  key: KeyOf<Row, MaybeNumber>,
+  title: string,
+  unit: TimeUnit,
+  more: Common = {},
+): Column<Row> {
+  const read = (row: Row) => row[key] as MaybeNumber;
+  return {
+    key,
+    title,
+    kind: "number",
+    unit,
+    align: "right",
+    width: 116,
+    ...more,
+    plain: read,
+    cell: (row, { unknown }) =>
+      orUnknown(read(row), unknown[key], (ns) => (
+        <span title={exactNs(ns)}>{formatTimeIn(ns, unit)}</span>
+      )),
+  };
+}
+
+export function countColumn<Row>(
+  key: KeyOf<Row, MaybeNumber>,
+  title: string,
+  more: Common = {},
+): Column<Row> {
+  const read = (row: Row) => row[key] as MaybeNumber;
+  return {
+    key,
+    title,
+    kind: "number",
+    align: "right",
+    width: 92,
+    ...more,
+    plain: read,
+    cell: (row, { unknown }) => orUnknown(read(row), unknown[key], formatInt),
+  };
+}
+
+/** A share with a bar in its cell. `tone` names the colour: `tc`, `non_tc`, `memory`. */
+export function shareColumn<Row>(
+  key: KeyOf<Row, MaybeNumber>,
+  title: string,
+  tone: (row: Row) => string,
+  more: Common = {},
+): Column<Row> {
+  const read = (row: Row) => row[key] as MaybeNumber;
+  return {
+    key,
+    title,
+    kind: "number",
+    align: "right",
+    width: 132,
+    ...more,
+    plain: read,
+    cell: (row, { unknown }) =>
+      orUnknown(read(row), unknown[key], (pct) => <ShareBar pct={pct} tone={tone(row)} />),
+  };
+}
+
+export function ShareBar({ pct, tone }: { pct: number; tone: string }) {
+  return (
+    <span class="share" title={`${pct.toFixed(3)} %`}>
+      <span class="share-track" aria-hidden="true">
+        <span
+          class="share-fill"
+          style={{ width: `${Math.min(100, pct)}%`, background: `var(--part-${tone})` }}
+        />
+      </span>
+      <span class="share-value">{formatPct(pct)}</span>
+    </span>
+  );
+}
+
+export function nameColumn<Row>(
+  key: KeyOf<Row, MaybeText>,
+  title: string,
+  more: Common & { isWide?: boolean } = {},
+): Column<Row> {
+  const read = (row: Row) => row[key] as MaybeText;
+  return {
+    key,
+    title,
+    kind: "text",
+    width: 300,
+    ...more,
+    plain: read,
+    cell: (row, { unknown }) => orUnknown(read(row), unknown[key], (name) => <Name name={name} />),
+  };
+}
+
+export function textColumn<Row>(
+  key: KeyOf<Row, MaybeText>,
+  title: string,
+  more: Common = {},
+): Column<Row> {
+  const read = (row: Row) => row[key] as MaybeText;
+  return {
+    key,
+    title,
+    kind: "text",
+    width: 110,
+    ...more,
+    plain: read,
+    cell: (row, { unknown }) =>
+      orUnknown(read(row), unknown[key], (text) => <span title={text}>{text}</span>),
+  };
+}
+
+/** A text of which there are few: its filter is a list of them. */
+export function choiceColumn<Row>(
+  key: KeyOf<Row, MaybeText>,
+  title: string,
+  more: Common = {},
+): Column<Row> {
+  return { ...textColumn<Row>(key, title, more), kind: "choice" };
+}
+
+/** Check or cross. `warn` gives the reason why a "no" of this row deserves attention. */
+export function flagColumn<Row>(
+  key: KeyOf<Row, MaybeFlag>,
+  title: string,
+  more: Common & { warn?: (row: Row) => string | undefined; whenNull?: string } = {},
+): Column<Row> {
+  const { warn, whenNull, ...common } = more;
+  const read = (row: Row) => row[key] as MaybeFlag;
+  return {
+    key,
+    title,
+    kind: "boolean",
+    align: "center",
+    width: 96,
+    ...common,
+    plain: read,
+    cell: (row, { unknown }) =>
+      orUnknown(read(row), unknown[key] ?? whenNull, (value) => (
+        <Flag value={value} warn={warn?.(row)} />
+      )),
+  };
+}
+
+/** A long text, folded after 100 characters; the whole of it opens below the row. */
+export function foldedColumn<Row>(
+  key: KeyOf<Row, MaybeText>,
+  title: string,
+  more: Common = {},
+): Column<Row> {
+  const read = (row: Row) => row[key] as MaybeText;
+  return {
+    key,
+    title,
+    kind: "text",
+    width: 320,
+    ...more,
+    plain: read,
+    cell: (row, { isUnfolded, toggleUnfolded, unknown }) =>
+      orUnknown(read(row), unknown[key], (full) => {
+        const { text, isFolded } = fold(full, FOLDED_CHARACTERS);
+        if (!isFolded) return <span class="folded-text">{text}</span>;
+        return (
+          <span class="folded">
+            <span class="folded-text">{text}…</span>
+            <button
+              type="button"
+              class="link-button"
+              tabIndex={-1}
+              aria-expanded={isUnfolded}
+              onClick={(event) => {
+                event.stopPropagation();
+                toggleUnfolded();
+              }}
+            >
+              {isUnfolded ? "See less" : "See more"}
+            </button>
+          </span>
+        );
+      }),
+  };
+}

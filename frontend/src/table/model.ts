@@ -1,0 +1,180 @@
+/** What a table shows, apart from how it is drawn: state, address, request. Pure functions only. */
+
+import { NS_PER_UNIT, type TimeUnit } from "../lib/units";
+import type { Query, QueryPatch } from "../state/query";
+
+export const PAGE_SIZES = [10, 25, 50, 100] as const;
+export const DEFAULT_PAGE_SIZE = 50;
+
+export type ColumnKind = "text" | "number" | "boolean" | "choice";
+
+/** What the model needs to know of a column; how a cell looks is in `spec.ts`. */
+export interface ColumnModel {
+  readonly key: string;
+  readonly title: string;
+  readonly kind: ColumnKind;
+  /** Times come in ns and are shown, typed and filtered in this unit. */
+  readonly unit?: TimeUnit;
+  readonly isSortable?: boolean;
+  readonly isFilterable?: boolean;
+}
+
+/** Everything about a table that a link has to carry. */
+export interface TableState {
+  /** From 1. */
+  readonly page: number;
+  readonly pageSize: number;
+  /** API ordering: "-gpu_time_ns". */
+  readonly sort: string;
+  readonly search: string;
+  /** API filter name (`gpu_time_ns__gte`) -> API value (ns for times). */
+  readonly filters: Readonly<Record<string, string>>;
+}
+
+export interface TableDefaults {
+  readonly sort: string;
+  readonly pageSize: number;
+}
+
+const FILTER_MARK = "f.";
+
+function positiveInt(text: string | undefined): number | null {
+  if (text === undefined || !/^\d{1,9}$/.test(text)) return null;
+  const value = Number(text);
+  return value >= 1 ? value : null;
+}
+
+/** Reads `<id>.page`, `.size`, `.sort`, `.q` and `.f.<filter>` from the address. */
+export function readTableState(query: Query, id: string, defaults: TableDefaults): TableState {
+  const filters: Record<string, string> = {};
+  const prefix = `${id}.${FILTER_MARK}`;
+  for (const [key, value] of query) {
+    if (key.startsWith(prefix)) filters[key.slice(prefix.length)] = value;
+  }
+  const size = positiveInt(query.get(`${id}.size`));
+  const isOffered = PAGE_SIZES.some((offered) => offered === size);
+  return {
+    page: positiveInt(query.get(`${id}.page`)) ?? 1,
+    pageSize: size !== null && isOffered ? size : defaults.pageSize,
+    sort: query.get(`${id}.sort`) ?? defaults.sort,
+    search: query.get(`${id}.q`) ?? "",
+    filters,
+  };
+}
+
+/** The change to the address that takes a table from one state to another. */
+export function tablePatch(
+  id: string,
+  before: TableState,
+  after: TableState,
+  defaults: TableDefaults,
+): QueryPatch {
+  const patch: Record<string, string | null> = {
+    [`${id}.page`]: after.page === 1 ? null : String(after.page),
+    [`${id}.size`]: after.pageSize === defaults.pageSize ? null : String(after.pageSize),
+    [`${id}.sort`]: after.sort === defaults.sort ? null : after.sort,
+    [`${id}.q`]: after.search,
+  };
+  for (const name of Object.keys(before.filters)) patch[`${id}.${FILTER_MARK}${name}`] = null;
+  for (const [name, value] of Object.entries(after.filters)) {
+    patch[`${id}.${FILTER_MARK}${name}`] = value;
+  }
+  return patch;
+}
+
+/** What the rows are asked with: the same for the list and for its export. */
+export function filterParams(state: TableState): Record<string, string> {
+  const params: Record<string, string> = { ordering: state.sort, ...state.filters };
+  if (state.search !== "") params.search = state.search;
+  return params;
+}
+
+export function listParams(state: TableState): Record<string, string | number> {
+  return { ...filterParams(state), page: state.page, page_size: state.pageSize };
+}
+
+export function isFiltered(state: TableState): boolean {
+  return state.search !== "" || Object.keys(state.filters).length > 0;
+}
+
+export type SortDirection = "ascending" | "descending" | null;
+
+export function sortDirection(sort: string, key: string): SortDirection {
+  if (sort === key) return "ascending";
+  return sort === `-${key}` ? "descending" : null;
+}
+
+/** A click on a header: numbers and flags start with the largest, text with A; then it turns. */
+export function nextSort(sort: string, column: ColumnModel): string {
+  const direction = sortDirection(sort, column.key);
+  if (direction === "ascending") return `-${column.key}`;
+  if (direction === "descending") return column.key;
+  return column.kind === "number" || column.kind === "boolean" ? `-${column.key}` : column.key;
+}
+
+export function pageCount(count: number, pageSize: number): number {
+  return Math.max(1, Math.ceil(count / pageSize));
+}
+
+/** Sets or (with "") removes one filter; the table goes back to its first page. */
+export function withFilter(state: TableState, name: string, value: string): TableState {
+  const filters = { ...state.filters };
+  if (value === "") delete filters[name];
+  else filters[name] = value;
+  return { ...state, filters, page: 1 };
+}
+
+export function withoutFilters(state: TableState): TableState {
+  return { ...state, filters: {}, search: "", page: 1 };
+}
+
+/** A number that was typed in the unit of the column -> what the API takes; null if it is none. */
+export function toApiNumber(text: string, unit: TimeUnit | undefined): string | null {
+  const cleaned = text.trim().replaceAll(",", "");
+  if (cleaned === "" || !/^-?\d*\.?\d+$/.test(cleaned)) return null;
+  const value = Number(cleaned);
+  return unit === undefined ? String(value) : String(Math.round(value * NS_PER_UNIT[unit]));
+}
+
+/** The reverse of `toApiNumber`, for the field. */
+export function fromApiNumber(value: string, unit: TimeUnit | undefined): string {
+  if (unit === undefined) return value;
+  return String(Number(value) / NS_PER_UNIT[unit]);
+}
+
+export interface Chip {
+  /** Filter names that go when the chip is removed; empty for the search text. */
+  readonly filter: string | null;
+  readonly label: string;
+}
+
+const OPERATORS: readonly (readonly [suffix: string, sign: string])[] = [
+  ["__gte", "≥"],
+  ["__lte", "≤"],
+  ["__icontains", "contains"],
+  ["__in", "is"],
+];
+
+function chipLabel(name: string, value: string, columns: readonly ColumnModel[]): string {
+  const operator = OPERATORS.find(([suffix]) => name.endsWith(suffix));
+  const key = operator === undefined ? name : name.slice(0, -operator[0].length);
+  const column = columns.find((candidate) => candidate.key === key);
+  const title = column?.title ?? key;
+  if (operator === undefined)
+    return `${title}: ${value === "1" || value === "true" ? "yes" : "no"}`;
+  const [suffix, sign] = operator;
+  if (suffix === "__icontains") return `${title} contains “${value}”`;
+  if (suffix === "__in") return `${title}: ${value.replaceAll(",", " or ")}`;
+  const shown = fromApiNumber(value, column?.unit);
+  return `${title} ${sign} ${shown}${column?.unit === undefined ? "" : ` ${column.unit}`}`;
+}
+
+/** The active filters in words, in the order of the columns' filters. */
+export function chips(state: TableState, columns: readonly ColumnModel[]): readonly Chip[] {
+  const list: Chip[] = [];
+  if (state.search !== "") list.push({ filter: null, label: `Search “${state.search}”` });
+  for (const [name, value] of Object.entries(state.filters)) {
+    list.push({ filter: name, label: chipLabel(name, value, columns) });
+  }
+  return list;
+}

@@ -1,0 +1,86 @@
+/** The iterations table: each with its own breakdown bar. */
+
+import type { Iteration } from "../../api/types";
+import { PARTS } from "../../lib/parts";
+import { durationText } from "../../lib/units";
+import { Unknown } from "../../ui/states";
+import { countColumn, flagColumn, timeColumn } from "../columns";
+import type { Column, TableSpec } from "../spec";
+
+/** How an interval is called: iteration 0 comes before the loop when a key node was found. */
+export function iterationName(iteration: Pick<Iteration, "iteration_index" | "kind">): string {
+  if (iteration.kind === "before") return `${iteration.iteration_index} (before the loop)`;
+  if (iteration.kind === "after") return `${iteration.iteration_index} (after the loop)`;
+  return String(iteration.iteration_index);
+}
+
+const indexColumn: Column<Iteration> = {
+  ...countColumn<Iteration>("iteration_index", "Iteration", { width: 150 }),
+  align: "left",
+  cell: (row) => (
+    <span class="iteration-name">
+      {row.iteration_index}
+      {row.kind !== null && row.kind !== "iteration" && (
+        <span class="tag">{row.kind === "before" ? "before the loop" : "after the loop"}</span>
+      )}
+    </span>
+  ),
+};
+
+const breakdownColumn: Column<Iteration> = {
+  key: "breakdown",
+  title: "Breakdown",
+  kind: "number",
+  width: 220,
+  isWide: true,
+  isSortable: false,
+  isFilterable: false,
+  hint: "What its time was spent on, in the colours of the chart",
+  plain: () => null,
+  cell: (row) => <MiniBreakdown iteration={row} />,
+};
+
+function MiniBreakdown({ iteration }: { iteration: Iteration }) {
+  const parts = PARTS.map((part) => ({ ...part, ns: iteration[`${part.key}_duration_ns`] ?? 0 }));
+  const total = parts.reduce((sum, part) => sum + part.ns, 0);
+  if (total <= 0) return <Unknown reason="Only aggregated iterations are broken down." />;
+  const words = parts
+    .filter((part) => part.ns > 0)
+    .map((part) => `${part.label}: ${durationText(part.ns)}`);
+  return (
+    <span class="mini-bar" role="img" aria-label={words.join(", ")} title={words.join("\n")}>
+      {parts.map((part) => (
+        <span
+          key={part.key}
+          class={`part-${part.key}`}
+          style={{ width: `${(100 * part.ns) / total}%` }}
+        />
+      ))}
+    </span>
+  );
+}
+
+export const ITERATIONS_TABLE: TableSpec<Iteration> = {
+  id: "iterations",
+  noun: ["interval", "intervals"],
+  columns: [
+    indexColumn,
+    timeColumn<Iteration>("duration_ns", "Duration", "ms"),
+    breakdownColumn,
+    flagColumn<Iteration>("is_profiled", "Aggregated", {
+      width: 100,
+    }),
+    countColumn<Iteration>("total_kernel_count", "Kernels"),
+    countColumn<Iteration>("tc_kernel_count", "TC kernels", { width: 100 }),
+    timeColumn<Iteration>("tc_duration_ns", "TC", "ms", { width: 100 }),
+    timeColumn<Iteration>("non_tc_duration_ns", "Not TC", "ms", { width: 100 }),
+    timeColumn<Iteration>("memory_duration_ns", "Memory", "ms", { width: 100 }),
+    timeColumn<Iteration>("dataloader_duration_ns", "Dataloader", "ms", { isHiddenAtFirst: true }),
+    timeColumn<Iteration>("io_duration_ns", "I/O", "ms", { width: 100, isHiddenAtFirst: true }),
+    timeColumn<Iteration>("cpu_duration_ns", "CPU", "ms", { width: 100 }),
+    timeColumn<Iteration>("other_duration_ns", "Other", "ms", { width: 100 }),
+    timeColumn<Iteration>("start_time_ns", "Start", "ms", { width: 110, isHiddenAtFirst: true }),
+  ],
+  defaults: { sort: "iteration_index", pageSize: 50 },
+  rowKey: (iteration) => String(iteration.iteration_index),
+};

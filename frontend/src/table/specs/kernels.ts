@@ -1,0 +1,61 @@
+/** The kernel tables: of one op, and of all ops. */
+
+import type { Kernel } from "../../api/types";
+import {
+  choiceColumn,
+  countColumn,
+  flagColumn,
+  nameColumn,
+  shareColumn,
+  textColumn,
+  timeColumn,
+} from "../columns";
+import type { Column, TableSpec } from "../spec";
+
+function kernelTone(kernel: Kernel): string {
+  return kernel.uses_tc === true ? "tc" : "non_tc";
+}
+
+function kernelColumns(shareHint: string): readonly Column<Kernel>[] {
+  return [
+    nameColumn<Kernel>("kernel_name", "Kernel name", { width: 300, isWide: true }),
+    flagColumn<Kernel>("uses_tc", "Using TC", {
+      width: 88,
+      whenNull: "Its name does not tell",
+    }),
+    countColumn<Kernel>("num_calls", "Calls", { width: 76 }),
+    timeColumn<Kernel>("gpu_time_ns", "GPU time", "ms", {
+      hint: "Sum of the durations of its launches",
+    }),
+    shareColumn<Kernel>("share_pct", "Share (%)", kernelTone, {
+      hint: shareHint,
+    }),
+    timeColumn<Kernel>("gpu_time_avg_ns", "Avg", "µs", { width: 100 }),
+    timeColumn<Kernel>("gpu_time_min_ns", "Min", "µs", { width: 100 }),
+    timeColumn<Kernel>("gpu_time_max_ns", "Max", "µs", { width: 100 }),
+  ];
+}
+
+const common = {
+  noun: ["kernel", "kernels"] as const,
+  defaults: { sort: "-gpu_time_ns", pageSize: 50 },
+};
+
+export const OP_KERNELS_TABLE: TableSpec<Kernel> = {
+  ...common,
+  id: "kernels",
+  columns: kernelColumns("Of the kernel time of this op"),
+  rowKey: (kernel) => `${kernel.kernel_name} ${kernel.uses_tc}`,
+};
+
+export const ALL_KERNELS_TABLE: TableSpec<Kernel> = {
+  ...common,
+  id: "kernels",
+  columns: [
+    ...kernelColumns("Of the time of all kernels"),
+    nameColumn<Kernel>("op_name", "Op name", { width: 260 }),
+    choiceColumn<Kernel>("direction", "Direction", { width: 90 }),
+    textColumn<Kernel>("op_id", "Op ID", { width: 140, isHiddenAtFirst: true }),
+  ],
+  rowKey: (kernel) => `${kernel.op_id} ${kernel.kernel_name} ${kernel.uses_tc}`,
+};

@@ -1,0 +1,49 @@
+/** A modal dialog on the browser's own <dialog>: focus stays inside, Esc closes, focus returns. */
+
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+import { Icon } from "./icons";
+
+export interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly size?: "small" | "large";
+  readonly footer?: ComponentChildren;
+  readonly children: ComponentChildren;
+}
+
+export function Dialog({ title, onClose, size, footer, children }: DialogProps): JSX.Element {
+  const titleId = useId();
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = element.current;
+    if (dialog === null) return;
+    dialog.showModal();
+    return () => dialog.close();
+  }, []);
+  return (
+    <dialog
+      ref={element}
+      class={`dialog dialog-${size ?? "small"}`}
+      aria-labelledby={titleId}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      onMouseDown={(event) => {
+        if (event.target === element.current) onClose();
+      }}
+    >
+      <div class="dialog-frame">
+        <header class="dialog-head">
+          <h2 id={titleId}>{title}</h2>
+          <button type="button" class="icon-button" aria-label="Close" onClick={onClose}>
+            <Icon name="close" />
+          </button>
+        </header>
+        <div class="dialog-body">{children}</div>
+        {footer !== undefined && <footer class="dialog-foot">{footer}</footer>}
+      </div>
+    </dialog>
+  );
+}

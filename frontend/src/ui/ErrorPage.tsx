@@ -1,0 +1,67 @@
+/** The guide's error pages: no database, no profile in it, older, newer, bad parameters, and the rest. */
+
+import type { JSX } from "preact";
+import type { ApiError } from "../api/client";
+import { navigate } from "../state/location";
+import { CopyButton, errorDetails } from "./states";
+
+const TITLES: Readonly<Record<string, string>> = {
+  DATABASE_NOT_FOUND: "DLProf database not found",
+  DATABASE_FOREIGN: "The file holds no DLProf profile",
+  DATABASE_VERSION: "This database is of another version",
+  DATABASE_BUSY: "The database is busy",
+  PROFILE_NOT_SERVED: "No such profile",
+  OP_NOT_FOUND: "No such op",
+  UNKNOWN_DOMAIN: "Bad parameters in the address",
+  INVALID_VALUE: "Bad parameters in the address",
+  AGGREGATION_NOT_FOUND: "No such aggregation",
+  UNKNOWN_ORDERING: "Bad parameters in the address",
+  UNKNOWN_FILTER: "Bad parameters in the address",
+  BAD_ADDRESS: "Bad parameters in the address",
+  NO_ANSWER: "The server does not answer",
+  QUERY_TIMEOUT: "The question took too long",
+};
+
+function titleFor(error: ApiError): string {
+  const known = TITLES[error.code];
+  if (known !== undefined) return known;
+  if (error.status === 404) return "Not found";
+  return error.status >= 500 ? "Something failed in the server" : "This cannot be shown";
+}
+
+/** Takes everything but the profile out of the address. */
+function startOver(): void {
+  const patch: Record<string, null> = {};
+  for (const key of new URLSearchParams(window.location.search).keys()) patch[key] = null;
+  navigate(patch);
+}
+
+export function ErrorPage({
+  error,
+  onRetry,
+}: {
+  error: ApiError;
+  onRetry?: () => void;
+}): JSX.Element {
+  return (
+    <div class="error-page" role="alert">
+      <h1>{titleFor(error)}</h1>
+      <p>{error.message}</p>
+      {error.hint !== "" && <p class="error-hint">{error.hint}</p>}
+      <p>
+        Code <code>{error.code}</code>
+      </p>
+      <div class="error-actions">
+        {onRetry !== undefined && (
+          <button type="button" class="button button-primary" onClick={onRetry}>
+            Try again
+          </button>
+        )}
+        <button type="button" class="button" onClick={startOver}>
+          Open the dashboard
+        </button>
+        <CopyButton label="Copy details" text={() => errorDetails(error)} />
+      </div>
+    </div>
+  );
+}

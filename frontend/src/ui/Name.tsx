@@ -1,0 +1,31 @@
+/** Names of ops and kernels: monospace, cut in the middle, whole on hover and in a copy. */
+
+import type { JSX } from "preact";
+import { splitMiddle } from "../lib/text";
+import { Icon } from "./icons";
+
+export function Name({ name }: { name: string }): JSX.Element {
+  const [head, tail] = splitMiddle(name);
+  // Two boxes side by side would be copied as two lines: the clipboard gets the name itself.
+  const copyWhole = (event: ClipboardEvent) => {
+    event.clipboardData?.setData("text/plain", name);
+    event.preventDefault();
+  };
+  return (
+    <span class="name" title={name} onCopy={copyWhole}>
+      <span class="name-head">{head}</span>
+      {tail !== "" && <span class="name-tail">{tail}</span>}
+    </span>
+  );
+}
+
+/** A yes/no cell as check or cross, with the word for those who do not see it. */
+export function Flag({ value, warn }: { value: boolean; warn?: string | undefined }): JSX.Element {
+  const tone = value ? "yes" : warn === undefined ? "no" : "warn";
+  return (
+    <span class={`flag flag-${tone}`} title={warn}>
+      <Icon name={value ? "check" : "cross"} size={14} />
+      <span class="visually-hidden">{value ? "yes" : "no"}</span>
+    </span>
+  );
+}

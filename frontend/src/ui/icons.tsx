@@ -1,0 +1,48 @@
+/** The icons, drawn on a 16 px grid with the text's colour. Decorative: the label is the text. */
+
+import type { JSX } from "preact";
+
+const PATHS = {
+  dashboard: "M2.5 2.5h4.5v6h-4.5zM9 2.5h4.5v3.5h-4.5zM9 8h4.5v5.5h-4.5zM2.5 10.5h4.5v3h-4.5z",
+  iterations: "M2.5 13.5h11M4 11V7M7 11V3.5M10 11V5.5M13 11V8.5",
+  ops: "M2.5 3.5h11v9h-11zM2.5 6.5h11M2.5 9.5h11M6.5 6.5v6",
+  search: "M7 11.5a4.5 4.5 0 1 0 0-9 4.5 4.5 0 0 0 0 9zM10.3 10.3l3.2 3.2",
+  sun: "M8 10.8a2.8 2.8 0 1 0 0-5.6 2.8 2.8 0 0 0 0 5.6zM8 1.5v1.3M8 13.2v1.3M1.5 8h1.3M13.2 8h1.3M3.4 3.4l.9.9M11.7 11.7l.9.9M12.6 3.4l-.9.9M4.3 11.7l-.9.9",
+  moon: "M13.2 9.6A5.6 5.6 0 0 1 6.4 2.8a5.6 5.6 0 1 0 6.8 6.8z",
+  help: "M8 14a6 6 0 1 0 0-12 6 6 0 0 0 0 12zM6.3 6.3a1.75 1.75 0 1 1 2.5 1.6c-.5.25-.8.6-.8 1.2M8 11.3v.1",
+  info: "M8 14a6 6 0 1 0 0-12 6 6 0 0 0 0 12zM8 7.3v3.6M8 5.1v.1",
+  close: "M4 4l8 8M12 4l-8 8",
+  check: "M3.5 8.5l3 3 6-7",
+  cross: "M4.5 4.5l7 7M11.5 4.5l-7 7",
+  chevronRight: "M6 3.5l4.5 4.5L6 12.5",
+  chevronLeft: "M10 3.5L5.5 8l4.5 4.5",
+  chevronDown: "M3.5 6L8 10.5 12.5 6",
+  doubleRight: "M3.5 3.5L8 8l-4.5 4.5M8.5 3.5L13 8l-4.5 4.5",
+  first: "M4 3.5v9M12 3.5L7.5 8l4.5 4.5",
+  last: "M12 3.5v9M4 3.5L8.5 8 4 12.5",
+  filter: "M2.5 3.5h11L9.5 8.5v4l-3 1.2V8.5z",
+  columns: "M2.5 3h11v10h-11zM6.2 3v10M9.8 3v10",
+  download: "M8 2.5v7.3M4.8 7L8 10.2 11.2 7M3 13.3h10",
+  copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
+  expand: "M9.5 2.5h4v4M13.5 2.5L9 7M6.5 13.5h-4v-4M2.5 13.5L7 9",
+  menu: "M2.5 4.5h11M2.5 8h11M2.5 11.5h11",
+  sidebar: "M2.5 3h11v10h-11zM6.3 3v10",
+  up: "M8 13V3.5M4 7.3l4-4 4 4",
+  down: "M8 3v9.5M4 8.7l4 4 4-4",
+  alert: "M8 2.3l6.2 11.2H1.8zM8 6.5v3.3M8 11.6v.1",
+  external: "M9 2.8h4.2V7M13.2 2.8L7.5 8.5M11.5 9.5v3.7H2.8V4.5h3.7",
+  key: "M10.3 9.2a3.5 3.5 0 1 0-3.5-3.5c0 .4.1.8.2 1.2L2.5 11.4v2.1h2.6v-1.6h1.6v-1.6l1.1-1.1c.6 0 1.6 0 2.5 0zM11.3 4.7v.1",
+  play: "M5 3.2l7.5 4.8L5 12.8z",
+  zoomOut: "M7 11.5a4.5 4.5 0 1 0 0-9 4.5 4.5 0 0 0 0 9zM10.3 10.3l3.2 3.2M5 7h4",
+  minus: "M3.5 8h9",
+} as const;
+
+export type IconName = keyof typeof PATHS;
+
+export function Icon({ name, size = 16 }: { name: IconName; size?: number }): JSX.Element {
+  return (
+    <svg class="icon" width={size} height={size} viewBox="0 0 16 16" aria-hidden="true">
+      <path d={PATHS[name]} />
+    </svg>
+  );
+}

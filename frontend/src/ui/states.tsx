@@ -1,0 +1,133 @@
+/** What stands in for data: loading, nothing there, not known, went wrong. */
+
+import type { ComponentChildren, JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { ApiError } from "../api/client";
+import type { Resource } from "../api/useResource";
+import { UNKNOWN } from "../lib/units";
+import { Icon } from "./icons";
+
+/** Grey bars in the place of what is coming. They appear after 150 ms, so quick answers don't flash. */
+export function Skeleton({
+  lines = 4,
+  height = 14,
+}: {
+  lines?: number;
+  height?: number;
+}): JSX.Element {
+  return (
+    <div class="skeleton" role="status" aria-label="Loading">
+      {Array.from({ length: lines }, (_, index) => (
+        <span
+          key={index}
+          style={{ height: `${height}px`, width: `${92 - ((index * 23) % 40)}%` }}
+        />
+      ))}
+    </div>
+  );
+}
+
+export function Empty({
+  title,
+  children,
+}: {
+  title: string;
+  children?: ComponentChildren;
+}): JSX.Element {
+  return (
+    <div class="empty">
+      <p class="empty-title">{title}</p>
+      {children !== undefined && <p>{children}</p>}
+    </div>
+  );
+}
+
+const NO_REASON = "Not known: the database does not hold it.";
+
+/** A dash that says why there is no value. */
+export function Unknown({ reason }: { reason?: string | undefined }): JSX.Element {
+  const text = reason ?? NO_REASON;
+  return (
+    <span class="unknown" title={text}>
+      <span aria-hidden="true">{UNKNOWN}</span>
+      <span class="visually-hidden">Not known. {text}</span>
+    </span>
+  );
+}
+
+/** Everything a bug report needs, as text. */
+export function errorDetails(error: ApiError): string {
+  return JSON.stringify(
+    {
+      code: error.code,
+      status: error.status,
+      message: error.message,
+      hint: error.hint,
+      details: error.details,
+      page: window.location.href,
+    },
+    null,
+    2,
+  );
+}
+
+export function CopyButton({ text, label }: { text: () => string; label: string }): JSX.Element {
+  const [isCopied, setCopied] = useState(false);
+  const copy = () => {
+    void navigator.clipboard.writeText(text()).then(() => {
+      setCopied(true);
+      window.setTimeout(() => setCopied(false), 1500);
+    });
+  };
+  return (
+    <button type="button" class="button" onClick={copy}>
+      <Icon name={isCopied ? "check" : "copy"} />
+      <span aria-live="polite">{isCopied ? "Copied" : label}</span>
+    </button>
+  );
+}
+
+/** An error where a panel or table would be: sentence, hint, code. */
+export function ErrorNote({
+  error,
+  onRetry,
+}: {
+  error: ApiError;
+  onRetry?: () => void;
+}): JSX.Element {
+  return (
+    <div class="error-note" role="alert">
+      <Icon name="alert" />
+      <div>
+        <p class="error-message">{error.message}</p>
+        {error.hint !== "" && <p class="error-hint">{error.hint}</p>}
+        <div class="error-actions">
+          <code>{error.code}</code>
+          {onRetry !== undefined && (
+            <button type="button" class="button" onClick={onRetry}>
+              Try again
+            </button>
+          )}
+          <CopyButton label="Copy details" text={() => errorDetails(error)} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** The usual three answers of a resource: an error note, a skeleton, or the children. */
+export function Loaded<T>(props: {
+  resource: Resource<T>;
+  skeleton?: ComponentChildren;
+  children: (data: T) => ComponentChildren;
+}): JSX.Element {
+  const { resource, skeleton, children } = props;
+  if (resource.error !== null)
+    return <ErrorNote error={resource.error} onRetry={resource.reload} />;
+  if (resource.data === null) return <>{skeleton ?? <Skeleton />}</>;
+  return (
+    <div class={resource.isStale ? "loaded is-stale" : "loaded"} aria-busy={resource.isStale}>
+      {children(resource.data)}
+    </div>
+  );
+}

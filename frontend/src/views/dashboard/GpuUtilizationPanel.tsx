@@ -1,0 +1,40 @@
+/** How much of the time a GPU worked, the mean over all GPUs. */
+
+import type { JSX } from "preact";
+import type { GpuUtilization } from "../../api/types";
+import { EXPLANATIONS } from "../../content/explanations";
+import { useScope, useScoped } from "../../state/scope";
+import { Panel } from "../../ui/Panel";
+import { Loaded, Unknown } from "../../ui/states";
+import { StackedBar } from "./StackedBar";
+
+export function GpuUtilizationPanel(): JSX.Element {
+  const utilization = useScoped<GpuUtilization>("gpu-utilization/");
+  const gpus = useScope().profile.system_config.gpu_count;
+  return (
+    <Panel title="GPU utilization" info={EXPLANATIONS.gpuUtilization} span={4}>
+      <Loaded resource={utilization}>
+        {(data) =>
+          data.using_gpu_pct === null || data.idle_gpu_pct === null ? (
+            <Unknown reason={data.unknown?.using_gpu_pct} />
+          ) : (
+            <>
+              <p class="panel-lead">
+                {gpus !== null && gpus > 1
+                  ? `Mean over ${gpus} GPUs`
+                  : "Share of the wall clock time"}
+              </p>
+              <StackedBar
+                label="GPU utilization"
+                slices={[
+                  { key: "gpu", label: "Using GPU", value: data.using_gpu_pct },
+                  { key: "idle", label: "Idle GPU", value: data.idle_gpu_pct },
+                ]}
+              />
+            </>
+          )
+        }
+      </Loaded>
+    </Panel>
+  );
+}

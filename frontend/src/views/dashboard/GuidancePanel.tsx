@@ -1,0 +1,25 @@
+/** Fixed text: where to read on about Tensor Cores and mixed precision. */
+
+import type { JSX } from "preact";
+import { GUIDANCE } from "../../content/guidance";
+import { Icon } from "../../ui/icons";
+import { Panel } from "../../ui/Panel";
+
+export function GuidancePanel(): JSX.Element {
+  return (
+    <Panel title="Guidance" span={4}>
+      <ul class="guidance">
+        {GUIDANCE.map((item) => (
+          <li key={item.text}>
+            {item.text}{" "}
+            {item.link !== undefined && (
+              <a href={item.link.href} target="_blank" rel="noreferrer">
+                {item.link.text} <Icon name="external" size={12} />
+              </a>
+            )}
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}

@@ -1,0 +1,32 @@
+/** Every iteration as a bar; the Iterations view has the controls. */
+
+import type { JSX } from "preact";
+import { IterationChart } from "../../charts/IterationChart";
+import { EXPLANATIONS } from "../../content/explanations";
+import { useScope } from "../../state/scope";
+import { Panel } from "../../ui/Panel";
+import { ViewLink } from "./TopOpsPanel";
+
+export function IterationSummaryPanel(): JSX.Element {
+  const { aggregation } = useScope();
+  return (
+    <Panel
+      title="Iteration summary"
+      info={EXPLANATIONS.iterationSummary}
+      span={7}
+      class="panel-flush"
+      actions={<ViewLink view="iterations" text="Iterations view" />}
+    >
+      <IterationChart
+        height={248}
+        range="all"
+        zoom={null}
+        bounds={
+          aggregation.iter_start === null || aggregation.iter_stop === null
+            ? null
+            : [aggregation.iter_start, aggregation.iter_stop]
+        }
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,113 @@
+/** GPU time of all kernels by kind; the details pane adds the counts. */
+
+import type { JSX } from "preact";
+import type { KernelSummary, TimeAndCount } from "../../api/types";
+import { EXPLANATIONS } from "../../content/explanations";
+import type { Slice } from "../../lib/parts";
+import { durationText, exactNs, formatDuration, formatInt } from "../../lib/units";
+import { navigate } from "../../state/location";
+import { useScoped } from "../../state/scope";
+import { Icon } from "../../ui/icons";
+import { Panel } from "../../ui/Panel";
+import { Loaded, Unknown } from "../../ui/states";
+import { StackedBar } from "./StackedBar";
+
+export const KERNEL_DETAILS = "kernels";
+
+const time = (slice: Slice) => durationText(slice.value);
+
+export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
+  const summary = useScoped<KernelSummary>("kernel-summary/");
+  return (
+    <Panel
+      title="Total kernel GPU time"
+      info={EXPLANATIONS.kernelGpuTime}
+      span={4}
+      actions={
+        <button
+          type="button"
+          class="icon-button"
+          aria-label="Show kernel details"
+          title="Show kernel details"
+          aria-expanded={isOpen}
+          onClick={() => navigate({ details: isOpen ? null : KERNEL_DETAILS })}
+        >
+          <Icon name="expand" />
+        </button>
+      }
+    >
+      <Loaded resource={summary}>
+        {(data) => (
+          <>
+            <p class="panel-lead">
+              {data.all.gpu_time_ns === null ? (
+                <Unknown reason={data.unknown?.all} />
+              ) : (
+                <>
+                  <b>{durationText(data.all.gpu_time_ns)}</b>
+                  {data.all.count !== null && ` in ${formatInt(data.all.count)} kernels`}
+                </>
+              )}
+            </p>
+            <StackedBar
+              label="Total kernel GPU time"
+              slices={[
+                { key: "tc", label: "Using Tensor Cores", value: data.using_tc.gpu_time_ns ?? 0 },
+                { key: "memory", label: "Memory kernels", value: data.memory.gpu_time_ns ?? 0 },
+                { key: "non_tc", label: "All other kernels", value: data.other.gpu_time_ns ?? 0 },
+              ]}
+              valueText={time}
+            />
+          </>
+        )}
+      </Loaded>
+    </Panel>
+  );
+}
+
+/** The content of the details pane: GPU time and count of each kind. */
+export function KernelDetails(): JSX.Element {
+  const summary = useScoped<KernelSummary>("kernel-summary/");
+  return (
+    <Loaded resource={summary}>
+      {(data) => (
+        <table class="facts-table">
+          <caption class="visually-hidden">Kernel details</caption>
+          <thead>
+            <tr>
+              <th scope="col">Kernels</th>
+              <th scope="col" class="align-right">
+                GPU time
+              </th>
+              <th scope="col" class="align-right">
+                Count
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            <DetailsRow label="All kernels" row={data.all} />
+            <DetailsRow label="Kernels using Tensor Cores" tone="tc" row={data.using_tc} />
+            <DetailsRow label="Memory kernels" tone="memory" row={data.memory} />
+            <DetailsRow label="All other kernels" tone="non_tc" row={data.other} />
+          </tbody>
+        </table>
+      )}
+    </Loaded>
+  );
+}
+
+function DetailsRow(props: { label: string; tone?: string; row: TimeAndCount }): JSX.Element {
+  const { gpu_time_ns: ns, count } = props.row;
+  return (
+    <tr>
+      <th scope="row">
+        <span class={`swatch ${props.tone === undefined ? "swatch-none" : `part-${props.tone}`}`} />
+        {props.label}
+      </th>
+      <td class="align-right" title={ns === null ? undefined : exactNs(ns)}>
+        {ns === null ? <Unknown /> : `${formatDuration(ns).value} ${formatDuration(ns).unit}`}
+      </td>
+      <td class="align-right">{count === null ? <Unknown /> : formatInt(count)}</td>
+    </tr>
+  );
+}

@@ -1,0 +1,179 @@
+/** The first row: the five figures that say in ten seconds how the training does. */
+
+import type { ComponentChildren, JSX } from "preact";
+import type { Iteration, ListPage, PerformanceSummary as Summary } from "../../api/types";
+import { EXPLANATIONS } from "../../content/explanations";
+import { exactNs, formatDuration, formatInt, formatPct } from "../../lib/units";
+import { useScoped } from "../../state/scope";
+import { type Explanation, InfoTip } from "../../ui/Popover";
+import { Loaded, Skeleton, Unknown } from "../../ui/states";
+import { Spark } from "./Spark";
+
+export function PerformanceSummary(): JSX.Element {
+  const summary = useScoped<Summary>("performance-summary/");
+  return (
+    <section class="kpis span-12" aria-label="Performance summary">
+      <Loaded resource={summary} skeleton={<KpiSkeleton />}>
+        {(data) => (
+          <dl class="kpi-row">
+            <IterationTime data={data} />
+            <Pct
+              title="GPU utilization"
+              info={EXPLANATIONS.gpuUtilization}
+              pct={data.gpu_utilization_pct}
+              reason={data.unknown?.gpu_utilization_pct}
+              tone="gpu"
+            />
+            <Pct
+              title="Tensor Core kernel efficiency"
+              info={EXPLANATIONS.tcEfficiency}
+              pct={data.tc_utilization_pct}
+              reason={data.unknown?.tc_utilization_pct}
+              tone="tc"
+              isMain
+            />
+            <WallClock data={data} />
+            <Iterations data={data} />
+          </dl>
+        )}
+      </Loaded>
+    </section>
+  );
+}
+
+function KpiSkeleton(): JSX.Element {
+  return (
+    <div class="kpi-row">
+      {Array.from({ length: 5 }, (_, index) => (
+        <div key={index} class="kpi">
+          <Skeleton lines={2} height={18} />
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function Kpi(props: {
+  title: string;
+  info: Explanation;
+  isMain?: boolean;
+  value: ComponentChildren;
+  children?: ComponentChildren;
+}): JSX.Element {
+  return (
+    <div class={`kpi ${props.isMain ? "kpi-main" : ""}`}>
+      <dt>
+        {props.title}
+        <InfoTip about={props.title} text={props.info} />
+      </dt>
+      <dd>
+        <span class="kpi-value">{props.value}</span>
+        {props.children}
+      </dd>
+    </div>
+  );
+}
+
+function Time({ ns, reason }: { ns: number | null; reason: string | undefined }): JSX.Element {
+  if (ns === null) return <Unknown reason={reason} />;
+  const { value, unit } = formatDuration(ns);
+  return (
+    <span title={exactNs(ns)}>
+      {value} <small>{unit}</small>
+    </span>
+  );
+}
+
+function IterationTime({ data }: { data: Summary }): JSX.Element {
+  const iterations = useScoped<ListPage<Iteration>>("iterations/", {
+    page_size: 200,
+    ordering: "iteration_index",
+  });
+  const spread = data.iter_std_dev_ns;
+  return (
+    <Kpi
+      title="Average iteration time"
+      info={EXPLANATIONS.iterationTime}
+      isMain
+      value={<Time ns={data.iter_avg_ns} reason={data.unknown?.iter_avg_ns} />}
+    >
+      <span class="kpi-side">
+        {iterations.data !== null && <Spark iterations={iterations.data.results} />}
+        {spread !== null && (
+          <span class="kpi-note" title={`Standard deviation: ${exactNs(spread)}`}>
+            ± {formatDuration(spread).value} {formatDuration(spread).unit}
+          </span>
+        )}
+      </span>
+    </Kpi>
+  );
+}
+
+function Pct(props: {
+  title: string;
+  info: Explanation;
+  pct: number | null;
+  reason: string | undefined;
+  tone: string;
+  isMain?: boolean;
+}): JSX.Element {
+  const { pct } = props;
+  return (
+    <Kpi
+      title={props.title}
+      info={props.info}
+      isMain={props.isMain ?? false}
+      value={
+        pct === null ? (
+          <Unknown reason={props.reason} />
+        ) : (
+          <span title={`${pct} %`}>
+            {formatPct(pct)} <small>%</small>
+          </span>
+        )
+      }
+    >
+      {pct !== null && (
+        <span class="meter" aria-hidden="true">
+          <span class={`meter-${props.tone}`} style={{ width: `${Math.min(100, pct)}%` }} />
+        </span>
+      )}
+    </Kpi>
+  );
+}
+
+function WallClock({ data }: { data: Summary }): JSX.Element {
+  return (
+    <Kpi
+      title="Wall clock time"
+      info={EXPLANATIONS.wallClock}
+      value={<Time ns={data.wall_clock_time_ns} reason={data.unknown?.wall_clock_time_ns} />}
+    >
+      <span class="kpi-note">of the aggregated iterations</span>
+    </Kpi>
+  );
+}
+
+function Iterations({ data }: { data: Summary }): JSX.Element {
+  const { profiled_iterations: profiled, total_iterations: total } = data;
+  return (
+    <Kpi
+      title="Iterations"
+      info={EXPLANATIONS.iterations}
+      value={
+        profiled === null ? (
+          <Unknown reason={data.unknown?.profiled_iterations} />
+        ) : (
+          <span title="Profiled iterations of total iterations">
+            {formatInt(profiled)}
+            {total !== null && <small> of {formatInt(total)}</small>}
+          </span>
+        )
+      }
+    >
+      <span class="kpi-note">
+        Start <b>{data.iter_start ?? <Unknown />}</b> · Stop <b>{data.iter_stop ?? <Unknown />}</b>
+      </span>
+    </Kpi>
+  );
+}

@@ -1,0 +1,59 @@
+/** Where an iteration goes: one stacked bar over all of the aggregated time. */
+
+import type { JSX } from "preact";
+import type { PerformanceSummary, ResourceUsage } from "../../api/types";
+import { EXPLANATIONS } from "../../content/explanations";
+import { PARTS, type Slice } from "../../lib/parts";
+import { durationText } from "../../lib/units";
+import { useScoped } from "../../state/scope";
+import { Panel } from "../../ui/Panel";
+import { Empty, Loaded } from "../../ui/states";
+import { StackedBar } from "./StackedBar";
+
+function slicesOf(usage: ResourceUsage): readonly Slice[] {
+  return PARTS.flatMap((part) => {
+    const value = usage[`${part.key}_pct`];
+    return value === null ? [] : [{ key: part.key, label: part.label, hint: part.hint, value }];
+  });
+}
+
+/** Parts the database does not know (older ones lack dataloader and I/O), in words. */
+function missingText(usage: ResourceUsage): string {
+  const missing = PARTS.filter((part) => usage[`${part.key}_pct`] === null);
+  if (missing.length === 0) return "";
+  const reason = usage.unknown?.[`${missing[0]?.key}_pct`] ?? "the database does not hold it";
+  return `${missing.map((part) => part.label).join(" and ")}: not known, ${reason}`;
+}
+
+export function ResourceUsagePanel(): JSX.Element {
+  const usage = useScoped<ResourceUsage>("resource-usage/");
+  const average = useScoped<PerformanceSummary>("performance-summary/").data?.iter_avg_ns ?? null;
+  const perIteration = (slice: Slice) => durationText(((average ?? 0) * slice.value) / 100);
+  return (
+    <Panel title="Resource usage breakdown" info={EXPLANATIONS.resourceUsage} span={5}>
+      <Loaded resource={usage}>
+        {(data) => {
+          const slices = slicesOf(data);
+          if (slices.length === 0) return <Empty title="No breakdown in this database" />;
+          const missing = missingText(data);
+          return (
+            <>
+              {average !== null && (
+                <p class="panel-lead">
+                  Where an average iteration of <b>{durationText(average)}</b> goes
+                </p>
+              )}
+              <StackedBar
+                label="Resource usage"
+                slices={slices}
+                height={36}
+                {...(average === null ? {} : { valueText: perIteration })}
+              />
+              {missing !== "" && <p class="panel-note">{missing}</p>}
+            </>
+          );
+        }}
+      </Loaded>
+    </Panel>
+  );
+}

@@ -1,0 +1,83 @@
+/** One bar cut into parts, labelled in place, with a legend that hides parts and gives exact values. */
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { drawnSlices, type Slice } from "../../lib/parts";
+import { formatPct } from "../../lib/units";
+
+export interface StackedBarProps {
+  readonly label: string;
+  readonly slices: readonly Slice[];
+  /** The value of a slice in words, for legend and tooltip; without it, only the share is shown. */
+  readonly valueText?: (slice: Slice) => string;
+  readonly height?: number;
+}
+
+/** Least share that has room for its number inside of the bar. Unit: percent. */
+const LABEL_FROM_PCT = 9;
+
+export function StackedBar(props: StackedBarProps): JSX.Element {
+  const { slices, valueText } = props;
+  const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
+  const toggle = (key: string) => {
+    const next = new Set(hidden);
+    if (!next.delete(key)) next.add(key);
+    // Like a pie: with nothing left to show, everything comes back.
+    setHidden(next.size === slices.length ? new Set() : next);
+  };
+  const drawn = drawnSlices(slices, hidden);
+  const shares = new Map(drawn.map((slice) => [slice.key, slice.pct]));
+  return (
+    <div class="stacked">
+      <div
+        class="stacked-bar"
+        style={{ height: `${props.height ?? 28}px` }}
+        role="img"
+        aria-label={`${props.label}: ${drawn.map((s) => `${s.label} ${formatPct(s.pct)} %`).join(", ")}`}
+      >
+        {drawn.map((slice) => (
+          <span
+            key={slice.key}
+            class={`part-${slice.key}`}
+            style={{ flexGrow: slice.pct }}
+            title={sliceTitle(slice, slice.pct, valueText)}
+          >
+            {slice.pct >= LABEL_FROM_PCT ? `${formatPct(slice.pct)} %` : ""}
+          </span>
+        ))}
+      </div>
+      <ul class="legend">
+        {slices.map((slice) => {
+          const isHidden = hidden.has(slice.key);
+          return (
+            <li key={slice.key}>
+              <button
+                type="button"
+                class={isHidden ? "is-off" : ""}
+                aria-pressed={!isHidden}
+                title={slice.hint}
+                onClick={() => toggle(slice.key)}
+              >
+                <span class={`swatch part-${slice.key}`} />
+                <span class="legend-label">{slice.label}</span>
+                {valueText !== undefined && <span class="legend-value">{valueText(slice)}</span>}
+                <span class="legend-pct">
+                  {isHidden ? "–" : `${formatPct(shares.get(slice.key) ?? 0)} %`}
+                </span>
+              </button>
+            </li>
+          );
+        })}
+      </ul>
+    </div>
+  );
+}
+
+function sliceTitle(
+  slice: Slice,
+  pct: number,
+  valueText: ((slice: Slice) => string) | undefined,
+): string {
+  const value = valueText === undefined ? "" : ` · ${valueText(slice)}`;
+  return `${slice.label}: ${pct.toFixed(2)} %${value}`;
+}

@@ -1,0 +1,181 @@
+/** Start, stop, key node and the button that makes a new aggregation of them. */
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { type ApiError, toApiError } from "../../api/client";
+import { useJobControl } from "../../state/jobContext";
+import { isActive } from "../../state/jobs";
+import { navigate } from "../../state/location";
+import { useScope } from "../../state/scope";
+import { Dialog } from "../../ui/Dialog";
+import { Icon } from "../../ui/icons";
+import { ErrorNote } from "../../ui/states";
+import { IterationInput } from "./IterationInput";
+import { KeyNodeDialog } from "./KeyNodeDialog";
+import { type Draft, draftProblem, isChanged, type LastIndex, requestOf } from "./reaggregation";
+
+export interface ReaggregateFormProps {
+  readonly draft: Draft;
+  readonly last: LastIndex;
+}
+
+function changeDraft(patch: Record<string, string | null>): void {
+  navigate(patch, { replace: true });
+}
+
+export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Element {
+  const { aggregation, profile } = useScope();
+  const jobs = useJobControl();
+  const [open, setOpen] = useState<"picker" | "confirm" | null>(null);
+  const isBusy = jobs.job !== null && isActive(jobs.job);
+  const isOff = !profile.can_reaggregate;
+  const hasChanged = isChanged(draft, aggregation);
+  const problem = draftProblem(draft, aggregation, last);
+  const keyNode = draft.keyNode ?? "";
+  const close = () => setOpen(null);
+  return (
+    <section class="reaggregate" aria-label="Re-aggregate">
+      <IterationInput
+        label="Select iteration start"
+        value={draft.start}
+        last={last}
+        isOff={isOff}
+        onChange={(value) => changeDraft({ start: String(value) })}
+      />
+      <IterationInput
+        label="Select iteration stop"
+        value={draft.stop}
+        last={last}
+        isOff={isOff}
+        onChange={(value) => changeDraft({ stop: String(value) })}
+      />
+      <span class="field field-wide">
+        <label class="field-label" for="key-node">
+          Select key node
+        </label>
+        <span class="input-group">
+          <input
+            id="key-node"
+            class="input input-mono"
+            type="text"
+            readOnly
+            value={keyNode}
+            placeholder="none: one interval for the whole profile"
+            title={keyNode === "" ? undefined : keyNode}
+          />
+          <button
+            type="button"
+            class="button"
+            aria-label="Key node picker"
+            disabled={isOff}
+            onClick={() => setOpen("picker")}
+          >
+            <Icon name="key" /> Choose
+          </button>
+        </span>
+      </span>
+      <span class="reaggregate-actions">
+        <button
+          type="button"
+          class="button button-primary"
+          disabled={isOff || isBusy || !hasChanged || problem !== null}
+          onClick={() => setOpen("confirm")}
+        >
+          Reaggregate
+        </button>
+        {hasChanged && (
+          <button
+            type="button"
+            class="button"
+            onClick={() => changeDraft({ start: null, stop: null, key_node: null })}
+          >
+            Undo
+          </button>
+        )}
+      </span>
+      <FormNote isBusy={isBusy} problem={hasChanged ? problem : null} />
+      {open === "picker" && (
+        <KeyNodeDialog
+          current={draft.keyNode}
+          onClose={close}
+          onPick={(id) => {
+            changeDraft({ key_node: id });
+            close();
+          }}
+        />
+      )}
+      {open === "confirm" && <ConfirmDialog draft={draft} onClose={close} />}
+    </section>
+  );
+}
+
+function FormNote({ isBusy, problem }: { isBusy: boolean; problem: string | null }): JSX.Element {
+  const { profile } = useScope();
+  let text =
+    "Change a field to aggregate other iterations. Type, use the arrows, or turn the wheel over a number.";
+  if (!profile.can_reaggregate) {
+    text = profile.cannot_reaggregate_reason ?? "This profile cannot be re-aggregated.";
+  } else if (isBusy) {
+    text = "A re-aggregation is under way: the next can start when it has ended.";
+  } else if (problem !== null) {
+    text = problem;
+  }
+  return (
+    <p class={problem === null ? "form-note" : "form-note form-problem"} role="status">
+      {text}
+    </p>
+  );
+}
+
+function ConfirmDialog({ draft, onClose }: { draft: Draft; onClose: () => void }): JSX.Element {
+  const { aggregation } = useScope();
+  const jobs = useJobControl();
+  const [error, setError] = useState<ApiError | null>(null);
+  const [isSending, setSending] = useState(false);
+  const send = () => {
+    setSending(true);
+    jobs
+      .start(requestOf(draft, aggregation))
+      .then(onClose)
+      .catch((reason: unknown) => {
+        setError(toApiError(reason));
+        setSending(false);
+      });
+  };
+  return (
+    <Dialog
+      title="Reaggregate this profile?"
+      onClose={onClose}
+      footer={
+        <>
+          <button type="button" class="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="button" class="button button-primary" disabled={isSending} onClick={send}>
+            Reaggregate
+          </button>
+        </>
+      }
+    >
+      <dl class="facts facts-narrow">
+        <div>
+          <dt>Iterations</dt>
+          <dd>
+            {draft.start} to {draft.stop}, both included
+          </dd>
+        </div>
+        <div>
+          <dt>Key node</dt>
+          <dd class="mono">
+            {draft.keyNode === null || draft.keyNode === "" ? "none" : draft.keyNode}
+          </dd>
+        </div>
+      </dl>
+      <p>
+        A new aggregation is made in the background; you can go on working. Aggregation #
+        {aggregation.id} stays as it is.
+      </p>
+      {error !== null && <ErrorNote error={error} />}
+    </Dialog>
+  );
+}

@@ -1,0 +1,69 @@
+/** What the form of the Iterations view holds, and whether it can be sent. Pure functions only. */
+
+import type { Aggregation, AggregationRequest } from "../../api/types";
+import type { Query } from "../../state/query";
+
+export interface Draft {
+  readonly start: number | null;
+  readonly stop: number | null;
+  readonly keyNode: string | null;
+}
+
+/** Index of the last interval of the profile; null when not known. */
+export type LastIndex = number | null;
+
+function readIndex(text: string | undefined): number | null {
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : null;
+}
+
+/** What is typed (kept in the address) over what the aggregation was made with. */
+export function readDraft(query: Query, aggregation: Aggregation): Draft {
+  return {
+    start: readIndex(query.get("start")) ?? aggregation.iter_start,
+    stop: readIndex(query.get("stop")) ?? aggregation.iter_stop,
+    keyNode: query.get("key_node") ?? aggregation.key_node,
+  };
+}
+
+export function isChanged(draft: Draft, aggregation: Aggregation): boolean {
+  return (
+    draft.start !== aggregation.iter_start ||
+    draft.stop !== aggregation.iter_stop ||
+    (draft.keyNode ?? "") !== (aggregation.key_node ?? "")
+  );
+}
+
+/** Why the draft cannot be sent; null when it can. */
+export function draftProblem(
+  draft: Draft,
+  aggregation: Aggregation,
+  last: LastIndex,
+): string | null {
+  const { start, stop } = draft;
+  if (start === null || stop === null) return "Type a start and a stop iteration.";
+  if (start > stop) return "The start iteration lies after the stop iteration.";
+  // Another key node gives other iterations, how many is only known afterwards.
+  const hasSameKeyNode = (draft.keyNode ?? "") === (aggregation.key_node ?? "");
+  if (hasSameKeyNode && last !== null && stop > last) {
+    return `The last iteration of this profile is ${last}.`;
+  }
+  return null;
+}
+
+/** Only what differs is sent, so that defaults stay the server's. */
+export function requestOf(draft: Draft, aggregation: Aggregation): AggregationRequest {
+  const hasNewKeyNode = (draft.keyNode ?? "") !== (aggregation.key_node ?? "");
+  return {
+    iter_start: draft.start,
+    iter_stop: draft.stop,
+    ...(draft.keyNode === null || (!hasNewKeyNode && draft.keyNode === "")
+      ? {}
+      : { key_node: draft.keyNode }),
+  };
+}
+
+/** A step of the spinner or the wheel, kept inside of the profile. */
+export function stepped(value: number | null, step: number, last: LastIndex): number {
+  const next = (value ?? 0) + step;
+  return Math.max(0, last === null ? next : Math.min(last, next));
+}

@@ -1,0 +1,31 @@
+import { defineConfig } from "vitest/config";
+
+/** Where Django serves the built files; the shell page finds them through the manifest. */
+const STATIC_URL = "/static/dlprof/";
+
+/** 12 hex digits between dots: the form that WhiteNoise takes for "never changes". */
+const HASHED = "assets/[name].[hash:12]";
+
+export default defineConfig(({ command }) => ({
+  base: command === "build" ? STATIC_URL : "/",
+  build: {
+    outDir: "../viewer/static/dlprof",
+    emptyOutDir: true,
+    manifest: true,
+    target: "es2022",
+    modulePreload: { polyfill: false },
+    // Plotly alone is 1.2 MB and loads when a chart is first seen; check-size.mjs guards the rest.
+    chunkSizeWarningLimit: 1300,
+    rolldownOptions: {
+      input: "src/main.tsx",
+      output: {
+        hashCharacters: "hex",
+        entryFileNames: `${HASHED}.js`,
+        chunkFileNames: `${HASHED}.js`,
+        assetFileNames: `${HASHED}[extname]`,
+      },
+    },
+  },
+  server: { proxy: { "/api": "http://127.0.0.1:8000" } },
+  test: { include: ["tests/**/*.test.ts"] },
+}));

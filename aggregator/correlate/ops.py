@@ -1,0 +1,416 @@
+"""From ranges and API calls to op instances: the executions of framework operations.
+
+A *unit* is a range that stands for an op: the outermost op range, or the wrapper that the autograd
+engine opens around a backward node. An op instance is a forward unit, all wrappers that belong to
+the backward of one forward unit, the CUDA calls made directly in a group, or one stray CUDA call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from aggregator.correlate.backward import link_forward, occurrence_numbers
+from aggregator.correlate.ranges import Nesting, innermost, nest
+from aggregator.frameworks.meaning import RangeKind, RangeMeaning
+from aggregator.profile import Bool, Int32, Int64, Profile
+
+
+class Origin(IntEnum):
+    """What an op instance came from."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    """The backward of a forward op."""
+    BACKWARD_ALONE = 2
+    """Work of the autograd engine that has no forward op."""
+    GROUP = 3
+    """CUDA calls made in a group and in no op."""
+    STRAY = 4
+    """A CUDA call outside every range."""
+    DATALOADER = 5
+
+
+@dataclass
+class Instances:
+    """Op instances, in no particular order; one row each.
+
+    Attributes:
+        origin: ``Origin`` values.
+        label: Code into ``RangeMeaning.labels``; for a stray call into ``Profile.strings``.
+        path: Code into ``paths``.
+        range_name: Code into ``Profile.range_names`` of the range that gives name and texts; -1: none.
+        marker: The same of the marker around it (dictionary markers); -1: none.
+        forward: Row of the forward instance of a backward one; -1: none.
+        start_ns: First start. Unit: ns.
+        end_ns: Last end. Unit: ns.
+        cpu_time_ns: Sum of the lengths of its ranges. Unit: ns.
+        thread: Row of ``Profile.threads`` of its first range.
+        shapes: Code into ``Profile.shape_texts``; -1: none.
+        call_instance: Instance of each API call of the profile; -1: none.
+        busy_start_ns: Start of each stretch of CPU time of all instances. Unit: ns.
+        busy_end_ns: Unit: ns.
+        busy_process: Process of each stretch.
+        paths: Group paths, ``/iteration #/``.
+    """
+
+    origin: Int32
+    label: Int32
+    path: Int32
+    range_name: Int32
+    marker: Int32
+    forward: Int64
+    start_ns: Int64
+    end_ns: Int64
+    cpu_time_ns: Int64
+    thread: Int32
+    shapes: Int32
+    call_instance: Int32
+    busy_start_ns: Int64
+    busy_end_ns: Int64
+    busy_process: Int32
+    paths: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.origin)
+
+
+@dataclass(frozen=True)
+class RangeTree:
+    """Nested ranges with their meaning; arrays are in the nesting's sorted order.
+
+    Attributes:
+        nesting: The nesting of all ranges.
+        kind: ``RangeKind`` of each range.
+        label: Label code of each range.
+        thread: Thread of each range.
+        process: Process of each range.
+        seq: Sequence number of each range.
+        unit: Position of the unit that each range belongs to; -1: none.
+        group: Position of the innermost group around (or at) each range outside units; -1: none.
+        path: Code into ``paths`` for what lies in each range.
+        paths: Group paths.
+    """
+
+    nesting: Nesting
+    kind: Int32
+    label: Int32
+    thread: Int32
+    process: Int32
+    seq: Int64
+    unit: Int32
+    group: Int32
+    path: Int32
+    paths: tuple[str, ...]
+
+
+def build_tree(profile: Profile, meaning: RangeMeaning, domains: frozenset[int]) -> RangeTree:
+    """Nest the ranges and find units, groups and paths.
+
+    Args:
+        profile: The profile.
+        meaning: What the range names mean.
+        domains: Domains whose ranges may be ops; ranges of others are only nested.
+    """
+    nesting = nest(profile.ranges)
+    order = nesting.order
+    name = profile.ranges.name[order]
+    in_domain = np.isin(profile.ranges.domain[order], list(domains))
+    kind = np.where(in_domain, meaning.kind[name], RangeKind.IGNORED).astype(np.int32)
+    label = meaning.label[name]
+    thread = profile.ranges.thread[order]
+    position = np.arange(len(order), dtype=np.int32)
+    is_wrapper = kind == RangeKind.WRAPPER
+    # A node outside a wrapper is a unit: PyTorch before 1.9 opened no wrapper.
+    opens_unit = is_wrapper | (kind == RangeKind.OP) | (kind == RangeKind.NODE)
+    own_unit = np.where(opens_unit, position, -1).astype(np.int32)
+    unit = nesting.inherit(own_unit, keep_own=is_wrapper)
+    is_group = ((kind == RangeKind.GROUP) | (kind == RangeKind.DATALOADER)) & (unit < 0)
+    group = nesting.inherit_innermost(np.where(is_group, position, -1).astype(np.int32))
+    path, paths = _paths(nesting, is_group, label, meaning.labels)
+    return RangeTree(
+        nesting=nesting,
+        kind=kind,
+        label=label,
+        thread=thread,
+        process=profile.thread_process[thread],
+        seq=profile.ranges.seq[order],
+        unit=unit,
+        group=group,
+        path=path,
+        paths=paths,
+    )
+
+
+def _paths(
+    nesting: Nesting, is_group: Bool, label: Int32, labels: tuple[str, ...]
+) -> tuple[Int32, tuple[str, ...]]:
+    """Path in force *inside* each range: the groups from outside in."""
+    path = np.zeros(len(label), dtype=np.int32)
+    codes: dict[tuple[int, int], int] = {}
+    texts = ["/"]
+    for depth, positions in enumerate(nesting.by_depth):
+        if not len(positions):
+            continue
+        parent = nesting.parent[positions]
+        above = np.where(parent >= 0, path[np.maximum(parent, 0)], 0) if depth else np.zeros_like(parent)
+        path[positions] = above
+        groups = is_group[positions]
+        pairs = np.stack([above[groups], label[positions[groups]]], axis=1)
+        if not len(pairs):
+            continue
+        unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
+        new = []
+        for parent_path, label_code in unique.tolist():
+            key = (parent_path, label_code)
+            if key not in codes:
+                codes[key] = len(texts)
+                texts.append(f"{texts[parent_path]}{labels[label_code].replace('/', '|')}/")
+            new.append(codes[key])
+        path[positions[groups]] = np.array(new, dtype=np.int32)[inverse.ravel()]
+    return path, tuple(texts)
+
+
+class InstanceBuilder:
+    """Collects op instances from the nested ranges and the API calls."""
+
+    def __init__(self, profile: Profile, meaning: RangeMeaning, tree: RangeTree) -> None:
+        self._profile = profile
+        self._meaning = meaning
+        self._tree = tree
+        self._row_of_unit = np.full(len(tree.unit), -1, dtype=np.int32)
+        self._columns: list[dict[str, Int64 | Int32]] = []
+        self._count = 0
+        self._busy: list[tuple[Int64, Int64, Int32]] = []
+
+    def build(self, call_range: Int32) -> Instances:
+        """Make the instances.
+
+        Args:
+            call_range: Position of the innermost range of each API call; -1: none.
+        """
+        tree = self._tree
+        call_instance = np.full(len(call_range), -1, dtype=np.int32)
+        self._add_forward_units()
+        self._add_wrappers()
+        inside = call_range >= 0
+        unit_of_call = np.where(inside, tree.unit[np.maximum(call_range, 0)], -1)
+        in_unit = unit_of_call >= 0
+        call_instance[in_unit] = self._row_of_unit[unit_of_call[in_unit]]
+        group_of_call = np.where(inside, tree.group[np.maximum(call_range, 0)], -1)
+        group_row = self._add_groups(np.unique(group_of_call[~in_unit & (group_of_call >= 0)]))
+        in_group = ~in_unit & (group_of_call >= 0)
+        call_instance[in_group] = group_row[group_of_call[in_group]]
+        stray = np.flatnonzero(call_instance < 0)
+        call_instance[stray] = self._add_stray(stray)
+        self._sum_group_calls(call_instance)
+        return self._finish(call_instance)
+
+    def _append(self, columns: dict[str, Int64 | Int32]) -> Int32:
+        """Add instances; returns their rows."""
+        count = len(columns["start_ns"])
+        rows = np.arange(self._count, self._count + count, dtype=np.int32)
+        self._columns.append(columns)
+        self._count += count
+        return rows
+
+    def _unit_columns(self, units: Int64, origin: Int32) -> dict[str, Int64 | Int32]:
+        tree, nesting = self._tree, self._tree.nesting
+        parent = nesting.parent[units]
+        rows = nesting.order[units]
+        name = self._profile.ranges.name
+        marker_rows = nesting.order[np.maximum(parent, 0)]
+        has_marker = (parent >= 0) & (tree.kind[np.maximum(parent, 0)] == RangeKind.IGNORED)
+        return {
+            "origin": origin,
+            "label": tree.label[units],
+            "path": tree.path[units],
+            "range_name": name[rows],
+            "marker": np.where(has_marker, name[marker_rows], -1).astype(np.int32),
+            "forward": np.full(len(units), -1, dtype=np.int64),
+            "start_ns": nesting.start_ns[units],
+            "end_ns": nesting.end_ns[units],
+            "cpu_time_ns": nesting.end_ns[units] - nesting.start_ns[units],
+            "thread": tree.thread[units],
+            "shapes": self._profile.ranges.shapes[rows],
+        }
+
+    def _add_busy(self, positions: Int64) -> None:
+        nesting = self._tree.nesting
+        self._busy.append(
+            (nesting.start_ns[positions], nesting.end_ns[positions], self._tree.process[positions])
+        )
+
+    def _add_forward_units(self) -> None:
+        tree = self._tree
+        position = np.arange(len(tree.unit))
+        own = tree.unit == position
+        units = np.flatnonzero(own & (tree.kind == RangeKind.OP))
+        # The data loader is a group for what lies in it and an op by itself.
+        loaders = np.flatnonzero((tree.kind == RangeKind.DATALOADER) & (tree.group == position))
+        for positions, origin in ((units, Origin.FORWARD), (loaders, Origin.DATALOADER)):
+            columns = self._unit_columns(positions, np.full(len(positions), origin, dtype=np.int32))
+            if origin is Origin.DATALOADER:
+                columns["path"] = self._path_above(positions)
+            self._row_of_unit[positions] = self._append(columns)
+            self._add_busy(positions)
+
+    def _path_above(self, positions: Int64) -> Int32:
+        parent = self._tree.nesting.parent[positions]
+        return np.where(parent >= 0, self._tree.path[np.maximum(parent, 0)], 0).astype(np.int32)
+
+    def _add_wrappers(self) -> None:
+        """Backward units: those of one forward instance are one instance."""
+        tree, nesting = self._tree, self._tree.nesting
+        position = np.arange(len(tree.unit))
+        unit_kind = tree.kind
+        is_unit = (tree.unit == position) & np.isin(unit_kind, (RangeKind.WRAPPER, RangeKind.NODE))
+        units = np.flatnonzero(is_unit)
+        if not len(units):
+            return
+        forward_row = self._forward_rows(units)
+        linked = forward_row >= 0
+        self._add_backward_of_forward(units[linked], forward_row[linked])
+        alone = units[~linked]
+        columns = self._unit_columns(alone, np.full(len(alone), Origin.BACKWARD_ALONE, dtype=np.int32))
+        columns["path"] = self._path_of_main_thread(alone)
+        self._row_of_unit[alone] = self._append(columns)
+        self._add_busy(units)
+        del nesting
+
+    def _forward_rows(self, units: Int64) -> Int64:
+        """Instance of the forward op of each backward unit; -1: none."""
+        tree, nesting = self._tree, self._tree.nesting
+        unit_kind = np.where(tree.unit >= 0, tree.kind[np.maximum(tree.unit, 0)], RangeKind.IGNORED)
+        in_backward = np.isin(unit_kind, (RangeKind.WRAPPER, RangeKind.NODE))
+        is_node = in_backward & (tree.kind == RangeKind.NODE)
+        nodes, forward = link_forward(
+            tree.seq, nesting.start_ns, tree.process, ~in_backward & (tree.thread >= 0), is_node
+        )
+        found = np.full(len(tree.unit), -1, dtype=np.int64)
+        # Reversed: the first node of a wrapper is the one it was opened for.
+        has = forward >= 0
+        found[tree.unit[nodes[has]][::-1]] = forward[has][::-1]
+        forward_position = found[units]
+        forward_unit = np.where(
+            forward_position >= 0, tree.unit[np.maximum(forward_position, 0)], -1
+        )
+        rows: Int64 = np.where(
+            forward_unit >= 0, self._row_of_unit[np.maximum(forward_unit, 0)], -1
+        ).astype(np.int64)
+        return rows
+
+    def _add_backward_of_forward(self, units: Int64, forward_row: Int64) -> None:
+        if not len(units):
+            return
+        tree, nesting = self._tree, self._tree.nesting
+        order = np.argsort(nesting.start_ns[units], kind="stable")
+        units, forward_row = units[order], forward_row[order]
+        # A second backward pass over one graph repeats a node: it is a second call of the op.
+        node_seq = self._first_node_seq(units)
+        again = occurrence_numbers(forward_row, tree.label[units], node_seq)
+        key = forward_row * (int(again.max()) + 1) + again
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        columns = self._unit_columns(units[first], np.full(len(first), Origin.BACKWARD, dtype=np.int32))
+        columns["forward"] = forward_row[first]
+        length = nesting.end_ns[units] - nesting.start_ns[units]
+        total = np.zeros(len(first), dtype=np.int64)
+        np.add.at(total, inverse, length)
+        last_end = np.zeros(len(first), dtype=np.int64)
+        np.maximum.at(last_end, inverse, nesting.end_ns[units])
+        columns["cpu_time_ns"], columns["end_ns"] = total, last_end
+        rows = self._append(columns)
+        self._row_of_unit[units] = rows[inverse]
+
+    def _first_node_seq(self, units: Int64) -> Int64:
+        tree = self._tree
+        nodes = np.flatnonzero((tree.kind == RangeKind.NODE) & (tree.seq >= 0) & (tree.unit >= 0))
+        seq = np.full(len(tree.unit), -1, dtype=np.int64)
+        seq[tree.unit[nodes][::-1]] = tree.seq[nodes][::-1]
+        return seq[units]
+
+    def _path_of_main_thread(self, units: Int64) -> Int32:
+        """Path of the group open on the process's busiest forward thread when a unit starts.
+
+        The autograd thread carries no group of its own; ``backward()`` waits on the thread that does.
+        """
+        tree, nesting = self._tree, self._tree.nesting
+        path = np.zeros(len(units), dtype=np.int32)
+        groups = np.flatnonzero(tree.group >= 0)
+        for process in np.unique(tree.process[units]).tolist():
+            rows = np.flatnonzero(tree.process[units] == process)
+            of_process = groups[tree.process[groups] == process]
+            if not len(of_process):
+                continue
+            main = int(np.bincount(tree.thread[of_process]).argmax())
+            time = nesting.start_ns[units[rows]]
+            thread = np.full(len(rows), main, dtype=np.int32)
+            for domain in np.unique(nesting.lanes[nesting.lanes[:, 0] == main, 1]).tolist():
+                around = innermost(nesting, thread, time, time, domain)
+                hit = (around >= 0) & (tree.group[np.maximum(around, 0)] >= 0)
+                path[rows[hit]] = tree.path[tree.group[around[hit]]]
+        return path
+
+    def _add_groups(self, groups: Int64) -> Int32:
+        """One instance per group range that makes CUDA calls; data loaders have theirs already."""
+        tree = self._tree
+        row_of = self._row_of_unit.copy()
+        new = groups[row_of[groups] < 0] if len(groups) else np.empty(0, dtype=np.int64)
+        columns = self._unit_columns(new, np.full(len(new), Origin.GROUP, dtype=np.int32))
+        columns["path"] = self._path_above(new) if len(new) else tree.path[new]
+        columns["cpu_time_ns"] = np.zeros(len(new), dtype=np.int64)
+        row_of[new] = self._append(columns)
+        return row_of
+
+    def _add_stray(self, calls: Int64) -> Int32:
+        api = self._profile.api_calls
+        none = np.full(len(calls), -1, dtype=np.int32)
+        start, end = api.start_ns[calls], api.end_ns[calls]
+        self._busy.append((start, end, self._profile.thread_process[api.thread[calls]]))
+        return self._append(
+            {
+                "origin": np.full(len(calls), Origin.STRAY, dtype=np.int32),
+                "label": api.name[calls],
+                "path": np.zeros(len(calls), dtype=np.int32),
+                "range_name": none,
+                "marker": none,
+                "forward": none.astype(np.int64),
+                "start_ns": start,
+                "end_ns": end,
+                "cpu_time_ns": end - start,
+                "thread": api.thread[calls],
+                "shapes": none,
+            }
+        )
+
+    def _sum_group_calls(self, call_instance: Int32) -> None:
+        """A group's own CPU time is that of the calls it makes: the ops in it have theirs."""
+        api = self._profile.api_calls
+        origin = np.concatenate([columns["origin"] for columns in self._columns])
+        calls = np.flatnonzero(origin[call_instance] == Origin.GROUP)
+        total = np.zeros(self._count, dtype=np.int64)
+        np.add.at(total, call_instance[calls], api.end_ns[calls] - api.start_ns[calls])
+        process = self._profile.thread_process[api.thread[calls]]
+        self._busy.append((api.start_ns[calls], api.end_ns[calls], process))
+        for columns, low in zip(self._columns, self._offsets(), strict=True):
+            if len(columns["origin"]) and columns["origin"][0] == Origin.GROUP:
+                columns["cpu_time_ns"] = total[low : low + len(columns["origin"])]
+
+    def _offsets(self) -> list[int]:
+        sizes = [len(columns["start_ns"]) for columns in self._columns]
+        return [0, *np.cumsum(sizes)[:-1].tolist()] if sizes else []
+
+    def _finish(self, call_instance: Int32) -> Instances:
+        names = self._columns[0].keys()
+        joined = {name: np.concatenate([c[name] for c in self._columns]) for name in names}
+        busy = [np.concatenate([part[i] for part in self._busy]) for i in range(3)]
+        return Instances(
+            **joined,
+            call_instance=call_instance,
+            busy_start_ns=busy[0],
+            busy_end_ns=busy[1],
+            busy_process=busy[2],
+            paths=self._tree.paths,
+        )

@@ -1,0 +1,163 @@
+"""Nesting of push/pop ranges: who encloses whom, on each thread and in each domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aggregator.profile import Bool, Int32, Int64, Ranges
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """Ranges sorted by (lane, start) with their parents; a *lane* is one thread in one domain.
+
+    Attributes:
+        order: Row of ``Ranges`` at each sorted position.
+        lane_of: Lane of each sorted position.
+        lanes: Shape (l, 2): thread and domain of each lane.
+        lane_start: First sorted position of each lane, plus the total as last element.
+        start_ns: Sorted starts. Unit: ns.
+        end_ns: Ends in the sorted order. Unit: ns.
+        parent: Sorted position of the enclosing range; -1: none.
+        depth: Number of enclosing ranges.
+        by_depth: Sorted positions grouped by depth, outermost first.
+    """
+
+    order: Int64
+    lane_of: Int32
+    lanes: Int32
+    lane_start: Int64
+    start_ns: Int64
+    end_ns: Int64
+    parent: Int32
+    depth: Int32
+    by_depth: tuple[Int64, ...]
+
+    def inherit(self, own: Int32, *, keep_own: Bool | None = None) -> Int32:
+        """Pass a value down the nesting: the outermost range that has one decides.
+
+        Args:
+            own: Value of each sorted position; -1: none.
+            keep_own: Positions whose own value wins over an inherited one.
+
+        Returns:
+            Value in force at each sorted position; -1: none.
+        """
+        result = own.copy()
+        for positions in self.by_depth[1:]:
+            above = result[self.parent[positions]]
+            take = above >= 0
+            if keep_own is not None:
+                take &= ~keep_own[positions]
+            result[positions[take]] = above[take]
+        return result
+
+    def inherit_innermost(self, own: Int32) -> Int32:
+        """Pass a value down the nesting: the innermost range that has one decides."""
+        result = own.copy()
+        for positions in self.by_depth[1:]:
+            missing = positions[result[positions] < 0]
+            result[missing] = result[self.parent[missing]]
+        return result
+
+
+def nest(ranges: Ranges) -> Nesting:
+    """Find the enclosing range of every range.
+
+    Push/pop ranges nest by construction; where a damaged capture has ranges that cross, a range
+    belongs to the innermost one that encloses it whole.
+    """
+    lanes, lane_of_row = _lanes(ranges)
+    length = ranges.end_ns - ranges.start_ns
+    # Equal starts: the longer one was pushed first. Equal both: the order of the source.
+    order = np.lexsort((-length, ranges.start_ns, lane_of_row)).astype(np.int64)
+    lane_of = lane_of_row[order]
+    start, end = ranges.start_ns[order], ranges.end_ns[order]
+    lane_start = np.searchsorted(lane_of, np.arange(len(lanes) + 1)).astype(np.int64)
+    depth = _depths(start, end, lane_start)
+    by_depth = _group_by_depth(depth)
+    parent = _parents(start, end, lane_of, by_depth)
+    return Nesting(order, lane_of, lanes, lane_start, start, end, parent, depth, by_depth)
+
+
+def _lanes(ranges: Ranges) -> tuple[Int32, Int32]:
+    if not len(ranges):
+        return np.empty((0, 2), dtype=np.int32), np.empty(0, dtype=np.int32)
+    num_domains = int(ranges.domain.max()) + 1
+    key = ranges.thread.astype(np.int64) * num_domains + ranges.domain
+    present = np.unique(key)
+    lanes = np.stack([present // num_domains, present % num_domains], axis=1).astype(np.int32)
+    return lanes, np.searchsorted(present, key).astype(np.int32)
+
+
+def _depths(start: Int64, end: Int64, lane_start: Int64) -> Int32:
+    """Ranges begun before minus ranges ended by then, per lane."""
+    depth = np.empty(len(start), dtype=np.int32)
+    for low, high in zip(lane_start[:-1], lane_start[1:], strict=True):
+        starts = start[low:high]
+        # A range without length would count as ended at its own start.
+        ends = np.sort(np.maximum(end[low:high], starts + 1))
+        ended = np.searchsorted(ends, starts, side="right")
+        depth[low:high] = np.arange(high - low) - ended
+    return depth
+
+
+def _group_by_depth(depth: Int32) -> tuple[Int64, ...]:
+    if not len(depth):
+        return (np.empty(0, dtype=np.int64),)
+    order = np.argsort(depth, kind="stable")
+    bounds = np.searchsorted(depth[order], np.arange(int(depth.max()) + 2))
+    groups = [order[low:high] for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+    return tuple(group for group in groups if len(group)) or (order,)
+
+
+def _parents(start: Int64, end: Int64, lane_of: Int32, by_depth: tuple[Int64, ...]) -> Int32:
+    parent = np.full(len(start), -1, dtype=np.int32)
+    for above, here in zip(by_depth[:-1], by_depth[1:], strict=True):
+        found = np.searchsorted(above, here) - 1
+        candidate = above[np.maximum(found, 0)]
+        valid = (found >= 0) & (lane_of[candidate] == lane_of[here])
+        candidate = np.where(valid, candidate, -1)
+        parent[here] = _climb(candidate.astype(np.int32), start[here], end[here], end, parent)
+    return parent
+
+
+def _climb(candidate: Int32, start: Int64, stop: Int64, end: Int64, parent: Int32) -> Int32:
+    """Go up from each candidate until a range covers ``[start, stop]``; -1: none does."""
+    result = candidate.copy()
+    rows = np.flatnonzero((result >= 0) & (end[result] < stop))
+    while len(rows):
+        result[rows] = parent[result[rows]]
+        rows = rows[(result[rows] >= 0) & (end[result[rows]] < stop[rows])]
+    return result
+
+
+def innermost(nesting: Nesting, thread: Int32, time_ns: Int64, stop_ns: Int64, domain: int) -> Int32:
+    """Innermost range of a domain that covers each event ``[time, stop]`` on its own thread.
+
+    Starting from the last range that starts before the event, climb until one still covers it.
+
+    Args:
+        nesting: The nested ranges.
+        thread: Thread of each event.
+        time_ns: Start of each event. Unit: ns.
+        stop_ns: End of each event. Unit: ns.
+        domain: Domain whose ranges count.
+
+    Returns:
+        Sorted position of the range for each event; -1: outside every range.
+    """
+    result = np.full(len(thread), -1, dtype=np.int32)
+    for lane, (lane_thread, lane_domain) in enumerate(nesting.lanes.tolist()):
+        if lane_domain != domain:
+            continue
+        rows = np.flatnonzero(thread == lane_thread)
+        low, high = nesting.lane_start[lane], nesting.lane_start[lane + 1]
+        found = np.searchsorted(nesting.start_ns[low:high], time_ns[rows], side="right") - 1
+        candidate = np.where(found >= 0, found + low, -1).astype(np.int32)
+        result[rows] = _climb(
+            candidate, time_ns[rows], stop_ns[rows], nesting.end_ns, nesting.parent
+        )
+    return result

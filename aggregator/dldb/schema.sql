@@ -1,0 +1,638 @@
+-- Tables of a DLProf database of ours. The public interface is views.sql; these may change.
+-- Every column has its meaning and unit above it. Times: ns on the profile's own clock.
+
+-- What the file is and what it was made from.
+CREATE TABLE dldb_meta (
+    -- Name of the value. Unit: none.
+    key TEXT PRIMARY KEY,
+    -- The value. Unit: none.
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- Named sets of NVTX ranges.
+CREATE TABLE domains (
+    -- Row id; 1 is the default domain. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Domain name. Unit: none.
+    name TEXT NOT NULL
+);
+
+-- Processes of the profiled run.
+CREATE TABLE processes (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Process id of the operating system. Unit: none.
+    pid INTEGER NOT NULL
+);
+
+-- Threads of the profiled run.
+CREATE TABLE threads (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Thread id of the operating system. Unit: none.
+    tid INTEGER NOT NULL,
+    -- Row of processes. Unit: none.
+    process INTEGER NOT NULL
+);
+
+-- GPUs that the profiled processes could see.
+CREATE TABLE devices (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Number of the GPU. Unit: none.
+    device_id INTEGER NOT NULL,
+    -- Product name; empty: unknown. Unit: none.
+    name TEXT NOT NULL,
+    -- Major compute capability; NULL: unknown. Unit: none.
+    cuda_major INTEGER,
+    -- Minor compute capability; NULL: unknown. Unit: none.
+    cuda_minor INTEGER,
+    -- Streaming multiprocessors; NULL: unknown. Unit: count.
+    sm_count INTEGER,
+    -- Memory of the GPU; NULL: unknown. Unit: bytes.
+    memory_bytes INTEGER
+);
+
+-- Hardware and versions of the profiled machine; one row.
+CREATE TABLE system_config (
+    -- Always 1: the import finished. Unit: none.
+    is_valid INTEGER NOT NULL,
+    -- Number of GPUs as text. Unit: none.
+    num_gpus TEXT NOT NULL,
+    -- CPU product name. Unit: none.
+    cpu_model TEXT NOT NULL,
+    -- GPU driver version. Unit: none.
+    driver_version TEXT NOT NULL,
+    -- Deep-learning framework and version. Unit: none.
+    framework TEXT NOT NULL,
+    -- CUDA version. Unit: none.
+    cuda_version TEXT NOT NULL,
+    -- cuDNN version. Unit: none.
+    cudnn_version TEXT NOT NULL,
+    -- Nsight Systems version. Unit: none.
+    nsys_version TEXT NOT NULL,
+    -- Version of the tool that made this file. Unit: none.
+    dlprof_version TEXT NOT NULL,
+    -- Build of the tool that made this file. Unit: none.
+    dlprof_build TEXT NOT NULL,
+    -- Name that the user gave the profile. Unit: none.
+    profile_name TEXT NOT NULL,
+    -- Mode in which ranges were read. Unit: none.
+    mode_string TEXT NOT NULL,
+    -- Command line, secrets masked. Unit: none.
+    original_command TEXT NOT NULL
+);
+
+-- Settings of the training script that markers told; NULL: not told.
+CREATE TABLE model_config (
+    -- Name of the setting. Unit: none.
+    key TEXT PRIMARY KEY,
+    -- Its value as JSON. Unit: none.
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- What was not used, repaired or guessed.
+CREATE TABLE warnings (
+    -- Stable name. Unit: none.
+    code TEXT NOT NULL,
+    -- One sentence. Unit: none.
+    message TEXT NOT NULL,
+    -- Events concerned. Unit: count.
+    count INTEGER NOT NULL
+);
+
+-- Places in the model, and kinds of work outside it. Identity is fixed at import.
+CREATE TABLE ops (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of domains. Unit: none.
+    domain INTEGER NOT NULL,
+    -- Unique name, CONV2D_1. Unit: none.
+    op_id TEXT NOT NULL,
+    -- Path and name. Unit: none.
+    op_name TEXT NOT NULL,
+    -- Kind of op. Unit: none.
+    op_type TEXT NOT NULL,
+    -- fprop, bprop or empty. Unit: none.
+    direction TEXT NOT NULL,
+    -- Row of processes. Unit: none.
+    process INTEGER NOT NULL,
+    -- 0: can use Tensor Cores; 2: unassociated work; 3: cannot. Unit: none.
+    tc_support_status INTEGER NOT NULL,
+    -- Element type; empty: not recorded. Unit: none.
+    data_type TEXT NOT NULL,
+    -- Call sites; empty: not recorded. Unit: none.
+    stack_trace TEXT NOT NULL,
+    -- Row of the forward op of a backward one; NULL: none. Unit: none.
+    forward INTEGER
+);
+
+-- Distinct texts of shapes and parameters, as DLProf's reports show them.
+CREATE TABLE shape_texts (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Shapes of the inputs. Unit: none.
+    input_shapes TEXT NOT NULL,
+    -- Parameters of the op. Unit: none.
+    parameters TEXT NOT NULL,
+    -- Shapes of the outputs. Unit: none.
+    output_shapes TEXT NOT NULL
+);
+
+-- Executions of ops, ordered by start, with what does not depend on an aggregation.
+CREATE TABLE op_instances (
+    -- Row id, in order of start. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of ops. Unit: none.
+    op INTEGER NOT NULL,
+    -- First start on the CPU. Unit: ns.
+    start INTEGER NOT NULL,
+    -- Last end on the CPU. Unit: ns.
+    stop INTEGER NOT NULL,
+    -- Length of its ranges. Unit: ns.
+    cpu_time INTEGER NOT NULL,
+    -- CPU time outside CUDA calls. Unit: ns.
+    cpu_overhead INTEGER NOT NULL,
+    -- Union of its kernels, copies and sets. Unit: ns.
+    gpu_time INTEGER NOT NULL,
+    -- Time between its first start and last end on a GPU when none of its work ran. Unit: ns.
+    gpu_idle INTEGER NOT NULL,
+    -- Row of threads. Unit: none.
+    thread INTEGER NOT NULL,
+    -- Row of shape_texts; 0: none. Unit: none.
+    shapes INTEGER NOT NULL
+);
+
+-- Names of CUDA calls.
+CREATE TABLE api_names (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Name as recorded. Unit: none.
+    name TEXT NOT NULL
+);
+
+-- Every CUDA call of the profile, ordered by start.
+CREATE TABLE api_calls (
+    -- Row id, in order of start. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of api_names. Unit: none.
+    name INTEGER NOT NULL,
+    -- Row of ops. Unit: none.
+    op INTEGER NOT NULL,
+    -- Unit: ns.
+    start INTEGER NOT NULL,
+    -- Unit: ns.
+    duration INTEGER NOT NULL,
+    -- Row of threads. Unit: none.
+    thread INTEGER NOT NULL,
+    -- Links the call to its device work within a process. Unit: none.
+    correlation_id INTEGER NOT NULL
+);
+
+-- Distinct kernels.
+CREATE TABLE kernel_names (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Short name. Unit: none.
+    name TEXT NOT NULL,
+    -- Demangled name. Unit: none.
+    long_name TEXT NOT NULL,
+    -- 1: runs Tensor Core instructions; 0: does not, or the name cannot tell. Unit: none.
+    uses_tc INTEGER NOT NULL,
+    -- 1, 0, or NULL where the name cannot tell. Unit: none.
+    tc_verdict INTEGER
+);
+
+-- Distinct launch sizes.
+CREATE TABLE launch_sizes (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Blocks in x. Unit: count.
+    grid_x INTEGER NOT NULL,
+    -- Blocks in y. Unit: count.
+    grid_y INTEGER NOT NULL,
+    -- Blocks in z. Unit: count.
+    grid_z INTEGER NOT NULL,
+    -- Threads of a block in x. Unit: count.
+    block_x INTEGER NOT NULL,
+    -- Threads of a block in y. Unit: count.
+    block_y INTEGER NOT NULL,
+    -- Threads of a block in z. Unit: count.
+    block_z INTEGER NOT NULL
+);
+
+-- Distinct (op, kernel) pairs: the rows of the kernel report.
+CREATE TABLE op_kernels (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of ops. Unit: none.
+    op INTEGER NOT NULL,
+    -- Short kernel name. Unit: none.
+    name TEXT NOT NULL,
+    -- Whether these launches run Tensor Core instructions. Unit: none.
+    uses_tc INTEGER NOT NULL
+);
+
+-- Every kernel of the profile, ordered by launch: an iteration is a range of row ids.
+CREATE TABLE kernels (
+    -- Row id, in order of launch. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of op_kernels. Unit: none.
+    op_kernel INTEGER NOT NULL,
+    -- Row of op_instances. Unit: none.
+    instance INTEGER NOT NULL,
+    -- Row of kernel_names. Unit: none.
+    name INTEGER NOT NULL,
+    -- Start of the API call that launched it; of the kernel itself where none was recorded. Unit: ns.
+    api_start INTEGER NOT NULL,
+    -- Duration of that call; 0 where none was recorded. Unit: ns.
+    api_duration INTEGER NOT NULL,
+    -- Start on the GPU. Unit: ns.
+    start INTEGER NOT NULL,
+    -- Unit: ns.
+    duration INTEGER NOT NULL,
+    -- Row of devices. Unit: none.
+    device INTEGER NOT NULL,
+    -- CUDA stream; -1: not recorded. Unit: none.
+    stream_id INTEGER NOT NULL,
+    -- Row of processes. Unit: none.
+    process INTEGER NOT NULL,
+    -- Row of launch_sizes. Unit: none.
+    size INTEGER NOT NULL
+);
+
+-- Every copy and set of the profile, ordered by launch.
+CREATE TABLE memory_ops (
+    -- Row id, in order of launch. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of ops. Unit: none.
+    op INTEGER NOT NULL,
+    -- 1: copy, 0: set. Unit: none.
+    is_copy INTEGER NOT NULL,
+    -- Row of api_names of the launching call; 0: none recorded. Unit: none.
+    name INTEGER NOT NULL,
+    -- CUDA's copy kind; -1 for a set. Unit: none.
+    copy_kind INTEGER NOT NULL,
+    -- Unit: bytes.
+    bytes INTEGER NOT NULL,
+    -- Start of the launching call; of the work itself where none was recorded. Unit: ns.
+    api_start INTEGER NOT NULL,
+    -- Unit: ns.
+    api_duration INTEGER NOT NULL,
+    -- Start on the GPU. Unit: ns.
+    start INTEGER NOT NULL,
+    -- Unit: ns.
+    duration INTEGER NOT NULL,
+    -- Row of devices. Unit: none.
+    device INTEGER NOT NULL,
+    -- CUDA stream; -1: not recorded. Unit: none.
+    stream_id INTEGER NOT NULL,
+    -- Row of processes. Unit: none.
+    process INTEGER NOT NULL
+);
+
+-- Names of ranges that may mark an iteration, counters normalised.
+CREATE TABLE range_names (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Unit: none.
+    name TEXT NOT NULL
+);
+
+-- Ranges that may mark an iteration: groups, data loaders, ranges of custom domains.
+CREATE TABLE named_ranges (
+    -- Row id, in order of start. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of range_names. Unit: none.
+    name INTEGER NOT NULL,
+    -- Row of domains. Unit: none.
+    domain INTEGER NOT NULL,
+    -- Row of processes. Unit: none.
+    process INTEGER NOT NULL,
+    -- Unit: ns.
+    start INTEGER NOT NULL,
+    -- Unit: ns.
+    stop INTEGER NOT NULL
+);
+
+-- Per device: unions of busy time by priority, each holding those before it.
+-- Level 1 Tensor Core kernels, 2 and other kernels, 3 and memory, 4 and data loader, 5 and I/O, 6 and CPU.
+CREATE TABLE busy_time (
+    -- Row of domains. Unit: none.
+    domain INTEGER NOT NULL,
+    -- Row of devices. Unit: none.
+    device INTEGER NOT NULL,
+    -- 1 to 6. Unit: none.
+    level INTEGER NOT NULL,
+    -- Little-endian int64: starts of the disjoint intervals. Unit: ns.
+    starts BLOB NOT NULL,
+    -- Little-endian int64: their ends. Unit: ns.
+    stops BLOB NOT NULL,
+    PRIMARY KEY (domain, device, level)
+);
+
+-- Rollups over a range of iterations.
+CREATE TABLE aggregations (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- First aggregated iteration, inclusive. Unit: none.
+    iter_start INTEGER NOT NULL,
+    -- Last aggregated iteration, inclusive. Unit: none.
+    iter_stop INTEGER NOT NULL,
+    -- Key node as chosen or given; empty: none. Unit: none.
+    key_node TEXT NOT NULL,
+    -- Why it was chosen. Unit: none.
+    key_node_reason TEXT NOT NULL,
+    -- What was asked, as JSON: the same request is not aggregated twice. Unit: none.
+    request TEXT NOT NULL UNIQUE,
+    -- When it was made, UTC. Unit: none.
+    created_at TEXT NOT NULL
+);
+
+-- Iterations of an aggregation: all of the profile, not only the aggregated ones.
+CREATE TABLE iterations (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Number of the iteration. Unit: none.
+    iter_value INTEGER NOT NULL,
+    -- before, iteration or after. Unit: none.
+    kind TEXT NOT NULL,
+    -- Whether it lies in the aggregated range. Unit: none.
+    aggregated INTEGER NOT NULL,
+    -- Unit: ns.
+    start INTEGER NOT NULL,
+    -- Exclusive. Unit: ns.
+    stop INTEGER NOT NULL,
+    -- First row of kernels. Unit: none.
+    kernel_low INTEGER NOT NULL,
+    -- Row of kernels behind the last one. Unit: none.
+    kernel_high INTEGER NOT NULL,
+    PRIMARY KEY (aggr, iter_value)
+) WITHOUT ROWID;
+
+-- Where the time of each iteration went; mean over the devices, adding up to its length.
+CREATE TABLE iteration_times (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Row of domains. Unit: none.
+    domain INTEGER NOT NULL,
+    -- Number of the iteration. Unit: none.
+    iter_value INTEGER NOT NULL,
+    -- Kernels launched. Unit: count.
+    kernels INTEGER NOT NULL,
+    -- Of them those that use Tensor Cores. Unit: count.
+    tc_kernels INTEGER NOT NULL,
+    -- Tensor Core kernels running. Unit: ns.
+    tc INTEGER NOT NULL,
+    -- Other kernels running. Unit: ns.
+    non_tc INTEGER NOT NULL,
+    -- Copies and sets running. Unit: ns.
+    memory INTEGER NOT NULL,
+    -- Data loader at work, no GPU work. Unit: ns.
+    dataloader INTEGER NOT NULL,
+    -- Input and output, nothing of the above. Unit: ns.
+    io INTEGER NOT NULL,
+    -- Ops on the CPU, nothing of the above. Unit: ns.
+    cpu INTEGER NOT NULL,
+    -- The rest. Unit: ns.
+    other INTEGER NOT NULL,
+    PRIMARY KEY (aggr, domain, iter_value)
+) WITHOUT ROWID;
+
+-- Metrics of ops in an aggregation.
+CREATE TABLE op_metrics (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Row of ops. Unit: none.
+    op INTEGER NOT NULL,
+    -- Instances that start in the range. Unit: count.
+    num_calls INTEGER NOT NULL,
+    -- Kernels launched in the range. Unit: count.
+    kernel_calls INTEGER NOT NULL,
+    -- Whether any of them uses Tensor Cores. Unit: none.
+    using_tc INTEGER NOT NULL,
+    -- Sum of kernel durations. Unit: ns.
+    kernel_time INTEGER NOT NULL,
+    -- The same of Tensor Core kernels. Unit: ns.
+    tc_kernel_time INTEGER NOT NULL,
+    -- Sum over instances. Unit: ns.
+    cpu_time_sum INTEGER NOT NULL,
+    -- Unit: ns.
+    cpu_time_min INTEGER NOT NULL,
+    -- Unit: ns.
+    cpu_time_max INTEGER NOT NULL,
+    -- Sum over instances of the union of their device work. Unit: ns.
+    gpu_time_sum INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_time_min INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_time_max INTEGER NOT NULL,
+    -- CPU time outside CUDA calls. Unit: ns.
+    cpu_overhead_sum INTEGER NOT NULL,
+    -- Unit: ns.
+    cpu_overhead_min INTEGER NOT NULL,
+    -- Unit: ns.
+    cpu_overhead_max INTEGER NOT NULL,
+    -- Idle time between the op's own device work. Unit: ns.
+    gpu_idle_sum INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_idle_min INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_idle_max INTEGER NOT NULL
+);
+
+-- Metrics of (op, kernel) pairs in an aggregation.
+CREATE TABLE kernel_metrics (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Row of op_kernels. Unit: none.
+    op_kernel INTEGER NOT NULL,
+    -- Launches. Unit: count.
+    calls INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_time_sum INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_time_min INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_time_max INTEGER NOT NULL,
+    -- Time of the launching calls. Unit: ns.
+    api_time_sum INTEGER NOT NULL,
+    -- Unit: ns.
+    api_time_min INTEGER NOT NULL,
+    -- Unit: ns.
+    api_time_max INTEGER NOT NULL
+);
+
+-- Metrics of groups (prefixes of op names) in an aggregation; statistics are over iterations.
+CREATE TABLE group_metrics (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Row of domains. Unit: none.
+    domain INTEGER NOT NULL,
+    -- Prefix with a slash at its end, or _CompleteModel_. Unit: none.
+    group_name TEXT NOT NULL,
+    -- Depth: / is 1. Unit: none.
+    level INTEGER NOT NULL,
+    -- Instances of ops in it. Unit: count.
+    num_calls INTEGER NOT NULL,
+    -- Ops in it that can use Tensor Cores. Unit: count.
+    num_tc_eligible_ops INTEGER NOT NULL,
+    -- Ops in it that use them. Unit: count.
+    num_ops_using_tc INTEGER NOT NULL,
+    -- Unit: ns.
+    cpu_time_sum INTEGER NOT NULL,
+    -- Unit: ns.
+    cpu_time_avg REAL NOT NULL,
+    -- Unit: ns.
+    cpu_time_min INTEGER NOT NULL,
+    -- Unit: ns.
+    cpu_time_max INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_time_sum INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_time_avg REAL NOT NULL,
+    -- Unit: ns.
+    gpu_time_min INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_time_max INTEGER NOT NULL,
+    -- Unit: ns.
+    cpu_overhead_sum INTEGER NOT NULL,
+    -- Unit: ns.
+    cpu_overhead_avg REAL NOT NULL,
+    -- Unit: ns.
+    cpu_overhead_min INTEGER NOT NULL,
+    -- Unit: ns.
+    cpu_overhead_max INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_idle_sum INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_idle_avg REAL NOT NULL,
+    -- Unit: ns.
+    gpu_idle_min INTEGER NOT NULL,
+    -- Unit: ns.
+    gpu_idle_max INTEGER NOT NULL
+);
+
+-- GPU utilisation per device in an aggregation.
+CREATE TABLE device_metrics (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Row of domains. Unit: none.
+    domain INTEGER NOT NULL,
+    -- Row of devices. Unit: none.
+    device INTEGER NOT NULL,
+    -- Share of the wall time in which a kernel ran, 0 to 100. Unit: percent.
+    gpu_utilization REAL NOT NULL,
+    PRIMARY KEY (aggr, domain, device)
+) WITHOUT ROWID;
+
+-- Totals of an aggregation; one row per domain.
+CREATE TABLE model_metrics (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Row of domains. Unit: none.
+    domain INTEGER NOT NULL,
+    -- Sum of the aggregated iterations. Unit: ns.
+    wall_time INTEGER NOT NULL,
+    -- Tensor Core kernel time over kernel time of eligible ops, 0 to 100. Unit: percent.
+    tc_utilization REAL NOT NULL,
+    -- Mean over all visible GPUs, 0 to 100. Unit: percent.
+    gpu_utilization REAL NOT NULL,
+    -- Mean over the GPUs that ran anything, 0 to 100. Unit: percent.
+    used_gpu_utilization REAL NOT NULL,
+    -- Unit: percent.
+    tc_duration_pct REAL NOT NULL,
+    -- Unit: percent.
+    non_tc_duration_pct REAL NOT NULL,
+    -- Unit: percent.
+    memory_duration_pct REAL NOT NULL,
+    -- Unit: percent.
+    dataloader_duration_pct REAL NOT NULL,
+    -- Unit: percent.
+    io_duration_pct REAL NOT NULL,
+    -- Unit: percent.
+    cpu_duration_pct REAL NOT NULL,
+    -- Unit: percent.
+    other_duration_pct REAL NOT NULL,
+    -- Iterations in the profile. Unit: count.
+    total_iterations INTEGER NOT NULL,
+    -- Iterations aggregated. Unit: count.
+    profiled_iterations INTEGER NOT NULL,
+    -- Mean length of the aggregated iterations. Unit: ns.
+    iter_avg REAL NOT NULL,
+    -- Standard deviation of the length, over all of them (population). Unit: ns.
+    iter_std_dev REAL NOT NULL,
+    -- Sum of unions over op instances. Unit: ns.
+    ops_all_gpu_time INTEGER NOT NULL,
+    -- Unit: ns.
+    ops_all_cpu_time INTEGER NOT NULL,
+    -- Unit: count.
+    ops_all_count INTEGER NOT NULL,
+    -- Ops that use Tensor Cores. Unit: ns.
+    ops_tc_gpu_time INTEGER NOT NULL,
+    -- Unit: ns.
+    ops_tc_cpu_time INTEGER NOT NULL,
+    -- Unit: count.
+    ops_tc_count INTEGER NOT NULL,
+    -- Ops that could use Tensor Cores and do not. Unit: ns.
+    ops_eligible_gpu_time INTEGER NOT NULL,
+    -- Unit: ns.
+    ops_eligible_cpu_time INTEGER NOT NULL,
+    -- Unit: count.
+    ops_eligible_count INTEGER NOT NULL,
+    -- All other ops. Unit: ns.
+    ops_other_gpu_time INTEGER NOT NULL,
+    -- Unit: ns.
+    ops_other_cpu_time INTEGER NOT NULL,
+    -- Unit: count.
+    ops_other_count INTEGER NOT NULL,
+    -- Sum of kernel and memory durations. Unit: ns.
+    kernels_all_gpu_time INTEGER NOT NULL,
+    -- Sum of the launching calls. Unit: ns.
+    kernels_all_cpu_time INTEGER NOT NULL,
+    -- Distinct short kernel names and memory call names. Unit: count.
+    kernels_all_count INTEGER NOT NULL,
+    -- Kernels that use Tensor Cores. Unit: ns.
+    kernels_tc_gpu_time INTEGER NOT NULL,
+    -- Unit: ns.
+    kernels_tc_cpu_time INTEGER NOT NULL,
+    -- Unit: count.
+    kernels_tc_count INTEGER NOT NULL,
+    -- Copies and sets. Unit: ns.
+    kernels_memory_gpu_time INTEGER NOT NULL,
+    -- Unit: ns.
+    kernels_memory_cpu_time INTEGER NOT NULL,
+    -- Unit: count.
+    kernels_memory_count INTEGER NOT NULL,
+    -- All other kernels. Unit: ns.
+    kernels_other_gpu_time INTEGER NOT NULL,
+    -- Unit: ns.
+    kernels_other_cpu_time INTEGER NOT NULL,
+    -- Unit: count.
+    kernels_other_count INTEGER NOT NULL,
+    PRIMARY KEY (aggr, domain)
+) WITHOUT ROWID;
+
+-- What the expert systems found.
+CREATE TABLE expert_issues (
+    -- Row id, in order of report. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Name of the detector. Unit: none.
+    detector TEXT NOT NULL,
+    -- Unit: none.
+    problem TEXT NOT NULL,
+    -- Unit: none.
+    recommendation TEXT NOT NULL,
+    -- Name in a fixed list of views that show the details; empty: none. Unit: none.
+    javascript_function TEXT NOT NULL,
+    -- Always empty. Unit: none.
+    javascript_args TEXT NOT NULL
+);

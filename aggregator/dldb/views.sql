@@ -1,0 +1,277 @@
+-- The public interface of a DLProf database: the 23 views of DLProf 1.8.0 and our own.
+
+CREATE VIEW view_db_version AS
+SELECT (SELECT value FROM dldb_meta WHERE key = 'db_version') AS current_version,
+       (SELECT value FROM dldb_meta WHERE key = 'db_version') AS original_version;
+
+CREATE VIEW view_system_config AS
+SELECT is_valid, num_gpus, cpu_model, driver_version, framework, cuda_version, cudnn_version,
+       nsys_version, dlprof_version, dlprof_build, profile_name, mode_string, original_command
+FROM system_config;
+
+CREATE VIEW view_domains AS
+SELECT name AS domain_name FROM domains;
+
+CREATE VIEW view_gpu_names AS
+SELECT name AS gpu_name FROM devices;
+
+CREATE VIEW view_aggregations AS
+SELECT id AS aggr_id, iter_start, iter_stop, iter_stop - iter_start + 1 AS iter_aggregated,
+       key_node AS key_node_name, '' AS user_name, '' AS host_name, created_at AS aggr_start,
+       0 AS aggr_end, key_node_reason
+FROM aggregations;
+
+CREATE VIEW view_key_op_name AS
+SELECT id AS aggr_id, key_node AS key_op FROM aggregations;
+
+CREATE VIEW view_performance_summary AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, m.wall_time AS wall_clock_time, m.tc_utilization,
+       m.gpu_utilization, m.total_iterations, m.profiled_iterations, a.iter_start, a.iter_stop,
+       m.iter_avg, a.key_node, m.iter_std_dev, a.key_node_reason, m.used_gpu_utilization
+FROM model_metrics AS m JOIN aggregations AS a ON a.id = m.aggr JOIN domains AS d ON d.id = m.domain;
+
+CREATE VIEW view_model_summary AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, m.*, a.iter_start, a.iter_stop, a.key_node,
+       a.key_node_reason
+FROM model_metrics AS m JOIN aggregations AS a ON a.id = m.aggr JOIN domains AS d ON d.id = m.domain;
+
+CREATE VIEW view_domain_model_gpu_utilization AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, m.gpu_utilization
+FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain;
+
+CREATE VIEW view_tc_utilization AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, m.tc_utilization
+FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain;
+
+CREATE VIEW view_resource_usage_breakdown AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, m.tc_duration_pct, m.non_tc_duration_pct,
+       m.memory_duration_pct, m.dataloader_duration_pct, m.io_duration_pct, m.cpu_duration_pct,
+       m.other_duration_pct
+FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain;
+
+CREATE VIEW view_kernel_summary AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, m.kernels_all_gpu_time AS total_gpu_time,
+       m.kernels_all_count AS total_count, m.kernels_tc_gpu_time AS using_tc_gpu_time,
+       m.kernels_tc_count AS using_tc_count, m.kernels_memory_gpu_time AS memory_gpu_time,
+       m.kernels_memory_count AS memory_count, m.kernels_other_gpu_time AS other_gpu_time,
+       m.kernels_other_count AS other_count
+FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain;
+
+CREATE VIEW view_op_summary AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, m.ops_all_gpu_time AS nodes_total_gpu_time,
+       m.ops_all_count AS nodes_total_count, m.ops_tc_gpu_time AS nodes_using_tc_gpu_time,
+       m.ops_tc_count AS nodes_using_tc_count, m.ops_eligible_gpu_time AS nodes_tc_eligible_gpu_time,
+       m.ops_eligible_count AS nodes_tc_eligible_count, m.ops_other_gpu_time AS nodes_other_gpu_time,
+       m.ops_other_count AS nodes_other_count
+FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain;
+
+CREATE VIEW view_gpu_devices AS
+SELECT g.aggr AS aggr_id, d.name AS domain_name, v.device_id, v.name AS gpu_name, v.cuda_major,
+       v.cuda_minor, v.sm_count, g.gpu_utilization AS device_gpu_utilization
+FROM device_metrics AS g JOIN devices AS v ON v.id = g.device JOIN domains AS d ON d.id = g.domain;
+
+CREATE VIEW view_expert_systems AS
+SELECT aggr AS aggr_id, problem, recommendation, javascript_function, javascript_args,
+       detector AS exp_sys_id
+FROM expert_issues ORDER BY id;
+
+CREATE VIEW view_iterations_all AS
+SELECT aggr AS aggr_id, iter_value, start AS start_time, stop AS stop_time, stop - start AS duration,
+       kind, aggregated AS is_aggregated
+FROM iterations;
+
+CREATE VIEW view_iterations_detail AS
+SELECT i.aggr AS aggr_id, d.name AS domain_name, i.iter_value, i.kind, i.aggregated AS is_aggregated,
+       i.start AS start_time, i.stop AS stop_time, i.stop - i.start AS duration,
+       t.kernels AS total_kernel_count, t.tc_kernels AS using_tc_kernel_count, t.tc AS tc_duration,
+       t.non_tc AS non_tc_duration, t.memory AS memory_duration, t.dataloader AS dataloader_duration,
+       t.io AS io_duration, t.cpu AS cpu_duration, t.other AS other_duration
+FROM iterations AS i
+JOIN iteration_times AS t ON t.aggr = i.aggr AND t.iter_value = i.iter_value
+JOIN domains AS d ON d.id = t.domain;
+
+CREATE VIEW view_iterations_profiled AS
+SELECT aggr_id, domain_name, iter_value, start_time, duration, total_kernel_count,
+       using_tc_kernel_count, tc_duration, non_tc_duration, memory_duration, dataloader_duration,
+       io_duration, cpu_duration, other_duration
+FROM view_iterations_detail WHERE is_aggregated = 1;
+
+CREATE VIEW view_op_nodes AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, m.gpu_time_sum AS gpu_time, m.cpu_time_sum AS cpu_time,
+       o.op_name AS op_node_name, o.direction, o.op_type AS op_node_type, m.num_calls,
+       o.tc_support_status = 0 AS tc_eligible, m.using_tc, m.kernel_calls,
+       o.tc_support_status = 0 AND o.data_type IN ('float32', 'float64') AS is_bad_data_type,
+       o.data_type, o.stack_trace, o.op_id AS op_node_id, m.id AS row_id
+FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
+
+CREATE VIEW view_op_metrics AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_name AS op_node_name,
+       o.direction, o.op_type AS op_node_type, m.num_calls, o.tc_support_status = 0 AS tc_eligible,
+       m.using_tc, m.kernel_calls, m.cpu_time_sum,
+       round(1.0 * m.cpu_time_sum / max(m.num_calls, 1), 6) AS cpu_time_avg, m.cpu_time_min,
+       m.cpu_time_max, m.gpu_time_sum,
+       round(1.0 * m.gpu_time_sum / max(m.num_calls, 1), 6) AS gpu_time_avg, m.gpu_time_min,
+       m.gpu_time_max, m.cpu_overhead_sum,
+       round(1.0 * m.cpu_overhead_sum / max(m.num_calls, 1), 6) AS cpu_overhead_avg,
+       m.cpu_overhead_min, m.cpu_overhead_max, m.gpu_idle_sum,
+       round(1.0 * m.gpu_idle_sum / max(m.num_calls, 1), 6) AS gpu_idle_avg, m.gpu_idle_min,
+       m.gpu_idle_max, o.data_type, o.stack_trace, m.id AS row_id
+FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
+
+CREATE VIEW view_op_type_summary AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_type AS op_node_type, count(*) AS num_nodes,
+       sum(m.num_calls) AS num_calls, sum(m.cpu_time_sum) AS cpu_time_sum,
+       round(1.0 * sum(m.cpu_time_sum) / max(sum(m.num_calls), 1), 6) AS cpu_time_avg,
+       min(m.cpu_time_min) AS cpu_time_min, max(m.cpu_time_max) AS cpu_time_max,
+       sum(m.gpu_time_sum) AS gpu_time_sum,
+       round(1.0 * sum(m.gpu_time_sum) / max(sum(m.num_calls), 1), 6) AS gpu_time_avg,
+       min(m.gpu_time_min) AS gpu_time_min, max(m.gpu_time_max) AS gpu_time_max,
+       sum(m.cpu_overhead_sum) AS cpu_overhead_sum,
+       round(1.0 * sum(m.cpu_overhead_sum) / max(sum(m.num_calls), 1), 6) AS cpu_overhead_avg,
+       min(m.cpu_overhead_min) AS cpu_overhead_min, max(m.cpu_overhead_max) AS cpu_overhead_max,
+       sum(m.gpu_idle_sum) AS gpu_idle_sum,
+       round(1.0 * sum(m.gpu_idle_sum) / max(sum(m.num_calls), 1), 6) AS gpu_idle_avg,
+       min(m.gpu_idle_min) AS gpu_idle_min, max(m.gpu_idle_max) AS gpu_idle_max
+FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain
+GROUP BY m.aggr, d.name, o.op_type;
+
+CREATE VIEW view_kernel_summaries AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, p.name AS kernel_name,
+       p.uses_tc, m.calls, m.gpu_time_sum AS gpu_time,
+       round(1.0 * m.gpu_time_sum / m.calls, 6) AS avg, m.gpu_time_min AS min, m.gpu_time_max AS max,
+       m.id AS row_id
+FROM kernel_metrics AS m JOIN op_kernels AS p ON p.id = m.op_kernel JOIN ops AS o ON o.id = p.op
+JOIN domains AS d ON d.id = o.domain;
+
+CREATE VIEW view_kernel_metrics AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, p.name AS kernel_name, o.op_id AS op_node_id,
+       o.op_name AS op_node_name, o.direction, p.uses_tc, m.calls, m.gpu_time_sum,
+       round(1.0 * m.gpu_time_sum / m.calls, 6) AS gpu_time_avg, m.gpu_time_min, m.gpu_time_max,
+       m.api_time_sum, round(1.0 * m.api_time_sum / m.calls, 6) AS api_time_avg, m.api_time_min,
+       m.api_time_max, m.id AS row_id
+FROM kernel_metrics AS m JOIN op_kernels AS p ON p.id = m.op_kernel JOIN ops AS o ON o.id = p.op
+JOIN domains AS d ON d.id = o.domain;
+
+CREATE VIEW view_tensor_core_ops AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_name AS op_node_name,
+       o.direction, o.op_type AS op_node_type, m.using_tc, m.kernel_time AS gpu_time,
+       m.tc_kernel_time AS tc_gpu_time, m.kernel_time - m.tc_kernel_time AS non_tc_gpu_time,
+       CASE WHEN m.kernel_time > 0 THEN round(100.0 * m.tc_kernel_time / m.kernel_time, 6) ELSE 0.0 END
+           AS tc_utilization,
+       (SELECT count(*) FROM op_kernels AS p JOIN kernel_metrics AS k ON k.op_kernel = p.id
+        WHERE p.op = o.id AND k.aggr = m.aggr) AS kernel_count,
+       (SELECT count(*) FROM op_kernels AS p JOIN kernel_metrics AS k ON k.op_kernel = p.id
+        WHERE p.op = o.id AND k.aggr = m.aggr AND p.uses_tc = 1) AS tc_kernel_count,
+       (SELECT coalesce(group_concat(name, ', '), '') FROM (
+            SELECT p.name AS name FROM op_kernels AS p JOIN kernel_metrics AS k ON k.op_kernel = p.id
+            WHERE p.op = o.id AND k.aggr = m.aggr AND p.uses_tc = 1 ORDER BY p.name)) AS tc_kernel_names,
+       (SELECT count(*) FROM op_kernels AS p JOIN kernel_metrics AS k ON k.op_kernel = p.id
+        WHERE p.op = o.id AND k.aggr = m.aggr AND p.uses_tc = 0) AS non_tc_kernel_count,
+       (SELECT coalesce(group_concat(name, ', '), '') FROM (
+            SELECT p.name AS name FROM op_kernels AS p JOIN kernel_metrics AS k ON k.op_kernel = p.id
+            WHERE p.op = o.id AND k.aggr = m.aggr AND p.uses_tc = 0 ORDER BY p.name))
+           AS non_tc_kernel_names
+FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain
+WHERE o.tc_support_status = 0;
+
+CREATE VIEW view_kernel_launches AS
+SELECT i.aggr AS aggr_id, d.name AS domain_name, i.iter_value, o.op_id AS op_node_id,
+       o.op_name AS op_node_name, o.direction, o.op_type AS op_node_type, n.name AS kernel_name,
+       n.long_name AS long_kernel_name, v.device_id, k.stream_id, k.start AS kernel_timestamp,
+       k.duration AS kernel_duration, k.api_start, k.api_duration, n.uses_tc, s.grid_x, s.grid_y,
+       s.grid_z, s.block_x, s.block_y, s.block_z, o.data_type, coalesce(x.input_shapes, '') AS input_shapes,
+       coalesce(x.parameters, '') AS parameters, coalesce(x.output_shapes, '') AS output_shapes,
+       p.pid AS process_id, k.id AS row_id
+FROM iterations AS i
+JOIN kernels AS k ON k.id >= i.kernel_low AND k.id < i.kernel_high
+JOIN op_kernels AS q ON q.id = k.op_kernel
+JOIN ops AS o ON o.id = q.op
+JOIN domains AS d ON d.id = o.domain
+JOIN kernel_names AS n ON n.id = k.name
+JOIN devices AS v ON v.id = k.device
+JOIN launch_sizes AS s ON s.id = k.size
+JOIN processes AS p ON p.id = k.process
+JOIN op_instances AS j ON j.id = k.instance
+LEFT JOIN shape_texts AS x ON x.id = j.shapes
+WHERE i.aggregated = 1;
+
+CREATE VIEW view_iteration_kernels AS
+SELECT i.aggr AS aggr_id, d.name AS domain_name, i.iter_value, o.op_name AS op_node_name,
+       n.name AS kernel_name, v.device_id, k.api_start AS kernel_timestamp,
+       k.duration AS kernel_duration, n.uses_tc,
+       s.grid_x || ', ' || s.grid_y || ', ' || s.grid_z AS grid,
+       s.block_x || ', ' || s.block_y || ', ' || s.block_z AS block,
+       o.op_id AS op_node_id, k.id AS row_id
+FROM iterations AS i
+JOIN kernels AS k ON k.id >= i.kernel_low AND k.id < i.kernel_high
+JOIN op_kernels AS q ON q.id = k.op_kernel
+JOIN ops AS o ON o.id = q.op
+JOIN domains AS d ON d.id = o.domain
+JOIN kernel_names AS n ON n.id = k.name
+JOIN devices AS v ON v.id = k.device
+JOIN launch_sizes AS s ON s.id = k.size
+WHERE i.aggregated = 1;
+
+CREATE VIEW view_iteration_op_kernels AS
+SELECT aggr_id, domain_name, iter_value, op_node_id, kernel_name, device_id, kernel_timestamp,
+       kernel_duration, uses_tc, grid, block, row_id
+FROM view_iteration_kernels;
+
+CREATE VIEW view_iteration_ops AS
+SELECT i.aggr AS aggr_id, d.name AS domain_name, i.iter_value, o.op_name AS op_node_name, o.direction,
+       o.op_type AS op_node_type, count(*) AS total_count, sum(q.uses_tc) AS tc_count,
+       sum(k.duration) AS total_gpu_time, sum(CASE WHEN q.uses_tc = 1 THEN k.duration ELSE 0 END) AS tc_gpu_time,
+       o.data_type, o.stack_trace, o.op_id AS op_node_id
+FROM iterations AS i
+JOIN kernels AS k ON k.id >= i.kernel_low AND k.id < i.kernel_high
+JOIN op_kernels AS q ON q.id = k.op_kernel
+JOIN ops AS o ON o.id = q.op
+JOIN domains AS d ON d.id = o.domain
+WHERE i.aggregated = 1
+GROUP BY i.aggr, d.name, i.iter_value, o.id;
+
+CREATE VIEW view_group_metrics AS
+SELECT g.aggr AS aggr_id, d.name AS domain_name, g.group_name, g.num_calls, g.num_tc_eligible_ops,
+       g.num_ops_using_tc, g.cpu_time_sum, g.cpu_time_avg, g.cpu_time_min, g.cpu_time_max,
+       g.gpu_time_sum, g.gpu_time_avg, g.gpu_time_min, g.gpu_time_max, g.cpu_overhead_sum,
+       g.cpu_overhead_avg, g.cpu_overhead_min, g.cpu_overhead_max, g.gpu_idle_sum, g.gpu_idle_avg,
+       g.gpu_idle_min, g.gpu_idle_max
+FROM group_metrics AS g JOIN domains AS d ON d.id = g.domain;
+
+CREATE VIEW view_group_ops AS
+SELECT g.aggr AS aggr_id, d.name AS domain_name, 1 AS row_type, g.group_name AS row_full_id,
+       g.group_name AS row_full_name,
+       CASE WHEN g.group_name = '/' THEN ''
+            ELSE replace(rtrim(g.group_name, '/'),
+                         rtrim(rtrim(g.group_name, '/'), replace(rtrim(g.group_name, '/'), '/', '')), '')
+            END AS row_trimmed_name,
+       g.level, g.num_calls AS num_op_instances, g.num_tc_eligible_ops AS num_supported_leaf_ops,
+       g.num_ops_using_tc AS num_tc_leaf_ops, g.cpu_time_sum, g.gpu_time_sum, g.cpu_overhead_sum,
+       g.gpu_idle_sum
+FROM group_metrics AS g JOIN domains AS d ON d.id = g.domain WHERE g.group_name <> '_CompleteModel_'
+UNION ALL
+SELECT m.aggr, d.name, 2, o.op_id, o.op_name,
+       replace(o.op_name, rtrim(o.op_name, replace(o.op_name, '/', '')), ''),
+       1 + length(o.op_name) - length(replace(o.op_name, '/', '')), m.num_calls,
+       o.tc_support_status = 0, m.using_tc, m.cpu_time_sum, m.gpu_time_sum, m.cpu_overhead_sum,
+       m.gpu_idle_sum
+FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
+
+CREATE VIEW view_api_calls AS
+SELECT n.name AS api_name, o.op_id AS op_node_id, c.start AS api_start, c.duration AS api_duration,
+       p.pid AS process_id, t.tid AS thread_id, c.correlation_id, c.id AS row_id
+FROM api_calls AS c JOIN api_names AS n ON n.id = c.name JOIN ops AS o ON o.id = c.op
+JOIN threads AS t ON t.id = c.thread JOIN processes AS p ON p.id = t.process;
+
+CREATE VIEW view_memory_ops AS
+SELECT CASE WHEN m.is_copy THEN 'memcpy' ELSE 'memset' END AS kind, coalesce(n.name, '') AS name,
+       m.copy_kind, m.bytes, o.op_id AS op_node_id, v.device_id, m.stream_id, m.start AS timestamp,
+       m.duration, m.api_start, m.api_duration, p.pid AS process_id, m.id AS row_id
+FROM memory_ops AS m JOIN ops AS o ON o.id = m.op JOIN devices AS v ON v.id = m.device
+JOIN processes AS p ON p.id = m.process LEFT JOIN api_names AS n ON n.id = m.name;
+
+CREATE VIEW view_warnings AS
+SELECT code, message, count FROM warnings;
+
+CREATE VIEW view_profile_info AS
+SELECT key, value FROM dldb_meta;

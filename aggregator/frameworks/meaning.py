@@ -1,0 +1,87 @@
+"""What a range means, said per distinct range name: the vocabulary all frameworks share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from aggregator.profile import Int32
+
+
+class RangeKind(IntEnum):
+    """Role of a range in the correlation."""
+
+    IGNORED = 0
+    """Says nothing about ops; whatever lies in it belongs to the range around it."""
+    GROUP = 1
+    """A name on the path of the ops in it."""
+    OP = 2
+    """A framework operation; the outermost one counts."""
+    WRAPPER = 3
+    """What the autograd engine opens around a backward node; always a unit of its own."""
+    NODE = 4
+    """A backward node; inside a wrapper it carries the link to the forward op."""
+    DATALOADER = 5
+    """Waiting for the next batch: a group that is an op as well."""
+
+
+@dataclass(frozen=True)
+class OpText:
+    """What a marker that describes its op says (dictionary markers).
+
+    Attributes:
+        data_type: Element type of the first tensor; empty: none told.
+        input_shapes: JSON list of the tensors' shapes; empty: none told.
+        output_shapes: The same for the output, where it can be computed.
+        parameters: JSON list of the op's parameters, where told.
+    """
+
+    data_type: str = ""
+    input_shapes: str = ""
+    output_shapes: str = ""
+    parameters: str = ""
+
+
+@dataclass(frozen=True)
+class RangeMeaning:
+    """Meaning of every distinct range name; arrays have one row per name.
+
+    Attributes:
+        kind: ``RangeKind`` values.
+        label: Code into ``labels``: the op type, group name or node name, counters normalised.
+        labels: Distinct labels.
+        texts: What dictionary markers say, by row of the name.
+        op_names: Full op names from a marker's call stack, by row of the name of the *enclosing* marker.
+        stack_traces: Call sites, by row of the name of the enclosing marker.
+        has_dictionary_markers: Whether ops come from dictionary markers.
+    """
+
+    kind: Int32
+    label: Int32
+    labels: tuple[str, ...]
+    texts: dict[int, OpText]
+    op_names: dict[int, str]
+    stack_traces: dict[int, str]
+    has_dictionary_markers: bool = False
+
+    @property
+    def has_ops(self) -> bool:
+        """Whether any range is an op."""
+        return bool(np.isin(self.kind, (RangeKind.OP, RangeKind.WRAPPER)).any())
+
+
+class LabelCodes:
+    """Numbers labels in order of first use."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+
+    def code(self, label: str) -> int:
+        """Code of a label, new or known."""
+        return self._codes.setdefault(label, len(self._codes))
+
+    def labels(self) -> tuple[str, ...]:
+        """All labels by code."""
+        return tuple(self._codes)

@@ -1,0 +1,155 @@
+"""What PyTorch's NVTX ranges mean: ``emit_nvtx`` ranges and the dictionary markers of DLProf and PyProf."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+from aggregator.frameworks.meaning import LabelCodes, OpText, RangeKind, RangeMeaning
+from aggregator.frameworks.shapes import conv_output_shape, linear_output_shape
+
+WRAPPER_PREFIX = "autograd::engine::evaluate_function: "
+BACKWARD_TYPE = "backward"
+
+_DATALOADER = re.compile(r"^enumerate\(DataLoader\)#.*__next__$")
+_NODE = re.compile(r"^(?:\w+::)*(?:\w*Backward\d*|AccumulateGrad)$")
+_NAMESPACED_OP = re.compile(r"^[A-Za-z_][\w.]*(?:::[\w.]+)+$")
+_COUNTER = re.compile(r"\d+")
+# A marker longer than this is not worth its parsing time; nsys itself loses texts above 64 K.
+_MAX_MARKER_CHARS = 1 << 17
+
+# Op types that DLProf and the public tools count as able to use Tensor Cores.
+TC_ELIGIBLE_TYPES = frozenset(
+    "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution"
+    " _convolution cudnn_convolution cudnn_convolution_transpose convolution_overrideable"
+    " addmm addmm_ addmv addr matmul __matmul__ mm mv linear addbmm baddbmm bmm chain_matmul"
+    " linalg_multi_dot linalg_matmul _thnn_fused_lstm_cell _thnn_fused_gru_cell _cudnn_rnn lstm gru"
+    " rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell bilinear einsum"
+    " scaled_dot_product_attention _scaled_mm _int_mm _grouped_mm _scaled_grouped_mm"
+    " multi_head_attention_forward".split()
+)
+
+
+def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
+    """Classify distinct range names.
+
+    Args:
+        names: Range texts without PyTorch's ``seq``/``op_id`` suffixes.
+    """
+    codes = LabelCodes()
+    kind = np.zeros(len(names), dtype=np.int32)
+    label = np.zeros(len(names), dtype=np.int32)
+    texts: dict[int, OpText] = {}
+    op_names: dict[int, str] = {}
+    stacks: dict[int, str] = {}
+    for row, name in enumerate(names):
+        marker = _parse_marker(name)
+        if marker is None:
+            kind[row], text = _classify(name)
+        elif isinstance(marker.get("op"), str):
+            kind[row], text = RangeKind.OP, marker["op"]
+            if text == "DataLoader":
+                kind[row] = RangeKind.DATALOADER
+            texts[row] = _op_text(marker)
+        else:
+            kind[row], text = RangeKind.IGNORED, ""
+            _read_trace(row, marker, op_names, stacks)
+        label[row] = codes.code(text)
+    return RangeMeaning(kind, label, codes.labels(), texts, op_names, stacks, bool(texts))
+
+
+def _classify(name: str) -> tuple[RangeKind, str]:
+    if not name.strip():
+        return RangeKind.IGNORED, ""
+    if name.startswith(WRAPPER_PREFIX):
+        return RangeKind.WRAPPER, name.removeprefix(WRAPPER_PREFIX).rpartition("::")[2]
+    if _DATALOADER.match(name):
+        return RangeKind.DATALOADER, name
+    if _NODE.match(name):
+        return RangeKind.NODE, name.rpartition("::")[2]
+    if _NAMESPACED_OP.match(name):
+        return RangeKind.OP, name.rpartition("::")[2]
+    return RangeKind.GROUP, normalise(name)
+
+
+def normalise(name: str) -> str:
+    """Replace counters, so that 400 iterations make one name: ``iteration 12`` -> ``iteration #``."""
+    return _COUNTER.sub("#", name)
+
+
+def op_type_of(label: str) -> str:
+    """Op type of an op label."""
+    return label
+
+
+def is_tc_eligible(op_type: str) -> bool:
+    """Whether ops of a type can use Tensor Cores, by DLProf's rule: the type alone decides."""
+    return op_type in TC_ELIGIBLE_TYPES
+
+
+def _parse_marker(name: str) -> dict[str, Any] | None:
+    """A dictionary marker's content; None for any other text. Never evaluates anything."""
+    if not name.startswith("{") or len(name) > _MAX_MARKER_CHARS:
+        return None
+    try:
+        value = json.loads(name) if name.startswith('{"') else ast.literal_eval(name)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _read_trace(
+    row: int, marker: dict[str, Any], op_names: dict[int, str], stacks: dict[int, str]
+) -> None:
+    stack = marker.get("funcStack")
+    if isinstance(stack, str):
+        op_names[row] = op_name_of(stack)
+    trace = marker.get("traceMarker")
+    if isinstance(trace, list):
+        stacks[row] = "\n".join(str(frame) for frame in trace)
+
+
+def op_name_of(func_stack: str) -> str:
+    """Op name of a call stack: ``/<module>/f(2)`` -> ``/module/f[2]``, as DLProf wrote it."""
+    name = func_stack.replace("<module>", "module").replace("<lambda>", "lambda")
+    return re.sub(r"\((\d+)\)", r"[\1]", name)
+
+
+def _op_text(marker: dict[str, Any]) -> OpText:
+    args = marker.get("args")
+    tensors = [
+        arg
+        for arg in (args if isinstance(args, list) else [])
+        if isinstance(arg, dict) and arg.get("type") == "tensor"
+    ]
+    shapes = [list(arg["shape"]) for arg in tensors if isinstance(arg.get("shape"), tuple | list)]
+    op = str(marker["op"])
+    output: list[int] | None = None
+    if op == "conv2d":
+        output = conv_output_shape(shapes, _scalars(args))
+    elif op == "linear":
+        output = linear_output_shape(shapes)
+    return OpText(
+        data_type=str(tensors[0].get("dtype", "")) if tensors else "",
+        input_shapes=_json(shapes) if shapes else "",
+        output_shapes=_json([output]) if output else "",
+    )
+
+
+def _scalars(args: object) -> dict[str, Any]:
+    """Named or positional non-tensor arguments of a call."""
+    if not isinstance(args, list):
+        return {}
+    return {
+        str(arg.get("name") or position): arg.get("value")
+        for position, arg in enumerate(args)
+        if isinstance(arg, dict) and arg.get("type") != "tensor"
+    }
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,113 @@
+"""Arithmetic on half-open intervals ``[start, end)`` given as columns. Unit everywhere: ns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aggregator.profile import Int64
+
+
+@dataclass(frozen=True)
+class Flattened:
+    """Disjoint, ordered intervals: the union of others.
+
+    Attributes:
+        start_ns: Unit: ns.
+        end_ns: Unit: ns.
+    """
+
+    start_ns: Int64
+    end_ns: Int64
+
+    def covered_ns(self) -> int:
+        """Total length. Unit: ns."""
+        return int((self.end_ns - self.start_ns).sum())
+
+    def covered_before(self, time_ns: Int64) -> Int64:
+        """Length covered before each time point; differences give the length inside a window.
+
+        Args:
+            time_ns: Time points in any order. Unit: ns.
+
+        Returns:
+            Covered time in ``[-inf, time)`` per time point. Unit: ns.
+        """
+        if not len(self.start_ns):
+            return np.zeros(len(time_ns), dtype=np.int64)
+        total = np.concatenate([[0], np.cumsum(self.end_ns - self.start_ns)])
+        position = np.searchsorted(self.start_ns, time_ns, side="right")
+        last = np.maximum(position - 1, 0)
+        inside = np.minimum(time_ns, self.end_ns[last]) - self.start_ns[last]
+        covered: Int64 = np.where(position > 0, total[last] + inside, 0)
+        return covered
+
+
+def flatten(start_ns: Int64, end_ns: Int64) -> Flattened:
+    """Union of intervals in any order; empty ones vanish, touching ones join."""
+    keep = end_ns > start_ns
+    start, end = start_ns[keep], end_ns[keep]
+    if not len(start):
+        return Flattened(start, end)
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], np.maximum.accumulate(end[order])
+    first = np.concatenate([[True], start[1:] > end[:-1]])
+    heads = np.flatnonzero(first)
+    tails = np.concatenate([heads[1:] - 1, [len(start) - 1]])
+    return Flattened(start[heads], end[tails])
+
+
+def union_of(*parts: Flattened) -> Flattened:
+    """Union of several flattened sets."""
+    return flatten(
+        np.concatenate([part.start_ns for part in parts]),
+        np.concatenate([part.end_ns for part in parts]),
+    )
+
+
+@dataclass(frozen=True)
+class SegmentUnion:
+    """Unions of intervals per segment (per op instance, say); arrays have one row per segment.
+
+    Attributes:
+        covered_ns: Length of the union. Unit: ns.
+        first_start_ns: Earliest start; 0 where the segment has no interval. Unit: ns.
+        last_end_ns: Latest end; 0 where the segment has no interval. Unit: ns.
+    """
+
+    covered_ns: Int64
+    first_start_ns: Int64
+    last_end_ns: Int64
+
+
+def segment_union(segment: Int64, start_ns: Int64, end_ns: Int64, num_segments: int) -> SegmentUnion:
+    """Length of the union of the intervals of each segment.
+
+    All segments are laid one behind the other on one virtual line, so that one running maximum
+    serves them all.
+
+    Args:
+        segment: Segment number of each interval, ``0 <= segment < num_segments``.
+        start_ns: Unit: ns.
+        end_ns: Unit: ns.
+        num_segments: Length of the result.
+    """
+    zeros = np.zeros(num_segments, dtype=np.int64)
+    if not len(segment):
+        return SegmentUnion(zeros, zeros.copy(), zeros.copy())
+    order = np.lexsort((start_ns, segment))
+    seg, start, end = segment[order], start_ns[order], end_ns[order]
+    heads = np.flatnonzero(np.concatenate([[True], seg[1:] != seg[:-1]]))
+    first = start[heads]
+    last = np.maximum.reduceat(end, heads)
+    shift = np.concatenate([[0], np.cumsum(last - first)[:-1]]) - first
+    row_shift = np.repeat(shift, np.diff(np.concatenate([heads, [len(seg)]])))
+    start, end = start + row_shift, end + row_shift
+    reached = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]])
+    gained = np.maximum(end - np.maximum(start, reached), 0)
+    covered, first_start, last_end = zeros, zeros.copy(), zeros.copy()
+    covered[seg[heads]] = np.add.reduceat(gained, heads)
+    first_start[seg[heads]] = first
+    last_end[seg[heads]] = last
+    return SegmentUnion(covered, first_start, last_end)

@@ -21,6 +21,7 @@ AGGREGATE_TASK = "dlprof.aggregate"
 QUEUE = "dlprof"
 _SCHEME = "dlprof-folder"
 _POLLING_INTERVAL_S = 0.1
+_LONGEST_WAIT_S = 0.3
 
 
 class FolderChannel(Channel):
@@ -42,6 +43,10 @@ class FolderTransport(Transport):
     """Messages as files in a folder."""
 
     Channel = FolderChannel
+
+    def drain_events(self, connection: Any, timeout: float | None = None) -> None:  # type: ignore[override]
+        """Wait for messages; never so long that a worker is slow to notice that it shall end."""
+        super().drain_events(connection, timeout=min(timeout or _LONGEST_WAIT_S, _LONGEST_WAIT_S))
 
 
 def make_app() -> Celery:
@@ -86,7 +91,7 @@ def _broker() -> dict[str, Any]:
         "store_processed": True,
         "polling_interval": _POLLING_INTERVAL_S,
     }
-    return {"broker_url": f"{_SCHEME}://", "broker_transport_options": options}
+    return {"broker_url": f"{_SCHEME}://localhost", "broker_transport_options": options}
 
 
 app = make_app()

@@ -17,7 +17,7 @@ from viewer.api.tables import envelope
 from viewer.errors import CannotReaggregateError
 from viewer.jobs.presentation import present
 from viewer.jobs.service import submit
-from viewer.profiles.summary import describe, describe_fully, domains, why_not_reaggregate
+from viewer.profiles.summary import describe, describe_fully, why_not_reaggregate
 from viewer.query.memory import query_records
 from viewer.query.request import check_parameters, parse_list_query
 from viewer.query.spec import TableSpec
@@ -89,7 +89,7 @@ class AggregationsView(ResourceView):
         """Those that exist."""
         query = parse_list_query(self.spec, request.query_params.dict())
         with open_profile(profile) as (_, database):
-            table = bind(self.spec, database, {"domain": domains(database)[0]})
+            table = bind(self.spec, database, {})
             count = count_rows(table, query, database)
             rows = read_page(table, query, database)
         return Response(envelope(query, count, rows) | {"unknown": table.unknown})

@@ -75,24 +75,17 @@ GPUS = TableSpec(
     key=("device_id", "gpu_name"),
 )
 
-#: Needs the parameter ``:domain`` for the reason of the key node only.
 AGGREGATIONS = TableSpec(
     name="aggregations",
     title="Aggregations",
-    source=Source(
-        view="view_aggregations",
-        joins=(
-            Join("view_model_summary", "m", "m.aggr_id = t.aggr_id AND m.domain_name = :domain"),
-        ),
-        where="1",
-    ),
+    source=Source(view="view_aggregations", where="1"),
     columns=(
         identifier("id", "t.aggr_id", "Number of the aggregation.", integer=True),
         number("iter_start", "t.iter_start", "First aggregated iteration."),
         number("iter_stop", "t.iter_stop", "Last aggregated iteration, inclusive."),
         number("iter_aggregated", "t.iter_aggregated", "How many it covers."),
         text("key_node", "t.key_node_name", "Op that marks an iteration; empty: none found."),
-        text("key_node_reason", "m.key_node_reason", "Why that op.", nullable=True),
+        text("key_node_reason", "t.key_node_reason", "Why that op.", nullable=True),
         text("created_at", "replace(t.aggr_start, ' ', 'T')", "When it was made."),
     ),
     default_ordering=("id",),

@@ -117,32 +117,36 @@ OP_KERNELS = replace(
 )
 
 
-def _launch(name_alias: str, start: str, grid: str, block: str) -> tuple[Column, ...]:
+def _launch(
+    name_alias: str, start: str, api_start: str, grid: str, block: str
+) -> tuple[Column, ...]:
     return (
         identifier("op_id", "t.op_node_id", OP_ID),
         text("op_name", f"{name_alias}.op_node_name", "Path of the op.", nullable=True),
         text("kernel_name", "t.kernel_name", "Short name of the kernel."),
         identifier("device_id", "t.device_id", "GPU that ran it.", integer=True),
-        number("start_time_ns", start, "Start on the GPU, from the start of the profile."),
+        number("start_time_ns", start, "Start on the GPU, in profile time.", nullable=True),
         number("gpu_time_ns", "t.kernel_duration", "Duration."),
         boolean("uses_tc", "t.uses_tc", "Tensor Cores; null: its name cannot tell.", nullable=True),
         text("grid", grid, "Blocks in x, y, z."),
         text("block", block, "Threads of a block in x, y, z."),
         text("kernel_long_name", "t.long_kernel_name", "Full name of the kernel.", nullable=True),
         identifier("stream_id", "t.stream_id", "CUDA stream.", integer=True),
-        number("api_start_ns", "t.api_start", "Start of the launching call.", nullable=True),
+        number("api_start_ns", api_start, "Start of the launching call, in profile time."),
         number("api_time_ns", "t.api_duration", "Length of the launching call.", nullable=True),
     )
 
 
-_LAUNCH_KEY = ("start_time_ns", "device_id", "op_id", "kernel_name", "gpu_time_ns", "grid", "block")
+_LAUNCH_KEY = ("api_start_ns", "device_id", "op_id", "kernel_name", "gpu_time_ns", "grid", "block")
 
 _ITERATION_KERNELS_OF_DLPROF = TableSpec(
     name="iteration-kernels",
     title="Kernels in the iteration",
     source=Source(view="view_iteration_op_kernels", joins=(_OP_OF_ROW,), where=_IN_ITERATION),
-    columns=_launch("o", "t.kernel_timestamp", "t.grid", "t.block"),
-    default_ordering=("start_time_ns",),
+    # What DLProf calls the timestamp of a kernel is the start of its API call; the start on the
+    # GPU is in none of its views.
+    columns=_launch("o", "t.gpu_start", "t.kernel_timestamp", "t.grid", "t.block"),
+    default_ordering=("api_start_ns",),
     key=_LAUNCH_KEY,
 )
 
@@ -152,6 +156,7 @@ ITERATION_KERNELS = replace(
     columns=_launch(
         "t",
         "t.kernel_timestamp",
+        "t.api_start",
         "t.grid_x || ', ' || t.grid_y || ', ' || t.grid_z",
         "t.block_x || ', ' || t.block_y || ', ' || t.block_z",
     ),

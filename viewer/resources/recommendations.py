@@ -21,7 +21,7 @@ def read_recommendations(
     """Findings of an aggregation."""
     if not database.has(_VIEW):
         return []
-    detector = "detector" if database.has(_VIEW, "detector") else "NULL"
+    detector = "exp_sys_id" if database.has(_VIEW, "exp_sys_id") else "NULL"
     sql = (
         "SELECT problem, recommendation, javascript_function, javascript_args, "  # noqa: S608
         f"{detector} FROM {_VIEW} WHERE aggr_id = :aggr_id"

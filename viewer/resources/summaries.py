@@ -36,13 +36,13 @@ PERFORMANCE_SUMMARY = ObjectSpec(
         Field("iter_avg_ns", _PERFORMANCE, "iter_avg", "Mean length of an iteration.", "number"),
         Field(
             "iter_std_dev_ns",
-            _MODEL,
+            _PERFORMANCE,
             "iter_std_dev",
             "Standard deviation of an iteration's length.",
             "number",
         ),
         Field("key_node", _PERFORMANCE, "key_node", "Op that marks an iteration.", "string"),
-        Field("key_node_reason", _MODEL, "key_node_reason", "Why that op.", "string"),
+        Field("key_node_reason", _PERFORMANCE, "key_node_reason", "Why that op.", "string"),
     ),
 )
 

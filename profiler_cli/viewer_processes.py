@@ -1,0 +1,186 @@
+"""The viewer's processes: a web server and a worker, started, watched and ended together."""
+
+from __future__ import annotations
+
+import ctypes
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Final, Self
+
+from aggregator.errors import ToolError
+
+_WEB: Final = ("-m", "gunicorn", "--config", "python:viewer.gunicorn_config")
+_WORKER: Final = (
+    *("-m", "celery", "--quiet", "--app", "aggregator.celery_app", "worker"),
+    # One job at a time, in the process itself: a job uses all cores where it can.
+    *("--pool", "solo", "--concurrency", "1", "--loglevel", "WARNING"),
+    *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+)
+_START_LIMIT_S: Final = 60.0
+_READY_POLL_S: Final = 0.05
+_WATCH_POLL_S: Final = 0.2
+#: The server finishes its requests within 3 s.
+_STOP_LIMIT_S: Final = 5.0
+_LOG_TAIL_BYTES: Final = 4_000
+#: A worker that ends is started again, unless it does so this often within the time.
+_MAX_RESTARTS: Final = 5
+_RESTART_WINDOW_S: Final = 60.0
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class ViewerProcessError(ToolError):
+    """The web server or the worker ended by itself."""
+
+    code = "VIEWER_PROCESS_ENDED"
+
+
+class StopSignal:
+    """Whether somebody has asked for the end (Ctrl-C, SIGTERM, a closed terminal)."""
+
+    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._on_signal) for number in self._SIGNALS}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.is_set = True
+
+
+class Viewer:
+    """The processes of one viewer; whatever happens, they end with the block."""
+
+    def __init__(self, environment: dict[str, str], listener: socket.socket, run_dir: Path) -> None:
+        self._environment = environment
+        self._listener = listener
+        self._run_dir = run_dir
+        self._web: subprocess.Popen[bytes] | None = None
+        self._worker: subprocess.Popen[bytes] | None = None
+        self._restarts: list[float] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _end([process for process in (self._web, self._worker) if process is not None])
+
+    def start_web(self, host: str, stop: StopSignal) -> None:
+        """Start the web server and wait until it answers.
+
+        Raises:
+            ViewerProcessError: It ended, or did not answer in time.
+        """
+        fd = self._listener.fileno()
+        self._web = self._start((*_WEB, "--bind", f"fd://{fd}"), "web", pass_fds=(fd,))
+        deadline = time.monotonic() + _START_LIMIT_S
+        while not stop.is_set and not _answers(host, self._listener.getsockname()[1]):
+            if self._web.poll() is not None or time.monotonic() > deadline:
+                raise self._ended("web", "The web server did not start.")
+            time.sleep(_READY_POLL_S)
+
+    def run(self, stop: StopSignal, *, with_worker: bool) -> None:
+        """Start the worker, then watch both until the end is asked for.
+
+        Raises:
+            ViewerProcessError: The web server ended, or the worker keeps doing so.
+        """
+        while not stop.is_set:
+            if self._web is None or self._web.poll() is not None:
+                raise self._ended("web", "The web server has ended.")
+            if with_worker and (self._worker is None or self._worker.poll() is not None):
+                self._start_worker()
+            time.sleep(_WATCH_POLL_S)
+
+    def _start_worker(self) -> None:
+        now = time.monotonic()
+        self._restarts = [at for at in self._restarts if now - at < _RESTART_WINDOW_S]
+        if len(self._restarts) > _MAX_RESTARTS:
+            raise self._ended("worker", "The worker for aggregations keeps ending.")
+        self._restarts.append(now)
+        self._worker = self._start(_WORKER, "worker")
+
+    def _start(
+        self, words: tuple[str, ...], name: str, pass_fds: tuple[int, ...] = ()
+    ) -> subprocess.Popen[bytes]:
+        with self._log(name).open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, *words],
+                env=self._environment,
+                # Not where the user is: a folder named "viewer" there must not be imported.
+                cwd=self._run_dir,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=pass_fds,
+                # Ctrl-C is for this process, which ends the others in order.
+                start_new_session=True,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
+            )
+
+    def _ended(self, name: str, message: str) -> ViewerProcessError:
+        """The error of a process that ended, after its last words have been shown."""
+        tail = self._log(name).read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip()
+        if tail:
+            print(tail, file=sys.stderr)
+        return ViewerProcessError(message, hint="What it said is above." if tail else "")
+
+    def _log(self, name: str) -> Path:
+        return self._run_dir / f"{name}.log"
+
+
+def _answers(host: str, port: int) -> bool:
+    connection = http.client.HTTPConnection(host, port, timeout=1)
+    try:
+        connection.request("GET", "/healthz", headers={"Host": "localhost"})
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+    """End processes and their children: asked first, forced after a while."""
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    deadline = time.monotonic() + _STOP_LIMIT_S
+    for process in processes:
+        try:
+            process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            # It leads a group of its own, so that nothing it started outlives it.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _die_with_parent() -> None:
+    """In the child: ask Linux to end it should this command be killed outright."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,7 +1,7 @@
 /** The server's iteration figure, made ready for drawing. Pure functions only. */
 
 import type { IterationKind } from "../api/types";
-import { durationText } from "../lib/units";
+import { durationText, NS_PER_UNIT, pickTimeUnit } from "../lib/units";
 
 export interface FigureTrace {
   readonly name?: string;
@@ -59,6 +59,8 @@ export interface PrepareOptions {
 
 /** How many times the tallest bar that matters a bar may reach before it is cut off. */
 const CUT_FACTOR = 1.6;
+/** More bars than this are a few pixels wide: gaps between them would come and go with rounding. */
+const GAPLESS_FROM = 60;
 /** Room above the tallest bar that matters. */
 const HEADROOM = 1.12;
 
@@ -123,19 +125,33 @@ interface Mark {
   readonly text: string;
 }
 
-/** Bars that do not fit below `top`, with their true length. */
+/** Labels nearer than this would cover each other. Unit: share of the axis. */
+const MARK_DISTANCE = 0.14;
+
+/** Bars that do not fit below `top`, neighbours as one mark, with the longest of their lengths. */
 export function cutMarks(
   figure: IterationFigure,
   heights: readonly number[],
   top: number,
 ): readonly Mark[] {
-  const { bars, unit_ns: unitNs } = figure.layout.meta;
-  const xs = figure.data[0]?.x ?? [];
-  return heights.flatMap((height, index) => {
-    const x = xs[index];
-    if (height <= top || x === undefined) return [];
-    return [{ x, text: durationText(bars[index]?.duration_ns ?? height * unitNs) }];
+  const { bars, first, last } = figure.layout.meta;
+  const groups: { x: number; longest: number; count: number }[] = [];
+  heights.forEach((height, index) => {
+    const bar = bars[index];
+    if (height <= top || bar === undefined) return;
+    const x = (bar.first + bar.last) / 2;
+    const group = groups.at(-1);
+    if (group !== undefined && x - group.x < (last - first + 1) * MARK_DISTANCE) {
+      group.longest = Math.max(group.longest, bar.duration_ns);
+      group.count += 1;
+    } else {
+      groups.push({ x, longest: bar.duration_ns, count: 1 });
+    }
   });
+  return groups.map(({ x, longest, count }) => ({
+    x,
+    text: `${count === 1 ? "" : "up to "}${durationText(longest)}`,
+  }));
 }
 
 /** What stands for "before the loop" in the chart: the same colours, hatched. */
@@ -152,12 +168,21 @@ function hatch(figure: IterationFigure): Record<string, unknown> | null {
   };
 }
 
-function tracesFor(figure: IterationFigure, options: PrepareOptions): readonly FigureTrace[] {
+function tracesFor(
+  figure: IterationFigure,
+  options: PrepareOptions,
+  scale: number,
+): readonly FigureTrace[] {
   const pattern = hatch(figure);
+  const { bars } = figure.layout.meta;
+  const fill = bars.length > GAPLESS_FROM ? 1 : 0.84;
+  const widths = bars.map((bar) => fill * (bar.last - bar.first + 1));
   return figure.data
     .filter((trace) => !options.hidden.has(partOf(trace)))
     .map((trace) => ({
       ...trace,
+      width: widths,
+      y: trace.y.map((value) => (value === null ? null : value * scale)),
       // The page draws its own card; "none" still reports what the pointer is over.
       hoverinfo: "none",
       hovertemplate: null,
@@ -236,6 +261,9 @@ export function prepareFigure(figure: IterationFigure, options: PrepareOptions):
   const top = axisTop(heights, meta.bars, options.bounds, options.isFullHeight);
   const cuts = cutMarks(figure, heights, top);
   const marks = boundMarks(figure, options);
+  // The server's unit suits the longest bar, which may be one that is cut off here.
+  const unit = pickTimeUnit(top * meta.unit_ns);
+  const scale = meta.unit_ns / NS_PER_UNIT[unit];
   const axis = {
     color: tokens.muted,
     gridcolor: tokens.grid,
@@ -268,10 +296,10 @@ export function prepareFigure(figure: IterationFigure, options: PrepareOptions):
     },
     yaxis: {
       ...axis,
-      range: [0, top],
+      range: [0, top * scale],
       fixedrange: true,
       nticks: 6,
-      title: { text: `Duration (${meta.unit})`, font: { size: 12 }, standoff: 8 },
+      title: { text: `Duration (${unit})`, font: { size: 12 }, standoff: 8 },
     },
     shapes: marks.shapes,
     annotations: [
@@ -292,7 +320,7 @@ export function prepareFigure(figure: IterationFigure, options: PrepareOptions):
       })),
     ],
   };
-  return { data: tracesFor(figure, options), layout, isCut: cuts.length > 0 };
+  return { data: tracesFor(figure, options, scale), layout, isCut: cuts.length > 0 };
 }
 
 /** Whole numbers only: one tick per iteration when there are few. */

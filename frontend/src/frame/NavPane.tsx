@@ -78,11 +78,11 @@ function NavLink({ id, title, icon, letter, isCurrent, onNavigate }: NavLinkProp
   );
 }
 
-/** "#2 · iterations 3–18". */
+/** "#2 · 3–18". */
 export function aggregationLabel(aggregation: Aggregation): string {
   const { id, iter_start: start, iter_stop: stop } = aggregation;
   if (start === null || stop === null) return `#${id}`;
-  return start === stop ? `#${id} · iteration ${start}` : `#${id} · iterations ${start}–${stop}`;
+  return start === stop ? `#${id} · ${start}` : `#${id} · ${start}–${stop}`;
 }
 
 function Selectors(): JSX.Element {

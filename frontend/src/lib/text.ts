@@ -1,18 +1,29 @@
 /** Text that is too long for its place. */
 
-const MAX_TAIL = 30;
-const PLAIN_TAIL = 14;
+const MAX_TAIL = 22;
+const PLAIN_TAIL = 12;
+/** A head shorter than this is not worth cutting. */
+const MIN_HEAD = 6;
+
+/** Length of the last whole path segments that fit; 0 when not even one does. */
+function pathTail(name: string): number {
+  let tail = 0;
+  for (let slash = name.lastIndexOf("/"); slash > 0; slash = name.lastIndexOf("/", slash - 1)) {
+    if (name.length - slash > MAX_TAIL) break;
+    tail = name.length - slash;
+  }
+  return tail;
+}
 
 /**
  * Cuts a name in two so that the middle can be hidden and both ends stay readable.
  *
- * A path keeps its last segment whole when that is short; other names keep their last characters.
+ * A path keeps its last segments whole as far as they are short; other names keep their last
+ * characters.
  */
 export function splitMiddle(name: string): readonly [head: string, tail: string] {
-  const slash = name.lastIndexOf("/");
-  const segment = slash > 0 ? name.length - slash : Number.POSITIVE_INFINITY;
-  const tailLength = segment <= MAX_TAIL ? segment : PLAIN_TAIL;
-  if (name.length <= tailLength + 4) return [name, ""];
+  const tailLength = pathTail(name) || PLAIN_TAIL;
+  if (name.length < tailLength + MIN_HEAD) return [name, ""];
   return [name.slice(0, -tailLength), name.slice(-tailLength)];
 }
 

@@ -103,8 +103,8 @@ function ChoiceFilter({ column, control, url }: FilterProps & { url: string }): 
 function NumberFilter({ column, control }: FilterProps): JSX.Element {
   return (
     <span class="filter-range">
-      <BoundFilter column={column} control={control} suffix="__gte" word="min" />
-      <BoundFilter column={column} control={control} suffix="__lte" word="max" />
+      <BoundFilter column={column} control={control} suffix="__gte" word="at least" sign="≥" />
+      <BoundFilter column={column} control={control} suffix="__lte" word="at most" sign="≤" />
     </span>
   );
 }
@@ -118,7 +118,8 @@ function BoundFilter({
   control,
   suffix,
   word,
-}: FilterProps & { suffix: string; word: string }): JSX.Element {
+  sign,
+}: FilterProps & { suffix: string; word: string; sign: string }): JSX.Element {
   const name = `${column.key}${suffix}`;
   const [text, setText] = useDebounced(
     shownBound(control.state.filters[name], column.unit),
@@ -138,7 +139,7 @@ function BoundFilter({
       aria-label={`${column.title} ${word}${unit}`}
       aria-invalid={isWrong}
       title={isWrong ? "Type a number" : undefined}
-      placeholder={word}
+      placeholder={sign}
       value={text}
       onInput={(event) => setText(event.currentTarget.value)}
     />

@@ -1,7 +1,7 @@
 /** The rows of a table: one of them has the focus, one may be selected, one may be unfolded. */
 
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { UnknownReasons } from "../api/types";
 import type { Column, TableSpec } from "./spec";
 
@@ -38,6 +38,17 @@ export function rowAfterKey(key: string, active: number, count: number): number 
     default:
       return null;
   }
+}
+
+/** The largest number of each column on the page, computed when a column first asks. */
+function largestOf<Row>(rows: readonly Row[]): (key: string) => number {
+  const known = new Map<string, number>();
+  return (key) => {
+    const values = () => rows.map((row) => Number((row as Record<string, unknown>)[key] ?? 0));
+    const value = known.get(key) ?? Math.max(0, ...values());
+    known.set(key, value);
+    return value;
+  };
 }
 
 /** What a key does to the focused row; undefined when it is not one of ours. */
@@ -80,6 +91,8 @@ export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
     setFocused(Math.max(0, selectedIndex));
   }, [selectedIndex]);
 
+  const largest = useMemo(() => largestOf(rows), [rows]);
+
   const onKeyDown = (event: KeyboardEvent) => {
     const row = rows[entry];
     if (row === undefined || (event.target as HTMLElement).tagName !== "TR") return;
@@ -103,6 +116,7 @@ export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
             columns={props.columns}
             row={row}
             unknown={props.unknown}
+            largest={largest}
             index={index}
             rowNumber={props.firstIndex + index + 1}
             isEntry={index === entry}
@@ -123,6 +137,7 @@ interface BodyRowProps<Row> {
   readonly columns: readonly Column<Row>[];
   readonly row: Row;
   readonly unknown: UnknownReasons;
+  readonly largest: (key: string) => number;
   readonly index: number;
   readonly rowNumber: number;
   readonly isEntry: boolean;
@@ -135,7 +150,8 @@ interface BodyRowProps<Row> {
 
 function BodyRow<Row>(props: BodyRowProps<Row>): JSX.Element {
   const { spec, columns, row, isUnfolded } = props;
-  const context = { isUnfolded, toggleUnfolded: props.onUnfold, unknown: props.unknown };
+  const { largest, unknown } = props;
+  const context = { isUnfolded, toggleUnfolded: props.onUnfold, unknown, largest };
   return (
     <>
       <tr

@@ -49,7 +49,7 @@ export function timeColumn<Row>(
     kind: "number",
     unit,
     align: "right",
-    width: 116,
+    width: 128,
     ...more,
     plain: read,
     cell: (row, { unknown }) =>
@@ -93,18 +93,23 @@ export function shareColumn<Row>(
     width: 132,
     ...more,
     plain: read,
-    cell: (row, { unknown }) =>
-      orUnknown(read(row), unknown[key], (pct) => <ShareBar pct={pct} tone={tone(row)} />),
+    cell: (row, { unknown, largest }) =>
+      orUnknown(read(row), unknown[key], (pct) => (
+        <ShareBar pct={pct} largest={largest(key)} tone={tone(row)} />
+      )),
   };
 }
 
-export function ShareBar({ pct, tone }: { pct: number; tone: string }) {
+/** A bar, full for the largest share beside it, and the share itself. */
+export function ShareBar(props: { pct: number; largest: number; tone: string }) {
+  const { pct, largest, tone } = props;
+  const width = largest > 0 ? Math.min(100, (100 * pct) / largest) : 0;
   return (
     <span class="share" title={`${pct.toFixed(3)} %`}>
       <span class="share-track" aria-hidden="true">
         <span
           class="share-fill"
-          style={{ width: `${Math.min(100, pct)}%`, background: `var(--part-${tone})` }}
+          style={{ width: `${width}%`, background: `var(--part-${tone})` }}
         />
       </span>
       <span class="share-value">{formatPct(pct)}</span>

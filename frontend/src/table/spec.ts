@@ -8,6 +8,8 @@ export interface CellContext {
   /** Why a column of this table is not known. */
   readonly unknown: UnknownReasons;
   /** The long text of this row is unfolded below it. */
+  /** Largest value of a column on this page: the full length of its bars. */
+  readonly largest: (key: string) => number;
   readonly isUnfolded: boolean;
   readonly toggleUnfolded: () => void;
 }

@@ -20,7 +20,7 @@ function kernelColumns(shareHint: string): readonly Column<Kernel>[] {
   return [
     nameColumn<Kernel>("kernel_name", "Kernel name", { width: 300, isWide: true }),
     flagColumn<Kernel>("uses_tc", "Using TC", {
-      width: 88,
+      width: 98,
       whenNull: "Its name does not tell",
     }),
     countColumn<Kernel>("num_calls", "Calls", { width: 76 }),
@@ -54,7 +54,7 @@ export const ALL_KERNELS_TABLE: TableSpec<Kernel> = {
   columns: [
     ...kernelColumns("Of the time of all kernels"),
     nameColumn<Kernel>("op_name", "Op name", { width: 260 }),
-    choiceColumn<Kernel>("direction", "Direction", { width: 90 }),
+    choiceColumn<Kernel>("direction", "Direction", { width: 100 }),
     textColumn<Kernel>("op_id", "Op ID", { width: 140, isHiddenAtFirst: true }),
   ],
   rowKey: (kernel) => `${kernel.op_id} ${kernel.kernel_name} ${kernel.uses_tc}`,

@@ -29,7 +29,7 @@ const NAME = nameColumn<Op>("op_name", "Op name", { width: 300, isWide: true });
 const GPU_TIME = timeColumn<Op>("gpu_time_ns", "GPU time", "ms", {
   hint: "Time in which the GPU worked for this op, summed over its calls",
 });
-const DIRECTION = choiceColumn<Op>("direction", "Direction", { width: 90 });
+const DIRECTION = choiceColumn<Op>("direction", "Direction", { width: 100 });
 const TYPE = choiceColumn<Op>("op_type", "Op type", { width: 124 });
 const CALLS = countColumn<Op>("num_calls", "Calls", { width: 76 });
 const OP_ID = textColumn<Op>("op_id", "Op ID", { width: 150, isHiddenAtFirst: true });
@@ -47,15 +47,15 @@ const columns: readonly Column<Op>[] = [
   TYPE,
   CALLS,
   flagColumn<Op>("tc_eligible", "TC eligible", {
-    width: 92,
+    width: 108,
     hint: "Whether this op could use Tensor Cores",
   }),
   flagColumn<Op>("using_tc", "Using TC", {
-    width: 88,
+    width: 98,
     hint: "Whether one of its kernels does use Tensor Cores",
     warn: missedTensorCores,
   }),
-  countColumn<Op>("kernel_calls", "Kernel calls", { width: 104 }),
+  countColumn<Op>("kernel_calls", "Kernel calls", { width: 116 }),
   textColumn<Op>("data_type", "Data type", { width: 100 }),
   flagColumn<Op>("is_bad_data_type", "Type without TC", {
     width: 126,

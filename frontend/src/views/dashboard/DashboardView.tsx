@@ -20,18 +20,20 @@ export function DashboardView(): JSX.Element {
   const close = useCallback(() => navigate({ details: null }), []);
   return (
     <div class="view with-details">
-      <div class="grid">
-        <h1 class="visually-hidden">Dashboard</h1>
-        <PerformanceSummary />
-        <ResourceUsagePanel />
-        <IterationSummaryPanel />
-        <TopOpsPanel />
-        <RecommendationsPanel />
-        <GpuUtilizationPanel />
-        <KernelTimePanel isOpen={areDetailsOpen} />
-        <TensorCorePanel />
-        <SystemConfigPanel />
-        <GuidancePanel />
+      <div class="grid-frame">
+        <div class="grid">
+          <h1 class="visually-hidden">Dashboard</h1>
+          <PerformanceSummary />
+          <ResourceUsagePanel />
+          <IterationSummaryPanel />
+          <TopOpsPanel />
+          <RecommendationsPanel />
+          <GpuUtilizationPanel />
+          <KernelTimePanel isOpen={areDetailsOpen} />
+          <TensorCorePanel />
+          <SystemConfigPanel />
+          <GuidancePanel />
+        </div>
       </div>
       {areDetailsOpen && (
         <DetailsPane title="Kernel details" onClose={close}>

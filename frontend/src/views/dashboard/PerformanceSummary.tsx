@@ -149,7 +149,7 @@ function WallClock({ data }: { data: Summary }): JSX.Element {
       info={EXPLANATIONS.wallClock}
       value={<Time ns={data.wall_clock_time_ns} reason={data.unknown?.wall_clock_time_ns} />}
     >
-      <span class="kpi-note">of the aggregated iterations</span>
+      <span class="kpi-note">aggregated</span>
     </Kpi>
   );
 }

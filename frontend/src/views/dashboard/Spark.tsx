@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import type { Iteration } from "../../api/types";
 import { durationText } from "../../lib/units";
 
-const WIDTH = 120;
+const WIDTH = 88;
 const HEIGHT = 28;
 const INSET = 2;
 

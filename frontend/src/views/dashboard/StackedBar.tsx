@@ -14,7 +14,7 @@ export interface StackedBarProps {
 }
 
 /** Least share that has room for its number inside of the bar. Unit: percent. */
-const LABEL_FROM_PCT = 9;
+const LABEL_FROM_PCT = 15;
 
 export function StackedBar(props: StackedBarProps): JSX.Element {
   const { slices, valueText } = props;

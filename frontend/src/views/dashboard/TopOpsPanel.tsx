@@ -3,11 +3,10 @@
 import type { JSX } from "preact";
 import type { ListPage, Op } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
-import { exactNs, formatInt, formatTimeIn } from "../../lib/units";
+import { exactNs, formatInt, formatPct, formatTimeIn } from "../../lib/units";
 import { currentQuery, hrefWith, isPlainClick, navigate } from "../../state/location";
 import { patchForView } from "../../state/query";
 import { useScope, useScoped } from "../../state/scope";
-import { ShareBar } from "../../table/columns";
 import { missedTensorCores, opTone } from "../../table/specs/ops";
 import { Flag, Name } from "../../ui/Name";
 import { Panel } from "../../ui/Panel";
@@ -57,6 +56,7 @@ export function ViewLink({ view, text }: { view: string; text: string }): JSX.El
 }
 
 function TopOpsTable({ ops }: { ops: readonly Op[] }): JSX.Element {
+  const largest = ops[0]?.gpu_time_ns ?? 0;
   const hasDirection = ops.some((op) => (op.direction ?? "") !== "");
   return (
     <div class="table-scroll">
@@ -64,29 +64,34 @@ function TopOpsTable({ ops }: { ops: readonly Op[] }): JSX.Element {
         <caption class="visually-hidden">Top 10 GPU ops</caption>
         <thead>
           <tr>
-            <th scope="col">Op name</th>
-            <th scope="col" class="align-right">
+            <th scope="col" class="top-name">
+              Op name
+            </th>
+            <th scope="col" class="top-time align-right">
               GPU time <span class="th-unit">ms</span>
             </th>
-            <th scope="col" class="align-right">
-              Share <span class="th-unit">%</span>
+            {hasDirection && (
+              <th scope="col" class="top-direction">
+                Direction
+              </th>
+            )}
+            <th scope="col" class="top-type">
+              Op type
             </th>
-            {hasDirection && <th scope="col">Direction</th>}
-            <th scope="col">Op type</th>
-            <th scope="col" class="align-right">
+            <th scope="col" class="top-calls align-right">
               Calls
             </th>
-            <th scope="col" class="align-center">
+            <th scope="col" class="top-flag align-center">
               TC eligible
             </th>
-            <th scope="col" class="align-center">
+            <th scope="col" class="top-flag align-center">
               Using TC
             </th>
           </tr>
         </thead>
         <tbody>
           {ops.map((op) => (
-            <TopOpRow key={op.op_id} op={op} hasDirection={hasDirection} />
+            <TopOpRow key={op.op_id} op={op} hasDirection={hasDirection} largest={largest} />
           ))}
         </tbody>
       </table>
@@ -94,7 +99,30 @@ function TopOpsTable({ ops }: { ops: readonly Op[] }): JSX.Element {
   );
 }
 
-function TopOpRow({ op, hasDirection }: { op: Op; hasDirection: boolean }): JSX.Element {
+/** GPU time behind a bar that is full for the first op. */
+function TimeBar({ op, largest }: { op: Op; largest: number }): JSX.Element {
+  const ns = op.gpu_time_ns ?? 0;
+  const share = op.share_pct === null ? "" : ` · ${formatPct(op.share_pct)} % of all ops`;
+  return (
+    <span class="share" title={`${exactNs(ns)}${share}`}>
+      <span class="share-track" aria-hidden="true">
+        <span
+          class={`share-fill part-${opTone(op)}`}
+          style={{ width: `${largest > 0 ? (100 * ns) / largest : 0}%` }}
+        />
+      </span>
+      <span class="share-value">{formatTimeIn(ns, "ms")}</span>
+    </span>
+  );
+}
+
+interface TopOpRowProps {
+  readonly op: Op;
+  readonly hasDirection: boolean;
+  readonly largest: number;
+}
+
+function TopOpRow({ op, hasDirection, largest }: TopOpRowProps): JSX.Element {
   const open = (event: MouseEvent) => {
     if (!isPlainClick(event)) return;
     event.preventDefault();
@@ -107,11 +135,8 @@ function TopOpRow({ op, hasDirection }: { op: Op; hasDirection: boolean }): JSX.
           <Name name={op.op_name} />
         </a>
       </td>
-      <td class="align-right" title={op.gpu_time_ns === null ? undefined : exactNs(op.gpu_time_ns)}>
-        {op.gpu_time_ns === null ? <Unknown /> : formatTimeIn(op.gpu_time_ns, "ms")}
-      </td>
       <td class="align-right">
-        {op.share_pct === null ? <Unknown /> : <ShareBar pct={op.share_pct} tone={opTone(op)} />}
+        {op.gpu_time_ns === null ? <Unknown /> : <TimeBar op={op} largest={largest} />}
       </td>
       {hasDirection && <td>{op.direction}</td>}
       <td title={op.op_type ?? undefined}>{op.op_type}</td>

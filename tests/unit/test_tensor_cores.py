@@ -1,58 +1,193 @@
 from __future__ import annotations
 
 import csv
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from aggregator.tensor_cores import classify, explain, uses_tensor_cores
+from aggregator.tensor_cores import Capability, classify, explain, uses_tensor_cores
 
 HOPPER = (9, 0)
+TURING = (7, 5)
+DATA = Path(__file__).resolve().parent.parent / "data"
+EXPECTED = {"yes": True, "no": False, "unknown": None}
+MAX_UNKNOWN_RATIO = 0.03
 
 
-def _counter_truth(path: Path) -> list[tuple[str, bool]]:
+def _rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as stream:
-        lines = (line for line in stream if not line.startswith("#"))
-        return [
-            (row["kernel_name"], row["uses_tensor_cores"] == "1") for row in csv.DictReader(lines)
-        ]
+        return list(csv.DictReader(line for line in stream if not line.startswith("#")))
 
 
-def test_no_answer_differs_from_the_hardware_counters(shared_dir: Path) -> None:
-    truth = _counter_truth(shared_dir / "spec" / "tensor_core_truth.csv")
+def _reviewed() -> list[dict[str, str]]:
+    return _rows(DATA / "tensor_cores_reviewed.csv")
+
+
+def _kernel_names(profile: Path) -> list[str]:
+    query = (
+        "SELECT DISTINCT value FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = demangledName"
+    )
+    with closing(sqlite3.connect(f"file:{profile}?mode=ro", uri=True)) as connection:
+        return [name for (name,) in connection.execute(query)]
+
+
+def _assert_agrees_with_counters(path: Path) -> None:
+    truth = [(row["kernel_name"], row["uses_tensor_cores"] == "1") for row in _rows(path)]
 
     answers = {name: uses_tensor_cores(name, HOPPER) for name, _ in truth}
 
     assert [name for name, used in truth if answers[name] not in (used, None)] == []
-    assert sum(answer is None for answer in answers.values()) <= 0.03 * len(truth)
+    unknown = [name for name, answer in answers.items() if answer is None]
+    assert len(unknown) <= MAX_UNKNOWN_RATIO * len(answers), unknown
+
+
+def test_no_answer_differs_from_the_shared_counter_runs(shared_dir: Path) -> None:
+    _assert_agrees_with_counters(shared_dir / "spec" / "tensor_core_truth.csv")
+
+
+def test_no_answer_differs_from_our_own_counter_runs() -> None:
+    _assert_agrees_with_counters(DATA / "tensor_cores_counters.csv")
+
+
+def test_a_name_that_ran_both_ways_is_unknown() -> None:
+    rows = _rows(DATA / "tensor_cores_counters.csv")
+    outcomes: dict[str, set[str]] = {}
+    for row in rows:
+        outcomes.setdefault(row["kernel_name"], set()).add(row["uses_tensor_cores"])
+
+    both = [name for name, seen in outcomes.items() if len(seen) > 1]
+
+    assert both == ["gemm_fusion_dot", "triton_tem_fused_mm_0"]
+    assert [uses_tensor_cores(name, HOPPER) for name in both] == [None, None]
+
+
+def test_every_reviewed_name_gets_the_reviewed_answer() -> None:
+    wrong = [
+        (row["name"], row["reason"], explain(row["name"], HOPPER))
+        for row in _reviewed()
+        if uses_tensor_cores(row["name"], HOPPER) is not EXPECTED[row["expected"]]
+    ]
+
+    assert wrong == []
+
+
+def test_every_kernel_of_the_bundled_profile_is_reviewed(demo_profile: Path) -> None:
+    reviewed = {row["name"] for row in _reviewed()}
+
+    assert set(_kernel_names(demo_profile)) - reviewed == set()
+
+
+def test_the_turing_run_without_mixed_precision_used_no_tensor_cores(golden_dir: Path) -> None:
+    names = _kernel_names(golden_dir / "nsys_profile.sqlite")
+
+    assert {name: uses_tensor_cores(name, TURING) for name in names} == dict.fromkeys(names, False)
+
+
+def _with_shorter_namespaces(name: str) -> Iterator[str]:
+    """The name with each one, and each leading run, of its namespaces dropped."""
+    match = re.fullmatch(r"(void )?((?:(?:\w+|<unnamed>|\(anonymous namespace\))::)+)(.*)", name)
+    if match is None:
+        return
+    parts = re.findall(r"(?:\w+|<unnamed>|\(anonymous namespace\))::", match[2])
+    for index in range(len(parts)):
+        for kept in (parts[index + 1 :], parts[:index] + parts[index + 1 :]):
+            yield f"{match[1] or ''}{''.join(kept)}{match[3]}"
+
+
+def test_shortened_namespaces_change_no_answer() -> None:
+    names = [row["name"] for row in _reviewed()]
+    names += [row["kernel_name"] for row in _rows(DATA / "tensor_cores_counters.csv")]
+
+    changed = [
+        shorter
+        for name in names
+        for shorter in _with_shorter_namespaces(name)
+        if uses_tensor_cores(shorter, HOPPER) is not uses_tensor_cores(name, HOPPER)
+    ]
+
+    assert changed == []
 
 
 @pytest.mark.parametrize(
-    ("counter_tool", "nsight_systems"),
+    ("name", "expected"),
     [
-        (
-            "cuda::unpack_cudnn(at::PhiloxCudaState, long *, long *)",
-            "at::cuda::philox::unpack_cudnn(at::PhiloxCudaState, long *, long *)",
-        ),
+        # Scalar and Tensor Core members of one family.
+        ("ampere_sgemm_32x32_sliced1x4_nn", False),
+        ("ampere_bf16_s16816gemm_bf16_64x64_sliced1x2_ldg8_f2f_stages_64x5_tn", True),
+        ("volta_fp16_sgemm_fp16_128x64_nn", False),
+        ("volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_nn", True),
+        ("turing_int8_i8816cudnn_int8_256x128_ldg16_relu_medium_nt_v1", True),
+        ("void cutlass::Kernel<cutlass_80_simt_dgemm_64x64_16x4_nn_align1>(T1::Params)", False),
+        ("void cutlass::Kernel<cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1>(T1::P)", True),
+        ("void cutlass::Kernel<cutlass::gemm::kernel::Gemm<warp::MmaSimt<float>>>(T1)", False),
+        ("void cutlass::Kernel<cutlass::gemm::kernel::Gemm<warp::MmaTensorOp<float>>>(T1)", True),
+        ("fmha_cutlassF_f32_aligned_64x64_rf_sm75(Attention<float, true>::Params)", False),
+        ("fmha_cutlassF_f32_aligned_64x64_rf_sm80(Attention<float, true>::Params)", True),
+        # Helpers named after what they help.
+        ("void device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<int>>>(T1)", True),
+        ("void device_kernel<flash::FlashAttnBwdPreprocess<int>>(T1::Params)", False),
+        ("void cutlass::Kernel<cutlass::reduction::kernel::ReduceSplitK<int>>(T1)", False),
+        # A result type with blanks and brackets.
+        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, 7>(int)", False),
+        # Compilers.
+        ("triton_per_fused__softmax_mm_2", False),
+        ("triton_tem_fused_native_layer_norm_addmm_transpose_3", None),
+        ("triton_tem_fused__int_mm_0", True),
+        ("_attn_fwd", None),
+        ("loop_dot_fusion_2", False),
+        # Users.
+        ("vectorAdd(const float *, const float *, float *, int)", False),
+        ("hgemm_wmma_kernel(half *)", True),
+        ("groupedGemmKernel(float *)", None),
+        ("my_kernel(float *)", None),
+        ("kernel", None),
+        ("", None),
     ],
 )
-def test_shortened_namespaces_change_no_answer(counter_tool: str, nsight_systems: str) -> None:
-    assert explain(counter_tool, HOPPER) == explain(nsight_systems, HOPPER)
+def test_families_that_no_profile_of_ours_holds(name: str, expected: bool | None) -> None:
+    assert uses_tensor_cores(name, HOPPER) is expected
 
 
-def test_a_gpu_before_volta_has_no_tensor_cores() -> None:
-    assert uses_tensor_cores("volta_h884gemm_128x64_nn", (6, 1)) is False
+@pytest.mark.parametrize(
+    ("name", "capability", "expected"),
+    [
+        ("volta_h884gemm_128x64_nn", (6, 1), False),
+        ("triton_tem_fused_mm_0", (6, 1), False),
+        ("volta_h884gemm_128x64_nn", (7, 0), True),
+        ("turing_int8_i8816gemm_int8_128x128_ldg16_nt", (7, 0), False),
+        ("turing_int8_i8816gemm_int8_128x128_ldg16_nt", (7, 2), True),
+        ("cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1", (7, 5), False),
+        ("cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1", (8, 0), True),
+        ("cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_tn_align1", (7, 5), False),
+        ("sm89_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_stage3_tensor16x8x32_execute", (8, 6), False),
+        ("sm89_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_stage3_tensor16x8x32_execute", (8, 9), True),
+        ("sm90_xmma_gemm_f16f16_f16f32_f32_nn_n_warpgroupsize1x1x1_execute", (8, 9), False),
+        ("sm90_xmma_gemm_f16f16_f16f32_f32_nn_n_warpgroupsize1x1x1_execute", (10, 0), True),
+    ],
+)
+def test_operands_need_a_gpu_that_takes_them(
+    name: str, capability: Capability, expected: bool
+) -> None:
+    assert uses_tensor_cores(name, capability) is expected
+
+
+def test_the_verdict_says_which_rule_decided() -> None:
+    assert explain("nvjet_sm90_hsh_64x8_64x16_4x2_h_bz_TNT", HOPPER) == (
+        True,
+        "cuBLAS nvjet matrix kernel",
+    )
 
 
 def test_the_vector_form_codes_yes_no_and_unknown() -> None:
-    names = [
-        "nvjet_sm90_hsh_128x64_64x8_1x2_h_bz_TNT",
-        "volta_sgemm_32x32_tn",
-        "triton_tem_fused_mm_0",
-    ]
+    names = ["nvjet_sm90_hsh_128x64_64x8_1x2_h_bz_TNT", "volta_sgemm_32x32_tn", "triton_mm"]
 
     codes = classify(names, HOPPER)
 
     assert codes.dtype == np.int8
     assert codes.tolist() == [1, 0, -1]
+    assert classify([], HOPPER).size == 0

@@ -109,8 +109,8 @@ _COMPILED: Final = (
         r"^fusion(_\d+)?$",
         "^wrapped_",
     ),
-    # 8-bit dots have no scalar form in Triton. Other templates run FP32 products on scalar units
-    # and 16-bit ones on Tensor Cores under one name: measured for triton_tem and gemm_fusion.
+    # Triton puts every 8-bit dot on Tensor Cores, but FP32 ones only where TF32 is allowed; the name
+    # is the same for both and for 16 bit (counters saw triton_tem_* and gemm_fusion_* do either).
     _yes("base", "template with 8-bit operands", "^triton_(tem|mm)_.*_(int|scaled)_mm"),
     _unknown("base", "compiled template, no data type in the name", "^triton_(tem|mm|bmm|conv)"),
     _unknown("base", "compiled fusion, no data type in the name", "gemm_fusion", "^_*triton_gemm"),
@@ -278,8 +278,8 @@ _PLAIN_TYPE: Final = re.compile(
     r"|half|__nv_bfloat16"
 )
 
-# The first capability whose Tensor Cores take the operands; the first match decides. Only marks
-# that a kernel for older chips cannot carry: BF16 weights, say, are also multiplied in FP16.
+# The first capability whose Tensor Cores take the operands; the first match decides. FP8 only in
+# XMMA names: elsewhere 8-bit weights may be widened and multiplied in 16 bit.
 _NEEDS: Final[tuple[tuple[re.Pattern[str], Capability], ...]] = (
     (re.compile(r"wgmma|gmma|warpgroup", re.IGNORECASE), (9, 0)),
     (re.compile(r"xmma_\w*_e[45]m[32]", re.IGNORECASE), (8, 9)),

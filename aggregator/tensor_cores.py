@@ -109,8 +109,8 @@ _COMPILED: Final = (
         r"^fusion(_\d+)?$",
         "^wrapped_",
     ),
-    # Triton puts every 8-bit dot on Tensor Cores, but FP32 ones only where TF32 is allowed; the name
-    # is the same for both and for 16 bit (counters saw triton_tem_* and gemm_fusion_* do either).
+    # Triton puts every 8-bit dot on Tensor Cores, but FP32 ones only where TF32 is allowed, under
+    # the same name as 16-bit ones: counters saw triton_tem_* and gemm_fusion_* do either.
     _yes("base", "template with 8-bit operands", "^triton_(tem|mm)_.*_(int|scaled)_mm"),
     _unknown("base", "compiled template, no data type in the name", "^triton_(tem|mm|bmm|conv)"),
     _unknown("base", "compiled fusion, no data type in the name", "gemm_fusion", "^_*triton_gemm"),

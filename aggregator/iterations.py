@@ -26,11 +26,13 @@ class KeyNode:
         name: Range or op name as shown; empty: none.
         reason: Why it was chosen, in one line.
         stops_ns: Ends of its instances, one array per process, each in order. Unit: ns.
+        processes: Process of each array of stops.
     """
 
     name: str = ""
     reason: str = ""
     stops_ns: tuple[Int64, ...] = field(default=())
+    processes: tuple[int, ...] = ()
 
     @property
     def num_instances(self) -> int:
@@ -83,6 +85,29 @@ def cut(key_node: KeyNode, last_ns: int) -> Iterations:
 
 
 @dataclass(frozen=True)
+class Stops:
+    """Ends of the instances of a key node.
+
+    Attributes:
+        by_process: One sorted array per process. Unit: ns.
+        processes: The process of each.
+    """
+
+    by_process: tuple[Int64, ...]
+    processes: tuple[int, ...]
+
+    def key_node(self, name: str, reason: str) -> KeyNode:
+        """The key node that has these stops."""
+        return KeyNode(name, reason, self.by_process, self.processes)
+
+
+def stops_by_process(end_ns: Int64, process: Int32) -> Stops:
+    """Split stops by process, each sorted. Unit: ns."""
+    processes = tuple(int(number) for number in np.unique(process))
+    return Stops(tuple(np.sort(end_ns[process == number]) for number in processes), processes)
+
+
+@dataclass(frozen=True)
 class NamedRanges:
     """Ranges that may mark an iteration: groups, data loaders, ranges of custom domains.
 
@@ -100,15 +125,10 @@ class NamedRanges:
     end_ns: Int64
     process: Int32
 
-    def stops_of(self, code: int) -> tuple[Int64, ...]:
+    def stops_of(self, code: int) -> Stops:
         """Ends of the ranges of one name, per process. Unit: ns."""
         rows = np.flatnonzero(self.name == code)
         return stops_by_process(self.end_ns[rows], self.process[rows])
-
-
-def stops_by_process(end_ns: Int64, process: Int32) -> tuple[Int64, ...]:
-    """Split stops by process, each sorted. Unit: ns."""
-    return tuple(np.sort(end_ns[process == number]) for number in np.unique(process).tolist())
 
 
 @dataclass(frozen=True)
@@ -131,7 +151,7 @@ class OpInstancesView:
     op: Int32
     end_ns: Int64
 
-    def stops_of(self, ops: list[int]) -> tuple[Int64, ...]:
+    def stops_of(self, ops: list[int]) -> Stops:
         """Ends of the instances of some ops, per process. Unit: ns."""
         rows = np.flatnonzero(np.isin(self.op, ops))
         process = np.array(self.processes, dtype=np.int32)[self.op[rows]]
@@ -147,7 +167,7 @@ def resolve_key_node(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> 
     """
     if wanted in ops.op_ids:
         row = ops.op_ids.index(wanted)
-        return KeyNode(wanted, "given as Op ID", ops.stops_of([row]))
+        return ops.stops_of([row]).key_node(wanted, "given as Op ID")
     named = _ops_named(wanted, ops)
     if named:
         per_process: dict[int, list[int]] = {}
@@ -160,9 +180,10 @@ def resolve_key_node(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> 
                 hint=f"Give one Op ID: {', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}.",
                 op_ids=list(ids),
             )
-        return KeyNode(wanted, "given as op name", ops.stops_of(named))
+        return ops.stops_of(named).key_node(wanted, "given as op name")
     if wanted in ranges.names:
-        return KeyNode(wanted, "given as range name", ranges.stops_of(ranges.names.index(wanted)))
+        stops = ranges.stops_of(ranges.names.index(wanted))
+        return stops.key_node(wanted, "given as range name")
     raise _not_found(wanted, ops, ranges)
 
 
@@ -208,7 +229,7 @@ class LoopHints:
     numbered: tuple[int, ...]
     optimizers: tuple[int, ...]
     zero_grads: tuple[int, ...]
-    first_child: dict[int, tuple[str, tuple[Int64, ...]]]
+    first_child: dict[int, tuple[str, Stops]]
 
 
 def choose_key_node(ranges: NamedRanges, hints: LoopHints) -> KeyNode:
@@ -224,7 +245,7 @@ def choose_key_node(ranges: NamedRanges, hints: LoopHints) -> KeyNode:
     numbered = _most_frequent(ranges, hints.numbered)
     if numbered is not None and numbered in hints.first_child:
         name, stops = hints.first_child[numbered]
-        return KeyNode(name, f"it begins every range '{ranges.names[numbered]}'", stops)
+        return stops.key_node(name, f"it begins every range '{ranges.names[numbered]}'")
     optimizer = _most_frequent(ranges, hints.optimizers)
     zero_grad = _most_frequent(ranges, hints.zero_grads)
     if numbered is None and zero_grad is not None and optimizer is not None:
@@ -243,4 +264,4 @@ def _most_frequent(ranges: NamedRanges, codes: tuple[int, ...]) -> int | None:
 
 
 def _chosen(ranges: NamedRanges, code: int, reason: str) -> KeyNode:
-    return KeyNode(ranges.names[code], reason, ranges.stops_of(code))
+    return ranges.stops_of(code).key_node(ranges.names[code], reason)

@@ -7,7 +7,7 @@ the backward of one forward unit, the CUDA calls made directly in a group, or on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -46,7 +46,7 @@ class Instances:
         forward: Row of the forward instance of a backward one; -1: none.
         start_ns: First start. Unit: ns.
         end_ns: Last end. Unit: ns.
-        cpu_time_ns: Sum of the lengths of its ranges. Unit: ns.
+        cpu_time_ns: Sum of the lengths of its ranges; a group's is filled in from its calls. Unit: ns.
         thread: Row of ``Profile.threads`` of its first range.
         shapes: Code into ``Profile.shape_texts``; -1: none.
         call_instance: Instance of each API call of the profile; -1: none.
@@ -75,6 +75,37 @@ class Instances:
 
     def __len__(self) -> int:
         return len(self.origin)
+
+    def extended(self, more: dict[str, Int64 | Int32]) -> Instances:
+        """The same instances and some more behind them."""
+        joined = {name: np.concatenate([getattr(self, name), more[name]]) for name in ROW_COLUMNS}
+        return replace(self, **joined)
+
+    def sorted_by_start(self) -> Instances:
+        """The same instances in order of start, all references renumbered."""
+        order = np.argsort(self.start_ns, kind="stable")
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        columns = {name: getattr(self, name)[order] for name in ROW_COLUMNS}
+        forward = columns["forward"]
+        columns["forward"] = np.where(forward >= 0, rank[np.maximum(forward, 0)], -1)
+        calls = rank[self.call_instance].astype(np.int32)
+        return replace(self, **columns, call_instance=calls)
+
+
+ROW_COLUMNS = (
+    "origin",
+    "label",
+    "path",
+    "range_name",
+    "marker",
+    "forward",
+    "start_ns",
+    "end_ns",
+    "cpu_time_ns",
+    "thread",
+    "shapes",
+)
 
 
 @dataclass(frozen=True)
@@ -205,7 +236,7 @@ class InstanceBuilder:
         call_instance[in_group] = group_row[group_of_call[in_group]]
         stray = np.flatnonzero(call_instance < 0)
         call_instance[stray] = self._add_stray(stray)
-        self._sum_group_calls(call_instance)
+        self._add_group_calls_to_busy(call_instance)
         return self._finish(call_instance)
 
     def _append(self, columns: dict[str, Int64 | Int32]) -> Int32:
@@ -263,7 +294,7 @@ class InstanceBuilder:
 
     def _add_wrappers(self) -> None:
         """Backward units: those of one forward instance are one instance."""
-        tree, nesting = self._tree, self._tree.nesting
+        tree = self._tree
         position = np.arange(len(tree.unit))
         unit_kind = tree.kind
         is_unit = (tree.unit == position) & np.isin(unit_kind, (RangeKind.WRAPPER, RangeKind.NODE))
@@ -278,7 +309,6 @@ class InstanceBuilder:
         columns["path"] = self._path_of_main_thread(alone)
         self._row_of_unit[alone] = self._append(columns)
         self._add_busy(units)
-        del nesting
 
     def _forward_rows(self, units: Int64) -> Int64:
         """Instance of the forward op of each backward unit; -1: none."""
@@ -385,22 +415,13 @@ class InstanceBuilder:
             }
         )
 
-    def _sum_group_calls(self, call_instance: Int32) -> None:
+    def _add_group_calls_to_busy(self, call_instance: Int32) -> None:
         """A group's own CPU time is that of the calls it makes: the ops in it have theirs."""
         api = self._profile.api_calls
         origin = np.concatenate([columns["origin"] for columns in self._columns])
         calls = np.flatnonzero(origin[call_instance] == Origin.GROUP)
-        total = np.zeros(self._count, dtype=np.int64)
-        np.add.at(total, call_instance[calls], api.end_ns[calls] - api.start_ns[calls])
         process = self._profile.thread_process[api.thread[calls]]
         self._busy.append((api.start_ns[calls], api.end_ns[calls], process))
-        for columns, low in zip(self._columns, self._offsets(), strict=True):
-            if len(columns["origin"]) and columns["origin"][0] == Origin.GROUP:
-                columns["cpu_time_ns"] = total[low : low + len(columns["origin"])]
-
-    def _offsets(self) -> list[int]:
-        sizes = [len(columns["start_ns"]) for columns in self._columns]
-        return [0, *np.cumsum(sizes)[:-1].tolist()] if sizes else []
 
     def _finish(self, call_instance: Int32) -> Instances:
         names = self._columns[0].keys()

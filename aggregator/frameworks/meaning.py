@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-import numpy as np
-
 from aggregator.profile import Int32
 
 
@@ -65,11 +63,6 @@ class RangeMeaning:
     op_names: dict[int, str]
     stack_traces: dict[int, str]
     has_dictionary_markers: bool = False
-
-    @property
-    def has_ops(self) -> bool:
-        """Whether any range is an op."""
-        return bool(np.isin(self.kind, (RangeKind.OP, RangeKind.WRAPPER)).any())
 
 
 class LabelCodes:

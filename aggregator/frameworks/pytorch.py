@@ -14,6 +14,8 @@ from aggregator.frameworks.shapes import conv_output_shape, linear_output_shape
 
 WRAPPER_PREFIX = "autograd::engine::evaluate_function: "
 BACKWARD_TYPE = "backward"
+OP_KINDS = (RangeKind.OP, RangeKind.WRAPPER, RangeKind.NODE)
+"""Ranges that show that PyTorch wrote them."""
 
 _DATALOADER = re.compile(r"^enumerate\(DataLoader\)#.*__next__$")
 _NODE = re.compile(r"^(?:\w+::)*(?:\w*Backward\d*|AccumulateGrad)$")
@@ -79,11 +81,6 @@ def _classify(name: str) -> tuple[RangeKind, str]:
 def normalise(name: str) -> str:
     """Replace counters, so that 400 iterations make one name: ``iteration 12`` -> ``iteration #``."""
     return _COUNTER.sub("#", name)
-
-
-def op_type_of(label: str) -> str:
-    """Op type of an op label."""
-    return label
 
 
 def is_tc_eligible(op_type: str) -> bool:

@@ -1,0 +1,154 @@
+"""An aggregation as rows of the database's tables."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import numpy as np
+
+from aggregator.dldb.writer import Table
+from aggregator.metrics.model import LEVELS, RollupInput
+from aggregator.metrics.rollup import Rollup, iteration_kinds
+from aggregator.options import AggregationRequest
+
+DEFAULT_DOMAIN_ROW = 1
+
+
+def request_key(request: AggregationRequest) -> str:
+    """One text per distinct request."""
+    return json.dumps([request.key_node, request.iter_start, request.iter_stop])
+
+
+def aggregation_tables(
+    data: RollupInput, rollup: Rollup, request: AggregationRequest, aggr: int
+) -> list[Table]:
+    """Rows of one aggregation for every table that has any."""
+    return [
+        _aggregation(rollup, request, aggr),
+        _iterations(rollup, aggr),
+        _iteration_times(rollup, aggr),
+        _op_metrics(rollup, aggr),
+        _kernel_metrics(rollup, aggr),
+        _group_metrics(rollup, aggr),
+        _device_metrics(data, rollup, aggr),
+        _single("model_metrics", {"aggr": aggr, "domain": DEFAULT_DOMAIN_ROW, **rollup.totals}),
+        _issues(rollup, aggr),
+    ]
+
+
+def _single(name: str, values: dict[str, int | float | str]) -> Table:
+    return Table(name, {key: [value] for key, value in values.items()})  # type: ignore[misc,dict-item]
+
+
+def _aggregation(rollup: Rollup, request: AggregationRequest, aggr: int) -> Table:
+    window = rollup.window
+    values: dict[str, int | float | str] = {
+        "id": aggr,
+        "iter_start": window.first,
+        "iter_stop": window.last,
+        "key_node": window.key_node.name,
+        "key_node_reason": window.key_node.reason,
+        "request": request_key(request),
+        "created_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+    }
+    return _single("aggregations", values)
+
+
+def _iterations(rollup: Rollup, aggr: int) -> Table:
+    iterations = rollup.window.iterations
+    number = np.arange(len(iterations), dtype=np.int64)
+    bounds = rollup.times.kernel_bounds + 1  # row ids begin with 1
+    return Table(
+        "iterations",
+        {
+            "aggr": np.full(len(iterations), aggr, dtype=np.int64),
+            "iter_value": number,
+            "kind": iteration_kinds(rollup.window),
+            "aggregated": (number >= rollup.window.first) & (number <= rollup.window.last),
+            "start": iterations.start_ns,
+            "stop": iterations.stop_ns,
+            "kernel_low": bounds[:-1],
+            "kernel_high": bounds[1:],
+        },
+    )
+
+
+def _iteration_times(rollup: Rollup, aggr: int) -> Table:
+    count = len(rollup.window.iterations)
+    return Table(
+        "iteration_times",
+        {
+            "aggr": np.full(count, aggr, dtype=np.int64),
+            "domain": np.full(count, DEFAULT_DOMAIN_ROW, dtype=np.int64),
+            "iter_value": np.arange(count, dtype=np.int64),
+            "kernels": rollup.times.kernels,
+            "tc_kernels": rollup.times.tc_kernels,
+            **{name: rollup.times.parts[name] for name in (*LEVELS, "other")},
+        },
+    )
+
+
+def _op_metrics(rollup: Rollup, aggr: int) -> Table:
+    ops = rollup.ops
+    return Table(
+        "op_metrics",
+        {
+            "aggr": np.full(len(ops.op), aggr, dtype=np.int64),
+            "op": ops.op + 1,
+            "using_tc": ops.using_tc,
+            **ops.columns,
+        },
+    )
+
+
+def _kernel_metrics(rollup: Rollup, aggr: int) -> Table:
+    pairs = rollup.kernels["op_kernel"]
+    columns = {name: column for name, column in rollup.kernels.items() if name != "op_kernel"}
+    return Table(
+        "kernel_metrics",
+        {"aggr": np.full(len(pairs), aggr, dtype=np.int64), "op_kernel": pairs + 1, **columns},
+    )
+
+
+def _group_metrics(rollup: Rollup, aggr: int) -> Table:
+    groups = rollup.groups
+    count = len(groups.names)
+    return Table(
+        "group_metrics",
+        {
+            "aggr": [aggr] * count,
+            "domain": [DEFAULT_DOMAIN_ROW] * count,
+            "group_name": groups.names,
+            "level": groups.levels,
+            **groups.columns,
+        },
+    )
+
+
+def _device_metrics(data: RollupInput, rollup: Rollup, aggr: int) -> Table:
+    count = len(data.devices)
+    return Table(
+        "device_metrics",
+        {
+            "aggr": [aggr] * count,
+            "domain": [DEFAULT_DOMAIN_ROW] * count,
+            "device": list(range(1, count + 1)),
+            "gpu_utilization": rollup.device_utilization_pct,
+        },
+    )
+
+
+def _issues(rollup: Rollup, aggr: int) -> Table:
+    issues = rollup.issues
+    return Table(
+        "expert_issues",
+        {
+            "aggr": [aggr] * len(issues),
+            "detector": [issue.detector for issue in issues],
+            "problem": [issue.problem for issue in issues],
+            "recommendation": [issue.recommendation for issue in issues],
+            "javascript_function": [issue.drill_down for issue in issues],
+            "javascript_args": [""] * len(issues),
+        },
+    )

@@ -1,0 +1,325 @@
+"""An imported profile as rows of the database's tables: the raw events, stored once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aggregator.correlate.op_table import Op
+from aggregator.correlate.ops import Origin
+from aggregator.dldb.writer import Table
+from aggregator.frameworks.pytorch import is_tc_eligible
+from aggregator.frameworks.shapes import shape_text
+from aggregator.imported import (
+    TC_ELIGIBLE,
+    TC_NOT_ELIGIBLE,
+    TC_UNASSOCIATED,
+    ImportedProfile,
+    memory_column,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aggregator.profile import Int32, Int64
+
+TID_MASK = 0xFFFFFF
+
+
+def profile_tables(data: ImportedProfile) -> Iterator[Table]:
+    """Tables in the order in which they are written, the largest last."""
+    yield from _small_tables(data)
+    shape_rows, shapes = _shape_texts(data)
+    yield shapes
+    yield _instances(data, shape_rows)
+    yield _memory_ops(data)
+    yield from _kernel_tables(data)
+    yield _api_calls(data)
+
+
+def _small_tables(data: ImportedProfile) -> Iterator[Table]:
+    profile = data.profile
+    yield Table("domains", {"id": [1], "name": [profile.domain_names[0]]})
+    count = len(profile.process_ids)
+    yield Table("processes", {"id": list(range(1, count + 1)), "pid": list(profile.process_ids)})
+    threads = np.arange(1, len(profile.threads) + 1)
+    yield Table(
+        "threads",
+        {"id": threads, "tid": profile.threads & TID_MASK, "process": profile.thread_process + 1},
+    )
+    codes = np.union1d(profile.api_calls.name, data.rollup.memory.name)
+    codes = codes[codes >= 0].astype(np.int64)
+    api_names = [profile.strings[code] for code in codes.tolist()]
+    yield Table("api_names", {"id": codes + 1, "name": api_names})
+    yield _devices(data)
+    yield _ops(data)
+    warnings = profile.warnings
+    yield Table(
+        "warnings",
+        {
+            "code": [warning.code for warning in warnings],
+            "message": [warning.message for warning in warnings],
+            "count": [warning.count for warning in warnings],
+        },
+    )
+    yield Table("model_config", _model_config(data))
+    yield from _range_tables(data)
+    yield _busy_time(data)
+
+
+def _devices(data: ImportedProfile) -> Table:
+    devices = data.profile.devices
+    capability = [device.compute_capability or (None, None) for device in devices]
+    return Table(
+        "devices",
+        {
+            "id": list(range(1, len(devices) + 1)),
+            "device_id": [device.device_id for device in devices],
+            "name": [device.name for device in devices],
+            "cuda_major": [major for major, _ in capability],
+            "cuda_minor": [minor for _, minor in capability],
+            "sm_count": [device.sm_count for device in devices],
+            "memory_bytes": [device.memory_bytes for device in devices],
+        },
+    )
+
+
+def tc_support_status(op: Op) -> int:
+    """DLProf's code for what an op can do with Tensor Cores."""
+    if op.origin is Origin.STRAY:
+        return TC_UNASSOCIATED
+    return TC_ELIGIBLE if is_tc_eligible(op.op_type) else TC_NOT_ELIGIBLE
+
+
+def _ops(data: ImportedProfile) -> Table:
+    ops = data.ops.ops
+    return Table(
+        "ops",
+        {
+            "id": list(range(1, len(ops) + 1)),
+            "domain": [1] * len(ops),
+            "op_id": [op.op_id for op in ops],
+            "op_name": [op.op_name for op in ops],
+            "op_type": [op.op_type for op in ops],
+            "direction": [op.direction for op in ops],
+            "process": [op.process + 1 for op in ops],
+            "tc_support_status": [tc_support_status(op) for op in ops],
+            "data_type": [op.data_type for op in ops],
+            "stack_trace": [op.stack_trace for op in ops],
+            "forward": [op.forward + 1 if op.forward >= 0 else None for op in ops],
+        },
+    )
+
+
+def _model_config(data: ImportedProfile) -> dict[str, list[str]]:
+    """Settings told by markers of the form ``{"model_config": {...}}``."""
+    config: dict[str, object] = {}
+    for name in data.profile.range_names:
+        if not name.startswith('{"model_config"'):
+            continue
+        try:
+            values = json.loads(name).get("model_config", {})
+        except (ValueError, AttributeError):
+            continue
+        if isinstance(values, dict):
+            config |= values
+    return {
+        "key": [str(key) for key in config],
+        "value": [json.dumps(value) for value in config.values()],
+    }
+
+
+def _range_tables(data: ImportedProfile) -> Iterator[Table]:
+    ranges = data.ranges
+    order = np.argsort(ranges.start_ns, kind="stable")
+    yield Table(
+        "range_names", {"id": list(range(1, len(ranges.names) + 1)), "name": list(ranges.names)}
+    )
+    yield Table(
+        "named_ranges",
+        {
+            "name": ranges.name[order] + 1,
+            "domain": np.ones(len(order), dtype=np.int64),
+            "process": ranges.process[order] + 1,
+            "start": ranges.start_ns[order],
+            "stop": ranges.end_ns[order],
+        },
+    )
+
+
+def _busy_time(data: ImportedProfile) -> Table:
+    rows = [
+        (device, level, busy)
+        for device, levels in enumerate(data.rollup.busy, start=1)
+        for level, busy in enumerate(levels, start=1)
+    ]
+    return Table(
+        "busy_time",
+        {
+            "domain": [1] * len(rows),
+            "device": [device for device, _, _ in rows],
+            "level": [level for _, level, _ in rows],
+            "starts": [busy.start_ns.astype("<i8").tobytes() for _, _, busy in rows],
+            "stops": [busy.end_ns.astype("<i8").tobytes() for _, _, busy in rows],
+        },
+    )
+
+
+def _shape_texts(data: ImportedProfile) -> tuple[Int64, Table]:
+    """Distinct shape texts, and the row of each instance; 0: none.
+
+    PyTorch's own ``sizes`` are JSON already; a dictionary marker's are computed from its arguments.
+    """
+    instances, meaning = data.work.instances, data.meaning
+    op_types = np.array([op.op_type for op in data.ops.ops], dtype=object)
+    type_names, type_of_op = np.unique(op_types.astype(str), return_inverse=True)
+    described = np.isin(instances.range_name, list(meaning.texts))
+    source = np.where(described, -2 - instances.range_name, instances.shapes).astype(np.int64)
+    key = source * len(type_names) + type_of_op[data.ops.op_of_instance]
+    has_any = source != -1
+    unique, first, inverse = np.unique(key[has_any], return_index=True, return_inverse=True)
+    rows = np.zeros(len(instances), dtype=np.int64)
+    rows[has_any] = inverse + 1
+    samples = np.flatnonzero(has_any)[first]
+    texts = [_shape_row(data, int(sample)) for sample in samples]
+    columns = {
+        "id": list(range(1, len(unique) + 1)),
+        "input_shapes": [text[0] for text in texts],
+        "parameters": [text[1] for text in texts],
+        "output_shapes": [text[2] for text in texts],
+    }
+    return rows, Table("shape_texts", columns)
+
+
+def _shape_row(data: ImportedProfile, instance: int) -> tuple[str, str, str]:
+    op_type = data.ops.ops[int(data.ops.op_of_instance[instance])].op_type
+    text = data.meaning.texts.get(int(data.work.instances.range_name[instance]))
+    if text is not None:
+        output = shape_text(op_type, text.output_shapes, output=True)
+        return shape_text(op_type, text.input_shapes), text.parameters, output
+    recorded = data.profile.shape_texts[int(data.work.instances.shapes[instance])]
+    return shape_text(op_type, recorded), "", ""
+
+
+def _instances(data: ImportedProfile, shape_rows: Int64) -> Table:
+    columns = data.rollup.instances
+    return Table(
+        "op_instances",
+        {
+            "id": np.arange(1, len(columns.op) + 1),
+            "op": columns.op + 1,
+            "start": columns.start_ns,
+            "stop": columns.stop_ns,
+            "cpu_time": columns.cpu_time_ns,
+            "cpu_overhead": columns.cpu_overhead_ns,
+            "gpu_time": columns.gpu_time_ns,
+            "gpu_idle": columns.gpu_idle_ns,
+            "thread": data.work.instances.thread + 1,
+            "shapes": shape_rows,
+        },
+    )
+
+
+def _memory_ops(data: ImportedProfile) -> Table:
+    work, order = data.work, data.memory_order
+    is_copy = np.arange(len(order)) < len(data.profile.copies)
+    instance = memory_column(work, "instance")[order]
+    memory = data.rollup.memory
+    return Table(
+        "memory_ops",
+        {
+            "id": np.arange(1, len(order) + 1),
+            "op": data.ops.op_of_instance[instance] + 1,
+            "is_copy": is_copy[order],
+            "name": memory.name.astype(np.int64) + 1,
+            "copy_kind": memory_column(work, "copy_kind")[order],
+            "bytes": memory_column(work, "num_bytes")[order],
+            "api_start": memory.api_start_ns,
+            "api_duration": memory.api_duration_ns,
+            "start": memory_column(work, "start_ns")[order],
+            "duration": memory.duration_ns,
+            "device": memory_column(work, "device")[order].astype(np.int64) + 1,
+            "stream_id": memory_column(work, "stream_id")[order],
+            "process": memory_column(work, "process")[order].astype(np.int64) + 1,
+        },
+    )
+
+
+def _kernel_tables(data: ImportedProfile) -> Iterator[Table]:
+    names, strings = data.kernel_names, data.profile.strings
+    yield Table(
+        "kernel_names",
+        {
+            "id": list(range(1, len(names.short) + 1)),
+            "name": [strings[code] for code in names.short.tolist()],
+            "long_name": [strings[code] for code in names.long.tolist()],
+            "uses_tc": names.uses_tc,
+            "tc_verdict": [None if value < 0 else value for value in names.verdict.tolist()],
+        },
+    )
+    pairs = data.rollup.op_kernels
+    yield Table(
+        "op_kernels",
+        {
+            "id": np.arange(1, len(pairs.op) + 1),
+            "op": pairs.op + 1,
+            "name": [strings[code] for code in pairs.name.tolist()],
+            "uses_tc": pairs.uses_tc,
+        },
+    )
+    order = data.kernel_order
+    kernels = data.profile.kernels
+    sizes, size_of = _launch_sizes(kernels.grid[order], kernels.block[order])
+    yield sizes
+    columns = data.rollup.kernels
+    yield Table(
+        "kernels",
+        {
+            "id": np.arange(1, len(order) + 1),
+            "op_kernel": columns.op_kernel + 1,
+            "instance": data.work.kernels.instance[order] + 1,
+            "name": names.of_kernel + 1,
+            "api_start": columns.api_start_ns,
+            "api_duration": columns.api_duration_ns,
+            "start": kernels.start_ns[order],
+            "duration": columns.duration_ns,
+            "device": kernels.device[order] + 1,
+            "stream_id": kernels.stream_id[order],
+            "process": kernels.process[order] + 1,
+            "size": size_of,
+        },
+    )
+
+
+def _launch_sizes(grid: Int32, block: Int32) -> tuple[Table, Int64]:
+    dims = np.concatenate([grid, block], axis=1).astype(np.int64)
+    code = np.zeros(len(dims), dtype=np.int64)
+    for column in range(6):
+        _, dense = np.unique(dims[:, column], return_inverse=True)
+        code = code * (int(dense.max(initial=0)) + 1) + dense
+        _, code = np.unique(code, return_inverse=True)
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    names = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+    columns = {name: dims[first, position] for position, name in enumerate(names)}
+    table = Table("launch_sizes", {"id": np.arange(1, len(first) + 1), **columns})
+    return table, (inverse + 1).astype(np.int64)
+
+
+def _api_calls(data: ImportedProfile) -> Table:
+    api = data.profile.api_calls
+    order = np.argsort(api.start_ns, kind="stable")
+    instance = data.work.instances.call_instance[order]
+    return Table(
+        "api_calls",
+        {
+            "id": np.arange(1, len(order) + 1),
+            "name": api.name[order] + 1,
+            "op": data.ops.op_of_instance[instance] + 1,
+            "start": api.start_ns[order],
+            "duration": (api.end_ns - api.start_ns)[order],
+            "thread": api.thread[order] + 1,
+            "correlation_id": api.correlation_id[order],
+        },
+    )

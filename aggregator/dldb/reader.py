@@ -1,0 +1,138 @@
+"""Opens DLProf databases, ours and NVIDIA's, for reading only."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Self
+
+from aggregator.dldb.versions import DB_VERSION, OLDEST, parse_version
+from aggregator.errors import DldbNotFoundError, DldbVersionError, NotADldbError
+from aggregator.sources.sqlite_files import SQLITE_MAGIC, read_only_uri
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+NEEDED_VIEWS = frozenset({"view_db_version", "view_aggregations", "view_op_nodes"})
+
+
+class Dldb:
+    """A DLProf database opened for reading.
+
+    Attributes:
+        path: The file.
+        connection: Read-only connection; rows are ``sqlite3.Row``.
+        version: Version of the DLProf that wrote it.
+        is_ours: Whether this project wrote it.
+        views: Views it offers.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self.connection = connection
+        rows = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
+        self.views = frozenset(str(row["name"]) for row in rows if row["type"] == "view")
+        self.is_ours = any(row["name"] == "dldb_meta" for row in rows)
+        if not self.views >= NEEDED_VIEWS:
+            raise NotADldbError(
+                f"'{path}' is no DLProf database.",
+                hint="Make one from an Nsight Systems export: dlprof --database=profile.sqlite",
+                path=str(path),
+            )
+        row = connection.execute("SELECT current_version FROM view_db_version").fetchone()
+        self.version = str(row[0]) if row else ""
+        _check_version(path, self.version, is_ours=self.is_ours)
+
+    def columns(self, view: str) -> tuple[str, ...]:
+        """Column names of a view; empty if the database lacks it."""
+        if view not in self.views:
+            return ()
+        rows = self.connection.execute(f'PRAGMA table_info("{view}")')
+        return tuple(str(row["name"]) for row in rows)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _check_version(path: Path, version: str, *, is_ours: bool) -> None:
+    numbers = parse_version(version)
+    if not numbers:
+        raise DldbVersionError(f"'{path}' does not tell the DLProf version that wrote it.")
+    if numbers[:2] < OLDEST:
+        raise DldbVersionError(
+            f"'{path}' was written by DLProf {version}; versions before 1.2 cannot be read.",
+            hint="Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite",
+            version=version,
+        )
+    newest = parse_version(DB_VERSION)
+    if numbers[:2] > newest[:2] or (not is_ours and numbers[0] > 1):
+        raise DldbVersionError(
+            f"'{path}' was written by a newer version ({version}) than this one reads ({DB_VERSION}).",
+            hint="Update open-dlprof.",
+            version=version,
+        )
+
+
+def open_database(path: Path) -> Dldb:
+    """Open a database for reading.
+
+    Raises:
+        DldbNotFoundError: No file at ``path``.
+        NotADldbError: Not a DLProf database, or damaged.
+        DldbVersionError: Written by a version that cannot be read.
+    """
+    if not path.is_file():
+        raise DldbNotFoundError(
+            f"No database at '{path}'.",
+            hint="Make one with: dlprof --database=<nsys export>",
+            path=str(path),
+        )
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(SQLITE_MAGIC))
+    except OSError as error:
+        raise DldbNotFoundError(f"'{path}' cannot be opened: {error.strerror}.") from error
+    if head != SQLITE_MAGIC:
+        raise NotADldbError(
+            f"'{path}' is not an SQLite file.",
+            hint="dlprofviewer opens the dlprof_dldb.sqlite that dlprof wrote.",
+            path=str(path),
+        )
+    return _connect(path)
+
+
+def _connect(path: Path) -> Dldb:
+    connection = sqlite3.connect(read_only_uri(path), uri=True, check_same_thread=False)
+    try:
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA query_only = ON")
+        return Dldb(path, connection)
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise NotADldbError(
+            f"'{path}' is damaged or no DLProf database: {error}.",
+            hint="Make it again with: dlprof --database=<nsys export>",
+            path=str(path),
+        ) from error
+    except (NotADldbError, DldbVersionError):
+        connection.close()
+        raise
+
+
+def read_meta(path: Path) -> dict[str, str]:
+    """Key/value pairs of one of our databases."""
+    with open_database(path) as database, closing(database.connection.cursor()) as cursor:
+        return {str(row[0]): str(row[1]) for row in cursor.execute("SELECT key, value FROM dldb_meta")}

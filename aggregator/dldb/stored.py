@@ -1,0 +1,174 @@
+"""Reads from a database of ours what aggregations are computed from."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import adbc_driver_manager
+import adbc_driver_sqlite.dbapi as adbc
+import numpy as np
+
+from aggregator.errors import NotADldbError
+from aggregator.intervals import Flattened
+from aggregator.iterations import NamedRanges
+from aggregator.metrics.model import (
+    LEVELS,
+    DeviceColumns,
+    InstanceColumns,
+    KernelColumns,
+    MemoryColumns,
+    OpColumns,
+    OpKernelColumns,
+    RollupInput,
+)
+from aggregator.precision import is_half_precision
+from aggregator.sources.sqlite_files import iter_batches, read_only_uri
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aggregator.profile import Int64
+    from aggregator.progress import Progress
+
+
+def load_rollup_input(path: Path, progress: Progress) -> RollupInput:
+    """Read the columns of a database of ours.
+
+    Raises:
+        NotADldbError: The database is damaged.
+    """
+    try:
+        with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
+            with adbc.connect(read_only_uri(path)) as columns:
+                return _load(connection, columns, progress)
+    except (sqlite3.DatabaseError, adbc_driver_manager.Error) as error:
+        text = str(error).splitlines()[0]
+        raise NotADldbError(f"The database '{path}' is damaged: {text}.") from error
+
+
+def _load(
+    connection: sqlite3.Connection, columns: adbc.Connection, progress: Progress
+) -> RollupInput:
+    meta = {str(key): str(value) for key, value in connection.execute("SELECT key, value FROM dldb_meta")}
+    tables = ("op_instances", "kernels", "memory_ops", "named_ranges")
+    total = sum(
+        int(connection.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()[0])
+        for table in tables
+    )
+    progress.phase("read", total)
+    reader = _ColumnReader(columns, progress)
+    instances = reader.read(
+        "op_instances",
+        ("op", "start", "stop", "cpu_time", "cpu_overhead", "gpu_time", "gpu_idle"),
+    )
+    kernels = reader.read("kernels", ("op_kernel", "api_start", "api_duration", "duration"))
+    memory = reader.read("memory_ops", ("name", "api_start", "api_duration", "duration"))
+    ops = _ops(connection)
+    return RollupInput(
+        mode=meta["mode"],
+        last_ns=int(meta["last_ns"]),
+        ops=ops,
+        instances=InstanceColumns((instances[0] - 1).astype(np.int32), *instances[1:]),
+        kernels=KernelColumns((kernels[0] - 1).astype(np.int32), *kernels[1:]),
+        op_kernels=_op_kernels(connection),
+        memory=MemoryColumns(memory[0].astype(np.int32), *memory[1:]),
+        devices=_devices(connection),
+        busy=_busy(connection),
+        ranges=_ranges(connection, reader),
+        default_key=(meta["key_node"], meta["key_node_reason"]),
+    )
+
+
+class _ColumnReader:
+    """Integer columns of whole tables, in order of row id."""
+
+    def __init__(self, connection: adbc.Connection, progress: Progress) -> None:
+        self._connection = connection
+        self._progress = progress
+
+    def read(self, table: str, names: tuple[str, ...]) -> list[Int64]:
+        """One array per column."""
+        parts: list[list[Int64]] = [[] for _ in names]
+        select = ", ".join(f'"{name}"' for name in names)
+        for batch in iter_batches(self._connection, f"SELECT {select} FROM {table} ORDER BY rowid"):
+            for position, part in enumerate(parts):
+                column = batch.column(position).to_numpy(zero_copy_only=False)
+                part.append(column.astype(np.int64, copy=False))
+            self._progress.advance(batch.num_rows)
+        return [np.concatenate(part) if part else np.empty(0, np.int64) for part in parts]
+
+
+def _ops(connection: sqlite3.Connection) -> OpColumns:
+    rows = connection.execute(
+        "SELECT op_id, op_name, op_type, direction, data_type, process, tc_support_status, domain"
+        " FROM ops ORDER BY id"
+    ).fetchall()
+    texts = [tuple(str(row[column]) for row in rows) for column in range(5)]
+    return OpColumns(
+        op_ids=texts[0],
+        names=texts[1],
+        types=texts[2],
+        directions=texts[3],
+        data_types=texts[4],
+        processes=tuple(int(row[5]) - 1 for row in rows),
+        tc_eligible=np.array([row[6] == 0 for row in rows], dtype=bool),
+        domain=np.array([row[7] - 1 for row in rows], dtype=np.int32),
+    )
+
+
+def _op_kernels(connection: sqlite3.Connection) -> OpKernelColumns:
+    rows = connection.execute("SELECT op, name, uses_tc FROM op_kernels ORDER BY id").fetchall()
+    codes: dict[str, int] = {}
+    names = [codes.setdefault(str(row[1]), len(codes)) for row in rows]
+    long_names = connection.execute("SELECT name, long_name, uses_tc FROM kernel_names").fetchall()
+    half = {(str(row[0]), int(row[2])) for row in long_names if is_half_precision(str(row[1]))}
+    return OpKernelColumns(
+        op=np.array([row[0] - 1 for row in rows], dtype=np.int32),
+        name=np.array(names, dtype=np.int32),
+        uses_tc=np.array([bool(row[2]) for row in rows], dtype=bool),
+        half_precision=np.array([(str(row[1]), int(row[2])) in half for row in rows], dtype=bool),
+    )
+
+
+def _devices(connection: sqlite3.Connection) -> DeviceColumns:
+    rows = connection.execute("SELECT id, device_id, name FROM devices ORDER BY id").fetchall()
+    used = {
+        int(row[0])
+        for row in connection.execute(
+            "SELECT DISTINCT device FROM kernels UNION SELECT DISTINCT device FROM memory_ops"
+        )
+    }
+    return DeviceColumns(
+        device_ids=tuple(int(row[1]) for row in rows),
+        names=tuple(str(row[2]) for row in rows),
+        used=np.array([int(row[0]) in used for row in rows], dtype=bool),
+    )
+
+
+def _busy(connection: sqlite3.Connection) -> tuple[tuple[Flattened, ...], ...]:
+    result: dict[int, list[Flattened]] = {}
+    query = "SELECT device, starts, stops FROM busy_time WHERE domain = 1 ORDER BY device, level"
+    for device, starts, stops in connection.execute(query):
+        busy = Flattened(_int64(starts), _int64(stops))
+        result.setdefault(int(device), []).append(busy)
+    if any(len(levels) != len(LEVELS) for levels in result.values()):
+        raise sqlite3.DatabaseError("the busy time is incomplete")
+    return tuple(tuple(result[device]) for device in sorted(result))
+
+
+def _int64(blob: bytes) -> Int64:
+    return np.frombuffer(blob, dtype="<i8").astype(np.int64)
+
+
+def _ranges(connection: sqlite3.Connection, reader: _ColumnReader) -> NamedRanges:
+    names = connection.execute("SELECT name FROM range_names ORDER BY id").fetchall()
+    name, process, start, stop = reader.read("named_ranges", ("name", "process", "start", "stop"))
+    return NamedRanges(
+        name=(name - 1).astype(np.int32),
+        names=tuple(str(row[0]) for row in names),
+        start_ns=start,
+        end_ns=stop,
+        process=(process - 1).astype(np.int32),
+    )

@@ -1,0 +1,16 @@
+"""Versions of DLProf databases: what can be read, and what a file is."""
+
+from __future__ import annotations
+
+import re
+
+DB_VERSION = "2.0.0"
+"""Version of the databases written here; NVIDIA's last was 1.8.0."""
+OLDEST = (1, 2)
+"""NVIDIA's own rule: databases of DLProf 1.0 and 1.1 are not read."""
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """Numbers of a version text: ``v1.8.0`` -> (1, 8, 0); empty if there are none."""
+    match = re.match(r"v?(\d+(?:\.\d+)*)", text.strip())
+    return tuple(int(part) for part in match[1].split(".")) if match else ()

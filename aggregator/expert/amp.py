@@ -1,0 +1,35 @@
+"""Ops that could use Tensor Cores, and nothing runs in half precision."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aggregator.expert.evidence import Evidence, Issue
+
+HALF_TYPES = frozenset({"float16", "bfloat16", "half", "torch.float16", "torch.bfloat16"})
+
+
+def detect(evidence: Evidence) -> Issue | None:
+    """Fires when eligible ops ran, none has a 16-bit type, and no eligible op ran a 16-bit kernel.
+
+    ``emit_nvtx`` records no data types; there the names of the Tensor Core kernels tell them.
+    """
+    data, ops = evidence.data, evidence.ops
+    eligible = ops.op[data.ops.tc_eligible[ops.op]]
+    if not len(eligible):
+        return None
+    if any(data.ops.data_types[op] in HALF_TYPES for op in eligible.tolist()):
+        return None
+    rows = evidence.window.rows(data.kernels.api_start_ns)
+    pairs = np.unique(data.kernels.op_kernel[rows])
+    if bool((data.op_kernels.half_precision[pairs] & data.op_kernels.uses_tc[pairs]).any()):
+        return None
+    return Issue(
+        detector="amp_detector",
+        problem=f"{len(eligible)} ops were eligible to use tensor cores but none are using FP16",
+        recommendation=(
+            "Try enabling AMP (Automatic Mixed Precision). For more information: "
+            "https://developer.nvidia.com/automatic-mixed-precision"
+        ),
+        drill_down="ShowBadDataTypeOps",
+    )

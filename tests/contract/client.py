@@ -1,0 +1,95 @@
+"""A client for the API, and places in a database that exist."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from django.http import HttpResponse
+from django.test import Client
+
+from viewer.profiles.registry import profile_id
+
+API = "/api/v1"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer, read to its end."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class ApiClient:
+    """Asks as a script on the same machine does."""
+
+    def __init__(self, **headers: str) -> None:
+        self._client = Client(
+            enforce_csrf_checks=True,
+            raise_request_exception=False,
+            headers={"host": "localhost"} | headers,
+        )
+
+    def get(self, path: str, headers: dict[str, str] | None = None, **params: object) -> Reply:
+        return self._read(self._client.get(path, params, headers=headers or {}))
+
+    def post(
+        self,
+        path: str,
+        body: object = None,
+        content_type: str = "application/json",
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        data = body if isinstance(body, str | bytes) else json.dumps(body or {})
+        response = self._client.post(path, data, content_type=content_type, headers=headers or {})
+        return self._read(response)
+
+    def request(self, method: str, path: str) -> Reply:
+        return self._read(self._client.generic(method, path))
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        return {name: morsel.value for name, morsel in self._client.cookies.items()}
+
+    def set_cookie(self, name: str, value: str) -> None:
+        self._client.cookies[name] = value
+
+    @staticmethod
+    def _read(response: Any) -> Reply:
+        found: HttpResponse = response
+        body = b"".join(response.streaming_content) if response.streaming else found.content
+        return Reply(found.status_code, body, dict(found.headers))
+
+
+@dataclass(frozen=True)
+class Served:
+    """A database that the viewer serves, and places in it that exist."""
+
+    path: Path
+    aggregation: int
+    iteration: int
+    op_id: str
+
+    @property
+    def id(self) -> str:
+        return profile_id(self.path)
+
+    @property
+    def profile(self) -> str:
+        return f"{API}/profiles/{self.id}/"
+
+    def at(self, address: str) -> str:
+        """Address below the aggregation; a pattern's parts are filled in."""
+        filled = address.replace("<int:iteration>", str(self.iteration)).replace(
+            "<path:op_id>", quote(self.op_id)
+        )
+        return f"{self.profile}aggregations/{self.aggregation}/{filled}"

@@ -1,0 +1,58 @@
+"""The two databases that the API is asked about: NVIDIA's and one of ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.conf import LazySettings
+
+from aggregator.options import ImportOptions
+from aggregator.progress import NullProgress
+from tests.contract.client import ApiClient, Served
+
+
+@pytest.fixture(scope="session")
+def golden_database(golden_dir: Path) -> Path:
+    return golden_dir / "dlprof_dldb.sqlite"
+
+
+@pytest.fixture(scope="session")
+def own_database(demo_profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from aggregator.pipeline import import_profile
+
+    database = tmp_path_factory.mktemp("own") / "dlprof_dldb.sqlite"
+    import_profile(ImportOptions(demo_profile, database, profile_name="demo"), NullProgress())
+    return database
+
+
+@pytest.fixture(params=["nvidia", "ours"])
+def served(request: pytest.FixtureRequest, settings: LazySettings) -> Served:
+    """Each test that asks for it runs with both databases."""
+    name = "golden_database" if request.param == "nvidia" else "own_database"
+    return _serve(request.getfixturevalue(name), settings)
+
+
+@pytest.fixture
+def ours(own_database: Path, settings: LazySettings) -> Served:
+    return _serve(own_database, settings)
+
+
+@pytest.fixture
+def nvidia(golden_database: Path, settings: LazySettings) -> Served:
+    return _serve(golden_database, settings)
+
+
+@pytest.fixture
+def api() -> ApiClient:
+    return ApiClient()
+
+
+def _serve(path: Path, settings: LazySettings) -> Served:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(path,))
+    found = Served(path, aggregation=1, iteration=0, op_id="")
+    api = ApiClient()
+    iteration = api.get(found.at("performance-summary/")).json["iter_start"]
+    kernels = api.get(found.at("kernels/"), page_size=10).json["results"]
+    return replace(found, iteration=iteration, op_id=kernels[0]["op_id"])

@@ -1,0 +1,154 @@
+"""Figures: valid for Plotly, in the agreed colours, with the numbers of the tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+
+from aggregator import figures
+from aggregator.figures import MAX_BARS, Theme
+from aggregator.figures.scale import choose_unit
+from aggregator.figures.theme import COLOURS, PARTS
+from tests.contract.client import ApiClient, Served
+from viewer.api.figures import FIGURES
+
+
+@pytest.mark.parametrize("theme", list(Theme))
+@pytest.mark.parametrize("name", FIGURES)
+def test_plotly_takes_every_figure_in_both_themes(
+    api: ApiClient, served: Served, name: str, theme: str
+) -> None:
+    reply = api.get(served.at(f"figures/{name}/"), theme=theme)
+
+    assert reply.status == 200
+    assert set(reply.json) == {"data", "layout"}
+    drawn = go.Figure(reply.json)
+    assert len(drawn.data) > 0
+    assert drawn.layout.title.text is None
+    assert drawn.layout.paper_bgcolor == "rgba(0,0,0,0)"
+
+
+def test_the_themes_differ_in_text_not_in_meaning(api: ApiClient, served: Served) -> None:
+    light, dark = (
+        api.get(served.at("figures/resource-usage/"), theme=theme).json for theme in Theme
+    )
+
+    assert light["data"] == dark["data"]
+    assert light["layout"]["font"]["color"] != dark["layout"]["font"]["color"]
+
+
+def test_the_iteration_summary_stacks_the_parts_of_each_iteration(
+    api: ApiClient, served: Served
+) -> None:
+    rows = api.get(served.at("iterations/export/"), format="json").json["results"]
+
+    figure = api.get(served.at("figures/iteration-summary/")).json
+
+    meta = figure["layout"]["meta"]
+    assert [trace["meta"]["part"] for trace in figure["data"]] == [*PARTS, "outside"]
+    assert [trace["marker"]["color"] for trace in figure["data"]] == [
+        COLOURS[part] for part in (*PARTS, "outside")
+    ]
+    assert meta["bucket_size"] == 1
+    assert len(meta["bars"]) == len(rows) <= MAX_BARS
+    for place, row in enumerate(rows):
+        parts = {trace["meta"]["part"]: trace["y"][place] for trace in figure["data"]}
+        whole = sum(time or 0 for time in parts.values()) * meta["unit_ns"]
+        assert whole == pytest.approx(row["duration_ns"], rel=1e-6)
+        assert (parts["outside"] is None) == row["is_profiled"]
+        exact = {trace["meta"]["part"]: trace["customdata"][place][3] for trace in figure["data"]}
+        if row["is_profiled"]:
+            assert exact["cpu"] == row["cpu_duration_ns"]
+
+
+def _many(count: int, *, first: int = 1) -> dict[str, list[Any]]:
+    """Interval 0 before the loop, then iterations, of which all but the last ten are aggregated."""
+    index = list(range(first - 1, first + count))
+    table: dict[str, list[Any]] = {
+        "iteration_index": index,
+        "kind": ["before"] + ["iteration"] * count,
+        "is_profiled": [False] + [True] * (count - 10) + [False] * 10,
+        "duration_ns": [1_000 + place for place in index],
+    }
+    for part in PARTS:
+        table[f"{part}_duration_ns"] = [10 if inside else None for inside in table["is_profiled"]]
+    return table
+
+
+@pytest.mark.parametrize("count", [11, 119, 120, 121, 1_000, 9_999])
+def test_there_are_never_more_bars_than_a_browser_can_draw(count: int) -> None:
+    figure = figures.iteration_summary(_many(count))
+
+    bars = figure["layout"]["meta"]["bars"]
+    assert len(bars) <= MAX_BARS
+    # Every iteration is in exactly one bar.
+    assert [one for bar in bars for one in range(bar["first"], bar["last"] + 1)] == list(
+        range(count + 1)
+    )
+    # What is before the loop has a bar of its own, and the bounds of the aggregation cut none.
+    assert (bars[0]["first"], bars[0]["last"], bars[0]["kind"]) == (0, 0, "before")
+    assert any(bar["last"] == count - 10 for bar in bars)
+
+
+def test_a_bar_of_several_iterations_shows_their_mean() -> None:
+    table = _many(1_000)
+
+    figure = figures.iteration_summary(table)
+
+    bar = figure["layout"]["meta"]["bars"][1]
+    inside = table["duration_ns"][bar["first"] : bar["last"] + 1]
+    assert len(inside) > 1
+    assert bar["duration_ns"] == round(sum(inside) / len(inside))
+    assert (bar["shortest_ns"], bar["longest_ns"]) == (min(inside), max(inside))
+
+
+def test_zooming_in_shows_single_iterations_again() -> None:
+    figure = figures.iteration_summary(_many(5_000), start=100, stop=199)
+
+    meta = figure["layout"]["meta"]
+    assert (meta["bucket_size"], meta["first"], meta["last"]) == (1, 100, 199)
+    assert len(meta["bars"]) == 100
+
+
+def test_only_the_aggregated_iterations_on_request() -> None:
+    figure = figures.iteration_summary(_many(100), only_profiled=True)
+
+    assert all(bar["is_profiled"] for bar in figure["layout"]["meta"]["bars"])
+
+
+def test_a_notebook_gets_the_same_figure_from_a_data_frame() -> None:
+    table = _many(300)
+
+    assert figures.iteration_summary(pd.DataFrame(table)) == figures.iteration_summary(table)
+
+
+def test_an_empty_table_says_so() -> None:
+    figure = figures.iteration_summary({"iteration_index": []})
+
+    assert figure["data"] == []
+    assert figure["layout"]["annotations"][0]["text"] == "No iterations here"
+
+
+def test_unknown_values_are_not_drawn_as_zero() -> None:
+    figure = figures.gpu_utilization({"using_gpu_pct": [None], "idle_gpu_pct": [None]})
+
+    assert figure["data"] == []
+
+
+@pytest.mark.parametrize(
+    ("largest_ns", "symbol"),
+    [
+        (0, "ns"),
+        (999, "ns"),
+        (1_000, "µs"),
+        (999_999, "µs"),
+        (1_000_000, "ms"),
+        (5_000_000_000, "s"),
+        (61_000_000_000, "min"),
+    ],
+)
+def test_the_unit_follows_the_size(largest_ns: int, symbol: str) -> None:
+    assert choose_unit(largest_ns).symbol == symbol

@@ -1,0 +1,272 @@
+"""The numbers of the API are those of the database, as plain SQL reads them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.contract.client import ApiClient, Served
+
+IN_DOMAIN = "aggr_id = 1 AND domain_name = 'default-domain'"
+
+
+class Sql:
+    """Plain questions to the file."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(query).fetchall()
+
+    def row(self, query: str) -> tuple[Any, ...]:
+        (found,) = self.rows(query)
+        return found
+
+
+@pytest.fixture
+def sql(served: Served) -> Iterator[Sql]:
+    with closing(sqlite3.connect(f"file:{served.path}?mode=ro", uri=True)) as connection:
+        yield Sql(connection)
+
+
+def test_ops(api: ApiClient, served: Served, sql: Sql) -> None:
+    expected = sql.rows(
+        "SELECT op_node_id, op_node_name, direction, op_node_type, gpu_time, cpu_time, num_calls, "
+        "tc_eligible, using_tc, kernel_calls, is_bad_data_type, data_type, stack_trace "
+        f"FROM view_op_nodes WHERE {IN_DOMAIN}"
+    )
+    total = sql.row(f"SELECT SUM(gpu_time) FROM view_op_nodes WHERE {IN_DOMAIN}")[0]
+
+    rows = api.get(served.at("ops/export/"), format="json").json["results"]
+
+    assert sorted(tuple(list(row.values())[:-1]) for row in rows) == sorted(expected)
+    for row in rows:
+        assert row["share_pct"] == pytest.approx(100 * row["gpu_time_ns"] / total)
+    assert sum(row["share_pct"] for row in rows) == pytest.approx(100)
+
+
+def test_top_ops_are_the_first_ten_of_the_ops(api: ApiClient, served: Served) -> None:
+    top = api.get(served.at("top-ops/")).json
+
+    ops = api.get(served.at("ops/"), ordering="-gpu_time_ns", page_size=10).json
+    assert top["results"] == ops["results"]
+    assert top["count"] == 10
+
+
+def test_kernels(api: ApiClient, served: Served, sql: Sql) -> None:
+    expected = sql.rows(
+        "SELECT k.kernel_name, k.uses_tc, k.calls, k.gpu_time, k.avg, k.min, k.max, k.op_node_id, "
+        "o.op_node_name, o.direction FROM view_kernel_summaries k JOIN view_op_nodes o "
+        "ON o.aggr_id = k.aggr_id AND o.domain_name = k.domain_name "
+        "AND o.op_node_id = k.op_node_id "
+        "WHERE k.aggr_id = 1 AND k.domain_name = 'default-domain'"
+    )
+    names = (
+        "kernel_name", "uses_tc", "num_calls", "gpu_time_ns", "gpu_time_avg_ns",
+        "gpu_time_min_ns", "gpu_time_max_ns", "op_id", "op_name", "direction",
+    )  # fmt: skip
+
+    rows = api.get(served.at("kernels/export/"), format="json").json["results"]
+
+    assert sorted(tuple(row[name] for name in names) for row in rows) == sorted(expected)
+    assert sum(row["share_pct"] for row in rows) == pytest.approx(100)
+
+
+def test_kernels_of_one_op_share_its_kernel_time(api: ApiClient, served: Served, sql: Sql) -> None:
+    count, time = sql.row(
+        f"SELECT COUNT(*), SUM(gpu_time) FROM view_kernel_summaries WHERE {IN_DOMAIN} "
+        f"AND op_node_id = '{served.op_id}'"
+    )
+
+    body = api.get(served.at("ops/<path:op_id>/kernels/"), page_size=200).json
+
+    assert body["count"] == count
+    assert sum(row["gpu_time_ns"] for row in body["results"]) == time
+    assert sum(row["share_pct"] for row in body["results"]) == pytest.approx(100)
+
+
+def test_one_op_is_its_row_of_the_table(api: ApiClient, served: Served) -> None:
+    (row,) = api.get(served.at("ops/"), op_id=served.op_id).json["results"]
+
+    detail = api.get(served.at("ops/<path:op_id>/")).json
+
+    assert row.items() <= detail.items()
+
+
+def test_performance_summary(api: ApiClient, served: Served, sql: Sql) -> None:
+    expected = sql.row(
+        "SELECT wall_clock_time, tc_utilization, gpu_utilization, total_iterations, "
+        "profiled_iterations, iter_start, iter_stop, iter_avg, key_node "
+        f"FROM view_performance_summary WHERE {IN_DOMAIN}"
+    )
+    names = (
+        "wall_clock_time_ns", "tc_utilization_pct", "gpu_utilization_pct", "total_iterations",
+        "profiled_iterations", "iter_start", "iter_stop", "iter_avg_ns", "key_node",
+    )  # fmt: skip
+
+    body = api.get(served.at("performance-summary/")).json
+
+    assert tuple(body[name] for name in names) == expected
+
+
+def test_resource_usage_adds_up_to_the_whole(api: ApiClient, served: Served, sql: Sql) -> None:
+    expected = sql.row(
+        "SELECT tc_duration_pct, non_tc_duration_pct, memory_duration_pct, dataloader_duration_pct,"
+        " io_duration_pct, cpu_duration_pct, other_duration_pct "
+        f"FROM view_resource_usage_breakdown WHERE {IN_DOMAIN}"
+    )
+
+    body = api.get(served.at("resource-usage/")).json
+
+    assert tuple(value for name, value in body.items() if name != "unknown") == expected
+    assert sum(expected) == pytest.approx(100, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("resource", "view", "parts"),
+    [
+        (
+            "kernel-summary",
+            "view_kernel_summary",
+            {"all": "total", "using_tc": "using_tc", "memory": "memory", "other": "other"},
+        ),
+        (
+            "op-summary",
+            "view_op_summary",
+            {
+                "all": "nodes_total",
+                "using_tc": "nodes_using_tc",
+                "eligible_not_using": "nodes_tc_eligible",
+                "other": "nodes_other",
+            },
+        ),
+    ],
+)
+def test_sums(
+    api: ApiClient, served: Served, sql: Sql, resource: str, view: str, parts: dict[str, str]
+) -> None:
+    body = api.get(served.at(f"{resource}/")).json
+
+    for part, stem in parts.items():
+        expected = sql.row(f"SELECT {stem}_gpu_time, {stem}_count FROM {view} WHERE {IN_DOMAIN}")
+        assert (body[part]["gpu_time_ns"], body[part]["count"]) == expected
+
+
+def test_gpu_and_tensor_core_utilization(api: ApiClient, served: Served, sql: Sql) -> None:
+    (gpu,) = sql.row(
+        f"SELECT gpu_utilization FROM view_domain_model_gpu_utilization WHERE {IN_DOMAIN}"
+    )
+    (tensor,) = sql.row(f"SELECT tc_utilization FROM view_tc_utilization WHERE {IN_DOMAIN}")
+
+    shares = api.get(served.at("gpu-utilization/")).json
+    efficiency = api.get(served.at("tensor-core-efficiency/")).json
+
+    assert shares["using_gpu_pct"] == gpu
+    assert shares["idle_gpu_pct"] == pytest.approx(100 - gpu)
+    assert efficiency["tc_utilization_pct"] == efficiency["using_tc_pct"] == tensor
+    assert efficiency["not_using_tc_pct"] == pytest.approx(100 - tensor)
+
+
+def test_iterations(api: ApiClient, served: Served, sql: Sql) -> None:
+    expected = sql.rows(
+        "SELECT iter_value, start_time, stop_time, duration FROM view_iterations_all "
+        "WHERE aggr_id = 1 ORDER BY iter_value"
+    )
+    profiled = sql.rows(
+        "SELECT iter_value, total_kernel_count, using_tc_kernel_count, tc_duration, "
+        "non_tc_duration, memory_duration, dataloader_duration, io_duration, cpu_duration, "
+        f"other_duration FROM view_iterations_profiled WHERE {IN_DOMAIN} ORDER BY iter_value"
+    )
+
+    rows = api.get(served.at("iterations/export/"), format="json").json["results"]
+
+    all_names = ("iteration_index", "start_time_ns", "stop_time_ns", "duration_ns")
+    assert [tuple(row[name] for name in all_names) for row in rows] == expected
+    part_names = (
+        "iteration_index", "total_kernel_count", "tc_kernel_count", "tc_duration_ns",
+        "non_tc_duration_ns", "memory_duration_ns", "dataloader_duration_ns", "io_duration_ns",
+        "cpu_duration_ns", "other_duration_ns",
+    )  # fmt: skip
+    inside = [row for row in rows if row["is_profiled"]]
+    assert [tuple(row[name] for name in part_names) for row in inside] == profiled
+
+
+def test_kernels_of_an_iteration(api: ApiClient, served: Served, sql: Sql) -> None:
+    expected = sql.rows(
+        "SELECT op_node_id, kernel_name, device_id, kernel_timestamp, kernel_duration, uses_tc, "
+        f"grid, block FROM view_iteration_op_kernels WHERE {IN_DOMAIN} "
+        f"AND iter_value = {served.iteration}"
+    )
+    names = (
+        "op_id", "kernel_name", "device_id", "api_start_ns", "gpu_time_ns", "uses_tc", "grid",
+        "block",
+    )  # fmt: skip
+
+    address = served.at("iterations/<int:iteration>/kernels/export/")
+    rows = api.get(address, format="json").json["results"]
+
+    assert sorted(tuple(row[name] for name in names) for row in rows) == sorted(expected)
+
+
+def test_ops_of_an_iteration_and_their_kernels_agree(api: ApiClient, served: Served) -> None:
+    ops = api.get(served.at("iterations/<int:iteration>/ops/export/"), format="json").json
+    kernels = api.get(served.at("iterations/<int:iteration>/kernels/export/"), format="json").json
+    (op,) = [row for row in ops["results"] if row["op_id"] == served.op_id]
+    launched = api.get(
+        served.at("iterations/<int:iteration>/ops/<path:op_id>/kernels/export/"), format="json"
+    ).json["results"]
+
+    assert sum(row["total_kernel_count"] for row in ops["results"]) == len(kernels["results"])
+    assert len(launched) == op["total_kernel_count"]
+    assert sum(row["gpu_time_ns"] for row in launched) == op["gpu_time_ns"]
+
+
+def test_op_types_sum_up_the_ops(api: ApiClient, served: Served) -> None:
+    ops = api.get(served.at("ops/export/"), format="json").json["results"]
+    types = api.get(served.at("op-types/export/"), format="json").json["results"]
+
+    for row in types:
+        members = [op for op in ops if op["op_type"] == row["op_type"]]
+        assert row["num_ops"] == len(members)
+        assert row["num_calls"] == sum(op["num_calls"] for op in members)
+        assert row["gpu_time_ns"] == sum(op["gpu_time_ns"] for op in members)
+
+
+def test_the_root_of_the_groups_holds_every_op_with_a_path(
+    api: ApiClient, served: Served, sql: Sql
+) -> None:
+    (expected,) = sql.row(
+        f"SELECT SUM(gpu_time) FROM view_op_nodes WHERE {IN_DOMAIN} AND op_node_name LIKE '/%'"
+    )
+
+    (root,) = api.get(served.at("group-ops/"), id="/").json["results"]
+
+    assert root["gpu_time_ns"] == expected
+
+
+def test_recommendations(api: ApiClient, served: Served, sql: Sql) -> None:
+    expected = sql.rows("SELECT problem, recommendation FROM view_expert_systems WHERE aggr_id = 1")
+
+    body = api.get(served.at("recommendations/")).json
+
+    assert [(row["problem"], row["recommendation"]) for row in body["results"]] == expected
+    assert body["count"] == len(expected)
+
+
+def test_the_profile_says_what_the_system_was(api: ApiClient, served: Served, sql: Sql) -> None:
+    gpus, cpu, driver, framework = sql.row(
+        "SELECT num_gpus, cpu_model, driver_version, framework FROM view_system_config"
+    )
+
+    body = api.get(served.profile).json
+
+    config = body["system_config"]
+    assert (config["gpu_count"], config["cpu_model"]) == (int(gpus), cpu or None)
+    assert (config["driver_version"], config["framework"]) == (driver or None, framework or None)
+    assert config["gpu_names"] == [name for (name,) in sql.rows("SELECT * FROM view_gpu_names")]
+    assert body["domains"][0] == "default-domain"

@@ -1,0 +1,136 @@
+"""Profiles: several of them, folders of them, and what each says about itself."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.conf import LazySettings
+
+from tests.contract.client import API, ApiClient, Served
+from viewer.profiles.registry import profile_id
+from viewer.resources.catalogue import PROFILES
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def folder(golden_database: Path, tmp_path: Path, settings: LazySettings) -> Path:
+    """Three databases, and files that are none."""
+    for name in ("b.sqlite", "a.sqlite", "c.sqlite"):
+        shutil.copyfile(golden_database, tmp_path / name)
+    (tmp_path / "notes.txt").write_text("not a database")
+    (tmp_path / "export.sqlite").write_text("nor this")
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(tmp_path,))
+    return tmp_path
+
+
+def test_a_folder_serves_its_databases_and_nothing_else(api: ApiClient, folder: Path) -> None:
+    body = api.get(f"{API}/profiles/").json
+
+    assert [item["file_name"] for item in body["results"]] == ["a.sqlite", "b.sqlite", "c.sqlite"]
+    assert len({item["id"] for item in body["results"]}) == 3
+
+
+def test_a_database_that_appears_later_is_served_too(
+    api: ApiClient, folder: Path, golden_database: Path
+) -> None:
+    shutil.copyfile(golden_database, folder / "d.sqlite")
+
+    assert api.get(f"{API}/profiles/").json["count"] == 4
+
+
+def test_an_id_is_the_same_in_every_run(folder: Path) -> None:
+    assert profile_id(folder / "a.sqlite") == profile_id(folder / "a.sqlite")
+    assert profile_id(folder / "a.sqlite") != profile_id(folder / "sub" / "a.sqlite")
+
+
+@pytest.mark.parametrize("column", PROFILES.by_name)
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_profiles_sort_by_every_column(
+    api: ApiClient, folder: Path, column: str, sign: str
+) -> None:
+    reply = api.get(f"{API}/profiles/", ordering=f"{sign}{column}")
+
+    assert (reply.status, reply.json["count"]) == (200, 3)
+
+
+def test_profiles_are_filtered_and_paged_like_every_list(api: ApiClient, folder: Path) -> None:
+    assert api.get(f"{API}/profiles/", file_name__icontains="A.SQL").json["count"] == 1
+    assert api.get(f"{API}/profiles/", search="nothing").json["count"] == 0
+    assert api.get(f"{API}/profiles/", ordering="nope").status == 400
+    assert api.get(f"{API}/profiles/", nope="1").status == 400
+
+
+def test_a_database_of_nvidias_says_so(api: ApiClient, nvidia: Served) -> None:
+    (item,) = api.get(f"{API}/profiles/").json["results"]
+    detail = api.get(nvidia.profile).json
+
+    assert (item["is_foreign"], item["db_version"], item["mode"]) == (True, "1.8.0", "pytorch")
+    assert (detail["can_reaggregate"], detail["info"], detail["warnings"]) == (False, {}, [])
+    assert "NVIDIA" in detail["cannot_reaggregate_reason"]
+
+
+def test_a_database_of_nvidias_cannot_be_aggregated_anew(api: ApiClient, nvidia: Served) -> None:
+    reply = api.post(f"{nvidia.profile}aggregations/", {"iter_start": 0})
+
+    assert (reply.status, reply.json["error"]["code"]) == (409, "CANNOT_REAGGREGATE")
+    assert "dlprof --database" in reply.json["error"]["hint"]
+    assert api.get(f"{API}/jobs/").json["count"] == 0
+
+
+def test_a_database_of_ours_says_what_it_is(api: ApiClient, ours: Served) -> None:
+    detail = api.get(ours.profile).json
+
+    assert detail["is_foreign"] is False
+    assert detail["name"] == "demo"
+    assert (detail["can_reaggregate"], detail["cannot_reaggregate_reason"]) == (True, "")
+    assert detail["aggregation_count"] == 1
+    assert detail["info"]["source_file"].endswith(".sqlite")
+    assert "/" not in detail["info"]["source_file"]
+
+
+def test_aggregations_are_a_list(api: ApiClient, served: Served) -> None:
+    body = api.get(f"{served.profile}aggregations/").json
+
+    (item,) = body["results"]
+    assert item["id"] == 1
+    assert item["iter_start"] <= item["iter_stop"]
+    assert item["iter_aggregated"] == item["iter_stop"] - item["iter_start"] + 1
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"nope": 1}, "INVALID_VALUE"),
+        ({"iter_start": "1"}, "INVALID_VALUE"),
+        ({"iter_start": True}, "INVALID_VALUE"),
+        ({"iter_start": 1.5}, "INVALID_VALUE"),
+        ({"iter_stop": -1}, "INVALID_VALUE"),
+        ({"iter_stop": 2**70}, "INVALID_VALUE"),
+        ({"key_node": 5}, "INVALID_VALUE"),
+        ({"key_node": "x" * 5_000}, "INVALID_VALUE"),
+        ({"iter_start": 5, "iter_stop": 4}, "ITERATION_RANGE"),
+    ],
+)
+def test_a_request_that_makes_no_sense_makes_no_job(
+    api: ApiClient, ours: Served, body: dict[str, object], code: str
+) -> None:
+    reply = api.post(f"{ours.profile}aggregations/", body)
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, code)
+    assert api.get(f"{API}/jobs/").json["count"] == 0
+
+
+def test_an_iteration_beyond_the_last_is_refused_at_once(api: ApiClient, ours: Served) -> None:
+    (first,) = api.get(f"{ours.profile}aggregations/").json["results"]
+    last = api.get(ours.at("performance-summary/")).json["total_iterations"] - 1
+
+    reply = api.post(
+        f"{ours.profile}aggregations/", {"key_node": first["key_node"], "iter_stop": last + 1}
+    )
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, "ITERATION_RANGE")
+    assert str(last) in reply.json["error"]["hint"]

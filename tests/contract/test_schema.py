@@ -1,0 +1,83 @@
+"""The OpenAPI document is valid, complete, and what the replies really look like."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jsonschema
+import pytest
+from drf_spectacular.validation import validate_schema
+
+from tests.contract.client import API, ApiClient, Served
+from viewer.api.figures import FIGURES
+from viewer.api.urls import urlpatterns
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    reply = ApiClient().get(f"{API}/schema/")
+    assert reply.status == 200
+    found: dict[str, Any] = reply.json
+    return found
+
+
+def test_it_is_valid(document: dict[str, Any]) -> None:
+    validate_schema(document)
+
+
+def test_it_holds_every_address(document: dict[str, Any]) -> None:
+    described = {re.sub(r"\{[^}]+\}", "*", path) for path in document["paths"]}
+
+    addresses = {
+        f"{API}/" + re.sub(r"<[^>]+>", "*", str(pattern.pattern)) for pattern in urlpatterns
+    }
+
+    assert described == addresses - {f"{API}/schema/"}
+
+
+def test_operation_ids_are_unique(document: dict[str, Any]) -> None:
+    ids = [
+        operation["operationId"]
+        for operations in document["paths"].values()
+        for operation in operations.values()
+    ]
+
+    assert len(ids) == len(set(ids))
+
+
+def test_every_column_and_parameter_is_described(document: dict[str, Any]) -> None:
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            for parameter in operation.get("parameters", []):
+                if parameter["in"] == "query":
+                    assert parameter["description"], (path, parameter["name"])
+
+
+@pytest.mark.django_db
+def test_every_reply_is_as_described(
+    api: ApiClient, served: Served, document: dict[str, Any]
+) -> None:
+    checked = 0
+    for path, operations in document["paths"].items():
+        content = operations.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
+        if "application/json" not in content or "{job}" in path:
+            continue
+        for address in _addresses(path, served):
+            reply = api.get(address, **({"column": "op_id"} if "distinct" in path else {}))
+            if "distinct" in path and reply.status == 400:
+                continue
+            assert reply.status == 200, address
+            jsonschema.validate(reply.json, content["application/json"]["schema"])
+            checked += 1
+    assert checked > 30
+
+
+def _addresses(path: str, served: Served) -> list[str]:
+    filled = (
+        path.replace("{profile}", served.id)
+        .replace("{aggregation}", str(served.aggregation))
+        .replace("{iteration}", str(served.iteration))
+        .replace("{op_id}", served.op_id)
+    )
+    return [filled.replace("{name}", name) for name in FIGURES] if "{name}" in path else [filled]

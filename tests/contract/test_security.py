@@ -1,0 +1,185 @@
+"""Who may look, who may change, and what a browser is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from django.conf import LazySettings
+from django.test import Client
+
+from tests.contract.client import API, ApiClient, Served
+from viewer.security.headers import HEADERS
+from viewer.security.hosts import own_addresses
+
+TOKEN = "a-token-that-nobody-guesses"
+PROFILES = f"{API}/profiles/"
+
+
+@pytest.fixture
+def guarded(settings: LazySettings) -> None:
+    """A viewer that other machines can reach."""
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, bind="0.0.0.0", token=TOKEN)
+
+
+def _from_elsewhere(**headers: str) -> Client:
+    return Client(headers={"host": "localhost"} | headers, REMOTE_ADDR="192.0.2.7")
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", PROFILES, "/nope", "/static/nope.js"])
+def test_every_reply_carries_the_headers(api: ApiClient, path: str) -> None:
+    headers = api.get(path).headers
+
+    for name, value in HEADERS.items():
+        assert headers[name] == value
+    policy = headers["Content-Security-Policy"]
+    assert "script-src 'self';" in policy
+    assert "unsafe-eval" not in policy
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000"])
+def test_loopback_names_are_answered(host: str) -> None:
+    assert ApiClient(host=host).get(PROFILES).status == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "192.0.2.1", "a b"])
+@pytest.mark.parametrize("path", ["/", PROFILES, "/healthz"])
+def test_a_foreign_host_name_is_refused(host: str, path: str) -> None:
+    reply = ApiClient(host=host).get(path)
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, "HOST_NOT_ALLOWED")
+
+
+def test_this_machine_knows_its_own_addresses() -> None:
+    assert "127.0.0.1" in own_addresses()
+
+
+def test_on_loopback_another_machine_is_refused() -> None:
+    response = _from_elsewhere().get(PROFILES)
+
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "NOT_THIS_MACHINE")
+
+
+# --- changes --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def change(nvidia: Served) -> Callable[..., tuple[int, str]]:
+    """Ask for a change; 409 means that it was let through to the one who says no for good."""
+
+    def post(
+        content_type: str = "application/json", client: ApiClient | None = None, **headers: str
+    ) -> tuple[int, str]:
+        address = f"{nvidia.profile}aggregations/"
+        reply = (client or ApiClient()).post(address, "{}", content_type, headers=headers)
+        return reply.status, reply.json["error"]["code"]
+
+    return post
+
+
+ALLOWED = (409, "CANNOT_REAGGREGATE")
+REFUSED = (403, "CSRF_FAILED")
+
+
+def test_a_script_on_this_machine_may_change(change: Callable[..., tuple[int, str]]) -> None:
+    assert change() == ALLOWED
+
+
+def test_our_own_page_may_change(change: Callable[..., tuple[int, str]]) -> None:
+    own = {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}
+
+    assert change(**own) == ALLOWED
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "https://localhost"},
+        {"Origin": "http://localhost:9999"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_a_foreign_page_may_not_change(
+    change: Callable[..., tuple[int, str]], headers: dict[str, str]
+) -> None:
+    assert change(**headers) == REFUSED
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]
+)
+def test_what_a_foreign_form_can_send_is_refused(
+    change: Callable[..., tuple[int, str]], content_type: str
+) -> None:
+    assert change(content_type) == REFUSED
+
+
+def test_the_page_sets_the_cookie_that_a_change_elsewhere_needs(
+    change: Callable[..., tuple[int, str]], guarded: None
+) -> None:
+    client = ApiClient()
+    client.get("/", token=TOKEN)
+    client.get("/")
+
+    assert change(client=client) == REFUSED
+    assert change(client=client, **{"X-CSRFToken": client.cookies["csrftoken"]}) == ALLOWED
+    assert change(client=client, **{"X-CSRFToken": "x" * 32}) == REFUSED
+
+
+# --- token ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("guarded")
+class TestToken:
+    @pytest.mark.parametrize("path", ["/", PROFILES, f"{API}/schema/", "/nope"])
+    def test_without_it_nothing_is_shown(self, path: str) -> None:
+        response = _from_elsewhere().get(path)
+
+        assert response.status_code == 401
+        assert response.json()["error"]["code"] == "TOKEN_MISSING"
+        assert response.headers["WWW-Authenticate"] == "Bearer"
+
+    @pytest.mark.parametrize("shown", ["", "wrong", TOKEN[:-1], f"{TOKEN}x", "ä"])
+    def test_a_wrong_one_is_as_good_as_none(self, shown: str) -> None:
+        assert _from_elsewhere().get(PROFILES, {"token": shown}).status_code == 401
+        assert _from_elsewhere(authorization=f"Bearer {shown}").get(PROFILES).status_code == 401
+
+    def test_health_needs_none(self) -> None:
+        assert _from_elsewhere().get("/healthz").status_code == 200
+
+    def test_as_bearer_token_it_lets_a_script_look_and_change(
+        self, change: Callable[..., tuple[int, str]]
+    ) -> None:
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+
+        assert _from_elsewhere(authorization=f"bearer {TOKEN}").get(PROFILES).status_code == 200
+        assert change(**bearer) == ALLOWED
+
+    def test_from_the_address_it_moves_into_a_cookie(self) -> None:
+        client = _from_elsewhere()
+
+        response = client.get("/", {"token": TOKEN, "view": "ops", "profile": "a b"})
+
+        assert response.status_code == 302
+        assert response.headers["Location"] == "/?view=ops&profile=a+b"
+        cookie = response.cookies["dlprof_token_8000"]
+        assert cookie["httponly"]
+        assert cookie["samesite"] == "Lax"
+        assert client.get(PROFILES).status_code == 200
+
+    def test_the_way_back_leads_nowhere_else(self) -> None:
+        response = _from_elsewhere().generic(
+            "GET", "/", QUERY_STRING=f"token={TOKEN}", PATH_INFO="//evil.example/"
+        )
+
+        assert response.headers["Location"] == "/evil.example/"
+
+
+def test_without_auth_on_purpose_everybody_may_look(settings: LazySettings) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, bind="0.0.0.0", no_auth=True)
+
+    assert _from_elsewhere().get(PROFILES).status_code == 200

@@ -1,0 +1,296 @@
+"""Every table: every order, every filter, every page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+
+from tests.contract.client import ApiClient, Served
+from viewer.api.urls import TABLES
+from viewer.query.request import PAGE_SIZES
+from viewer.query.spec import Column, Kind
+
+EVERY_TABLE = pytest.mark.parametrize("address", TABLES, ids=lambda address: TABLES[address].name)
+EVERY_COLUMN = pytest.mark.parametrize(
+    ("address", "column"),
+    [(address, column.name) for address, spec in TABLES.items() for column in spec.columns],
+    ids=lambda value: TABLES[value].name if value in TABLES else value,
+)
+
+
+@EVERY_TABLE
+def test_a_list_has_the_one_envelope(api: ApiClient, served: Served, address: str) -> None:
+    reply = api.get(served.at(f"{address}/"))
+
+    assert reply.status == 200
+    body = reply.json
+    assert set(body) == {"count", "page", "page_size", "ordering", "results", "unknown"}
+    assert (body["page"], body["page_size"]) == (1, 50)
+    assert body["ordering"] == ",".join(TABLES[address].default_ordering)
+    assert len(body["results"]) == min(50, body["count"]) > 0
+    for row in body["results"]:
+        assert list(row) == list(TABLES[address].by_name)
+
+
+@EVERY_COLUMN
+@pytest.mark.parametrize("sign", ["", "-"], ids=["ascending", "descending"])
+def test_every_column_sorts_both_ways(
+    api: ApiClient, served: Served, address: str, column: str, sign: str
+) -> None:
+    reply = api.get(served.at(f"{address}/"), ordering=f"{sign}{column}", page_size=200)
+
+    assert reply.status == 200
+    assert reply.json["ordering"] == f"{sign}{column}"
+    values = [row[column] for row in reply.json["results"]]
+    known = [value for value in values if value is not None]
+    assert known == sorted(known, reverse=sign == "-", key=_sqlite_order)
+    # What is not known comes last, whichever way the rest is sorted.
+    assert values[len(known) :] == [None] * (len(values) - len(known))
+
+
+@EVERY_TABLE
+def test_walking_the_pages_gives_every_row_once(
+    api: ApiClient, served: Served, address: str
+) -> None:
+    everything = _export(api, served, address)
+
+    walked: list[Any] = []
+    page = 1
+    while True:
+        rows = api.get(served.at(f"{address}/"), page=page, page_size=200).json["results"]
+        if not rows:
+            break
+        walked += rows
+        page += 1
+
+    assert walked == everything
+
+
+@EVERY_TABLE
+def test_small_pages_are_cuts_of_the_large_ones(
+    api: ApiClient, served: Served, address: str
+) -> None:
+    large = api.get(served.at(f"{address}/"), page_size=50).json["results"]
+
+    small = [
+        row
+        for page in range(1, 6)
+        for row in api.get(served.at(f"{address}/"), page=page, page_size=10).json["results"]
+    ]
+
+    assert small == large
+
+
+@EVERY_COLUMN
+def test_every_filter_keeps_the_rows_that_fit_and_no_others(
+    api: ApiClient, served: Served, address: str, column: str
+) -> None:
+    everything = _export(api, served, address)
+    spec = TABLES[address].by_name[column]
+    known = [row[column] for row in everything if row[column] is not None]
+    if not known:
+        pytest.skip("this database does not hold the column")
+    value = known[len(known) // 2]
+
+    for name in spec.filters:
+        operator = name.removeprefix(column).removeprefix("__")
+        wanted = _filter_value(spec, operator, value)
+        kept = _export(api, served, address, **{name: wanted})
+        assert kept == [row for row in everything if _fits(row[column], operator, wanted)], name
+        assert kept, name
+
+
+@EVERY_TABLE
+def test_search_looks_into_all_text_columns(api: ApiClient, served: Served, address: str) -> None:
+    everything = _export(api, served, address)
+    texts = [column.name for column in TABLES[address].columns if column.is_searched]
+    known = [str(row[name]) for row in everything for name in texts if row[name]]
+    wanted = known[0][:5].upper() if known else "nothing"
+
+    found = _export(api, served, address, search=wanted)
+
+    assert found == [
+        row
+        for row in everything
+        if any(wanted.lower() in str(row[name]).lower() for name in texts if row[name] is not None)
+    ]
+
+
+@pytest.mark.parametrize("wildcard", ["%", "_", "\\"])
+def test_a_search_takes_wildcards_for_what_they_are(
+    api: ApiClient, served: Served, wildcard: str
+) -> None:
+    rows = _export(api, served, "ops", search=wildcard)
+
+    names = [column.name for column in TABLES["ops"].columns if column.is_searched]
+    assert all(any(wildcard in str(row[name]) for name in names) for row in rows)
+
+
+@EVERY_TABLE
+def test_an_unknown_ordering_is_refused(api: ApiClient, served: Served, address: str) -> None:
+    reply = api.get(served.at(f"{address}/"), ordering="nope")
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, "UNKNOWN_ORDERING")
+
+
+@EVERY_TABLE
+@pytest.mark.parametrize("suffix", ["", "export/", "distinct/"])
+def test_an_unknown_filter_is_refused(
+    api: ApiClient, served: Served, address: str, suffix: str
+) -> None:
+    reply = api.get(served.at(f"{address}/{suffix}"), nope__gte=1)
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, "UNKNOWN_FILTER")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("page", "0"),
+        ("page", "-1"),
+        ("page", "x"),
+        ("page", "1e3"),
+        ("page", "9" * 30),
+        ("page_size", "7"),
+        ("page_size", "1000"),
+        ("gpu_time_ns__gte", "much"),
+        ("gpu_time_ns__gte", "nan"),
+        ("gpu_time_ns__lte", "inf"),
+        ("gpu_time_ns__lte", "9" * 40),
+        ("using_tc", "maybe"),
+    ],
+)
+def test_a_bad_value_is_refused(api: ApiClient, served: Served, parameter: str, value: str) -> None:
+    reply = api.get(served.at("ops/"), **{parameter: value})
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, "INVALID_VALUE")
+
+
+@pytest.mark.parametrize("size", PAGE_SIZES)
+def test_every_page_size_is_taken(api: ApiClient, served: Served, size: int) -> None:
+    body = api.get(served.at("iterations/<int:iteration>/kernels/"), page_size=size).json
+
+    assert body["page_size"] == size
+    assert len(body["results"]) == min(size, body["count"])
+
+
+def test_a_page_beyond_the_last_is_empty_and_says_how_many_there_are(
+    api: ApiClient, served: Served
+) -> None:
+    body = api.get(served.at("ops/"), page=10**9, page_size=200).json
+
+    assert body["results"] == []
+    assert body["count"] > 0
+
+
+def test_text_that_looks_like_sql_is_only_text(api: ApiClient, served: Served) -> None:
+    reply = api.get(served.at("ops/"), op_name__icontains="'; DROP TABLE ops; --")
+
+    assert (reply.status, reply.json["count"]) == (200, 0)
+
+
+def test_several_columns_sort_one_after_the_other(api: ApiClient, served: Served) -> None:
+    rows = api.get(served.at("ops/"), ordering="op_type,-cpu_time_ns", page_size=200).json
+
+    keys = [(row["op_type"], -row["cpu_time_ns"]) for row in rows["results"]]
+    assert keys == sorted(keys)
+
+
+def test_an_unknown_domain_is_refused(api: ApiClient, served: Served) -> None:
+    reply = api.get(served.at("ops/"), domain="nope")
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, "UNKNOWN_DOMAIN")
+
+
+@EVERY_COLUMN
+def test_distinct_values_are_counted(
+    api: ApiClient, served: Served, address: str, column: str
+) -> None:
+    body = api.get(served.at(f"{address}/distinct/"), column=column).json
+
+    counts = [found["count"] for found in body["results"]]
+    assert counts == sorted(counts, reverse=True)
+    if not body["is_truncated"]:
+        assert sum(counts) == api.get(served.at(f"{address}/")).json["count"]
+
+
+@EVERY_TABLE
+def test_the_csv_export_holds_the_rows_of_the_list(
+    api: ApiClient, served: Served, address: str
+) -> None:
+    everything = _export(api, served, address)
+
+    reply = api.get(served.at(f"{address}/export/"), format="csv")
+
+    assert reply.headers["Content-Type"] == "text/csv; charset=utf-8"
+    assert reply.headers["Content-Disposition"].startswith('attachment; filename="')
+    header, *rows = csv.reader(io.StringIO(reply.body.decode(), newline=""))
+    assert header == list(TABLES[address].by_name)
+    assert rows == [[_in_csv(value) for value in row.values()] for row in everything]
+
+
+def test_an_export_of_chosen_columns_has_these_in_that_order(
+    api: ApiClient, served: Served
+) -> None:
+    reply = api.get(served.at("ops/export/"), columns="gpu_time_ns,op_id", op_type__icontains="con")
+
+    header = reply.body.decode().splitlines()[0]
+    assert header == "gpu_time_ns,op_id"
+
+
+@pytest.mark.parametrize("params", [{"format": "exe"}, {"columns": "nope"}])
+def test_an_export_refuses_what_it_does_not_know(
+    api: ApiClient, served: Served, params: dict[str, str]
+) -> None:
+    reply = api.get(served.at("ops/export/"), **params)
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, "INVALID_VALUE")
+
+
+def _export(api: ApiClient, served: Served, address: str, **params: object) -> list[Any]:
+    reply = api.get(served.at(f"{address}/export/"), format="json", **params)
+    assert reply.status == 200
+    rows: list[Any] = reply.json["results"]
+    return rows
+
+
+def _sqlite_order(value: object) -> object:
+    # SQLite compares text by its bytes.
+    return value.encode() if isinstance(value, str) else value
+
+
+def _filter_value(column: Column, operator: str, value: Any) -> str:
+    if operator in {"icontains", "startswith"}:
+        return str(value)[:4]
+    if column.kind is Kind.BOOLEAN:
+        return "1" if value else "0"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _fits(value: Any, operator: str, wanted: str) -> bool:
+    match operator:
+        case _ if value is None:
+            return False
+        case "gte":
+            return bool(value >= float(wanted))
+        case "lte":
+            return bool(value <= float(wanted))
+        case "icontains":
+            return wanted.lower() in str(value).lower()
+        case "startswith":
+            return str(value).startswith(wanted)
+        case _:
+            return (
+                wanted in {str(value), str(int(value))}
+                if isinstance(value, bool)
+                else (str(value) == wanted)
+            )
+
+
+def _in_csv(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)

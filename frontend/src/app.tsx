@@ -28,7 +28,11 @@ export function App(): JSX.Element {
     return <Bare>{<ErrorPage error={unknownView(query.get("view") ?? "")} />}</Bare>;
   }
   if (result.state === "error") {
-    return <Bare>{<ErrorPage error={result.error} onRetry={result.retry} />}</Bare>;
+    return (
+      <Bare>
+        {<ErrorPage error={result.error} onRetry={result.retry} profiles={result.profiles} />}
+      </Bare>
+    );
   }
   if (result.state === "loading") {
     return <Bare>{<Skeleton lines={8} height={20} />}</Bare>;

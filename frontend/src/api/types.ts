@@ -21,7 +21,7 @@ export interface ListPage<Row> {
 }
 
 export interface ProfileItem {
-  readonly id: string | number;
+  readonly id: string;
   readonly name: string | null;
   readonly file_name: string;
   readonly is_foreign: boolean;
@@ -30,7 +30,9 @@ export interface ProfileItem {
   readonly framework: string | null;
   readonly gpu_count: number | null;
   readonly created_at: string | null;
-  readonly aggregation_count: number;
+  readonly aggregation_count: number | null;
+  /** The file was lost or replaced since the viewer started. */
+  readonly error?: ApiErrorBody | null;
 }
 
 export interface SystemConfig {
@@ -84,8 +86,8 @@ export interface AggregationRequest {
 }
 
 export interface Job {
-  readonly id: string | number;
-  readonly profile_id: string | number;
+  readonly id: string;
+  readonly profile_id: string;
   readonly state: JobState;
   readonly phase: string | null;
   readonly progress_pct: number | null;

@@ -64,7 +64,7 @@ function Frame(props: {
 
 function Underway({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
   const pct = job.progress_pct ?? 0;
-  const facts = [`${formatPct(pct)} %`];
+  const facts: string[] = [];
   if (job.rows_per_s !== null && job.rows_per_s > 0)
     facts.push(`${formatInt(job.rows_per_s)} rows/s`);
   if (job.eta_s !== null) facts.push(`${formatSeconds(job.eta_s)} left`);
@@ -74,8 +74,9 @@ function Underway({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
       <progress max={100} value={pct} aria-label="Progress of the re-aggregation" />
       <p class="job-facts">
         <span>{phaseText(job)}</span>
-        <span>{facts.join(" · ")}</span>
+        <b>{formatPct(pct)} %</b>
       </p>
+      <p class="job-facts">{facts.join(" · ")}</p>
       {jobs.error !== null && <p class="job-trouble">{jobs.error.message}</p>}
       <div class="job-actions">
         <button type="button" class="button" onClick={jobs.cancel}>

@@ -107,6 +107,7 @@ function ProfilePicker(): JSX.Element {
       {profiles.map((item) => (
         <option key={item.id} value={String(item.id)}>
           {profileLabel(item)}
+          {item.error == null ? "" : " (unavailable)"}
         </option>
       ))}
     </select>

@@ -31,7 +31,7 @@ export interface JobControl {
   readonly dismiss: () => void;
 }
 
-export function useJob(profileId: string | number): JobControl {
+export function useJob(profileId: string): JobControl {
   const [job, setJob] = useState<Job | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const report = useCallback((next: Job) => {

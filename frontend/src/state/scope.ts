@@ -38,7 +38,13 @@ export function useScoped<T>(path: string, params: Params = {}): Resource<T> {
 export type ScopeResult =
   | { readonly state: "loading" }
   | { readonly state: "empty" }
-  | { readonly state: "error"; readonly error: ApiError; readonly retry: () => void }
+  | {
+      readonly state: "error";
+      readonly error: ApiError;
+      readonly retry: () => void;
+      /** What else the server has. */
+      readonly profiles: readonly ProfileItem[];
+    }
   | { readonly state: "ready"; readonly scope: Scope };
 
 function badAddress(message: string, hint: string): ApiError {
@@ -112,42 +118,53 @@ function chooseScope(query: Query, answers: Answers, retry: () => void): ScopeRe
   const aggregation = chooseAggregation(query.get("aggregation"), list);
   // A new aggregation may be asked for before the reloaded list has come.
   if (aggregation instanceof ApiError && aggregations.isLoading) return { state: "loading" };
-  if (aggregation instanceof ApiError) return { state: "error", error: aggregation, retry };
+  if (aggregation instanceof ApiError) {
+    return { state: "error", error: aggregation, retry, profiles };
+  }
   const domain = chooseDomain(query.get("domain"), profile.domains);
-  if (domain instanceof ApiError) return { state: "error", error: domain, retry };
+  if (domain instanceof ApiError) return { state: "error", error: domain, retry, profiles };
   const reloadAggregations = aggregations.reload;
   const scope = { profiles, profile, aggregations: list, aggregation, domain, reloadAggregations };
   return { state: "ready", scope };
 }
 
-function firstError(resources: readonly Resource<unknown>[]): ScopeResult | null {
+function firstError(
+  resources: readonly Resource<unknown>[],
+  profiles: readonly ProfileItem[],
+): ScopeResult | null {
   const failed = resources.find((resource) => resource.error !== null);
   if (failed?.error == null) return null;
-  return { state: "error", error: failed.error, retry: failed.reload };
+  const retry = () => {
+    for (const resource of resources) if (resource.error !== null) resource.reload();
+  };
+  return { state: "error", error: failed.error, retry, profiles };
+}
+
+/** Where a profile is in the API; null while it is not known which. */
+function profilePath(chosen: ProfileItem | ApiError | null): string | null {
+  return chosen === null || chosen instanceof ApiError ? null : `profiles/${chosen.id}/`;
 }
 
 /** Loads what the frame needs and checks the address against it. */
 export function useScopeResult(query: Query): ScopeResult {
-  const profiles = useResource<{ results: readonly ProfileItem[] }>(apiUrl("profiles/"));
-  const list = profiles.data?.results ?? null;
-  const chosen = list === null ? null : chooseProfile(query.get("profile"), list);
-  const item = chosen instanceof ApiError ? null : chosen;
-  const path = item === null ? null : `profiles/${item.id}/`;
+  const all = useResource<{ results: readonly ProfileItem[] }>(apiUrl("profiles/"));
+  const profiles = all.data?.results ?? [];
+  const chosen = chooseProfile(query.get("profile"), profiles);
+  const path = all.data === null ? null : profilePath(chosen);
   const profile = useResource<Profile>(path === null ? null : apiUrl(path));
   const aggregations = useResource<{ results: readonly Aggregation[] }>(
     path === null ? null : apiUrl(`${path}aggregations/`, { page_size: 200 }),
   );
 
-  const error = firstError([profiles, profile, aggregations]);
+  const error = firstError([all, profile, aggregations], profiles);
   if (error !== null) return error;
-  if (chosen instanceof ApiError) return { state: "error", error: chosen, retry: profiles.reload };
-  if (list !== null && chosen === null) return { state: "empty" };
-  // An answer that belongs to the profile shown before does not count.
-  const isOther = profile.data === null || String(profile.data.id) !== String(item?.id);
-  if (list === null || profile.data === null || isOther || aggregations.data === null) {
-    return { state: "loading" };
+  if (all.data === null) return { state: "loading" };
+  if (chosen === null) return { state: "empty" };
+  if (chosen instanceof ApiError) {
+    return { state: "error", error: chosen, retry: all.reload, profiles };
   }
+  // Answers that belong to the profile shown before do not count.
+  if (profile.data?.id !== chosen.id || aggregations.data === null) return { state: "loading" };
   if (aggregations.isStale && profile.isLoading) return { state: "loading" };
-  const answers = { profiles: list, profile: profile.data, aggregations };
-  return chooseScope(query, answers, profiles.reload);
+  return chooseScope(query, { profiles, profile: profile.data, aggregations }, all.reload);
 }

@@ -139,7 +139,12 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
           </div>
         )}
         {count === 0 && !page.isStale && (
-          <NoRows control={control} spec={spec} whenEmpty={props.whenEmpty} />
+          <NoRows
+            control={control}
+            spec={spec}
+            reason={page.data?.unknown?.["*"]}
+            whenEmpty={props.whenEmpty}
+          />
         )}
       </div>
       <Pager control={control} count={count} />
@@ -169,11 +174,14 @@ export function countText(
 function NoRows<Row>(props: {
   control: TableControl;
   spec: TableSpec<Row>;
+  /** Why this database has nothing of the kind. */
+  reason: string | undefined;
   whenEmpty: ComponentChildren;
 }): JSX.Element {
-  const { control, spec } = props;
+  const { control, spec, reason } = props;
   if (!isFiltered(control.state)) {
-    const text = props.whenEmpty ?? <Empty title={`No ${spec.noun[1]}`} />;
+    const none = <Empty title={`No ${spec.noun[1]}`}>{reason}</Empty>;
+    const text = reason === undefined ? (props.whenEmpty ?? none) : none;
     return <div class="table-message">{text}</div>;
   }
   return (

@@ -19,6 +19,7 @@ export function Dialog({ title, onClose, size, footer, children }: DialogProps):
     const dialog = element.current;
     if (dialog === null) return;
     dialog.showModal();
+    dialog.querySelector<HTMLElement>("[data-initial], [data-search]")?.focus();
     return () => dialog.close();
   }, []);
   return (

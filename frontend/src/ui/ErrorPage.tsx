@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import type { ApiError } from "../api/client";
+import type { ProfileItem } from "../api/types";
 import { navigate } from "../state/location";
 import { CopyButton, errorDetails } from "./states";
 
@@ -9,6 +10,7 @@ const TITLES: Readonly<Record<string, string>> = {
   DATABASE_NOT_FOUND: "DLProf database not found",
   DATABASE_FOREIGN: "The file holds no DLProf profile",
   DATABASE_VERSION: "This database is of another version",
+  TOKEN_MISSING: "This viewer asks for its token",
   DATABASE_BUSY: "The database is busy",
   PROFILE_NOT_SERVED: "No such profile",
   OP_NOT_FOUND: "No such op",
@@ -36,13 +38,14 @@ function startOver(): void {
   navigate(patch);
 }
 
-export function ErrorPage({
-  error,
-  onRetry,
-}: {
-  error: ApiError;
-  onRetry?: () => void;
-}): JSX.Element {
+export interface ErrorPageProps {
+  readonly error: ApiError;
+  readonly onRetry?: () => void;
+  /** Other profiles of the server, to go on with. */
+  readonly profiles?: readonly ProfileItem[];
+}
+
+export function ErrorPage({ error, onRetry, profiles }: ErrorPageProps): JSX.Element {
   return (
     <div class="error-page" role="alert">
       <h1>{titleFor(error)}</h1>
@@ -62,6 +65,23 @@ export function ErrorPage({
         </button>
         <CopyButton label="Copy details" text={() => errorDetails(error)} />
       </div>
+      {profiles !== undefined && profiles.length > 1 && <OtherProfiles profiles={profiles} />}
     </div>
+  );
+}
+
+function OtherProfiles({ profiles }: { profiles: readonly ProfileItem[] }): JSX.Element {
+  return (
+    <section class="other-profiles">
+      <h2>Profiles on this server</h2>
+      <ul>
+        {profiles.map((item) => (
+          <li key={item.id}>
+            <a href={`?profile=${encodeURIComponent(item.id)}`}>{item.name ?? item.file_name}</a>
+            {item.error != null && <span class="error-hint"> – {item.error.message}</span>}
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }

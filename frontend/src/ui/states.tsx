@@ -37,7 +37,7 @@ export function Empty({
   return (
     <div class="empty">
       <p class="empty-title">{title}</p>
-      {children !== undefined && <p>{children}</p>}
+      {children !== undefined && <div>{children}</div>}
     </div>
   );
 }

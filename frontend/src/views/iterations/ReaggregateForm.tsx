@@ -151,7 +151,13 @@ function ConfirmDialog({ draft, onClose }: { draft: Draft; onClose: () => void }
           <button type="button" class="button" onClick={onClose}>
             Cancel
           </button>
-          <button type="button" class="button button-primary" disabled={isSending} onClick={send}>
+          <button
+            type="button"
+            class="button button-primary"
+            data-initial
+            disabled={isSending}
+            onClick={send}
+          >
             Reaggregate
           </button>
         </>

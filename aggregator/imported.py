@@ -149,7 +149,9 @@ def _device_parts(
     def part(launched: LaunchedWork, rows: Bool) -> Flattened:
         return flatten(launched.work.start_ns[rows], launched.work.end_ns[rows])
 
-    memory = [part(launched, launched.work.device == device) for launched in (work.copies, work.sets)]
+    memory = [
+        part(launched, launched.work.device == device) for launched in (work.copies, work.sets)
+    ]
     processes = _processes_of(profile, device)
     loader_rows = instances.origin == Origin.DATALOADER
     loader_rows &= np.isin(profile.thread_process[instances.thread], processes)

@@ -81,7 +81,9 @@ class SegmentUnion:
     last_end_ns: Int64
 
 
-def segment_union(segment: Int64, start_ns: Int64, end_ns: Int64, num_segments: int) -> SegmentUnion:
+def segment_union(
+    segment: Int64, start_ns: Int64, end_ns: Int64, num_segments: int
+) -> SegmentUnion:
     """Length of the union of the intervals of each segment.
 
     All segments are laid one behind the other on one virtual line, so that one running maximum

@@ -192,7 +192,10 @@ def _ops_named(wanted: str, ops: OpInstancesView) -> list[int]:
     rows = [
         row
         for row, name in enumerate(ops.op_names)
-        if name == wanted or (name.startswith("/rank_") and name.partition("/rank_")[2].lstrip("0123456789") == wanted)
+        if name == wanted
+        or (
+            name.startswith("/rank_") and name.partition("/rank_")[2].lstrip("0123456789") == wanted
+        )
     ]
     forward = [row for row in rows if ops.directions[row] != "bprop"]
     return forward or rows
@@ -203,7 +206,9 @@ def _not_found(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> KeyNod
     close = get_close_matches(wanted, known, n=3, cutoff=0.5)
     if not close:
         lowered = {name.lower(): name for name in known}
-        close = [lowered[m] for m in get_close_matches(wanted.lower(), list(lowered), n=3, cutoff=0.3)]
+        close = [
+            lowered[m] for m in get_close_matches(wanted.lower(), list(lowered), n=3, cutoff=0.3)
+        ]
     hint = f"The closest names are: {', '.join(repr(name) for name in close)}." if close else ""
     return KeyNodeNotFoundError(
         f"No op or range is called '{wanted}'.",

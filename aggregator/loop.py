@@ -10,7 +10,14 @@ import numpy as np
 from aggregator.correlate.op_table import OpTable
 from aggregator.correlate.ops import Instances, Origin, RangeTree
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
-from aggregator.iterations import KeyNode, LoopHints, NamedRanges, Stops, choose_key_node, stops_by_process
+from aggregator.iterations import (
+    KeyNode,
+    LoopHints,
+    NamedRanges,
+    Stops,
+    choose_key_node,
+    stops_by_process,
+)
 from aggregator.profile import Int64, Profile
 
 _NUMBERED = re.compile(r"#")
@@ -108,9 +115,7 @@ def name_by_op(key_node: KeyNode, table: OpTable, instances: Instances) -> KeyNo
     An op label names a kind of op; after the ops are known its place has a name of its own.
     """
     stops = np.concatenate([np.asarray(stops) for stops in key_node.stops_ns] or [np.empty(0)])
-    rows = np.flatnonzero(
-        np.isin(instances.end_ns, stops) & (instances.origin == Origin.FORWARD)
-    )
+    rows = np.flatnonzero(np.isin(instances.end_ns, stops) & (instances.origin == Origin.FORWARD))
     ops = {int(op) for op in np.unique(table.op_of_instance[rows])}
     names = {_without_rank(table.ops[op].op_name) for op in ops}
     matches = [name for name in names if name.rpartition("/")[2].partition("[")[0] == key_node.name]

@@ -161,9 +161,7 @@ def _import_result(options: ImportOptions, data: ImportedProfile, rollup: Rollup
     )
 
 
-def aggregate(
-    database: Path, request: AggregationRequest, progress: Progress
-) -> AggregationResult:
+def aggregate(database: Path, request: AggregationRequest, progress: Progress) -> AggregationResult:
     """Add one aggregation to a database of ours; reads no source again.
 
     The same request twice gives the existing aggregation.
@@ -216,4 +214,6 @@ def _existing_in(
     query = "SELECT id, iter_start, iter_stop, key_node FROM aggregations WHERE request = ?"
     with closing(connection.execute(query, (request_key(request),))) as cursor:
         row = cursor.fetchone()
-    return AggregationResult(int(row[0]), True, int(row[1]), int(row[2]), str(row[3])) if row else None
+    return (
+        AggregationResult(int(row[0]), True, int(row[1]), int(row[2]), str(row[3])) if row else None
+    )

@@ -241,7 +241,16 @@ class Profile:
 
     def counts(self) -> dict[str, int]:
         """Rows per kind of event."""
-        kinds = ("ranges", "start_end_ranges", "marks", "api_calls", "kernels", "copies", "sets", "syncs")
+        kinds = (
+            "ranges",
+            "start_end_ranges",
+            "marks",
+            "api_calls",
+            "kernels",
+            "copies",
+            "sets",
+            "syncs",
+        )
         return {kind: len(getattr(self, kind)) for kind in kinds}
 
 

@@ -133,4 +133,3 @@ class _Master:
             low = here[0] + block.b
             first = there[0] + block.a
             result[low : low + block.size] = np.arange(first, first + block.size)
-

@@ -72,7 +72,9 @@ def build_op_table(
         num_steps: Number of steps including step 0; 1: no loop was found.
     """
     process = profile.thread_process[instances.thread].astype(np.int64)
-    identity, num_places = _forward_identity(meaning, instances, process, step_of_instance, num_steps)
+    identity, num_places = _forward_identity(
+        meaning, instances, process, step_of_instance, num_steps
+    )
     backward = np.flatnonzero(instances.origin == Origin.BACKWARD)
     base = int(identity.max(initial=-1)) + 1
     identity[backward] = base + identity[instances.forward[backward]]
@@ -110,7 +112,9 @@ def _forward_identity(
     identity = np.full(len(instances), -1, dtype=np.int64)
     own = instances.origin != Origin.BACKWARD
     code = _codes(instances, process)
-    placed = np.flatnonzero(own & np.isin(instances.origin, (Origin.FORWARD, Origin.BACKWARD_ALONE)))
+    placed = np.flatnonzero(
+        own & np.isin(instances.origin, (Origin.FORWARD, Origin.BACKWARD_ALONE))
+    )
     next_identity = 0
     if meaning.has_dictionary_markers or num_steps > 1:
         for number in np.unique(process[placed]).tolist():
@@ -172,7 +176,10 @@ def _describe(
     backward = np.flatnonzero(instances.origin[sample] == Origin.BACKWARD)
     forward_of[backward] = op_of[instances.forward[sample[backward]]]
     numbers = _type_numbers(names.types, forward_of)
-    types = [names.types[int(forward)] if forward >= 0 else names.types[row] for row, forward in enumerate(forward_of)]
+    types = [
+        names.types[int(forward)] if forward >= 0 else names.types[row]
+        for row, forward in enumerate(forward_of)
+    ]
     return tuple(
         Op(
             op_id=_op_id(types[row], int(numbers[row]), backward=forward_of[row] >= 0),
@@ -211,7 +218,9 @@ def _direction(origin: Origin) -> str:
 
 
 def _op_id(op_type: str, number: int, *, backward: bool) -> str:
-    return f"{op_type.upper()}_{BPROP.upper()}_{number}" if backward else f"{op_type.upper()}_{number}"
+    return (
+        f"{op_type.upper()}_{BPROP.upper()}_{number}" if backward else f"{op_type.upper()}_{number}"
+    )
 
 
 def _type_numbers(types: list[str], forward_of: Int64) -> Int64:

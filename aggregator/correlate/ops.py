@@ -186,7 +186,11 @@ def _paths(
         if not len(positions):
             continue
         parent = nesting.parent[positions]
-        above = np.where(parent >= 0, path[np.maximum(parent, 0)], 0) if depth else np.zeros_like(parent)
+        above = (
+            np.where(parent >= 0, path[np.maximum(parent, 0)], 0)
+            if depth
+            else np.zeros_like(parent)
+        )
         path[positions] = above
         groups = is_group[positions]
         pairs = np.stack([above[groups], label[positions[groups]]], axis=1)
@@ -281,12 +285,30 @@ class InstanceBuilder:
         units = np.flatnonzero(own & (tree.kind == RangeKind.OP))
         # The data loader is a group for what lies in it and an op by itself.
         loaders = np.flatnonzero((tree.kind == RangeKind.DATALOADER) & (tree.group == position))
-        for positions, origin in ((units, Origin.FORWARD), (loaders, Origin.DATALOADER)):
+        on_engine = self._on_autograd_thread(units)
+        for positions, origin in (
+            (units[~on_engine], Origin.FORWARD),
+            (units[on_engine], Origin.BACKWARD_ALONE),
+            (loaders, Origin.DATALOADER),
+        ):
             columns = self._unit_columns(positions, np.full(len(positions), origin, dtype=np.int32))
             if origin is Origin.DATALOADER:
                 columns["path"] = self._path_above(positions)
+            elif origin is Origin.BACKWARD_ALONE:
+                columns["path"] = self._path_of_main_thread(positions)
             self._row_of_unit[positions] = self._append(columns)
             self._add_busy(positions)
+
+    def _on_autograd_thread(self, units: Int64) -> Bool:
+        """Ops between the wrappers of an autograd thread (a gradient reducer's, say).
+
+        Such a thread carries wrappers and no group; on the CPU the engine runs on the main thread.
+        """
+        tree = self._tree
+        wrapper_threads = np.unique(tree.thread[tree.kind == RangeKind.WRAPPER])
+        group_threads = np.unique(tree.thread[tree.group >= 0])
+        result: Bool = np.isin(tree.thread[units], np.setdiff1d(wrapper_threads, group_threads))
+        return result
 
     def _path_above(self, positions: Int64) -> Int32:
         parent = self._tree.nesting.parent[positions]
@@ -305,7 +327,9 @@ class InstanceBuilder:
         linked = forward_row >= 0
         self._add_backward_of_forward(units[linked], forward_row[linked])
         alone = units[~linked]
-        columns = self._unit_columns(alone, np.full(len(alone), Origin.BACKWARD_ALONE, dtype=np.int32))
+        columns = self._unit_columns(
+            alone, np.full(len(alone), Origin.BACKWARD_ALONE, dtype=np.int32)
+        )
         columns["path"] = self._path_of_main_thread(alone)
         self._row_of_unit[alone] = self._append(columns)
         self._add_busy(units)
@@ -343,7 +367,9 @@ class InstanceBuilder:
         again = occurrence_numbers(forward_row, tree.label[units], node_seq)
         key = forward_row * (int(again.max()) + 1) + again
         _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-        columns = self._unit_columns(units[first], np.full(len(first), Origin.BACKWARD, dtype=np.int32))
+        columns = self._unit_columns(
+            units[first], np.full(len(first), Origin.BACKWARD, dtype=np.int32)
+        )
         columns["forward"] = forward_row[first]
         length = nesting.end_ns[units] - nesting.start_ns[units]
         total = np.zeros(len(first), dtype=np.int64)

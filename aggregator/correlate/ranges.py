@@ -134,7 +134,9 @@ def _climb(candidate: Int32, start: Int64, stop: Int64, end: Int64, parent: Int3
     return result
 
 
-def innermost(nesting: Nesting, thread: Int32, time_ns: Int64, stop_ns: Int64, domain: int) -> Int32:
+def innermost(
+    nesting: Nesting, thread: Int32, time_ns: Int64, stop_ns: Int64, domain: int
+) -> Int32:
     """Innermost range of a domain that covers each event ``[time, stop]`` on its own thread.
 
     Starting from the last range that starts before the event, climb until one still covers it.

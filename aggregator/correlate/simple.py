@@ -70,4 +70,3 @@ def simple_table(instances: Instances) -> OpTable:
         origin=Origin.FORWARD,
     )
     return OpTable((op,), np.zeros(len(instances), dtype=np.int32))
-

@@ -129,9 +129,11 @@ def _owners(
     profile: Profile, instances: Instances, work: DeviceWork, call: Int32, label: Int32
 ) -> tuple[Instances, Int32]:
     """Instance of each piece of work; what no call launched becomes stray instances."""
-    owner = np.where(call >= 0, instances.call_instance[np.maximum(call, 0)], -1) if len(
-        instances.call_instance
-    ) else np.full(len(work), -1, dtype=np.int32)
+    owner = (
+        np.where(call >= 0, instances.call_instance[np.maximum(call, 0)], -1)
+        if len(instances.call_instance)
+        else np.full(len(work), -1, dtype=np.int32)
+    )
     stray = np.flatnonzero(owner < 0)
     if not len(stray):
         return instances, owner.astype(np.int32)

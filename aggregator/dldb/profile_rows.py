@@ -260,6 +260,9 @@ def _kernel_tables(data: ImportedProfile) -> Iterator[Table]:
         },
     )
     pairs = data.rollup.op_kernels
+    last_launch = np.zeros(len(pairs.op), dtype=np.int64)
+    last_launch[data.rollup.kernels.op_kernel] = np.arange(len(data.kernel_order))
+    last_long = names.long[names.of_kernel[last_launch]] if len(last_launch) else names.long
     yield Table(
         "op_kernels",
         {
@@ -267,6 +270,7 @@ def _kernel_tables(data: ImportedProfile) -> Iterator[Table]:
             "op": pairs.op + 1,
             "name": [strings[code] for code in pairs.name.tolist()],
             "uses_tc": pairs.uses_tc,
+            "last_long_name": [strings[code] for code in last_long.tolist()],
         },
     )
     order = data.kernel_order

@@ -135,4 +135,6 @@ def _connect(path: Path) -> Dldb:
 def read_meta(path: Path) -> dict[str, str]:
     """Key/value pairs of one of our databases."""
     with open_database(path) as database, closing(database.connection.cursor()) as cursor:
-        return {str(row[0]): str(row[1]) for row in cursor.execute("SELECT key, value FROM dldb_meta")}
+        return {
+            str(row[0]): str(row[1]) for row in cursor.execute("SELECT key, value FROM dldb_meta")
+        }

@@ -230,7 +230,9 @@ CREATE TABLE op_kernels (
     -- Short kernel name. Unit: none.
     name TEXT NOT NULL,
     -- Whether these launches run Tensor Core instructions. Unit: none.
-    uses_tc INTEGER NOT NULL
+    uses_tc INTEGER NOT NULL,
+    -- Demangled name of the last of these launches: what DLProf's iteration report shows for all. Unit: none.
+    last_long_name TEXT NOT NULL
 );
 
 -- Every kernel of the profile, ordered by launch: an iteration is a range of row ids.

@@ -51,7 +51,10 @@ def load_rollup_input(path: Path, progress: Progress) -> RollupInput:
 def _load(
     connection: sqlite3.Connection, columns: adbc.Connection, progress: Progress
 ) -> RollupInput:
-    meta = {str(key): str(value) for key, value in connection.execute("SELECT key, value FROM dldb_meta")}
+    meta = {
+        str(key): str(value)
+        for key, value in connection.execute("SELECT key, value FROM dldb_meta")
+    }
     tables = ("op_instances", "kernels", "memory_ops", "named_ranges")
     total = sum(
         int(connection.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()[0])

@@ -181,7 +181,7 @@ SELECT i.aggr AS aggr_id, d.name AS domain_name, i.iter_value, o.op_id AS op_nod
        k.duration AS kernel_duration, k.api_start, k.api_duration, n.uses_tc, s.grid_x, s.grid_y,
        s.grid_z, s.block_x, s.block_y, s.block_z, o.data_type, coalesce(x.input_shapes, '') AS input_shapes,
        coalesce(x.parameters, '') AS parameters, coalesce(x.output_shapes, '') AS output_shapes,
-       p.pid AS process_id, k.id AS row_id
+       p.pid AS process_id, k.id AS row_id, q.last_long_name AS last_long_kernel_name
 FROM iterations AS i
 JOIN kernels AS k ON k.id >= i.kernel_low AND k.id < i.kernel_high
 JOIN op_kernels AS q ON q.id = k.op_kernel

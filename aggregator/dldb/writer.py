@@ -174,6 +174,8 @@ def insert_rows(connection: sqlite3.Connection, table: Table) -> None:
 
 def _plain(column: Column) -> Sequence[object]:
     if isinstance(column, np.ndarray):
-        plain: list[object] = column.astype(np.int64).tolist() if column.dtype == np.bool_ else column.tolist()
+        plain: list[object] = (
+            column.astype(np.int64).tolist() if column.dtype == np.bool_ else column.tolist()
+        )
         return plain
     return column

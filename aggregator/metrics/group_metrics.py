@@ -62,7 +62,9 @@ def _append_statistics(
     total = int(values.sum())
     columns[f"{metric}_sum"].append(total)
     columns[f"{metric}_avg"].append(round(total / len(values), 6) if len(values) else 0.0)
-    columns[f"{metric}_min"].append(int(values.min(initial=np.iinfo(np.int64).max)) if len(values) else 0)
+    columns[f"{metric}_min"].append(
+        int(values.min(initial=np.iinfo(np.int64).max)) if len(values) else 0
+    )
     columns[f"{metric}_max"].append(int(values.max(initial=0)))
 
 
@@ -87,7 +89,9 @@ def _groups(data: RollupInput, active: Int64) -> tuple[list[str], list[Int64]]:
 class _OpIterationSums:
     """Sums per (op, iteration), kept sparse: most ops run once in every iteration, some in one."""
 
-    def __init__(self, data: RollupInput, rows: slice, iteration: Int64, num_iterations: int) -> None:
+    def __init__(
+        self, data: RollupInput, rows: slice, iteration: Int64, num_iterations: int
+    ) -> None:
         key = data.instances.op[rows].astype(np.int64) * num_iterations + iteration
         cells = GroupOrder.of(key)
         self._iteration = cells.groups % num_iterations

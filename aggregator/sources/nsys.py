@@ -187,7 +187,11 @@ def _work_columns(schema: Schema, table: str, extra: dict[str, str]) -> dict[str
 
 
 def _read_ints(
-    connection: adbc.Connection, schema: Schema, table: str, columns: dict[str, str], progress: Progress
+    connection: adbc.Connection,
+    schema: Schema,
+    table: str,
+    columns: dict[str, str],
+    progress: Progress,
 ) -> RawTable:
     parts: dict[str, list[Int64]] = {name: [] for name in columns}
     if schema.has(table):
@@ -213,7 +217,9 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
         )
     )
     devices = _DeviceRows(read_devices(schema), raw, process_keys)
-    end_ns = max([nvtx.last_time_ns(), *(int(t["end"].max(initial=0)) for t in (raw.api, *_work(raw)))])
+    end_ns = max(
+        [nvtx.last_time_ns(), *(int(t["end"].max(initial=0)) for t in (raw.api, *_work(raw)))]
+    )
     domain, domain_names = domain_codes(nvtx, PID_SHIFT)
     nvtx_thread = np.searchsorted(threads, nvtx.tid).astype(np.int32)
     if open_count := count_open(nvtx):
@@ -296,7 +302,9 @@ class _DeviceRows:
     def __init__(self, known: DeviceMap, raw: _RawTables, process_keys: Int64) -> None:
         self._known = known
         self._process_keys = process_keys
-        used = {self._device_id(pid, ordinal) for table in _work(raw) for pid, ordinal in _pairs(table)}
+        used = {
+            self._device_id(pid, ordinal) for table in _work(raw) for pid, ordinal in _pairs(table)
+        }
         ids = sorted(set(known.devices) | used)
         self.devices = tuple(known.devices.get(i, Device(i)) for i in ids)
         self._row = {device_id: row for row, device_id in enumerate(ids)}

@@ -61,7 +61,7 @@ class NvtxEvents:
 def _query(schema: Schema, low: int, high: int) -> str:
     text = schema.column(names.NVTX, "text", "''")
     if schema.has(names.STRINGS) and "textId" in schema.columns(names.NVTX):
-        registered = f"(SELECT value FROM {schema.table(names.STRINGS)} WHERE id = \"textId\")"
+        registered = f'(SELECT value FROM {schema.table(names.STRINGS)} WHERE id = "textId")'
         text = f"coalesce(\"text\", {registered}, '')"
     sizes_at, inputs_at = f"instr(t, '{_SIZES}')", f"instr(t, '{_INPUTS}')"
     size_length = (
@@ -101,7 +101,9 @@ def read_nvtx(
             (part.domain, 4),
             (part.seq, 6),
         ):
-            target.append(batch.column(column).to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
+            target.append(
+                batch.column(column).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            )
         part.label.append(batch.column(5).cast(pa.string()).dictionary_encode())
         part.sizes.append(batch.column(7).cast(pa.string()).dictionary_encode())
         progress.advance(batch.num_rows)
@@ -163,7 +165,9 @@ def domain_codes(events: NvtxEvents, pid_shift: int) -> tuple[Int32, tuple[str, 
     return codes, tuple(domain_names)
 
 
-def range_columns(events: NvtxEvents, kind: int, thread: Int32, domain: Int32, end_ns: int) -> Ranges:
+def range_columns(
+    events: NvtxEvents, kind: int, thread: Int32, domain: Int32, end_ns: int
+) -> Ranges:
     """Ranges of one event type; those never closed end with the capture."""
     rows = np.flatnonzero(events.kind == kind)
     end = events.end[rows]

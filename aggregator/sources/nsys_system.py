@@ -39,7 +39,9 @@ def read_system(schema: Schema) -> SystemInfo:
 
 
 def _from_dlprof(connection: sqlite3.Connection, schema: Schema) -> SystemInfo:
-    row = connection.execute(f"SELECT * FROM {schema.table(names.DLPROF_SYSTEM)} LIMIT 1").fetchone()
+    row = connection.execute(
+        f"SELECT * FROM {schema.table(names.DLPROF_SYSTEM)} LIMIT 1"
+    ).fetchone()
     values = {key: str(row[key] or "") for key in row.keys()} if row else {}
     return SystemInfo(
         cpu_model=values.get("cpuModel", ""),

@@ -39,7 +39,9 @@ def list_tables(path: Path) -> frozenset[str]:
     _check_magic(path)
     try:
         with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
-            rows = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+            rows = connection.execute(
+                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+            )
             return frozenset(str(row[0]) for row in rows)
     except sqlite3.DatabaseError as error:
         raise corrupt(path, error) from error

@@ -35,7 +35,7 @@ $(DEMO_DIR)/$(DEMO_NAME).sqlite: demo/$(DEMO_NAME).sqlite.xz | $(VENV)/bin/pytho
 	$(BIN)/python -c "import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), open(sys.argv[2], 'wb'))" $< $@
 
 $(DEMO_DIR)/dlprof_dldb.sqlite: $(DEMO_DIR)/$(DEMO_NAME).sqlite $(VENV)/.runtime
-	$(BIN)/dlprof --database=$< --output_path=$(DEMO_DIR) --profile_name="ResNet-50, AMP" --reports=summary --force=true
+	$(BIN)/dlprof --database=$< --output_path=$(DEMO_DIR) --profile_name="ResNet-50 AMP" --reports=summary --force=true
 
 # --- set-up ---------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from aggregator.correlate.op_table import OpTable, build_op_table
@@ -41,7 +43,8 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     chosen, reason = choose_mode(profile, meaning, mode)
     progress.message(f"Mode: {chosen} ({reason})")
     if chosen is Mode.SIMPLE:
-        return _finish(profile, chosen, reason, *_simple(profile), progress)
+        found = _simple(profile)
+        return _finish(profile, (chosen, reason), found, progress)
     tree = build_tree(profile, meaning, FRAMEWORK_DOMAINS)
     progress.advance(1)
     api = profile.api_calls
@@ -56,7 +59,19 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     if key_node.name and key_node.name not in ranges.names:
         key_node = name_by_op(key_node, table, work.instances)
     progress.advance(1)
-    return _finish(profile, chosen, reason, meaning, work, table, ranges, key_node, progress)
+    found = _Found(meaning, work, table, ranges, key_node)
+    return _finish(profile, (chosen, reason), found, progress)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the correlation found, whatever the mode."""
+
+    meaning: RangeMeaning
+    work: CorrelatedWork
+    table: OpTable
+    ranges: NamedRanges
+    key_node: KeyNode
 
 
 def choose_mode(profile: Profile, meaning: RangeMeaning, mode: Mode) -> tuple[Mode, str]:
@@ -79,7 +94,7 @@ def choose_mode(profile: Profile, meaning: RangeMeaning, mode: Mode) -> tuple[Mo
     if mode is Mode.PYTORCH:
         raise NoFrameworkRangesError(
             "The profile holds no PyTorch op ranges.",
-            hint="Run the training under torch.autograd.profiler.emit_nvtx(), or use --mode=simple.",
+            hint="Train under torch.autograd.profiler.emit_nvtx(), or use --mode=simple.",
         )
     return Mode.SIMPLE, "no framework ranges found"
 
@@ -91,46 +106,39 @@ def _default_domain_has_ops(profile: Profile, meaning: RangeMeaning) -> bool:
     return bool(np.isin(kinds, pytorch.OP_KINDS).any())
 
 
-def _simple(
-    profile: Profile,
-) -> tuple[RangeMeaning, CorrelatedWork, OpTable, NamedRanges, KeyNode]:
+def _simple(profile: Profile) -> _Found:
     instances: Instances = simple_instances(profile)
     work = correlate_work(profile, instances)
     none = NamedRanges(empty_i32(), (), empty_i64(), empty_i64(), empty_i32())
     key_node = KeyNode("", "simple mode has no iterations")
-    return simple_meaning(), work, simple_table(work.instances), none, key_node
+    return _Found(simple_meaning(), work, simple_table(work.instances), none, key_node)
 
 
 def _finish(
-    profile: Profile,
-    mode: Mode,
-    reason: str,
-    meaning: RangeMeaning,
-    work: CorrelatedWork,
-    table: OpTable,
-    ranges: NamedRanges,
-    key_node: KeyNode,
-    progress: Progress,
+    profile: Profile, mode: tuple[Mode, str], found: _Found, progress: Progress
 ) -> ImportedProfile:
+    work = found.work
     kernel_order = work.kernels.launch_order()
     memory_order = memory_launch_order(work)
     names = distinct_kernels(profile, profile.kernels, kernel_order)
     orders = (kernel_order, memory_order)
-    rollup = build_rollup_input(profile, mode, work, table, names, orders, ranges, key_node)
+    rollup = build_rollup_input(
+        profile, mode[0], work, found.table, names, orders, (found.ranges, found.key_node)
+    )
     progress.advance(1)
     counts = ", ".join(f"{count} {kind}" for kind, count in profile.counts().items())
-    progress.message(f"Read {counts}; found {len(table.ops)} ops", Level.DETAILED)
+    progress.message(f"Read {counts}; found {len(found.table.ops)} ops", Level.DETAILED)
     return ImportedProfile(
         profile=profile,
-        mode=mode,
-        mode_reason=reason,
-        meaning=meaning,
+        mode=mode[0],
+        mode_reason=mode[1],
+        meaning=found.meaning,
         work=work,
-        ops=table,
+        ops=found.table,
         kernel_order=kernel_order,
         memory_order=memory_order,
         kernel_names=names,
-        ranges=ranges,
-        key_node=key_node,
+        ranges=found.ranges,
+        key_node=found.key_node,
         rollup=rollup,
     )

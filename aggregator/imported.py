@@ -49,7 +49,8 @@ class KernelNames:
     @property
     def uses_tc(self) -> Bool:
         """Whether a kernel counts as using Tensor Cores: unknown does not."""
-        return self.verdict == 1
+        result: Bool = self.verdict == 1
+        return result
 
 
 @dataclass
@@ -186,11 +187,11 @@ def build_rollup_input(
     table: OpTable,
     names: KernelNames,
     orders: tuple[Int64, Int64],
-    ranges: NamedRanges,
-    key_node: KeyNode,
+    loop: tuple[NamedRanges, KeyNode],
 ) -> RollupInput:
     """Columns that aggregations are computed from."""
     kernel_order, memory_order = orders
+    ranges, key_node = loop
     uses_tc_of_kernel = np.empty(len(profile.kernels), dtype=bool)
     uses_tc_of_kernel[kernel_order] = names.uses_tc[names.of_kernel]
     op_kernel_of, op_kernels = _op_kernels(profile, work, table, names, kernel_order)
@@ -243,7 +244,7 @@ def op_columns(table: OpTable) -> OpColumns:
 def _op_kernels(
     profile: Profile, work: CorrelatedWork, table: OpTable, names: KernelNames, order: Int64
 ) -> tuple[Int32, OpKernelColumns]:
-    """Distinct (op, short name, uses Tensor Cores), and the row of each kernel in order of launch."""
+    """Distinct (op, short name, uses Tensor Cores), and the row of each kernel by launch."""
     op = table.op_of_instance[work.kernels.instance[order]].astype(np.int64)
     short = names.short[names.of_kernel].astype(np.int64)
     uses_tc = names.uses_tc[names.of_kernel].astype(np.int64)

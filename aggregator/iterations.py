@@ -226,8 +226,7 @@ class LoopHints:
         numbered: Names of user ranges that count (``iteration #``).
         optimizers: Names of optimizer steps.
         zero_grads: Names of ranges that clear gradients: what most loops begin with.
-        first_child: For a numbered range, the range or op that begins every one of them and the stops
-            of it; None: they begin with different things.
+        first_child: For a numbered range, what begins every one of them, and its stops.
     """
 
     dataloaders: tuple[int, ...]

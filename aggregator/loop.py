@@ -114,7 +114,7 @@ def name_by_op(key_node: KeyNode, table: OpTable, instances: Instances) -> KeyNo
 
     An op label names a kind of op; after the ops are known its place has a name of its own.
     """
-    stops = np.concatenate([np.asarray(stops) for stops in key_node.stops_ns] or [np.empty(0)])
+    stops = np.concatenate([*key_node.stops_ns, np.empty(0, dtype=np.int64)])
     rows = np.flatnonzero(np.isin(instances.end_ns, stops) & (instances.origin == Origin.FORWARD))
     ops = {int(op) for op in np.unique(table.op_of_instance[rows])}
     names = {_without_rank(table.ops[op].op_name) for op in ops}

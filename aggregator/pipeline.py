@@ -190,16 +190,16 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
         progress.advance(1)
     window = rollup.window
     progress.message(f"Aggregation {aggr} written", Level.DETAILED)
-    return AggregationResult(aggr, False, window.first, window.last, window.key_node.name)
+    return _result(aggr, window.first, window.last, window.key_node.name, reused=False)
 
 
 def _require_ours(database: Path) -> None:
     with open_database(database) as dldb:
         if not dldb.is_ours:
             raise DatabaseError(
-                f"'{database}' was written by NVIDIA's DLProf {dldb.version}; it can be viewed but not "
-                "aggregated again in this version.",
-                hint="Aggregate the Nsight Systems export it was made from: dlprof --database=<export>",
+                f"'{database}' was written by NVIDIA's DLProf {dldb.version}; it can be viewed but "
+                "not aggregated again in this version.",
+                hint="Aggregate the Nsight Systems export that it was made from.",
             )
 
 
@@ -214,6 +214,10 @@ def _existing_in(
     query = "SELECT id, iter_start, iter_stop, key_node FROM aggregations WHERE request = ?"
     with closing(connection.execute(query, (request_key(request),))) as cursor:
         row = cursor.fetchone()
-    return (
-        AggregationResult(int(row[0]), True, int(row[1]), int(row[2]), str(row[3])) if row else None
-    )
+    if row is None:
+        return None
+    return _result(int(row[0]), int(row[1]), int(row[2]), str(row[3]), reused=True)
+
+
+def _result(aggr: int, first: int, last: int, key_node: str, *, reused: bool) -> AggregationResult:
+    return AggregationResult(aggr, reused, first, last, key_node)

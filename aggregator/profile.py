@@ -1,8 +1,8 @@
 """The columns of a profile: what every source delivers and every later step reads.
 
-Columns, not objects: one NumPy array per column, one row per event. All times are int64 nanoseconds on
-the profile's own clock (0 = start of the collection). A *code* is an int32 index into a tuple of
-distinct strings; -1 means "none". Intervals are half-open ``[start, end)``.
+Columns, not objects: one NumPy array per column, one row per event. All times are int64
+nanoseconds on the profile's own clock (0 = start of the collection). A *code* is an int32 index
+into a tuple of distinct strings; -1 means "none". Intervals are half-open ``[start, end)``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Ranges:
 
     Attributes:
         start_ns: When the range was pushed. Unit: ns.
-        end_ns: When it was popped; a range still open at the end of the capture ends with it. Unit: ns.
+        end_ns: When it was popped; a range never popped ends with the capture. Unit: ns.
         thread: Row of ``Profile.threads``.
         domain: Code into ``Profile.domain_names``.
         name: Code into ``Profile.range_names``: the text without what PyTorch appends to it.
@@ -215,7 +215,7 @@ class Profile:
         thread_process: Shape (t,): row of ``process_ids`` for each thread.
         process_ids: Operating system's process ids.
         devices: GPUs, ordered by ``device_id``.
-        start_end_ranges: Ranges of ``nvtxRangeStart/End``: they do not nest and may end on another thread.
+        start_end_ranges: Ranges of ``nvtxRangeStart/End``: they do not nest and may end elsewhere.
     """
 
     source_name: str

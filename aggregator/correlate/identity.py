@@ -1,21 +1,22 @@
 """Which executions are the same op: the same place in the model, over all steps and for good.
 
-Instances of a step form a sequence of (path, label, direction). Steps with the same sequence share
-identities at once. A step with another sequence is aligned to the commonest one, so that one op more
-renames no other; what recurs is given a place of its own, what does not is joined by its shapes.
+Instances of a step form a sequence of (path, label, direction). Steps with the same sequence
+share identities at once. A step with another sequence is aligned to the commonest one, so that one
+op more renames no other; what recurs is given a place of its own, the rest is joined by shapes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import pairwise
 
 import numpy as np
 
 from aggregator.profile import Int64
 
 MAX_ALIGN_CELLS = 25_000_000
-"""Largest product of lengths that is aligned exactly; above, equal runs must be found by a quicker scan."""
+"""Largest product of lengths that is aligned exactly; above, common items are passed over."""
 MIN_COMMON_SHARE = 0.5
 """A step that has less than this in common with the commonest one is no step of the loop."""
 
@@ -46,7 +47,7 @@ def assign_places(code: Int64, step: Int64, num_steps: int) -> Places:
     """
     order = np.argsort(step, kind="stable")
     bounds = np.searchsorted(step[order], np.arange(num_steps + 1))
-    sequences = [code[order[low:high]] for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+    sequences = [code[order[low:high]] for low, high in pairwise(bounds.tolist())]
     groups = _group_equal(sequences)
     place = np.full(len(code), -1, dtype=np.int64)
     if not groups:

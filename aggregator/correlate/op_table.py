@@ -84,8 +84,8 @@ def build_op_table(
     np.minimum.at(first_start, inverse, instances.start_ns)
     op_process = np.zeros(num_ops, dtype=np.int64)
     op_process[inverse] = process
-    # Ops are numbered by process; those with a place in the loop come first, in their order, so that
-    # an op more in one odd step changes no other op's number.
+    # Ops are numbered by process; those with a place in the loop come first, in their order, so
+    # that an op more in one odd step changes no other op's number.
     forward_part = np.where(distinct >= base, distinct - base, distinct)
     placed = forward_part < num_places
     within = np.where(placed, forward_part, first_start)
@@ -197,7 +197,7 @@ def _describe(
 
 
 def _rank_prefixes(profile: Profile, instances: Instances) -> dict[int, str]:
-    """``/rank_0`` per process, where more than one process ran ops; processes go by their device."""
+    """``/rank_0`` per process where several ran ops; processes go by their device."""
     has_ops = np.isin(instances.origin, (Origin.FORWARD, Origin.BACKWARD, Origin.GROUP))
     processes = np.unique(profile.thread_process[instances.thread[has_ops]]).tolist()
     if len(processes) < 2:
@@ -283,7 +283,7 @@ class _Names:
         return f"{prefix}{path}{middle}{label.replace('/', '|')}"
 
     def _numbers(self) -> list[int]:
-        """n of ``name[n]``: ops of one name and direction in their order; marker names have theirs."""
+        """Number in ``name[n]``: ops of one name in their order; marker names have theirs."""
         seen: dict[str, int] = {}
         numbers = []
         for row, base in enumerate(self._base):

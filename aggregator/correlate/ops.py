@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -41,12 +42,12 @@ class Instances:
         origin: ``Origin`` values.
         label: Code into ``RangeMeaning.labels``; for a stray call into ``Profile.strings``.
         path: Code into ``paths``.
-        range_name: Code into ``Profile.range_names`` of the range that gives name and texts; -1: none.
+        range_name: Code into ``Profile.range_names`` of the range that names it; -1: none.
         marker: The same of the marker around it (dictionary markers); -1: none.
         forward: Row of the forward instance of a backward one; -1: none.
         start_ns: First start. Unit: ns.
         end_ns: Last end. Unit: ns.
-        cpu_time_ns: Sum of the lengths of its ranges; a group's is filled in from its calls. Unit: ns.
+        cpu_time_ns: Sum of the lengths of its ranges; a group's comes from its calls. Unit: ns.
         thread: Row of ``Profile.threads`` of its first range.
         shapes: Code into ``Profile.shape_texts``; -1: none.
         call_instance: Instance of each API call of the profile; -1: none.
@@ -78,7 +79,9 @@ class Instances:
 
     def extended(self, more: dict[str, Int64 | Int32]) -> Instances:
         """The same instances and some more behind them."""
-        joined = {name: np.concatenate([getattr(self, name), more[name]]) for name in ROW_COLUMNS}
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), more[name]]) for name in ROW_COLUMNS
+        }
         return replace(self, **joined)
 
     def sorted_by_start(self) -> Instances:
@@ -86,7 +89,7 @@ class Instances:
         order = np.argsort(self.start_ns, kind="stable")
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
-        columns = {name: getattr(self, name)[order] for name in ROW_COLUMNS}
+        columns: dict[str, Any] = {name: getattr(self, name)[order] for name in ROW_COLUMNS}
         forward = columns["forward"]
         columns["forward"] = np.where(forward >= 0, rank[np.maximum(forward, 0)], -1)
         calls = rank[self.call_instance].astype(np.int32)
@@ -390,7 +393,7 @@ class InstanceBuilder:
     def _path_of_main_thread(self, units: Int64) -> Int32:
         """Path of the group open on the process's busiest forward thread when a unit starts.
 
-        The autograd thread carries no group of its own; ``backward()`` waits on the thread that does.
+        The autograd thread carries no group of its own; ``backward()`` waits on the one that does.
         """
         tree, nesting = self._tree, self._tree.nesting
         path = np.zeros(len(units), dtype=np.int32)

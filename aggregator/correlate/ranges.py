@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -95,7 +96,7 @@ def _lanes(ranges: Ranges) -> tuple[Int32, Int32]:
 def _depths(start: Int64, end: Int64, lane_start: Int64) -> Int32:
     """Ranges begun before minus ranges ended by then, per lane."""
     depth = np.empty(len(start), dtype=np.int32)
-    for low, high in zip(lane_start[:-1], lane_start[1:], strict=True):
+    for low, high in pairwise(lane_start.tolist()):
         starts = start[low:high]
         # A range without length would count as ended at its own start.
         ends = np.sort(np.maximum(end[low:high], starts + 1))
@@ -109,13 +110,13 @@ def _group_by_depth(depth: Int32) -> tuple[Int64, ...]:
         return (np.empty(0, dtype=np.int64),)
     order = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[order], np.arange(int(depth.max()) + 2))
-    groups = [order[low:high] for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+    groups = [order[low:high] for low, high in pairwise(bounds.tolist())]
     return tuple(group for group in groups if len(group)) or (order,)
 
 
 def _parents(start: Int64, end: Int64, lane_of: Int32, by_depth: tuple[Int64, ...]) -> Int32:
     parent = np.full(len(start), -1, dtype=np.int32)
-    for above, here in zip(by_depth[:-1], by_depth[1:], strict=True):
+    for above, here in pairwise(by_depth):
         found = np.searchsorted(above, here) - 1
         candidate = above[np.maximum(found, 0)]
         valid = (found >= 0) & (lane_of[candidate] == lane_of[here])

@@ -38,7 +38,7 @@ def aggregation_tables(
 
 
 def _single(name: str, values: dict[str, int | float | str]) -> Table:
-    return Table(name, {key: [value] for key, value in values.items()})  # type: ignore[misc,dict-item]
+    return Table(name, {key: [value] for key, value in values.items()})
 
 
 def _aggregation(rollup: Rollup, request: AggregationRequest, aggr: int) -> Table:

@@ -16,6 +16,7 @@ _SECRET = re.compile(
 )
 _URL_PASSWORD = re.compile(r"(?i)([a-z][a-z0-9+.-]*://[^\s:/@]+:)[^\s@/]+@")
 MASK = "****"
+NO_OPS = "Simple mode: the profile has no framework ranges, or they were not asked for."
 
 
 def engine_version() -> str:
@@ -61,9 +62,7 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
         "key_node_reason": data.key_node.reason,
         "last_ns": str(data.rollup.last_ns),
         "has_ops": "0" if simple else "1",
-        "no_ops_reason": "Simple mode: the profile has no framework ranges, or they were not asked for."
-        if simple
-        else "",
+        "no_ops_reason": NO_OPS if simple else "",
         "dataloader_measured": "0" if simple else "1",
         "io_measured": "0",
     }
@@ -86,4 +85,4 @@ def _system_config(data: ImportedProfile, options: ImportOptions) -> Table:
         "mode_string": data.mode,
         "original_command": masked_command(options.original_command),
     }
-    return Table("system_config", {key: [value] for key, value in values.items()})  # type: ignore[misc,dict-item]
+    return Table("system_config", {key: [value] for key, value in values.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -184,7 +184,7 @@ def _shape_texts(data: ImportedProfile) -> tuple[Int64, Table]:
     rows[has_any] = inverse + 1
     samples = np.flatnonzero(has_any)[first]
     texts = [_shape_row(data, int(sample)) for sample in samples]
-    columns = {
+    columns: dict[str, list[Any]] = {
         "id": list(range(1, len(unique) + 1)),
         "input_shapes": [text[0] for text in texts],
         "parameters": [text[1] for text in texts],

@@ -80,7 +80,7 @@ def _check_version(path: Path, version: str, *, is_ours: bool) -> None:
     newest = parse_version(DB_VERSION)
     if numbers[:2] > newest[:2] or (not is_ours and numbers[0] > 1):
         raise DldbVersionError(
-            f"'{path}' was written by a newer version ({version}) than this one reads ({DB_VERSION}).",
+            f"'{path}' was written by a newer version ({version}) than can be read ({DB_VERSION}).",
             hint="Update open-dlprof.",
             version=version,
         )

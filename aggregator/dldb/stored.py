@@ -40,9 +40,11 @@ def load_rollup_input(path: Path, progress: Progress) -> RollupInput:
         NotADldbError: The database is damaged.
     """
     try:
-        with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
-            with adbc.connect(read_only_uri(path)) as columns:
-                return _load(connection, columns, progress)
+        with (
+            closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection,
+            adbc.connect(read_only_uri(path)) as columns,
+        ):
+            return _load(connection, columns, progress)
     except (sqlite3.DatabaseError, adbc_driver_manager.Error) as error:
         text = str(error).splitlines()[0]
         raise NotADldbError(f"The database '{path}' is damaged: {text}.") from error

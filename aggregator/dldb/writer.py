@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Column: TypeAlias = "NDArray[np.generic] | Sequence[str] | Sequence[int] | Sequence[float] | Sequence[int | None]"
+    Column: TypeAlias = "NDArray[Any] | Sequence[str | int | float | bytes | None]"
     Columns: TypeAlias = "Mapping[str, Column]"
 
 BUSY_TIMEOUT_S = 30.0

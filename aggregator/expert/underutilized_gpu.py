@@ -9,12 +9,12 @@ LOW_UTILIZATION_PCT = 50.0
 
 _ADVICE = {
     "cpu": (
-        "CPU has the highest (non-GPU) usage at {share}%. Consider swapping ops that are running on "
-        "the CPU for equivalent GPU ops"
+        "CPU has the highest (non-GPU) usage at {share}%. Consider swapping ops that are running "
+        "on the CPU for equivalent GPU ops"
     ),
     "dataloader": (
-        "Dataloader has the highest (non-GPU) usage at {share}%. Investigate the dataloader pipeline "
-        "as this often indicates too much time is being spent there"
+        "Dataloader has the highest (non-GPU) usage at {share}%. Investigate the dataloader "
+        "pipeline as this often indicates too much time is being spent there"
     ),
     "other": (
         "Other has the highest (non-GPU) usage at {share}%. Investigate the dataloader pipeline as "
@@ -40,8 +40,8 @@ def detect(evidence: Evidence) -> Issue | None:
             detector="underutilized_gpu_detector",
             problem=f"The following GPU device IDs are not being used: {', '.join(unused)}",
             recommendation=(
-                "Limit the GPUs that the application can see (CUDA_VISIBLE_DEVICES, or the options of "
-                "docker or of the framework), or spread the work over all of them"
+                "Limit the GPUs that the application can see (CUDA_VISIBLE_DEVICES, or the options "
+                "of docker or of the framework), or spread the work over all of them"
             ),
         )
     utilization = float(totals["gpu_utilization"])
@@ -52,8 +52,8 @@ def detect(evidence: Evidence) -> Issue | None:
     return Issue(
         detector="underutilized_gpu_detector",
         problem=(
-            f"The GPU is underutilized: Only {utilization:.1f}% of the profiled time is spent on GPU "
-            "kernel operations"
+            f"The GPU is underutilized: Only {utilization:.1f}% of the profiled time is spent on "
+            "GPU kernel operations"
         ),
         recommendation=_ADVICE[largest].format(share=share),
     )

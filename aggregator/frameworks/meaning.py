@@ -51,7 +51,7 @@ class RangeMeaning:
         label: Code into ``labels``: the op type, group name or node name, counters normalised.
         labels: Distinct labels.
         texts: What dictionary markers say, by row of the name.
-        op_names: Full op names from a marker's call stack, by row of the name of the *enclosing* marker.
+        op_names: Full op names from call stacks, by row of the name of the *enclosing* marker.
         stack_traces: Call sites, by row of the name of the enclosing marker.
         has_dictionary_markers: Whether ops come from dictionary markers.
     """

@@ -1,4 +1,4 @@
-"""What PyTorch's NVTX ranges mean: ``emit_nvtx`` ranges and the dictionary markers of DLProf and PyProf."""
+"""What PyTorch's NVTX ranges mean: ``emit_nvtx`` and the dictionary markers of DLProf."""
 
 from __future__ import annotations
 
@@ -26,13 +26,54 @@ _MAX_MARKER_CHARS = 1 << 17
 
 # Op types that DLProf and the public tools count as able to use Tensor Cores.
 TC_ELIGIBLE_TYPES = frozenset(
-    "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution"
-    " _convolution cudnn_convolution cudnn_convolution_transpose convolution_overrideable"
-    " addmm addmm_ addmv addr matmul __matmul__ mm mv linear addbmm baddbmm bmm chain_matmul"
-    " linalg_multi_dot linalg_matmul _thnn_fused_lstm_cell _thnn_fused_gru_cell _cudnn_rnn lstm gru"
-    " rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell bilinear einsum"
-    " scaled_dot_product_attention _scaled_mm _int_mm _grouped_mm _scaled_grouped_mm"
-    " multi_head_attention_forward".split()
+    {
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_tbc",
+        "conv_transpose1d",
+        "conv_transpose2d",
+        "conv_transpose3d",
+        "convolution",
+        "_convolution",
+        "cudnn_convolution",
+        "cudnn_convolution_transpose",
+        "convolution_overrideable",
+        "addmm",
+        "addmm_",
+        "addmv",
+        "addr",
+        "matmul",
+        "__matmul__",
+        "mm",
+        "mv",
+        "linear",
+        "addbmm",
+        "baddbmm",
+        "bmm",
+        "chain_matmul",
+        "linalg_multi_dot",
+        "linalg_matmul",
+        "_thnn_fused_lstm_cell",
+        "_thnn_fused_gru_cell",
+        "_cudnn_rnn",
+        "lstm",
+        "gru",
+        "rnn_tanh",
+        "rnn_relu",
+        "lstm_cell",
+        "gru_cell",
+        "rnn_tanh_cell",
+        "rnn_relu_cell",
+        "bilinear",
+        "einsum",
+        "scaled_dot_product_attention",
+        "_scaled_mm",
+        "_int_mm",
+        "_grouped_mm",
+        "_scaled_grouped_mm",
+        "multi_head_attention_forward",
+    }
 )
 
 
@@ -79,7 +120,7 @@ def _classify(name: str) -> tuple[RangeKind, str]:
 
 
 def normalise(name: str) -> str:
-    """Replace counters, so that 400 iterations make one name: ``iteration 12`` -> ``iteration #``."""
+    """Replace counters: 400 iterations make one name, ``iteration 12`` -> ``iteration #``."""
     return _COUNTER.sub("#", name)
 
 

@@ -1,4 +1,4 @@
-"""Tensor shapes: output shapes, and the text DLProf's reports show (``<N:32, C:3, H:32, W:32>``)."""
+"""Tensor shapes: of outputs, and as DLProf's reports show them (``<N:32, C:3, H:32, W:32>``)."""
 
 from __future__ import annotations
 

@@ -28,12 +28,14 @@ class GroupMetrics:
 
     names: list[str]
     levels: list[int]
-    columns: dict[str, list[int] | list[float]]
+    columns: dict[str, list[float]]
 
 
 def compute_group_metrics(data: RollupInput, window: Window, ops: OpMetrics) -> GroupMetrics:
-    """Sum the instances of each iteration in each group; statistics are over the iterations in
-    which the group ran at all."""
+    """Sum the instances of each iteration in each group.
+
+    Statistics are over the iterations in which the group ran at all.
+    """
     names, members = _groups(data, ops.op)
     rows = window.rows(data.instances.start_ns)
     iteration = window.iterations.of_time(data.instances.start_ns[rows]) - window.first
@@ -42,29 +44,25 @@ def compute_group_metrics(data: RollupInput, window: Window, ops: OpMetrics) -> 
     using_tc = np.zeros(len(data.ops), dtype=bool)
     using_tc[ops.op] = ops.using_tc
     keys = ("num_calls", "num_tc_eligible_ops", "num_ops_using_tc")
-    columns: dict[str, list[int] | list[float]] = {key: [] for key in keys}
+    columns: dict[str, list[float]] = {key: [] for key in keys}
     for metric in METRICS:
         columns |= {f"{metric}_{statistic}": [] for statistic in ("sum", "avg", "min", "max")}
     for member in members:
         calls, sums = per_op.of_ops(member)
         values = (calls, int(data.ops.tc_eligible[member].sum()), int(using_tc[member].sum()))
         for key, value in zip(keys, values, strict=True):
-            columns[key].append(value)  # type: ignore[arg-type]
+            columns[key].append(value)
         for metric, per_iteration in sums.items():
             _append_statistics(columns, metric, per_iteration)
     result.columns = columns
     return result
 
 
-def _append_statistics(
-    columns: dict[str, list[int] | list[float]], metric: str, values: Int64
-) -> None:
+def _append_statistics(columns: dict[str, list[float]], metric: str, values: Int64) -> None:
     total = int(values.sum())
     columns[f"{metric}_sum"].append(total)
     columns[f"{metric}_avg"].append(round(total / len(values), 6) if len(values) else 0.0)
-    columns[f"{metric}_min"].append(
-        int(values.min(initial=np.iinfo(np.int64).max)) if len(values) else 0
-    )
+    columns[f"{metric}_min"].append(int(values.min()) if len(values) else 0)
     columns[f"{metric}_max"].append(int(values.max(initial=0)))
 
 

@@ -17,8 +17,8 @@ class IterationTimes:
     """Breakdown of every iteration of the profile.
 
     Attributes:
-        parts: Name of the part -> time per iteration, mean over the visible GPUs. Unit: ns. The parts
-            of an iteration, ``other`` among them, add up to its length.
+        parts: Name of the part -> time per iteration, mean over the visible GPUs. The parts of an
+            iteration, ``other`` among them, add up to its length. Unit: ns.
         kernels: Kernels launched per iteration.
         tc_kernels: Of them those that use Tensor Cores.
         kernel_bounds: First kernel row of each iteration, plus the total.

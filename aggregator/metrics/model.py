@@ -138,7 +138,7 @@ class RollupInput:
         op_kernels: Distinct (op, kernel) pairs.
         memory: Copies and sets.
         devices: GPUs.
-        busy: Per device, cumulative unions of busy time, one per ``LEVELS``: each holds those before.
+        busy: Per device, cumulative unions of busy time per ``LEVELS``: each holds those before.
         ranges: Ranges that may mark an iteration.
         default_key: Name and reason of the key node found at import; stops per process are resolved
             from its name.

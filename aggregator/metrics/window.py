@@ -70,7 +70,7 @@ def open_window(data: RollupInput, request: AggregationRequest) -> Window:
     if data.mode == Mode.SIMPLE and _asks_for_iterations(request):
         raise UsageError(
             "Simple mode has no iterations: a key node or an iteration range cannot be used.",
-            hint="Use a framework mode on a profile with framework ranges, or leave the options out.",
+            hint="Use a framework mode on a profile with framework ranges, or omit the options.",
         )
     key_node = _key_node(data, request)
     iterations = cut(key_node, data.last_ns)

@@ -41,5 +41,5 @@ def open_profile(path: Path, progress: Progress) -> Profile:
     raise UnsupportedProfileError(
         f"'{path}' is an SQLite file, but neither an Nsight Systems export nor a DLProf database.",
         hint="Make an export with: nsys export -t sqlite -o profile.sqlite profile.nsys-rep",
-        tables=sorted(tables)[:20],
+        tables=list(sorted(tables)[:20]),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -312,7 +312,7 @@ class _DeviceRows:
     def _device_id(self, pid_key: int, ordinal: int) -> int:
         return self._known.ordinals.get((pid_key & PID_MASK, ordinal), ordinal)
 
-    def work_columns(self, table: RawTable) -> dict[str, Int64 | Int32]:
+    def work_columns(self, table: RawTable) -> dict[str, Any]:
         """Columns that all device work shares."""
         process_key = table["pid"] >> PID_SHIFT
         device = np.zeros(len(process_key), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""NVTX events of an Nsight Systems export: push/pop ranges, start/end ranges, marks, domain names."""
+"""NVTX events of an Nsight Systems export: ranges, marks, domain names."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from aggregator.progress import Progress
     from aggregator.sources.nsys_schema import Schema
 
-# PyTorch appends ", seq = N, op_id = N, sizes = [...], input_op_ids = [...]" to an op's name. With it
-# every text of a run is different (300 MB for 2.5 million ranges), so it is cut off while reading.
+# PyTorch appends ", seq = N, op_id = N, sizes = [...], input_op_ids = [...]" to an op's name. With
+# it every text of a run is different (300 MB for 2.5 million ranges): cut off while reading.
 _SEQ, _OP_ID, _SIZES, _INPUTS = ", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "
 
 

@@ -42,7 +42,7 @@ def _from_dlprof(connection: sqlite3.Connection, schema: Schema) -> SystemInfo:
     row = connection.execute(
         f"SELECT * FROM {schema.table(names.DLPROF_SYSTEM)} LIMIT 1"
     ).fetchone()
-    values = {key: str(row[key] or "") for key in row.keys()} if row else {}
+    values = {str(key): str(value or "") for key, value in dict(row).items()} if row else {}
     return SystemInfo(
         cpu_model=values.get("cpuModel", ""),
         driver_version=values.get("driverVersion", ""),
@@ -95,9 +95,9 @@ def read_devices(schema: Schema) -> DeviceMap:
 
 
 def _devices(rows: list[sqlite3.Row]) -> dict[int, Device]:
-    result = {}
+    result: dict[int, Device] = {}
     for row in rows:
-        values = dict(zip(row.keys(), row, strict=True))
+        values = dict(row)
         major = values.get("computeMajor", values.get("ccMajor"))
         minor = values.get("computeMinor", values.get("ccMinor"))
         if major is None or int(major) <= 0:

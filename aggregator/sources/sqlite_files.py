@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 BATCH_ROWS = 65536
-"""Rows per Arrow batch: large enough that a batch's fixed cost vanishes, small enough for the cache."""
+"""Rows per Arrow batch: a batch's fixed cost vanishes, and it fits the cache."""
 
 
 def read_only_uri(path: Path) -> str:

@@ -21,17 +21,19 @@ def check_request(options: Options) -> None:
     if options.database:
         return
     if not options.application:
-        raise UsageError("nothing to aggregate: no --database was given", hint="See dlprof --help.")
+        raise UsageError(
+            "Nothing to aggregate: no --database was given.", hint="See dlprof --help."
+        )
     first = options.application[0]
     if Path(first).suffix in {".sqlite", ".nsys-rep"} and Path(first).is_file():
         raise UsageError(
-            f"'{first}' is a file, not an application",
+            f"'{first}' is a file, not an application.",
             hint=f"Aggregate it with: dlprof --database={shlex.quote(first)}",
         )
     name = f"{options.nsys_base_name}.sqlite"
     raise UsageError(
-        "this version does not run applications; it aggregates an existing Nsight Systems export "
-        "given with --database",
+        "This version does not run applications; it aggregates an existing Nsight Systems export "
+        "given with --database.",
         hint=f"Make one with: {_nsys_command(options)}\n"
         f"Then run: dlprof --database={shlex.quote(name)}",
     )

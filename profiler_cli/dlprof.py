@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _print_error(error.message, error.hint)
         return error.exit_code
     except KeyboardInterrupt:
-        _print_error("interrupted; nothing half-written was left behind", "")
+        _print_error("Interrupted; nothing half-written was left behind.", "")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone, as in "dlprof ... | head".

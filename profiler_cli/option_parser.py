@@ -57,7 +57,9 @@ def _split_switch(word: str) -> tuple[Option, str | None]:
     if option is None:
         hint = did_you_mean(spelling, tuple(_BY_SPELLING))
         raise UsageError(
-            f"unknown option {spelling}", hint=f"{hint} See dlprof --help.".strip(), option=spelling
+            f"Unknown option {spelling}.",
+            hint=f"{hint} See dlprof --help.".strip(),
+            option=spelling,
         )
     return option, inline if equals else None
 
@@ -69,7 +71,7 @@ def _read_value(
     following = words[position + 1] if position + 1 < len(words) else None
     if option.kind is None:
         if inline is not None:
-            raise UsageError(f"{option.title} takes no value, not '{inline}'")
+            raise UsageError(f"{option.title} takes no value, not '{inline}'.")
         return True, position + 1
     if inline is not None:
         return _parse(option, inline), position + 1
@@ -78,7 +80,7 @@ def _read_value(
             return BOOLEANS[following], position + 2
         return True, position + 1
     if following is None or following == LIST_END or _is_switch(following):
-        raise UsageError(f"{option.title} expects {option.kind.expects}, and nothing was given")
+        raise UsageError(f"{option.title} expects {option.kind.expects}, and nothing was given.")
     if isinstance(option.kind, Tokens | Words):
         return _read_list(option, option.kind, words, position + 1)
     return _parse(option, following), position + 2
@@ -113,7 +115,7 @@ def _parse(option: Option, text: str) -> object:
     except ValueError as error:
         hint = did_you_mean(text, kind.choices) if isinstance(kind, Choice) else ""
         raise UsageError(
-            f"{option.title} expects {kind.expects}, not '{text}'", hint=hint, option=option.title
+            f"{option.title} expects {kind.expects}, not '{text}'.", hint=hint, option=option.title
         ) from error
 
 
@@ -132,7 +134,7 @@ def _typed(values: dict[str, Any]) -> dict[str, Any]:
 def _check_range(options: Options) -> None:
     if options.iter_stop is not None and options.iter_stop < (options.iter_start or 0):
         raise IterationRangeError(
-            f"--iter_stop={options.iter_stop} lies before --iter_start={options.iter_start}",
+            f"--iter_stop={options.iter_stop} lies before --iter_start={options.iter_start}.",
             hint="Both ends belong to the range, so the stop is at least the start.",
             iter_start=options.iter_start,
             iter_stop=options.iter_stop,

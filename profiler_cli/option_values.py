@@ -191,7 +191,7 @@ class Tokens:
         hint = did_you_mean(word, (*spellings, *self.aliases))
         listed = f"There are: {', '.join(spellings)}."
         return UnknownReportError(
-            f"there is no {self.what} named '{word}'",
+            f"There is no {self.what} named '{word}'.",
             hint=f"{hint} {listed}".strip(),
             word=word,
             known=list(spellings),

@@ -39,7 +39,7 @@ def write_error(path: Path, error: OSError) -> DatabaseWriteError:
         errno.EEXIST: "Another run wrote it meanwhile; run again, or use --force=true.",
     }
     return DatabaseWriteError(
-        f"cannot write {display(path)}: {error.strerror or error}",
+        f"Cannot write {display(path)}: {error.strerror or error}.",
         hint=hints.get(error.errno or 0, "Choose another folder with --output_path."),
         path=str(path),
     )

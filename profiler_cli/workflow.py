@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aggregator.dldb.reader import open_database
-from aggregator.pipeline import aggregate, import_profile
-
 from aggregator.errors import DatabaseError, NotADldbError, UsageError
 from aggregator.options import AggregationRequest, ImportOptions, Mode
-from aggregator.progress import Level
+from aggregator.pipeline import aggregate, import_profile
 from profiler_cli.option_values import did_you_mean
 from profiler_cli.options import DEFAULT_PROFILE_NAME, Options
 from profiler_cli.outputs import (
@@ -119,8 +117,6 @@ def _import(
     )
     for warning in result.warnings:
         console.message(f"Warning: {warning.message}")
-    for name, count in result.counts.items():
-        console.message(f"{name}: {count:,}", Level.DETAILED)
     return Aggregated(result.database, result.aggr_id)
 
 
@@ -147,7 +143,7 @@ def _write_reports(done: Aggregated, plan: OutputPlan, options: Options, console
             return _simple_totals(source) + format_feedback(source)
         except sqlite3.Error as error:
             raise DatabaseError(
-                f"cannot read {display(done.database)} for the reports: {error}"
+                f"Cannot read {display(done.database)} for the reports: {error}."
             ) from error
 
 
@@ -178,7 +174,7 @@ def _chosen_domains(connection: sqlite3.Connection, wanted: Sequence[str]) -> li
         if name not in custom and name != DEFAULT_DOMAIN:
             listed = f"There are: {', '.join(custom)}." if custom else "It has none."
             raise UsageError(
-                f"the profile has no NVTX domain '{name}'",
+                f"The profile has no NVTX domain '{name}'.",
                 hint=f"{did_you_mean(name, custom)} {listed}".strip(),
             )
     return [DEFAULT_DOMAIN, *(name for name in custom if not wanted or name in wanted)]

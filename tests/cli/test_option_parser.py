@@ -246,9 +246,9 @@ def test_retired_switches_are_always_unused_and_named_once() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--nope"], "unknown option --nope"),
-        (["-x=3"], "unknown option -x"),
-        (["--Force=true"], "unknown option --Force"),
+        (["--nope"], "Unknown option --nope"),
+        (["-x=3"], "Unknown option -x"),
+        (["--Force=true"], "Unknown option --Force"),
         (["--force=yes"], "--force expects true or false, not 'yes'"),
         (["--force=TRUE"], "--force expects true or false, not 'TRUE'"),
         (["--mode=torch"], "--mode expects one of auto, pytorch"),

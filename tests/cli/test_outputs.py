@@ -128,7 +128,7 @@ def test_a_created_folder_stays_when_it_holds_something(tmp_path: Path) -> None:
 def test_a_file_in_place_of_a_folder_is_a_write_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
-        pytest.raises(DatabaseWriteError, match=r"cannot write .*file/out: Not a directory"),
+        pytest.raises(DatabaseWriteError, match=r"Cannot write .*file/out: Not a directory"),
         output_folder(tmp_path / "file" / "out"),
     ):
         pass

@@ -20,6 +20,7 @@ from aggregator.dldb.writer import (
     finish,
     insert_rows,
     new_database,
+    write_errors,
 )
 from aggregator.errors import DatabaseError
 from aggregator.imported import ImportedProfile
@@ -98,11 +99,15 @@ def import_profile(options: ImportOptions, progress: Progress) -> ImportResult:
             half-written then.
     """
     with new_database(options.database, overwrite=options.overwrite) as partial:
-        data = correlate(open_profile(options.source, progress), options.mode, progress)
+        progress.message("Initializing Nsight Systems database")
+        profile = open_profile(options.source, progress)
+        data = correlate(profile, options.mode, progress)
+        progress.message("Aggregating profile data")
         rollup = roll_up(data.rollup, options.request, progress)
         _tell_iterations(rollup, progress)
-        progress.message(f"Creating dlprof database at {options.database}")
-        _write_import(partial, data, rollup, options, progress)
+        progress.message(f"Creating dlprof database at {_shown(options.database)}")
+        with write_errors(options.database):
+            _write_import(partial, data, rollup, options, progress)
     return _import_result(options, data, rollup)
 
 
@@ -123,20 +128,28 @@ def _write_import(
     finish(path)
 
 
+def _shown(path: Path) -> str:
+    """A path as DLProf shows it: one in the working directory begins with ``./``."""
+    return str(path) if path.is_absolute() or path.parent != Path() else f"./{path}"
+
+
 def _tell_iterations(rollup: Rollup, progress: Progress) -> None:
     window = rollup.window
     count = len(window.iterations)
     stops = ", ".join(str(stop) for stop in window.iterations.stop_ns[:50].tolist())
     more = ", ..." if count > 50 else ""
-    plural = "iteration" if count == 1 else "iterations"
-    progress.message(f'Found {count} {plural} using key_node "{window.key_node.name}"')
+    progress.message(f'Found {count} {_plural(count)} using key_node "{window.key_node.name}"')
     if window.key_node.reason:
         progress.message(f"Key node: {window.key_node.reason}")
     progress.message(f"Iterations: [{stops}{more}]")
     progress.message(
-        f"Aggregating data over {window.count} iterations: iteration {window.first} start "
-        f"({window.start_ns} ns) to iteration {window.last} end ({window.stop_ns} ns)"
+        f"Aggregating data over {window.count} {_plural(window.count)}: iteration {window.first} "
+        f"start ({window.start_ns} ns) to iteration {window.last} end ({window.stop_ns} ns)"
     )
+
+
+def _plural(count: int) -> str:
+    return "iteration" if count == 1 else "iterations"
 
 
 def _import_result(options: ImportOptions, data: ImportedProfile, rollup: Rollup) -> ImportResult:

@@ -24,7 +24,7 @@ from aggregator.metrics.model import (
     RollupInput,
 )
 from aggregator.precision import is_half_precision
-from aggregator.sources.sqlite_files import iter_batches, read_only_uri
+from aggregator.sources.sqlite_files import iter_batches, raise_interrupt, read_only_uri
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +46,8 @@ def load_rollup_input(path: Path, progress: Progress) -> RollupInput:
         ):
             return _load(connection, columns, progress)
     except (sqlite3.DatabaseError, adbc_driver_manager.Error) as error:
+        if isinstance(error, adbc_driver_manager.Error):
+            raise_interrupt(error)
         text = str(error).splitlines()[0]
         raise NotADldbError(f"The database '{path}' is damaged: {text}.") from error
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from aggregator.errors import DatabaseBusyError, DatabaseWriteError
+from aggregator.sources.sqlite_files import raise_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,21 +54,38 @@ def new_database(path: Path, *, overwrite: bool) -> Iterator[Path]:
         DatabaseWriteError: The file exists and may not be replaced, or cannot be written.
     """
     if path.exists() and not overwrite:
-        raise DatabaseWriteError(
-            f"The database '{path}' exists already.", hint="Use --force=true to replace it."
-        )
+        raise _exists(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.unlink(missing_ok=True)
     try:
+        yield partial
         with write_errors(path):
-            yield partial
-            partial.replace(path)
+            _publish(partial, path, overwrite=overwrite)
     finally:
         for suffix in ("", "-journal", "-wal", "-shm"):
             with suppress(OSError):
                 partial.with_name(partial.name + suffix).unlink(missing_ok=True)
+
+
+def _exists(path: Path) -> DatabaseWriteError:
+    return DatabaseWriteError(
+        f"The database '{path}' exists already.", hint="Use --force=true to replace it."
+    )
+
+
+def _publish(partial: Path, path: Path, *, overwrite: bool) -> None:
+    """Give the finished file its name; what somebody else made meanwhile is never replaced."""
+    if overwrite:
+        partial.replace(path)
+        return
+    try:
+        path.hardlink_to(partial)
+    except FileExistsError as error:
+        raise _exists(path) from error
+    except OSError:  # a file system without hard links
+        partial.rename(path)
 
 
 @contextmanager
@@ -76,6 +94,8 @@ def write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.OperationalError, adbc_driver_manager.Error, OSError) as error:
+        if isinstance(error, adbc_driver_manager.Error):
+            raise_interrupt(error)
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "locked" in text or "busy" in text:
             raise DatabaseBusyError(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from aggregator.expert import amp, no_iterations, underutilized_gpu
+from aggregator.expert import amp, dataloader, no_iterations, underutilized_gpu
 from aggregator.expert.evidence import Evidence, Issue
 
-DETECTORS = (amp.detect, underutilized_gpu.detect, no_iterations.detect)
+DETECTORS = (amp.detect, underutilized_gpu.detect, dataloader.detect, no_iterations.detect)
 
 
 def find_issues(evidence: Evidence) -> list[Issue]:

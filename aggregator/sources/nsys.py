@@ -82,9 +82,12 @@ def read(path: Path, tables: frozenset[str], progress: Progress) -> Profile:
             for low, high in ((0, middle), (middle, sizes[names.NVTX]))
             if high > low
         ]
+        progress.message("Reading Ops from Nsight Systems database")
         with arrow_connection(path) as connection:
+            progress.message("Reading CUDA API calls from Nsight Systems database")
             tables_read = _RawTables.read(connection, schema, progress)
         nvtx = merge_nvtx([half.result() for half in halves])
+    progress.message("Reading System Information from Nsight Systems database")
     if not (len(tables_read.api["start"]) or len(tables_read.kernels["start"])):
         raise _no_activity(path)
     return _assemble(schema, tables_read, nvtx)

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
+from adbc_driver_manager import AdbcStatusCode
 
 from aggregator.errors import CorruptProfileError, ProfileError, UnsupportedProfileError
 
@@ -81,7 +82,18 @@ def arrow_connection(path: Path) -> Iterator[adbc.Connection]:
         with adbc.connect(read_only_uri(path)) as connection:
             yield connection
     except adbc_driver_manager.Error as error:
+        raise_interrupt(error)
         raise corrupt(path, error) from error
+
+
+def raise_interrupt(error: adbc_driver_manager.Error) -> None:
+    """Ctrl-C during an ADBC call: the driver is asked to cancel, which SQLite's cannot.
+
+    Raises:
+        KeyboardInterrupt: The error stands for an interrupt.
+    """
+    if error.status_code in (AdbcStatusCode.NOT_IMPLEMENTED, AdbcStatusCode.CANCELLED):
+        raise KeyboardInterrupt from error
 
 
 def iter_batches(connection: adbc.Connection, query: str) -> Iterator[pa.RecordBatch]:

@@ -19,6 +19,7 @@ def check_request(options: Options) -> None:
         UsageError: There is nothing to aggregate.
     """
     if options.database:
+        _check_one_file(options.database)
         return
     if not options.application:
         raise UsageError(
@@ -50,3 +51,13 @@ def _nsys_command(options: Options) -> str:
         words += ["-c", "cudaProfilerApi"]
     words += ["--export=sqlite", "-o", options.nsys_base_name, *options.application]
     return shlex.join(words)
+
+
+def _check_one_file(database: str) -> None:
+    """A list of files, as one for each rank, is told apart from a name that holds a comma."""
+    names = database.split(",")
+    if len(names) > 1 and not Path(database).exists() and Path(names[0]).is_file():
+        raise UsageError(
+            f"--database names {len(names)} files; this version aggregates one.",
+            hint="Aggregate each into a folder of its own with --output_path.",
+        )

@@ -6,6 +6,7 @@ a terminal. Errors are not said here but by ``main``.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -122,12 +123,23 @@ class Console:
         if self._bar is not None and self._stdout.isatty():
             # Bar and text share the screen: only the bar's own console keeps them apart.
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
-        else:
+            return
+        try:
             print(text, file=self._stdout, flush=True)
+        except BrokenPipeError:
+            # The reader has gone, as in "dlprof ... | head": that must not undo the work.
+            discard_output(self._stdout)
+
+
+def discard_output(stream: TextIO) -> None:
+    """Send a stream whose reader has gone nowhere, so that not even its last flush fails."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def _make_bar(stderr: TextIO) -> Bar:
-    """A bar that names the phase, and tells rows, rows per second and the time left."""
+    """A bar that names the phase, and tells rows, rows per second, time gone and time left."""
     # Costs a tenth of a second to import, which --help and scripts need not pay.
     from rich.console import Console as RichConsole  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415
@@ -145,22 +157,28 @@ def _make_bar(stderr: TextIO) -> Bar:
         """Rows done of how many, and the rate."""
 
         def render(self, task: Task) -> Text:
-            if not task.completed:
-                return Text("")
-            total = f" of {task.total:,.0f}" if task.total else ""
-            rate = f", {task.speed:,.0f} rows/s" if task.speed else ""
-            return Text(f"{task.completed:,.0f}{total} rows{rate}")
+            total = f" of {_short(task.total)}" if task.total else ""
+            rate = f", {_short(task.speed)}/s" if task.speed else ""
+            return Text(f"{_short(task.completed)}{total}{rate}", no_wrap=True)
 
     return Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=20),
         RowsColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(compact=True),
         console=RichConsole(file=stderr),
         transient=True,
         # Redirecting would move our standard output to standard error.
         redirect_stdout=False,
         redirect_stderr=False,
     )
+
+
+def _short(count: float) -> str:
+    """A count in at most five characters: the whole line fits 80 columns."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return f"{count:.0f}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import DlprofError
 from profiler_cli.application import check_request
-from profiler_cli.console import Console, Verbosity
+from profiler_cli.console import Console, Verbosity, discard_output
 from profiler_cli.option_help import format_help
 from profiler_cli.option_parser import parse_options
 from profiler_cli.version import program_version
@@ -48,8 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _print_error("Interrupted; nothing half-written was left behind.", "")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone, as in "dlprof ... | head".
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+        discard_output(sys.stdout)
         return EXIT_DONE
     except Exception as error:
         if "--debug" in words:

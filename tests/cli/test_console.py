@@ -68,7 +68,7 @@ def test_the_bar_is_drawn_on_a_terminal_and_says_phase_rows_and_rate() -> None:
         console.message("hello")
     drawn = err.getvalue()
     assert "Reading profile" in drawn
-    assert "1,000 of 2,000 rows" in drawn
+    assert "1.0k of 2.0k" in drawn
     assert out.getvalue().endswith("] hello\n")
 
 

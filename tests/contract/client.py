@@ -39,7 +39,7 @@ class ApiClient:
             headers={"host": "localhost"} | headers,
         )
 
-    def get(self, path: str, headers: dict[str, str] | None = None, **params: object) -> Reply:
+    def get(self, path: str, headers: dict[str, str] | None = None, /, **params: Any) -> Reply:
         return self._read(self._client.get(path, params, headers=headers or {}))
 
     def post(

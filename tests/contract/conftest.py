@@ -50,9 +50,11 @@ def api() -> ApiClient:
 
 
 def _serve(path: Path, settings: LazySettings) -> Served:
-    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(path,))
+    wanted = replace(settings.ENVIRONMENT, databases=(path,))
+    settings.ENVIRONMENT = replace(wanted, token="", bind="127.0.0.1")
     found = Served(path, aggregation=1, iteration=0, op_id="")
     api = ApiClient()
-    iteration = api.get(found.at("performance-summary/")).json["iter_start"]
+    busy = api.get(found.at("iterations/"), total_kernel_count__gte=1).json["results"][0]
     kernels = api.get(found.at("kernels/"), page_size=10).json["results"]
-    return replace(found, iteration=iteration, op_id=kernels[0]["op_id"])
+    settings.ENVIRONMENT = wanted
+    return replace(found, iteration=busy["iteration_index"], op_id=kernels[0]["op_id"])

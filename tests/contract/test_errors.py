@@ -138,7 +138,7 @@ def test_a_body_of_another_type_needs_the_page_and_then_is_refused(ours: Served)
 
 
 def test_a_reply_of_another_type_is_not_to_be_had(api: ApiClient, served: Served) -> None:
-    reply = api.get(served.at("ops/"), headers={"Accept": "text/html"})
+    reply = api.get(served.at("ops/"), {"Accept": "text/html"})
 
     assert_error(reply, 406, "NOT_ACCEPTABLE")
 
@@ -146,7 +146,7 @@ def test_a_reply_of_another_type_is_not_to_be_had(api: ApiClient, served: Served
 def test_a_mistake_of_ours_says_nothing_about_the_inside(
     api: ApiClient, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
+    def fail(*_: object, **__: object) -> Any:
         raise RuntimeError("secret inside")
 
     monkeypatch.setattr(TableView, "get", fail)

@@ -257,7 +257,7 @@ def _export(api: ApiClient, served: Served, address: str, **params: object) -> l
     return rows
 
 
-def _sqlite_order(value: object) -> object:
+def _sqlite_order(value: Any) -> Any:
     # SQLite compares text by its bytes.
     return value.encode() if isinstance(value, str) else value
 

@@ -101,6 +101,6 @@ def _drf_response(exc: exceptions.APIException, context: Mapping[str, Any]) -> R
     headers = {}
     if isinstance(exc, exceptions.MethodNotAllowed):
         headers["Allow"] = ", ".join(context["view"].allowed_methods)
-    return Response(
-        error_body(code, str(exc.detail), hint), status=exc.status_code, headers=headers
-    )
+    is_parse_error = isinstance(exc, exceptions.ParseError)
+    message = "The body is not valid JSON." if is_parse_error else str(exc.detail)
+    return Response(error_body(code, message, hint), status=exc.status_code, headers=headers)

@@ -17,7 +17,7 @@ from viewer.api.tables import envelope
 from viewer.errors import CannotReaggregateError
 from viewer.jobs.presentation import present
 from viewer.jobs.service import submit
-from viewer.profiles.summary import describe, describe_fully, why_not_reaggregate
+from viewer.profiles.summary import describe, describe_fully, moment, why_not_reaggregate
 from viewer.query.memory import query_records
 from viewer.query.request import check_parameters, parse_list_query
 from viewer.query.spec import TableSpec
@@ -91,7 +91,10 @@ class AggregationsView(ResourceView):
         with open_profile(profile) as (_, database):
             table = bind(self.spec, database, {})
             count = count_rows(table, query, database)
-            rows = read_page(table, query, database)
+            rows = [
+                row | {"created_at": moment(row["created_at"], database)}
+                for row in read_page(table, query, database)
+            ]
         return Response(envelope(query, count, rows) | {"unknown": table.unknown})
 
     def post(self, request: Request, profile: str) -> Response:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, ClassVar
 
-from django.http import StreamingHttpResponse
+from django.http import FileResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -32,6 +32,7 @@ from viewer.resources.ops import OPS
 
 _TOP_OPS = 10
 _DISTINCT_VALUES = 200
+_SPOOLED_BYTES = 4 * 1024 * 1024
 
 
 class TableView(ResourceView):
@@ -139,8 +140,13 @@ class ExportView(ResourceView):
         """A file."""
         return value("string")
 
-    def get(self, request: Request, **parts: Any) -> StreamingHttpResponse:
-        """All rows in order, as they are read."""
+    def get(self, request: Request, **parts: Any) -> FileResponse:
+        """All rows in order.
+
+        They are written to a temporary file first, a few in memory at a time: a slow client then
+        does not keep the database from being written to, and a query that fails is an error, not
+        half a file.
+        """
         params = request.query_params.dict()
         query = parse_list_query(self.spec, params, besides=["domain", "format", "columns"])
         export = FORMATS.get(params.get("format", "csv"))
@@ -151,11 +157,26 @@ class ExportView(ResourceView):
             )
         names = _columns(self.spec, params.get("columns", ""))
         place = Place(**parts)
-        rows, header = _open_rows(self.spec, query, place, params.get("domain"), names)
-        response = StreamingHttpResponse(export.write(header, rows), export.content_type)
-        file_name = f"{header.file_stem}.{export.suffix}"
-        response.headers["Content-Disposition"] = f'attachment; filename="{file_name}"'
-        return response
+        limit = environment().export_timeout_s
+        with open_scope(place, params.get("domain"), time_limit_s=limit) as scope:
+            table = bind(self.spec, scope.database, scope.params)
+            header = ExportHeader(
+                profile=scope.served.path.stem,
+                table=self.spec.name,
+                title=self.spec.title,
+                aggregation_id=place.aggregation,
+                domain=scope.domain,
+                columns=names,
+            )
+            records = iter_rows(table, query, scope.database)
+            rows = (tuple(record[name] for name in names) for record in records)
+            file = _spool(export.write(header, rows))
+        return FileResponse(
+            file,
+            as_attachment=True,
+            filename=f"{header.file_stem}.{export.suffix}",
+            content_type=export.content_type,
+        )
 
 
 def envelope(query: ListQuery, count: int, results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -179,34 +200,10 @@ def _columns(spec: TableSpec, raw: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _open_rows(
-    spec: TableSpec, query: ListQuery, place: Place, domain: str | None, names: tuple[str, ...]
-) -> tuple[Iterator[tuple[Any, ...]], ExportHeader]:
-    """Rows that keep the database open until the last one is read or the client is gone.
-
-    What can be refused is refused here, before the reply has begun.
-    """
-    with ExitStack() as stack:
-        limit = environment().export_timeout_s
-        scope = stack.enter_context(open_scope(place, domain, time_limit_s=limit))
-        table = bind(spec, scope.database, scope.params)
-        header = ExportHeader(
-            profile=scope.served.path.stem,
-            table=spec.name,
-            title=spec.title,
-            aggregation_id=place.aggregation,
-            domain=scope.domain,
-            columns=names,
-        )
-        records = iter_rows(table, query, scope.database)
-        first = next(records, None)
-        held = stack.pop_all()
-
-    def rows() -> Iterator[tuple[Any, ...]]:
-        with held:
-            if first is not None:
-                yield tuple(first[name] for name in names)
-            for record in records:
-                yield tuple(record[name] for name in names)
-
-    return rows(), header
+def _spool(chunks: Iterable[bytes]) -> IO[bytes]:
+    """A file that is gone once it is closed; small ones stay in memory."""
+    file = SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115 - the response closes it
+    for chunk in chunks:
+        file.write(chunk)
+    file.seek(0)
+    return file

@@ -75,6 +75,11 @@ def domains(database: ProfileDatabase) -> list[str]:
     return sorted(names or [DEFAULT_DOMAIN], key=lambda name: name != DEFAULT_DOMAIN)
 
 
+def moment(raw: str, database: ProfileDatabase) -> str:
+    """A time from a database as ISO 8601; ours are UTC, the zone of NVIDIA's is not known."""
+    return raw.replace(" ", "T") + ("Z" if database.is_ours else "")
+
+
 def why_not_reaggregate(served: ServedProfile, database: ProfileDatabase) -> str:
     """Why no aggregation can be added; empty if one can."""
     if not database.is_ours:
@@ -135,8 +140,9 @@ def _created_at(served: ServedProfile, database: ProfileDatabase) -> str:
         str(start) for (start,) in _rows(database, "view_aggregations", "aggr_start") if start
     ]
     if starts:
-        return min(starts).replace(" ", "T")
-    return datetime.fromtimestamp(served.path.stat().st_mtime, tz=UTC).isoformat(timespec="seconds")
+        return moment(min(starts), database)
+    written = datetime.fromtimestamp(served.path.stat().st_mtime, tz=UTC)
+    return written.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _warnings(database: ProfileDatabase) -> list[dict[str, Any]]:

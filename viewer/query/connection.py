@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from aggregator.dldb.reader import Dldb, open_database
-
 from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
 
 #: SQLite calls back after that many of its instructions: about 0.4 ms of work.

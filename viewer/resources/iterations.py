@@ -86,7 +86,7 @@ AGGREGATIONS = TableSpec(
         number("iter_aggregated", "t.iter_aggregated", "How many it covers."),
         text("key_node", "t.key_node_name", "Op that marks an iteration; empty: none found."),
         text("key_node_reason", "t.key_node_reason", "Why that op.", nullable=True),
-        text("created_at", "replace(t.aggr_start, ' ', 'T')", "When it was made."),
+        text("created_at", "t.aggr_start", "When it was made."),
     ),
     default_ordering=("id",),
     key=("id",),

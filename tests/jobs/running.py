@@ -1,0 +1,134 @@
+"""A real viewer in processes of its own, asked over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import psutil
+
+COMMAND = (sys.executable, "-m", "profiler_cli.dlprofviewer")
+REPOSITORY = Path(__file__).resolve().parents[2]
+START_LIMIT_S = 60.0
+ENDED = ("done", "failed", "cancelled")
+
+Job = dict[str, Any]
+
+
+@dataclass
+class RunningViewer:
+    """A viewer that answers."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+    def get(self, path: str) -> Any:
+        return self._ask(Request(f"{self.url}/api/v1/{path}"))
+
+    def post(self, path: str, body: object | None = None) -> Any:
+        data = json.dumps(body or {}).encode()
+        headers = {"Content-Type": "application/json"}
+        return self._ask(Request(f"{self.url}/api/v1/{path}", data, headers))
+
+    def profile_id(self) -> str:
+        found: str = self.get("profiles/")["results"][0]["id"]
+        return found
+
+    def ask_for_aggregation(self, **request: object) -> Job:
+        job: Job = self.post(f"profiles/{self.profile_id()}/aggregations/", request)
+        return job
+
+    def aggregation_ids(self) -> list[int]:
+        body = self.get(f"profiles/{self.profile_id()}/aggregations/")
+        return [item["id"] for item in body["results"]]
+
+    def wait_for(self, job: Job, wanted: Callable[[Job], bool], limit_s: float = 60.0) -> Job:
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline:
+            job = self.get(f"jobs/{job['id']}/")
+            if wanted(job):
+                return job
+            time.sleep(0.05)
+        raise AssertionError(f"the job did not get there: {job}")
+
+    def wait_for_end(self, job: Job) -> Job:
+        return self.wait_for(job, lambda found: found["state"] in ENDED)
+
+    def wait_for_state(self, job: Job, state: str) -> Job:
+        return self.wait_for(job, lambda found: found["state"] == state)
+
+    def children(self, word: str) -> list[psutil.Process]:
+        """Processes below the command whose command line holds a word."""
+        below = psutil.Process(self.process.pid).children(recursive=True)
+        return [child for child in below if word in " ".join(child.cmdline())]
+
+    def worker(self) -> psutil.Process:
+        deadline = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < deadline:
+            if found := self.children("celery"):
+                return found[0]
+            time.sleep(0.05)
+        raise AssertionError("no worker was started")
+
+    def stop(self, number: int = signal.SIGINT) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=30)
+
+    @staticmethod
+    def _ask(request: Request) -> Any:
+        try:
+            with urlopen(request, timeout=30) as response:
+                return json.load(response)
+        except HTTPError as error:
+            return {"status": error.code, **json.load(error)}
+
+
+def environment(state_dir: Path, **more: str) -> dict[str, str]:
+    """Of a viewer that knows nothing of the user's own jobs."""
+    inherited = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+    return os.environ | {"DLPROF_STATE_DIR": str(state_dir), "PYTHONPATH": inherited} | more
+
+
+def start(words: Sequence[object], env: dict[str, str]) -> RunningViewer:
+    """Start the command and wait until it says where it is."""
+    process = subprocess.Popen(
+        [*COMMAND, "--port", "0", *map(str, words)],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if "running at" not in line:
+        _, errors = process.communicate(timeout=START_LIMIT_S)
+        raise AssertionError(f"the viewer did not start ({process.returncode}): {line}{errors}")
+    return RunningViewer(process, line.split()[-1])
+
+
+@contextmanager
+def running(words: Sequence[object], env: dict[str, str]) -> Iterator[RunningViewer]:
+    """A viewer for the length of the block; it must not leave anything behind."""
+    viewer = start(words, env)
+    family = psutil.Process(viewer.process.pid).children(recursive=True)
+    try:
+        yield viewer
+    finally:
+        if viewer.process.poll() is None:
+            family = psutil.Process(viewer.process.pid).children(recursive=True)
+            viewer.stop()
+        _, alive = psutil.wait_procs(family, timeout=10)
+        for process in alive:
+            process.kill()
+        assert not alive, f"left behind: {alive}"

@@ -1,0 +1,235 @@
+"""``dlprofviewer``: what it refuses, what it says, and that nothing outlives it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import psutil
+import pytest
+
+from tests.jobs.running import COMMAND, environment, running, start
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return environment(tmp_path / "state")
+
+
+@pytest.fixture
+def golden(golden_dir: Path) -> Path:
+    return golden_dir / "dlprof_dldb.sqlite"
+
+
+def _run(env: dict[str, str], *words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, words)],
+        check=False,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def _assert_refused(done: subprocess.CompletedProcess[str], status: int, said: str) -> None:
+    assert done.returncode == status, done.stderr
+    assert done.stdout == ""
+    first, *hints = done.stderr.strip().splitlines()
+    assert first.startswith("dlprofviewer: error: ")
+    assert said in first
+    assert len(hints) <= 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_file(env: dict[str, str], tmp_path: Path) -> None:
+    _assert_refused(_run(env, tmp_path / "nope.sqlite"), 5, "nope.sqlite")
+
+
+def test_a_file_that_is_no_database(env: dict[str, str], tmp_path: Path) -> None:
+    letter = tmp_path / "letter.sqlite"
+    letter.write_text("Dear aunt,\n" * 200)
+
+    _assert_refused(_run(env, letter), 5, "letter.sqlite")
+
+
+def test_a_database_of_something_else(env: dict[str, str], tmp_path: Path) -> None:
+    other = tmp_path / "other.sqlite"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE recipes (name)")
+
+    _assert_refused(_run(env, other), 5, "other.sqlite")
+
+
+@pytest.mark.parametrize("version", ["1.1.0", "99.0.0"])
+def test_a_database_too_old_or_too_new(env: dict[str, str], tmp_path: Path, version: str) -> None:
+    database = tmp_path / "versioned.sqlite"
+    with sqlite3.connect(database) as connection:
+        connection.execute(
+            "CREATE VIEW view_db_version AS "
+            f"SELECT '{version}' AS current_version, '{version}' AS original_version"
+        )
+        connection.execute("CREATE VIEW view_aggregations AS SELECT 1 AS aggr_id")
+        connection.execute("CREATE VIEW view_op_nodes AS SELECT 1 AS aggr_id")
+
+    _assert_refused(_run(env, database), 5, version)
+
+
+def test_one_bad_file_among_good_ones(env: dict[str, str], tmp_path: Path, golden: Path) -> None:
+    _assert_refused(_run(env, golden, tmp_path / "nope.sqlite"), 5, "nope.sqlite")
+
+
+def test_a_folder_without_a_database(env: dict[str, str], tmp_path: Path) -> None:
+    _assert_refused(_run(env, tmp_path), 5, "no DLProf database in the folder")
+
+
+def test_a_port_in_use(env: dict[str, str], golden: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        _assert_refused(_run(env, "-p", port, golden), 2, f"port {port}")
+
+
+def test_an_address_that_is_not_ours(env: dict[str, str], golden: Path) -> None:
+    _assert_refused(_run(env, "-b", "192.0.2.1", golden), 2, "192.0.2.1")
+
+
+@pytest.mark.parametrize("words", [[], ["--nope", "x"], ["-p", "high", "x"], ["-p", "70000", "x"]])
+def test_words_that_make_no_sense(env: dict[str, str], words: list[str]) -> None:
+    done = _run(env, *words)
+
+    assert done.returncode == 2
+    assert "usage: dlprofviewer" in done.stderr
+
+
+def test_help_and_version(env: dict[str, str]) -> None:
+    shown = _run(env, "--help")
+    version = _run(env, "--version")
+
+    assert shown.returncode == version.returncode == 0
+    for option in ("--bind", "--port", "--no-auth", "--allowed-host", "--version"):
+        assert option in shown.stdout
+    assert version.stdout.startswith("dlprofviewer ")
+
+
+def test_it_says_where_it_is_and_answers(env: dict[str, str], golden: Path) -> None:
+    before = time.monotonic()
+    with running([golden], env) as viewer:
+        took = time.monotonic() - before
+
+        assert viewer.url.startswith("http://localhost:")
+        assert viewer.get("profiles/")["count"] == 1
+        # Three seconds are the promise; a busy test machine is given some more.
+        assert took < 8
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_and_all_that_it_started(
+    env: dict[str, str], golden: Path, number: int
+) -> None:
+    with running([golden], env) as viewer:
+        viewer.worker()
+        family = psutil.Process(viewer.process.pid).children(recursive=True)
+        (run_dir,) = {Path(child.cwd()) for child in family}
+
+        assert viewer.stop(number) == 0
+
+        assert not [child for child in family if child.is_running()]
+        assert not run_dir.exists()
+
+
+def test_killed_outright_it_leaves_nothing_behind(env: dict[str, str], golden: Path) -> None:
+    viewer = start([golden], env)
+    viewer.worker()
+    family = psutil.Process(viewer.process.pid).children(recursive=True)
+
+    viewer.process.kill()
+    viewer.process.wait()
+
+    _, alive = psutil.wait_procs(family, timeout=15)
+    assert not alive
+
+
+def test_a_worker_that_dies_is_started_again(env: dict[str, str], golden: Path) -> None:
+    with running([golden], env) as viewer:
+        first = viewer.worker()
+        first.kill()
+        psutil.wait_procs([first], timeout=10)
+
+        assert viewer.worker().pid != first.pid
+
+
+def test_a_server_that_dies_early_says_why(env: dict[str, str], golden: Path) -> None:
+    done = _run(env | {"DLPROF_WEB_THREADS": "many"}, "-p", "0", golden)
+
+    assert done.returncode == 3
+    assert "invalid literal" in done.stderr
+    assert "dlprofviewer: error: The web server did not start." in done.stderr
+
+
+def test_several_databases_and_folders(env: dict[str, str], golden: Path, golden_dir: Path) -> None:
+    with running([golden, golden_dir], env) as viewer:
+        body = viewer.get("profiles/")
+
+        # The file and the folder that it lies in: one profile.
+        assert [item["file_name"] for item in body["results"]] == ["dlprof_dldb.sqlite"]
+
+
+def test_on_other_addresses_it_asks_for_a_token(env: dict[str, str], golden: Path) -> None:
+    with running(["-b", "0.0.0.0", golden], env) as viewer:
+        port = viewer.url.split(":")[2].split("/")[0]
+        token = viewer.url.partition("?token=")[2]
+        viewer.url = f"http://127.0.0.1:{port}"
+
+        assert len(token) > 20
+        assert viewer.get("profiles/")["error"]["code"] == "TOKEN_MISSING"
+        asked = Request(
+            f"{viewer.url}/api/v1/profiles/", headers={"Authorization": f"Bearer {token}"}
+        )
+        with urlopen(asked, timeout=10) as response:
+            assert json.load(response)["count"] == 1
+
+
+def test_it_can_be_told_not_to(env: dict[str, str], golden: Path) -> None:
+    with running(["-b", "0.0.0.0", "--no-auth", golden], env) as viewer:
+        assert "token" not in viewer.url
+        viewer.url = f"http://127.0.0.1:{viewer.url.rsplit(':', 1)[1]}"
+
+        assert viewer.get("profiles/")["count"] == 1
+
+
+def test_a_folder_of_that_name_where_the_user_is_does_no_harm(
+    env: dict[str, str], golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("viewer", "aggregator", "celery"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not this one')")
+    script = tmp_path / "go.py"
+    script.write_text(
+        "import sys; sys.path.remove(sys.path[0])\n"
+        "from profiler_cli.dlprofviewer import main\n"
+        "sys.exit(main())\n"
+    )
+    monkeypatch.chdir(tmp_path)
+
+    process = subprocess.Popen(
+        [COMMAND[0], str(script), "--port", "0", str(golden)],
+        env=env,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        with urlopen(f"{url}/healthz", timeout=10) as response:
+            assert json.load(response) == {"status": "ok"}
+    finally:
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(timeout=30) == 0

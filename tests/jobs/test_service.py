@@ -1,0 +1,315 @@
+"""The rules of jobs, without a broker or a worker."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from aggregator.errors import JSONValue
+from aggregator.options import AggregationRequest
+from aggregator.tasks import ClaimedJob, Snapshot
+from viewer.errors import JobNotFoundError, JobStateError
+from viewer.jobs import service
+from viewer.jobs.models import Job, JobState
+from viewer.jobs.recorder import DatabaseRecorder
+from viewer.profiles.registry import ServedProfile
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PROFILE = ServedProfile("demo-1", Path("/nowhere/demo.sqlite"))
+SNAPSHOT = Snapshot("aggregate", 42.0, 1000.0, 3.0, "Aggregating profile data")
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Ids given to the broker."""
+    ids: list[str] = []
+
+    def send(job_id: str) -> str:
+        ids.append(job_id)
+        return ""
+
+    monkeypatch.setattr(service, "send", send)
+    return ids
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> DatabaseRecorder:
+    monkeypatch.setattr("viewer.jobs.recorder.prepare_state", lambda: None)
+    return DatabaseRecorder()
+
+
+@pytest.fixture
+def dead_pid() -> int:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return pid
+
+
+def _submit(**request: object) -> Job:
+    return service.submit(PROFILE, AggregationRequest(**request))  # type: ignore[arg-type]
+
+
+def _claimed(recorder: DatabaseRecorder, job: Job) -> ClaimedJob:
+    claimed = recorder.claim(job.id)
+    assert claimed is not None
+    return claimed
+
+
+def test_a_job_is_queued_and_sent(sent: list[str]) -> None:
+    job = _submit(iter_start=3)
+
+    assert (job.state, job.iter_start, job.iter_stop, job.key_node) == ("queued", 3, None, "")
+    assert sent == [job.id]
+
+
+def test_the_same_request_while_one_is_under_way_gives_that_job(
+    recorder: DatabaseRecorder, sent: list[str]
+) -> None:
+    job = _submit(iter_start=3)
+
+    assert _submit(iter_start=3).id == job.id
+    _claimed(recorder, job)
+    assert _submit(iter_start=3).id == job.id
+    assert _submit(iter_start=4).id != job.id
+    assert len(sent) == 2
+
+
+def test_a_job_whose_broker_is_away_waits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "send", lambda job_id: "connection refused")
+
+    job = _submit()
+
+    assert job.state == "queued"
+    assert job.message == "Waiting for the broker: connection refused"
+
+
+def test_only_one_worker_gets_a_job(recorder: DatabaseRecorder) -> None:
+    job = _submit(key_node="CONV2D_1", iter_stop=9)
+
+    claimed = _claimed(recorder, job)
+
+    assert recorder.claim(job.id) is None
+    assert claimed.request == AggregationRequest("CONV2D_1", None, 9)
+    assert claimed.database == PROFILE.path
+
+
+def test_progress_is_written_and_the_end_is_kept(recorder: DatabaseRecorder) -> None:
+    job = _submit()
+    claimed = _claimed(recorder, job)
+
+    assert recorder.beat(claimed, SNAPSHOT)
+    running = service.find(job.id)
+    recorder.finish(claimed, 7, "")
+    done = service.find(job.id)
+
+    assert (running.state, running.phase, running.progress_pct) == ("running", "aggregate", 42.0)
+    assert (running.rows_per_s, running.eta_s) == (1000.0, 3.0)
+    assert (done.state, done.aggregation_id, done.progress_pct) == ("done", 7, 100.0)
+    assert done.finished_at is not None
+
+
+def test_a_failure_keeps_its_reason(recorder: DatabaseRecorder) -> None:
+    job = _submit()
+    error: dict[str, JSONValue] = {
+        "code": "KEY_NODE_NOT_FOUND",
+        "message": "No such op.",
+        "hint": "",
+        "details": {},
+    }
+
+    recorder.fail(_claimed(recorder, job), error)
+
+    failed = service.find(job.id)
+    assert (failed.state, failed.error) == ("failed", error)
+
+
+def test_a_waiting_job_is_cancelled_at_once(recorder: DatabaseRecorder) -> None:
+    job = _submit()
+
+    assert service.cancel(job.id).state == "cancelled"
+    assert recorder.claim(job.id) is None
+
+
+def test_a_running_job_is_told_to_stop_by_its_next_beat(recorder: DatabaseRecorder) -> None:
+    job = _submit()
+    claimed = _claimed(recorder, job)
+
+    asked = service.cancel(job.id)
+    heard = recorder.beat(claimed, SNAPSHOT)
+    recorder.cancel(claimed)
+
+    assert (asked.state, asked.cancel_requested, asked.message) == ("running", True, "Cancelling.")
+    assert not heard
+    assert service.find(job.id).state == "cancelled"
+
+
+@pytest.mark.parametrize("state", ["done", "failed", "cancelled"])
+def test_what_has_ended_cannot_be_cancelled(state: str) -> None:
+    job = _submit()
+    Job.objects.filter(pk=job.id).update(state=state)
+
+    with pytest.raises(JobStateError, match=state):
+        service.cancel(job.id)
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled"])
+def test_what_has_failed_can_be_tried_again(
+    recorder: DatabaseRecorder, sent: list[str], state: str
+) -> None:
+    job = _submit()
+    Job.objects.filter(pk=job.id).update(
+        state=state, error={"code": "X"}, cancel_requested=True, attempts=2, progress_pct=50
+    )
+
+    again = service.retry(job.id)
+
+    assert (again.state, again.error, again.cancel_requested) == ("queued", None, False)
+    assert (again.attempts, again.progress_pct) == (0, 0)
+    assert sent == [job.id, job.id]
+    assert recorder.claim(job.id) is not None
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "done"])
+def test_nothing_else_can_be_tried_again(state: str) -> None:
+    job = _submit()
+    Job.objects.filter(pk=job.id).update(state=state)
+
+    with pytest.raises(JobStateError, match=state):
+        service.retry(job.id)
+
+
+def test_a_job_that_does_not_exist() -> None:
+    for ask in (service.find, service.cancel, service.retry):
+        with pytest.raises(JobNotFoundError):
+            ask("nope")
+
+
+def test_the_job_of_a_dead_worker_is_queued_again_once(
+    recorder: DatabaseRecorder, sent: list[str], dead_pid: int
+) -> None:
+    job = _submit()
+    _claimed(recorder, job)
+    Job.objects.filter(pk=job.id).update(worker_pid=dead_pid)
+
+    service.recover()
+
+    again = service.find(job.id)
+    assert (again.state, again.attempts, again.claim) == ("queued", 1, "")
+    assert sent == [job.id, job.id]
+
+
+def test_a_job_that_kills_its_workers_fails_with_a_reason(
+    recorder: DatabaseRecorder, dead_pid: int
+) -> None:
+    job = _submit()
+    for _ in range(service.MAX_ATTEMPTS):
+        _claimed(recorder, job)
+        Job.objects.filter(pk=job.id).update(worker_pid=dead_pid)
+        service.recover()
+
+    failed = service.find(job.id)
+    assert failed.state == "failed"
+    assert failed.error is not None
+    assert failed.error["code"] == "WORKER_LOST"
+    assert str(dead_pid) in failed.error["message"]
+
+
+def test_a_cancelled_job_of_a_dead_worker_is_cancelled(
+    recorder: DatabaseRecorder, dead_pid: int
+) -> None:
+    job = _submit()
+    _claimed(recorder, job)
+    service.cancel(job.id)
+    Job.objects.filter(pk=job.id).update(worker_pid=dead_pid)
+
+    service.recover()
+
+    assert service.find(job.id).state == "cancelled"
+
+
+def test_a_worker_elsewhere_is_known_by_its_heartbeat(recorder: DatabaseRecorder) -> None:
+    job = _submit()
+    _claimed(recorder, job)
+    Job.objects.filter(pk=job.id).update(worker_host="elsewhere", worker_pid=1)
+
+    service.recover()
+    alive = service.find(job.id).state
+    late = timezone.now() - service.HEARTBEAT_LIMIT - timedelta(seconds=1)
+    Job.objects.filter(pk=job.id).update(heartbeat_at=late)
+    service.recover()
+
+    assert alive == "running"
+    assert service.find(job.id).state == "queued"
+
+
+def test_a_worker_that_lost_its_claim_writes_nothing_more(recorder: DatabaseRecorder) -> None:
+    job = _submit()
+    slow = _claimed(recorder, job)
+    Job.objects.filter(pk=job.id).update(state=JobState.QUEUED, claim="")
+    quick = _claimed(recorder, job)
+
+    assert not recorder.beat(slow, SNAPSHOT)
+    recorder.finish(slow, 5, "")
+    recorder.fail(slow, {})
+    recorder.cancel(slow)
+
+    found = service.find(job.id)
+    assert (found.state, found.claim, found.aggregation_id) == ("running", quick.claim, None)
+
+
+def test_a_worker_that_has_to_end_gives_its_job_back(
+    recorder: DatabaseRecorder, sent: list[str]
+) -> None:
+    job = _submit()
+
+    recorder.release(_claimed(recorder, job))
+
+    back = service.find(job.id)
+    assert (back.state, back.attempts, back.sent_at) == ("queued", 0, None)
+    service.recover()
+    assert sent == [job.id, job.id]
+
+
+def test_a_message_that_got_lost_is_sent_again_after_a_while(sent: list[str]) -> None:
+    job = _submit()
+
+    service.recover()
+    early = list(sent)
+    Job.objects.filter(pk=job.id).update(sent_at=timezone.now() - service.RESEND_AFTER * 2)
+    service.recover()
+
+    assert early == [job.id]
+    assert sent == [job.id, job.id]
+
+
+def test_a_job_that_waits_behind_another_is_not_lost(
+    recorder: DatabaseRecorder, sent: list[str]
+) -> None:
+    first, second = _submit(), _submit(iter_start=1)
+    _claimed(recorder, first)
+    Job.objects.filter(pk=second.id).update(sent_at=timezone.now() - service.RESEND_AFTER * 2)
+
+    service.recover()
+
+    assert sent == [first.id, second.id]
+
+
+def test_a_worker_that_starts_has_everything_sent_anew(
+    recorder: DatabaseRecorder, sent: list[str], dead_pid: int
+) -> None:
+    lost, waiting = _submit(), _submit(iter_start=1)
+    _claimed(recorder, lost)
+    Job.objects.filter(pk=lost.id).update(worker_pid=dead_pid, worker_host=socket.gethostname())
+    sent.clear()
+
+    recorder.worker_started()
+
+    assert set(sent) == {lost.id, waiting.id}

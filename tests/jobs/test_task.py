@@ -1,0 +1,222 @@
+"""The task: what it tells the keeper of jobs, however the engine ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator import tasks
+from aggregator.errors import AggregationCancelledError, KeyNodeNotFoundError
+from aggregator.options import AggregationRequest
+from aggregator.progress import Level, Progress
+from aggregator.tasks import ClaimedJob, JobProgress, Snapshot, run_job
+
+JOB = ClaimedJob("job-1", "claim-1", Path("/nowhere"), AggregationRequest())
+
+
+@dataclass
+class FakeRecorder:
+    """Keeps one job, and fails on a call that nobody expects."""
+
+    job: ClaimedJob | None = JOB
+    wanted: bool = True
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    snapshots: list[Snapshot] = field(default_factory=list)
+
+    def worker_started(self) -> None:
+        raise AssertionError("no worker starts here")
+
+    def claim(self, job_id: str) -> ClaimedJob | None:
+        self.calls.append(("claim", job_id))
+        return self.job
+
+    def beat(self, job: ClaimedJob, snapshot: Snapshot) -> bool:
+        self.snapshots.append(snapshot)
+        return self.wanted
+
+    def finish(self, job: ClaimedJob, aggregation_id: int, message: str) -> None:
+        self.calls.append(("finish", aggregation_id, message))
+
+    def fail(self, job: ClaimedJob, error: dict[str, Any]) -> None:
+        self.calls.append(("fail", error["code"], error["message"]))
+
+    def cancel(self, job: ClaimedJob) -> None:
+        self.calls.append(("cancel",))
+
+    def release(self, job: ClaimedJob) -> None:
+        self.calls.append(("release",))
+
+
+@dataclass
+class Result:
+    aggr_id: int = 7
+    reused: bool = False
+
+
+def _engine(monkeypatch: pytest.MonkeyPatch, work: Any) -> None:
+    monkeypatch.setattr(tasks, "aggregate", work)
+
+
+def test_a_finished_aggregation_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = FakeRecorder()
+    _engine(monkeypatch, lambda database, request, progress: Result())
+
+    run_job("job-1", recorder)
+
+    assert recorder.calls == [("claim", "job-1"), ("finish", 7, "")]
+
+
+def test_an_aggregation_that_was_there_already_is_said_to_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorder = FakeRecorder()
+    _engine(monkeypatch, lambda database, request, progress: Result(reused=True))
+
+    run_job("job-1", recorder)
+
+    assert recorder.calls[-1] == ("finish", 7, "This aggregation was there already.")
+
+
+def test_a_job_that_somebody_else_has_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = FakeRecorder(job=None)
+    _engine(monkeypatch, pytest.fail)
+
+    run_job("job-1", recorder)
+
+    assert recorder.calls == [("claim", "job-1")]
+
+
+def test_an_error_of_ours_is_the_jobs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(*_: object) -> None:
+        raise KeyNodeNotFoundError("No such op.")
+
+    recorder = FakeRecorder()
+    _engine(monkeypatch, work)
+
+    run_job("job-1", recorder)
+
+    assert recorder.calls[-1] == ("fail", "KEY_NODE_NOT_FOUND", "No such op.")
+
+
+def test_a_mistake_of_ours_ends_the_job_and_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(*_: object) -> None:
+        raise ZeroDivisionError("inside")
+
+    recorder = FakeRecorder()
+    _engine(monkeypatch, work)
+
+    with pytest.raises(ZeroDivisionError):
+        run_job("job-1", recorder)
+
+    kind, code, message = recorder.calls[-1]
+    assert (kind, code) == ("fail", "INTERNAL_ERROR")
+    assert "inside" not in message
+
+
+def _work_until_stopped(database: Path, request: AggregationRequest, progress: Progress) -> None:
+    progress.phase("read", 1_000_000)
+    for _ in range(1_000):
+        progress.advance(1)
+        time.sleep(0.01)
+    pytest.fail("nobody stopped it")
+
+
+def test_a_job_that_is_no_longer_wanted_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = FakeRecorder(wanted=False)
+    _engine(monkeypatch, _work_until_stopped)
+
+    run_job("job-1", recorder)
+
+    assert recorder.calls[-1] == ("cancel",)
+    assert recorder.snapshots[0].phase == "read"
+
+
+def test_a_worker_that_has_to_end_releases_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    ending = threading.Event()
+    monkeypatch.setattr(tasks, "_shutting_down", ending)
+    recorder = FakeRecorder()
+    _engine(monkeypatch, _work_until_stopped)
+    threading.Timer(0.1, ending.set).start()
+
+    run_job("job-1", recorder)
+
+    assert recorder.calls[-1] == ("release",)
+
+
+def test_a_keeper_that_is_away_for_a_moment_does_not_end_the_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Flaky(FakeRecorder):
+        def beat(self, job: ClaimedJob, snapshot: Snapshot) -> bool:
+            super().beat(job, snapshot)
+            raise OSError("locked")
+
+    def work(database: Path, request: AggregationRequest, progress: Progress) -> Result:
+        for _ in range(50):
+            progress.advance(1)
+            time.sleep(0.01)
+        return Result()
+
+    monkeypatch.setattr(tasks, "_BEAT_INTERVAL_S", 0.05)
+    recorder = Flaky()
+    _engine(monkeypatch, work)
+
+    run_job("job-1", recorder)
+
+    assert recorder.calls[-1] == ("finish", 7, "")
+    assert len(recorder.snapshots) > 2
+
+
+def test_progress_grows_and_never_falls() -> None:
+    progress = JobProgress()
+    seen = []
+    for phase in ("read", "aggregate", "read", "write", "index"):
+        progress.phase(phase, 10)
+        for _ in range(12):
+            progress.advance(1)
+            seen.append(progress.snapshot().progress_pct)
+
+    assert seen == sorted(seen)
+    assert seen[0] > 0
+    assert seen[-1] == 100.0
+
+
+def test_a_phase_that_counts_nothing_has_no_rate() -> None:
+    progress = JobProgress()
+    progress.phase("correlate")
+
+    snapshot = progress.snapshot()
+
+    assert (snapshot.phase, snapshot.rows_per_s) == ("correlate", None)
+    assert snapshot.eta_s is not None
+
+
+def test_only_what_a_person_wants_to_know_is_the_message() -> None:
+    progress = JobProgress()
+    progress.message("Aggregating profile data")
+    progress.message("17 rows of padding", Level.DIAGNOSTIC)
+
+    assert progress.snapshot().message == "Aggregating profile data"
+
+
+def test_a_stopped_progress_stops_the_engine_everywhere() -> None:
+    progress = JobProgress()
+    progress.stop()
+
+    with pytest.raises(AggregationCancelledError):
+        progress.phase("read")
+    with pytest.raises(AggregationCancelledError):
+        progress.advance(1)
+
+
+def test_without_a_keeper_a_worker_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DLPROF_JOB_RECORDER", raising=False)
+    tasks.load_recorder.cache_clear()
+
+    with pytest.raises(RuntimeError, match="DLPROF_JOB_RECORDER"):
+        tasks.load_recorder()

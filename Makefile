@@ -20,7 +20,7 @@ PAGE := viewer/static/dlprof/.vite/manifest.json
 PAGE_SOURCES := $(shell find frontend -type f -not -path '*/node_modules/*' 2>/dev/null)
 NPM := cd frontend && npm --no-audit --no-fund --no-update-notifier
 
-.PHONY: help demo test setup system system-test frontend lint format types imports frontend-check unit browser bench coverage wheel docs lock clean
+.PHONY: help demo test setup system system-test frontend lint format types imports frontend-check unit browser bench coverage wheel docs pictures lock clean
 
 help: ## List the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -34,8 +34,10 @@ $(DEMO_DIR)/$(DEMO_NAME).sqlite: demo/$(DEMO_NAME).sqlite.xz | $(VENV)/bin/pytho
 	mkdir -p $(DEMO_DIR)
 	$(BIN)/python -c "import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), open(sys.argv[2], 'wb'))" $< $@
 
-$(DEMO_DIR)/dlprof_dldb.sqlite: $(DEMO_DIR)/$(DEMO_NAME).sqlite $(VENV)/.runtime
-	$(BIN)/dlprof --database=$< --output_path=$(DEMO_DIR) --profile_name="ResNet-50 AMP" --reports=summary --force=true
+# Iterations 0 and 1 are start-up and warm-up, and the last one holds the end of the program.
+$(DEMO_DIR)/dlprof_dldb.sqlite: $(DEMO_DIR)/$(DEMO_NAME).sqlite | $(VENV)/.runtime
+	$(BIN)/dlprof --database=$< --output_path=$(DEMO_DIR) --profile_name="ResNet-50 AMP" \
+		--iter_start=2 --iter_stop=19 --reports=summary,detail,kernel,iteration --force=true
 
 # --- set-up ---------------------------------------------------------------------------------------
 
@@ -108,6 +110,9 @@ wheel: $(VENV)/.dev ## Build sdist and wheel into dist/
 
 docs: $(VENV)/.dev ## Write the option tables of docs/cli.md from the commands
 	PYTHONPATH=. $(BIN)/python scripts/write_cli_docs.py
+
+pictures: $(VENV)/.dev $(PAGE) $(DEMO_DIR)/dlprof_dldb.sqlite ## Renew the pictures in docs/img (needs Chromium)
+	$(BIN)/python scripts/take_screenshots.py
 
 lock: ## Renew constraints.txt from the newest versions that pyproject.toml allows
 	rm -rf build/lock && "$${PYTHON:-$$(scripts/find_python.sh)}" -m venv build/lock

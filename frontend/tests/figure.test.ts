@@ -63,9 +63,16 @@ describe("the iteration chart", () => {
     expect(prepare(true).isCut).toBe(false);
   });
 
-  it("never cuts off an aggregated iteration", () => {
-    const bars = [bar(0, 60), bar(1, 600), bar(2, 60)];
-    expect(axisTop([60, 600, 60], bars, [0, 2], false)).toBeGreaterThan(600);
+  it("cuts off a slow first iteration, so that the others can be seen", () => {
+    const bars = [bar(0, 1_000), bar(1, 50), bar(2, 50), bar(3, 60), bar(4, 50)];
+    const top = axisTop([1_000, 50, 50, 60, 50], bars, [0, 4], false);
+    expect(top).toBe(90);
+  });
+
+  it("cuts nothing off when no length is typical", () => {
+    const bars = [10, 500, 20, 900, 15, 700, 700, 30].map((ms, index) => bar(index, ms));
+    const heights = bars.map((one) => one.duration_ns / 1e6);
+    expect(axisTop(heights, bars, null, false)).toBeGreaterThan(900);
   });
 
   it("names neighbours that are cut off only once", () => {

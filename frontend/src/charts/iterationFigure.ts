@@ -57,12 +57,15 @@ export interface PrepareOptions {
   readonly isFullHeight: boolean;
 }
 
-/** How many times the tallest bar that matters a bar may reach before it is cut off. */
-const CUT_FACTOR = 1.6;
+/** A bar this many times as long as the typical one is cut off. */
+const CUT_FACTOR = 4;
+/** With more than this share of long bars there is no typical one: nothing is cut off. */
+const MOST_CUT = 0.25;
 /** More bars than this are a few pixels wide: gaps between them would come and go with rounding. */
 const GAPLESS_FROM = 60;
-/** Room above the tallest bar that matters. */
+/** Room above the tallest bar that is seen whole; more where cut bars have to say their length. */
 const HEADROOM = 1.12;
+const HEADROOM_CUT = 1.5;
 
 export function partOf(trace: FigureTrace): string {
   return trace.meta?.part ?? trace.name ?? "";
@@ -100,8 +103,11 @@ function isInside(bar: FigureBar, bounds: IndexRange | null): boolean {
 }
 
 /**
- * The top of the axis. Iterations inside the bounds are always seen whole; what lies outside
- * (the start of the program is often 100 times as long) is cut off and says its length instead.
+ * The top of the axis.
+ *
+ * The start of the program is often 100 times as long as an iteration, and the first iterations
+ * 20 times; drawn to scale they would leave nothing of the others to see. Such bars are cut off
+ * and say their length instead (`cutMarks`).
  */
 export function axisTop(
   heights: readonly number[],
@@ -111,13 +117,16 @@ export function axisTop(
 ): number {
   const all = heights.filter((height) => height > 0);
   const tallest = Math.max(0, ...all);
-  if (isFullHeight || all.length === 0) return tallest * HEADROOM || 1;
+  const whole = tallest * HEADROOM || 1;
+  if (isFullHeight || all.length < 4) return whole;
   const inside = heights.filter((height, index) => {
     const bar = bars[index];
     return height > 0 && bar !== undefined && bar.kind !== "before" && isInside(bar, bounds);
   });
-  const limit = inside.length > 0 ? Math.max(...inside) : median(all) * CUT_FACTOR;
-  return Math.min(tallest, limit * CUT_FACTOR) * HEADROOM;
+  const limit = CUT_FACTOR * median(inside.length > 0 ? inside : all);
+  const seen = all.filter((height) => height <= limit);
+  const isFew = all.length - seen.length <= Math.max(3, MOST_CUT * all.length);
+  return tallest > limit && isFew ? Math.max(...seen) * HEADROOM_CUT : whole;
 }
 
 interface Mark {
@@ -302,25 +311,28 @@ export function prepareFigure(figure: IterationFigure, options: PrepareOptions):
       title: { text: `Duration (${unit})`, font: { size: 12 }, standoff: 8 },
     },
     shapes: marks.shapes,
-    annotations: [
-      ...marks.annotations,
-      ...cuts.map((cut) => ({
-        x: cut.x,
-        y: 1,
-        xref: "x",
-        yref: "paper",
-        text: `▲ ${cut.text}`,
-        showarrow: false,
-        xanchor: "left",
-        yanchor: "top",
-        xshift: 2,
-        bgcolor: tokens.surface,
-        borderpad: 2,
-        font: { size: 11, color: tokens.text },
-      })),
-    ],
+    annotations: [...marks.annotations, ...cuts.map((cut) => cutLabel(cut, meta, tokens))],
   };
   return { data: tracesFor(figure, options, scale), layout, isCut: cuts.length > 0 };
+}
+
+/** Beside the top of a cut bar, on the side where there is room. */
+function cutLabel(cut: Mark, meta: FigureMeta, tokens: ChartTokens): Record<string, unknown> {
+  const isLeft = cut.x <= (meta.first + meta.last) / 2;
+  return {
+    x: cut.x,
+    y: 1,
+    xref: "x",
+    yref: "paper",
+    text: isLeft ? `▲ ${cut.text}` : `${cut.text} ▲`,
+    showarrow: false,
+    xanchor: isLeft ? "left" : "right",
+    yanchor: "top",
+    xshift: isLeft ? 2 : -2,
+    bgcolor: tokens.surface,
+    borderpad: 2,
+    font: { size: 11, color: tokens.text },
+  };
 }
 
 /** Whole numbers only: one tick per iteration when there are few. */

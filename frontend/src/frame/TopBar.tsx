@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { hrefWith, isPlainClick, navigate } from "../state/location";
+import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
 import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
 import { toggleTheme, useTheme } from "../state/theme";
@@ -58,14 +58,13 @@ export function TopBar({ view, onHelp, onMenu }: TopBarProps): JSX.Element {
 }
 
 export function Brand(): JSX.Element {
-  const patch = { view: null };
   const open = (event: MouseEvent) => {
     if (!isPlainClick(event)) return;
     event.preventDefault();
-    navigate({ ...patchForView(new Map(), "dashboard") });
+    navigate(patchForView(currentQuery(), "dashboard"));
   };
   return (
-    <a class="brand" href={hrefWith(patch)} onClick={open}>
+    <a class="brand" href={hrefWith(patchForView(currentQuery(), "dashboard"))} onClick={open}>
       <svg width="20" height="20" viewBox="0 0 32 32" aria-hidden="true">
         <rect class="brand-back" width="32" height="32" rx="7" />
         <rect x="7" y="15" width="4.5" height="10" rx="1.2" fill="#8bd08f" />
@@ -92,9 +91,9 @@ function ProfilePicker(): JSX.Element {
     );
   }
   const choose = (id: string) => {
-    const view = new URLSearchParams(window.location.search).get("view") ?? "dashboard";
-    const patch = patchForView(new Map(), view);
-    navigate({ ...clearAll(), ...patch, profile: id });
+    const view = currentQuery().get("view") ?? "dashboard";
+    const other = { aggregation: null, domain: null, profile: id };
+    navigate({ ...patchForView(currentQuery(), view), ...other });
   };
   return (
     <select
@@ -114,24 +113,13 @@ function ProfilePicker(): JSX.Element {
   );
 }
 
-function clearAll(): Record<string, null> {
-  const patch: Record<string, null> = {};
-  for (const key of new URLSearchParams(window.location.search).keys()) patch[key] = null;
-  return patch;
-}
-
 /** Searches the ops from anywhere: Enter opens the table with that search. */
 function OpSearch({ isMainSearch }: { isMainSearch: boolean }): JSX.Element {
   const [text, setText] = useState("");
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     if (text.trim() === "") return;
-    navigate({
-      ...patchForView(new Map(), "ops"),
-      op: null,
-      "ops.page": null,
-      "ops.q": text.trim(),
-    });
+    navigate({ ...patchForView(currentQuery(), "ops"), "ops.q": text.trim() });
     setText("");
   };
   return (

@@ -25,6 +25,8 @@ interface Common {
   readonly isHiddenAtFirst?: boolean;
   readonly isSortable?: boolean;
   readonly isFilterable?: boolean;
+  /** What a null of this column means. */
+  readonly whenNull?: string;
 }
 
 function orUnknown<Value>(
@@ -53,7 +55,7 @@ export function timeColumn<Row>(
     ...more,
     plain: read,
     cell: (row, { unknown }) =>
-      orUnknown(read(row), unknown[key], (ns) => (
+      orUnknown(read(row), unknown[key] ?? more.whenNull, (ns) => (
         <span title={exactNs(ns)}>{formatTimeIn(ns, unit)}</span>
       )),
   };
@@ -73,7 +75,7 @@ export function countColumn<Row>(
     width: 92,
     ...more,
     plain: read,
-    cell: (row, { unknown }) => orUnknown(read(row), unknown[key], formatInt),
+    cell: (row, { unknown }) => orUnknown(read(row), unknown[key] ?? more.whenNull, formatInt),
   };
 }
 
@@ -94,7 +96,7 @@ export function shareColumn<Row>(
     ...more,
     plain: read,
     cell: (row, { unknown, largest }) =>
-      orUnknown(read(row), unknown[key], (pct) => (
+      orUnknown(read(row), unknown[key] ?? more.whenNull, (pct) => (
         <ShareBar pct={pct} largest={largest(key)} tone={tone(row)} />
       )),
   };
@@ -130,7 +132,8 @@ export function nameColumn<Row>(
     width: 300,
     ...more,
     plain: read,
-    cell: (row, { unknown }) => orUnknown(read(row), unknown[key], (name) => <Name name={name} />),
+    cell: (row, { unknown }) =>
+      orUnknown(read(row), unknown[key] ?? more.whenNull, (name) => <Name name={name} />),
   };
 }
 
@@ -148,7 +151,9 @@ export function textColumn<Row>(
     ...more,
     plain: read,
     cell: (row, { unknown }) =>
-      orUnknown(read(row), unknown[key], (text) => <span title={text}>{text}</span>),
+      orUnknown(read(row), unknown[key] ?? more.whenNull, (text) => (
+        <span title={text}>{text}</span>
+      )),
   };
 }
 
@@ -165,9 +170,9 @@ export function choiceColumn<Row>(
 export function flagColumn<Row>(
   key: KeyOf<Row, MaybeFlag>,
   title: string,
-  more: Common & { warn?: (row: Row) => string | undefined; whenNull?: string } = {},
+  more: Common & { warn?: (row: Row) => string | undefined } = {},
 ): Column<Row> {
-  const { warn, whenNull, ...common } = more;
+  const { warn, ...common } = more;
   const read = (row: Row) => row[key] as MaybeFlag;
   return {
     key,
@@ -178,7 +183,7 @@ export function flagColumn<Row>(
     ...common,
     plain: read,
     cell: (row, { unknown }) =>
-      orUnknown(read(row), unknown[key] ?? whenNull, (value) => (
+      orUnknown(read(row), unknown[key] ?? more.whenNull, (value) => (
         <Flag value={value} warn={warn?.(row)} />
       )),
   };
@@ -199,7 +204,7 @@ export function foldedColumn<Row>(
     ...more,
     plain: read,
     cell: (row, { isUnfolded, toggleUnfolded, unknown }) =>
-      orUnknown(read(row), unknown[key], (full) => {
+      orUnknown(read(row), unknown[key] ?? more.whenNull, (full) => {
         const { text, isFolded } = fold(full, FOLDED_CHARACTERS);
         if (!isFolded) return <span class="folded-text">{text}</span>;
         return (

@@ -13,8 +13,19 @@ export function Name({ name }: { name: string }): JSX.Element {
   };
   return (
     <span class="name" title={name} onCopy={copyWhole}>
-      <span class="name-head">{head}</span>
-      {tail !== "" && <span class="name-tail">{tail}</span>}
+      {tail === "" ? (
+        <span class="name-head">{head}</span>
+      ) : (
+        <>
+          <span class="visually-hidden">{name}</span>
+          <span class="name-head" aria-hidden="true">
+            {head}
+          </span>
+          <span class="name-tail" aria-hidden="true">
+            {tail}
+          </span>
+        </>
+      )}
     </span>
   );
 }

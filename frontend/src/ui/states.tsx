@@ -42,13 +42,13 @@ export function Empty({
   );
 }
 
-const NO_REASON = "Not known: the database does not hold it.";
+const NO_REASON = "The database does not hold it.";
 
 /** A dash that says why there is no value. */
 export function Unknown({ reason }: { reason?: string | undefined }): JSX.Element {
   const text = reason ?? NO_REASON;
   return (
-    <span class="unknown" title={text}>
+    <span class="unknown" title={`Not known. ${text}`}>
       <span aria-hidden="true">{UNKNOWN}</span>
       <span class="visually-hidden">Not known. {text}</span>
     </span>

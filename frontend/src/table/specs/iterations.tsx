@@ -7,6 +7,9 @@ import { Unknown } from "../../ui/states";
 import { countColumn, flagColumn, timeColumn } from "../columns";
 import type { Column, TableSpec } from "../spec";
 
+const NOT_AGGREGATED = "This iteration is not aggregated.";
+const whenNull = NOT_AGGREGATED;
+
 /** How an interval is called: iteration 0 comes before the loop when a key node was found. */
 export function iterationName(iteration: Pick<Iteration, "iteration_index" | "kind">): string {
   if (iteration.kind === "before") return `${iteration.iteration_index} (before the loop)`;
@@ -42,14 +45,13 @@ const breakdownColumn: Column<Iteration> = {
 
 function MiniBreakdown({ iteration }: { iteration: Iteration }) {
   const parts = PARTS.map((part) => ({ ...part, ns: iteration[`${part.key}_duration_ns`] ?? 0 }));
+  const present = parts.filter((part) => part.ns > 0);
   const total = parts.reduce((sum, part) => sum + part.ns, 0);
-  if (total <= 0) return <Unknown reason="Only aggregated iterations are broken down." />;
-  const words = parts
-    .filter((part) => part.ns > 0)
-    .map((part) => `${part.label}: ${durationText(part.ns)}`);
+  if (total <= 0) return <Unknown reason={NOT_AGGREGATED} />;
+  const words = present.map((part) => `${part.label}: ${durationText(part.ns)}`);
   return (
     <span class="mini-bar" role="img" aria-label={words.join(", ")} title={words.join("\n")}>
-      {parts.map((part) => (
+      {present.map((part) => (
         <span
           key={part.key}
           class={`part-${part.key}`}
@@ -70,15 +72,22 @@ export const ITERATIONS_TABLE: TableSpec<Iteration> = {
     flagColumn<Iteration>("is_profiled", "Aggregated", {
       width: 116,
     }),
-    countColumn<Iteration>("total_kernel_count", "Kernels"),
-    countColumn<Iteration>("tc_kernel_count", "TC kernels", { width: 110 }),
-    timeColumn<Iteration>("tc_duration_ns", "TC", "ms", { width: 100 }),
-    timeColumn<Iteration>("non_tc_duration_ns", "Not TC", "ms", { width: 116 }),
-    timeColumn<Iteration>("memory_duration_ns", "Memory", "ms", { width: 122 }),
-    timeColumn<Iteration>("dataloader_duration_ns", "Dataloader", "ms", { isHiddenAtFirst: true }),
-    timeColumn<Iteration>("io_duration_ns", "I/O", "ms", { width: 100, isHiddenAtFirst: true }),
-    timeColumn<Iteration>("cpu_duration_ns", "CPU", "ms", { width: 100 }),
-    timeColumn<Iteration>("other_duration_ns", "Other", "ms", { width: 100 }),
+    countColumn<Iteration>("total_kernel_count", "Kernels", { whenNull }),
+    countColumn<Iteration>("tc_kernel_count", "TC kernels", { whenNull, width: 110 }),
+    timeColumn<Iteration>("tc_duration_ns", "TC", "ms", { whenNull, width: 100 }),
+    timeColumn<Iteration>("non_tc_duration_ns", "Not TC", "ms", { whenNull, width: 116 }),
+    timeColumn<Iteration>("memory_duration_ns", "Memory", "ms", { whenNull, width: 122 }),
+    timeColumn<Iteration>("dataloader_duration_ns", "Dataloader", "ms", {
+      whenNull,
+      isHiddenAtFirst: true,
+    }),
+    timeColumn<Iteration>("io_duration_ns", "I/O", "ms", {
+      whenNull,
+      width: 100,
+      isHiddenAtFirst: true,
+    }),
+    timeColumn<Iteration>("cpu_duration_ns", "CPU", "ms", { whenNull, width: 100 }),
+    timeColumn<Iteration>("other_duration_ns", "Other", "ms", { whenNull, width: 100 }),
     timeColumn<Iteration>("start_time_ns", "Start", "ms", { width: 110, isHiddenAtFirst: true }),
   ],
   defaults: { sort: "iteration_index", pageSize: 50 },

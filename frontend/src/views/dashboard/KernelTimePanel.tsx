@@ -45,7 +45,7 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
               ) : (
                 <>
                   <b>{durationText(data.all.gpu_time_ns)}</b>
-                  {data.all.count !== null && ` in ${formatInt(data.all.count)} kernels`}
+                  {data.all.count !== null && ` in ${formatInt(data.all.count)} different kernels`}
                 </>
               )}
             </p>
@@ -79,7 +79,7 @@ export function KernelDetails(): JSX.Element {
               <th scope="col" class="align-right">
                 GPU time
               </th>
-              <th scope="col" class="align-right">
+              <th scope="col" class="align-right" title="Different kernels, by name">
                 Count
               </th>
             </tr>

@@ -3,11 +3,13 @@
 import type { ComponentChildren, JSX } from "preact";
 import type { Iteration, ListPage, PerformanceSummary as Summary } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
-import { exactNs, formatDuration, formatInt, formatPct } from "../../lib/units";
+import { countOf, exactNs, formatDuration, formatInt, formatPct } from "../../lib/units";
 import { useScoped } from "../../state/scope";
 import { type Explanation, InfoTip } from "../../ui/Popover";
 import { Loaded, Skeleton, Unknown } from "../../ui/states";
 import { Spark } from "./Spark";
+
+const ITERATION_NOUN = ["iteration", "iterations"] as const;
 
 export function PerformanceSummary(): JSX.Element {
   const summary = useScoped<Summary>("performance-summary/");
@@ -149,7 +151,9 @@ function WallClock({ data }: { data: Summary }): JSX.Element {
       info={EXPLANATIONS.wallClock}
       value={<Time ns={data.wall_clock_time_ns} reason={data.unknown?.wall_clock_time_ns} />}
     >
-      <span class="kpi-note">aggregated</span>
+      {data.profiled_iterations !== null && (
+        <span class="kpi-note">of {countOf(data.profiled_iterations, ITERATION_NOUN)}</span>
+      )}
     </Kpi>
   );
 }

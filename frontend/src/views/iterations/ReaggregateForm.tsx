@@ -66,7 +66,7 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
           <button
             type="button"
             class="button"
-            aria-label="Key node picker"
+            aria-label="Choose key node"
             disabled={isOff}
             onClick={() => setOpen("picker")}
           >

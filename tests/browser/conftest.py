@@ -1,0 +1,228 @@
+"""A real viewer on a database made from the demo profile, and a browser that tells on the page."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+MANIFEST = REPOSITORY / "viewer/static/dlprof/.vite/manifest.json"
+START_LIMIT_S = 60
+ADDRESS = re.compile(r"running at (http://\S+)")
+# Chromium asks its makers for updates and lists; some systems forbid that, and no test needs it.
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+expect.set_options(timeout=10_000)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything below this folder drives a browser."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
+    chromium = os.environ.get("DLPROF_CHROMIUM", "/usr/bin/chromium")
+    if not Path(chromium).exists():
+        pytest.skip(f"no Chromium at {chromium}: install it or set DLPROF_CHROMIUM")
+    return {**browser_type_launch_args, "executable_path": chromium, "args": CHROMIUM_FLAGS}
+
+
+@pytest.fixture(scope="session")
+def demo_database(demo_profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `dlprof` makes of the demo profile; no test may write to it."""
+    folder = tmp_path_factory.mktemp("demo")
+    command = [
+        sys.executable,
+        "-m",
+        "profiler_cli.dlprof",
+        f"--database={demo_profile}",
+        f"--output_path={folder}",
+        "--profile_name=ResNet-50, AMP",
+        "--reports=summary",
+    ]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "dlprof_dldb.sqlite"
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """A running viewer."""
+
+    url: str
+    database: Path
+
+    def address(self, **query: str | int) -> str:
+        """The page with these parameters; `__` stands for the dot of a table's parameters."""
+        params = {name.replace("__", "."): value for name, value in query.items()}
+        return f"{self.url}/?{urlencode(params)}" if params else f"{self.url}/"
+
+
+def _first_address(process: subprocess.Popen[str]) -> str:
+    """The address in the start line; what was printed instead, if it does not come."""
+    lines: Queue[str] = Queue()
+    seen: list[str] = []
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.put(line)
+
+    threading.Thread(target=read, daemon=True).start()
+    while process.poll() is None or not lines.empty():
+        try:
+            line = lines.get(timeout=START_LIMIT_S)
+        except Empty:
+            break
+        seen.append(line)
+        if found := ADDRESS.search(line):
+            return found[1].rstrip("/")
+    raise AssertionError(f"dlprofviewer did not start:\n{''.join(seen)}")
+
+
+StartViewer = Callable[[Path], Viewer]
+
+
+@pytest.fixture(scope="session")
+def start_viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartViewer]:
+    """Starts `dlprofviewer` on a database, with a state folder of its own."""
+    if not MANIFEST.is_file():
+        pytest.skip("the page is not built: make frontend")
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(database: Path) -> Viewer:
+        state = tmp_path_factory.mktemp("state")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "profiler_cli.dlprofviewer", "--port", "0", str(database)],
+            cwd=REPOSITORY,
+            env=os.environ | {"DLPROF_STATE_DIR": str(state), "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        processes.append(process)
+        return Viewer(_first_address(process), database)
+
+    yield start
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.wait(START_LIMIT_S)
+
+
+@pytest.fixture(scope="session")
+def viewer(start_viewer: StartViewer, demo_database: Path) -> Viewer:
+    """One viewer for all tests that only look."""
+    return start_viewer(demo_database)
+
+
+@pytest.fixture
+def own_viewer(start_viewer: StartViewer, demo_database: Path, tmp_path: Path) -> Viewer:
+    """A viewer on a copy, for a test that re-aggregates or breaks the file."""
+    copy = tmp_path / "dlprof_dldb.sqlite"
+    shutil.copyfile(demo_database, copy)
+    return start_viewer(copy)
+
+
+@dataclass
+class Watch:
+    """What a page must not do."""
+
+    troubles: list[str] = field(default_factory=list)
+    expected: list[str] = field(default_factory=list)
+
+    def expect(self, pattern: str) -> None:
+        """A message that the test brings about on purpose."""
+        self.expected.append(pattern)
+
+    def console(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            self.troubles.append(f"console {message.type}: {message.text}")
+
+    def request(self, request: Request) -> None:
+        host = re.match(r"https?://(\[::1\]|[^/:]+)", request.url)
+        if host is not None and host[1] not in {"localhost", "127.0.0.1", "[::1]"}:
+            self.troubles.append(f"request off the host: {request.url}")
+
+    def crashed(self, error: object) -> None:
+        self.troubles.append(f"uncaught: {error}")
+
+    @property
+    def unexpected(self) -> list[str]:
+        return [
+            trouble
+            for trouble in self.troubles
+            if not any(re.search(pattern, trouble) for pattern in self.expected)
+        ]
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture(params=["light"])
+def theme(request: pytest.FixtureRequest) -> str:
+    """The look; a test that is for both says so with an indirect parameter."""
+    return str(request.param)
+
+
+@pytest.fixture
+def page(browser: Browser, watch: Watch, theme: str) -> Iterator[Page]:
+    """A page whose console errors, crashes and requests to other hosts fail the test."""
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 800},
+        color_scheme="dark" if theme == "dark" else "light",
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    page = context.new_page()
+    page.on("console", watch.console)
+    page.on("request", watch.request)
+    page.on("pageerror", watch.crashed)
+    yield page
+    context.close()
+    assert watch.unexpected == []
+
+
+@pytest.fixture
+def find_violations() -> Callable[[Page], list[str]]:
+    """What axe-core has to say about a page, one line each."""
+    script = REPOSITORY / "frontend/node_modules/axe-core/axe.min.js"
+    if not script.is_file():
+        pytest.skip("axe-core is not installed: npm ci in frontend/")
+
+    def violations(page: Page) -> list[str]:
+        # The page allows no script of ours, so axe comes in through the debugger.
+        page.evaluate(script.read_text())
+        found = page.evaluate("async () => (await axe.run()).violations")
+        return [
+            f"{violation['id']}: {node['target']} {node['failureSummary']}"
+            for violation in found
+            for node in violation["nodes"]
+        ]
+
+    return violations

@@ -1,0 +1,187 @@
+"""The Iterations view: chart, zoom, choosing another range, and the whole re-aggregation."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import Viewer
+
+MAX_BARS = 120
+
+
+def chart(page: Page) -> Locator:
+    return page.get_by_role("group", name=re.compile("^Bar chart"))
+
+
+def bars(page: Page) -> Locator:
+    """The bars of one part: as many as there are iterations or groups of them."""
+    return chart(page).locator(".trace.bars").first.locator(".point")
+
+
+def open_chart(page: Page, viewer: Viewer, **query: str | int) -> None:
+    page.goto(viewer.address(view="iterations", **query))
+    expect(bars(page).first).to_be_attached()
+
+
+def badge(page: Page, name: str) -> str:
+    term = page.locator("dt", has_text=re.compile(f"^{name}$")).first
+    return term.locator("xpath=following-sibling::dd").inner_text()
+
+
+def test_every_iteration_has_a_bar_and_the_badges_say_how_many(page: Page, viewer: Viewer) -> None:
+    open_chart(page, viewer)
+    total = int(badge(page, "Total"))
+    expect(bars(page)).to_have_count(min(total, MAX_BARS))
+    assert badge(page, "Start") == "0"
+    assert badge(page, "Stop") == str(total - 1)
+    expect(page.get_by_text("Before the loop").first).to_be_visible()
+
+
+def test_the_arrow_keys_read_the_bars(page: Page, viewer: Viewer) -> None:
+    open_chart(page, viewer)
+    chart(page).focus()
+    page.keyboard.press("ArrowRight")
+    card = chart(page).get_by_role("status")
+    expect(card).to_contain_text("before the loop")
+    page.keyboard.press("ArrowRight")
+    expect(card).to_contain_text("Iteration 1")
+    for part in ("Using Tensor Cores", "CPU"):
+        expect(card.get_by_role("row", name=re.compile(part)).first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(card).to_have_count(0)
+
+
+def test_a_bar_under_the_pointer_tells_its_parts(page: Page, viewer: Viewer) -> None:
+    open_chart(page, viewer)
+    box = bars(page).nth(5).bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(chart(page).get_by_role("status")).to_contain_text("Iteration 5")
+
+
+def test_dragging_zooms_and_the_address_keeps_it(page: Page, viewer: Viewer) -> None:
+    open_chart(page, viewer)
+    everything = bars(page).count()
+    left, right = bars(page).nth(5).bounding_box(), bars(page).nth(10).bounding_box()
+    assert left is not None
+    assert right is not None
+    middle = left["y"] + left["height"] / 2
+    page.mouse.move(left["x"] + 1, middle)
+    page.mouse.down()
+    page.mouse.move(right["x"] + right["width"] - 1, middle, steps=8)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile("zoom=5-10"))
+    expect(bars(page)).to_have_count(6)
+    page.reload()
+    expect(bars(page)).to_have_count(6)
+    page.get_by_role("button", name="Reset zoom").click()
+    expect(bars(page)).to_have_count(everything)
+
+
+def test_the_bounds_follow_keys_wheel_and_typing(page: Page, viewer: Viewer) -> None:
+    open_chart(page, viewer)
+    start = page.get_by_role("spinbutton", name="Select iteration start")
+    start.focus()
+    page.keyboard.press("ArrowUp")
+    expect(start).to_have_value("1")
+    start.hover()
+    page.mouse.wheel(0, -100)
+    page.mouse.wheel(0, -100)
+    expect(start).to_have_value("3")
+    expect(page).to_have_url(re.compile("start=3"))
+    first = chart(page).locator(".shapelayer path").first
+    before = first.bounding_box()
+    start.fill("6")
+    expect(page).to_have_url(re.compile("start=6"))
+    expect(first).not_to_have_attribute("d", "")
+    page.wait_for_function(
+        "([x]) => Math.abs(document.querySelector('.shapelayer path')"
+        ".getBoundingClientRect().x - x) > 20",
+        arg=[before["x"] if before else 0],
+    )
+    page.get_by_role("spinbutton", name="Select iteration stop").fill("2")
+    expect(page.get_by_role("region", name="Re-aggregate", exact=True)).to_contain_text(
+        "start iteration lies after"
+    )
+    expect(page.get_by_role("button", name="Reaggregate", exact=True)).to_be_disabled()
+    page.get_by_role("button", name="Undo").click()
+    expect(start).to_have_value("0")
+
+
+def test_the_key_node_picker_filters_sorts_and_pages(page: Page, viewer: Viewer) -> None:
+    open_chart(page, viewer)
+    page.get_by_role("button", name="Choose key node").click()
+    dialog = page.get_by_role("dialog", name="Select key node")
+    rows = dialog.locator("tbody tr[aria-rowindex]")
+    expect(rows).to_have_count(10)
+    dialog.get_by_role("button", name="Next page").click()
+    expect(rows.first).to_have_attribute("aria-rowindex", "11")
+    dialog.get_by_role("searchbox", name="Search ops").fill("cross_entropy")
+    expect(rows.first).to_contain_text("cross_entropy")
+    dialog.get_by_role("columnheader", name="Calls").get_by_role("button").click()
+    expect(dialog.get_by_role("columnheader", name="Calls")).to_have_attribute(
+        "aria-sort", "descending"
+    )
+    use = dialog.get_by_role("button", name="Use this key node")
+    expect(use).to_be_disabled()
+    rows.first.click()
+    use.click()
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_role("textbox", name="Select key node")).to_have_value(re.compile("ENTROPY"))
+    expect(page.get_by_role("button", name="Reaggregate", exact=True)).to_be_enabled()
+
+
+def test_reaggregating_from_the_button_to_the_new_aggregation(
+    page: Page, own_viewer: Viewer
+) -> None:
+    open_chart(page, own_viewer)
+    page.get_by_role("spinbutton", name="Select iteration start").fill("4")
+    page.get_by_role("spinbutton", name="Select iteration stop").fill("18")
+    page.get_by_role("button", name="Reaggregate", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Reaggregate this profile?")
+    expect(dialog).to_contain_text("4 to 18")
+    dialog.get_by_role("button", name="Reaggregate").click()
+    expect(dialog).to_have_count(0)
+    panel = page.get_by_role("region", name="Re-aggregation", exact=True)
+    expect(panel).to_be_visible()
+    # The page may be loaded anew, and another view opened, while the job goes on.
+    page.reload()
+    expect(panel).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("d")
+    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=60_000)
+    page.reload()
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible()
+    droplist = page.get_by_role("combobox", name="Aggregation")
+    expect(droplist.locator("option")).to_have_count(2)
+    expect(droplist).to_have_value("1")
+    panel.get_by_role("button", name="Show it").click()
+    expect(panel).to_have_count(0)
+    expect(droplist).to_have_value("2")
+    summary = page.get_by_role("region", name="Performance summary")
+    expect(summary).to_contain_text("15 of 21")
+    expect(summary).to_contain_text("Start 4 · Stop 18")
+    droplist.select_option("1")
+    expect(summary).to_contain_text("21 of 21")
+    page.go_back()
+    expect(summary).to_contain_text("15 of 21")
+
+
+def test_a_key_node_makes_other_iterations(page: Page, own_viewer: Viewer) -> None:
+    open_chart(page, own_viewer)
+    page.get_by_role("button", name="Choose key node").click()
+    dialog = page.get_by_role("dialog", name="Select key node")
+    dialog.get_by_role("searchbox", name="Search ops").fill("cross_entropy")
+    row = dialog.locator("tbody tr[aria-rowindex]", has_text="fprop").first
+    row.click()
+    dialog.get_by_role("button", name="Use this key node").click()
+    page.get_by_role("button", name="Reaggregate", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Reaggregate").click()
+    panel = page.get_by_role("region", name="Re-aggregation", exact=True)
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=60_000)
+    panel.get_by_role("button", name="Show it").click()
+    expect(page.get_by_role("combobox", name="Aggregation")).to_have_value("2")
+    expect(page.get_by_role("textbox", name="Select key node")).to_have_value(re.compile("entropy", re.IGNORECASE))

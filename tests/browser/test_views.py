@@ -1,0 +1,159 @@
+"""Each view opens, in both themes, without a word in the console, and can be used by all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Viewer, Watch
+
+HEADINGS = {"dashboard": "Dashboard", "ops": "Ops and kernels", "iterations": "Iterations"}
+PANELS = (
+    "Performance summary",
+    "Resource usage breakdown",
+    "Iteration summary",
+    "Top 10 GPU ops",
+    "Recommendations",
+    "GPU utilization",
+    "Total kernel GPU time",
+    "Tensor Core kernel efficiency",
+    "System config",
+    "Guidance",
+)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+@pytest.mark.parametrize("view", HEADINGS)
+def test_a_view_opens_and_axe_finds_nothing(
+    page: Page,
+    viewer: Viewer,
+    view: str,
+    theme: str,
+    find_violations: Callable[[Page], list[str]],
+) -> None:
+    page.goto(viewer.address(view=view))
+    expect(page.get_by_role("heading", level=1, name=HEADINGS[view])).to_be_attached()
+    expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    if view != "ops":
+        expect(page.locator(".js-plotly-plot .bars").first).to_be_visible()
+    assert find_violations(page) == []
+
+
+def test_the_dashboard_has_the_ten_panels_of_the_guide(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address())
+    for name in PANELS:
+        expect(page.get_by_role("region", name=name, exact=True)).to_be_visible()
+
+
+def test_the_dashboard_shows_what_the_api_says(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address())
+    summary = page.request.get(f"{viewer.url}{_first_aggregation(page, viewer)}").json()
+    panel = page.get_by_role("region", name="Performance summary")
+    expect(panel).to_contain_text(f"{summary['gpu_utilization_pct']:.1f}")
+    expect(panel).to_contain_text(f"{summary['tc_utilization_pct']:.1f}")
+    expect(panel).to_contain_text(
+        f"{summary['profiled_iterations']} of {summary['total_iterations']}"
+    )
+    expect(panel).to_contain_text(f"{summary['iter_avg_ns'] / 1e6:.1f}")
+
+
+def _first_aggregation(page: Page, viewer: Viewer) -> str:
+    profiles = page.request.get(f"{viewer.url}/api/v1/profiles/").json()
+    return f"/api/v1/profiles/{profiles['results'][0]['id']}/aggregations/1/performance-summary/"
+
+
+def test_an_info_icon_explains_its_figure(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address())
+    panel = page.get_by_role("region", name="Performance summary")
+    panel.get_by_role("button", name="About GPU utilization").focus()
+    expect(panel.get_by_role("tooltip")).to_contain_text("What to do")
+    page.keyboard.press("Escape")
+    expect(panel.get_by_role("tooltip")).to_have_count(0)
+
+
+def test_the_kernel_details_open_from_the_address_and_close_with_escape(
+    page: Page, viewer: Viewer
+) -> None:
+    page.goto(viewer.address())
+    page.get_by_role("button", name="Show kernel details").click()
+    expect(page).to_have_url(re.compile("details=kernels"))
+    page.reload()
+    details = page.get_by_role("complementary", name="Kernel details")
+    for kind in (
+        "All kernels",
+        "Kernels using Tensor Cores",
+        "Memory kernels",
+        "All other kernels",
+    ):
+        expect(details.get_by_role("row", name=re.compile(f"^{kind}"))).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(details).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("details="))
+
+
+def test_a_legend_hides_and_shows_its_part(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address())
+    panel = page.get_by_role("region", name="Resource usage breakdown")
+    expect(panel.get_by_role("img")).to_have_attribute("aria-label", re.compile("Other"))
+    panel.get_by_role("button", name=re.compile("^Other")).click()
+    expect(panel.get_by_role("img")).not_to_have_attribute("aria-label", re.compile("Other"))
+    expect(panel.get_by_role("button", name=re.compile("^Other"))).to_have_attribute(
+        "aria-pressed", "false"
+    )
+
+
+def test_a_top_op_leads_to_its_kernels(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address())
+    row = page.get_by_role("region", name="Top 10 GPU ops").get_by_role("row").nth(1)
+    name = row.get_by_role("link").locator("[title]").get_attribute("title")
+    row.get_by_role("link").click()
+    expect(page).to_have_url(re.compile("view=ops.*op="))
+    expect(page.get_by_role("grid", name=f"Kernels of {name}")).to_be_visible()
+
+
+def test_the_theme_stays_after_a_reload(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address())
+    page.get_by_role("button", name="Use the dark theme").click()
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.get_by_role("button", name="Use the light theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ({"view": "nothing"}, "BAD_ADDRESS"),
+        ({"aggregation": "99"}, "BAD_ADDRESS"),
+        ({"domain": "nowhere"}, "BAD_ADDRESS"),
+        ({"profile": "other"}, "BAD_ADDRESS"),
+        ({"view": "ops", "ops__sort": "nonsense"}, "UNKNOWN_ORDERING"),
+        ({"view": "ops", "ops__f__nonsense": "1"}, "UNKNOWN_FILTER"),
+        ({"view": "ops", "op": "NO_SUCH_OP"}, "OP_NOT_FOUND"),
+    ],
+)
+def test_a_bad_parameter_is_told_and_leads_back(
+    page: Page, viewer: Viewer, watch: Watch, query: dict[str, str], code: str
+) -> None:
+    watch.expect(r"status of 40[04]")
+    page.goto(viewer.address(**query))
+    expect(page.get_by_role("alert").filter(has_text=code).first).to_be_visible()
+    if code == "BAD_ADDRESS":
+        page.get_by_role("button", name="Open the dashboard").click()
+        expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+
+
+def test_a_database_that_is_lost_gives_a_page_that_says_so(
+    page: Page, own_viewer: Viewer, watch: Watch
+) -> None:
+    watch.expect(r"status of 4\d\d")
+    page.goto(own_viewer.address())
+    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+    own_viewer.database.unlink()
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("DATABASE_NOT_FOUND")
+    expect(page.get_by_role("heading", name="DLProf database not found")).to_be_visible()

@@ -33,6 +33,10 @@ _LOG_TAIL_BYTES: Final = 4_000
 _MAX_RESTARTS: Final = 5
 _RESTART_WINDOW_S: Final = 60.0
 _PR_SET_PDEATHSIG: Final = 1
+_NO_WORKER: Final = (
+    "dlprofviewer: warning: the worker for aggregations keeps ending; what it said is above. "
+    "Profiles can be viewed, further aggregations wait."
+)
 
 
 class ViewerProcessError(ToolError):
@@ -77,6 +81,7 @@ class Viewer:
         self._web: subprocess.Popen[bytes] | None = None
         self._worker: subprocess.Popen[bytes] | None = None
         self._restarts: list[float] = []
+        self._has_complained = False
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +112,7 @@ class Viewer:
         """Start the worker, then watch both until the end is asked for.
 
         Raises:
-            ViewerProcessError: The web server ended, or the worker keeps doing so.
+            ViewerProcessError: The web server ended.
         """
         while not stop.is_set:
             if self._web is None or self._web.poll() is not None:
@@ -119,8 +124,13 @@ class Viewer:
     def _start_worker(self) -> None:
         now = time.monotonic()
         self._restarts = [at for at in self._restarts if now - at < _RESTART_WINDOW_S]
-        if len(self._restarts) > _MAX_RESTARTS:
-            raise self._ended("worker", "The worker for aggregations keeps ending.")
+        if len(self._restarts) >= _MAX_RESTARTS:
+            # What has been aggregated can still be shown; once a minute there is another try.
+            if not self._has_complained:
+                self._show_log("worker")
+                print(_NO_WORKER, file=sys.stderr)
+            self._has_complained = True
+            return
         self._restarts.append(now)
         self._worker = self._start(_WORKER, "worker")
 
@@ -144,10 +154,15 @@ class Viewer:
 
     def _ended(self, name: str, message: str) -> ViewerProcessError:
         """The error of a process that ended, after its last words have been shown."""
+        hint = "What it said is above." if self._show_log(name) else ""
+        return ViewerProcessError(message, hint=hint)
+
+    def _show_log(self, name: str) -> bool:
+        """Print the last words of a process; whether there were any."""
         tail = self._log(name).read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip()
         if tail:
             print(tail, file=sys.stderr)
-        return ViewerProcessError(message, hint="What it said is above." if tail else "")
+        return bool(tail)
 
     def _log(self, name: str) -> Path:
         return self._run_dir / f"{name}.log"

@@ -10,11 +10,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from aggregator.dldb.reader import Dldb, open_database
-from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
+from aggregator.errors import (
+    DatabaseBusyError,
+    DatabaseError,
+    NotADldbError,
+    QueryTimeoutError,
+)
 
 #: SQLite calls back after that many of its instructions: about 0.4 ms of work.
 _INSTRUCTIONS_PER_CHECK = 5_000
 _ROWS_PER_FETCH = 2_000
+_OPEN_ATTEMPTS = 20
+_OPEN_PAUSE_S = 0.05
+#: What SQLite says while somebody else writes.
+_PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY})
 _ALLOWED_ACTIONS = frozenset(
     {
         sqlite3.SQLITE_SELECT,
@@ -115,14 +124,13 @@ class ProfileDatabase:
             ) from error
 
     def _translate(self, error: sqlite3.OperationalError) -> Exception:
-        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+        code = _primary_code(error)
+        if code == sqlite3.SQLITE_INTERRUPT:
             return QueryTimeoutError(
                 f"The query took longer than {self._time_limit_s:g} s and was stopped.",
                 hint="Filter the table further, or raise DLPROF_QUERY_TIMEOUT_S.",
             )
-        if error.sqlite_errorcode in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-            return DatabaseBusyError("The database is being written to.", hint="Try again.")
-        if error.sqlite_errorcode in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}:
+        if code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}:
             return DatabaseError(f"The database cannot be read: {error}.")
         return error
 
@@ -134,11 +142,54 @@ def opened(path: Path, *, time_limit_s: float) -> Iterator[ProfileDatabase]:
     Raises:
         DatabaseError: It is missing, no DLProf database, too old or too new.
     """
-    database = ProfileDatabase(open_database(path), time_limit_s=time_limit_s)
+    database = ProfileDatabase(_open_snapshot(path), time_limit_s=time_limit_s)
     try:
         yield database
     finally:
         database.close()
+
+
+def _open_snapshot(path: Path) -> Dldb:
+    """Open a file and keep it from changing: all queries of a request see the same state.
+
+    While a writer commits, SQLite may tell a reader that the file is locked, or (a race in its
+    search for a left-over journal, which a read-only connection cannot roll back) that it is
+    read-only. Both pass.
+    """
+    for _ in range(_OPEN_ATTEMPTS):
+        try:
+            return _begin(open_database(path))
+        except NotADldbError as error:
+            if not _is_passing(error.__cause__):
+                raise
+        except sqlite3.OperationalError as error:
+            if not _is_passing(error):
+                raise
+        time.sleep(_OPEN_PAUSE_S)
+    raise DatabaseBusyError(
+        "The database is being written to, or its last change was broken off in the middle.",
+        hint="Try again; if that does not help, aggregate it anew, which repairs it.",
+    )
+
+
+def _begin(dldb: Dldb) -> Dldb:
+    try:
+        dldb.connection.execute("BEGIN")
+        # The lock is taken by the first read, not by BEGIN.
+        dldb.connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+    except sqlite3.OperationalError:
+        dldb.close()
+        raise
+    return dldb
+
+
+def _is_passing(error: BaseException | None) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and _primary_code(error) in _PASSING
+
+
+def _primary_code(error: sqlite3.OperationalError) -> int:
+    """The kind of an error, without the details that SQLite keeps in the upper bits."""
+    return error.sqlite_errorcode & 0xFF
 
 
 def _authorize(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from profiler_cli.reports import REPORTS
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")])
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)")
@@ -47,6 +49,12 @@ def test_every_option_in_the_help_is_in_the_documents(command: str) -> None:
     assert "--version" in options
     page = (REPOSITORY / "docs/cli.md").read_text()
     assert {option for option in options if f"`{option}`" not in page} == set()
+
+
+def test_every_report_and_its_file_is_in_the_documents() -> None:
+    page = (REPOSITORY / "docs/cli.md").read_text()
+    rows = [f"| `{token}` | `dlprof_{report.suffix}` |" for token, report in REPORTS.items()]
+    assert [row for row in rows if row not in page] == []
 
 
 @pytest.mark.parametrize("document", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))

@@ -175,8 +175,8 @@ def test_a_key_node_makes_other_iterations(page: Page, own_viewer: Viewer) -> No
     page.get_by_role("button", name="Choose key node").click()
     dialog = page.get_by_role("dialog", name="Select key node")
     dialog.get_by_role("searchbox", name="Search ops").fill("cross_entropy")
-    row = dialog.locator("tbody tr[aria-rowindex]", has_text="fprop").first
-    row.click()
+    row = dialog.locator("tbody tr[aria-rowindex]", has_text="cross_entropy")
+    row.filter(has_text="fprop").first.click()
     dialog.get_by_role("button", name="Use this key node").click()
     page.get_by_role("button", name="Reaggregate", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Reaggregate").click()

@@ -91,13 +91,19 @@ export function useResource<T>(url: string | null): Resource<T> {
       return;
     }
     const flight = board(url);
+    // The flight goes on for others when this component has turned to another address.
+    let isWanted = true;
     flight.promise
-      .then((data) => setHeld({ url, data: data as T, error: null }))
+      .then((data) => {
+        if (isWanted) setHeld({ url, data: data as T, error: null });
+      })
       .catch((error: unknown) => {
-        if (isAbort(error)) return;
-        setHeld({ url, data: null, error: toApiError(error) });
+        if (isWanted && !isAbort(error)) setHeld({ url, data: null, error: toApiError(error) });
       });
-    return () => leave(url, flight);
+    return () => {
+      isWanted = false;
+      leave(url, flight);
+    };
   }, [url, attempt]);
 
   const reload = useCallback(() => {

@@ -163,12 +163,14 @@ export function cutMarks(
   }));
 }
 
-/** What stands for "before the loop" in the chart: the same colours, hatched. */
-function hatch(figure: IterationFigure): Record<string, unknown> | null {
-  const { bars } = figure.layout.meta;
-  if (!bars.some((bar) => bar.kind === "before" || bar.kind === "after")) return null;
+/**
+ * Hatching of a trace's bars: what is not part of the loop in all its parts, and I/O everywhere,
+ * whose colour is too near to its neighbours' for some eyes.
+ */
+function hatch(bars: readonly FigureBar[], part: string): Record<string, unknown> {
+  const usual = part === "io" ? "\\" : "";
   return {
-    shape: bars.map((bar) => (bar.kind === "before" || bar.kind === "after" ? "/" : "")),
+    shape: bars.map((bar) => (bar.kind === "before" || bar.kind === "after" ? "/" : usual)),
     fillmode: "overlay",
     fgcolor: "#ffffff",
     fgopacity: 0.55,
@@ -182,7 +184,6 @@ function tracesFor(
   options: PrepareOptions,
   scale: number,
 ): readonly FigureTrace[] {
-  const pattern = hatch(figure);
   const { bars } = figure.layout.meta;
   const fill = bars.length > GAPLESS_FROM ? 1 : 0.84;
   const widths = bars.map((bar) => fill * (bar.last - bar.first + 1));
@@ -199,7 +200,7 @@ function tracesFor(
       marker: {
         ...trace.marker,
         line: { width: 0 },
-        ...(pattern === null ? {} : { pattern }),
+        pattern: hatch(bars, partOf(trace)),
       },
     }));
 }

@@ -7,6 +7,7 @@ import { isActive, type JobControl } from "../state/jobs";
 import { currentQuery, navigate } from "../state/location";
 import { patchForView } from "../state/query";
 import { Icon } from "../ui/icons";
+import { Name } from "../ui/Name";
 import { ErrorNote } from "../ui/states";
 
 const PHASES: Readonly<Record<string, string>> = {
@@ -24,13 +25,16 @@ function phaseText(job: Job): string {
   return PHASES[phase] ?? (phase === "" ? "Starting" : phase);
 }
 
-/** "iterations 3–18, key node CONV2D_1". */
-function requestText(job: Job): string {
+/** What the job was asked for: the range, and the key node on a line of its own. */
+function RequestText({ job }: { job: Job }): JSX.Element {
   const { iter_start: start, iter_stop: stop, key_node: keyNode } = job.request;
-  const parts: string[] = [];
-  if (start != null || stop != null) parts.push(`iterations ${start ?? "first"}–${stop ?? "last"}`);
-  if (keyNode != null && keyNode !== "") parts.push(`key node ${keyNode}`);
-  return parts.join(", ");
+  const hasRange = start != null || stop != null;
+  return (
+    <div class="job-request">
+      <p>{hasRange ? `Iterations ${start ?? "first"}–${stop ?? "last"}` : "All iterations"}</p>
+      {keyNode != null && keyNode !== "" && <Name name={keyNode} />}
+    </div>
+  );
 }
 
 export function JobPanel({ jobs }: { jobs: JobControl }): JSX.Element | null {
@@ -70,7 +74,7 @@ function Underway({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
   if (job.eta_s !== null) facts.push(`${formatSeconds(job.eta_s)} left`);
   return (
     <Frame title="Underway!" tone="active">
-      <p class="job-request">{requestText(job)}</p>
+      <RequestText job={job} />
       <progress max={100} value={pct} aria-label="Progress of the re-aggregation" />
       <p class="job-facts">
         <span>{phaseText(job)}</span>
@@ -97,10 +101,8 @@ function show(job: Job): void {
 function Success({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
   return (
     <Frame title="Success!" tone="done" onClose={jobs.dismiss}>
-      <p class="job-request">
-        Aggregation #{job.aggregation_id} is ready: {requestText(job) || "whole profile"}. The one
-        before stays in the list.
-      </p>
+      <p>Aggregation #{job.aggregation_id} is ready. The one before stays in the list.</p>
+      <RequestText job={job} />
       <div class="job-actions">
         <button
           type="button"

@@ -89,6 +89,8 @@ export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
   const entry = focused < rows.length ? focused : 0;
   useEffect(() => {
     setFocused(Math.max(0, selectedIndex));
+    const row = body.current?.querySelector(`tr[data-index="${selectedIndex}"]`);
+    row?.scrollIntoView({ block: "nearest" });
   }, [selectedIndex]);
 
   const largest = useMemo(() => largestOf(rows), [rows]);

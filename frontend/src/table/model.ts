@@ -4,7 +4,6 @@ import { NS_PER_UNIT, type TimeUnit } from "../lib/units";
 import type { Query, QueryPatch } from "../state/query";
 
 export const PAGE_SIZES = [10, 25, 50, 100] as const;
-export const DEFAULT_PAGE_SIZE = 50;
 
 export type ColumnKind = "text" | "number" | "boolean" | "choice";
 

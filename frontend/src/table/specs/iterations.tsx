@@ -10,13 +10,6 @@ import type { Column, TableSpec } from "../spec";
 const NOT_AGGREGATED = "This iteration is not aggregated.";
 const whenNull = NOT_AGGREGATED;
 
-/** How an interval is called: iteration 0 comes before the loop when a key node was found. */
-export function iterationName(iteration: Pick<Iteration, "iteration_index" | "kind">): string {
-  if (iteration.kind === "before") return `${iteration.iteration_index} (before the loop)`;
-  if (iteration.kind === "after") return `${iteration.iteration_index} (after the loop)`;
-  return String(iteration.iteration_index);
-}
-
 const indexColumn: Column<Iteration> = {
   ...countColumn<Iteration>("iteration_index", "Iteration", { width: 150 }),
   align: "left",

@@ -91,7 +91,8 @@ function IterationTime({ data }: { data: Summary }): JSX.Element {
     page_size: 200,
     ordering: "iteration_index",
   });
-  const spread = data.iter_std_dev_ns;
+  // One iteration has no spread; its deviation of 0 would only look like a good sign.
+  const spread = (data.profiled_iterations ?? 0) > 1 ? data.iter_std_dev_ns : null;
   return (
     <Kpi
       title="Average iteration time"

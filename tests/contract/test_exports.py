@@ -5,33 +5,62 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterable, Iterator
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-from viewer.exports.formats import FORMATS, ExportHeader, write_csv, write_json
+from tests.contract.client import ApiClient, Served
+from viewer.exports import pdf, xlsx
+from viewer.exports.catalogue import FORMATS
+from viewer.exports.formats import ExportHeader
 
 HEADER = ExportHeader("run 1/ä", "ops", "Ops", 1, "default-domain", ("op_name", "gpu_time_ns"))
+MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+
+
+def _written(name: str, rows: Iterable[tuple[Any, ...]]) -> bytes:
+    file = io.BytesIO()
+    FORMATS[name].write(HEADER, rows, file)
+    return file.getvalue()
+
+
+def _csv_rows(data: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(data.decode(), newline="")))
+
+
+def _sheet_rows(data: bytes, sheet: int = 1) -> list[list[str]]:
+    """Cells of a sheet as texts; a formula would show up as one."""
+    with zipfile.ZipFile(io.BytesIO(data)) as book:
+        root = ElementTree.fromstring(book.read(f"xl/worksheets/sheet{sheet}.xml"))
+    assert not list(root.iter(f"{MAIN}f"))
+    return [
+        ["".join(cell.itertext()) for cell in row.iter(f"{MAIN}c")]
+        for row in root.iter(f"{MAIN}row")
+    ]
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
 def test_a_spreadsheet_does_not_take_a_name_for_a_formula(start: str) -> None:
     name = f"{start}HYPERLINK(1)"
 
-    data = b"".join(write_csv(HEADER, [(name, -5)])).decode()
+    _, row = _csv_rows(_written("csv", [(name, -5)]))
+    cells = _sheet_rows(_written("xlsx", [(name, -5)]))[-1]
 
-    _, row = csv.reader(io.StringIO(data, newline=""))
     # A number may be negative; only text is quoted.
     assert row == [f"'{name}", "-5"]
+    assert cells[0].startswith("'")
+    assert cells[1] == "-5"
 
 
 def test_names_survive_csv_and_json() -> None:
     names = ['a "quoted" name', "comma, here", "two\nlines", "ünïcode ✓", "<b>", "\ud800 broken"]
     rows = [(name, place) for place, name in enumerate(names)]
 
-    from_csv = list(csv.reader(io.StringIO(b"".join(write_csv(HEADER, rows)).decode(), newline="")))
-    from_json = json.loads(b"".join(write_json(HEADER, rows)))
+    from_csv = _csv_rows(_written("csv", rows))
+    from_json = json.loads(_written("json", rows))
 
     expected = [name.encode(errors="replace").decode() for name in names]
     assert [row[0] for row in from_csv[1:]] == expected
@@ -39,30 +68,76 @@ def test_names_survive_csv_and_json() -> None:
     assert from_json["profile"] == "run 1/ä"
 
 
+def test_a_workbook_holds_the_rows_below_its_heading() -> None:
+    rows = [("conv2d <&> ✓", 5), (None, None), (True, 1.5), ("x" * 40_000, 2**53)]
+
+    heading, names, *cells = _sheet_rows(_written("xlsx", rows))
+
+    assert heading == ["run 1/ä: Ops (aggregation 1, default-domain)"]
+    assert names == ["op_name", "gpu_time_ns"]
+    assert cells[:2] == [["conv2d <&> ✓", "5"], ["yes", "1.5"]]
+    assert len(cells[2][0]) == 32_767
+
+
+def test_a_workbook_goes_on_to_a_further_sheet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xlsx, "MAX_ROWS", 13)
+
+    data = _written("xlsx", [(f"op {place}", place) for place in range(25)])
+
+    names = [row[0] for sheet in (1, 2, 3) for row in _sheet_rows(data, sheet)[2:]]
+    assert names == [f"op {place}" for place in range(25)]
+
+
+def test_a_pdf_is_one_and_says_where_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("/module/conv2d ✓ " * 9, place) for place in range(300)]
+
+    whole = _written("pdf", rows)
+    monkeypatch.setattr(pdf, "MAX_ROWS", 100)
+    cut = _written("pdf", rows)
+
+    for data in (whole, cut):
+        assert data.startswith(b"%PDF-")
+        assert data.rstrip().endswith(b"%%EOF")
+    assert whole.count(b"/Type /Page\n") == 6
+    assert cut.count(b"/Type /Page\n") == 3
+
+
 def test_a_file_name_holds_nothing_that_a_header_stumbles_over() -> None:
     assert HEADER.file_stem == "run_1_ops_aggregation1"
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", ["csv", "json", "xlsx"])
 def test_rows_are_written_as_they_come(name: str) -> None:
-    taken = 0
+    held: list[int] = []
+    alive = 0
 
-    def endless() -> Iterator[tuple[Any, ...]]:
-        nonlocal taken
-        while True:
-            taken += 1
-            yield "name", taken
+    class Tracked(str):
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
 
-    chunks = FORMATS[name].write(HEADER, endless())
-    for _ in range(3):
-        next(chunks)
+    def rows() -> Iterator[tuple[Any, ...]]:
+        nonlocal alive
+        for place in range(3_000):
+            alive += 1
+            held.append(alive)
+            yield Tracked(f"op {place}"), place
 
-    assert taken < 5_000
+    _written(name, rows())
+
+    assert max(held) < 10
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_rows_make_a_file_too(name: str) -> None:
-    data = b"".join(FORMATS[name].write(HEADER, [])).decode()
+    assert len(_written(name, [])) > 10
 
-    assert data.strip()
-    assert "op_name" in data
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_served(api: ApiClient, served: Served, name: str) -> None:
+    reply = api.get(served.at("ops/export/"), format=name, ordering="op_id")
+
+    assert reply.status == 200
+    assert reply.headers["Content-Type"] == FORMATS[name].content_type
+    assert reply.headers["Content-Disposition"].endswith(f'_ops_aggregation1.{name}"')
+    assert int(reply.headers["Content-Length"]) == len(reply.body) > 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sqlite3
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from django.conf import LazySettings
 
 from aggregator.errors import DatabaseError, QueryTimeoutError
 from tests.contract.client import ApiClient, Served
+from viewer.query import connection
 from viewer.query.connection import ProfileDatabase, opened
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT MAX(x) FROM n"
@@ -65,6 +68,55 @@ def test_reading_leaves_the_file_as_it_was(api: ApiClient, served: Served) -> No
     assert _digest(served.path) == before
     beside = {path.name for path in served.path.parent.iterdir()}
     assert not {f"{served.path.name}-wal", f"{served.path.name}-journal"} & beside
+
+
+def test_a_request_waits_for_a_writer(
+    api: ApiClient, ours: Served, settings: LazySettings, tmp_path: Path
+) -> None:
+    database = tmp_path / "written.sqlite"
+    shutil.copyfile(ours.path, database)
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(database,))
+    written = replace(ours, path=database)
+    writer = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
+    writer.execute("BEGIN EXCLUSIVE")
+    threading.Timer(0.5, writer.execute, args=["COMMIT"]).start()
+
+    reply = api.get(written.at("ops/"))
+
+    writer.close()
+    assert reply.status == 200
+
+
+def test_a_change_broken_off_in_the_middle_is_said_to_be(
+    api: ApiClient, ours: Served, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(path: Path) -> None:
+        error = sqlite3.OperationalError("attempt to write a readonly database")
+        error.sqlite_errorcode = sqlite3.SQLITE_READONLY_ROLLBACK
+        raise error
+
+    monkeypatch.setattr(connection, "open_database", locked)
+    monkeypatch.setattr(connection, "_OPEN_PAUSE_S", 0.001)
+
+    reply = api.get(ours.at("ops/"))
+
+    assert (reply.status, reply.json["error"]["code"]) == (503, "DATABASE_BUSY")
+
+
+def test_all_queries_of_a_request_see_one_state(ours: Served, tmp_path: Path) -> None:
+    database = tmp_path / "changing.sqlite"
+    shutil.copyfile(ours.path, database)
+    count = "SELECT COUNT(*) FROM view_aggregations"
+    with opened(database, time_limit_s=5) as reader:
+        before = reader.rows(count)
+        writer = sqlite3.connect(database, timeout=0.1)
+        writer.execute("CREATE TABLE late (x)")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            writer.commit()
+
+        assert reader.rows(count) == before
+    writer.commit()
+    writer.close()
 
 
 def _digest(path: Path) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.http import FileResponse
 from rest_framework.request import Request
@@ -24,7 +23,9 @@ from viewer.api.documents import (
 )
 from viewer.api.scope import Place, environment, open_scope
 from viewer.errors import InvalidValueError
-from viewer.exports.formats import FORMATS, ExportHeader
+from viewer.exports.catalogue import FORMATS
+from viewer.exports.formats import ExportHeader
+from viewer.profiles.summary import display_name
 from viewer.query.request import ListQuery, check_parameters, parse_list_query
 from viewer.query.spec import TableSpec
 from viewer.query.sql import bind, count_rows, distinct_values, iter_rows, read_page
@@ -161,7 +162,7 @@ class ExportView(ResourceView):
         with open_scope(place, params.get("domain"), time_limit_s=limit) as scope:
             table = bind(self.spec, scope.database, scope.params)
             header = ExportHeader(
-                profile=scope.served.path.stem,
+                profile=display_name(scope.served, scope.database),
                 table=self.spec.name,
                 title=self.spec.title,
                 aggregation_id=place.aggregation,
@@ -170,7 +171,10 @@ class ExportView(ResourceView):
             )
             records = iter_rows(table, query, scope.database)
             rows = (tuple(record[name] for name in names) for record in records)
-            file = _spool(export.write(header, rows))
+            # Closed by the reply.
+            file = SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115
+            export.write(header, rows, file)
+        file.seek(0)
         return FileResponse(
             file,
             as_attachment=True,
@@ -198,12 +202,3 @@ def _columns(spec: TableSpec, raw: str) -> tuple[str, ...]:
                 f"{spec.title} has no column {name!r}.", known=list(spec.by_name)
             )
     return tuple(dict.fromkeys(names))
-
-
-def _spool(chunks: Iterable[bytes]) -> IO[bytes]:
-    """A file that is gone once it is closed; small ones stay in memory."""
-    file = SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115 - the response closes it
-    for chunk in chunks:
-        file.write(chunk)
-    file.seek(0)
-    return file

@@ -1,16 +1,12 @@
-"""Tables as files, written row by row: an export of any size needs the memory of a few rows."""
+"""Tables as files: the formats, and what each says about where it comes from."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
-_ROWS_PER_CHUNK = 500
 #: A spreadsheet takes a cell that begins so for a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -19,7 +15,16 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class ExportHeader:
-    """What an export says about itself."""
+    """What an export says about itself.
+
+    Attributes:
+        profile: Name of the profile.
+        table: Last part of the table's address.
+        title: The table's name for people.
+        aggregation_id: The aggregation.
+        domain: The NVTX domain.
+        columns: Names of the columns, in order.
+    """
 
     profile: str
     table: str
@@ -34,70 +39,37 @@ class ExportHeader:
         stem = re.sub(r"[^A-Za-z0-9._-]+", "_", self.profile).strip("._") or "profile"
         return f"{stem}_{self.table}_aggregation{self.aggregation_id}"
 
+    @property
+    def heading(self) -> str:
+        """One line for people."""
+        return f"{self.profile}: {self.title} (aggregation {self.aggregation_id}, {self.domain})"
+
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """One kind of file."""
+    """One kind of file.
+
+    Attributes:
+        suffix: Of the file's name, without the dot.
+        content_type: For the reply.
+        write: Writes all rows to a file; they come one by one and are not kept.
+    """
 
     suffix: str
     content_type: str
-    write: Callable[[ExportHeader, Iterable[Row]], Iterator[bytes]]
+    write: Callable[[ExportHeader, Iterable[Row], IO[bytes]], None]
 
 
-def defuse(value: object) -> object:
+def defuse(value: str) -> str:
     """Text that a spreadsheet would run, quoted; the names in a profile are anybody's input."""
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return f"'{value}"
-    return value
+    return f"'{value}" if value.startswith(_FORMULA_STARTS) else value
 
 
-def write_csv(header: ExportHeader, rows: Iterable[Row]) -> Iterator[bytes]:
-    """Comma-separated values: a header line, then one line per row."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
-    writer.writerow(header.columns)
-    for index, row in enumerate(rows, start=1):
-        writer.writerow([_cell(value) for value in row])
-        if index % _ROWS_PER_CHUNK == 0:
-            yield _take(buffer)
-    yield _take(buffer)
-
-
-def write_json(header: ExportHeader, rows: Iterable[Row]) -> Iterator[bytes]:
-    """One JSON document: where it comes from, and the rows as objects."""
-    about = {
-        "profile": header.profile,
-        "table": header.table,
-        "aggregation_id": header.aggregation_id,
-        "domain": header.domain,
-        "columns": list(header.columns),
-    }
-    buffer = io.StringIO()
-    buffer.write(json.dumps(about, ensure_ascii=False)[:-1] + ', "results": [')
-    for index, row in enumerate(rows):
-        buffer.write(",\n" if index else "\n")
-        record = dict(zip(header.columns, row, strict=True))
-        buffer.write(json.dumps(record, ensure_ascii=False))
-        if (index + 1) % _ROWS_PER_CHUNK == 0:
-            yield _take(buffer)
-    buffer.write("\n]}\n")
-    yield _take(buffer)
-
-
-def _cell(value: object) -> object:
+def printable(value: object) -> str:
+    """A value as people read it in a cell."""
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return defuse(value)
-
-
-def _take(buffer: io.StringIO) -> bytes:
-    data = buffer.getvalue().encode("utf-8", errors="replace")
-    buffer.seek(0)
-    buffer.truncate()
-    return data
-
-
-FORMATS: dict[str, ExportFormat] = {
-    "csv": ExportFormat("csv", "text/csv; charset=utf-8", write_csv),
-    "json": ExportFormat("json", "application/json", write_json),
-}
+    # Names come from a file and need not be valid Unicode.
+    return str(value).encode("utf-8", errors="replace").decode("utf-8")

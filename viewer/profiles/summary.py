@@ -69,6 +69,11 @@ def describe_fully(served: ServedProfile, database: ProfileDatabase) -> dict[str
     }
 
 
+def display_name(served: ServedProfile, database: ProfileDatabase) -> str:
+    """Name given to the profile, else its file's name."""
+    return _name(served, _config_row(database))
+
+
 def domains(database: ProfileDatabase) -> list[str]:
     """Domains of a profile, the default one first."""
     names = [str(name) for (name,) in _rows(database, "view_domains", "domain_name")]
@@ -97,7 +102,7 @@ def _item(served: ServedProfile, database: ProfileDatabase) -> dict[str, Any]:
     config = _config_row(database)
     return {
         "id": served.id,
-        "name": config.get("profile_name") or served.path.stem,
+        "name": _name(served, config),
         "file_name": served.path.name,
         "is_foreign": not database.is_ours,
         "db_version": database.version,
@@ -127,6 +132,10 @@ def _system_config(database: ProfileDatabase) -> tuple[dict[str, Any], dict[str,
     }
     versions = {"dlprof_db_version": database.version, "viewer_version": viewer_version()}
     return config | {"gpu_count": _gpu_count(row), "gpu_names": names} | versions, unknown
+
+
+def _name(served: ServedProfile, config: dict[str, Any]) -> str:
+    return str(config.get("profile_name") or served.path.stem)
 
 
 def _gpu_count(config: dict[str, Any]) -> int | None:

@@ -1,0 +1,31 @@
+# The viewer and its worker in one image; docker-compose.yml runs both.
+
+FROM node:22-slim AS page
+WORKDIR /source/frontend
+COPY frontend/package.json frontend/package-lock.json ./
+RUN npm ci --no-audit --no-fund
+COPY frontend ./
+# Written to /source/viewer/static/dlprof.
+RUN npm run build
+
+FROM python:3.12-slim AS wheel
+WORKDIR /source
+RUN pip install --no-cache-dir build
+# .dockerignore names what a wheel is made of.
+COPY . ./
+COPY --from=page /source/viewer/static/dlprof viewer/static/dlprof
+RUN DLPROF_SKIP_FRONTEND_BUILD=1 python -m build --wheel
+
+FROM python:3.12-slim
+COPY constraints.txt /tmp/constraints.txt
+COPY --from=wheel /source/dist/*.whl /tmp/
+RUN pip install --no-cache-dir -c /tmp/constraints.txt /tmp/*.whl && rm /tmp/*.whl /tmp/constraints.txt
+# A user that owns nothing but the state; /data has to be writable by it to add aggregations.
+RUN useradd --uid 10001 --create-home dlprof && mkdir /state /data && chown dlprof /state /data
+USER dlprof
+ENV DLPROF_STATE_DIR=/state PYTHONUNBUFFERED=1
+VOLUME ["/state", "/data"]
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s CMD ["python", "-c", "import http.client as h; c = h.HTTPConnection('127.0.0.1', 8000, timeout=2); c.request('GET', '/healthz', headers={'Host': 'localhost'}); raise SystemExit(c.getresponse().status != 200)"]
+ENTRYPOINT ["dlprofviewer"]
+CMD ["--bind", "0.0.0.0", "/data"]

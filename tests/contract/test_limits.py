@@ -109,13 +109,15 @@ def test_all_queries_of_a_request_see_one_state(ours: Served, tmp_path: Path) ->
     count = "SELECT COUNT(*) FROM view_aggregations"
     with opened(database, time_limit_s=5) as reader:
         before = reader.rows(count)
-        writer = sqlite3.connect(database, timeout=0.1)
+        writer = sqlite3.connect(database, timeout=0.1, isolation_level=None)
+        writer.execute("BEGIN")
         writer.execute("CREATE TABLE late (x)")
         with pytest.raises(sqlite3.OperationalError, match="locked"):
-            writer.commit()
+            writer.execute("COMMIT")
 
         assert reader.rows(count) == before
-    writer.commit()
+    # The request is over.
+    writer.execute("COMMIT")
     writer.close()
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.correlate.op_table import OpTable
-from aggregator.correlate.ops import Instances, Origin
-from aggregator.correlate.work import CorrelatedWork, LaunchedWork
+from aggregator.busy_time import busy_levels, domain_busy_levels
+from aggregator.correlate.custom_domains import DomainWork
+from aggregator.correlate.op_table import Op, OpTable
+from aggregator.correlate.work import CorrelatedWork
 from aggregator.frameworks.meaning import RangeMeaning
-from aggregator.frameworks.pytorch import is_tc_eligible
-from aggregator.intervals import Flattened, flatten, union_of
+from aggregator.intervals import Flattened, SegmentUnion
 from aggregator.iterations import KeyNode, NamedRanges
 from aggregator.metrics.model import (
     DeviceColumns,
@@ -63,14 +63,14 @@ class ImportedProfile:
         mode_reason: Why that mode.
         meaning: What range names mean.
         work: Instances and device work.
-        ops: The ops.
+        ops: The framework's ops (or the placeholder of simple mode).
+        domains: Custom domains.
         kernel_order: Row of ``profile.kernels`` at each position in order of launch.
         memory_order: Row of copies followed by sets at each position in order of launch.
         kernel_names: Distinct kernels.
-        op_kernel_of: Row of ``op_kernels`` per kernel, in order of launch.
         ranges: Ranges that may mark an iteration.
         key_node: The key node found.
-        rollup: What aggregations are computed from.
+        rollups: What aggregations are computed from: the default domain, then each custom one.
     """
 
     profile: Profile
@@ -79,12 +79,26 @@ class ImportedProfile:
     meaning: RangeMeaning
     work: CorrelatedWork
     ops: OpTable
+    domains: tuple[DomainWork, ...]
     kernel_order: Int64
     memory_order: Int64
     kernel_names: KernelNames
     ranges: NamedRanges
     key_node: KeyNode
-    rollup: RollupInput
+    rollups: tuple[RollupInput, ...]
+
+    @property
+    def rollup(self) -> RollupInput:
+        """The default domain, which holds all device work."""
+        return self.rollups[0]
+
+    def all_ops(self) -> tuple[Op, ...]:
+        """Ops of all domains: the framework's first."""
+        return (*self.ops.ops, *(op for domain in self.domains for op in domain.ops))
+
+    def op_offset(self, number: int) -> int:
+        """First row in ``all_ops`` of the ops of custom domain ``number``."""
+        return len(self.ops.ops) + sum(len(domain.ops) for domain in self.domains[:number])
 
 
 def memory_column(work: CorrelatedWork, name: str) -> Int64:
@@ -120,115 +134,166 @@ def distinct_kernels(profile: Profile, kernels: Kernels, order: Int64) -> Kernel
     return KernelNames(inverse.astype(np.int32), short, long, verdict)
 
 
-def busy_levels(
-    profile: Profile, work: CorrelatedWork, uses_tc: Bool, instances: Instances
-) -> tuple[tuple[Flattened, ...], ...]:
-    """Cumulative unions of busy time per device, in the priority of ``LEVELS``.
-
-    Args:
-        profile: The profile.
-        work: Its device work.
-        uses_tc: Whether each kernel of ``profile.kernels`` uses Tensor Cores.
-        instances: Op instances; their CPU time counts for the devices that their process used.
-    """
-    result = []
-    for device in range(len(profile.devices)):
-        parts = _device_parts(profile, work, uses_tc, instances, device)
-        levels: list[Flattened] = []
-        for part in parts:
-            levels.append(union_of(levels[-1], part) if levels else part)
-        result.append(tuple(levels))
-    return tuple(result)
+def build_rollup_inputs(data: ImportedProfile) -> tuple[RollupInput, ...]:
+    """Columns that aggregations are computed from, per domain."""
+    return _InputBuilder(data).build()
 
 
-def _device_parts(
-    profile: Profile, work: CorrelatedWork, uses_tc: Bool, instances: Instances, device: int
-) -> list[Flattened]:
-    kernels = profile.kernels
-    here = kernels.device == device
+class _InputBuilder:
+    """Makes the roll-up columns of all domains; ops and (op, kernel) pairs are shared."""
 
-    def part(launched: LaunchedWork, rows: Bool) -> Flattened:
-        return flatten(launched.work.start_ns[rows], launched.work.end_ns[rows])
+    def __init__(self, data: ImportedProfile) -> None:
+        self._data = data
+        self._profile = data.profile
+        self._work = data.work
+        self._kernel_rank = inverse_order(data.kernel_order)
+        self._memory_rank = inverse_order(data.memory_order)
+        self._ops = op_columns(data.all_ops())
+        self._uses_tc = np.empty(len(data.profile.kernels), dtype=bool)
+        names = data.kernel_names
+        self._uses_tc[data.kernel_order] = names.uses_tc[names.of_kernel]
+        self._last_ns = self._end_of_profile()
 
-    memory = [
-        part(launched, launched.work.device == device) for launched in (work.copies, work.sets)
-    ]
-    processes = _processes_of(profile, device)
-    loader_rows = instances.origin == Origin.DATALOADER
-    loader_rows &= np.isin(profile.thread_process[instances.thread], processes)
-    cpu_rows = np.isin(instances.busy_process, processes)
-    empty = np.empty(0, dtype=np.int64)
-    return [
-        part(work.kernels, here & uses_tc),
-        part(work.kernels, here & ~uses_tc),
-        union_of(*memory),
-        flatten(instances.start_ns[loader_rows], instances.end_ns[loader_rows]),
-        Flattened(empty, empty),
-        flatten(instances.busy_start_ns[cpu_rows], instances.busy_end_ns[cpu_rows]),
-    ]
+    def build(self) -> tuple[RollupInput, ...]:
+        """The default domain, then the custom ones."""
+        data = self._data
+        instance = self._work.kernels.instance[data.kernel_order]
+        op_parts = [data.ops.op_of_instance[instance].astype(np.int64)]
+        position_parts = [np.arange(len(data.kernel_order))]
+        for number, domain in enumerate(data.domains):
+            own = domain.kernels.own()
+            op_parts.append(domain.op[own.instance].astype(np.int64) + data.op_offset(number))
+            position_parts.append(self._kernel_rank[own.row])
+        pair_of, pairs = _op_kernels(
+            self._profile,
+            data.kernel_names,
+            np.concatenate(position_parts),
+            np.concatenate(op_parts),
+        )
+        bounds = np.cumsum([0, *(len(part) for part in op_parts)])
+        inputs = [self._default(pair_of[: bounds[1]], pairs)]
+        for number, domain in enumerate(data.domains):
+            pair_rows = pair_of[bounds[number + 1] : bounds[number + 2]]
+            inputs.append(
+                self._custom(number, domain, position_parts[number + 1], pair_rows, pairs)
+            )
+        return tuple(inputs)
 
+    def _end_of_profile(self) -> int:
+        work = self._work
+        kinds = (work.kernels, work.copies, work.sets, work.graphs)
+        ends = [launched.work.end_ns for launched in kinds]
+        ends.append(self._profile.api_calls.end_ns)
+        return max(int(end.max(initial=0)) for end in ends)
 
-def _processes_of(profile: Profile, device: int) -> Int64:
-    """Processes whose CPU time counts for a device: those that ran work on it.
-
-    Where nothing ran on any device the first device stands for the whole run.
-    """
-    kinds = (profile.kernels, profile.copies, profile.sets)
-    used = [np.unique(work.process[work.device == device]) for work in kinds]
-    found = np.unique(np.concatenate(used)).astype(np.int64)
-    nothing_ran = not any(len(work) for work in kinds)
-    return np.arange(len(profile.process_ids)) if nothing_ran and device == 0 else found
-
-
-def build_rollup_input(
-    profile: Profile,
-    mode: str,
-    work: CorrelatedWork,
-    table: OpTable,
-    names: KernelNames,
-    orders: tuple[Int64, Int64],
-    loop: tuple[NamedRanges, KeyNode],
-) -> RollupInput:
-    """Columns that aggregations are computed from."""
-    kernel_order, memory_order = orders
-    ranges, key_node = loop
-    uses_tc_of_kernel = np.empty(len(profile.kernels), dtype=bool)
-    uses_tc_of_kernel[kernel_order] = names.uses_tc[names.of_kernel]
-    op_kernel_of, op_kernels = _op_kernels(profile, work, table, names, kernel_order)
-    instances = work.instances
-    ends = [launched.work.end_ns for launched in (work.kernels, work.copies, work.sets)]
-    ends.append(profile.api_calls.end_ns)
-    return RollupInput(
-        mode=mode,
-        last_ns=max(int(end.max(initial=0)) for end in ends),
-        ops=op_columns(table),
-        instances=InstanceColumns(
-            op=table.op_of_instance,
+    def _default(self, pair_of: Int32, pairs: OpKernelColumns) -> RollupInput:
+        data, work = self._data, self._work
+        instances = work.instances
+        columns = InstanceColumns(
+            op=data.ops.op_of_instance,
             start_ns=instances.start_ns,
             stop_ns=instances.end_ns,
             cpu_time_ns=work.cpu_time_ns,
             cpu_overhead_ns=work.cpu_overhead_ns,
             gpu_time_ns=work.gpu.covered_ns,
-            gpu_idle_ns=work.gpu.last_end_ns - work.gpu.first_start_ns - work.gpu.covered_ns,
-        ),
-        kernels=KernelColumns(
-            op_kernel=op_kernel_of,
-            api_start_ns=work.kernels.api_start_ns[kernel_order],
-            api_duration_ns=work.kernels.api_duration_ns[kernel_order],
-            duration_ns=(profile.kernels.end_ns - profile.kernels.start_ns)[kernel_order],
-        ),
-        op_kernels=op_kernels,
-        memory=_memory_columns(profile, work, memory_order),
-        devices=_device_columns(profile),
-        busy=busy_levels(profile, work, uses_tc_of_kernel, instances),
-        ranges=ranges,
-        default_key=(key_node.name, key_node.reason),
-    )
+            gpu_idle_ns=_idle(work.gpu),
+        )
+        kernels = self._kernel_columns(np.arange(len(pair_of)), pair_of)
+        memory = self._memory_columns(np.arange(len(data.memory_order)))
+        busy = busy_levels(self._profile, work, self._uses_tc, instances)
+        return self._input(0, columns, kernels, memory, busy, pairs)
+
+    def _custom(
+        self,
+        number: int,
+        domain: DomainWork,
+        positions: Int64,
+        pair_of: Int32,
+        pairs: OpKernelColumns,
+    ) -> RollupInput:
+        order = np.argsort(positions, kind="stable")
+        columns = InstanceColumns(
+            op=(domain.op + self._data.op_offset(number)).astype(np.int32),
+            start_ns=domain.start_ns,
+            stop_ns=domain.end_ns,
+            cpu_time_ns=domain.cpu_time_ns,
+            cpu_overhead_ns=domain.cpu_overhead_ns,
+            gpu_time_ns=domain.gpu.covered_ns,
+            gpu_idle_ns=_idle(domain.gpu),
+        )
+        kernels = self._kernel_columns(positions[order], pair_of[order])
+        memory = self._memory_columns(np.sort(self.memory_positions(domain)))
+        busy = domain_busy_levels(self._profile, self._work, self._uses_tc, domain)
+        return self._input(number + 1, columns, kernels, memory, busy, pairs)
+
+    def memory_positions(self, domain: DomainWork) -> Int64:
+        """Positions in order of launch of the copies and sets that a domain covers."""
+        rows = [domain.copies.own().row, domain.sets.own().row + len(self._profile.copies)]
+        return self._memory_rank[np.concatenate(rows)]
+
+    def _input(
+        self,
+        domain: int,
+        instances: InstanceColumns,
+        kernels: KernelColumns,
+        memory: MemoryColumns,
+        busy: tuple[tuple[Flattened, ...], ...],
+        pairs: OpKernelColumns,
+    ) -> RollupInput:
+        data = self._data
+        return RollupInput(
+            domain=domain,
+            mode=data.mode,
+            last_ns=self._last_ns,
+            ops=self._ops,
+            instances=instances,
+            kernels=kernels,
+            op_kernels=pairs,
+            memory=memory,
+            devices=_device_columns(self._profile),
+            busy=busy,
+            ranges=data.ranges,
+            default_key=(data.key_node.name, data.key_node.reason),
+        )
+
+    def _kernel_columns(self, positions: Int64, pair_of: Int32) -> KernelColumns:
+        rows = self._data.kernel_order[positions]
+        kernels, launched = self._profile.kernels, self._work.kernels
+        return KernelColumns(
+            op_kernel=pair_of,
+            api_start_ns=launched.api_start_ns[rows],
+            api_duration_ns=launched.api_duration_ns[rows],
+            duration_ns=(kernels.end_ns - kernels.start_ns)[rows],
+        )
+
+    def _memory_columns(self, positions: Int64) -> MemoryColumns:
+        rows = self._data.memory_order[positions]
+        call = memory_column(self._work, "call")
+        api = self._profile.api_calls
+        name = np.full(len(call), -1, dtype=np.int64)
+        name[call >= 0] = api.name[call[call >= 0]]
+        length = memory_column(self._work, "end_ns") - memory_column(self._work, "start_ns")
+        return MemoryColumns(
+            name=name[rows].astype(np.int32),
+            api_start_ns=memory_column(self._work, "api_start_ns")[rows],
+            api_duration_ns=memory_column(self._work, "api_duration_ns")[rows],
+            duration_ns=length[rows],
+        )
 
 
-def op_columns(table: OpTable) -> OpColumns:
-    """The ops as columns."""
-    ops = table.ops
+def _idle(gpu: SegmentUnion) -> Int64:
+    return gpu.last_end_ns - gpu.first_start_ns - gpu.covered_ns
+
+
+def inverse_order(order: Int64) -> Int64:
+    """Position of each row in an order."""
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank
+
+
+def op_columns(ops: tuple[Op, ...]) -> OpColumns:
+    """Ops as columns."""
     return OpColumns(
         op_ids=tuple(op.op_id for op in ops),
         names=tuple(op.op_name for op in ops),
@@ -236,18 +301,24 @@ def op_columns(table: OpTable) -> OpColumns:
         directions=tuple(op.direction for op in ops),
         data_types=tuple(op.data_type for op in ops),
         processes=tuple(op.process for op in ops),
-        tc_eligible=np.array([is_tc_eligible(op.op_type) for op in ops], dtype=bool),
-        domain=np.zeros(len(ops), dtype=np.int32),
+        tc_eligible=np.array([op.tc_eligible for op in ops], dtype=bool),
     )
 
 
 def _op_kernels(
-    profile: Profile, work: CorrelatedWork, table: OpTable, names: KernelNames, order: Int64
+    profile: Profile, names: KernelNames, positions: Int64, op: Int64
 ) -> tuple[Int32, OpKernelColumns]:
-    """Distinct (op, short name, uses Tensor Cores), and the row of each kernel by launch."""
-    op = table.op_of_instance[work.kernels.instance[order]].astype(np.int64)
-    short = names.short[names.of_kernel].astype(np.int64)
-    uses_tc = names.uses_tc[names.of_kernel].astype(np.int64)
+    """Distinct (op, short name, uses Tensor Cores), and the row of each kernel in its domain.
+
+    Args:
+        profile: The profile.
+        names: Distinct kernels.
+        positions: Position in order of launch, one after another for every domain.
+        op: Op of the kernel in that domain.
+    """
+    of_kernel = names.of_kernel[positions]
+    short = names.short[of_kernel].astype(np.int64)
+    uses_tc = names.uses_tc[of_kernel].astype(np.int64)
     width = int(short.max(initial=0)) + 1
     key = (op * width + short) * 2 + uses_tc
     unique, first, inverse = np.unique(key, return_index=True, return_inverse=True)
@@ -258,29 +329,14 @@ def _op_kernels(
         op=(unique // 2 // width).astype(np.int32),
         name=(unique // 2 % width).astype(np.int32),
         uses_tc=unique % 2 == 1,
-        half_precision=half_names[names.of_kernel[first]] if len(first) else np.empty(0, bool),
+        half_precision=half_names[of_kernel[first]] if len(first) else np.empty(0, dtype=bool),
     )
     return inverse.astype(np.int32), columns
 
 
-def _memory_columns(profile: Profile, work: CorrelatedWork, order: Int64) -> MemoryColumns:
-    call = memory_column(work, "call")
-    if len(profile.api_calls):
-        name = np.where(call >= 0, profile.api_calls.name[np.maximum(call, 0)], -1)
-    else:
-        name = np.full(len(call), -1)
-    end, start = memory_column(work, "end_ns"), memory_column(work, "start_ns")
-    return MemoryColumns(
-        name=name[order].astype(np.int32),
-        api_start_ns=memory_column(work, "api_start_ns")[order],
-        api_duration_ns=memory_column(work, "api_duration_ns")[order],
-        duration_ns=(end - start)[order],
-    )
-
-
 def _device_columns(profile: Profile) -> DeviceColumns:
     used = np.zeros(len(profile.devices), dtype=bool)
-    for work in (profile.kernels, profile.copies, profile.sets):
+    for work in (profile.kernels, profile.copies, profile.sets, profile.graphs):
         used[np.unique(work.device)] = True
     return DeviceColumns(
         device_ids=tuple(device.device_id for device in profile.devices),

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from aggregator.errors import AmbiguousKeyNodeError, KeyNodeNotFoundError
-from aggregator.profile import Int32, Int64
+from aggregator.profile import Int32, Int64, empty_i32, empty_i64
 
 KIND_BEFORE, KIND_ITERATION = "before", "iteration"
 
@@ -117,6 +117,7 @@ class NamedRanges:
         start_ns: Unit: ns.
         end_ns: Unit: ns.
         process: Process of each range.
+        domain: Domain of all of them, where they are of one.
     """
 
     name: Int32
@@ -124,6 +125,12 @@ class NamedRanges:
     start_ns: Int64
     end_ns: Int64
     process: Int32
+    domain: int = 0
+
+    @staticmethod
+    def empty() -> NamedRanges:
+        """No ranges at all."""
+        return NamedRanges(empty_i32(), (), empty_i64(), empty_i64(), empty_i32())
 
     def stops_of(self, code: int) -> Stops:
         """Ends of the ranges of one name, per process. Unit: ns."""
@@ -224,6 +231,7 @@ class LoopHints:
     Attributes:
         dataloaders: Names of data loader ranges.
         numbered: Names of user ranges that count (``iteration #``).
+        programs: Those of ``numbered`` that are runs of a compiled program.
         optimizers: Names of optimizer steps.
         zero_grads: Names of ranges that clear gradients: what most loops begin with.
         first_child: For a numbered range, what begins every one of them, and its stops.
@@ -231,6 +239,7 @@ class LoopHints:
 
     dataloaders: tuple[int, ...]
     numbered: tuple[int, ...]
+    programs: tuple[int, ...]
     optimizers: tuple[int, ...]
     zero_grads: tuple[int, ...]
     first_child: dict[int, tuple[str, Stops]]
@@ -255,7 +264,10 @@ def choose_key_node(ranges: NamedRanges, hints: LoopHints) -> KeyNode:
     if numbered is None and zero_grad is not None and optimizer is not None:
         return _chosen(ranges, zero_grad, "clearing the gradients begins every iteration")
     if numbered is not None:
-        return _chosen(ranges, numbered, "numbered ranges mark the iterations")
+        what = "the program that ran most often" if hints.programs else "numbered ranges"
+        return _chosen(
+            ranges, numbered, f"{what} mark{'s' if hints.programs else ''} the iterations"
+        )
     if optimizer is not None:
         return _chosen(ranges, optimizer, "the optimizer steps once per iteration")
     return KeyNode("", "no data loader, numbered range or optimizer step was found", ())

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from aggregator.correlate.custom_domains import DomainWork
 from aggregator.correlate.op_table import OpTable
 from aggregator.correlate.ops import Instances, Origin, RangeTree
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
@@ -23,10 +24,9 @@ from aggregator.profile import Int64, Profile
 _NUMBERED = re.compile(r"#")
 _OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 _ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#")
-MAX_NAMED_RANGES = 2_000_000
 
 
-def named_ranges(profile: Profile, meaning: RangeMeaning, tree: RangeTree) -> NamedRanges:
+def named_ranges(meaning: RangeMeaning, tree: RangeTree) -> NamedRanges:
     """Group ranges outside every op: what a person may name as key node."""
     position = np.arange(len(tree.kind))
     is_group = (tree.group == position) & np.isin(
@@ -43,10 +43,52 @@ def named_ranges(profile: Profile, meaning: RangeMeaning, tree: RangeTree) -> Na
     )
 
 
+def custom_ranges(profile: Profile, domains: tuple[DomainWork, ...]) -> NamedRanges:
+    """Ranges of custom domains, by their own names."""
+    parts = []
+    for domain in domains:
+        names = [op.op_type for op in domain.ops]
+        used = tuple(dict.fromkeys(names))
+        code_of_op = np.array([used.index(name) for name in names], dtype=np.int32)
+        process = profile.thread_process[domain.thread]
+        parts.append(
+            NamedRanges(
+                code_of_op[domain.op], used, domain.start_ns, domain.end_ns, process, domain.code
+            )
+        )
+    return joined_ranges(*parts)
+
+
+def joined_ranges(*parts: NamedRanges) -> NamedRanges:
+    """Several sets of ranges as one; equal names stay one name."""
+    names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+    row = {name: code for code, name in enumerate(names)}
+    filled = [part for part in parts if len(part.name)]
+    if not filled:
+        return NamedRanges.empty()
+    codes = [
+        np.array([row[name] for name in part.names], dtype=np.int32)[part.name] for part in filled
+    ]
+    return NamedRanges(
+        name=np.concatenate(codes),
+        names=names,
+        start_ns=np.concatenate([part.start_ns for part in filled]),
+        end_ns=np.concatenate([part.end_ns for part in filled]),
+        process=np.concatenate([part.process for part in filled]),
+    )
+
+
 def find_key_node(
-    meaning: RangeMeaning, tree: RangeTree, ranges: NamedRanges, instances: Instances
+    meaning: RangeMeaning, tree: RangeTree, ranges: NamedRanges, *, allow_op: bool
 ) -> KeyNode:
-    """Choose what marks an iteration; see ``choose_key_node``."""
+    """Choose what marks an iteration; see ``choose_key_node``.
+
+    Args:
+        meaning: What range names mean.
+        tree: The nested ranges.
+        ranges: Ranges that may mark an iteration.
+        allow_op: Whether an op that begins every iteration may be chosen.
+    """
     loader_labels = {
         meaning.labels[label]
         for label in np.unique(tree.label[tree.kind == RangeKind.DATALOADER]).tolist()
@@ -58,19 +100,35 @@ def find_key_node(
 
     loaders = tuple(code for code, name in enumerate(names) if name in loader_labels)
     framework = {*loaders, *matching(_OPTIMIZER_STEP), *matching(_ZERO_GRAD)}
+    programs = _busiest_program(meaning, tree, ranges)
     numbered = tuple(code for code in matching(_NUMBERED) if code not in framework)
     hints = LoopHints(
         dataloaders=loaders,
-        numbered=numbered,
+        numbered=programs or numbered,
+        programs=programs,
         optimizers=matching(_OPTIMIZER_STEP),
         zero_grads=matching(_ZERO_GRAD),
         first_child={
             code: child
-            for code in numbered
-            if (child := _first_child(meaning, tree, ranges, code)) is not None
+            for code in (programs or numbered)
+            if allow_op and (child := _first_child(meaning, tree, ranges, code)) is not None
         },
     )
     return choose_key_node(ranges, hints)
+
+
+def _busiest_program(
+    meaning: RangeMeaning, tree: RangeTree, ranges: NamedRanges
+) -> tuple[int, ...]:
+    """The compiled program that ran most often: programs that share a name count apart."""
+    rows = np.flatnonzero(tree.kind == RangeKind.GROUP)
+    is_program = np.array([label in meaning.programs for label in meaning.labels], dtype=bool)
+    rows = rows[is_program[tree.label[rows]]]
+    if not len(rows):
+        return ()
+    names, counts = np.unique(tree.name[rows], return_counts=True)
+    label = meaning.labels[int(meaning.label[names[int(counts.argmax())]])]
+    return (ranges.names.index(label),) if label in ranges.names else ()
 
 
 def _first_child(
@@ -81,18 +139,24 @@ def _first_child(
     position = np.arange(len(tree.kind))
     owners = np.flatnonzero((tree.group == position) & (tree.label == label))
     nesting = tree.nesting
-    # The next range in the sorted order is the first child, if it is a child at all.
-    child = owners + 1
-    if not len(owners) or int(child[-1]) >= len(tree.kind):
+    # The next op or group in the sorted order is the first inside, if it is inside at all.
+    usable = np.flatnonzero(np.isin(tree.kind, (RangeKind.OP, RangeKind.GROUP)))
+    found = np.searchsorted(usable, owners, side="right")
+    if not len(owners) or int(found[-1]) >= len(usable):
         return None
-    usable = np.isin(tree.kind[child], (RangeKind.OP, RangeKind.GROUP, RangeKind.DATALOADER))
-    same = (nesting.parent[child] == owners) & usable & (tree.label[child] == tree.label[child[0]])
-    if not same.all():
+    child = usable[found]
+    kind, child_label = tree.kind[child], tree.label[child]
+    inside = nesting.lane_of[child] == nesting.lane_of[owners]
+    inside &= nesting.end_ns[child] <= nesting.end_ns[owners]
+    if not (inside & (kind == kind[0]) & (child_label == child_label[0])).all():
         return None
-    first = child.astype(np.int64)
-    return meaning.labels[int(tree.label[child[0]])], stops_by_process(
-        nesting.end_ns[first], tree.process[first]
-    )
+    name = meaning.labels[int(child_label[0])]
+    # A group is found again by its name, so no other range may have it.
+    if name in ranges.names and np.count_nonzero(ranges.name == ranges.names.index(name)) != len(
+        owners
+    ):
+        return None
+    return name, stops_by_process(nesting.end_ns[child], tree.process[child])
 
 
 def step_of_instances(
@@ -104,22 +168,35 @@ def step_of_instances(
     count = 1
     for number, stops in zip(key_node.processes, key_node.stops_ns, strict=True):
         rows = np.flatnonzero(process == number)
-        step[rows] = np.searchsorted(stops, instances.start_ns[rows], side="right")
+        # By their ends: an op that is the key node itself begins the step that follows its stop.
+        step[rows] = np.searchsorted(stops, instances.end_ns[rows], side="right")
         count = max(count, len(stops) + 1)
     return step, count
 
 
-def name_by_op(key_node: KeyNode, table: OpTable, instances: Instances) -> KeyNode:
+def name_by_op(key_node: KeyNode, table: OpTable, instances: Instances) -> KeyNode | None:
     """Give a key node that is an op the name of its op, so that it can be found again by name.
 
     An op label names a kind of op; after the ops are known its place has a name of its own.
+
+    Returns:
+        None if its instances are not those of one op per process: it cannot be found again.
     """
     stops = np.concatenate([*key_node.stops_ns, np.empty(0, dtype=np.int64)])
     rows = np.flatnonzero(np.isin(instances.end_ns, stops) & (instances.origin == Origin.FORWARD))
+    label = key_node.name.replace("/", "|")
     ops = {int(op) for op in np.unique(table.op_of_instance[rows])}
+    ops = {op for op in ops if _last_part(table.ops[op].op_name) == label}
     names = {_without_rank(table.ops[op].op_name) for op in ops}
-    matches = [name for name in names if name.rpartition("/")[2].partition("[")[0] == key_node.name]
-    return replace(key_node, name=matches[0]) if len(matches) == 1 else key_node
+    num_instances = int(np.isin(table.op_of_instance, list(ops)).sum())
+    if len(names) != 1 or num_instances != key_node.num_instances:
+        return None
+    return replace(key_node, name=names.pop())
+
+
+def _last_part(op_name: str) -> str:
+    """Label at the end of an op name: ``/a/zeros[2]`` -> ``zeros``."""
+    return re.sub(r"\[\d+\]$", "", op_name.rpartition("/")[2])
 
 
 def _without_rank(name: str) -> str:

@@ -12,7 +12,7 @@ from aggregator.dldb.aggregation_rows import aggregation_tables, request_key
 from aggregator.dldb.metadata import metadata_tables
 from aggregator.dldb.profile_rows import profile_tables
 from aggregator.dldb.reader import open_database
-from aggregator.dldb.stored import load_rollup_input
+from aggregator.dldb.stored import load_rollup_inputs
 from aggregator.dldb.writer import (
     aggregation_transaction,
     bulk_writer,
@@ -103,16 +103,21 @@ def import_profile(options: ImportOptions, progress: Progress) -> ImportResult:
         profile = open_profile(options.source, progress)
         data = correlate(profile, options.mode, progress)
         progress.message("Aggregating profile data")
-        rollup = roll_up(data.rollup, options.request, progress)
+        rollups = roll_up(data.rollups, options.request, progress)
+        rollup = rollups[0]
         _tell_iterations(rollup, progress)
         progress.message(f"Creating dlprof database at {_shown(options.database)}")
         with write_errors(options.database):
-            _write_import(partial, data, rollup, options, progress)
+            _write_import(partial, data, rollups, options, progress)
     return _import_result(options, data, rollup)
 
 
 def _write_import(
-    path: Path, data: ImportedProfile, rollup: Rollup, options: ImportOptions, progress: Progress
+    path: Path,
+    data: ImportedProfile,
+    rollups: list[Rollup],
+    options: ImportOptions,
+    progress: Progress,
 ) -> None:
     create_tables(path)
     progress.message("Writing profile data to dlprof database")
@@ -122,10 +127,10 @@ def _write_import(
             writer.write(table)
             progress.advance(len(table))
         progress.message("Writing aggregated data to dlprof database")
-        for table in aggregation_tables(data.rollup, rollup, options.request, aggr=1):
+        for table in aggregation_tables(data.rollups, rollups, options.request, aggr=1):
             writer.write(table)
     progress.phase("index")
-    finish(path)
+    finish(path, has_custom_domains=bool(data.domains))
 
 
 def _shown(path: Path) -> str:
@@ -189,8 +194,8 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
     existing = _find_aggregation(database, request)
     if existing is not None:
         return existing
-    data = load_rollup_input(database, progress)
-    rollup = roll_up(data, request, progress)
+    inputs = load_rollup_inputs(database, progress)
+    rollups = roll_up(inputs, request, progress)
     progress.phase("write", 1)
     with aggregation_transaction(database) as connection:
         existing = _existing_in(connection, request)
@@ -198,10 +203,10 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
             return existing
         row = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM aggregations").fetchone()
         aggr = int(row[0])
-        for table in aggregation_tables(data, rollup, request, aggr):
+        for table in aggregation_tables(inputs, rollups, request, aggr):
             insert_rows(connection, table)
         progress.advance(1)
-    window = rollup.window
+    window = rollups[0].window
     progress.message(f"Aggregation {aggr} written", Level.DETAILED)
     return _result(aggr, window.first, window.last, window.key_node.name, reused=False)
 

@@ -215,6 +215,7 @@ class Profile:
         thread_process: Shape (t,): row of ``process_ids`` for each thread.
         process_ids: Operating system's process ids.
         devices: GPUs, ordered by ``device_id``.
+        graphs: CUDA graphs that were recorded as a whole, without their kernels.
         start_end_ranges: Ranges of ``nvtxRangeStart/End``: they do not nest and may end elsewhere.
     """
 
@@ -236,6 +237,7 @@ class Profile:
     copies: MemoryOps
     sets: MemoryOps
     syncs: DeviceWork
+    graphs: DeviceWork = field(default_factory=DeviceWork)
     system: SystemInfo = field(default_factory=SystemInfo)
     warnings: list[ProfileWarning] = field(default_factory=list)
 
@@ -250,6 +252,7 @@ class Profile:
             "copies",
             "sets",
             "syncs",
+            "graphs",
         )
         return {kind: len(getattr(self, kind)) for kind in kinds}
 

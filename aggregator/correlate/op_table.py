@@ -8,6 +8,7 @@ import numpy as np
 
 from aggregator.correlate.identity import assign_places
 from aggregator.correlate.ops import Instances, Origin
+from aggregator.frameworks import Framework
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.frameworks.pytorch import BACKWARD_TYPE
 from aggregator.profile import Int32, Int64, Profile
@@ -29,6 +30,8 @@ class Op:
         stack_trace: Call sites, innermost last; empty: not recorded.
         forward: Row of the forward op of a backward one; -1: none.
         origin: What it came from.
+        tc_eligible: Whether it can use Tensor Cores, by DLProf's rule.
+        domain: Code into ``Profile.domain_names``; 0 holds the framework's ops.
     """
 
     op_id: str
@@ -40,6 +43,8 @@ class Op:
     stack_trace: str
     forward: int
     origin: Origin
+    tc_eligible: bool = False
+    domain: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,8 @@ def build_op_table(
     profile: Profile,
     meaning: RangeMeaning,
     instances: Instances,
-    step_of_instance: Int64,
-    num_steps: int,
+    steps: tuple[Int64, int],
+    framework: Framework,
 ) -> OpTable:
     """Join instances into ops.
 
@@ -68,13 +73,12 @@ def build_op_table(
         profile: The profile.
         meaning: What range names mean.
         instances: Op instances.
-        step_of_instance: Step of each instance by its own process; step 0 lies before the loop.
-        num_steps: Number of steps including step 0; 1: no loop was found.
+        steps: Step of each instance by its own process (step 0 lies before the loop), and the
+            number of steps including step 0; 1: no loop was found.
+        framework: Whose ranges they are.
     """
     process = profile.thread_process[instances.thread].astype(np.int64)
-    identity, num_places = _forward_identity(
-        meaning, instances, process, step_of_instance, num_steps
-    )
+    identity, num_places = _forward_identity(meaning, instances, process, *steps)
     backward = np.flatnonzero(instances.origin == Origin.BACKWARD)
     base = int(identity.max(initial=-1)) + 1
     identity[backward] = base + identity[instances.forward[backward]]
@@ -93,7 +97,7 @@ def build_op_table(
     rank = np.empty(num_ops, dtype=np.int32)
     rank[order] = np.arange(num_ops, dtype=np.int32)
     op_of_instance = rank[inverse].astype(np.int32)
-    ops = _describe(profile, meaning, instances, op_of_instance, num_ops)
+    ops = _describe(_Names(profile, meaning, instances, op_of_instance, num_ops), framework)
     return OpTable(ops, op_of_instance)
 
 
@@ -164,36 +168,31 @@ def _row_codes(columns: Int64) -> Int64:
     return code
 
 
-def _describe(
-    profile: Profile, meaning: RangeMeaning, instances: Instances, op_of: Int32, num_ops: int
-) -> tuple[Op, ...]:
-    sample = np.full(num_ops, -1, dtype=np.int64)
-    by_time = np.argsort(instances.start_ns, kind="stable")[::-1]
-    sample[op_of[by_time]] = by_time
-    rank_prefix = _rank_prefixes(profile, instances)
-    names = _Names(profile, meaning, instances, sample, rank_prefix)
-    forward_of = np.full(num_ops, -1, dtype=np.int64)
-    backward = np.flatnonzero(instances.origin[sample] == Origin.BACKWARD)
-    forward_of[backward] = op_of[instances.forward[sample[backward]]]
-    numbers = _type_numbers(names.types, forward_of)
-    types = [
-        names.types[int(forward)] if forward >= 0 else names.types[row]
-        for row, forward in enumerate(forward_of)
-    ]
-    return tuple(
-        Op(
-            op_id=_op_id(types[row], int(numbers[row]), backward=forward_of[row] >= 0),
-            op_name=names.full(row, int(forward_of[row])),
-            op_type=types[row],
-            direction=_direction(Origin(int(instances.origin[sample[row]]))),
-            process=int(profile.thread_process[instances.thread[sample[row]]]),
-            data_type=names.data_type(row, int(forward_of[row])),
-            stack_trace=names.stack_trace(row, int(forward_of[row])),
-            forward=int(forward_of[row]),
-            origin=Origin(int(instances.origin[sample[row]])),
+def _describe(names: _Names, framework: Framework) -> tuple[Op, ...]:
+    numbers = _type_numbers(names.types, names.forward)
+    ops = []
+    for row, forward in enumerate(names.forward.tolist()):
+        origin = names.origins[row]
+        op_type = names.types[forward if forward >= 0 else row]
+        can_use_tc = origin in _MODEL_ORIGINS and framework.is_tc_eligible(op_type)
+        ops.append(
+            Op(
+                op_id=_op_id(op_type, int(numbers[row]), backward=forward >= 0),
+                op_name=names.full(row),
+                op_type=op_type,
+                direction=_direction(origin) if framework.has_direction else "",
+                process=names.process(row),
+                data_type=names.data_type(row),
+                stack_trace=names.stack_trace(row),
+                forward=forward,
+                origin=origin,
+                tc_eligible=can_use_tc,
+            )
         )
-        for row in range(num_ops)
-    )
+    return tuple(ops)
+
+
+_MODEL_ORIGINS = (Origin.FORWARD, Origin.BACKWARD)
 
 
 def _rank_prefixes(profile: Profile, instances: Instances) -> dict[int, str]:
@@ -245,36 +244,42 @@ class _Names:
         profile: Profile,
         meaning: RangeMeaning,
         instances: Instances,
-        sample: Int64,
-        rank_prefix: dict[int, str],
+        op_of: Int32,
+        num_ops: int,
     ) -> None:
         self._profile = profile
         self._meaning = meaning
         self._instances = instances
-        self._sample = sample
-        self._prefix = rank_prefix
-        self._origins = [Origin(int(v)) for v in instances.origin[sample]]
-        self._labels = [self._label(row) for row in range(len(sample))]
-        self.types = [self._type(row) for row in range(len(sample))]
-        self._base = [self._base_name(row) for row in range(len(sample))]
+        self._sample = np.full(num_ops, -1, dtype=np.int64)
+        by_time = np.argsort(instances.start_ns, kind="stable")[::-1]
+        self._sample[op_of[by_time]] = by_time
+        self._prefix = _rank_prefixes(profile, instances)
+        self.origins = [Origin(int(v)) for v in instances.origin[self._sample]]
+        self.forward = np.full(num_ops, -1, dtype=np.int64)
+        backward = np.flatnonzero(instances.origin[self._sample] == Origin.BACKWARD)
+        self.forward[backward] = op_of[instances.forward[self._sample[backward]]]
+        self.types = [self._type(row) for row in range(num_ops)]
+        self._base = [self._base_name(row) for row in range(num_ops)]
         self._number = self._numbers()
 
     def _label(self, row: int) -> str:
         code = int(self._instances.label[self._sample[row]])
-        if self._origins[row] is Origin.STRAY:
-            return self._profile.strings[code]
-        return self._meaning.labels[code]
+        stray = self.origins[row] is Origin.STRAY
+        return self._profile.strings[code] if stray else self._meaning.labels[code]
 
     def _type(self, row: int) -> str:
-        return BACKWARD_TYPE if self._origins[row] is Origin.BACKWARD_ALONE else self._labels[row]
+        if self.origins[row] is Origin.BACKWARD_ALONE:
+            return BACKWARD_TYPE
+        if self.origins[row] is Origin.STRAY:
+            return self._label(row)
+        return self._meaning.op_type(int(self._instances.label[self._sample[row]]))
 
     def _base_name(self, row: int) -> str:
-        origin, label = self._origins[row], self._labels[row]
-        instance = self._sample[row]
-        process = int(self._profile.thread_process[self._instances.thread[instance]])
-        prefix = self._prefix.get(process, "")
+        origin, label = self.origins[row], self._label(row)
         if origin is Origin.STRAY:
-            return f"{prefix}/unassociated_{label}" if prefix else f"unassociated_{label}"
+            return f"unassociated_{label}"
+        prefix = self._prefix.get(self.process(row), "")
+        instance = self._sample[row]
         marker = int(self._instances.marker[instance])
         if marker in self._meaning.op_names:
             return prefix + self._meaning.op_names[marker]
@@ -287,8 +292,7 @@ class _Names:
         seen: dict[str, int] = {}
         numbers = []
         for row, base in enumerate(self._base):
-            origin = self._origins[row]
-            counted = origin in (Origin.FORWARD, Origin.BACKWARD_ALONE)
+            counted = self.origins[row] in (Origin.FORWARD, Origin.BACKWARD_ALONE)
             if counted and not self._has_marker_name(row):
                 seen[base] = seen.get(base, 0) + 1
             numbers.append(seen.get(base, 1) if counted else 1)
@@ -297,19 +301,27 @@ class _Names:
     def _has_marker_name(self, row: int) -> bool:
         return int(self._instances.marker[self._sample[row]]) in self._meaning.op_names
 
-    def full(self, row: int, forward: int) -> str:
-        """Full op name; a backward op has its forward op's."""
-        row = forward if forward >= 0 else row
+    def _described_by(self, row: int) -> int:
+        """A backward op goes by its forward op."""
+        return int(self.forward[row]) if self.forward[row] >= 0 else row
+
+    def process(self, row: int) -> int:
+        """Process of an op."""
+        return int(self._profile.thread_process[self._instances.thread[self._sample[row]]])
+
+    def full(self, row: int) -> str:
+        """Full op name."""
+        row = self._described_by(row)
         number = self._number[row]
         return f"{self._base[row]}[{number}]" if number > 1 else self._base[row]
 
-    def data_type(self, row: int, forward: int) -> str:
+    def data_type(self, row: int) -> str:
         """Element type that a marker told; empty: none."""
-        row = forward if forward >= 0 else row
-        text = self._meaning.texts.get(int(self._instances.range_name[self._sample[row]]))
+        sample = self._sample[self._described_by(row)]
+        text = self._meaning.texts.get(int(self._instances.range_name[sample]))
         return text.data_type if text else ""
 
-    def stack_trace(self, row: int, forward: int) -> str:
+    def stack_trace(self, row: int) -> str:
         """Call sites that a marker told; empty: none."""
-        row = forward if forward >= 0 else row
-        return self._meaning.stack_traces.get(int(self._instances.marker[self._sample[row]]), "")
+        sample = self._sample[self._described_by(row)]
+        return self._meaning.stack_traces.get(int(self._instances.marker[sample]), "")

@@ -14,9 +14,13 @@ from typing import Any
 import numpy as np
 
 from aggregator.correlate.backward import link_forward, occurrence_numbers
-from aggregator.correlate.ranges import Nesting, innermost, nest
+from aggregator.correlate.ranges import Nesting, innermost
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.profile import Bool, Int32, Int64, Profile
+
+
+MAX_PATH_LEVELS = 64
+"""Deeper groups add nothing to a path: endless recursion must not make endless names."""
 
 
 class Origin(IntEnum):
@@ -117,6 +121,7 @@ class RangeTree:
 
     Attributes:
         nesting: The nesting of all ranges.
+        name: Code into ``Profile.range_names`` of each range.
         kind: ``RangeKind`` of each range.
         label: Label code of each range.
         thread: Thread of each range.
@@ -129,6 +134,7 @@ class RangeTree:
     """
 
     nesting: Nesting
+    name: Int32
     kind: Int32
     label: Int32
     thread: Int32
@@ -140,18 +146,18 @@ class RangeTree:
     paths: tuple[str, ...]
 
 
-def build_tree(profile: Profile, meaning: RangeMeaning, domains: frozenset[int]) -> RangeTree:
-    """Nest the ranges and find units, groups and paths.
+def build_tree(profile: Profile, nesting: Nesting, meaning: RangeMeaning, domain: int) -> RangeTree:
+    """Find units, groups and paths.
 
     Args:
         profile: The profile.
+        nesting: Its nested ranges.
         meaning: What the range names mean.
-        domains: Domains whose ranges may be ops; ranges of others are only nested.
+        domain: Domain whose ranges may be ops and groups.
     """
-    nesting = nest(profile.ranges)
     order = nesting.order
     name = profile.ranges.name[order]
-    in_domain = np.isin(profile.ranges.domain[order], list(domains))
+    in_domain = profile.ranges.domain[order] == domain
     kind = np.where(in_domain, meaning.kind[name], RangeKind.IGNORED).astype(np.int32)
     label = meaning.label[name]
     thread = profile.ranges.thread[order]
@@ -166,6 +172,7 @@ def build_tree(profile: Profile, meaning: RangeMeaning, domains: frozenset[int])
     path, paths = _paths(nesting, is_group, label, meaning.labels)
     return RangeTree(
         nesting=nesting,
+        name=name,
         kind=kind,
         label=label,
         thread=thread,
@@ -205,10 +212,18 @@ def _paths(
             key = (parent_path, label_code)
             if key not in codes:
                 codes[key] = len(texts)
-                texts.append(f"{texts[parent_path]}{labels[label_code].replace('/', '|')}/")
+                texts.append(_joined_path(texts[parent_path], labels[label_code]))
             new.append(codes[key])
         path[positions[groups]] = np.array(new, dtype=np.int32)[inverse.ravel()]
     return path, tuple(texts)
+
+
+def _joined_path(path: str, label: str) -> str:
+    """A group's path; a group directly in one of its own name adds nothing (recursion)."""
+    name = f"{label.replace('/', '|')}/"
+    if path.endswith(f"/{name}") or path.count("/") > MAX_PATH_LEVELS:
+        return path
+    return path + name
 
 
 class InstanceBuilder:

@@ -44,6 +44,7 @@ class CorrelatedWork:
         kernels: Kernels.
         copies: Copies.
         sets: Sets.
+        graphs: CUDA graphs that were recorded as a whole.
         cpu_time_ns: CPU time per instance. Unit: ns.
         cpu_overhead_ns: CPU time outside CUDA calls per instance. Unit: ns.
         gpu: Union of device work per instance.
@@ -53,6 +54,7 @@ class CorrelatedWork:
     kernels: LaunchedWork
     copies: LaunchedWork
     sets: LaunchedWork
+    graphs: LaunchedWork
     cpu_time_ns: Int64
     cpu_overhead_ns: Int64
     gpu: SegmentUnion
@@ -61,7 +63,7 @@ class CorrelatedWork:
 def correlate_work(profile: Profile, instances: Instances) -> CorrelatedWork:
     """Join kernels, copies and sets to calls and instances, and sum up each instance's time."""
     index = LaunchIndex(profile)
-    kinds = (profile.kernels, profile.copies, profile.sets)
+    kinds = (profile.kernels, profile.copies, profile.sets, profile.graphs)
     calls = [index.launching_call(work) for work in kinds]
     _warn_unlaunched(profile, calls)
     owners = []
@@ -87,6 +89,7 @@ def correlate_work(profile: Profile, instances: Instances) -> CorrelatedWork:
         kernels=launched[0],
         copies=launched[1],
         sets=launched[2],
+        graphs=launched[3],
         cpu_time_ns=cpu_time,
         cpu_overhead_ns=np.maximum(cpu_time - api.covered_ns, 0),
         gpu=gpu,
@@ -103,7 +106,7 @@ def _rank_by_start(instances: Instances) -> Int64:
 def _warn_unlaunched(profile: Profile, calls: list[Int32]) -> None:
     if count := sum(int(np.count_nonzero(call < 0)) for call in calls):
         text = (
-            "kernels, copies or sets have no API call in the profile; "
+            "kernels, copies, sets or graphs have no API call in the profile; "
             "they count as launched when they started and belong to unassociated ops."
         )
         profile.warnings.append(ProfileWarning("WORK_WITHOUT_CALL", text, count))
@@ -113,7 +116,7 @@ def _work_labels(profile: Profile) -> list[Int32]:
     """Name codes (into ``Profile.strings``) that stray work goes by."""
     strings = list(profile.strings)
     codes = {text: code for code, text in enumerate(strings)}
-    for text in ("memcpy", "memset"):
+    for text in ("memcpy", "memset", "graph"):
         if text not in codes:
             codes[text] = len(strings)
             strings.append(text)
@@ -122,6 +125,7 @@ def _work_labels(profile: Profile) -> list[Int32]:
         profile.kernels.name,
         np.full(len(profile.copies), codes["memcpy"], dtype=np.int32),
         np.full(len(profile.sets), codes["memset"], dtype=np.int32),
+        np.full(len(profile.graphs), codes["graph"], dtype=np.int32),
     ]
 
 

@@ -12,8 +12,6 @@ from aggregator.metrics.model import LEVELS, RollupInput
 from aggregator.metrics.rollup import Rollup, iteration_kinds
 from aggregator.options import AggregationRequest
 
-DEFAULT_DOMAIN_ROW = 1
-
 
 def request_key(request: AggregationRequest) -> str:
     """One text per distinct request."""
@@ -21,20 +19,28 @@ def request_key(request: AggregationRequest) -> str:
 
 
 def aggregation_tables(
-    data: RollupInput, rollup: Rollup, request: AggregationRequest, aggr: int
+    inputs: tuple[RollupInput, ...],
+    rollups: list[Rollup],
+    request: AggregationRequest,
+    aggr: int,
 ) -> list[Table]:
     """Rows of one aggregation for every table that has any."""
-    return [
-        _aggregation(rollup, request, aggr),
-        _iterations(rollup, aggr),
-        _iteration_times(rollup, aggr),
-        _op_metrics(rollup, aggr),
-        _kernel_metrics(rollup, aggr),
-        _group_metrics(rollup, aggr),
-        _device_metrics(data, rollup, aggr),
-        _single("model_metrics", {"aggr": aggr, "domain": DEFAULT_DOMAIN_ROW, **rollup.totals}),
-        _issues(rollup, aggr),
+    tables = [
+        _aggregation(rollups[0], request, aggr),
+        _iterations(rollups[0], aggr),
+        _issues(rollups[0], aggr),
     ]
+    for data, rollup in zip(inputs, rollups, strict=True):
+        domain = data.domain + 1  # row ids begin with 1
+        tables += [
+            _iteration_times(rollup, aggr, domain),
+            _op_metrics(rollup, aggr),
+            _kernel_metrics(rollup, aggr),
+            _group_metrics(rollup, aggr, domain),
+            _device_metrics(data, rollup, aggr, domain),
+            _single("model_metrics", {"aggr": aggr, "domain": domain, **rollup.totals}),
+        ]
+    return tables
 
 
 def _single(name: str, values: dict[str, int | float | str]) -> Table:
@@ -74,13 +80,13 @@ def _iterations(rollup: Rollup, aggr: int) -> Table:
     )
 
 
-def _iteration_times(rollup: Rollup, aggr: int) -> Table:
+def _iteration_times(rollup: Rollup, aggr: int, domain: int) -> Table:
     count = len(rollup.window.iterations)
     return Table(
         "iteration_times",
         {
             "aggr": np.full(count, aggr, dtype=np.int64),
-            "domain": np.full(count, DEFAULT_DOMAIN_ROW, dtype=np.int64),
+            "domain": np.full(count, domain, dtype=np.int64),
             "iter_value": np.arange(count, dtype=np.int64),
             "kernels": rollup.times.kernels,
             "tc_kernels": rollup.times.tc_kernels,
@@ -111,14 +117,14 @@ def _kernel_metrics(rollup: Rollup, aggr: int) -> Table:
     )
 
 
-def _group_metrics(rollup: Rollup, aggr: int) -> Table:
+def _group_metrics(rollup: Rollup, aggr: int, domain: int) -> Table:
     groups = rollup.groups
     count = len(groups.names)
     return Table(
         "group_metrics",
         {
             "aggr": [aggr] * count,
-            "domain": [DEFAULT_DOMAIN_ROW] * count,
+            "domain": [domain] * count,
             "group_name": groups.names,
             "level": groups.levels,
             **groups.columns,
@@ -126,13 +132,13 @@ def _group_metrics(rollup: Rollup, aggr: int) -> Table:
     )
 
 
-def _device_metrics(data: RollupInput, rollup: Rollup, aggr: int) -> Table:
+def _device_metrics(data: RollupInput, rollup: Rollup, aggr: int, domain: int) -> Table:
     count = len(data.devices)
     return Table(
         "device_metrics",
         {
             "aggr": [aggr] * count,
-            "domain": [DEFAULT_DOMAIN_ROW] * count,
+            "domain": [domain] * count,
             "device": list(range(1, count + 1)),
             "gpu_utilization": rollup.device_utilization_pct,
         },

@@ -9,8 +9,8 @@ import numpy as np
 
 from aggregator.correlate.op_table import Op
 from aggregator.correlate.ops import Origin
+from aggregator.dldb.domain_rows import domain_tables, graph_launches
 from aggregator.dldb.writer import Table
-from aggregator.frameworks.pytorch import is_tc_eligible
 from aggregator.frameworks.shapes import shape_text
 from aggregator.imported import (
     TC_ELIGIBLE,
@@ -34,6 +34,8 @@ def profile_tables(data: ImportedProfile) -> Iterator[Table]:
     shape_rows, shapes = _shape_texts(data)
     yield shapes
     yield _instances(data, shape_rows)
+    yield from domain_tables(data)
+    yield graph_launches(data)
     yield _memory_ops(data)
     yield from _kernel_tables(data)
     yield _api_calls(data)
@@ -41,7 +43,9 @@ def profile_tables(data: ImportedProfile) -> Iterator[Table]:
 
 def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     profile = data.profile
-    yield Table("domains", {"id": [1], "name": [profile.domain_names[0]]})
+    domains = [0, *(domain.code for domain in data.domains)]
+    names = [profile.domain_names[code] for code in domains]
+    yield Table("domains", {"id": list(range(1, len(domains) + 1)), "name": names})
     count = len(profile.process_ids)
     yield Table("processes", {"id": list(range(1, count + 1)), "pid": list(profile.process_ids)})
     threads = np.arange(1, len(profile.threads) + 1)
@@ -49,6 +53,7 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
         "threads",
         {"id": threads, "tid": profile.threads & TID_MASK, "process": profile.thread_process + 1},
     )
+    yield _marks(data)
     codes = np.union1d(profile.api_calls.name, data.rollup.memory.name)
     codes = codes[codes >= 0].astype(np.int64)
     api_names = [profile.strings[code] for code in codes.tolist()]
@@ -67,6 +72,20 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     yield Table("model_config", _model_config(data))
     yield from _range_tables(data)
     yield _busy_time(data)
+
+
+def _marks(data: ImportedProfile) -> Table:
+    profile, marks = data.profile, data.profile.marks
+    order = np.argsort(marks.time_ns, kind="stable")
+    return Table(
+        "marks",
+        {
+            "time": marks.time_ns[order],
+            "name": [profile.range_names[code] for code in marks.name[order].tolist()],
+            "domain": [profile.domain_names[code] for code in marks.domain[order].tolist()],
+            "thread": marks.thread[order] + 1,
+        },
+    )
 
 
 def _devices(data: ImportedProfile) -> Table:
@@ -90,16 +109,17 @@ def tc_support_status(op: Op) -> int:
     """DLProf's code for what an op can do with Tensor Cores."""
     if op.origin is Origin.STRAY:
         return TC_UNASSOCIATED
-    return TC_ELIGIBLE if is_tc_eligible(op.op_type) else TC_NOT_ELIGIBLE
+    return TC_ELIGIBLE if op.tc_eligible else TC_NOT_ELIGIBLE
 
 
 def _ops(data: ImportedProfile) -> Table:
-    ops = data.ops.ops
+    ops = data.all_ops()
+    domain_row = {0: 1} | {domain.code: row for row, domain in enumerate(data.domains, start=2)}
     return Table(
         "ops",
         {
             "id": list(range(1, len(ops) + 1)),
-            "domain": [1] * len(ops),
+            "domain": [domain_row[op.domain] for op in ops],
             "op_id": [op.op_id for op in ops],
             "op_name": [op.op_name for op in ops],
             "op_type": [op.op_type for op in ops],
@@ -151,18 +171,19 @@ def _range_tables(data: ImportedProfile) -> Iterator[Table]:
 
 def _busy_time(data: ImportedProfile) -> Table:
     rows = [
-        (device, level, busy)
-        for device, levels in enumerate(data.rollup.busy, start=1)
+        (inputs.domain + 1, device, level, busy)
+        for inputs in data.rollups
+        for device, levels in enumerate(inputs.busy, start=1)
         for level, busy in enumerate(levels, start=1)
     ]
     return Table(
         "busy_time",
         {
-            "domain": [1] * len(rows),
-            "device": [device for device, _, _ in rows],
-            "level": [level for _, level, _ in rows],
-            "starts": [busy.start_ns.astype("<i8").tobytes() for _, _, busy in rows],
-            "stops": [busy.end_ns.astype("<i8").tobytes() for _, _, busy in rows],
+            "domain": [row[0] for row in rows],
+            "device": [row[1] for row in rows],
+            "level": [row[2] for row in rows],
+            "starts": [row[3].start_ns.astype("<i8").tobytes() for row in rows],
+            "stops": [row[3].end_ns.astype("<i8").tobytes() for row in rows],
         },
     )
 

@@ -293,6 +293,70 @@ CREATE TABLE memory_ops (
     process INTEGER NOT NULL
 );
 
+-- CUDA graphs that were recorded as a whole: their kernels are not in the profile.
+CREATE TABLE graph_launches (
+    -- Row id, in order of launch. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of ops. Unit: none.
+    op INTEGER NOT NULL,
+    -- Start of the launching call; of the graph itself where none was recorded. Unit: ns.
+    api_start INTEGER NOT NULL,
+    -- Unit: ns.
+    api_duration INTEGER NOT NULL,
+    -- Start on the GPU. Unit: ns.
+    start INTEGER NOT NULL,
+    -- Unit: ns.
+    duration INTEGER NOT NULL,
+    -- Row of devices. Unit: none.
+    device INTEGER NOT NULL,
+    -- CUDA stream; -1: not recorded. Unit: none.
+    stream_id INTEGER NOT NULL,
+    -- Row of processes. Unit: none.
+    process INTEGER NOT NULL
+);
+
+-- Kernels that ranges of custom domains cover.
+CREATE TABLE domain_kernels (
+    -- Row of domains. Unit: none.
+    domain INTEGER NOT NULL,
+    -- 0: launched by the range's own thread; 1: by another one while the range was open. Unit: none.
+    by_time INTEGER NOT NULL,
+    -- Row of kernels. Unit: none.
+    kernel INTEGER NOT NULL,
+    -- Row of op_kernels; NULL where by_time. Unit: none.
+    op_kernel INTEGER,
+    -- Row of op_instances. Unit: none.
+    instance INTEGER NOT NULL,
+    PRIMARY KEY (domain, by_time, kernel)
+) WITHOUT ROWID;
+
+-- Copies and sets that ranges of custom domains cover.
+CREATE TABLE domain_memory_ops (
+    -- Row of domains. Unit: none.
+    domain INTEGER NOT NULL,
+    -- 0: launched by the range's own thread; 1: by another one while the range was open. Unit: none.
+    by_time INTEGER NOT NULL,
+    -- Row of memory_ops. Unit: none.
+    memory_op INTEGER NOT NULL,
+    -- Row of op_instances. Unit: none.
+    instance INTEGER NOT NULL,
+    PRIMARY KEY (domain, by_time, memory_op)
+) WITHOUT ROWID;
+
+-- NVTX marks: points in time.
+CREATE TABLE marks (
+    -- Row id, in order of time. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Unit: ns.
+    time INTEGER NOT NULL,
+    -- Text of the mark. Unit: none.
+    name TEXT NOT NULL,
+    -- Name of its domain. Unit: none.
+    domain TEXT NOT NULL,
+    -- Row of threads. Unit: none.
+    thread INTEGER NOT NULL
+);
+
 -- Names of ranges that may mark an iteration, counters normalised.
 CREATE TABLE range_names (
     -- Row id. Unit: none.

@@ -29,12 +29,12 @@ from aggregator.sources.sqlite_files import iter_batches, raise_interrupt, read_
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aggregator.profile import Int64
+    from aggregator.profile import Int32, Int64
     from aggregator.progress import Progress
 
 
-def load_rollup_input(path: Path, progress: Progress) -> RollupInput:
-    """Read the columns of a database of ours.
+def load_rollup_inputs(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
+    """Read the columns of a database of ours: the default domain, then the custom ones.
 
     Raises:
         NotADldbError: The database is damaged.
@@ -44,7 +44,7 @@ def load_rollup_input(path: Path, progress: Progress) -> RollupInput:
             closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection,
             adbc.connect(read_only_uri(path)) as columns,
         ):
-            return _load(connection, columns, progress)
+            return _Loader(connection, columns, progress).load()
     except (sqlite3.DatabaseError, adbc_driver_manager.Error) as error:
         if isinstance(error, adbc_driver_manager.Error):
             raise_interrupt(error)
@@ -52,40 +52,85 @@ def load_rollup_input(path: Path, progress: Progress) -> RollupInput:
         raise NotADldbError(f"The database '{path}' is damaged: {text}.") from error
 
 
-def _load(
-    connection: sqlite3.Connection, columns: adbc.Connection, progress: Progress
-) -> RollupInput:
-    meta = {
-        str(key): str(value)
-        for key, value in connection.execute("SELECT key, value FROM dldb_meta")
-    }
-    tables = ("op_instances", "kernels", "memory_ops", "named_ranges")
-    total = sum(
-        int(connection.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()[0])
-        for table in tables
-    )
-    progress.phase("read", total)
-    reader = _ColumnReader(columns, progress)
-    instances = reader.read(
-        "op_instances",
-        ("op", "start", "stop", "cpu_time", "cpu_overhead", "gpu_time", "gpu_idle"),
-    )
-    kernels = reader.read("kernels", ("op_kernel", "api_start", "api_duration", "duration"))
-    memory = reader.read("memory_ops", ("name", "api_start", "api_duration", "duration"))
-    ops = _ops(connection)
-    return RollupInput(
-        mode=meta["mode"],
-        last_ns=int(meta["last_ns"]),
-        ops=ops,
-        instances=InstanceColumns((instances[0] - 1).astype(np.int32), *instances[1:]),
-        kernels=KernelColumns((kernels[0] - 1).astype(np.int32), *kernels[1:]),
-        op_kernels=_op_kernels(connection),
-        memory=MemoryColumns(memory[0].astype(np.int32), *memory[1:]),
-        devices=_devices(connection),
-        busy=_busy(connection),
-        ranges=_ranges(connection, reader),
-        default_key=(meta["key_node"], meta["key_node_reason"]),
-    )
+class _Loader:
+    """Reads the stored profile of one database."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, columns: adbc.Connection, progress: Progress
+    ) -> None:
+        self._connection = connection
+        rows = connection.execute("SELECT key, value FROM dldb_meta")
+        self._meta = {str(key): str(value) for key, value in rows}
+        progress.phase("read", self._count_rows())
+        reader = _ColumnReader(columns, progress)
+        self._instances = reader.read("op_instances", _INSTANCE_COLUMNS)
+        self._kernels = reader.read("kernels", _KERNEL_COLUMNS)
+        self._memory = reader.read("memory_ops", _MEMORY_COLUMNS)
+        self._ops, self._op_domain = _ops(connection)
+        self._op_kernels = _op_kernels(connection)
+        self._devices = _devices(connection)
+        self._ranges = _ranges(connection, reader)
+
+    def _count_rows(self) -> int:
+        tables = ("op_instances", "kernels", "memory_ops", "named_ranges")
+        queries = (f"SELECT coalesce(max(rowid), 0) FROM {table}" for table in tables)
+        return sum(int(self._connection.execute(query).fetchone()[0]) for query in queries)
+
+    def load(self) -> tuple[RollupInput, ...]:
+        """One input per domain."""
+        count = int(self._connection.execute("SELECT count(*) FROM domains").fetchone()[0])
+        return tuple(self._domain(domain) for domain in range(count))
+
+    def _domain(self, domain: int) -> RollupInput:
+        op = (self._instances[0] - 1).astype(np.int32)
+        rows = np.flatnonzero(self._op_domain[op] == domain)
+        instances = InstanceColumns(op[rows], *(column[rows] for column in self._instances[1:]))
+        kernel_rows, pairs = self._kernel_rows(domain)
+        memory_rows = self._memory_rows(domain)
+        return RollupInput(
+            domain=domain,
+            mode=self._meta["mode"],
+            last_ns=int(self._meta["last_ns"]),
+            ops=self._ops,
+            instances=instances,
+            kernels=KernelColumns(pairs, *(column[kernel_rows] for column in self._kernels[1:])),
+            op_kernels=self._op_kernels,
+            memory=MemoryColumns(
+                self._memory[0][memory_rows].astype(np.int32),
+                *(column[memory_rows] for column in self._memory[1:]),
+            ),
+            devices=self._devices,
+            busy=_busy(self._connection, domain + 1),
+            ranges=self._ranges,
+            default_key=(self._meta["key_node"], self._meta["key_node_reason"]),
+        )
+
+    def _kernel_rows(self, domain: int) -> tuple[Int64 | slice, Int32]:
+        """Rows of kernels of a domain in order of launch, and their (op, kernel) pairs."""
+        if domain == 0:
+            return slice(None), (self._kernels[0] - 1).astype(np.int32)
+        query = (
+            "SELECT kernel - 1, op_kernel - 1 FROM domain_kernels"
+            " WHERE domain = ? AND by_time = 0 ORDER BY kernel"
+        )
+        found = self._connection.execute(query, (domain + 1,)).fetchall()
+        pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1].astype(np.int32)
+
+    def _memory_rows(self, domain: int) -> Int64 | slice:
+        if domain == 0:
+            return slice(None)
+        query = (
+            "SELECT memory_op - 1 FROM domain_memory_ops"
+            " WHERE domain = ? AND by_time = 0 ORDER BY memory_op"
+        )
+        found = self._connection.execute(query, (domain + 1,)).fetchall()
+        return np.array([row[0] for row in found], dtype=np.int64)
+
+
+_INSTANCE_COLUMNS = ("op", "start", "stop", "cpu_time", "cpu_overhead", "gpu_time", "gpu_idle")
+_KERNEL_COLUMNS = ("op_kernel", "api_start", "api_duration", "duration")
+_MEMORY_COLUMNS = ("name", "api_start", "api_duration", "duration")
 
 
 class _ColumnReader:
@@ -107,13 +152,14 @@ class _ColumnReader:
         return [np.concatenate(part) if part else np.empty(0, np.int64) for part in parts]
 
 
-def _ops(connection: sqlite3.Connection) -> OpColumns:
+def _ops(connection: sqlite3.Connection) -> tuple[OpColumns, Int64]:
+    """The ops, and the domain of each."""
     rows = connection.execute(
         "SELECT op_id, op_name, op_type, direction, data_type, process, tc_support_status, domain"
         " FROM ops ORDER BY id"
     ).fetchall()
     texts = [tuple(str(row[column]) for row in rows) for column in range(5)]
-    return OpColumns(
+    columns = OpColumns(
         op_ids=texts[0],
         names=texts[1],
         types=texts[2],
@@ -121,8 +167,8 @@ def _ops(connection: sqlite3.Connection) -> OpColumns:
         data_types=texts[4],
         processes=tuple(int(row[5]) - 1 for row in rows),
         tc_eligible=np.array([row[6] == 0 for row in rows], dtype=bool),
-        domain=np.array([row[7] - 1 for row in rows], dtype=np.int32),
     )
+    return columns, np.array([row[7] - 1 for row in rows], dtype=np.int64)
 
 
 def _op_kernels(connection: sqlite3.Connection) -> OpKernelColumns:
@@ -154,10 +200,10 @@ def _devices(connection: sqlite3.Connection) -> DeviceColumns:
     )
 
 
-def _busy(connection: sqlite3.Connection) -> tuple[tuple[Flattened, ...], ...]:
+def _busy(connection: sqlite3.Connection, domain: int) -> tuple[tuple[Flattened, ...], ...]:
     result: dict[int, list[Flattened]] = {}
-    query = "SELECT device, starts, stops FROM busy_time WHERE domain = 1 ORDER BY device, level"
-    for device, starts, stops in connection.execute(query):
+    query = "SELECT device, starts, stops FROM busy_time WHERE domain = ? ORDER BY device, level"
+    for device, starts, stops in connection.execute(query, (domain,)):
         busy = Flattened(_int64(starts), _int64(stops))
         result.setdefault(int(device), []).append(busy)
     if any(len(levels) != len(LEVELS) for levels in result.values()):

@@ -270,6 +270,31 @@ SELECT CASE WHEN m.is_copy THEN 'memcpy' ELSE 'memset' END AS kind, coalesce(n.n
 FROM memory_ops AS m JOIN ops AS o ON o.id = m.op JOIN devices AS v ON v.id = m.device
 JOIN processes AS p ON p.id = m.process LEFT JOIN api_names AS n ON n.id = m.name;
 
+CREATE VIEW view_graph_launches AS
+SELECT o.op_id AS op_node_id, o.op_name AS op_node_name, v.device_id, g.stream_id, g.start AS timestamp,
+       g.duration, g.api_start, g.api_duration, p.pid AS process_id, g.id AS row_id
+FROM graph_launches AS g JOIN ops AS o ON o.id = g.op JOIN devices AS v ON v.id = g.device
+JOIN processes AS p ON p.id = g.process;
+
+CREATE VIEW view_domain_kernels AS
+SELECT d.name AS domain_name, x.by_time, o.op_id AS op_node_id, o.op_name AS op_node_name,
+       n.name AS kernel_name, k.start AS kernel_timestamp, k.duration AS kernel_duration, n.uses_tc,
+       k.id AS row_id
+FROM domain_kernels AS x JOIN domains AS d ON d.id = x.domain JOIN kernels AS k ON k.id = x.kernel
+JOIN kernel_names AS n ON n.id = k.name JOIN op_instances AS j ON j.id = x.instance
+JOIN ops AS o ON o.id = j.op;
+
+CREATE VIEW view_domain_ops AS
+SELECT domain_name, op_node_id, op_node_name, count(*) AS kernel_calls_by_time,
+       sum(1 - by_time) AS kernel_calls_by_thread, sum(kernel_duration) AS kernel_time_by_time,
+       sum(CASE WHEN by_time THEN 0 ELSE kernel_duration END) AS kernel_time_by_thread
+FROM view_domain_kernels GROUP BY domain_name, op_node_id;
+
+CREATE VIEW view_marks AS
+SELECT m.domain AS domain_name, m.name AS mark_name, m.time AS timestamp, t.tid AS thread_id,
+       p.pid AS process_id, m.id AS row_id
+FROM marks AS m JOIN threads AS t ON t.id = m.thread JOIN processes AS p ON p.id = t.process;
+
 CREATE VIEW view_warnings AS
 SELECT code, message, count FROM warnings;
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from aggregator.profile import Int32
@@ -53,16 +53,24 @@ class RangeMeaning:
         texts: What dictionary markers say, by row of the name.
         op_names: Full op names from call stacks, by row of the name of the *enclosing* marker.
         stack_traces: Call sites, by row of the name of the enclosing marker.
+        op_types: Op type by label where it is not the label itself.
         has_dictionary_markers: Whether ops come from dictionary markers.
+        programs: Labels of ranges that each stand for one run of a compiled program.
     """
 
     kind: Int32
     label: Int32
     labels: tuple[str, ...]
-    texts: dict[int, OpText]
-    op_names: dict[int, str]
-    stack_traces: dict[int, str]
+    texts: dict[int, OpText] = field(default_factory=dict)
+    op_names: dict[int, str] = field(default_factory=dict)
+    stack_traces: dict[int, str] = field(default_factory=dict)
+    op_types: dict[int, str] = field(default_factory=dict)
     has_dictionary_markers: bool = False
+    programs: frozenset[str] = frozenset()
+
+    def op_type(self, label: int) -> str:
+        """Op type of a label."""
+        return self.op_types.get(label, self.labels[label])
 
 
 class LabelCodes:

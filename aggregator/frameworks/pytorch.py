@@ -102,7 +102,15 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
             kind[row], text = RangeKind.IGNORED, ""
             _read_trace(row, marker, op_names, stacks)
         label[row] = codes.code(text)
-    return RangeMeaning(kind, label, codes.labels(), texts, op_names, stacks, bool(texts))
+    return RangeMeaning(
+        kind,
+        label,
+        codes.labels(),
+        texts=texts,
+        op_names=op_names,
+        stack_traces=stacks,
+        has_dictionary_markers=bool(texts),
+    )
 
 
 def _classify(name: str) -> tuple[RangeKind, str]:

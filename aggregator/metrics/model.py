@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from aggregator.intervals import Flattened
 from aggregator.iterations import NamedRanges, OpInstancesView
 from aggregator.profile import Bool, Int32, Int64
@@ -24,7 +26,6 @@ class OpColumns:
         data_types: Element types; empty: not recorded.
         processes: Process rows.
         tc_eligible: Whether the op can use Tensor Cores.
-        domain: Domain rows.
     """
 
     op_ids: tuple[str, ...]
@@ -34,7 +35,6 @@ class OpColumns:
     data_types: tuple[str, ...]
     processes: tuple[int, ...]
     tc_eligible: Bool
-    domain: Int32
 
     def __len__(self) -> int:
         return len(self.op_ids)
@@ -127,9 +127,10 @@ class DeviceColumns:
 
 @dataclass(frozen=True)
 class RollupInput:
-    """Everything that an aggregation is computed from.
+    """Everything that an aggregation of one domain is computed from.
 
     Attributes:
+        domain: Row of the domain; 0 is the default one, which holds all device work.
         mode: Mode in which ranges were read.
         last_ns: End of the last interval. Unit: ns.
         ops: The ops.
@@ -144,6 +145,7 @@ class RollupInput:
             from its name.
     """
 
+    domain: int
     mode: str
     last_ns: int
     ops: OpColumns
@@ -156,13 +158,15 @@ class RollupInput:
     ranges: NamedRanges
     default_key: tuple[str, str]
 
-    def ops_view(self) -> OpInstancesView:
-        """What the choice of a key node needs of the ops."""
-        return OpInstancesView(
-            self.ops.op_ids,
-            self.ops.names,
-            self.ops.directions,
-            self.ops.processes,
-            self.instances.op,
-            self.instances.stop_ns,
-        )
+
+def ops_view(inputs: tuple[RollupInput, ...]) -> OpInstancesView:
+    """What the choice of a key node needs of the ops of all domains."""
+    ops = inputs[0].ops
+    return OpInstancesView(
+        ops.op_ids,
+        ops.names,
+        ops.directions,
+        ops.processes,
+        np.concatenate([data.instances.op for data in inputs]),
+        np.concatenate([data.instances.stop_ns for data in inputs]),
+    )

@@ -37,34 +37,37 @@ class Rollup:
     issues: list[Issue]
 
 
-def roll_up(data: RollupInput, request: AggregationRequest, progress: Progress) -> Rollup:
-    """Aggregate.
+def roll_up(
+    inputs: tuple[RollupInput, ...], request: AggregationRequest, progress: Progress
+) -> list[Rollup]:
+    """Aggregate every domain; the default one comes first.
 
     Raises:
         UsageError, IterationRangeError, KeyNodeNotFoundError, AmbiguousKeyNodeError: The request
             does not fit the profile.
     """
-    window = open_window(data, request)
-    return roll_up_window(data, window, request, progress)
+    window = open_window(inputs, request)
+    progress.phase("aggregate", len(inputs) * STEPS)
+    return [_roll_up_domain(data, window, request, progress) for data in inputs]
 
 
-def roll_up_window(
+STEPS = 4
+"""Steps of one domain that progress is told of."""
+
+
+def _roll_up_domain(
     data: RollupInput, window: Window, request: AggregationRequest, progress: Progress
 ) -> Rollup:
-    """Aggregate a window that has been opened."""
-    steps = 5
-    progress.phase("aggregate", steps)
     times = compute_iteration_times(data, window)
     progress.advance(1)
     ops = compute_op_metrics(data, window)
     progress.advance(1)
     kernels = compute_kernel_metrics(data, window)
-    progress.advance(1)
     groups = compute_group_metrics(data, window, ops)
     progress.advance(1)
     totals = compute_model_metrics(data, window, ops, times)
     evidence = Evidence(data, window, ops, totals, request.key_node)
-    issues = find_issues(evidence)
+    issues = find_issues(evidence) if data.domain == 0 else []
     progress.advance(1)
     return Rollup(
         window=window,

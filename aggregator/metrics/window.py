@@ -8,7 +8,7 @@ import numpy as np
 
 from aggregator.errors import IterationRangeError, UsageError
 from aggregator.iterations import Iterations, KeyNode, cut, resolve_key_node
-from aggregator.metrics.model import RollupInput
+from aggregator.metrics.model import RollupInput, ops_view
 from aggregator.options import AggregationRequest, Mode
 from aggregator.profile import Int64
 
@@ -58,8 +58,8 @@ class Window:
         return np.concatenate([[0], inner, [len(sorted_time_ns)]]).astype(np.int64)
 
 
-def open_window(data: RollupInput, request: AggregationRequest) -> Window:
-    """Cut the profile and check the range asked for.
+def open_window(inputs: tuple[RollupInput, ...], request: AggregationRequest) -> Window:
+    """Cut the profile and check the range asked for; all domains share the iterations.
 
     Raises:
         UsageError: Key node or range asked for in simple mode.
@@ -67,12 +67,13 @@ def open_window(data: RollupInput, request: AggregationRequest) -> Window:
         KeyNodeNotFoundError: The key node does not exist.
         AmbiguousKeyNodeError: The key node's name fits several ops.
     """
-    if data.mode == Mode.SIMPLE and _asks_for_iterations(request):
+    data = inputs[0]
+    if data.mode == Mode.SIMPLE and not data.ranges.names and _asks_for_iterations(request):
         raise UsageError(
             "Simple mode has no iterations: a key node or an iteration range cannot be used.",
             hint="Use a framework mode on a profile with framework ranges, or omit the options.",
         )
-    key_node = _key_node(data, request)
+    key_node = _key_node(inputs, request)
     iterations = cut(key_node, data.last_ns)
     final = len(iterations) - 1
     first = 0 if request.iter_start is None else request.iter_start
@@ -87,13 +88,14 @@ def _asks_for_iterations(request: AggregationRequest) -> bool:
     )
 
 
-def _key_node(data: RollupInput, request: AggregationRequest) -> KeyNode:
+def _key_node(inputs: tuple[RollupInput, ...], request: AggregationRequest) -> KeyNode:
+    data = inputs[0]
     if request.key_node:
-        return resolve_key_node(request.key_node, data.ops_view(), data.ranges)
+        return resolve_key_node(request.key_node, ops_view(inputs), data.ranges)
     name, reason = data.default_key
     if not name:
         return KeyNode("", reason)
-    found = resolve_key_node(name, data.ops_view(), data.ranges)
+    found = resolve_key_node(name, ops_view(inputs), data.ranges)
     return replace(found, reason=reason)
 
 

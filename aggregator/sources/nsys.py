@@ -213,6 +213,7 @@ def _read_ints(
 
 def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
     warnings: list[ProfileWarning] = []
+    _fill_missing_processes(raw)
     threads = np.unique(np.concatenate([raw.api["tid"], nvtx.tid]))
     process_keys = np.unique(
         np.concatenate(
@@ -263,6 +264,15 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
     )
     profile.strings = strings.values()
     return profile
+
+
+def _fill_missing_processes(raw: _RawTables) -> None:
+    """Exports without ``globalPid`` tell no process of device work; a run of one needs none."""
+    callers = np.unique(raw.api["tid"] >> PID_SHIFT)
+    if len(callers) != 1:
+        return
+    for table in _work(raw):
+        table["pid"] = np.where(table["pid"] < 0, callers[0] << PID_SHIFT, table["pid"])
 
 
 def _work(raw: _RawTables) -> tuple[RawTable, ...]:

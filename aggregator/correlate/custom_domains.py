@@ -1,0 +1,203 @@
+"""Ops of a user's own NVTX domain: its ranges, with the device work that they cover.
+
+A call belongs to the innermost range of the domain around it on its own thread. Apart from that,
+work launched by other threads of the process that carry no range of the domain counts *by time* for
+the range that was open then: the backward pass runs on its own thread, inside ``backward()``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aggregator.correlate.op_table import Op
+from aggregator.correlate.ops import Origin
+from aggregator.correlate.ranges import Nesting, innermost
+from aggregator.correlate.work import CorrelatedWork, LaunchedWork
+from aggregator.frameworks.pytorch import normalise
+from aggregator.intervals import SegmentUnion, segment_union
+from aggregator.profile import Bool, Int32, Int64, Profile
+
+
+@dataclass(frozen=True)
+class Covered:
+    """Device work of one kind that a domain's ranges cover.
+
+    Attributes:
+        row: Row of the work.
+        instance: Instance of the domain that covers it.
+        by_time: Whether another thread launched it while the range was open.
+    """
+
+    row: Int64
+    instance: Int64
+    by_time: Bool
+
+    def own(self) -> Covered:
+        """Only what the range's own thread launched."""
+        keep = ~self.by_time
+        return Covered(self.row[keep], self.instance[keep], self.by_time[keep])
+
+
+@dataclass(frozen=True)
+class DomainWork:
+    """One custom domain; instances are in order of start.
+
+    Attributes:
+        code: Code into ``Profile.domain_names``.
+        ops: Its ops.
+        op: Op (local row) of each instance.
+        start_ns: Unit: ns.
+        end_ns: Unit: ns.
+        cpu_time_ns: Length without the ranges nested in it, so that sums add up. Unit: ns.
+        cpu_overhead_ns: CPU time outside CUDA calls. Unit: ns.
+        thread: Thread of each instance.
+        gpu: Union of the device work of each instance.
+        kernels: Kernels covered.
+        copies: Copies covered.
+        sets: Sets covered.
+    """
+
+    code: int
+    ops: tuple[Op, ...]
+    op: Int32
+    start_ns: Int64
+    end_ns: Int64
+    cpu_time_ns: Int64
+    cpu_overhead_ns: Int64
+    thread: Int32
+    gpu: SegmentUnion
+    kernels: Covered
+    copies: Covered
+    sets: Covered
+
+
+def correlate_domain(
+    profile: Profile, nesting: Nesting, work: CorrelatedWork, code: int
+) -> DomainWork:
+    """Find the ops of one custom domain."""
+    in_domain = profile.ranges.domain[nesting.order] == code
+    positions = np.flatnonzero(in_domain)
+    positions = positions[np.argsort(nesting.start_ns[positions], kind="stable")]
+    row_of = np.full(len(nesting.order), -1, dtype=np.int64)
+    row_of[positions] = np.arange(len(positions))
+    call_instance, call_by_time = _call_instances(profile, nesting, row_of, code)
+    kinds = [
+        _covered(launched, call_instance, call_by_time)
+        for launched in (work.kernels, work.copies, work.sets)
+    ]
+    own_call = (call_instance >= 0) & ~call_by_time
+    api = profile.api_calls
+    api_time = segment_union(
+        call_instance[own_call], api.start_ns[own_call], api.end_ns[own_call], len(positions)
+    )
+    cpu_time = _self_time(nesting, positions, row_of)
+    ops, op = _ops(profile, nesting, positions, row_of, code)
+    return DomainWork(
+        code=code,
+        ops=ops,
+        op=op,
+        start_ns=nesting.start_ns[positions],
+        end_ns=nesting.end_ns[positions],
+        cpu_time_ns=cpu_time,
+        cpu_overhead_ns=np.maximum(cpu_time - api_time.covered_ns, 0),
+        thread=profile.ranges.thread[nesting.order[positions]],
+        gpu=_gpu_union(kinds, (work.kernels, work.copies, work.sets), len(positions)),
+        kernels=kinds[0],
+        copies=kinds[1],
+        sets=kinds[2],
+    )
+
+
+def _call_instances(
+    profile: Profile, nesting: Nesting, row_of: Int64, code: int
+) -> tuple[Int64, Bool]:
+    """Instance that covers each API call, and whether only by time."""
+    api = profile.api_calls
+    found = innermost(nesting, api.thread, api.start_ns, api.end_ns, code)
+    result = np.where(found >= 0, row_of[np.maximum(found, 0)], -1)
+    lanes = nesting.lanes[nesting.lanes[:, 1] == code, 0]
+    by_time = np.zeros(len(api), dtype=bool)
+    process = profile.thread_process[api.thread]
+    free = np.flatnonzero(~np.isin(api.thread, lanes))
+    for lane_thread in lanes.tolist():
+        rows = free[process[free] == profile.thread_process[lane_thread]]
+        rows = rows[result[rows] < 0]
+        # A call starts while the range is open; it may end later, as its thread is not the range's.
+        thread = np.full(len(rows), lane_thread, dtype=np.int32)
+        around = innermost(nesting, thread, api.start_ns[rows], api.start_ns[rows] + 1, code)
+        hit = around >= 0
+        result[rows[hit]] = row_of[around[hit]]
+        by_time[rows[hit]] = True
+    return result.astype(np.int64), by_time
+
+
+def _covered(launched: LaunchedWork, call_instance: Int64, call_by_time: Bool) -> Covered:
+    has_call = np.flatnonzero(launched.call >= 0)
+    call = launched.call[has_call]
+    instance = call_instance[call]
+    inside = instance >= 0
+    return Covered(has_call[inside], instance[inside], call_by_time[call[inside]])
+
+
+def _gpu_union(
+    kinds: list[Covered], works: tuple[LaunchedWork, ...], num_instances: int
+) -> SegmentUnion:
+    own = [covered.own() for covered in kinds]
+    pairs = list(zip(own, works, strict=True))
+    return segment_union(
+        np.concatenate([covered.instance for covered in own]),
+        np.concatenate([launched.work.start_ns[covered.row] for covered, launched in pairs]),
+        np.concatenate([launched.work.end_ns[covered.row] for covered, launched in pairs]),
+        num_instances,
+    )
+
+
+def _self_time(nesting: Nesting, positions: Int64, row_of: Int64) -> Int64:
+    length = nesting.end_ns[positions] - nesting.start_ns[positions]
+    result = length.copy()
+    parent = nesting.parent[positions]
+    nested = parent >= 0
+    np.subtract.at(result, row_of[parent[nested]], length[nested])
+    self_time: Int64 = np.maximum(result, 0)
+    return self_time
+
+
+def _ops(
+    profile: Profile, nesting: Nesting, positions: Int64, row_of: Int64, code: int
+) -> tuple[tuple[Op, ...], Int32]:
+    """Ranges of one path and process are one op."""
+    ranges = profile.ranges
+    names = [normalise(profile.range_names[n]) for n in ranges.name[nesting.order[positions]]]
+    process = profile.thread_process[ranges.thread[nesting.order[positions]]]
+    paths: list[str] = [""] * len(positions)
+    keys: dict[tuple[int, str], int] = {}
+    op = np.zeros(len(positions), dtype=np.int32)
+    # Outer ranges start first, so a parent's path is known when its child's turn comes.
+    for row, (position, name) in enumerate(zip(positions.tolist(), names, strict=True)):
+        parent = int(nesting.parent[position])
+        above = paths[row_of[parent]] if parent >= 0 else ""
+        paths[row] = f"{above}/{name.replace('/', '|')}"
+        op[row] = keys.setdefault((int(process[row]), paths[row]), len(keys))
+    seen: dict[str, int] = {}
+    ops = []
+    for number, path in keys:
+        op_type = path.rpartition("/")[2]
+        seen[op_type.upper()] = seen.get(op_type.upper(), 0) + 1
+        ops.append(
+            Op(
+                op_id=f"{op_type.upper()}_{seen[op_type.upper()]}",
+                op_name=path,
+                op_type=op_type,
+                direction="",
+                process=number,
+                data_type="",
+                stack_trace="",
+                forward=-1,
+                origin=Origin.FORWARD,
+                tc_eligible=False,
+                domain=code,
+            )
+        )
+    return tuple(ops), op

@@ -123,7 +123,10 @@ def test_resource_usage_adds_up_to_the_whole(api: ApiClient, served: Served, sql
 
     body = api.get(served.at("resource-usage/")).json
 
-    assert tuple(value for name, value in body.items() if name != "unknown") == expected
+    unknown = body.pop("unknown")
+    # What nobody measured is unknown, not 0.
+    assert set(unknown) == {name for name, value in body.items() if value is None}
+    assert tuple(value or 0.0 for value in body.values()) == expected
     assert sum(expected) == pytest.approx(100, abs=1e-4)
 
 
@@ -184,6 +187,7 @@ def test_iterations(api: ApiClient, served: Served, sql: Sql) -> None:
     )
 
     rows = api.get(served.at("iterations/export/"), format="json").json["results"]
+    unknown = api.get(served.at("iterations/")).json["unknown"]
 
     all_names = ("iteration_index", "start_time_ns", "stop_time_ns", "duration_ns")
     assert [tuple(row[name] for name in all_names) for row in rows] == expected
@@ -193,7 +197,10 @@ def test_iterations(api: ApiClient, served: Served, sql: Sql) -> None:
         "cpu_duration_ns", "other_duration_ns",
     )  # fmt: skip
     inside = [row for row in rows if row["is_profiled"]]
-    assert [tuple(row[name] for name in part_names) for row in inside] == profiled
+    for row in inside:
+        assert all(row[name] is None for name in part_names if name in unknown)
+    known = [tuple(0 if name in unknown else row[name] for name in part_names) for row in inside]
+    assert known == profiled
 
 
 def test_kernels_of_an_iteration(api: ApiClient, served: Served, sql: Sql) -> None:
@@ -270,3 +277,15 @@ def test_the_profile_says_what_the_system_was(api: ApiClient, served: Served, sq
     assert (config["driver_version"], config["framework"]) == (driver or None, framework or None)
     assert config["gpu_names"] == [name for (name,) in sql.rows("SELECT * FROM view_gpu_names")]
     assert body["domains"][0] == "default-domain"
+
+
+def test_what_nobody_measured_is_unknown_with_the_reason(api: ApiClient, ours: Served) -> None:
+    assert api.get(ours.profile).json["info"]["io_measured"] == "0"
+
+    usage = api.get(ours.at("resource-usage/")).json
+    iterations = api.get(ours.at("iterations/")).json
+
+    assert usage["io_pct"] is None
+    assert "--nsys_opts" in usage["unknown"]["io_pct"]
+    assert "--nsys_opts" in iterations["unknown"]["io_duration_ns"]
+    assert {row["io_duration_ns"] for row in iterations["results"]} == {None}

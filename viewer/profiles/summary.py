@@ -62,7 +62,7 @@ def describe_fully(served: ServedProfile, database: ProfileDatabase) -> dict[str
         "system_config": config,
         "domains": domains(database),
         "warnings": _warnings(database),
-        "info": dict(_rows(database, "view_profile_info", "key", "value")),
+        "info": database.info,
         "can_reaggregate": not reason,
         "cannot_reaggregate_reason": reason,
         "unknown": unknown,

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from aggregator.errors import (
 #: SQLite calls back after that many of its instructions: about 0.4 ms of work.
 _INSTRUCTIONS_PER_CHECK = 5_000
 _ROWS_PER_FETCH = 2_000
+_INFO = "view_profile_info"
 _OPEN_ATTEMPTS = 20
 _OPEN_PAUSE_S = 0.05
 #: What SQLite says while somebody else writes.
@@ -45,6 +47,9 @@ class Queryable(Protocol):
 
     def has(self, view: str, column: str = "") -> bool:
         """Whether there is such a view, and such a column if one is named."""
+
+    def is_measured(self, flag: str) -> bool:
+        """Whether what the flag stands for was measured."""
 
     def rows(self, sql: str, params: Params | None = None) -> list[Row]:
         """All rows of a query."""
@@ -90,6 +95,19 @@ class ProfileDatabase:
             self._columns[view] = frozenset(self._dldb.columns(view)) if present else frozenset()
             self._dldb.connection.set_authorizer(_authorize)
         return self._columns[view]
+
+    def is_measured(self, flag: str) -> bool:
+        """Whether the profile measured something; one that says nothing about it did."""
+        return self.info.get(flag) != "0"
+
+    @cached_property
+    def info(self) -> dict[str, str]:
+        """What the profile says about itself; empty for a database of NVIDIA's."""
+        if not (self.has(_INFO, "key") and self.has(_INFO, "value")):
+            return {}
+        return {
+            str(key): value for key, value in self.rows("SELECT key, value FROM view_profile_info")
+        }
 
     def rows(self, sql: str, params: Params | None = None) -> list[Row]:
         """All rows of a query."""

@@ -53,6 +53,9 @@ class _MemoryDatabase:
     def has(self, view: str, column: str = "") -> bool:
         return view == RECORDS.view and (not column or column in self._names)
 
+    def is_measured(self, flag: str) -> bool:
+        return True
+
     def rows(self, sql: str, params: Params | None = None) -> list[Row]:
         return self._connection.execute(sql, dict(params or {})).fetchall()
 

@@ -29,6 +29,13 @@ OPERATORS: dict[Kind, tuple[str, ...]] = {
     Kind.IDENTIFIER: ("", "in", "icontains"),
 }
 
+NOT_IN_DATABASE = "This database does not hold it: it was written by an older or another DLProf."
+#: Why a value is unknown, by the flag of the profile that says that nobody measured it.
+NOT_MEASURED = {
+    "io_measured": "I/O was not recorded: profile with --nsys_opts='-t cuda,nvtx,osrt -s cpu'.",
+    "dataloader_measured": "The profile holds no ranges of a data loader.",
+}
+
 _SEARCHED = frozenset({Kind.TEXT, Kind.CHOICE, Kind.IDENTIFIER})
 _COLUMN_REFERENCE = re.compile(r"\b([a-z]\w*)\.([a-z_]\w*)\b")
 
@@ -45,6 +52,8 @@ class Column:
         integer: For numbers: whole numbers only.
         nullable: NULL means unknown or not applicable; such rows come last in either direction.
         reason: Why the value is unknown when the database has no such view or column.
+        measured: What must have been measured for the value to mean anything, a key of
+            ``NOT_MEASURED``; empty: nothing in particular.
     """
 
     name: str
@@ -53,7 +62,8 @@ class Column:
     description: str
     integer: bool = True
     nullable: bool = False
-    reason: str = "This database does not hold it: it was written by an older or another DLProf."
+    reason: str = NOT_IN_DATABASE
+    measured: str = ""
 
     @property
     def is_searched(self) -> bool:
@@ -154,6 +164,7 @@ class Field:
         column: Its column.
         description: One sentence for the API's documentation.
         type: JSON type.
+        measured: As for a column.
     """
 
     name: str
@@ -161,6 +172,7 @@ class Field:
     column: str
     description: str
     type: str = "integer"
+    measured: str = ""
 
 
 @dataclass(frozen=True)

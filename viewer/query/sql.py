@@ -11,7 +11,7 @@ from typing import Any
 
 from viewer.query.connection import Params, Queryable, Row
 from viewer.query.request import Filter, ListQuery, OrderTerm
-from viewer.query.spec import Column, Kind, Source, TableSpec
+from viewer.query.spec import NOT_MEASURED, Column, Kind, Source, TableSpec
 
 _UNKNOWN = "NULL"
 
@@ -48,11 +48,7 @@ def bind(spec: TableSpec, database: Queryable, params: Params) -> BoundTable:
         return BoundTable(
             spec, dict(spec.by_name), _all_unknown(spec), params, "", has_row_id=False
         )
-    unknown = {
-        column.name: column.reason
-        for column in spec.columns
-        if not _is_known(column, spec.source, database)
-    }
+    unknown = _unknown(spec, database)
     columns = {
         column.name: replace(column, sql=_UNKNOWN) if column.name in unknown else column
         for column in spec.columns
@@ -130,6 +126,16 @@ def to_record(table: BoundTable, row: Row) -> dict[str, Any]:
 def _all_unknown(spec: TableSpec) -> dict[str, str]:
     reason = spec.columns[0].reason
     return {"*": reason} | {column.name: reason for column in spec.columns}
+
+
+def _unknown(spec: TableSpec, database: Queryable) -> dict[str, str]:
+    unknown: dict[str, str] = {}
+    for column in spec.columns:
+        if not _is_known(column, spec.source, database):
+            unknown[column.name] = column.reason
+        elif column.measured and not database.is_measured(column.measured):
+            unknown[column.name] = NOT_MEASURED[column.measured]
+    return unknown
 
 
 def _is_known(column: Column, source: Source, database: Queryable) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from viewer.query.spec import (
     Column,
     Join,
@@ -16,11 +18,42 @@ from viewer.query.spec import (
 )
 
 
-def _part(name: str, column: str, description: str) -> Column:
-    return number(name, f"p.{column}", description, nullable=True)
+def _parts(alias: str) -> tuple[Column, ...]:
+    def part(name: str, column: str, description: str, measured: str = "") -> Column:
+        found = number(name, f"{alias}.{column}", description, nullable=True)
+        return replace(found, measured=measured)
+
+    return (
+        part("total_kernel_count", "total_kernel_count", "Kernels launched."),
+        part("tc_kernel_count", "using_tc_kernel_count", "Kernels that used Tensor Cores."),
+        part("tc_duration_ns", "tc_duration", "Time with a Tensor Core kernel running."),
+        part("non_tc_duration_ns", "non_tc_duration", "Time with only other kernels running."),
+        part("memory_duration_ns", "memory_duration", "Time with only copies and sets running."),
+        part(
+            "dataloader_duration_ns",
+            "dataloader_duration",
+            "Time waiting for input only.",
+            "dataloader_measured",
+        ),
+        part("io_duration_ns", "io_duration", "Time in I/O only.", "io_measured"),
+        part("cpu_duration_ns", "cpu_duration", "Time with ops on the CPU only."),
+        part("other_duration_ns", "other_duration", "The rest."),
+    )
 
 
-ITERATIONS = TableSpec(
+def _iteration(is_profiled: str) -> tuple[Column, ...]:
+    return (
+        number("iteration_index", "t.iter_value", "Counted from 0 in the whole profile."),
+        choice("kind", "t.kind", "before, iteration or after.", nullable=True),
+        boolean("is_profiled", is_profiled, "Whether the aggregation covers it."),
+        number("start_time_ns", "t.start_time", "From the start of the profile."),
+        number("stop_time_ns", "t.stop_time", "From the start of the profile."),
+        number("duration_ns", "t.duration", "Length."),
+    )
+
+
+#: DLProf tells the parts of the aggregated iterations only.
+_ITERATIONS_OF_DLPROF = TableSpec(
     name="iterations",
     title="Iterations",
     source=Source(
@@ -36,28 +69,18 @@ ITERATIONS = TableSpec(
         where="t.aggr_id = :aggr_id",
     ),
     columns=(
-        number("iteration_index", "t.iter_value", "Counted from 0 in the whole profile."),
-        choice("kind", "t.kind", "before, iteration or after.", nullable=True),
-        boolean(
-            "is_profiled",
-            "t.iter_value BETWEEN a.iter_start AND a.iter_stop",
-            "Whether the aggregation covers it.",
-        ),
-        number("start_time_ns", "t.start_time", "From the start of the profile."),
-        number("stop_time_ns", "t.stop_time", "From the start of the profile."),
-        number("duration_ns", "t.duration", "Length."),
-        _part("total_kernel_count", "total_kernel_count", "Kernels launched."),
-        _part("tc_kernel_count", "using_tc_kernel_count", "Kernels that used Tensor Cores."),
-        _part("tc_duration_ns", "tc_duration", "Time with a Tensor Core kernel running."),
-        _part("non_tc_duration_ns", "non_tc_duration", "Time with only other kernels running."),
-        _part("memory_duration_ns", "memory_duration", "Time with only copies and sets running."),
-        _part("dataloader_duration_ns", "dataloader_duration", "Time waiting for input only."),
-        _part("io_duration_ns", "io_duration", "Time in I/O only."),
-        _part("cpu_duration_ns", "cpu_duration", "Time with ops on the CPU only."),
-        _part("other_duration_ns", "other_duration", "The rest."),
+        *_iteration("t.iter_value BETWEEN a.iter_start AND a.iter_stop"),
+        *_parts("p"),
     ),
     default_ordering=("iteration_index",),
     key=("iteration_index",),
+)
+
+ITERATIONS = replace(
+    _ITERATIONS_OF_DLPROF,
+    source=Source(view="view_iterations_detail"),
+    columns=(*_iteration("t.is_aggregated"), *_parts("t")),
+    fallback=_ITERATIONS_OF_DLPROF,
 )
 
 GPUS = TableSpec(

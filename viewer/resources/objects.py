@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from viewer.query.connection import ProfileDatabase
-from viewer.query.spec import ObjectSpec
+from viewer.query.spec import NOT_IN_DATABASE, NOT_MEASURED, Field, ObjectSpec
 
-_OLDER = "This database does not hold it: it was written by an older or another DLProf."
 _NO_ROW = "Nothing was aggregated for this domain."
 
 
@@ -24,14 +23,24 @@ def read_object(
     unknown: dict[str, str] = {}
     for view in dict.fromkeys(field.view for field in spec.fields):
         fields = [field for field in spec.fields if field.view == view]
-        known = [field for field in fields if database.has(view, field.column)]
+        missing = {field.name: reason for field in fields if (reason := _missing(field, database))}
+        known = [field for field in fields if field.name not in missing]
         row = _read_row(view, [field.column for field in known], database, params)
         values |= dict(zip((field.name for field in known), row or (), strict=False))
-        unknown |= {field.name: _OLDER for field in fields if field not in known}
+        unknown |= missing
         if row is None:
             unknown |= {field.name: _NO_ROW for field in known}
     reply = _nest({field.name: values.get(field.name) for field in spec.fields})
     return reply | {"unknown": unknown}
+
+
+def _missing(field: Field, database: ProfileDatabase) -> str:
+    """Why the database cannot tell a value; empty if it can."""
+    if not database.has(field.view, field.column):
+        return NOT_IN_DATABASE
+    if field.measured and not database.is_measured(field.measured):
+        return NOT_MEASURED[field.measured]
+    return ""
 
 
 def _read_row(

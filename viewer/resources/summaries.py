@@ -50,15 +50,15 @@ RESOURCE_USAGE = ObjectSpec(
     "resource-usage",
     "Resource usage breakdown",
     tuple(
-        Field(f"{part}_pct", _BREAKDOWN, f"{part}_duration_pct", description, "number")
-        for part, description in (
-            ("tc", "A Tensor Core kernel runs."),
-            ("non_tc", "Other kernels run."),
-            ("memory", "Only copies and sets run."),
-            ("dataloader", "Only input is waited for."),
-            ("io", "Only I/O happens."),
-            ("cpu", "Only ops on the CPU run."),
-            ("other", "None of these."),
+        Field(f"{part}_pct", _BREAKDOWN, f"{part}_duration_pct", description, "number", measured)
+        for part, description, measured in (
+            ("tc", "A Tensor Core kernel runs.", ""),
+            ("non_tc", "Other kernels run.", ""),
+            ("memory", "Only copies and sets run.", ""),
+            ("dataloader", "Only input is waited for.", "dataloader_measured"),
+            ("io", "Only I/O happens.", "io_measured"),
+            ("cpu", "Only ops on the CPU run.", ""),
+            ("other", "None of these.", ""),
         )
     ),
 )

@@ -184,4 +184,6 @@ def test_a_key_node_makes_other_iterations(page: Page, own_viewer: Viewer) -> No
     expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=60_000)
     panel.get_by_role("button", name="Show it").click()
     expect(page.get_by_role("combobox", name="Aggregation")).to_have_value("2")
-    expect(page.get_by_role("textbox", name="Select key node")).to_have_value(re.compile("entropy", re.IGNORECASE))
+    expect(page.get_by_role("textbox", name="Select key node")).to_have_value(
+        re.compile("entropy", re.IGNORECASE)
+    )

@@ -18,7 +18,15 @@ import type { TableControl } from "./useTableState";
 const COPY_LIMIT = 5_000;
 const COPY_PAGE = 200;
 
-export type ExportFormat = "csv" | "json";
+/** What the server makes of a table; PDF holds the first rows only, and says so. */
+const EXPORTS = [
+  { format: "xlsx", label: "Excel" },
+  { format: "pdf", label: "PDF" },
+  { format: "csv", label: "CSV" },
+  { format: "json", label: "JSON" },
+] as const;
+
+export type ExportFormat = (typeof EXPORTS)[number]["format"];
 
 export interface TableToolbarProps<Row> {
   readonly spec: TableSpec<Row>;
@@ -210,12 +218,11 @@ function ExportMenu<Row>({
     <MenuButton label="Export" class="icon-button" face={<Icon name="download" />}>
       <div class="menu-list">
         <p class="menu-note">All rows that fit the filters</p>
-        <a class="menu-item" href={exportUrl("csv")} download>
-          CSV
-        </a>
-        <a class="menu-item" href={exportUrl("json")} download>
-          JSON
-        </a>
+        {EXPORTS.map(({ format, label }) => (
+          <a key={format} class="menu-item" href={exportUrl(format)} download>
+            {label}
+          </a>
+        ))}
         <button type="button" class="menu-item" onClick={() => void copy()}>
           Copy to the clipboard
         </button>

@@ -23,7 +23,7 @@ export function sparkPoints(values: readonly number[]): string {
 
 export function Spark({ iterations }: { iterations: readonly Iteration[] }): JSX.Element | null {
   const values = iterations
-    .filter((item) => item.is_profiled)
+    .filter((item) => item.is_profiled && item.kind !== "before")
     .map((item) => item.duration_ns)
     .filter((ns) => ns !== null);
   if (values.length < 2) return null;

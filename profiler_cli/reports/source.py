@@ -34,7 +34,7 @@ class ReportSource:
     @property
     def has_directions(self) -> bool:
         """Whether ops are told apart by direction and know their stack traces."""
-        return self.mode in {Mode.PYTORCH, Mode.JAX}
+        return self.mode is Mode.PYTORCH
 
     def iter_chunks(
         self,

@@ -364,7 +364,6 @@ def test_an_own_database_gets_one_more_aggregation(
     assert (tmp_path / "dlprof_summary_1.csv").read_text().splitlines() == summary
 
 
-@pytest.mark.xfail(reason="ranges of custom domains are not aggregated yet", strict=False)
 def test_custom_domains_have_reports_of_their_own(
     dlprof: Run, tmp_path: Path, profile: Callable[[str], Path]
 ) -> None:
@@ -378,7 +377,6 @@ def test_custom_domains_have_reports_of_their_own(
     } <= names(tmp_path)
 
 
-@pytest.mark.xfail(reason="ranges of custom domains are not aggregated yet", strict=False)
 def test_the_domains_switch_chooses_and_an_unknown_domain_is_named(
     dlprof: Run, tmp_path: Path, profile: Callable[[str], Path]
 ) -> None:

@@ -190,7 +190,7 @@ def test_a_report_longer_than_a_chunk_is_whole(file_format: str) -> None:
     assert [int(row["GPU Start Time (ns)"]) for row in records] == list(range(count))
 
 
-@pytest.mark.parametrize("mode", [Mode.SIMPLE, Mode.TENSORFLOW1, Mode.TENSORRT])
+@pytest.mark.parametrize("mode", [Mode.SIMPLE, Mode.TENSORFLOW1, Mode.TENSORRT, Mode.JAX])
 @pytest.mark.parametrize("report", [DETAIL, KERNEL, ITERATION, TENSOR], ids=lambda r: r.name)
 def test_only_pytorch_has_directions_and_stack_traces(report: TableReport, mode: Mode) -> None:
     assert not {"Direction", "Stack Trace"} & set(fields(report, mode))

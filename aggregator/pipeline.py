@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from aggregator.conversion import conversion_notes, find_conversion
 from aggregator.correlation import correlate
 from aggregator.dldb.aggregation_rows import aggregation_tables, request_key
 from aggregator.dldb.metadata import metadata_tables
@@ -14,6 +15,7 @@ from aggregator.dldb.profile_rows import profile_tables
 from aggregator.dldb.reader import open_database
 from aggregator.dldb.stored import load_rollup_inputs
 from aggregator.dldb.writer import (
+    Table,
     aggregation_transaction,
     bulk_writer,
     create_tables,
@@ -22,7 +24,9 @@ from aggregator.dldb.writer import (
     new_database,
     write_errors,
 )
-from aggregator.errors import DatabaseError
+from aggregator.errors import DatabaseWriteError, KeyNodeNotFoundError, UsageError
+from aggregator.given import GivenProfile
+from aggregator.given_import import GivenImport, correlate_given
 from aggregator.imported import ImportedProfile
 from aggregator.metrics.rollup import Rollup, roll_up
 from aggregator.options import AggregationRequest, ImportOptions
@@ -82,6 +86,7 @@ class AggregationResult:
         iter_start: First aggregated iteration.
         iter_stop: Last aggregated iteration.
         key_node: Key node; empty: none.
+        database: The database that holds it: for one of NVIDIA's, its conversion.
     """
 
     aggr_id: int
@@ -89,6 +94,7 @@ class AggregationResult:
     iter_start: int
     iter_stop: int
     key_node: str
+    database: Path
 
 
 def import_profile(options: ImportOptions, progress: Progress) -> ImportResult:
@@ -99,38 +105,91 @@ def import_profile(options: ImportOptions, progress: Progress) -> ImportResult:
             half-written then.
     """
     with new_database(options.database, overwrite=options.overwrite) as partial:
-        progress.message("Initializing Nsight Systems database")
-        profile = open_profile(options.source, progress)
-        data = correlate(profile, options.mode, progress)
-        progress.message("Aggregating profile data")
-        rollups = roll_up(data.rollups, options.request, progress)
-        rollup = rollups[0]
-        _tell_iterations(rollup, progress)
-        progress.message(f"Creating dlprof database at {_shown(options.database)}")
-        with write_errors(options.database):
-            _write_import(partial, data, rollups, options, progress)
+        data, options = _read(options, progress)
+        rollup = _write_import(partial, data, (options.request,), options, progress)
     return _import_result(options, data, rollup)
+
+
+def convert(database: Path, progress: Progress) -> Path:
+    """Make a database of ours beside one of NVIDIA's, with the same aggregations.
+
+    The original is not changed. Converting it again gives the existing conversion.
+
+    Returns:
+        The conversion: ``dlprof_dldb.open.sqlite`` for ``dlprof_dldb.sqlite``.
+
+    Raises:
+        DatabaseError: The original cannot be read, or its folder cannot be written.
+    """
+    target, exists = find_conversion(database)
+    if exists:
+        return target
+    try:
+        with new_database(target, overwrite=False) as partial:
+            data, options = _read(ImportOptions(source=database, database=target), progress)
+            requests = data.requests if isinstance(data, GivenImport) else ()
+            _write_import(partial, data, requests or (options.request,), options, progress)
+    except DatabaseWriteError:
+        target, exists = find_conversion(database)
+        if not exists:  # nobody else converted it meanwhile
+            raise
+    return target
+
+
+def _read(options: ImportOptions, progress: Progress) -> tuple[ImportedProfile, ImportOptions]:
+    """Read and correlate the source; what it tells fills in what the caller left open."""
+    profile = open_profile(options.source, progress)
+    if not isinstance(profile, GivenProfile):
+        return correlate(profile, options.mode, progress), options
+    data = correlate_given(profile, options.mode, progress)
+    given = profile.given
+    return data, replace(
+        options,
+        profile_name=options.profile_name or given.profile_name,
+        original_command=options.original_command or (given.original_command,),
+    )
 
 
 def _write_import(
     path: Path,
     data: ImportedProfile,
-    rollups: list[Rollup],
+    requests: tuple[AggregationRequest, ...],
     options: ImportOptions,
     progress: Progress,
-) -> None:
-    create_tables(path)
-    progress.message("Writing profile data to dlprof database")
-    progress.phase("write", sum(data.profile.counts().values()))
-    with bulk_writer(path) as writer:
-        for table in (*metadata_tables(data, options), *profile_tables(data)):
-            writer.write(table)
-            progress.advance(len(table))
-        progress.message("Writing aggregated data to dlprof database")
-        for table in aggregation_tables(data.rollups, rollups, options.request, aggr=1):
-            writer.write(table)
-    progress.phase("index")
-    finish(path, has_custom_domains=bool(data.domains))
+) -> Rollup:
+    """Aggregate once per request and write everything; returns the first rollup."""
+    progress.message("Aggregating profile data")
+    done = [(requests[0], roll_up(data.rollups, requests[0], progress))]
+    for request in requests[1:]:
+        try:
+            done.append((request, roll_up(data.rollups, request, progress)))
+        except (UsageError, KeyNodeNotFoundError) as error:
+            progress.message(f"An aggregation of the source was left out: {error.message}")
+    _tell_iterations(done[0][1][0], progress)
+    progress.message(f"Creating dlprof database at {_shown(options.database)}")
+    with write_errors(options.database):
+        create_tables(path)
+        progress.message("Writing profile data to dlprof database")
+        progress.phase("write", sum(data.profile.counts().values()))
+        with bulk_writer(path) as writer:
+            for table in (*_metadata(data, options), *profile_tables(data)):
+                writer.write(table)
+                progress.advance(len(table))
+            progress.message("Writing aggregated data to dlprof database")
+            for aggr, (request, rollups) in enumerate(done, start=1):
+                for table in aggregation_tables(data.rollups, rollups, request, aggr):
+                    writer.write(table)
+        progress.phase("index")
+        finish(path, has_custom_domains=bool(data.domains))
+    return done[0][1][0]
+
+
+def _metadata(data: ImportedProfile, options: ImportOptions) -> list[Table]:
+    tables = metadata_tables(data, options)
+    if isinstance(data.profile, GivenProfile):
+        notes = conversion_notes(options.source, data.profile.given.version)
+        tables.append(Table("dldb_meta", {"key": list(notes), "value": list(notes.values())}))
+    return tables
 
 
 def _shown(path: Path) -> str:
@@ -182,15 +241,17 @@ def _import_result(options: ImportOptions, data: ImportedProfile, rollup: Rollup
 def aggregate(database: Path, request: AggregationRequest, progress: Progress) -> AggregationResult:
     """Add one aggregation to a database of ours; reads no source again.
 
-    The same request twice gives the existing aggregation.
+    The same request twice gives the existing aggregation. A database of NVIDIA's is converted
+    first and stays as it is: the result tells where the aggregation is.
 
     Raises:
-        DatabaseError: The database is not one of ours, or cannot be read or written.
+        DatabaseError: The database cannot be read or written.
         UsageError, IterationRangeError, KeyNodeNotFoundError, AmbiguousKeyNodeError: The request
             does not fit the profile.
         AggregationCancelledError: Raised by ``progress``.
     """
-    _require_ours(database)
+    if not _is_ours(database):
+        database = convert(database, progress)
     existing = _find_aggregation(database, request)
     if existing is not None:
         return existing
@@ -198,7 +259,7 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
     rollups = roll_up(inputs, request, progress)
     progress.phase("write", 1)
     with aggregation_transaction(database) as connection:
-        existing = _existing_in(connection, request)
+        existing = _existing_in(connection, database, request)
         if existing is not None:
             return existing
         row = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM aggregations").fetchone()
@@ -208,34 +269,33 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
         progress.advance(1)
     window = rollups[0].window
     progress.message(f"Aggregation {aggr} written", Level.DETAILED)
-    return _result(aggr, window.first, window.last, window.key_node.name, reused=False)
+    key_node = window.key_node.name
+    return _result((aggr, window.first, window.last, key_node), database, reused=False)
 
 
-def _require_ours(database: Path) -> None:
+def _is_ours(database: Path) -> bool:
     with open_database(database) as dldb:
-        if not dldb.is_ours:
-            raise DatabaseError(
-                f"'{database}' was written by NVIDIA's DLProf {dldb.version}; it can be viewed but "
-                "not aggregated again in this version.",
-                hint="Aggregate the Nsight Systems export that it was made from.",
-            )
+        return dldb.is_ours
 
 
 def _find_aggregation(database: Path, request: AggregationRequest) -> AggregationResult | None:
     with open_database(database) as dldb:
-        return _existing_in(dldb.connection, request)
+        return _existing_in(dldb.connection, database, request)
 
 
 def _existing_in(
-    connection: sqlite3.Connection, request: AggregationRequest
+    connection: sqlite3.Connection, database: Path, request: AggregationRequest
 ) -> AggregationResult | None:
     query = "SELECT id, iter_start, iter_stop, key_node FROM aggregations WHERE request = ?"
     with closing(connection.execute(query, (request_key(request),))) as cursor:
         row = cursor.fetchone()
     if row is None:
         return None
-    return _result(int(row[0]), int(row[1]), int(row[2]), str(row[3]), reused=True)
+    return _result(tuple(row), database, reused=True)
 
 
-def _result(aggr: int, first: int, last: int, key_node: str, *, reused: bool) -> AggregationResult:
-    return AggregationResult(aggr, reused, first, last, key_node)
+def _result(
+    values: tuple[int, int, int, str], database: Path, *, reused: bool
+) -> AggregationResult:
+    aggr, first, last, key_node = values
+    return AggregationResult(aggr, reused, first, last, key_node, database)

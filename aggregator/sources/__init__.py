@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.errors import ProfileNotFoundError, UnsupportedProfileError
-from aggregator.sources import nsys
+from aggregator.sources import dlprof, nsys
 from aggregator.sources.sqlite_files import list_tables
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ def open_profile(path: Path, progress: Progress) -> Profile:
         UnsupportedProfileError: The file is of no known kind.
         CorruptProfileError: The file breaks off or is damaged.
         UnsupportedNsysSchemaError: An export that lacks what is needed.
+        DldbVersionError: A DLProf database of a version that cannot be read.
+        NotADldbError: A damaged DLProf database.
     """
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
@@ -32,11 +34,15 @@ def open_profile(path: Path, progress: Progress) -> Profile:
         )
     tables = list_tables(path)
     if nsys.is_export(tables):
+        progress.message("Initializing Nsight Systems database")
         return nsys.read(path, tables, progress)
-    if "read_only_ops" in tables or "dldb_meta" in tables:
+    if dlprof.is_database(tables):
+        progress.message("Initializing DLProf database")
+        return dlprof.read(path, progress)
+    if "dldb_meta" in tables:
         raise UnsupportedProfileError(
-            f"'{path}' is a DLProf database; this version aggregates Nsight Systems exports.",
-            hint="Open it with dlprofviewer, or give the nsys export that it was made from.",
+            f"'{path}' is a database of open-dlprof already: there is nothing to import.",
+            hint=f"Add an aggregation to it with: dlprof --database={path}",
         )
     raise UnsupportedProfileError(
         f"'{path}' is an SQLite file, but neither an Nsight Systems export nor a DLProf database.",

@@ -1,0 +1,202 @@
+"""Reads a database of NVIDIA's DLProf 1.2 to 1.8 into a profile whose ops are given.
+
+Its ``read_only_*`` tables hold the imported profile; everything else is per aggregation. Names of
+tables and columns are facts of the format; what an older version lacks is unknown, not an error.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aggregator.errors import DldbVersionError, NoGpuActivityError
+from aggregator.given import GivenInstances, GivenOps, GivenProfile
+from aggregator.profile import (
+    DEFAULT_DOMAIN,
+    DeviceWork,
+    Kernels,
+    Marks,
+    MemoryOps,
+    ProfileWarning,
+    Ranges,
+)
+from aggregator.sources import dlprof_events as names
+from aggregator.sources.dlprof_events import Events, Threads
+from aggregator.sources.dlprof_ops import OpRows, read_ops
+from aggregator.sources.dlprof_system import (
+    read_devices,
+    read_model_config,
+    read_origin,
+    read_system,
+)
+from aggregator.sources.dlprof_tables import (
+    UNKNOWN,
+    DlprofTables,
+    StringPool,
+    open_tables,
+    rows_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    from aggregator.profile import Int32, Int64
+    from aggregator.progress import Progress
+
+OLDEST, NEWEST = (1, 2), (1, 8)
+"""DLProf's own rule: databases of 1.0 and 1.1 are not read, nor those of a newer program."""
+
+
+def is_database(tables: frozenset[str]) -> bool:
+    """Whether an SQLite file with these tables is a database of NVIDIA's DLProf."""
+    return {"read_only_ops", "db_version"} <= tables
+
+
+def read(path: Path, progress: Progress) -> GivenProfile:
+    """Read the imported profile of a database; the file is not changed.
+
+    Raises:
+        DldbVersionError: Written by a version that cannot be read.
+        NotADldbError: The database is damaged.
+        NoGpuActivityError: It holds no GPU work and no CUDA calls.
+    """
+    with open_tables(path, progress) as tables:
+        version = check_version(path, tables)
+        progress.phase("read", sum(tables.size(table) for table in names.TABLES))
+        return _assemble(tables, version, progress)
+
+
+def check_version(path: Path, tables: DlprofTables) -> str:
+    """Version of the DLProf that wrote a database.
+
+    Raises:
+        DldbVersionError: It cannot be read.
+    """
+    rows = tables.texts("db_version", ("current_version",))
+    version = rows[0][0].strip() if rows else ""
+    numbers = tuple(int(part) for part in version.removeprefix("v").split(".") if part.isdigit())
+    if len(numbers) < 2:
+        raise DldbVersionError(f"'{path}' does not tell the DLProf version that wrote it.")
+    if numbers[:2] < OLDEST:
+        raise DldbVersionError(
+            f"'{path}' was written by DLProf {version}; versions before 1.2 cannot be read.",
+            hint="Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite",
+            version=version,
+        )
+    if numbers[:2] > NEWEST:
+        raise DldbVersionError(
+            f"'{path}' was written by DLProf {version}; the newest that can be read is 1.8.",
+            hint="Update open-dlprof.",
+            version=version,
+        )
+    return version
+
+
+def _assemble(tables: DlprofTables, version: str, progress: Progress) -> GivenProfile:
+    warnings: list[ProfileWarning] = []
+    dictionary = tables.dictionary()
+    pool = StringPool(dictionary)
+    progress.message("Reading Ops from DLProf database")
+    ops = read_ops(tables, dictionary, warnings)
+    progress.message("Reading CUDA API calls from DLProf database")
+    events = Events(tables, ops, pool, warnings)
+    if not len(events):
+        raise NoGpuActivityError(
+            f"The database '{tables.path}' holds no CUDA activity.",
+            hint="Profile with CUDA tracing on and check that the application used a GPU.",
+        )
+    threads = Threads({**events.raw, "instances": ops.instances})
+    events.collect_calls(threads.of)
+    progress.message("Reading System Information from DLProf database")
+    kinds = (names.KERNELS, names.COPIES, names.SETS, names.SYNCS)
+    devices = read_devices(tables, [events.raw[kind]["device_id"] for kind in kinds])
+    work = {kind: events.work_columns(kind, devices, threads.process_of(kind)) for kind in kinds}
+    config = read_model_config(tables)
+    given = read_origin(tables, version, [op.op_id for op in ops.ops])
+    kernels = _kernels(tables, events.raw[names.KERNELS], pool, work[names.KERNELS])
+    return GivenProfile(
+        source_name=tables.path.name,
+        end_ns=_end_ns(events, ops),
+        strings=pool.values(),
+        # The database holds no ranges; the settings of the model were told by one.
+        range_names=(json.dumps({"model_config": config}),) if config else (),
+        shape_texts=(),
+        domain_names=(DEFAULT_DOMAIN,),
+        threads=threads.ids,
+        thread_process=threads.process,
+        process_ids=threads.process_ids,
+        devices=devices,
+        ranges=Ranges(),
+        start_end_ranges=Ranges(),
+        marks=Marks(),
+        api_calls=events.calls,
+        kernels=kernels,
+        copies=_memory_ops(events.raw[names.COPIES], work[names.COPIES]),
+        sets=_memory_ops(events.raw[names.SETS], work[names.SETS]),
+        syncs=DeviceWork(**work[names.SYNCS]),
+        system=read_system(tables),
+        warnings=warnings,
+        given=_given(given, tables, ops, events, threads),
+    )
+
+
+def _end_ns(events: Events, ops: OpRows) -> int:
+    ends = [ops.instances["cpu_stop"]]
+    for table in events.raw.values():
+        ends += [table[name] for name in ("api_stop", "gpu_stop") if name in table]
+    return max(int(column.max(initial=0)) for column in ends)
+
+
+def _given(
+    origin: GivenOps, tables: DlprofTables, ops: OpRows, events: Events, threads: Threads
+) -> GivenOps:
+    raw = ops.instances
+    tells_tc = "uses_tc" in tables.columns(names.KERNELS)
+    return replace(
+        origin,
+        ops=tuple(ops.ops),
+        instances=GivenInstances(
+            op=raw["op"].astype(np.int32),
+            start_ns=raw["cpu_start"],
+            end_ns=np.maximum(raw["cpu_start"], raw["cpu_stop"]),
+            thread=threads.of["instances"],
+            shapes=ops.shape_of,
+        ),
+        shapes=tuple(ops.shapes),
+        kernels=events.owners(names.KERNELS),
+        copies=events.owners(names.COPIES),
+        sets=events.owners(names.SETS),
+        calls=events.call_owners,
+        uses_tc=events.raw[names.KERNELS]["uses_tc"] == 1 if tells_tc else None,
+    )
+
+
+def _kernels(
+    tables: DlprofTables, raw: dict[str, Int64], pool: StringPool, work: dict[str, Any]
+) -> Kernels:
+    sizes = tables.ints("read_only_grid_block", ("id", "x", "y", "z"))
+    short = pool.codes(raw["name_id"])
+    long_ids = np.where(raw["long_name_id"] == UNKNOWN, raw["name_id"], raw["long_name_id"])
+    return Kernels(
+        **work,
+        name=short,
+        long_name=pool.codes(long_ids),
+        grid=_dimensions(sizes, raw["grid_id"]),
+        block=_dimensions(sizes, raw["block_id"]),
+    )
+
+
+def _dimensions(sizes: dict[str, Int64], ids: Int64) -> Int32:
+    """Shape (n, 3): size in x, y, z of each id; ``UNKNOWN`` where the database lacks it."""
+    rows = rows_of(sizes["id"], ids)
+    columns = [np.append(sizes[name], UNKNOWN)[rows] for name in ("x", "y", "z")]
+    return np.stack(columns, axis=1).astype(np.int32)
+
+
+def _memory_ops(raw: dict[str, Int64], work: dict[str, Any]) -> MemoryOps:
+    kind = raw.get("copy_kind", np.full(len(raw["op"]), UNKNOWN, dtype=np.int64))
+    return MemoryOps(**work, num_bytes=np.maximum(raw["num_bytes"], 0), copy_kind=kind)

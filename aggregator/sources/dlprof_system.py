@@ -1,0 +1,121 @@
+"""Hardware, versions, settings and rollups told by a DLProf database."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aggregator.given import GivenAggregation, GivenOps
+from aggregator.options import Mode
+from aggregator.profile import Device, SystemInfo
+from aggregator.sources.dlprof_tables import UNKNOWN, DlprofTables
+
+if TYPE_CHECKING:
+    from aggregator.profile import Int64
+
+_SYSTEM = "read_only_system_config"
+_SETTINGS = (
+    *("num_workers", "pin_memory", "cudnn_benchmark_disabled", "detect_anomaly", "gradcheck"),
+    *("gradgradcheck", "autograd_profile", "autograd_set_detect_anomaly", "emit_nvtx"),
+    "amp_enabled",
+)
+PLACEHOLDER_OP = "SIMPLE_MODE_GLOBAL_NODE_OP_TYPE_1"
+"""Op ID of the one op of simple mode."""
+
+
+def read_system(tables: DlprofTables) -> SystemInfo:
+    """Versions and hardware; what the database does not tell stays empty."""
+    names = (
+        *("cpu_model", "driver_version", "framework", "cuda_version", "cudnn_version"),
+        *("nsys_version", "num_gpus"),
+    )
+    rows = tables.texts(_SYSTEM, names)
+    return SystemInfo(*rows[0]) if rows else SystemInfo()
+
+
+def read_origin(tables: DlprofTables, version: str, op_ids: list[str]) -> GivenOps:
+    """What the database says about itself; the ops are filled in by the caller."""
+    names = ("mode_string", "profile_name", "original_command", "framework")
+    rows = tables.texts(_SYSTEM, names)
+    mode, profile_name, command, framework = rows[0] if rows else ("", "", "", "")
+    return GivenOps(
+        version=version,
+        mode=_mode(mode, framework, op_ids),
+        profile_name=profile_name,
+        original_command=command,
+        aggregations=read_aggregations(tables),
+    )
+
+
+def _mode(mode: str, framework: str, op_ids: list[str]) -> str:
+    if mode in set(Mode) - {Mode.AUTO}:
+        return mode
+    if PLACEHOLDER_OP in op_ids:
+        return Mode.SIMPLE
+    is_tensorflow = framework.lower().startswith("tensorflow")
+    return Mode.TENSORFLOW2 if is_tensorflow else Mode.PYTORCH
+
+
+def read_model_config(tables: DlprofTables) -> dict[str, int]:
+    """Settings of the training script; those that the database does not hold are left out."""
+    columns = tables.ints("read_only_model_config", _SETTINGS)
+    return {
+        name: int(column[0])
+        for name, column in columns.items()
+        if len(column) and column[0] != UNKNOWN
+    }
+
+
+def read_devices(tables: DlprofTables, used: list[Int64]) -> tuple[Device, ...]:
+    """Visible GPUs, and those that work ran on although the database does not describe them."""
+    columns = tables.ints(
+        "read_only_gpu_infos",
+        ("device_id", "compute_capability_major", "compute_capability_minor", "sm_count"),
+    )
+    names = tables.texts("read_only_gpu_infos", ("gpu_name",))
+    memory = tables.ints("gpu_memories", ("total",))["total"].tolist()
+    found: dict[int, Device] = {}
+    for row, device_id in enumerate(columns["device_id"].tolist()):
+        major, minor, sm_count = (int(columns[name][row]) for name in list(columns)[1:])
+        found[device_id] = Device(
+            device_id=device_id,
+            name=names[row][0],
+            compute_capability=(major, max(minor, 0)) if major > 0 else None,
+            sm_count=sm_count if sm_count > 0 else None,
+            memory_bytes=memory[row] if row < len(memory) and memory[row] > 0 else None,
+        )
+    everywhere = np.unique(np.concatenate(used)).tolist() if used else []
+    ids = sorted(set(found) | {int(device_id) for device_id in everywhere})
+    return tuple(found.get(device_id, Device(device_id)) for device_id in ids)
+
+
+def read_aggregations(tables: DlprofTables) -> tuple[GivenAggregation, ...]:
+    """Rollups of the source through its public views; none where they cannot be read."""
+    views = {
+        "view_aggregations": ("aggr_id", "iter_start", "iter_stop"),
+        "view_iterations_all": ("aggr_id", "iter_value", "start_time", "stop_time"),
+    }
+    if any(not set(columns) <= tables.columns(view) for view, columns in views.items()):
+        return ()
+    names = ("aggr_id", "iter_start", "iter_stop", "key_node_name")
+    try:
+        rows = tables.texts("view_aggregations", names)
+        iterations = tables.texts("view_iterations_all", views["view_iterations_all"])
+    except sqlite3.OperationalError:  # a view on a table that is not there
+        return ()
+    bounds: dict[str, list[tuple[int, int]]] = {}
+    for aggr, _, start, stop in sorted(iterations, key=lambda row: int(row[1] or 0)):
+        bounds.setdefault(aggr, []).append((int(start or 0), int(stop or 0)))
+    return tuple(
+        GivenAggregation(
+            key_node=key_node,
+            iter_start=int(first or 0),
+            iter_stop=int(last or 0),
+            stops_ns=tuple(start for start, _ in bounds[aggr][1:]),
+            last_ns=bounds[aggr][-1][1],
+        )
+        for aggr, first, last, key_node in sorted(rows, key=lambda row: int(row[0] or 0))
+        if aggr in bounds
+    )

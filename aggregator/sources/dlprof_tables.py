@@ -1,0 +1,167 @@
+"""Tables of a DLProf database by name: integer columns and texts, whatever its version has."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aggregator.errors import CorruptProfileError, NotADldbError
+from aggregator.sources.sqlite_files import arrow_connection, iter_batches, read_only_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    import adbc_driver_sqlite.dbapi as adbc
+
+    from aggregator.profile import Int32, Int64
+    from aggregator.progress import Progress
+
+UNKNOWN = -1
+
+
+class DlprofTables:
+    """Columns of one database; a table or column that it lacks is unknown, not an error."""
+
+    def __init__(
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        columns: adbc.Connection,
+        progress: Progress,
+    ) -> None:
+        self.path = path
+        self._connection = connection
+        self._arrow = columns
+        self._progress = progress
+        self._known: dict[str, frozenset[str]] = {}
+
+    def columns(self, table: str) -> frozenset[str]:
+        """Column names of a table or view; empty if the database lacks it or cannot compute it."""
+        if table not in self._known:
+            try:
+                rows = self._connection.execute(f'PRAGMA table_info("{table}")').fetchall()
+            except sqlite3.OperationalError:  # a view on a table that is not there
+                rows = []
+            self._known[table] = frozenset(str(row[1]) for row in rows)
+        return self._known[table]
+
+    def size(self, table: str) -> int:
+        """Number of rows."""
+        if not self.columns(table):
+            return 0
+        return int(self._connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])
+
+    def ints(self, table: str, names: tuple[str, ...]) -> dict[str, Int64]:
+        """Integer columns in order of row id; ``UNKNOWN`` stands for what is missing or NULL."""
+        parts: dict[str, list[Int64]] = {name: [] for name in names}
+        if known := self.columns(table):
+            select = ", ".join(
+                f'CAST(coalesce("{name}", {UNKNOWN}) AS INTEGER)' if name in known else str(UNKNOWN)
+                for name in names
+            )
+            query = f'SELECT {select} FROM "{table}" ORDER BY rowid'
+            for batch in iter_batches(self._arrow, query):
+                for position, name in enumerate(names):
+                    column = batch.column(position).to_numpy(zero_copy_only=False)
+                    parts[name].append(column.astype(np.int64, copy=False))
+                self._progress.advance(batch.num_rows)
+        return {
+            name: np.concatenate(part) if part else np.empty(0, dtype=np.int64)
+            for name, part in parts.items()
+        }
+
+    def texts(self, table: str, names: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Text columns in order of row id; empty text stands for what is missing or NULL."""
+        known = self.columns(table)
+        if not known:
+            return []
+        select = ", ".join(f'"{name}"' if name in known else "NULL" for name in names)
+        order = "ORDER BY rowid" if table.startswith("read_only_") else ""
+        rows = self._connection.execute(f'SELECT {select} FROM "{table}" {order}')
+        return [tuple(_text(value) for value in row) for row in rows]
+
+    def dictionary(self) -> dict[int, str]:
+        """The database's pool of strings."""
+        if not {"id", "string"} <= self.columns("dictionary"):
+            return {}
+        rows = self._connection.execute('SELECT id, "string" FROM dictionary')
+        return {int(row[0]): _text(row[1]) for row in rows}
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+@contextmanager
+def open_tables(path: Path, progress: Progress) -> Iterator[DlprofTables]:
+    """Open a database for reading only.
+
+    Raises:
+        NotADldbError: The database is damaged.
+    """
+    try:
+        with (
+            closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection,
+            arrow_connection(path) as columns,
+        ):
+            connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            yield DlprofTables(path, connection, columns, progress)
+    except (sqlite3.DatabaseError, CorruptProfileError) as error:
+        text = str(error).splitlines()[0] if isinstance(error, sqlite3.Error) else error.__cause__
+        raise NotADldbError(
+            f"The database '{path}' is damaged: {str(text).splitlines()[0]}.",
+            hint="Copy it again, or aggregate the Nsight Systems export that it was made from.",
+            path=str(path),
+        ) from error
+
+
+class StringPool:
+    """Numbers texts in order of first use: ``Profile.strings``."""
+
+    def __init__(self, dictionary: dict[int, str]) -> None:
+        self._dictionary = dictionary
+        self._code_of: dict[str, int] = {}
+
+    def code(self, text: str) -> int:
+        """Code of a text, new or known."""
+        return self._code_of.setdefault(text, len(self._code_of))
+
+    def codes(self, ids: Int64) -> Int32:
+        """Codes of ids of the database's dictionary; one that leads nowhere says so."""
+        if not len(ids):
+            return np.empty(0, dtype=np.int32)
+        unique, inverse = np.unique(ids, return_inverse=True)
+        texts = [self._dictionary.get(int(i), f"unknown name {i}") for i in unique]
+        return np.array([self.code(text) for text in texts], dtype=np.int32)[inverse]
+
+    def values(self) -> tuple[str, ...]:
+        """All texts in the order of their codes."""
+        return tuple(self._code_of)
+
+
+def rows_of(ids: Int64, wanted: Int64) -> Int32:
+    """Row of each wanted id; ``UNKNOWN``: there is none."""
+    if not len(ids):
+        return np.full(len(wanted), UNKNOWN, dtype=np.int32)
+    order = np.argsort(ids, kind="stable")
+    found = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
+    row = order[found]
+    return np.where(ids[row] == wanted, row, UNKNOWN).astype(np.int32)
+
+
+def row_codes(columns: Mapping[str, Int64]) -> Int64:
+    """Dense code per distinct row; mixed radix is far quicker than ``np.unique(axis=0)``."""
+    values = list(columns.values())
+    code = np.zeros(len(values[0]), dtype=np.int64)
+    for column in values:
+        _, dense = np.unique(column, return_inverse=True)
+        code = code * (int(dense.max(initial=0)) + 1) + dense.ravel()
+        _, code = np.unique(code, return_inverse=True)
+        code = code.ravel().astype(np.int64)
+    return code

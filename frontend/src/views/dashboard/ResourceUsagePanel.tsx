@@ -21,8 +21,8 @@ function slicesOf(usage: ResourceUsage): readonly Slice[] {
 function missingText(usage: ResourceUsage): string {
   const missing = PARTS.filter((part) => usage[`${part.key}_pct`] === null);
   if (missing.length === 0) return "";
-  const reason = usage.unknown?.[`${missing[0]?.key}_pct`] ?? "the database does not hold it";
-  return `${missing.map((part) => part.label).join(" and ")}: not known, ${reason}`;
+  const reason = usage.unknown?.[`${missing[0]?.key}_pct`] ?? "The database does not hold it.";
+  return `Not known: ${missing.map((part) => part.label).join(" and ")}. ${reason}`;
 }
 
 export function ResourceUsagePanel(): JSX.Element {

@@ -17,7 +17,8 @@ class Environment:
 
     Attributes:
         databases: Files, and folders of files, to serve (``DLPROF_DATABASES``, separated as PATH).
-        state_dir: Where jobs and the secret key live (``DLPROF_STATE_DIR``).
+        state_dir: Where jobs and the secret key live (``DLPROF_STATE_DIR``, else
+            ``$XDG_STATE_HOME/dlprof``, else ``~/.local/state/dlprof``).
         bind: Address that the server listens on (``DLPROF_BIND``).
         port: Port that the server listens on; part of the cookie's name (``DLPROF_PORT``).
         token: What a client must show; empty: nothing (``DLPROF_TOKEN``).
@@ -80,4 +81,12 @@ def _state_dir(variables: Mapping[str, str]) -> Path:
     if configured := variables.get("DLPROF_STATE_DIR"):
         return Path(configured).resolve()
     base = variables.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "dlprof"
+    state_dir = Path(base) / "dlprof"
+    run_dir = variables.get("DLPROF_RUN_DIR")
+    # Where there is no home to write to (a container, a service), jobs last as long as the viewer.
+    return Path(run_dir) / "state" if run_dir and not _can_be_made(state_dir) else state_dir
+
+
+def _can_be_made(folder: Path) -> bool:
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)

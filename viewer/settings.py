@@ -38,6 +38,7 @@ MIDDLEWARE = [
     "viewer.security.headers.SecurityHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "viewer.security.access.AccessMiddleware",
+    "viewer.security.size.BodySizeMiddleware",
     "django.middleware.common.CommonMiddleware",
     "viewer.security.changes.ChangeGuardMiddleware",
 ]
@@ -75,6 +76,8 @@ WHITENOISE_AUTOREFRESH = False
 
 # --- security -------------------------------------------------------------------------------------
 
+# A proxy with TLS in front makes the page's origin https, which this server cannot see.
+CSRF_TRUSTED_ORIGINS = [f"https://{name}" for name in ENVIRONMENT.allowed_hosts if "*" not in name]
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_FAILURE_VIEW = "viewer.api.errors.csrf_failure"
 # Requests hold small JSON documents only.

@@ -183,3 +183,9 @@ def test_without_auth_on_purpose_everybody_may_look(settings: LazySettings) -> N
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, bind="0.0.0.0", no_auth=True)
 
     assert _from_elsewhere().get(PROFILES).status_code == 200
+
+
+def test_a_large_body_is_not_read(api: ApiClient, nvidia: Served) -> None:
+    reply = api.post(f"{nvidia.profile}aggregations/", {"key_node": "x" * 100_000})
+
+    assert (reply.status, reply.json["error"]["code"]) == (413, "BODY_TOO_LARGE")

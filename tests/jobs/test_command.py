@@ -17,6 +17,8 @@ import pytest
 
 from tests.jobs.running import COMMAND, environment, running, start
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:

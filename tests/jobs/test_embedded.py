@@ -15,6 +15,8 @@ from tests.jobs.running import RunningViewer, environment, running
 
 HOLD = "DLPROF_TEST_HOLD"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:

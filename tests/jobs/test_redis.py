@@ -20,6 +20,7 @@ SERVER = shutil.which("redis-server")
 
 pytestmark = [
     pytest.mark.jobs,
+    pytest.mark.slow,
     pytest.mark.skipif(SERVER is None, reason="no redis-server program"),
 ]
 

@@ -11,7 +11,6 @@ _VIEW = "view_expert_systems"
 #: The database names a script function; here it is looked up among the views that exist, never run.
 _DRILL_DOWNS = {
     "ShowBadDataTypeOps": "bad-data-type-ops",
-    "ShowBadIterationRange": "bad-iteration-range",
 }
 
 

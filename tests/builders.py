@@ -52,6 +52,7 @@ SCHEMA: dict[str, tuple[str, ...]] = {
     "TARGET_INFO_SYSTEM_ENV": ("name", "value"),
     "META_DATA_EXPORT": ("name", "value"),
 }
+HERE = "WHERE domain_name = 'default-domain' AND aggr_id = ?"
 ALWAYS = frozenset({"StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_EXPORT"})
 Row = dict[str, Any]
 
@@ -342,7 +343,7 @@ class Analysed:
 
     def ops(self, aggregation: int = 1) -> dict[tuple[str, str], int]:
         """(op name, direction) -> calls."""
-        sql = "SELECT op_node_name, direction, num_calls FROM view_op_nodes WHERE aggr_id = ?"
+        sql = f"SELECT op_node_name, direction, num_calls FROM view_op_nodes {HERE}"
         rows = self.query(sql, aggregation)
         found = {(name, direction): calls for name, direction, calls in rows}
         assert len(found) == len(rows), f"names are not unique: {rows}"
@@ -350,14 +351,14 @@ class Analysed:
 
     def op_ids(self, aggregation: int = 1) -> dict[str, str]:
         """Op ID -> op name."""
-        sql = "SELECT op_node_id, op_node_name FROM view_op_nodes WHERE aggr_id = ?"
+        sql = f"SELECT op_node_id, op_node_name FROM view_op_nodes {HERE}"
         return dict(self.query(sql, aggregation))
 
     def kernels(self, aggregation: int = 1) -> dict[str, tuple[str, str]]:
         """Kernel name -> (op name, direction); each kernel of the trace has a name of its own."""
         sql = (
-            "SELECT kernel_name, op_node_name, direction FROM view_kernel_launches"
-            " WHERE aggr_id = ? ORDER BY row_id"
+            f"SELECT kernel_name, op_node_name, direction FROM view_kernel_launches {HERE}"
+            " ORDER BY row_id"
         )
         rows = self.query(sql, aggregation)
         found = {kernel: (op, direction) for kernel, op, direction in rows}
@@ -370,7 +371,7 @@ class Analysed:
             "SELECT start_time, stop_time FROM view_iterations_all WHERE aggr_id = ?"
             " ORDER BY iter_value"
         )
-        return self.query(sql, aggregation)  # type: ignore[return-value]
+        return self.query(sql, aggregation)
 
     def warnings(self) -> dict[str, int]:
         """Warning code -> events concerned."""

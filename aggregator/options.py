@@ -47,6 +47,7 @@ class ImportOptions:
         profile_name: Shown in viewer, reports and exports; empty: none.
         original_command: The command line that made this, secrets masked by the engine.
         overwrite: Replace an existing database (atomically, when the new one is complete).
+        nsys_path: The nsys program that exports a report (``.nsys-rep``); empty: looked for.
     """
 
     source: Path
@@ -56,3 +57,4 @@ class ImportOptions:
     profile_name: str = ""
     original_command: tuple[str, ...] = ()
     overwrite: bool = False
+    nsys_path: str = ""

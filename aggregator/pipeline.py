@@ -138,7 +138,7 @@ def convert(database: Path, progress: Progress) -> Path:
 
 def _read(options: ImportOptions, progress: Progress) -> tuple[ImportedProfile, ImportOptions]:
     """Read and correlate the source; what it tells fills in what the caller left open."""
-    profile = open_profile(options.source, progress)
+    profile = open_profile(options.source, progress, options.nsys_path)
     if not isinstance(profile, GivenProfile):
         return correlate(profile, options.mode, progress), options
     data = correlate_given(profile, options.mode, progress)
@@ -148,6 +148,9 @@ def _read(options: ImportOptions, progress: Progress) -> tuple[ImportedProfile, 
         profile_name=options.profile_name or given.profile_name,
         original_command=options.original_command or (given.original_command,),
     )
+
+
+_WRITTEN_KINDS = ("api_calls", "kernels", "copies", "sets", "graphs", "marks")
 
 
 def _write_import(
@@ -170,7 +173,9 @@ def _write_import(
     with write_errors(options.database):
         create_tables(path)
         progress.message("Writing profile data to dlprof database")
-        progress.phase("write", sum(data.profile.counts().values()))
+        counts = data.profile.counts()
+        total = sum(counts[kind] for kind in _WRITTEN_KINDS) + len(data.work.instances)
+        progress.phase("write", total)
         with bulk_writer(path) as writer:
             for table in (*_metadata(data, options), *profile_tables(data)):
                 writer.write(table)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.correlate.op_table import Op
+from aggregator.correlate.op_table import Op, unique_op_id
 from aggregator.correlate.ops import Origin
 from aggregator.correlate.ranges import Nesting, innermost
 from aggregator.correlate.work import CorrelatedWork, LaunchedWork
@@ -181,13 +181,14 @@ def _ops(
         paths[row] = f"{above}/{name.replace('/', '|')}"
         op[row] = keys.setdefault((int(process[row]), paths[row]), len(keys))
     seen: dict[str, int] = {}
+    used: set[str] = set()
     ops = []
     for number, path in keys:
         op_type = path.rpartition("/")[2]
         seen[op_type.upper()] = seen.get(op_type.upper(), 0) + 1
         ops.append(
             Op(
-                op_id=f"{op_type.upper()}_{seen[op_type.upper()]}",
+                op_id=unique_op_id(f"{op_type.upper()}_{seen[op_type.upper()]}", used),
                 op_name=path,
                 op_type=op_type,
                 direction="",

@@ -49,6 +49,8 @@ def assign_places(code: Int64, step: Int64, num_steps: int) -> Places:
     bounds = np.searchsorted(step[order], np.arange(num_steps + 1))
     sequences = [code[order[low:high]] for low, high in pairwise(bounds.tolist())]
     groups = _group_equal(sequences)
+    # What came before the loop is no step of it; of equally common sequences the longest counts.
+    groups.sort(key=lambda members: (-len(members), members == [0], -len(sequences[members[0]])))
     place = np.full(len(code), -1, dtype=np.int64)
     if not groups:
         return Places(place, 0)
@@ -62,12 +64,12 @@ def assign_places(code: Int64, step: Int64, num_steps: int) -> Places:
 
 
 def _group_equal(sequences: list[Int64]) -> list[list[int]]:
-    """Steps with equal sequences, the commonest first; empty steps left out."""
+    """Steps with equal sequences; empty steps left out."""
     groups: dict[bytes, list[int]] = {}
     for number, sequence in enumerate(sequences):
         if len(sequence):
             groups.setdefault(sequence.tobytes(), []).append(number)
-    return sorted(groups.values(), key=lambda members: (-len(members), members[0]))
+    return list(groups.values())
 
 
 class _Master:

@@ -170,6 +170,7 @@ def _row_codes(columns: Int64) -> Int64:
 
 def _describe(names: _Names, framework: Framework) -> tuple[Op, ...]:
     numbers = _type_numbers(names.types, names.forward)
+    used: set[str] = set()
     ops = []
     for row, forward in enumerate(names.forward.tolist()):
         origin = names.origins[row]
@@ -177,7 +178,7 @@ def _describe(names: _Names, framework: Framework) -> tuple[Op, ...]:
         can_use_tc = origin in _MODEL_ORIGINS and framework.is_tc_eligible(op_type)
         ops.append(
             Op(
-                op_id=_op_id(op_type, int(numbers[row]), backward=forward >= 0),
+                op_id=unique_op_id(_op_id(op_type, int(numbers[row]), backward=forward >= 0), used),
                 op_name=names.full(row),
                 op_type=op_type,
                 direction=_direction(origin) if framework.has_direction else "",
@@ -214,6 +215,15 @@ def _direction(origin: Origin) -> str:
     if origin in (Origin.BACKWARD, Origin.BACKWARD_ALONE):
         return BPROP
     return "" if origin is Origin.STRAY else FPROP
+
+
+def unique_op_id(op_id: str, used: set[str]) -> str:
+    """Types such as ``conv2d_bprop`` may clash with the Op IDs of others."""
+    candidate, more = op_id, 2
+    while candidate in used:
+        candidate, more = f"{op_id}_{more}", more + 1
+    used.add(candidate)
+    return candidate
 
 
 def _op_id(op_type: str, number: int, *, backward: bool) -> str:

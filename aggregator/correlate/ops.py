@@ -18,7 +18,6 @@ from aggregator.correlate.ranges import Nesting, innermost
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.profile import Bool, Int32, Int64, Profile
 
-
 MAX_PATH_LEVELS = 64
 """Deeper groups add nothing to a path: endless recursion must not make endless names."""
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+import time
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Self
 
-from aggregator.dldb.versions import DB_VERSION, OLDEST, parse_version
-from aggregator.errors import DldbNotFoundError, DldbVersionError, NotADldbError
+from aggregator.dldb.versions import DB_VERSION, NEWEST_FOREIGN, OLDEST, parse_version
+from aggregator.errors import (
+    DatabaseBusyError,
+    DldbNotFoundError,
+    DldbVersionError,
+    NotADldbError,
+)
 from aggregator.sources.sqlite_files import SQLITE_MAGIC, read_only_uri
 
 if TYPE_CHECKING:
@@ -78,7 +84,7 @@ def _check_version(path: Path, version: str, *, is_ours: bool) -> None:
             version=version,
         )
     newest = parse_version(DB_VERSION)
-    if numbers[:2] > newest[:2] or (not is_ours and numbers[0] > 1):
+    if numbers[:2] > (newest[:2] if is_ours else NEWEST_FOREIGN):
         raise DldbVersionError(
             f"'{path}' was written by a newer version ({version}) than can be read ({DB_VERSION}).",
             hint="Update open-dlprof.",
@@ -115,6 +121,33 @@ def open_database(path: Path) -> Dldb:
 
 
 def _connect(path: Path) -> Dldb:
+    """Open a connection; what a killed writer left behind is rolled back once."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _connect_once(path)
+        except DatabaseBusyError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            _roll_back(path)
+            time.sleep(_RETRY_S)
+    raise AssertionError
+
+
+_ATTEMPTS = 20
+_RETRY_S = 0.05
+_BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY})
+"""Primary result codes of a database that another process is writing, or left half-written."""
+
+
+def _roll_back(path: Path) -> None:
+    """Let SQLite undo what a writer killed in mid-commit left in the journal."""
+    if not path.with_name(f"{path.name}-journal").exists():
+        return
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=1.0)) as connection:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def _connect_once(path: Path) -> Dldb:
     connection = sqlite3.connect(read_only_uri(path), uri=True, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
@@ -122,6 +155,11 @@ def _connect(path: Path) -> Dldb:
         return Dldb(path, connection)
     except sqlite3.DatabaseError as error:
         connection.close()
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY_CODES:
+            raise DatabaseBusyError(
+                f"The database '{path}' is being written by another process.",
+                hint="Try again in a moment.",
+            ) from error
         raise NotADldbError(
             f"'{path}' is damaged or no DLProf database: {error}.",
             hint="Make it again with: dlprof --database=<nsys export>",

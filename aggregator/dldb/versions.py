@@ -10,6 +10,10 @@ OLDEST = (1, 2)
 """NVIDIA's own rule: databases of DLProf 1.0 and 1.1 are not read."""
 
 
+NEWEST_FOREIGN = (1, 8)
+"""NVIDIA's last release."""
+
+
 def parse_version(text: str) -> tuple[int, ...]:
     """Numbers of a version text: ``v1.8.0`` -> (1, 8, 0); empty if there are none."""
     match = re.match(r"v?(\d+(?:\.\d+)*)", text.strip())

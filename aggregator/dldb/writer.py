@@ -93,7 +93,7 @@ def write_errors(path: Path) -> Iterator[None]:
     """Turn errors of the file system and of SQLite while writing into one sentence."""
     try:
         yield
-    except (sqlite3.OperationalError, adbc_driver_manager.Error, OSError) as error:
+    except (sqlite3.Error, adbc_driver_manager.Error, OSError) as error:
         if isinstance(error, adbc_driver_manager.Error):
             raise_interrupt(error)
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -116,8 +116,7 @@ def create_tables(path: Path) -> None:
     """Lay out an empty database."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA page_size = 8192")
-        connection.executescript(_sql("schema.sql"))
-        connection.commit()
+        _run_script(connection, _sql("schema.sql"))
 
 
 def finish(path: Path, *, has_custom_domains: bool) -> None:
@@ -129,9 +128,15 @@ def finish(path: Path, *, has_custom_domains: bool) -> None:
     if has_custom_domains:
         views += _sql("views_domains.sql")
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA synchronous = OFF")
-        connection.executescript(_INDEXES + views)
-        connection.commit()
+        _run_script(connection, _INDEXES + views)
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _run_script(connection: sqlite3.Connection, script: str) -> None:
+    """Run statements in one transaction; a statement each would be flushed to the disk each."""
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.executescript(f"BEGIN;\n{script}\nCOMMIT;")
 
 
 @dataclass(frozen=True)

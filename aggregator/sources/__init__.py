@@ -5,17 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aggregator.errors import ProfileNotFoundError, UnsupportedProfileError
-from aggregator.sources import dlprof, nsys
-from aggregator.sources.sqlite_files import list_tables
+from aggregator.errors import ProfileError, ProfileNotFoundError, UnsupportedProfileError
+from aggregator.sources import dlprof, nsys, nsys_report
+from aggregator.sources.sqlite_files import is_sqlite, list_tables
 
 if TYPE_CHECKING:
     from aggregator.profile import Profile
     from aggregator.progress import Progress
 
 
-def open_profile(path: Path, progress: Progress) -> Profile:
+def open_profile(path: Path, progress: Progress, nsys_path: str = "") -> Profile:
     """Read a profile of any kind known here.
+
+    Args:
+        path: The file.
+        progress: Listener.
+        nsys_path: The nsys that exports a report; empty: it is looked for.
 
     Raises:
         ProfileNotFoundError: No file at ``path``.
@@ -24,6 +29,8 @@ def open_profile(path: Path, progress: Progress) -> Profile:
         UnsupportedNsysSchemaError: An export that lacks what is needed.
         DldbVersionError: A DLProf database of a version that cannot be read.
         NotADldbError: A damaged DLProf database.
+        NsysNotFoundError: A report, and no Nsight Systems to export it.
+        NsysFailedError: Nsight Systems could not export the report.
     """
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
@@ -32,6 +39,25 @@ def open_profile(path: Path, progress: Progress) -> Profile:
             hint="Give the path of an Nsight Systems export (nsys export -t sqlite).",
             path=str(path),
         )
+    if nsys_report.is_report(path) and not is_sqlite(path):
+        return _open_report(path, progress, nsys_path)
+    return _open_sqlite(path, progress)
+
+
+def _open_report(path: Path, progress: Progress, nsys_path: str) -> Profile:
+    with nsys_report.exported(path, progress, nsys_path) as export:
+        try:
+            profile = _open_sqlite(export, progress)
+        except ProfileError as error:
+            # The temporary export is gone when somebody reads this.
+            error.message = error.message.replace(str(export), str(path))
+            error.args = (error.message,)
+            raise
+    profile.source_name = path.name
+    return profile
+
+
+def _open_sqlite(path: Path, progress: Progress) -> Profile:
     tables = list_tables(path)
     if nsys.is_export(tables):
         progress.message("Initializing Nsight Systems database")
@@ -43,6 +69,11 @@ def open_profile(path: Path, progress: Progress) -> Profile:
         raise UnsupportedProfileError(
             f"'{path}' is a database of open-dlprof already: there is nothing to import.",
             hint=f"Add an aggregation to it with: dlprof --database={path}",
+        )
+    if "StringTable" in tables:
+        raise UnsupportedProfileError(
+            f"'{path}' was written by nvprof or the Visual Profiler, which are not supported.",
+            hint="Profile with Nsight Systems: nsys profile -t cuda,nvtx --export=sqlite ...",
         )
     raise UnsupportedProfileError(
         f"'{path}' is an SQLite file, but neither an Nsight Systems export nor a DLProf database.",

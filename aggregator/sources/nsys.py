@@ -93,7 +93,8 @@ def read(path: Path, tables: frozenset[str], progress: Progress) -> Profile:
     return _assemble(schema, tables_read, nvtx)
 
 
-_TABLES = (names.NVTX, names.API_CALLS, names.KERNELS, names.COPIES, names.SETS, names.SYNCS)
+_WORK_TABLES = (names.KERNELS, names.COPIES, names.SETS, names.SYNCS, names.GRAPHS)
+_TABLES = (names.NVTX, names.API_CALLS, *_WORK_TABLES)
 _DIMS = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 
 
@@ -149,6 +150,7 @@ class _RawTables:
     copies: RawTable
     sets: RawTable
     syncs: RawTable
+    graphs: RawTable
     strings: dict[int, str]
 
     @staticmethod
@@ -160,8 +162,11 @@ class _RawTables:
             return table(name, _work_columns(schema, name, extra))
 
         dims = {name: name for name in _DIMS}
-        api = {"start": '"start"', "end": 'coalesce("end", "start")', "tid": '"globalTid"'}
-        api |= {"corr": 'coalesce("correlationId", -1)', "name": 'coalesce("nameId", -1)'}
+        api = _time_columns() | {
+            "tid": schema.column(names.API_CALLS, "globalTid", "-1"),
+            "corr": schema.column(names.API_CALLS, "correlationId", "-1"),
+            "name": schema.column(names.API_CALLS, "nameId", "-1"),
+        }
         query = "SELECT id, coalesce(value, '') AS value FROM " + schema.table(names.STRINGS)
         strings: dict[int, str] = {}
         for batch in iter_batches(connection, query):
@@ -173,14 +178,17 @@ class _RawTables:
             copies=work(names.COPIES, bytes="bytes", kind="copyKind"),
             sets=work(names.SETS, bytes="bytes"),
             syncs=work(names.SYNCS),
+            graphs=work(names.GRAPHS),
             strings=strings,
         )
 
 
+def _time_columns() -> dict[str, str]:
+    return {"start": 'coalesce("start", 0)', "end": 'coalesce("end", "start", 0)'}
+
+
 def _work_columns(schema: Schema, table: str, extra: dict[str, str]) -> dict[str, str]:
-    columns = {
-        "start": '"start"',
-        "end": 'coalesce("end", "start")',
+    columns = _time_columns() | {
         "device": schema.column(table, "deviceId", "0"),
         "stream": schema.column(table, "streamId", "-1"),
         "corr": schema.column(table, "correlationId", "-1"),
@@ -198,7 +206,8 @@ def _read_ints(
 ) -> RawTable:
     parts: dict[str, list[Int64]] = {name: [] for name in columns}
     if schema.has(table):
-        select = ", ".join(f'{sql} AS "{name}"' for name, sql in columns.items())
+        # A column of another type, or text in it, must not change the type of the whole.
+        select = ", ".join(f'CAST({sql} AS INTEGER) AS "{name}"' for name, sql in columns.items())
         query = f"SELECT {select} FROM {schema.table(table)} ORDER BY rowid"
         for batch in iter_batches(connection, query):
             for position, name in enumerate(columns):
@@ -259,6 +268,7 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
         copies=_memory_columns(raw.copies, devices),
         sets=_memory_columns(raw.sets, devices),
         syncs=DeviceWork(**devices.work_columns(raw.syncs)),
+        graphs=DeviceWork(**devices.work_columns(raw.graphs)),
         system=read_system(schema),
         warnings=warnings,
     )
@@ -276,7 +286,7 @@ def _fill_missing_processes(raw: _RawTables) -> None:
 
 
 def _work(raw: _RawTables) -> tuple[RawTable, ...]:
-    return (raw.kernels, raw.copies, raw.sets, raw.syncs)
+    return (raw.kernels, raw.copies, raw.sets, raw.syncs, raw.graphs)
 
 
 def _repair_reversed(table: RawTable, warnings: list[ProfileWarning]) -> None:
@@ -318,7 +328,7 @@ class _DeviceRows:
         used = {
             self._device_id(pid, ordinal) for table in _work(raw) for pid, ordinal in _pairs(table)
         }
-        ids = sorted(set(known.devices) | used)
+        ids = sorted(known.visible() | used)
         self.devices = tuple(known.devices.get(i, Device(i)) for i in ids)
         self._row = {device_id: row for row, device_id in enumerate(ids)}
 

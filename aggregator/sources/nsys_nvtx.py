@@ -70,7 +70,8 @@ def _query(schema: Schema, low: int, high: int) -> str:
     )
     # The CASE order matters: an op inside the graph has ", seq = " before ", op_id = ".
     return f"""
-        SELECT s, e, tid, kind, dom,
+        SELECT CAST(s AS INTEGER), CAST(e AS INTEGER), CAST(tid AS INTEGER),
+            CAST(kind AS INTEGER), CAST(dom AS INTEGER),
             CASE WHEN instr(t, '{_SEQ}') > 0 THEN substr(t, 1, instr(t, '{_SEQ}') - 1)
                  WHEN instr(t, '{_OP_ID}') > 0 THEN substr(t, 1, instr(t, '{_OP_ID}') - 1)
                  ELSE t END AS label,
@@ -83,7 +84,7 @@ def _query(schema: Schema, low: int, high: int) -> str:
                      coalesce("globalTid", -1) AS tid, coalesce("eventType", -1) AS kind,
                      {schema.column(names.NVTX, "domainId", "0")} AS dom, {text} AS t
               FROM {schema.table(names.NVTX)}
-              WHERE rowid > {low} AND rowid <= {high} ORDER BY rowid)
+              WHERE rowid > {low} AND rowid <= {high} AND "globalTid" IS NOT NULL ORDER BY rowid)
     """
 
 

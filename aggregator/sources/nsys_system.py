@@ -25,6 +25,11 @@ class DeviceMap:
     devices: dict[int, Device]
     ordinals: dict[tuple[int, int], int]
 
+    def visible(self) -> set[int]:
+        """GPUs that a process could see: those with an ordinal, or all where none is told."""
+        seen = set(self.ordinals.values()) & set(self.devices)
+        return seen or set(self.devices)
+
 
 def read_system(schema: Schema) -> SystemInfo:
     """Versions and hardware; what the export does not tell stays empty."""

@@ -48,15 +48,28 @@ def list_tables(path: Path) -> frozenset[str]:
         raise corrupt(path, error) from error
 
 
-def _check_magic(path: Path) -> None:
+def is_sqlite(path: Path) -> bool:
+    """Whether a file is an SQLite file by its first bytes.
+
+    Raises:
+        ProfileError: The file may not be opened.
+    """
+    return _head(path) == SQLITE_MAGIC
+
+
+def _head(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            head = file.read(len(SQLITE_MAGIC))
+            return file.read(len(SQLITE_MAGIC))
     except OSError as error:
         raise ProfileError(
             f"The profile '{path}' cannot be opened: {error.strerror}.",
             hint="Check the permissions of the file.",
         ) from error
+
+
+def _check_magic(path: Path) -> None:
+    head = _head(path)
     if head == SQLITE_MAGIC:
         return
     if not head:

@@ -1,4 +1,7 @@
-"""The iteration report: every kernel launch of the aggregated iterations."""
+"""The iteration report: every kernel launch of the aggregated iterations.
+
+The long name is, as in DLProf, that of the last launch of the short name in the op.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ ITERATION: Final = TableReport(
         Column("Input Shapes", "input_shapes", Format.NAME),
         Column("Parameters", "parameters", Format.NAME),
         Column("Output Shapes", "output_shapes", Format.NAME),
-        Column("Long Kernel Name", "long_kernel_name", Format.NAME),
+        Column("Long Kernel Name", "last_long_kernel_name", Format.NAME),
     ),
     order_by=("iter_value", "op_node_name", "kernel_name", "kernel_timestamp", "row_id"),
 )

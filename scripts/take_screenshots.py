@@ -1,23 +1,34 @@
-"""Renew the pictures in docs/img from the bundled profile (after `make frontend`)."""
+"""Renew the pictures in docs/img from the bundled profile: `make pictures`."""
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final, Literal
 
+from PIL import Image
 from playwright.sync_api import ViewportSize, sync_playwright
+
+Theme = Literal["light", "dark"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PICTURES = REPOSITORY / "docs/img"
 DATABASE = REPOSITORY / "demo/out/dlprof_dldb.sqlite"
 SIZE: ViewportSize = {"width": 1440, "height": 900}
+SHOTS: Final[tuple[tuple[str, Theme], ...]] = (
+    ("dashboard", "light"),
+    ("ops", "light"),
+    ("iterations", "dark"),
+)
 START_LIMIT_S = 60
 # The browser gets no network but the viewer: some systems forbid its own background requests.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
@@ -29,13 +40,17 @@ def running_viewer() -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     viewer = Path(sys.executable).with_name("dlprofviewer")
-    server = subprocess.Popen([viewer, "--port", str(port), DATABASE])
-    try:
-        wait_until_up(f"http://127.0.0.1:{port}/healthz", server)
-        yield f"http://127.0.0.1:{port}/"
-    finally:
-        server.terminate()
-        server.wait(START_LIMIT_S)
+    with tempfile.TemporaryDirectory() as state:
+        server = subprocess.Popen(
+            [viewer, "--port", str(port), DATABASE],
+            env={**os.environ, "DLPROF_STATE_DIR": state},
+        )
+        try:
+            wait_until_up(f"http://127.0.0.1:{port}/healthz", server)
+            yield f"http://127.0.0.1:{port}/"
+        finally:
+            server.terminate()
+            server.wait(START_LIMIT_S)
 
 
 def wait_until_up(address: str, server: subprocess.Popen[bytes]) -> None:
@@ -54,13 +69,19 @@ def main() -> None:
     chromium = os.environ.get("DLPROF_CHROMIUM", "/usr/bin/chromium")
     with running_viewer() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        for view in ("dashboard", "ops", "iterations"):
-            for theme in ("light", "dark"):
-                page = browser.new_page(viewport=SIZE, color_scheme=theme)
-                page.goto(f"{address}?view={view}", wait_until="networkidle")
-                page.screenshot(path=PICTURES / f"{view}-{theme}.png")
-                page.close()
+        for view, theme in SHOTS:
+            page = browser.new_page(viewport=SIZE, color_scheme=theme)
+            page.goto(f"{address}?view={view}", wait_until="networkidle")
+            save_small(page.screenshot(), PICTURES / f"{view}-{theme}.png")
+            page.close()
         browser.close()
+
+
+def save_small(png: bytes, path: Path) -> None:
+    """256 colours are enough for a page, and a third of the size stays in the history."""
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Speed and memory goals: each a ratio to something that is run beside it."""

@@ -103,7 +103,7 @@ def _work(name: str, profile: Path, database: Path) -> Callable[[], None]:
     from benchmarks.floor import read_once  # noqa: PLC0415
 
     if name == "floor":
-        return lambda: read_once(profile)
+        return lambda: _ignore(read_once(profile))
     if name == "import":
         options = ImportOptions(profile, database, overwrite=True)
         return lambda: _ignore(pipeline.import_profile(options, NullProgress()))

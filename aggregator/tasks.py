@@ -71,6 +71,21 @@ class Snapshot:
     message: str
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What a job made.
+
+    Attributes:
+        aggregation_id: The aggregation.
+        database: The database that holds it; a converted one for one of NVIDIA's.
+        message: One line for a person; may be empty.
+    """
+
+    aggregation_id: int
+    database: Path
+    message: str
+
+
 class JobRecorder(Protocol):
     """Keeps the jobs."""
 
@@ -83,7 +98,7 @@ class JobRecorder(Protocol):
     def beat(self, job: ClaimedJob, snapshot: Snapshot) -> bool:
         """Tell where the job is, and that its worker lives; False: stop."""
 
-    def finish(self, job: ClaimedJob, aggregation_id: int, message: str) -> None:
+    def finish(self, job: ClaimedJob, outcome: Outcome) -> None:
         """The aggregation is there."""
 
     def fail(self, job: ClaimedJob, error: dict[str, JSONValue]) -> None:
@@ -192,7 +207,7 @@ def run_job(job_id: str, recorder: JobRecorder) -> None:
         raise
     else:
         message = "This aggregation was there already." if result.reused else ""
-        recorder.finish(job, result.aggr_id, message)
+        recorder.finish(job, Outcome(result.aggr_id, result.database, message))
 
 
 @cache

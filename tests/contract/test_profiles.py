@@ -69,15 +69,28 @@ def test_a_database_of_nvidias_says_so(api: ApiClient, nvidia: Served) -> None:
     detail = api.get(nvidia.profile).json
 
     assert (item["is_foreign"], item["db_version"], item["mode"]) == (True, "1.8.0", "pytorch")
-    assert (detail["can_reaggregate"], detail["info"], detail["warnings"]) == (False, {}, [])
-    assert "NVIDIA" in detail["cannot_reaggregate_reason"]
+    assert (detail["info"], detail["warnings"], detail["converted_from"]) == ({}, [], None)
 
 
-def test_a_database_of_nvidias_cannot_be_aggregated_anew(api: ApiClient, nvidia: Served) -> None:
-    reply = api.post(f"{nvidia.profile}aggregations/", {"iter_start": 0})
+@pytest.mark.parametrize("which", ["golden_database", "own_database"])
+def test_where_nothing_can_be_written_nothing_can_be_aggregated(
+    api: ApiClient,
+    settings: LazySettings,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    which: str,
+) -> None:
+    path: Path = request.getfixturevalue(which)
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(path,))
+    monkeypatch.setattr("viewer.profiles.summary.os.access", lambda path, mode: False)
+    profile = f"{API}/profiles/{profile_id(path)}/"
 
+    detail = api.get(profile).json
+    reply = api.post(f"{profile}aggregations/", {"iter_start": 0})
+
+    assert not detail["can_reaggregate"]
+    assert "cannot be written" in detail["cannot_reaggregate_reason"]
     assert (reply.status, reply.json["error"]["code"]) == (409, "CANNOT_REAGGREGATE")
-    assert "dlprof --database" in reply.json["error"]["hint"]
     assert api.get(f"{API}/jobs/").json["count"] == 0
 
 

@@ -54,6 +54,7 @@ def test_a_job_runs_to_its_end(viewer: RunningViewer) -> None:
 
     assert done["error"] is None
     assert (done["state"], done["progress_pct"]) == ("done", 100.0)
+    assert done["result_profile_id"] == viewer.profile_id()
     assert viewer.aggregation_ids() == [1, done["aggregation_id"]]
     summary = viewer.get(
         f"profiles/{viewer.profile_id()}/aggregations/{done['aggregation_id']}/performance-summary/"
@@ -70,6 +71,30 @@ def test_the_same_request_twice_gives_the_same_aggregation(viewer: RunningViewer
     assert first["aggregation_id"] == second["aggregation_id"]
     assert second["message"] == "This aggregation was there already."
     assert len(viewer.aggregation_ids()) == 2
+
+
+def test_a_database_of_nvidias_is_converted_and_stays_as_it_is(
+    golden_dir: Path, env: dict[str, str], tmp_path: Path
+) -> None:
+    original = tmp_path / "theirs" / "dlprof_dldb.sqlite"
+    original.parent.mkdir()
+    shutil.copyfile(golden_dir / original.name, original)
+    before = original.read_bytes()
+    with running([original], env) as viewer:
+        first = viewer.profile_id()
+        done = viewer.wait_for_end(viewer.ask_for_aggregation(iter_stop=0))
+        names = [item["file_name"] for item in viewer.get("profiles/")["results"]]
+        converted = viewer.get(f"profiles/{done['result_profile_id']}/")
+
+        assert done["error"] is None
+        assert done["state"] == "done"
+        assert done["result_profile_id"] != first
+        assert names == ["dlprof_dldb.sqlite", "dlprof_dldb.open.sqlite"]
+        assert (converted["is_foreign"], converted["converted_from"]) == (False, original.name)
+        found = viewer.get(f"profiles/{first}/")
+        assert found["conversion_ids"] == [done["result_profile_id"]]
+        assert found["aggregation_count"] == 1
+    assert original.read_bytes() == before
 
 
 def test_a_key_node_that_does_not_exist_fails_with_the_reason(viewer: RunningViewer) -> None:

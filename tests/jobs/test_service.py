@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from aggregator.errors import JSONValue
 from aggregator.options import AggregationRequest
-from aggregator.tasks import ClaimedJob, Snapshot
+from aggregator.tasks import ClaimedJob, Outcome, Snapshot
 from viewer.errors import JobNotFoundError, JobStateError
 from viewer.jobs import service
 from viewer.jobs.models import Job, JobState
@@ -107,7 +107,7 @@ def test_progress_is_written_and_the_end_is_kept(recorder: DatabaseRecorder) -> 
 
     assert recorder.beat(claimed, SNAPSHOT)
     running = service.find(job.id)
-    recorder.finish(claimed, 7, "")
+    recorder.finish(claimed, Outcome(7, Path("/nowhere/demo.open.sqlite"), ""))
     done = service.find(job.id)
 
     assert (running.state, running.phase, running.progress_pct) == ("running", "aggregate", 42.0)
@@ -257,7 +257,7 @@ def test_a_worker_that_lost_its_claim_writes_nothing_more(recorder: DatabaseReco
     quick = _claimed(recorder, job)
 
     assert not recorder.beat(slow, SNAPSHOT)
-    recorder.finish(slow, 5, "")
+    recorder.finish(slow, Outcome(5, PROFILE.path, ""))
     recorder.fail(slow, {})
     recorder.cancel(slow)
 

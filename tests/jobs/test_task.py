@@ -14,7 +14,7 @@ from aggregator import tasks
 from aggregator.errors import AggregationCancelledError, KeyNodeNotFoundError
 from aggregator.options import AggregationRequest
 from aggregator.progress import Level, Progress
-from aggregator.tasks import ClaimedJob, JobProgress, Snapshot, run_job
+from aggregator.tasks import ClaimedJob, JobProgress, Outcome, Snapshot, run_job
 
 JOB = ClaimedJob("job-1", "claim-1", Path("/nowhere"), AggregationRequest())
 
@@ -39,8 +39,8 @@ class FakeRecorder:
         self.snapshots.append(snapshot)
         return self.wanted
 
-    def finish(self, job: ClaimedJob, aggregation_id: int, message: str) -> None:
-        self.calls.append(("finish", aggregation_id, message))
+    def finish(self, job: ClaimedJob, outcome: Outcome) -> None:
+        self.calls.append(("finish", outcome.aggregation_id, outcome.message))
 
     def fail(self, job: ClaimedJob, error: dict[str, Any]) -> None:
         self.calls.append(("fail", error["code"], error["message"]))
@@ -56,6 +56,7 @@ class FakeRecorder:
 class Result:
     aggr_id: int = 7
     reused: bool = False
+    database: Path = Path("/nowhere")
 
 
 def _engine(monkeypatch: pytest.MonkeyPatch, work: Any) -> None:

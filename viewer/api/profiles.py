@@ -102,13 +102,9 @@ class AggregationsView(ResourceView):
         check_parameters(request.query_params.dict(), [])
         with open_profile(profile) as (served, database):
             if reason := why_not_reaggregate(served, database):
-                raise CannotReaggregateError(reason, hint=_how_to(is_ours=database.is_ours))
+                raise CannotReaggregateError(
+                    reason, hint="Copy it to a folder of your own and open the copy."
+                )
             wanted = read_aggregation_request(request.data, database)
         job = submit(served, wanted)
         return Response(present(job), status=status.HTTP_202_ACCEPTED)
-
-
-def _how_to(*, is_ours: bool) -> str:
-    if is_ours:
-        return "Copy it to a folder of your own and open the copy."
-    return "Make a database with dlprof --database from the Nsight Systems export it came from."

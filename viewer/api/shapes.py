@@ -51,6 +51,8 @@ PROFILE = record(
             record({"code": value("string"), "message": value("string"), "count": value("integer")})
         ),
         "info": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+        "converted_from": value("string", "File of NVIDIA's it was made from.", nullable=True),
+        "conversion_ids": array(value("string", "Profile that was converted from this one.")),
         "can_reaggregate": value("boolean"),
         "cannot_reaggregate_reason": value("string", "Empty if it can."),
         "unknown": UNKNOWN,
@@ -81,6 +83,11 @@ JOB = record(
         "message": value("string"),
         "error": _ERROR_OR_NULL,
         "aggregation_id": value("integer", "What it made.", nullable=True),
+        "result_profile_id": value(
+            "string",
+            "Where it is: another profile if one of NVIDIA's was converted.",
+            nullable=True,
+        ),
         "is_cancel_requested": value("boolean"),
         "request": record(_REQUEST_FIELDS),
         "created_at": value("string"),

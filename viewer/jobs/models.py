@@ -49,6 +49,8 @@ class Job(models.Model):
     message = models.TextField(blank=True, default="")
     error = models.JSONField(null=True)
     aggregation_id = models.BigIntegerField(null=True)
+    # The database that has it: not the one asked for if that is NVIDIA's and was converted.
+    result = models.CharField(max_length=4096, blank=True, default="")
 
     cancel_requested = models.BooleanField(default=False)
     attempts = models.PositiveIntegerField(default=0)

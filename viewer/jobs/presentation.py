@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from viewer.jobs.models import Job
+from viewer.profiles.registry import profile_id
 
 
 def present(job: Job) -> dict[str, Any]:
@@ -21,6 +23,7 @@ def present(job: Job) -> dict[str, Any]:
         "message": job.message,
         "error": job.error,
         "aggregation_id": job.aggregation_id,
+        "result_profile_id": profile_id(Path(job.result)) if job.result else None,
         "is_cancel_requested": job.cancel_requested,
         "request": {
             "key_node": job.key_node,

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from aggregator.errors import JSONValue
 from aggregator.options import AggregationRequest
-from aggregator.tasks import ClaimedJob, Snapshot
+from aggregator.tasks import ClaimedJob, Outcome, Snapshot
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "viewer.settings")
 if not apps.ready:
@@ -83,14 +83,15 @@ class DatabaseRecorder:
             # The beat has a thread, and so a connection, of its own.
             connection.close()
 
-    def finish(self, job: ClaimedJob, aggregation_id: int, message: str) -> None:
+    def finish(self, job: ClaimedJob, outcome: Outcome) -> None:
         """The job is done."""
         self._end(
             job,
             state=JobState.DONE,
-            aggregation_id=aggregation_id,
+            aggregation_id=outcome.aggregation_id,
+            result=str(outcome.database),
             progress_pct=100.0,
-            message=message,
+            message=outcome.message,
         )
 
     def fail(self, job: ClaimedJob, error: dict[str, JSONValue]) -> None:

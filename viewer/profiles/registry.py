@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import glob
 import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from aggregator.conversion import INFIX, SOURCE_NAME
 from aggregator.errors import DatabaseError
 from viewer.errors import ProfileNotServedError
 from viewer.query.connection import opened
@@ -37,8 +39,12 @@ class Registry:
         self._databases = databases
 
     def all(self) -> list[ServedProfile]:
-        """Every profile, in the order named; a file that is named and lost is still one."""
-        paths = dict.fromkeys(path for entry in self._databases for path in _files_of(entry))
+        """Every profile, in the order named; a file that is named and lost is still one.
+
+        What was converted from a database of NVIDIA's follows it.
+        """
+        named = [path for entry in self._databases for path in _files_of(entry)]
+        paths = dict.fromkeys(found for path in named for found in (path, *conversions_of(path)))
         return [ServedProfile(profile_id(path), path) for path in paths]
 
     def get(self, wanted: str) -> ServedProfile:
@@ -64,14 +70,36 @@ def profile_id(path: Path) -> str:
     return f"{stem or 'profile'}-{digest}"
 
 
+def conversions_of(path: Path) -> list[Path]:
+    """Databases beside a file that say that they were converted from it."""
+    beside = path.parent.glob(f"{glob.escape(path.stem)}{INFIX}*{glob.escape(path.suffix)}")
+    return [
+        found for found in sorted(beside) if _converted_from(found, *_state(found)) == path.name
+    ]
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """Changes whenever the file does."""
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+@functools.lru_cache(maxsize=1024)
+def _converted_from(path: Path, modified_ns: int, size: int) -> str:
+    try:
+        with opened(path, time_limit_s=_PROBE_TIME_LIMIT_S) as database:
+            return database.info.get(SOURCE_NAME, "")
+    except DatabaseError:
+        return ""
+
+
 def _files_of(entry: Path) -> Iterator[Path]:
     if not entry.is_dir():
         yield entry
         return
     # A folder of runs also holds exports and other SQLite files, which are passed over.
     for path in sorted(entry.glob(f"*{DATABASE_SUFFIX}")):
-        status = path.stat()
-        if _is_dldb(path, status.st_mtime_ns, status.st_size):
+        if _is_dldb(path, *_state(path)):
             yield path
 
 

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
+from aggregator.conversion import SOURCE_NAME
 from aggregator.errors import DatabaseError
-from viewer.profiles.registry import ServedProfile
+from viewer.profiles.registry import ServedProfile, conversions_of, profile_id
 from viewer.query.connection import ProfileDatabase, opened
 
 DEFAULT_DOMAIN = "default-domain"
@@ -63,6 +64,8 @@ def describe_fully(served: ServedProfile, database: ProfileDatabase) -> dict[str
         "domains": domains(database),
         "warnings": _warnings(database),
         "info": database.info,
+        "converted_from": database.info.get(SOURCE_NAME),
+        "conversion_ids": [profile_id(path) for path in conversions_of(served.path)],
         "can_reaggregate": not reason,
         "cannot_reaggregate_reason": reason,
         "unknown": unknown,
@@ -88,9 +91,11 @@ def moment(raw: str, database: ProfileDatabase) -> str:
 def why_not_reaggregate(served: ServedProfile, database: ProfileDatabase) -> str:
     """Why no aggregation can be added; empty if one can."""
     if not database.is_ours:
+        if os.access(served.path.parent, os.W_OK):
+            return ""
         return (
-            "This database was written by NVIDIA's DLProf and is never changed; "
-            "aggregating it anew is not possible yet."
+            "A database of NVIDIA's is never changed but converted into a new one beside it, "
+            "and its folder cannot be written to."
         )
     # SQLite writes its journal beside the file.
     if not (os.access(served.path, os.W_OK) and os.access(served.path.parent, os.W_OK)):

@@ -154,6 +154,29 @@ class Marks:
 
 
 @dataclass(frozen=True)
+class Annotation:
+    """A range or mark that carries a category or a payload.
+
+    Attributes:
+        start_ns: Unit: ns.
+        end_ns: None: a mark, or a range never closed. Unit: ns.
+        global_tid: The source's global thread id; -1: unknown.
+        domain: Name of its domain.
+        name: Text of the range or mark.
+        category: Name or number of its category; empty: none.
+        payload: Value that was passed along, as text; empty: none.
+    """
+
+    start_ns: int
+    end_ns: int | None
+    global_tid: int
+    domain: str
+    name: str
+    category: str
+    payload: str
+
+
+@dataclass(frozen=True)
 class Device:
     """One GPU that the profiled processes could see.
 
@@ -215,6 +238,8 @@ class Profile:
         thread_process: Shape (t,): row of ``process_ids`` for each thread.
         process_ids: Operating system's process ids.
         devices: GPUs, ordered by ``device_id``.
+        annotations: Ranges and marks with a category or a payload.
+        thread_names: Thread names by global thread id.
         graphs: CUDA graphs that were recorded as a whole, without their kernels.
         start_end_ranges: Ranges of ``nvtxRangeStart/End``: they do not nest and may end elsewhere.
     """
@@ -238,6 +263,8 @@ class Profile:
     sets: MemoryOps
     syncs: DeviceWork
     graphs: DeviceWork = field(default_factory=DeviceWork)
+    annotations: tuple[Annotation, ...] = ()
+    thread_names: dict[int, str] = field(default_factory=dict)
     system: SystemInfo = field(default_factory=SystemInfo)
     warnings: list[ProfileWarning] = field(default_factory=list)
 

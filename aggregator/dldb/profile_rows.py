@@ -51,9 +51,15 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     threads = np.arange(1, len(profile.threads) + 1)
     yield Table(
         "threads",
-        {"id": threads, "tid": profile.threads & TID_MASK, "process": profile.thread_process + 1},
+        {
+            "id": threads,
+            "tid": profile.threads & TID_MASK,
+            "process": profile.thread_process + 1,
+            "name": [profile.thread_names.get(tid, "") for tid in profile.threads.tolist()],
+        },
     )
     yield _marks(data)
+    yield _annotations(data)
     codes = np.union1d(profile.api_calls.name, data.rollup.memory.name)
     codes = codes[codes >= 0].astype(np.int64)
     api_names = [profile.strings[code] for code in codes.tolist()]
@@ -84,6 +90,23 @@ def _marks(data: ImportedProfile) -> Table:
             "name": [profile.range_names[code] for code in marks.name[order].tolist()],
             "domain": [profile.domain_names[code] for code in marks.domain[order].tolist()],
             "thread": marks.thread[order] + 1,
+        },
+    )
+
+
+def _annotations(data: ImportedProfile) -> Table:
+    profile, notes = data.profile, data.profile.annotations
+    row_of = {tid: row for row, tid in enumerate(profile.threads.tolist(), start=1)}
+    return Table(
+        "annotations",
+        {
+            "start": [note.start_ns for note in notes],
+            "stop": [note.end_ns for note in notes],
+            "name": [note.name for note in notes],
+            "domain": [note.domain for note in notes],
+            "category": [note.category for note in notes],
+            "payload": [note.payload for note in notes],
+            "thread": [row_of.get(note.global_tid) for note in notes],
         },
     )
 

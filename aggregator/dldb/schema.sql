@@ -32,7 +32,9 @@ CREATE TABLE threads (
     -- Thread id of the operating system. Unit: none.
     tid INTEGER NOT NULL,
     -- Row of processes. Unit: none.
-    process INTEGER NOT NULL
+    process INTEGER NOT NULL,
+    -- Name that the operating system has for it; empty: none recorded. Unit: none.
+    name TEXT NOT NULL
 );
 
 -- GPUs that the profiled processes could see.
@@ -355,6 +357,26 @@ CREATE TABLE marks (
     domain TEXT NOT NULL,
     -- Row of threads. Unit: none.
     thread INTEGER NOT NULL
+);
+
+-- Ranges and marks that carry a category or a payload.
+CREATE TABLE annotations (
+    -- Row id, in the order of the source. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Unit: ns.
+    start INTEGER NOT NULL,
+    -- NULL: a mark. Unit: ns.
+    stop INTEGER,
+    -- Text of the range or mark. Unit: none.
+    name TEXT NOT NULL,
+    -- Name of its domain. Unit: none.
+    domain TEXT NOT NULL,
+    -- Category; empty: none. Unit: none.
+    category TEXT NOT NULL,
+    -- Value passed along; empty: none. Unit: none.
+    payload TEXT NOT NULL,
+    -- Row of threads; NULL: unknown. Unit: none.
+    thread INTEGER
 );
 
 -- Names of ranges that may mark an iteration, counters normalised.

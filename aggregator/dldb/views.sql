@@ -295,6 +295,15 @@ SELECT m.domain AS domain_name, m.name AS mark_name, m.time AS timestamp, t.tid 
        p.pid AS process_id, m.id AS row_id
 FROM marks AS m JOIN threads AS t ON t.id = m.thread JOIN processes AS p ON p.id = t.process;
 
+CREATE VIEW view_annotations AS
+SELECT a.domain AS domain_name, a.name AS range_name, a.category, a.payload, a.start AS start_time,
+       a.stop AS stop_time, t.tid AS thread_id, t.name AS thread_name, a.id AS row_id
+FROM annotations AS a LEFT JOIN threads AS t ON t.id = a.thread;
+
+CREATE VIEW view_threads AS
+SELECT t.tid AS thread_id, t.name AS thread_name, p.pid AS process_id, t.id AS row_id
+FROM threads AS t JOIN processes AS p ON p.id = t.process;
+
 CREATE VIEW view_warnings AS
 SELECT code, message, count FROM warnings;
 

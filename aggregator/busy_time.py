@@ -53,6 +53,26 @@ def domain_busy_levels(
     return tuple(result)
 
 
+def communication_busy(
+    profile: Profile, work: CorrelatedWork, communicates: Bool, counted: Bool
+) -> tuple[tuple[Flattened, Flattened], ...]:
+    """Per device: when kernels computed, and when kernels moved data between GPUs.
+
+    Args:
+        profile: The profile.
+        work: Its device work.
+        communicates: Whether each kernel of ``profile.kernels`` moves data between GPUs.
+        counted: Kernels that count.
+    """
+    return tuple(
+        (
+            _part(work.kernels, device, counted & ~communicates),
+            _part(work.kernels, device, counted & communicates),
+        )
+        for device in range(len(profile.devices))
+    )
+
+
 NOTHING = Flattened(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.busy_time import busy_levels, domain_busy_levels
+from aggregator.busy_time import busy_levels, communication_busy, domain_busy_levels
+from aggregator.communication import is_communication
 from aggregator.correlate.custom_domains import DomainWork
 from aggregator.correlate.op_table import Op, OpTable
 from aggregator.correlate.work import CorrelatedWork
@@ -45,6 +46,10 @@ class KernelNames:
     short: Int32
     long: Int32
     verdict: Int32
+
+    def communicates(self, strings: tuple[str, ...]) -> Bool:
+        """Whether each distinct kernel moves data between GPUs."""
+        return np.array([is_communication(strings[code]) for code in self.long.tolist()], bool)
 
     @property
     def uses_tc(self) -> Bool:
@@ -152,6 +157,9 @@ class _InputBuilder:
         self._uses_tc = np.empty(len(data.profile.kernels), dtype=bool)
         names = data.kernel_names
         self._uses_tc[data.kernel_order] = names.uses_tc[names.of_kernel]
+        self._communicates = np.empty(len(data.profile.kernels), dtype=bool)
+        moves = names.communicates(data.profile.strings)
+        self._communicates[data.kernel_order] = moves[names.of_kernel]
         self._last_ns = self._end_of_profile()
 
     def build(self) -> tuple[RollupInput, ...]:
@@ -201,7 +209,9 @@ class _InputBuilder:
         kernels = self._kernel_columns(np.arange(len(pair_of)), pair_of)
         memory = self._memory_columns(np.arange(len(data.memory_order)))
         busy = busy_levels(self._profile, work, self._uses_tc, instances)
-        return self._input(0, columns, kernels, memory, busy, pairs)
+        everything = np.ones(len(self._profile.kernels), dtype=bool)
+        collectives = communication_busy(self._profile, work, self._communicates, everything)
+        return self._input(0, columns, kernels, memory, (busy, collectives), pairs)
 
     def _custom(
         self,
@@ -224,7 +234,10 @@ class _InputBuilder:
         kernels = self._kernel_columns(positions[order], pair_of[order])
         memory = self._memory_columns(np.sort(self.memory_positions(domain)))
         busy = domain_busy_levels(self._profile, self._work, self._uses_tc, domain)
-        return self._input(number + 1, columns, kernels, memory, busy, pairs)
+        covered = np.zeros(len(self._profile.kernels), dtype=bool)
+        covered[domain.kernels.own().row] = True
+        collectives = communication_busy(self._profile, self._work, self._communicates, covered)
+        return self._input(number + 1, columns, kernels, memory, (busy, collectives), pairs)
 
     def memory_positions(self, domain: DomainWork) -> Int64:
         """Positions in order of launch of the copies and sets that a domain covers."""
@@ -237,7 +250,7 @@ class _InputBuilder:
         instances: InstanceColumns,
         kernels: KernelColumns,
         memory: MemoryColumns,
-        busy: tuple[tuple[Flattened, ...], ...],
+        busy: tuple[tuple[tuple[Flattened, ...], ...], tuple[tuple[Flattened, Flattened], ...]],
         pairs: OpKernelColumns,
     ) -> RollupInput:
         data = self._data
@@ -251,7 +264,8 @@ class _InputBuilder:
             op_kernels=pairs,
             memory=memory,
             devices=_device_columns(self._profile),
-            busy=busy,
+            busy=busy[0],
+            collectives=busy[1],
             ranges=data.ranges,
             default_key=(data.key_node.name, data.key_node.reason),
         )

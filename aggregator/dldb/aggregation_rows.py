@@ -91,6 +91,8 @@ def _iteration_times(rollup: Rollup, aggr: int, domain: int) -> Table:
             "kernels": rollup.times.kernels,
             "tc_kernels": rollup.times.tc_kernels,
             **{name: rollup.times.parts[name] for name in (*LEVELS, "other")},
+            "communication": rollup.times.communication_ns,
+            "exposed_communication": rollup.times.exposed_communication_ns,
         },
     )
 

@@ -197,7 +197,7 @@ def _busy_time(data: ImportedProfile) -> Table:
         (inputs.domain + 1, device, level, busy)
         for inputs in data.rollups
         for device, levels in enumerate(inputs.busy, start=1)
-        for level, busy in enumerate(levels, start=1)
+        for level, busy in enumerate((*levels, *inputs.collectives[device - 1]), start=1)
     ]
     return Table(
         "busy_time",

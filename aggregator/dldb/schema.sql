@@ -404,13 +404,14 @@ CREATE TABLE named_ranges (
 );
 
 -- Per device: unions of busy time by priority, each holding those before it.
--- Level 1 Tensor Core kernels, 2 and other kernels, 3 and memory, 4 and data loader, 5 and I/O, 6 and CPU.
+-- Level 1 Tensor Core kernels, 2 and other kernels, 3 and memory, 4 and data loader, 5 and I/O, 6 and CPU;
+-- by themselves: 7 kernels that compute, 8 kernels that move data between GPUs.
 CREATE TABLE busy_time (
     -- Row of domains. Unit: none.
     domain INTEGER NOT NULL,
     -- Row of devices. Unit: none.
     device INTEGER NOT NULL,
-    -- 1 to 6. Unit: none.
+    -- 1 to 8. Unit: none.
     level INTEGER NOT NULL,
     -- Little-endian int64: starts of the disjoint intervals. Unit: ns.
     starts BLOB NOT NULL,
@@ -484,6 +485,10 @@ CREATE TABLE iteration_times (
     cpu INTEGER NOT NULL,
     -- The rest. Unit: ns.
     other INTEGER NOT NULL,
+    -- Kernels moving data between GPUs; part of the above. Unit: ns.
+    communication INTEGER NOT NULL,
+    -- Of it, while no kernel computed. Unit: ns.
+    exposed_communication INTEGER NOT NULL,
     PRIMARY KEY (aggr, domain, iter_value)
 ) WITHOUT ROWID;
 
@@ -648,6 +653,10 @@ CREATE TABLE model_metrics (
     cpu_duration_pct REAL NOT NULL,
     -- Unit: percent.
     other_duration_pct REAL NOT NULL,
+    -- Share of the wall time in which kernels moved data between GPUs. Unit: percent.
+    communication_pct REAL NOT NULL,
+    -- Of it, while no kernel computed. Unit: percent.
+    exposed_communication_pct REAL NOT NULL,
     -- Iterations in the profile. Unit: count.
     total_iterations INTEGER NOT NULL,
     -- Iterations aggregated. Unit: count.

@@ -87,6 +87,7 @@ class _Loader:
         instances = InstanceColumns(op[rows], *(column[rows] for column in self._instances[1:]))
         kernel_rows, pairs = self._kernel_rows(domain)
         memory_rows = self._memory_rows(domain)
+        busy = _busy(self._connection, domain + 1)
         return RollupInput(
             domain=domain,
             mode=self._meta["mode"],
@@ -100,7 +101,8 @@ class _Loader:
                 *(column[memory_rows] for column in self._memory[1:]),
             ),
             devices=self._devices,
-            busy=_busy(self._connection, domain + 1),
+            busy=tuple(levels[: len(LEVELS)] for levels in busy),
+            collectives=tuple((levels[-2], levels[-1]) for levels in busy),
             ranges=self._ranges,
             default_key=(self._meta["key_node"], self._meta["key_node_reason"]),
         )
@@ -206,7 +208,7 @@ def _busy(connection: sqlite3.Connection, domain: int) -> tuple[tuple[Flattened,
     for device, starts, stops in connection.execute(query, (domain,)):
         busy = Flattened(_int64(starts), _int64(stops))
         result.setdefault(int(device), []).append(busy)
-    if any(len(levels) != len(LEVELS) for levels in result.values()):
+    if any(len(levels) != len(LEVELS) + 2 for levels in result.values()):
         raise sqlite3.DatabaseError("the busy time is incomplete")
     return tuple(tuple(result[device]) for device in sorted(result))
 

@@ -85,7 +85,9 @@ SELECT i.aggr AS aggr_id, d.name AS domain_name, i.iter_value, i.kind, i.aggrega
        i.start AS start_time, i.stop AS stop_time, i.stop - i.start AS duration,
        t.kernels AS total_kernel_count, t.tc_kernels AS using_tc_kernel_count, t.tc AS tc_duration,
        t.non_tc AS non_tc_duration, t.memory AS memory_duration, t.dataloader AS dataloader_duration,
-       t.io AS io_duration, t.cpu AS cpu_duration, t.other AS other_duration
+       t.io AS io_duration, t.cpu AS cpu_duration, t.other AS other_duration,
+       t.communication AS communication_duration,
+       t.exposed_communication AS exposed_communication_duration
 FROM iterations AS i
 JOIN iteration_times AS t ON t.aggr = i.aggr AND t.iter_value = i.iter_value
 JOIN domains AS d ON d.id = t.domain;

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.intervals import union_of
 from aggregator.metrics.model import LEVELS, RollupInput
 from aggregator.metrics.statistics import percent
 from aggregator.metrics.window import Window
@@ -22,6 +23,9 @@ class IterationTimes:
         kernels: Kernels launched per iteration.
         tc_kernels: Of them those that use Tensor Cores.
         kernel_bounds: First kernel row of each iteration, plus the total.
+        communication_ns: Time in which a kernel moved data between GPUs, mean over visible GPUs.
+            Unit: ns.
+        exposed_communication_ns: Of it the time in which no kernel computed. Unit: ns.
         kernel_busy_ns: Shape (devices, iterations): time in which a kernel ran. Unit: ns.
     """
 
@@ -30,6 +34,8 @@ class IterationTimes:
     tc_kernels: Int64
     kernel_bounds: Int64
     kernel_busy_ns: Int64
+    communication_ns: Int64
+    exposed_communication_ns: Int64
 
 
 def compute_iteration_times(data: RollupInput, window: Window) -> IterationTimes:
@@ -50,6 +56,7 @@ def compute_iteration_times(data: RollupInput, window: Window) -> IterationTimes
     added = np.diff(cumulative, axis=1).sum(axis=0) // num_devices
     parts = {name: added[level] for level, name in enumerate(LEVELS)}
     parts["other"] = length - added.sum(axis=0)
+    communication, exposed = _communication(data, edges, num_devices)
     bounds = window.row_bounds(data.kernels.api_start_ns)
     uses_tc = np.concatenate([[0], np.cumsum(data.op_kernels.uses_tc[data.kernels.op_kernel])])
     return IterationTimes(
@@ -58,7 +65,20 @@ def compute_iteration_times(data: RollupInput, window: Window) -> IterationTimes
         tc_kernels=np.diff(uses_tc[bounds]),
         kernel_bounds=bounds,
         kernel_busy_ns=cumulative[:, LEVELS.index("non_tc") + 1],
+        communication_ns=communication,
+        exposed_communication_ns=exposed,
     )
+
+
+def _communication(data: RollupInput, edges: Int64, num_devices: int) -> tuple[Int64, Int64]:
+    """Time of communication per iteration, and the part that no computation covered."""
+    total = np.zeros(len(edges) - 1, dtype=np.int64)
+    exposed = total.copy()
+    for computing, moving in data.collectives:
+        total += np.diff(moving.covered_before(edges))
+        both = union_of(computing, moving)
+        exposed += np.diff(both.covered_before(edges) - computing.covered_before(edges))
+    return total // num_devices, exposed // num_devices
 
 
 def device_utilization_pct(data: RollupInput, window: Window, times: IterationTimes) -> list[float]:

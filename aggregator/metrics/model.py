@@ -140,6 +140,7 @@ class RollupInput:
         memory: Copies and sets.
         devices: GPUs.
         busy: Per device, cumulative unions of busy time per ``LEVELS``: each holds those before.
+        collectives: Per device, when kernels computed and when they moved data between GPUs.
         ranges: Ranges that may mark an iteration.
         default_key: Name and reason of the key node found at import; stops per process are resolved
             from its name.
@@ -155,6 +156,7 @@ class RollupInput:
     memory: MemoryColumns
     devices: DeviceColumns
     busy: tuple[tuple[Flattened, ...], ...]
+    collectives: tuple[tuple[Flattened, Flattened], ...]
     ranges: NamedRanges
     default_key: tuple[str, str]
 

@@ -31,6 +31,10 @@ def compute_model_metrics(
         "gpu_utilization": _mean(utilization),
         "used_gpu_utilization": _mean(used),
         **parts,
+        "communication_pct": percent(int(times.communication_ns[inside].sum()), wall),
+        "exposed_communication_pct": percent(
+            int(times.exposed_communication_ns[inside].sum()), wall
+        ),
         "total_iterations": len(window.iterations),
         "profiled_iterations": window.count,
         "iter_avg": wall / window.count,

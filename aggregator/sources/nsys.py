@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aggregator.errors import NoGpuActivityError, UnsupportedNsysSchemaError
 from aggregator.profile import (
+    Annotation,
     ApiCalls,
     Device,
     DeviceWork,
@@ -23,6 +24,11 @@ from aggregator.profile import (
     ProfileWarning,
 )
 from aggregator.sources import nsys_schema as names
+from aggregator.sources.nsys_annotations import (
+    EVENT_CATEGORY,
+    read_annotations,
+    read_thread_names,
+)
 from aggregator.sources.nsys_nvtx import (
     NvtxEvents,
     NvtxPart,
@@ -33,9 +39,23 @@ from aggregator.sources.nsys_nvtx import (
     range_columns,
     read_nvtx,
 )
+from aggregator.sources.nsys_repair import (
+    RawTable,
+    fill_missing_processes,
+    place_host_graphs,
+    repair_reversed,
+    shift_times,
+    time_offset_ns,
+    warn_of_graphs,
+)
 from aggregator.sources.nsys_schema import Schema, newest_versions
-from aggregator.sources.nsys_system import DeviceMap, read_devices, read_system
-from aggregator.sources.sqlite_files import arrow_connection, iter_batches
+from aggregator.sources.nsys_system import (
+    DeviceMap,
+    read_devices,
+    read_session_start_ns,
+    read_system,
+)
+from aggregator.sources.sqlite_files import arrow_connection, decoded, iter_batches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,8 +68,6 @@ if TYPE_CHECKING:
 PID_SHIFT = 24
 """A global thread id is ``process part << 24 | thread id``; a global process id has thread id 0."""
 PID_MASK = 0xFFFFFF
-
-RawTable: TypeAlias = "dict[str, Int64]"
 
 
 def is_export(tables: frozenset[str]) -> bool:
@@ -88,7 +106,7 @@ def read(path: Path, tables: frozenset[str], progress: Progress) -> Profile:
             tables_read = _RawTables.read(connection, schema, progress)
         nvtx = merge_nvtx([half.result() for half in halves])
     progress.message("Reading System Information from Nsight Systems database")
-    if not (len(tables_read.api["start"]) or len(tables_read.kernels["start"])):
+    if not any(len(table["start"]) for table in (tables_read.api, *_work(tables_read))):
         raise _no_activity(path)
     return _assemble(schema, tables_read, nvtx)
 
@@ -108,14 +126,15 @@ def _no_activity(path: Path) -> NoGpuActivityError:
 
 def _check_tables(schema: Schema) -> None:
     """Refuse an export without any CUDA activity, and one whose tables lack what is needed."""
-    if not any(schema.has(table) for table in (names.API_CALLS, names.KERNELS, names.COPIES)):
+    if not any(schema.has(table) for table in (names.API_CALLS, *_WORK_TABLES)):
         raise _no_activity(schema.path)
     work = {"start", "end", "correlationId"}
     needed = {
         names.API_CALLS: work | {"globalTid", "nameId"},
-        names.KERNELS: work | {"shortName"},
+        names.KERNELS: work,
         names.COPIES: work,
         names.SETS: work,
+        names.GRAPHS: work,
         names.NVTX: {"start", "end", "eventType", "text", "globalTid"},
     }
     for table, columns in needed.items():
@@ -167,11 +186,13 @@ class _RawTables:
             "corr": schema.column(names.API_CALLS, "correlationId", "-1"),
             "name": schema.column(names.API_CALLS, "nameId", "-1"),
         }
-        query = "SELECT id, coalesce(value, '') AS value FROM " + schema.table(names.STRINGS)
+        query = (
+            "SELECT CAST(id AS INTEGER), CAST(coalesce(value, '') AS TEXT) AS value"
+            f" FROM {schema.table(names.STRINGS)} WHERE id IS NOT NULL"
+        )
         strings: dict[int, str] = {}
         for batch in iter_batches(connection, query):
-            ids, values = batch.column(0).to_pylist(), batch.column(1).to_pylist()
-            strings.update(zip(ids, map(str, values), strict=True))
+            strings.update(zip(batch.column(0).to_pylist(), decoded(batch.column(1)), strict=True))
         return _RawTables(
             api=table(names.API_CALLS, api),
             kernels=work(names.KERNELS, short="shortName", long="demangledName", **dims),
@@ -222,7 +243,7 @@ def _read_ints(
 
 def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
     warnings: list[ProfileWarning] = []
-    _fill_missing_processes(raw)
+    _repair(schema, raw, nvtx, warnings)
     threads = np.unique(np.concatenate([raw.api["tid"], nvtx.tid]))
     process_keys = np.unique(
         np.concatenate(
@@ -239,8 +260,6 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
         text = "NVTX ranges were still open at the end of the capture; they end with it."
         warnings.append(ProfileWarning("OPEN_RANGES", text, open_count))
     strings = _StringCodes(raw.strings)
-    for table in (raw.api, *_work(raw)):
-        _repair_reversed(table, warnings)
     profile = Profile(
         source_name=schema.path.name,
         end_ns=end_ns,
@@ -250,7 +269,7 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
         domain_names=domain_names,
         threads=threads,
         thread_process=np.searchsorted(process_keys, threads >> PID_SHIFT).astype(np.int32),
-        process_ids=tuple(int(key) & PID_MASK for key in process_keys),
+        process_ids=tuple(int(key) & PID_MASK if key >= 0 else 0 for key in process_keys),
         devices=devices.devices,
         ranges=range_columns(nvtx, names.EVENT_RANGE, nvtx_thread, domain, end_ns),
         start_end_ranges=range_columns(
@@ -269,6 +288,8 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
         sets=_memory_columns(raw.sets, devices),
         syncs=DeviceWork(**devices.work_columns(raw.syncs)),
         graphs=DeviceWork(**devices.work_columns(raw.graphs)),
+        annotations=_annotations(schema, nvtx),
+        thread_names=read_thread_names(schema),
         system=read_system(schema),
         warnings=warnings,
     )
@@ -276,26 +297,31 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
     return profile
 
 
-def _fill_missing_processes(raw: _RawTables) -> None:
-    """Exports without ``globalPid`` tell no process of device work; a run of one needs none."""
-    callers = np.unique(raw.api["tid"] >> PID_SHIFT)
-    if len(callers) != 1:
-        return
-    for table in _work(raw):
-        table["pid"] = np.where(table["pid"] < 0, callers[0] << PID_SHIFT, table["pid"])
+def _annotations(schema: Schema, nvtx: NvtxEvents) -> tuple[Annotation, ...]:
+    """Categories and payloads; only a run that names domains or categories is searched for them."""
+    if not ((nvtx.domain_id != 0) | (nvtx.kind == EVENT_CATEGORY)).any():
+        return ()
+    return read_annotations(schema)
+
+
+def _repair(
+    schema: Schema, raw: _RawTables, nvtx: NvtxEvents, warnings: list[ProfileWarning]
+) -> None:
+    work = _work(raw)
+    tables = (raw.api, *work)
+    fill_missing_processes(raw.api, work, PID_SHIFT)
+    starts = [nvtx.start, *(table["start"] for table in tables)]
+    offset_ns = time_offset_ns(starts, read_session_start_ns(schema))
+    if offset_ns:
+        shift_times(tables, offset_ns)
+        nvtx.shift(offset_ns)
+    repair_reversed(tables, warnings)
+    place_host_graphs(raw.graphs, work)
+    warn_of_graphs(raw.graphs, warnings)
 
 
 def _work(raw: _RawTables) -> tuple[RawTable, ...]:
     return (raw.kernels, raw.copies, raw.sets, raw.syncs, raw.graphs)
-
-
-def _repair_reversed(table: RawTable, warnings: list[ProfileWarning]) -> None:
-    """An event that ends before it starts gets no length: its time is unknown, its count is not."""
-    reversed_rows = table["end"] < table["start"]
-    if count := int(np.count_nonzero(reversed_rows)):
-        table["end"] = np.where(reversed_rows, table["start"], table["end"])
-        text = "events end before they start; they are counted with no duration."
-        warnings.append(ProfileWarning("REVERSED_EVENTS", text, count))
 
 
 class _StringCodes:
@@ -333,7 +359,7 @@ class _DeviceRows:
         self._row = {device_id: row for row, device_id in enumerate(ids)}
 
     def _device_id(self, pid_key: int, ordinal: int) -> int:
-        return self._known.ordinals.get((pid_key & PID_MASK, ordinal), ordinal)
+        return self._known.gpu(pid_key & PID_MASK, ordinal)
 
     def work_columns(self, table: RawTable) -> dict[str, Any]:
         """Columns that all device work shares."""
@@ -361,12 +387,13 @@ def _pairs(table: RawTable) -> list[tuple[int, int]]:
 
 
 def _kernel_columns(table: RawTable, devices: _DeviceRows, strings: _StringCodes) -> Kernels:
-    short = strings.codes(table["short"])
+    # One of the two names may be missing: the other stands for it.
+    short_ids = np.where(table["short"] >= 0, table["short"], table["long"])
     long_ids = np.where(table["long"] >= 0, table["long"], table["short"])
     dims = [table[name].astype(np.int32) for name in _DIMS]
     return Kernels(
         **devices.work_columns(table),
-        name=short,
+        name=strings.codes(short_ids),
         long_name=strings.codes(long_ids),
         grid=np.stack(dims[:3], axis=1),
         block=np.stack(dims[3:], axis=1),

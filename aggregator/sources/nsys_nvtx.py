@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from aggregator.profile import DEFAULT_DOMAIN, Marks, Ranges
 from aggregator.sources import nsys_schema as names
-from aggregator.sources.sqlite_files import iter_batches
+from aggregator.sources.sqlite_files import decoded, iter_batches
 
 if TYPE_CHECKING:
     import adbc_driver_sqlite.dbapi as adbc
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # PyTorch appends ", seq = N, op_id = N, sizes = [...], input_op_ids = [...]" to an op's name. With
 # it every text of a run is different (300 MB for 2.5 million ranges): cut off while reading.
 _SEQ, _OP_ID, _SIZES, _INPUTS = ", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "
+
+MAX_NAME_CHARS = 1000
+"""A range's name is part of the name of every op in it."""
 
 
 @dataclass
@@ -57,6 +60,11 @@ class NvtxEvents:
         """Last start or end of any event. Unit: ns."""
         return int(max(self.start.max(), self.end.max())) if len(self.start) else 0
 
+    def shift(self, offset_ns: int) -> None:
+        """Subtract an offset from all times; what has none keeps none. Unit: ns."""
+        self.start = np.maximum(self.start - offset_ns, 0)
+        self.end = np.where(self.end >= 0, np.maximum(self.end - offset_ns, 0), -1)
+
 
 def _query(schema: Schema, low: int, high: int) -> str:
     text = schema.column(names.NVTX, "text", "''")
@@ -82,7 +90,8 @@ def _query(schema: Schema, low: int, high: int) -> str:
                  ELSE '' END AS sizes
         FROM (SELECT coalesce("start", 0) AS s, {schema.column(names.NVTX, "end", "-1")} AS e,
                      coalesce("globalTid", -1) AS tid, coalesce("eventType", -1) AS kind,
-                     {schema.column(names.NVTX, "domainId", "0")} AS dom, {text} AS t
+                     {schema.column(names.NVTX, "domainId", "0")} AS dom,
+                     CAST({text} AS TEXT) AS t
               FROM {schema.table(names.NVTX)}
               WHERE rowid > {low} AND rowid <= {high} AND "globalTid" IS NOT NULL ORDER BY rowid)
     """
@@ -119,6 +128,7 @@ def merge_nvtx(parts: list[NvtxPart]) -> NvtxEvents:
         return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
 
     label, labels = _merge_codes([array for part in parts for array in part.label])
+    labels = tuple(_cut(text) for text in labels)
     sizes, size_texts = _merge_codes([array for part in parts for array in part.sizes])
     return NvtxEvents(
         start=joined("start"),
@@ -141,7 +151,14 @@ def _merge_codes(arrays: list[pa.DictionaryArray]) -> tuple[Int32, tuple[str, ..
     if isinstance(merged, pa.ChunkedArray):
         merged = merged.chunk(0)
     codes = merged.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    return codes, tuple(merged.dictionary.to_pylist())
+    return codes, tuple(decoded(merged.dictionary))
+
+
+def _cut(text: str) -> str:
+    """A name that people can read; a marker that describes its op stays whole."""
+    if len(text) <= MAX_NAME_CHARS or text.startswith("{"):
+        return text
+    return f"{text[:MAX_NAME_CHARS]}..."
 
 
 def domain_codes(events: NvtxEvents, pid_shift: int) -> tuple[Int32, tuple[str, ...]]:

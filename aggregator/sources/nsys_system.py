@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from aggregator.profile import Device, SystemInfo
 from aggregator.sources import nsys_schema as names
 from aggregator.sources.nsys_schema import Schema
 from aggregator.sources.sqlite_files import corrupt, read_only_uri
+
+Row: TypeAlias = "dict[str, object]"
 
 
 @dataclass(frozen=True)
@@ -20,10 +24,17 @@ class DeviceMap:
         devices: GPU number on the host -> its properties.
         ordinals: (process id, CUDA ordinal) -> GPU number on the host. A process sees its own
             numbering when ``CUDA_VISIBLE_DEVICES`` is set.
+        host_ordinals: CUDA ordinal -> GPU number on the host, for processes not in ``ordinals``:
+            a GPU that CUDA cannot use takes a number on the host and no ordinal.
     """
 
     devices: dict[int, Device]
     ordinals: dict[tuple[int, int], int]
+    host_ordinals: dict[int, int]
+
+    def gpu(self, pid: int, ordinal: int) -> int:
+        """Number on the host of the GPU that a process calls ``ordinal``."""
+        return self.ordinals.get((pid, ordinal), self.host_ordinals.get(ordinal, ordinal))
 
     def visible(self) -> set[int]:
         """GPUs that a process could see: those with an ordinal, or all where none is told."""
@@ -34,13 +45,32 @@ class DeviceMap:
 def read_system(schema: Schema) -> SystemInfo:
     """Versions and hardware; what the export does not tell stays empty."""
     try:
-        with closing(sqlite3.connect(read_only_uri(schema.path), uri=True)) as connection:
-            connection.row_factory = sqlite3.Row
+        with _connected(schema) as connection:
             if schema.has(names.DLPROF_SYSTEM):
                 return _from_dlprof(connection, schema)
             return _from_export(connection, schema)
     except sqlite3.DatabaseError as error:
         raise corrupt(schema.path, error) from error
+
+
+def read_session_start_ns(schema: Schema) -> int:
+    """Start of the session since 1970; 0: unknown. Unit: ns."""
+    if "utcEpochNs" not in schema.columns(names.SESSION_START):
+        return 0
+    query = f"SELECT CAST(max(utcEpochNs) AS INTEGER) FROM {schema.table(names.SESSION_START)}"
+    try:
+        with _connected(schema) as connection:
+            return int(connection.execute(query).fetchone()[0] or 0)
+    except sqlite3.DatabaseError as error:
+        raise corrupt(schema.path, error) from error
+
+
+@contextmanager
+def _connected(schema: Schema) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(read_only_uri(schema.path), uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        yield connection
 
 
 def _from_dlprof(connection: sqlite3.Connection, schema: Schema) -> SystemInfo:
@@ -87,43 +117,85 @@ def cuda_version(number: str) -> str:
 
 def read_devices(schema: Schema) -> DeviceMap:
     """GPUs of the host; empty where the export has no table of them."""
-    table = names.GPUS if schema.has(names.GPUS) else names.OLD_GPUS
     try:
-        with closing(sqlite3.connect(read_only_uri(schema.path), uri=True)) as connection:
-            connection.row_factory = sqlite3.Row
-            rows: list[sqlite3.Row] = []
-            if schema.has(table):
-                rows = connection.execute(f"SELECT * FROM {schema.table(table)}").fetchall()
-            return DeviceMap(_devices(rows), _ordinals(connection, schema))
+        with _connected(schema) as connection:
+            tables = [
+                [dict(row) for row in connection.execute(f"SELECT * FROM {schema.table(table)}")]
+                for table in (names.GPUS, names.OLD_GPUS)
+                if schema.has(table)
+            ]
+            # Early 2021 both tables exist, and only the old one tells what CUDA can do with a GPU.
+            rows = next((rows for rows in tables if _tells_capability(rows)), [])
+            devices = _devices(rows or next(iter(tables), []))
+            return DeviceMap(devices, _ordinals(connection, schema), _host_ordinals(rows))
     except sqlite3.DatabaseError as error:
         raise corrupt(schema.path, error) from error
 
 
-def _devices(rows: list[sqlite3.Row]) -> dict[int, Device]:
+_ID = ("id", "deviceId", "gpuId")
+_MAJOR = ("computeMajor", "computeCapabilityMajor", "ccMajor")
+_MINOR = ("computeMinor", "computeCapabilityMinor", "ccMinor")
+_SM_COUNT = ("smCount", "numMultiprocessors")
+_MEMORY = ("totalMemory", "globalMemorySize")
+"""Columns of the GPU tables from 2019 (after CUPTI's device record) to today."""
+_OTHER_MAKERS = ("intel", "amd", "advanced micro")
+
+
+def _tells_capability(rows: list[Row]) -> bool:
+    return bool(rows) and any(name in rows[0] for name in _MAJOR)
+
+
+def _number(row: Row, columns: tuple[str, ...]) -> int | None:
+    """First of the columns that the table has; None: it has none, or no number in it."""
+    for name in columns:
+        if name in row:
+            value = row[name]
+            return value if isinstance(value, int) else None
+    return None
+
+
+def _devices(rows: list[Row]) -> dict[int, Device]:
     result: dict[int, Device] = {}
     for row in rows:
-        values = dict(row)
-        major = values.get("computeMajor", values.get("ccMajor"))
-        minor = values.get("computeMinor", values.get("ccMinor"))
-        if major is None or int(major) <= 0:
+        name = str(row.get("name") or "")
+        major, minor = _number(row, _MAJOR), _number(row, _MINOR)
+        if not _usable(name, major, tells=_tells_capability([row])):
             continue  # a GPU that CUDA cannot use, such as an integrated one of another maker
-        device_id = int(values.get("id", values.get("gpuId", len(result))) or 0)
+        number = _number(row, _ID)
+        device_id = number if number is not None else len(result)
         result[device_id] = Device(
             device_id=device_id,
-            name=str(values.get("name") or ""),
-            compute_capability=(int(major), int(minor or 0)),
-            sm_count=_int_or_none(values.get("smCount")),
-            memory_bytes=_int_or_none(values.get("totalMemory")),
+            name=name,
+            compute_capability=(major, minor or 0) if major else None,
+            sm_count=_number(row, _SM_COUNT) or None,
+            memory_bytes=_number(row, _MEMORY) or None,
         )
     return result
 
 
-def _int_or_none(value: object) -> int | None:
-    return int(value) if isinstance(value, int) and value > 0 else None
+def _usable(name: str, major: int | None, *, tells: bool) -> bool:
+    if tells:
+        return major is not None and major > 0
+    return not name.lower().startswith(_OTHER_MAKERS)
 
 
 def _ordinals(connection: sqlite3.Connection, schema: Schema) -> dict[tuple[int, int], int]:
     if not {"gpuId", "cudaId", "pid"} <= schema.columns(names.CUDA_DEVICES):
         return {}
     rows = connection.execute(f"SELECT pid, cudaId, gpuId FROM {schema.table(names.CUDA_DEVICES)}")
-    return {(int(row[0]), int(row[1])): int(row[2]) for row in rows if None not in tuple(row)}
+    numbers = [tuple(row) for row in rows]
+    return {
+        (pid, ordinal): gpu
+        for pid, ordinal, gpu in numbers
+        if all(isinstance(value, int) for value in (pid, ordinal, gpu))
+    }
+
+
+def _host_ordinals(rows: list[Row]) -> dict[int, int]:
+    """CUDA ordinals of the host's GPUs, where the table of GPUs tells them."""
+    result = {}
+    for row in rows:
+        ordinal, gpu, major = (_number(row, name) for name in (("cuDevice",), _ID, _MAJOR))
+        if ordinal is not None and gpu is not None and ordinal >= 0 and (major or 0) > 0:
+            result[ordinal] = gpu
+    return result

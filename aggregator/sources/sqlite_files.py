@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
+import pyarrow as pa
 from adbc_driver_manager import AdbcStatusCode
 
 from aggregator.errors import CorruptProfileError, ProfileError, UnsupportedProfileError
@@ -16,8 +17,6 @@ from aggregator.errors import CorruptProfileError, ProfileError, UnsupportedProf
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    import pyarrow as pa
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 BATCH_ROWS = 65536
@@ -119,3 +118,9 @@ def iter_batches(connection: adbc.Connection, query: str) -> Iterator[pa.RecordB
         cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
         cursor.execute(query)
         yield from cursor.fetch_record_batch()
+
+
+def decoded(column: pa.Array) -> list[str]:
+    """Texts of a column; bytes that are no UTF-8 become the replacement character."""
+    raw = column.cast(pa.binary()).to_pylist()
+    return ["" if value is None else value.decode("utf-8", "replace") for value in raw]

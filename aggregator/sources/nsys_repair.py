@@ -1,0 +1,82 @@
+"""What exports get wrong or leave out, put right as far as it can be known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from aggregator.profile import ProfileWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aggregator.profile import Int64
+
+RawTable: TypeAlias = "dict[str, Int64]"
+
+ABSOLUTE_NS = 10**17
+"""No session lasts three years: times beyond are counted from 1970, not from its start."""
+ON_HOST = 2**31 - 1
+"""CUPTI's device number of a graph whose first node ran on the CPU."""
+
+
+def fill_missing_processes(api: RawTable, work: Sequence[RawTable], pid_shift: int) -> None:
+    """Exports without ``globalPid`` tell no process of device work; a run of one needs none."""
+    callers = np.unique(api["tid"] >> pid_shift)
+    if len(callers) != 1:
+        return
+    for table in work:
+        table["pid"] = np.where(table["pid"] < 0, callers[0] << pid_shift, table["pid"])
+
+
+def repair_reversed(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> None:
+    """An event that ends before it starts gets no length: its time is unknown, its count is not."""
+    count = 0
+    for table in tables:
+        reversed_rows = table["end"] < table["start"]
+        count += int(np.count_nonzero(reversed_rows))
+        table["end"] = np.maximum(table["start"], table["end"])
+    if count:
+        text = "events end before they start; they are counted with no duration."
+        warnings.append(ProfileWarning("REVERSED_EVENTS", text, count))
+
+
+def time_offset_ns(starts: Sequence[Int64], session_start_ns: int) -> int:
+    """What to subtract so that times count from the start of the session; 0: they do already.
+
+    Args:
+        starts: Starts of events. Unit: ns.
+        session_start_ns: Start of the session since 1970; 0: unknown. Unit: ns.
+    """
+    known = [column[column > 0] for column in starts]
+    first = min((int(column.min()) for column in known if len(column)), default=0)
+    if first < ABSOLUTE_NS:
+        return 0
+    return session_start_ns if 0 < session_start_ns <= first else first
+
+
+def shift_times(tables: Sequence[RawTable], offset_ns: int) -> None:
+    """Subtract an offset; an event without a time stays at 0."""
+    for table in tables:
+        for name in ("start", "end"):
+            table[name] = np.maximum(table[name] - offset_ns, 0)
+
+
+def place_host_graphs(graphs: RawTable, work: Sequence[RawTable]) -> None:
+    """A graph that started on the CPU counts for the first device that its process used."""
+    for row in np.flatnonzero(graphs["device"] == ON_HOST).tolist():
+        used = [table["device"][table["pid"] == graphs["pid"][row]] for table in work]
+        devices = np.concatenate(used) if used else graphs["device"][:0]
+        devices = devices[devices != ON_HOST]
+        graphs["device"][row] = int(devices.min(initial=ON_HOST)) if len(devices) else 0
+
+
+def warn_of_graphs(graphs: RawTable, warnings: list[ProfileWarning]) -> None:
+    """Say that kernels are missing where graphs were recorded as a whole."""
+    if count := len(graphs["start"]):
+        text = (
+            "CUDA graphs were recorded as a whole; their kernels are not in the profile "
+            "(nsys profile --cuda-graph-trace=node records them)."
+        )
+        warnings.append(ProfileWarning("GRAPHS_WITHOUT_KERNELS", text, count))

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aggregator.correlate.op_table import Op
+from aggregator.correlate.op_table import BPROP, Op
 from aggregator.correlate.ops import Origin
 from aggregator.dldb.domain_rows import domain_tables, graph_launches
 from aggregator.dldb.writer import Table
+from aggregator.eligibility import Eligibility, judge
 from aggregator.frameworks.shapes import shape_text
 from aggregator.imported import (
     TC_ELIGIBLE,
@@ -137,6 +138,7 @@ def tc_support_status(op: Op) -> int:
 
 def _ops(data: ImportedProfile) -> Table:
     ops = data.all_ops()
+    fits = _tensor_core_fits(data)
     domain_row = {0: 1} | {domain.code: row for row, domain in enumerate(data.domains, start=2)}
     return Table(
         "ops",
@@ -152,8 +154,40 @@ def _ops(data: ImportedProfile) -> Table:
             "data_type": [op.data_type for op in ops],
             "stack_trace": [op.stack_trace for op in ops],
             "forward": [op.forward + 1 if op.forward >= 0 else None for op in ops],
+            "tc_fit": [fit.eligible for fit in fits],
+            "tc_fit_reason": [fit.reason for fit in fits],
         },
     )
+
+
+def _tensor_core_fits(data: ImportedProfile) -> list[Eligibility]:
+    """Our own judgement of every op, from its first instance's shapes."""
+    instances, shapes = data.work.instances, data.profile.shape_texts
+    first = np.full(len(data.ops.ops), -1, dtype=np.int64)
+    first[data.ops.op_of_instance[::-1]] = np.arange(len(instances))[::-1]
+    known = [device.compute_capability for device in data.profile.devices]
+    capability = next((value for value in known if value is not None), None)
+    pairs = data.rollup.op_kernels
+    ran_tensor_cores = set(pairs.op[pairs.uses_tc].tolist())
+    fits = []
+    for row, op in enumerate(data.all_ops()):
+        sample = int(first[row]) if row < len(first) else -1
+        if op.direction == BPROP and op.forward >= 0:
+            sample = int(first[op.forward])
+        text = data.meaning.texts.get(int(instances.range_name[sample])) if sample >= 0 else None
+        code = int(instances.shapes[sample]) if sample >= 0 else -1
+        recorded = text.input_shapes if text else (shapes[code] if code >= 0 else "")
+        fits.append(
+            judge(
+                op.op_type,
+                op.data_type,
+                recorded,
+                capability,
+                by_type=op.tc_eligible,
+                ran_tensor_cores=row in ran_tensor_cores,
+            )
+        )
+    return fits
 
 
 def _model_config(data: ImportedProfile) -> dict[str, list[str]]:

@@ -126,7 +126,11 @@ CREATE TABLE ops (
     -- Call sites; empty: not recorded. Unit: none.
     stack_trace TEXT NOT NULL,
     -- Row of the forward op of a backward one; NULL: none. Unit: none.
-    forward INTEGER
+    forward INTEGER,
+    -- Whether it can use Tensor Cores, by type, element type, shape and GPU; NULL: unknown. Unit: none.
+    tc_fit INTEGER,
+    -- Why. Unit: none.
+    tc_fit_reason TEXT NOT NULL
 );
 
 -- Distinct texts of shapes and parameters, as DLProf's reports show them.

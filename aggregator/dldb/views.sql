@@ -117,7 +117,9 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_nam
        round(1.0 * m.cpu_overhead_sum / max(m.num_calls, 1), 6) AS cpu_overhead_avg,
        m.cpu_overhead_min, m.cpu_overhead_max, m.gpu_idle_sum,
        round(1.0 * m.gpu_idle_sum / max(m.num_calls, 1), 6) AS gpu_idle_avg, m.gpu_idle_min,
-       m.gpu_idle_max, o.data_type, o.stack_trace, m.id AS row_id
+       m.gpu_idle_max, o.data_type, o.stack_trace, m.id AS row_id,
+       m.gpu_time_sum + m.gpu_idle_sum AS mapped_gpu_time_sum, o.tc_fit, o.tc_fit_reason,
+       m.kernel_time, m.tc_kernel_time
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
 
 CREATE VIEW view_op_type_summary AS

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.builders import query
 
@@ -59,9 +60,18 @@ class Kernel:
 
     start: int
     name: str
-    pid: int
-    tid: int
+    global_tid: int
+    call_start: int
+    call_end: int
     around: tuple[Range, ...]
+
+    @property
+    def pid(self) -> int:
+        return (self.global_tid >> 24) & 0xFFFFFF
+
+    @property
+    def tid(self) -> int:
+        return self.global_tid & 0xFFFFFF
 
 
 @dataclass(frozen=True)
@@ -92,9 +102,8 @@ class Reference:
             threads[item.tid].add(item.is_wrapper)
             if item.seq is not None and not item.in_backward:
                 self._forward[item.tid >> 24, item.seq].append(item)
-        groups = {
-            r.tid for r in self.ranges if not (r.is_wrapper or r.is_operator or "::" in r.name)
-        }
+        # What a thread of the engine opens outside its wrappers is at most an operator.
+        groups = {r.tid for r in self.ranges if not (r.in_backward or r.is_operator)}
         self._engine_threads = {
             tid for tid, found in threads.items() if True in found and tid not in groups
         }
@@ -141,8 +150,19 @@ class Reference:
                 following = next(waiting, None)
             stack = [item for item in stack if item.end > call]
             around = tuple(item for item in stack if item.end >= stop)
-            result.append(Kernel(start, name, (thread >> 24) & 0xFFFFFF, thread & 0xFFFFFF, around))
+            result.append(Kernel(start, name, thread, call, stop, around))
         return result
+
+    def around_one_by_one(self, kernel: Kernel) -> list[Range]:
+        """Ranges around a kernel's call, found by looking at every range of its thread."""
+        found = [
+            item
+            for item in self.ranges
+            if item.tid == kernel.global_tid
+            and item.start <= kernel.call_start
+            and item.end >= kernel.call_end
+        ]
+        return sorted(found, key=lambda item: (item.start, -item.end))
 
     def owners(self) -> Iterator[tuple[Kernel, Owner]]:
         """Every kernel that has a launching call, with its owner."""
@@ -182,3 +202,61 @@ class Reference:
                 if item.parent is not None and item.parent.name == WRAPPER + item.name:
                     self._nodes.setdefault(id(item.parent), item)
         return self._nodes.get(id(wrapper))
+
+
+def disagreements(
+    database: Path, reference: Reference
+) -> list[tuple[Kernel, Owner, dict[str, Any]]]:
+    """Kernels whose owner in a database is not the reference's."""
+    engine = engine_owners(database)
+    forward_op = _forward_ops(database)
+    owners = list(reference.owners())
+    assert len(owners) == len(engine)
+    return [
+        (kernel, owner, engine[_key(kernel)])
+        for kernel, owner in owners
+        if not _agrees(engine[_key(kernel)], kernel.pid, owner, forward_op)
+    ]
+
+
+def _key(kernel: Kernel) -> tuple[int, int, str]:
+    return kernel.pid, kernel.start, kernel.name
+
+
+def engine_owners(database: Path) -> dict[tuple[int, int, str], dict[str, Any]]:
+    """Columns of the owner of each kernel, by process, start on the GPU and long name."""
+    columns = ("direction", "op_type", "op_name", "forward", "start")
+    rows = query(
+        database,
+        "SELECT p.pid, k.start, n.long_name, o.direction, o.op_type, o.op_name, o.forward, i.start"
+        " FROM kernels AS k JOIN op_instances AS i ON i.id = k.instance"
+        " JOIN ops AS o ON o.id = i.op JOIN processes AS p ON p.id = k.process"
+        " JOIN kernel_names AS n ON n.id = k.name",
+    )
+    found = {row[:3]: dict(zip(columns, row[3:], strict=True)) for row in rows}
+    assert len(found) == len(rows), "a kernel is not told apart by its start"
+    return found
+
+
+def _forward_ops(database: Path) -> set[tuple[int, int, int]]:
+    """(process, start of an instance, row of its op) of all forward instances."""
+    sql = (
+        "SELECT p.pid, i.start, o.id FROM op_instances AS i JOIN ops AS o ON o.id = i.op"
+        " JOIN processes AS p ON p.id = o.process WHERE o.direction = 'fprop'"
+    )
+    return {(pid, start, op) for pid, start, op in query(database, sql)}
+
+
+def _agrees(
+    found: dict[str, Any], pid: int, owner: Owner, forward_op: set[tuple[int, int, int]]
+) -> bool:
+    name = re.sub(r"\[\d+\]$", "", found["op_name"].rpartition("/")[2])
+    if owner.kind == "stray":
+        return bool(found["direction"] == "" and "unassociated_" in found["op_name"])
+    if owner.kind == "backward":
+        is_of_forward = (pid, owner.start, found["forward"]) in forward_op
+        return bool(found["direction"] == "bprop" and is_of_forward and name == owner.label)
+    label = re.sub(r"\d+", "#", owner.label) if owner.kind == "group" else owner.label
+    same_instance = found["start"] == owner.start and found["forward"] is None
+    direction = "bprop" if owner.kind == "engine" else "fprop"
+    return bool(same_instance and name == label and found["direction"] == direction)

@@ -79,6 +79,7 @@ class Options:
     reports: tuple[str, ...] = ()
     formats: tuple[str, ...] = ("csv",)
     domains: tuple[str, ...] = ()
+    extended: bool = False
     dump_model_data: bool = False
     tb_dir: str = "event_files"
     suppress_tb_files: bool = False
@@ -273,6 +274,13 @@ OUTPUT: Final = (
         Boolean(),
         "TensorFlow only: show data types of the ops.",
         "true",
+    ),
+    Option(
+        "extended",
+        ("--extended",),
+        Boolean(),
+        "Add columns to the reports that DLProf did not have, at their ends.",
+        "false",
     ),
     Option(
         "dump_model_data",

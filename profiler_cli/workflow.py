@@ -159,6 +159,7 @@ def _report_source(
         DEFAULT_DOMAIN,
         mode,
         has_data_types=options.detailed_mode or not is_tensorflow,
+        is_extended=options.extended,
     )
 
 

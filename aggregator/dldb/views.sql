@@ -119,7 +119,9 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_nam
        round(1.0 * m.gpu_idle_sum / max(m.num_calls, 1), 6) AS gpu_idle_avg, m.gpu_idle_min,
        m.gpu_idle_max, o.data_type, o.stack_trace, m.id AS row_id,
        m.gpu_time_sum + m.gpu_idle_sum AS mapped_gpu_time_sum, o.tc_fit, o.tc_fit_reason,
-       m.kernel_time, m.tc_kernel_time
+       m.kernel_time, m.tc_kernel_time,
+       CASE o.tc_fit WHEN 1 THEN 'yes' WHEN 0 THEN 'no' ELSE 'unknown' END AS tc_fit_text,
+       rtrim(o.op_name, replace(o.op_name, '/', '')) AS module_path
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
 
 CREATE VIEW view_op_type_summary AS

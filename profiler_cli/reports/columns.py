@@ -45,12 +45,14 @@ class Column:
         source: Its column in the view.
         format: What its values are.
         pytorch_only: Left out unless the ops have directions and stack traces.
+        extended: Only with ``--extended=true``; DLProf had no such column.
     """
 
     title: str
     source: str
     format: Format
     pytorch_only: bool = False
+    extended: bool = False
 
 
 def time_columns(label: str, source: str, average: str) -> tuple[Column, ...]:

@@ -25,6 +25,13 @@ DETAIL: Final = TableReport(
         *OP_TIMES,
         Column("Data Type", "data_type", Format.WORD),
         Column("Stack Trace", "stack_trace", Format.NAME, pytorch_only=True),
+        Column("Module Path", "module_path", Format.NAME, extended=True),
+        Column("Mapped GPU Time (ns)", "mapped_gpu_time_sum", Format.NUMBER, extended=True),
+        Column("Kernel Calls", "kernel_calls", Format.NUMBER, extended=True),
+        Column("Kernel Time (ns)", "kernel_time", Format.NUMBER, extended=True),
+        Column("TC Kernel Time (ns)", "tc_kernel_time", Format.NUMBER, extended=True),
+        Column("TC Possible", "tc_fit_text", Format.WORD, extended=True),
+        Column("TC Possible Reason", "tc_fit_reason", Format.NAME, extended=True),
     ),
     order_by=("op_node_id", "row_id"),
 )

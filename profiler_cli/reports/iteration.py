@@ -39,6 +39,9 @@ ITERATION: Final = TableReport(
         Column("Parameters", "parameters", Format.NAME),
         Column("Output Shapes", "output_shapes", Format.NAME),
         Column("Long Kernel Name", "last_long_kernel_name", Format.NAME),
+        Column("Stream ID", "stream_id", Format.NUMBER, extended=True),
+        Column("Process ID", "process_id", Format.NUMBER, extended=True),
+        Column("Launched Kernel Name", "long_kernel_name", Format.NAME, extended=True),
     ),
     order_by=("iter_value", "op_node_name", "kernel_name", "kernel_timestamp", "row_id"),
 )

@@ -22,6 +22,7 @@ class ReportSource:
         aggr_id: The aggregation.
         domain: The NVTX domain.
         mode: How the ranges were read.
+        is_extended: ``--extended=true`` asked for the columns that DLProf did not have.
         has_data_types: False: ``--detailed_mode=false`` took data types away.
     """
 
@@ -30,6 +31,7 @@ class ReportSource:
     domain: str
     mode: Mode
     has_data_types: bool = True
+    is_extended: bool = False
 
     @property
     def has_directions(self) -> bool:

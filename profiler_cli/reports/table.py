@@ -65,6 +65,8 @@ class TableReport:
 
 
 def _is_shown(column: Column, source: ReportSource) -> bool:
+    if column.extended and not source.is_extended:
+        return False
     if column.pytorch_only and not source.has_directions:
         return False
     return source.has_data_types or column.source != "data_type"

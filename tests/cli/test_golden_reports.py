@@ -41,4 +41,3 @@ def comparable(path: Path) -> list[str]:
 def test_the_report_is_dlprofs(reports: Path, golden_dir: Path, suffix: str) -> None:
     name = f"dlprof_{suffix}.csv"
     assert comparable(reports / name) == comparable(golden_dir / name)
-

@@ -49,8 +49,10 @@ def test_the_values_of_dlprofs_file_give_dlprofs_bytes_in_any_order(
     # GIVEN the rows of DLProf's own file, shuffled
     golden = (golden_dir / f"dlprof_{report.suffix}.csv").read_bytes()
     lines = list(csv.reader(io.StringIO(golden.decode(), newline="")))
+    standard = [column for column in report.columns if not column.extended]
+    more = [None] * (len(report.columns) - len(standard))
     rows = [
-        [parsed(text, column.format) for text, column in zip(line, report.columns, strict=True)]
+        [parsed(text, column.format) for text, column in zip(line, standard, strict=True)] + more
         for line in lines[2:]
     ]
     if report is not EXPERT_SYSTEMS:

@@ -1,0 +1,262 @@
+"""Nsight Systems: finds the program and builds its command line as its version wants it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aggregator.errors import NsysFailedError, NsysNotFoundError, UsageError
+from aggregator.sources.nsys_report import find_nsys
+
+if TYPE_CHECKING:
+    from profiler_cli.options import Options
+
+# Nsight Compute brings a whole Nsight Systems command with it: the last resort.
+COMPUTE_PATTERNS: Final = (
+    "opt/nvidia/nsight-compute/*/host/target-linux-*/nsys",
+    "usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
+)
+TRACE_TOKENS: Final = (
+    "cuda",
+    "cuda-hw",
+    "nvtx",
+    "osrt",
+    "cublas",
+    "cublas-verbose",
+    "cudnn",
+    "cusparse",
+    "cusparse-verbose",
+    "cusolver",
+    "cusolver-verbose",
+    "mpi",
+    "ucx",
+    "oshmem",
+    "nccl",
+    "opengl",
+    "vulkan",
+    "openmp",
+    "openacc",
+    "nvvideo",
+    "python-gil",
+    "gds",
+    "syscall",
+    "tegra-accelerators",
+    "none",
+)
+LOST_WITHOUT: Final = {
+    "cuda": "kernels, copies and every time on the GPU",
+    "nvtx": "ops, iterations and the data loader",
+}
+REPORT_SUFFIXES: Final = (".nsys-rep", ".qdrep")
+STREAM_SUFFIX: Final = ".qdstrm"
+EXPORT_SUFFIX: Final = ".sqlite"
+# Switches of nsys that dlprof sets itself, and its own for them.
+OWN_SWITCHES: Final = {
+    "-o": "--nsys_base_name and --output_path",
+    "--output": "--nsys_base_name and --output_path",
+    "-f": "--force",
+    "--force-overwrite": "--force",
+    "-y": "--delay",
+    "--delay": "--delay",
+    "-d": "--duration",
+    "--duration": "--duration",
+}
+_FIRST_WITH_EXPORT_LIST: Final = (2020, 3)
+_VERSION_TIMEOUT_S: Final = 60
+_OLDEST: Final = (2019, 6)
+
+
+@dataclass(frozen=True)
+class Nsys:
+    """An installed Nsight Systems.
+
+    Attributes:
+        program: Path of ``nsys``.
+        version: Its numbers, year first; empty: it did not tell.
+    """
+
+    program: Path
+    version: tuple[int, ...]
+
+    @property
+    def version_text(self) -> str:
+        """The version for people."""
+        return ".".join(map(str, self.version)) or "of unknown version"
+
+
+def find_installed(given: str, root: Path = Path("/")) -> Nsys:
+    """The ``nsys`` to run.
+
+    Args:
+        given: What ``--nsys_path`` named; empty: nothing.
+        root: Root folder of the installations.
+
+    Raises:
+        NsysNotFoundError: There is none.
+        NsysFailedError: It cannot be run.
+    """
+    try:
+        program = find_nsys(given, root)
+    except NsysNotFoundError as error:
+        found = _in_nsight_compute(root)
+        if error.details.get("path") or found is None:
+            hint = "" if error.details.get("path") else _INSTALL_HINT
+            raise NsysNotFoundError(error.message, hint=hint or error.hint) from error
+        program = found
+    return Nsys(program, _read_version(program))
+
+
+_INSTALL_HINT: Final = (
+    "Install it (https://developer.nvidia.com/nsight-systems) or name it with --nsys_path.\n"
+    "A profile made elsewhere needs no nsys: dlprof --database=nsys_profile.sqlite"
+)
+
+
+def _in_nsight_compute(root: Path) -> Path | None:
+    found = sorted(path for pattern in COMPUTE_PATTERNS for path in root.glob(pattern))
+    return next((path for path in reversed(found) if os.access(path, os.X_OK)), None)
+
+
+def _read_version(program: Path) -> tuple[int, ...]:
+    try:
+        done = subprocess.run(
+            [str(program), "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise NsysFailedError(
+            f"'{program}' cannot be run: {reason}.", hint="Check the installation of nsys."
+        ) from error
+    match = re.search(r"\b(20\d\d(?:\.\d+)+)", done.stdout + done.stderr)
+    if match is None:
+        last = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-3:]
+        if done.returncode:
+            raise NsysFailedError(
+                f"'{program} --version' ended with exit code {done.returncode}.",
+                hint="\n".join(last) or "Check the installation of nsys.",
+            )
+        return ()
+    version = tuple(int(part) for part in match[1].split("."))
+    if version < _OLDEST:
+        raise NsysFailedError(
+            f"Nsight Systems {match[1]} at '{program}' is too old.",
+            hint="Install 2020.1 or newer, or name another one with --nsys_path.",
+        )
+    return version
+
+
+def check_nsys_opts(nsys_opts: str) -> list[str]:
+    """Look over ``--nsys_opts`` before anything runs.
+
+    Returns:
+        Warnings: what the profile will lack.
+
+    Raises:
+        UsageError: Something in it cannot work.
+    """
+    words = split_nsys_opts(nsys_opts)
+    for word in words:
+        switch = word.partition("=")[0]
+        if switch in OWN_SWITCHES:
+            raise UsageError(
+                f"--nsys_opts must not hold {switch}: dlprof sets it itself.",
+                hint=f"Use {OWN_SWITCHES[switch]}.",
+            )
+    traced = _traced(words)
+    if traced is None:
+        return []
+    for token in traced:
+        near = difflib.get_close_matches(token, TRACE_TOKENS, n=1, cutoff=0.7)
+        if token not in TRACE_TOKENS and near:
+            raise UsageError(
+                f"--nsys_opts: nsys knows no trace '{token}'.", hint=f"Did you mean {near[0]}?"
+            )
+    return [
+        f"Warning: --nsys_opts does not trace {token}: {lost} will be missing"
+        for token, lost in LOST_WITHOUT.items()
+        if not any(name.partition("-")[0] == token for name in traced)
+    ]
+
+
+def split_nsys_opts(nsys_opts: str) -> list[str]:
+    """The words of ``--nsys_opts``.
+
+    Raises:
+        UsageError: A quotation mark is missing.
+    """
+    try:
+        return shlex.split(nsys_opts)
+    except ValueError as error:
+        raise UsageError(
+            "--nsys_opts has an opening quotation mark and no closing one.",
+            hint="Example: --nsys_opts='-t cuda,nvtx,osrt -s cpu'",
+        ) from error
+
+
+def _traced(words: list[str]) -> list[str] | None:
+    """Tokens of the last ``-t``; None: nsys chooses."""
+    value: str | None = None
+    for position, word in enumerate(words):
+        if word in {"-t", "--trace"} and position + 1 < len(words):
+            value = words[position + 1]
+        elif word.startswith("--trace="):
+            value = word.removeprefix("--trace=")
+        elif word.startswith("-t") and not word.startswith("--") and len(word) > 2:
+            value = word.removeprefix("-t").removeprefix("=")
+    return None if value is None else [token for token in value.split(",") if token]
+
+
+def profile_command(nsys: Nsys, options: Options, base: Path, *, show_output: bool) -> list[str]:
+    """The command that profiles the application.
+
+    Args:
+        nsys: The installed one.
+        options: What the user asked for.
+        base: Path of the result without extension.
+        show_output: Whether the application's output is shown.
+    """
+    words = [str(nsys.program), "profile", *split_nsys_opts(options.nsys_opts)]
+    words.append(f"--show-output={'true' if show_output else 'false'}")
+    if not nsys.version or nsys.version[:2] >= _FIRST_WITH_EXPORT_LIST:
+        words.append("--export=sqlite")
+    else:
+        words.append("--export-sqlite")
+    if options.delay:
+        words.append(f"--delay={options.delay:g}")
+    if options.duration:
+        words.append(f"--duration={options.duration:g}")
+    if options.nsys_profile_range:
+        words += _range_switches(nsys)
+    if options.force:
+        words.append("--force-overwrite=true")
+    # A % begins one of nsys's own placeholders.
+    return [*words, "-o", str(base).replace("%", "%%"), *options.application]
+
+
+def _range_switches(nsys: Nsys) -> list[str]:
+    """Collection follows the script's start and stop; a stop does not end the program."""
+    # Newer versions end the program at a stop unless told otherwise; older ones lack the switch.
+    if not nsys.version or nsys.version[:2] >= (2021, 3):
+        return ["--capture-range=cudaProfilerApi", "--capture-range-end=stop", "--kill=none"]
+    return ["--capture-range=cudaProfilerApi", "--stop-on-range-end=true", "--kill=none"]
+
+
+def export_command(nsys: Nsys, report: Path, export: Path) -> list[str]:
+    """The command that exports a report which nsys wrote without its export."""
+    return [
+        str(nsys.program),
+        *("export", "--type=sqlite", "--force-overwrite=true", f"--output={export}"),
+        str(report),
+    ]

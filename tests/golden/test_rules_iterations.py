@@ -387,7 +387,6 @@ def test_every_second_step_is_longer(tmp_path: Path) -> None:
     assert _owners(found, 5) == [*PLACES, "mul", "mul[2]"]
 
 
-@pytest.mark.xfail(strict=True, reason="steps are aligned to what ran before the loop")
 def test_two_steps_that_differ_share_what_they_have_in_common(tmp_path: Path) -> None:
     trace, main = _trace()
     # Before the loop runs something else, as every script does.

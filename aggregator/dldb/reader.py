@@ -14,7 +14,7 @@ from aggregator.errors import (
     DldbVersionError,
     NotADldbError,
 )
-from aggregator.sources.sqlite_files import SQLITE_MAGIC, read_only_uri
+from aggregator.sqlite_uri import SQLITE_MAGIC, read_only_uri
 
 if TYPE_CHECKING:
     from pathlib import Path

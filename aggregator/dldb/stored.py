@@ -24,7 +24,8 @@ from aggregator.metrics.model import (
     RollupInput,
 )
 from aggregator.precision import is_half_precision
-from aggregator.sources.sqlite_files import iter_batches, raise_interrupt, read_only_uri
+from aggregator.sources.sqlite_files import iter_batches, raise_interrupt
+from aggregator.sqlite_uri import read_only_uri
 
 if TYPE_CHECKING:
     from pathlib import Path

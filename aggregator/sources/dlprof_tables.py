@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aggregator.errors import CorruptProfileError, NotADldbError
-from aggregator.sources.sqlite_files import arrow_connection, iter_batches, read_only_uri
+from aggregator.sources.sqlite_files import arrow_connection, iter_batches
+from aggregator.sqlite_uri import read_only_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

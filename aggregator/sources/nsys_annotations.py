@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from aggregator.profile import DEFAULT_DOMAIN, Annotation
 from aggregator.sources import nsys_schema as names
-from aggregator.sources.sqlite_files import corrupt, read_only_uri
+from aggregator.sources.sqlite_files import corrupt
+from aggregator.sqlite_uri import read_only_uri
 
 if TYPE_CHECKING:
     from aggregator.sources.nsys_schema import Schema

@@ -7,7 +7,8 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from aggregator.sources.sqlite_files import corrupt, read_only_uri
+from aggregator.sources.sqlite_files import corrupt
+from aggregator.sqlite_uri import read_only_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,8 @@ from typing import TypeAlias
 from aggregator.profile import Device, SystemInfo
 from aggregator.sources import nsys_schema as names
 from aggregator.sources.nsys_schema import Schema
-from aggregator.sources.sqlite_files import corrupt, read_only_uri
+from aggregator.sources.sqlite_files import corrupt
+from aggregator.sqlite_uri import read_only_uri
 
 Row: TypeAlias = "dict[str, object]"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
@@ -13,19 +12,14 @@ import pyarrow as pa
 from adbc_driver_manager import AdbcStatusCode
 
 from aggregator.errors import CorruptProfileError, ProfileError, UnsupportedProfileError
+from aggregator.sqlite_uri import SQLITE_MAGIC, read_only_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SQLITE_MAGIC = b"SQLite format 3\x00"
 BATCH_ROWS = 65536
 """Rows per Arrow batch: a batch's fixed cost vanishes, and it fits the cache."""
-
-
-def read_only_uri(path: Path) -> str:
-    """SQLite URI that opens the file for reading only, whatever characters its name has."""
-    return f"file:{quote(str(path.resolve()))}?mode=ro"
 
 
 def list_tables(path: Path) -> frozenset[str]:

@@ -50,6 +50,12 @@ SUMMARY_ROWS: Final = {
     "CPU Duration %": ("cpu_duration_pct", True),
     "Other Duration %": ("other_duration_pct", True),
 }
+# With --extended=true, behind DLProf's own. DLProf averaged over all visible GPUs.
+EXTENDED_SUMMARY_ROWS: Final = {
+    "GPU Utilization of Used GPUs %": ("used_gpu_utilization", True),
+    "Communication Duration %": ("communication_pct", True),
+    "Exposed Communication Duration %": ("exposed_communication_pct", True),
+}
 ITERATION_ROWS: Final = {
     "Total Iterations": ("total_iterations", False),
     "Aggregated Iterations": ("profiled_iterations", False),
@@ -122,9 +128,10 @@ SUMMARY: Final = SummaryReport()
 def read_sections(source: ReportSource) -> list[Listing | Totals]:
     """The five sections of one aggregation and domain."""
     summary = source.one_row("view_model_summary")
+    rows = SUMMARY_ROWS | (EXTENDED_SUMMARY_ROWS if source.is_extended else {})
     return [
         _system_section(source),
-        _listing("Summary Report", SUMMARY_ROWS, summary),
+        _listing("Summary Report", rows, summary),
         _listing("Iterations", ITERATION_ROWS, summary),
         _totals("All Ops", "# Ops", OP_ROWS, summary),
         _totals("All Kernels", "# Kernels", KERNEL_ROWS, summary),

@@ -74,12 +74,8 @@ def names(folder: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("command_line", "words"),
     [
-        ("", "no --database was given"),
-        ("python train.py", "does not run applications"),
-        (
-            "-y 10 -d=20 python train.py",
-            "nsys profile -t cuda,nvtx -s none -y 10 -d 20 --export=sql",
-        ),
+        ("", "no application and no --database was given"),
+        ("no-such-program train.py", "There is no program 'no-such-program'"),
         ("--nonsense", "Unknown option --nonsense"),
         ("--mode=torch --database=x", "--mode expects one of"),
         ("--database=x --reports=sumary", "Did you mean summary?"),

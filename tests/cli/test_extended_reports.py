@@ -55,3 +55,15 @@ def test_mapped_gpu_time_is_gpu_time_and_idle_time(reports: Path) -> None:
     assert len(rows) == 36
     for row in rows:
         assert int(row[mapped]) == int(row[busy]) + int(row[idle])
+
+
+def test_the_summary_names_both_averages_of_gpu_utilisation(
+    golden_dir: Path, tmp_path: Path
+) -> None:
+    words = [f"--database={golden_dir / 'nsys_profile.sqlite'}", "--reports=summary", "-v=quiet"]
+    assert main([*words, "--extended=true", f"--output_path={tmp_path}"]) == 0
+    lines = (tmp_path / "dlprof_summary.csv").read_text().splitlines()
+    # THEN one GPU, used: both averages agree, and nothing communicates
+    assert "GPU Utilization %,0.0" in lines
+    assert "GPU Utilization of Used GPUs %,0.0" in lines
+    assert "Communication Duration %,0.0" in lines

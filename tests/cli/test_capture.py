@@ -1,0 +1,375 @@
+"""``dlprof <application>`` with a stand-in for nsys: command lines, endings, signals, leftovers."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FAKE = Path(__file__).with_name("fake_nsys.py")
+PROGRAM = [
+    sys.executable,
+    "-c",
+    "import sys; from profiler_cli.dlprof import main; sys.exit(main())",
+]
+PYTHON = sys.executable
+
+
+@dataclass
+class Bench:
+    """A folder with a fake nsys on PATH."""
+
+    folder: Path
+    environment: dict[str, str]
+    words: list[str] = field(default_factory=list)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*PROGRAM, *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(*words)
+        out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(list(words), process.returncode, out, err)
+
+    def command(self) -> list[str]:
+        """Words of the last ``nsys profile``."""
+        runs = (self.folder / "nsys.log").read_text().split("---\n")
+        return [run.splitlines() for run in runs if run.startswith("profile")][-1]
+
+    def names(self) -> set[str]:
+        return {path.name for path in self.folder.iterdir()} - {"bin", "nsys.log"}
+
+
+@pytest.fixture
+def bench(tmp_path: Path, profile: Callable[[str], Path]) -> Bench:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "nsys"
+    program.write_text(f'#!/bin/sh\nexec {PYTHON} -S {FAKE} "$@"\n')
+    program.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "PYTHONPATH": str(REPOSITORY),
+        "FAKE_LOG": str(tmp_path / "nsys.log"),
+        "FAKE_EXPORT": str(profile("simple_no_nvtx")),
+    }
+    return Bench(tmp_path, environment)
+
+
+@pytest.fixture
+def no_leftovers() -> Iterator[None]:
+    """No process that a test started outlives it."""
+    before = {process.pid for process in psutil.process_iter()}
+    yield
+    time.sleep(0.2)
+    left = [
+        process.info["cmdline"]
+        for process in psutil.process_iter(["cmdline"])
+        if process.pid not in before
+        and "dlprof-test-sleep" in " ".join(process.info["cmdline"] or [])
+    ]
+    assert left == []
+
+
+SLEEP = "import time; print('ready', flush=True); time.sleep(60)  # dlprof-test-sleep"
+
+
+# --- what is run -----------------------------------------------------------------------------
+
+
+def test_a_run_leaves_profile_database_and_the_applications_output(bench: Bench) -> None:
+    done = bench.run("--reports=summary", PYTHON, "-c", "print('hello')")
+    assert done.returncode == 0, done.stderr
+    assert "hello" in done.stdout
+    assert bench.names() == {
+        "nsys_profile.nsys-rep",
+        "nsys_profile.sqlite",
+        "dlprof_dldb.sqlite",
+        "dlprof_summary.csv",
+    }
+    assert bench.command()[:10] == [
+        *("profile", "-t", "cuda,nvtx", "-s", "none", "--show-output=true", "--export=sqlite"),
+        *("-o", "nsys_profile", PYTHON),
+    ]
+
+
+def test_every_switch_reaches_nsys(bench: Bench) -> None:
+    done = bench.run(
+        *("--nsys_opts=-t cuda,nvtx,osrt -s cpu", "--nsys_base_name=mine", "-y", "2", "-d=0.5"),
+        *("--nsys_profile_range=true", "-f", "true", "-v", "minimal", "--output_path=out"),
+        *(PYTHON, "-c", "print('hidden')"),
+    )
+    assert done.returncode == 0, done.stderr
+    words = bench.command()
+    assert words[: words.index(PYTHON)] == [
+        *("profile", "-t", "cuda,nvtx,osrt", "-s", "cpu", "--show-output=false"),
+        *("--export=sqlite", "--delay=2", "--duration=0.5", "--capture-range=cudaProfilerApi"),
+        *("--capture-range-end=stop", "--kill=none", "--force-overwrite=true", "-o", "out/mine"),
+    ]
+    assert "hidden" not in done.stdout + done.stderr
+    assert (bench.folder / "out" / "dlprof_dldb.sqlite").is_file()
+
+
+@pytest.mark.parametrize(
+    ("version", "expected", "range_end"),
+    [
+        ("2020.1.1", "--export-sqlite", "--stop-on-range-end=true"),
+        ("2021.2.1", "--export=sqlite", "--stop-on-range-end=true"),
+        ("2022.1.3", "--export=sqlite", "--capture-range-end=stop"),
+        ("2026.1.1", "--export=sqlite", "--capture-range-end=stop"),
+    ],
+)
+def test_the_command_fits_the_version(
+    bench: Bench, version: str, expected: str, range_end: str
+) -> None:
+    bench.environment["FAKE_VERSION"] = version
+    bench.environment["FAKE_WRITES"] = (
+        ".qdrep,.sqlite" if version < "2021.4" else ".nsys-rep,.sqlite"
+    )
+    done = bench.run("--nsys_profile_range=true", "true")
+    assert done.returncode == 0, done.stderr
+    assert {expected, range_end} <= set(bench.command())
+
+
+def test_a_report_without_export_is_exported(bench: Bench) -> None:
+    bench.environment["FAKE_WRITES"] = ".qdrep"
+    done = bench.run("true")
+    assert done.returncode == 0, done.stderr
+    assert {"nsys_profile.qdrep", "nsys_profile.sqlite", "dlprof_dldb.sqlite"} <= bench.names()
+
+
+def test_nothing_is_overwritten_without_force(bench: Bench) -> None:
+    assert bench.run("true").returncode == 0
+    assert bench.run("true").returncode == 0
+    assert {"nsys_profile_1.sqlite", "dlprof_dldb_1.sqlite"} <= bench.names()
+    assert bench.run("--force=true", "true").returncode == 0
+    assert not any(name.endswith("_2.sqlite") for name in bench.names())
+
+
+def test_the_markers_are_injected_into_the_application_alone(bench: Bench) -> None:
+    script = "import os; print('path', os.environ['PYTHONPATH'], os.environ.get('DLPROF_NVTX'))"
+    done = bench.run(PYTHON, "-c", script)
+    line = next(line for line in done.stdout.splitlines() if line.startswith("path"))
+    assert line == f"path {REPOSITORY / 'dlprof_nvtx' / 'inject'}:{REPOSITORY} 1"
+    plain = bench.run("--mode=simple", PYTHON, "-c", script)
+    assert f"path {REPOSITORY} None" in plain.stdout
+
+
+def test_the_application_keeps_a_terminal(bench: Bench) -> None:
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, PYTHON, "-c", "import sys; print('tty', sys.stdout.isatty())"],
+        cwd=bench.folder,
+        env=bench.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    text = b""
+    while True:
+        try:
+            text += os.read(master, 4096)
+        except OSError:
+            break
+    assert process.wait(60) == 0, text
+    assert b"tty True\r\n" in text
+
+
+# --- what cannot work ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--nsys_opts=-t orst,cuda", "true"], 2, "Did you mean osrt?"),
+        (["--nsys_opts=-o x", "true"], 2, "--nsys_base_name"),
+        (["--nsys_opts='", "true"], 2, "quotation mark"),
+        (["no-such-program-here"], 2, "There is no program 'no-such-program-here'"),
+        (["--nsys_path=/no/such/nsys", "true"], 3, "There is no program '/no/such/nsys'"),
+    ],
+)
+def test_mistakes_are_told_before_anything_runs(
+    bench: Bench, words: list[str], code: int, said: str
+) -> None:
+    done = bench.run(*words)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (bench.folder / "nsys.log").exists()
+    assert bench.names() == set()
+
+
+def test_a_script_without_python_in_front_is_told(bench: Bench) -> None:
+    (bench.folder / "train.py").write_text("print(1)")
+    done = bench.run("./train.py", "--lr", "1")
+    assert done.returncode == 2
+    assert "dlprof ... python ./train.py --lr 1" in done.stderr
+
+
+def test_without_nsys_the_way_out_is_told(bench: Bench) -> None:
+    bench.environment["PATH"] = "/usr/bin:/bin"
+    done = bench.run("true")
+    if done.returncode == 0:
+        pytest.skip("this machine has an nsys of its own")
+    assert done.returncode == 3
+    assert "developer.nvidia.com/nsight-systems" in done.stderr
+    assert "--database" in done.stderr
+
+
+def test_what_will_be_missing_is_told(bench: Bench) -> None:
+    done = bench.run("--nsys_opts=-t osrt", "true")
+    assert done.returncode == 0
+    assert "does not trace cuda: kernels, copies" in done.stdout
+    assert "does not trace nvtx: ops, iterations" in done.stdout
+
+
+def test_a_capture_without_result_says_nsys_last_lines(bench: Bench) -> None:
+    del bench.environment["FAKE_EXPORT"]
+    done = bench.run("true")
+    assert done.returncode == 3
+    assert "Nsight Systems left no profile" in done.stderr
+    assert "Importer error status: An unknown error occurred." in done.stderr
+
+
+def test_a_stream_without_report_names_the_missing_libraries(bench: Bench) -> None:
+    del bench.environment["FAKE_EXPORT"]
+    bench.environment["FAKE_WRITES"] = ".qdstrm"
+    done = bench.run("true")
+    assert done.returncode == 3
+    assert "libdw1" in done.stderr
+
+
+def test_a_range_that_never_started_is_told(bench: Bench) -> None:
+    del bench.environment["FAKE_EXPORT"]
+    done = bench.run("--nsys_profile_range=true", "true")
+    assert done.returncode == 3
+    assert "never started the profiled range" in done.stderr
+
+
+# --- how the application ends ----------------------------------------------------------------
+
+
+def test_the_applications_exit_code_is_returned(bench: Bench) -> None:
+    done = bench.run(PYTHON, "-c", "import sys; sys.exit(7)")
+    assert done.returncode == 7
+    assert "exit code 7" in done.stdout
+    assert "dlprof_dldb.sqlite" in bench.names()
+
+
+def test_a_script_that_fails_at_import_is_the_news(bench: Bench, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.sqlite"
+    make_export_without_gpu(empty)
+    bench.environment["FAKE_EXPORT"] = str(empty)
+    done = bench.run(PYTHON, "-c", "import no_such_module")
+    assert done.returncode == 1
+    assert "ModuleNotFoundError" in done.stderr
+    assert "The application failed with exit code 1; nothing was aggregated." in done.stderr
+
+
+def test_a_script_without_gpu_work_is_told(bench: Bench, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.sqlite"
+    make_export_without_gpu(empty)
+    bench.environment["FAKE_EXPORT"] = str(empty)
+    done = bench.run("true")
+    assert done.returncode == 4
+    assert "launched no work on a GPU" in done.stderr
+
+
+def make_export_without_gpu(path: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(path) as connection:
+        connection.executescript(
+            "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);"
+            "CREATE TABLE META_DATA_EXPORT (name TEXT, value TEXT);"
+            "CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT);"
+        )
+    connection.close()
+
+
+@pytest.mark.usefixtures("no_leftovers")
+def test_ctrl_c_stops_the_application_and_aggregates(bench: Bench) -> None:
+    process = bench.start(PYTHON, "-c", SLEEP)
+    wait_for_line(process, "ready")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Interrupted: the application is stopped" in out
+    assert "dlprof_dldb.sqlite" in bench.names()
+
+
+@pytest.mark.usefixtures("no_leftovers")
+def test_a_second_ctrl_c_gives_up(bench: Bench) -> None:
+    script = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); {SLEEP}"
+    process = bench.start(PYTHON, "-c", script)
+    wait_for_line(process, "ready")
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Interrupted" in err
+    assert "dlprof_dldb.sqlite" not in bench.names()
+
+
+@pytest.mark.usefixtures("no_leftovers")
+def test_a_request_to_end_leaves_nothing_running(bench: Bench) -> None:
+    process = bench.start(PYTHON, "-c", SLEEP)
+    wait_for_line(process, "ready")
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+
+
+@pytest.mark.usefixtures("no_leftovers")
+def test_a_kill_of_dlprof_ends_the_application(bench: Bench) -> None:
+    process = bench.start(PYTHON, "-c", SLEEP)
+    wait_for_line(process, "ready")
+    process.kill()
+    process.communicate(timeout=60)
+    time.sleep(1)
+
+
+@pytest.mark.usefixtures("no_leftovers")
+def test_a_kill_of_the_application_still_aggregates(bench: Bench) -> None:
+    done = bench.run(PYTHON, "-c", "import os; os.kill(os.getpid(), 9)")
+    assert done.returncode == 137
+    assert "dlprof_dldb.sqlite" in bench.names()
+
+
+@pytest.mark.usefixtures("no_leftovers")
+def test_what_the_application_leaves_behind_is_ended(bench: Bench) -> None:
+    script = (
+        "import subprocess, sys; subprocess.Popen([sys.executable, '-c', "
+        f"{SLEEP!r}], start_new_session=True, stdout=subprocess.DEVNULL)"
+    )
+    done = bench.run(PYTHON, "-c", script)
+    assert done.returncode == 0, done.stderr
+
+
+def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if text in line and "Profiling" not in line:
+            return
+    pytest.fail(f"no line {text!r}")

@@ -6,7 +6,6 @@ until then is aggregated. Whatever way this ends, no process that was started he
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import signal
@@ -184,9 +183,7 @@ def _run(
     return ending
 
 
-def _wait(
-    process: subprocess.Popen[bytes], ending: _Ending, console: Console, start: float
-) -> int:
+def _wait(process: subprocess.Popen[bytes], ending: _Ending, console: Console, start: float) -> int:
     warned = False
     deadline: float | None = None
     while True:
@@ -219,9 +216,7 @@ def _signals(
     def forward(number: int, frame: FrameType | None) -> None:
         first = number not in ending.signals
         ending.signals.append(number)
-        if number != signal.SIGINT:
-            processes.signal_tree(process.pid, signal.SIGTERM)
-        elif not first:
+        if number != signal.SIGINT or not first:
             processes.signal_tree(process.pid, signal.SIGTERM)
         else:
             console.message(

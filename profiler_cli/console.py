@@ -90,6 +90,10 @@ class Console:
         if self._verbosity >= Verbosity.MINIMAL:
             self._write(text)
 
+    def error(self, text: str, reason: str) -> None:
+        """What went wrong and why, to standard error whatever the verbosity."""
+        print(f"dlprof: error: {text}\n{reason}", file=self._stderr, flush=True)
+
     @contextmanager
     def working(self) -> Iterator[None]:
         """Show the bar, if there is somebody to see it, while the block runs."""

@@ -67,6 +67,11 @@ def _run(words: Sequence[str]) -> int:
     check_request(options)
     console = Console(Verbosity[options.verbosity.upper()])
     _say_what_is_ignored(options, console)
+    if not options.database:
+        # Loads what only a capture needs, and not yet the engine: its threads come after it.
+        from profiler_cli.capture_run import run_capture  # noqa: PLC0415
+
+        return run_capture(options, ("dlprof", *words), console)
     # Loads the engine and its libraries, which --help and usage errors need not wait for.
     from profiler_cli.workflow import run_aggregation  # noqa: PLC0415
 
@@ -75,9 +80,9 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _say_what_is_ignored(options: Options, console: Console) -> None:
-    if options.application:
+    if options.application and options.database:
         console.message("The application is ignored: --database was given")
-    if options.unused:
+    if options.unused and options.database:
         console.message(f"Unused with --database: {', '.join(options.unused)}")
 
 

@@ -8,6 +8,7 @@ import sys
 import termios
 import threading
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self, TextIO
@@ -60,7 +61,9 @@ class OutputTees:
         """The last lines that are not blank."""
         with self._lock:
             text = b"".join(self._tail).decode(errors="replace")
-        lines = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
+        lines = [
+            line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")
+        ]
         return [line for line in lines if line][-count:]
 
     def _keep(self, chunk: bytes) -> None:
@@ -74,7 +77,7 @@ class OutputTees:
 class _Tee(threading.Thread):
     """One stream."""
 
-    def __init__(self, target: TextIO, keep: object, *, show: bool) -> None:
+    def __init__(self, target: TextIO, keep: Callable[[bytes], None], *, show: bool) -> None:
         super().__init__(daemon=True)
         self._target = _descriptor(target)
         self._keep = keep
@@ -104,7 +107,6 @@ class _Tee(threading.Thread):
                 return
             if not chunk:
                 return
-            assert callable(self._keep)
             self._keep(chunk)
             if self._show and self._target is not None:
                 self._pass_on(chunk)

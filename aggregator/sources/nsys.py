@@ -43,7 +43,9 @@ from aggregator.sources.nsys_repair import (
     RawTable,
     fill_missing_processes,
     place_host_graphs,
+    repair_devices,
     repair_reversed,
+    repair_times,
     shift_times,
     time_offset_ns,
     warn_of_graphs,
@@ -315,8 +317,12 @@ def _repair(
     if offset_ns:
         shift_times(tables, offset_ns)
         nvtx.shift(offset_ns)
+    ranges = {"start": nvtx.start, "end": nvtx.end}
+    repair_times((*tables, ranges), warnings)
+    nvtx.start, nvtx.end = ranges["start"], ranges["end"]
     repair_reversed(tables, warnings)
     place_host_graphs(raw.graphs, work)
+    repair_devices(work, warnings)
     warn_of_graphs(raw.graphs, warnings)
 
 

@@ -19,6 +19,8 @@ ABSOLUTE_NS = 10**17
 """No session lasts three years: times beyond are counted from 1970, not from its start."""
 ON_HOST = 2**31 - 1
 """CUPTI's device number of a graph whose first node ran on the CPU."""
+MAX_DEVICES = 1 << 16
+"""No host has as many GPUs."""
 
 
 def fill_missing_processes(api: RawTable, work: Sequence[RawTable], pid_shift: int) -> None:
@@ -49,10 +51,10 @@ def time_offset_ns(starts: Sequence[Int64], session_start_ns: int) -> int:
         starts: Starts of events. Unit: ns.
         session_start_ns: Start of the session since 1970; 0: unknown. Unit: ns.
     """
-    known = [column[column > 0] for column in starts]
-    first = min((int(column.min()) for column in known if len(column)), default=0)
-    if first < ABSOLUTE_NS:
+    known = np.concatenate([column[column > 0] for column in starts])
+    if not len(known) or np.median(known) < ABSOLUTE_NS:
         return 0
+    first = int(known[known >= ABSOLUTE_NS].min())
     return session_start_ns if 0 < session_start_ns <= first else first
 
 
@@ -61,6 +63,32 @@ def shift_times(tables: Sequence[RawTable], offset_ns: int) -> None:
     for table in tables:
         for name in ("start", "end"):
             table[name] = np.maximum(table[name] - offset_ns, 0)
+
+
+def repair_times(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> None:
+    """A time that no session reaches is none: the event counts at the other one, with no length."""
+    count = 0
+    for table in tables:
+        start, end = table["start"], table["end"]
+        bad_start, bad_end = np.abs(start) >= ABSOLUTE_NS, np.abs(end) >= ABSOLUTE_NS
+        count += int(np.count_nonzero(bad_start | bad_end))
+        table["start"] = np.where(bad_start, np.where(bad_end, 0, end), start)
+        table["end"] = np.where(bad_end, table["start"], end)
+    if count:
+        text = "events have times outside every session; they are counted with no duration."
+        warnings.append(ProfileWarning("IMPOSSIBLE_TIMES", text, count))
+
+
+def repair_devices(work: Sequence[RawTable], warnings: list[ProfileWarning]) -> None:
+    """Work on a device whose number cannot be one counts for the first device."""
+    count = 0
+    for table in work:
+        impossible = (table["device"] < 0) | (table["device"] >= MAX_DEVICES)
+        count += int(np.count_nonzero(impossible))
+        table["device"] = np.where(impossible, 0, table["device"])
+    if count:
+        text = "kernels, copies or sets tell no GPU; they count for the first one."
+        warnings.append(ProfileWarning("UNKNOWN_DEVICES", text, count))
 
 
 def place_host_graphs(graphs: RawTable, work: Sequence[RawTable]) -> None:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.dldb.reader import open_database
-
 from aggregator.errors import DatabaseError, DldbNotFoundError, DlprofError, UsageError
 from profiler_cli.version import program_version
 from profiler_cli.viewer_processes import StopSignal, Viewer

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from aggregator.profile import DEFAULT_DOMAIN, Marks, Ranges
 from aggregator.sources import nsys_schema as names
+from aggregator.sources.nvtx_text import take_apart
 from aggregator.sources.sqlite_files import decoded, iter_batches
 
 if TYPE_CHECKING:
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from aggregator.profile import Int32, Int64
     from aggregator.progress import Progress
     from aggregator.sources.nsys_schema import Schema
-
-# PyTorch appends ", seq = N, op_id = N, sizes = [...], input_op_ids = [...]" to an op's name. With
-# it every text of a run is different (300 MB for 2.5 million ranges): cut off while reading.
-_SEQ, _OP_ID, _SIZES, _INPUTS = ", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "
 
 MAX_NAME_CHARS = 1000
 """A range's name is part of the name of every op in it."""
@@ -71,29 +68,13 @@ def _query(schema: Schema, low: int, high: int) -> str:
     if schema.has(names.STRINGS) and "textId" in schema.columns(names.NVTX):
         registered = f'(SELECT value FROM {schema.table(names.STRINGS)} WHERE id = "textId")'
         text = f"coalesce(\"text\", {registered}, '')"
-    sizes_at, inputs_at = f"instr(t, '{_SIZES}')", f"instr(t, '{_INPUTS}')"
-    size_length = (
-        f"CASE WHEN {inputs_at} > {sizes_at} THEN {inputs_at} ELSE length(t) + 1 END"
-        f" - {sizes_at} - {len(_SIZES)}"
-    )
-    # The CASE order matters: an op inside the graph has ", seq = " before ", op_id = ".
     return f"""
-        SELECT CAST(s AS INTEGER), CAST(e AS INTEGER), CAST(tid AS INTEGER),
-            CAST(kind AS INTEGER), CAST(dom AS INTEGER),
-            CASE WHEN instr(t, '{_SEQ}') > 0 THEN substr(t, 1, instr(t, '{_SEQ}') - 1)
-                 WHEN instr(t, '{_OP_ID}') > 0 THEN substr(t, 1, instr(t, '{_OP_ID}') - 1)
-                 ELSE t END AS label,
-            CASE WHEN instr(t, '{_SEQ}') > 0
-                 THEN CAST(substr(t, instr(t, '{_SEQ}') + {len(_SEQ)}, 20) AS INTEGER)
-                 ELSE -1 END AS seq,
-            CASE WHEN {sizes_at} > 0 THEN substr(t, {sizes_at} + {len(_SIZES)}, {size_length})
-                 ELSE '' END AS sizes
-        FROM (SELECT coalesce("start", 0) AS s, {schema.column(names.NVTX, "end", "-1")} AS e,
-                     coalesce("globalTid", -1) AS tid, coalesce("eventType", -1) AS kind,
-                     {schema.column(names.NVTX, "domainId", "0")} AS dom,
-                     CAST({text} AS TEXT) AS t
-              FROM {schema.table(names.NVTX)}
-              WHERE rowid > {low} AND rowid <= {high} AND "globalTid" IS NOT NULL ORDER BY rowid)
+        SELECT CAST(coalesce("start", 0) AS INTEGER),
+               CAST({schema.column(names.NVTX, "end", "-1")} AS INTEGER),
+               CAST("globalTid" AS INTEGER), CAST(coalesce("eventType", -1) AS INTEGER),
+               CAST({schema.column(names.NVTX, "domainId", "0")} AS INTEGER), CAST({text} AS TEXT)
+        FROM {schema.table(names.NVTX)}
+        WHERE rowid > {low} AND rowid <= {high} AND "globalTid" IS NOT NULL ORDER BY rowid
     """
 
 
@@ -103,19 +84,13 @@ def read_nvtx(
     """Read the NVTX rows with ``low < rowid <= high``."""
     part = NvtxPart()
     for batch in iter_batches(connection, _query(schema, low, high)):
-        for target, column in (
-            (part.start, 0),
-            (part.end, 1),
-            (part.tid, 2),
-            (part.kind, 3),
-            (part.domain, 4),
-            (part.seq, 6),
-        ):
-            target.append(
-                batch.column(column).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-            )
-        part.label.append(batch.column(5).cast(pa.string()).dictionary_encode())
-        part.sizes.append(batch.column(7).cast(pa.string()).dictionary_encode())
+        for column, target in enumerate((part.start, part.end, part.tid, part.kind, part.domain)):
+            values = batch.column(column).to_numpy(zero_copy_only=False)
+            target.append(values.astype(np.int64, copy=False))
+        texts = take_apart(batch.column(5))
+        part.label.append(texts.name)
+        part.seq.append(texts.seq)
+        part.sizes.append(texts.sizes)
         progress.advance(batch.num_rows)
     return part
 

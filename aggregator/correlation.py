@@ -8,7 +8,8 @@ import numpy as np
 
 from aggregator.correlate.custom_domains import DomainWork, correlate_domain
 from aggregator.correlate.op_table import OpTable, build_op_table
-from aggregator.correlate.ops import InstanceBuilder, build_tree
+from aggregator.correlate.ops import InstanceBuilder
+from aggregator.correlate.range_tree import build_tree
 from aggregator.correlate.ranges import Nesting, innermost, nest
 from aggregator.correlate.simple import simple_instances, simple_meaning, simple_table
 from aggregator.correlate.work import CorrelatedWork, correlate_work

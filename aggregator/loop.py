@@ -9,7 +9,8 @@ import numpy as np
 
 from aggregator.correlate.custom_domains import DomainWork
 from aggregator.correlate.op_table import OpTable
-from aggregator.correlate.ops import Instances, Origin, RangeTree
+from aggregator.correlate.ops import Instances, Origin
+from aggregator.correlate.range_tree import RangeTree
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.iterations import (
     KeyNode,
@@ -184,9 +185,9 @@ def name_by_op(key_node: KeyNode, table: OpTable, instances: Instances) -> KeyNo
     """
     stops = np.concatenate([*key_node.stops_ns, np.empty(0, dtype=np.int64)])
     rows = np.flatnonzero(np.isin(instances.end_ns, stops) & (instances.origin == Origin.FORWARD))
-    label = key_node.name.replace("/", "|")
+    endings = (f"/{key_node.name}", f"/{key_node.name.replace('/', '|')}")
     ops = {int(op) for op in np.unique(table.op_of_instance[rows])}
-    ops = {op for op in ops if _last_part(table.ops[op].op_name) == label}
+    ops = {op for op in ops if _without_number(table.ops[op].op_name).endswith(endings)}
     names = {_without_rank(table.ops[op].op_name) for op in ops}
     num_instances = int(np.isin(table.op_of_instance, list(ops)).sum())
     if len(names) != 1 or num_instances != key_node.num_instances:
@@ -194,9 +195,9 @@ def name_by_op(key_node: KeyNode, table: OpTable, instances: Instances) -> KeyNo
     return replace(key_node, name=names.pop())
 
 
-def _last_part(op_name: str) -> str:
-    """Label at the end of an op name: ``/a/zeros[2]`` -> ``zeros``."""
-    return re.sub(r"\[\d+\]$", "", op_name.rpartition("/")[2])
+def _without_number(op_name: str) -> str:
+    """``/a/zeros[2]`` -> ``/a/zeros``."""
+    return re.sub(r"\[\d+\]$", "", op_name)
 
 
 def _without_rank(name: str) -> str:

@@ -120,7 +120,7 @@ def _forward_identity(
         own & np.isin(instances.origin, (Origin.FORWARD, Origin.BACKWARD_ALONE))
     )
     next_identity = 0
-    if meaning.has_dictionary_markers or num_steps > 1:
+    if (meaning.has_dictionary_markers or num_steps > 1) and not meaning.is_graph:
         for number in np.unique(process[placed]).tolist():
             rows = placed[process[placed] == number]
             rows = rows[np.lexsort((instances.start_ns[rows], instances.thread[rows]))]
@@ -175,7 +175,7 @@ def _describe(names: _Names, framework: Framework) -> tuple[Op, ...]:
     for row, forward in enumerate(names.forward.tolist()):
         origin = names.origins[row]
         op_type = names.types[forward if forward >= 0 else row]
-        can_use_tc = origin in _MODEL_ORIGINS and framework.is_tc_eligible(op_type)
+        in_model = origin in _MODEL_ORIGINS and not names.is_overhead(row)
         ops.append(
             Op(
                 op_id=unique_op_id(_op_id(op_type, int(numbers[row]), backward=forward >= 0), used),
@@ -187,7 +187,7 @@ def _describe(names: _Names, framework: Framework) -> tuple[Op, ...]:
                 stack_trace=names.stack_trace(row),
                 forward=forward,
                 origin=origin,
-                tc_eligible=can_use_tc,
+                tc_eligible=in_model and framework.is_tc_eligible(op_type),
             )
         )
     return tuple(ops)
@@ -295,7 +295,8 @@ class _Names:
             return prefix + self._meaning.op_names[marker]
         path = self._instances.paths[int(self._instances.path[instance])]
         middle = f"{BACKWARD_TYPE}/" if origin is Origin.BACKWARD_ALONE else ""
-        return f"{prefix}{path}{middle}{label.replace('/', '|')}"
+        last = label if self._meaning.is_graph else label.replace("/", "|")
+        return f"{prefix}{path}{middle}{last}"
 
     def _numbers(self) -> list[int]:
         """Number in ``name[n]``: ops of one name in their order; marker names have theirs."""
@@ -314,6 +315,11 @@ class _Names:
     def _described_by(self, row: int) -> int:
         """A backward op goes by its forward op."""
         return int(self.forward[row]) if self.forward[row] >= 0 else row
+
+    def is_overhead(self, row: int) -> bool:
+        """Whether an op lies in a group that is no part of the model."""
+        path = self._instances.paths[int(self._instances.path[self._sample[row]])]
+        return path.split("/")[1] in self._meaning.overhead
 
     def process(self, row: int) -> int:
         """Process of an op."""

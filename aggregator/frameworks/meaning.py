@@ -23,6 +23,8 @@ class RangeKind(IntEnum):
     """A backward node; inside a wrapper it carries the link to the forward op."""
     DATALOADER = 5
     """Waiting for the next batch: a group that is an op as well."""
+    CONTAINER = 6
+    """An op around other ops: it owns what none of them does, and is on no path."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,12 @@ class RangeMeaning:
         op_types: Op type by label where it is not the label itself.
         has_dictionary_markers: Whether ops come from dictionary markers.
         programs: Labels of ranges that each stand for one run of a compiled program.
+        is_graph: Whether ops are nodes of a graph. A node's name is unique in its graph, so
+            executions of one name are one op; slashes in it make groups; and of nested nodes
+            the innermost counts (PyTorch: the place in the step, none, the outermost).
+        overhead: Labels of groups whose ops are no part of the model.
+        helped: Rows of the names of ranges that other threads may work for.
+        key_ops: Labels of ops that run once per iteration.
     """
 
     kind: Int32
@@ -67,6 +75,10 @@ class RangeMeaning:
     op_types: dict[int, str] = field(default_factory=dict)
     has_dictionary_markers: bool = False
     programs: frozenset[str] = frozenset()
+    is_graph: bool = False
+    overhead: frozenset[str] = frozenset()
+    helped: frozenset[int] = frozenset()
+    key_ops: frozenset[str] = frozenset()
 
     def op_type(self, label: int) -> str:
         """Op type of a label."""

@@ -77,7 +77,8 @@ function Bare({ children }: { children: JSX.Element }): JSX.Element {
 function useProfileJob(scope: Scope): JobControl {
   const jobs = useJob(scope.profile.id);
   const { job } = jobs;
-  const newId = job?.state === "done" ? job.aggregation_id : null;
+  const isElsewhere = (job?.result_profile_id ?? scope.profile.id) !== scope.profile.id;
+  const newId = job?.state === "done" && !isElsewhere ? job.aggregation_id : null;
   const isListed = scope.aggregations.some((item) => item.id === newId);
   const { reloadAggregations } = scope;
   useEffect(() => {

@@ -51,22 +51,35 @@ def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[s
     return {**browser_type_launch_args, "executable_path": chromium, "args": CHROMIUM_FLAGS}
 
 
+MakeDatabase = Callable[..., Path]
+
+
 @pytest.fixture(scope="session")
-def demo_database(demo_profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `dlprof` makes of the demo profile; no test may write to it."""
-    folder = tmp_path_factory.mktemp("demo")
-    command = [
-        sys.executable,
-        "-m",
-        "profiler_cli.dlprof",
-        f"--database={demo_profile}",
-        f"--output_path={folder}",
-        "--profile_name=ResNet-50, AMP",
-        "--reports=summary",
-    ]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "dlprof_dldb.sqlite"
+def make_database(tmp_path_factory: pytest.TempPathFactory) -> MakeDatabase:
+    """What `dlprof` makes of a profile, with these switches."""
+
+    def make(profile: Path, *switches: str) -> Path:
+        folder = tmp_path_factory.mktemp("database")
+        command = [
+            sys.executable,
+            "-m",
+            "profiler_cli.dlprof",
+            f"--database={profile}",
+            f"--output_path={folder}",
+            "--reports=summary",
+            *switches,
+        ]
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return folder / "dlprof_dldb.sqlite"
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def demo_database(demo_profile: Path, make_database: MakeDatabase) -> Path:
+    """The database of the demo profile; no test may write to it."""
+    return make_database(demo_profile, "--profile_name=ResNet-50, AMP")
 
 
 @dataclass(frozen=True)
@@ -140,6 +153,14 @@ def viewer(start_viewer: StartViewer, demo_database: Path) -> Viewer:
     return start_viewer(demo_database)
 
 
+@pytest.fixture(scope="session")
+def viewer_of_two_gpus(
+    start_viewer: StartViewer, profile: Callable[[str], Path], make_database: MakeDatabase
+) -> Viewer:
+    """A run on two GPUs, one process each."""
+    return start_viewer(make_database(profile("ddp2_resnet50_amp")))
+
+
 @pytest.fixture
 def own_viewer(start_viewer: StartViewer, demo_database: Path, tmp_path: Path) -> Viewer:
     """A viewer on a copy, for a test that re-aggregates or breaks the file."""
@@ -198,6 +219,7 @@ def page(browser: Browser, watch: Watch, theme: str) -> Iterator[Page]:
         viewport={"width": 1280, "height": 800},
         color_scheme="dark" if theme == "dark" else "light",
         permissions=["clipboard-read", "clipboard-write"],
+        locale="en-US",
     )
     page = context.new_page()
     page.on("console", watch.console)

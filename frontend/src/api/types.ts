@@ -96,6 +96,8 @@ export interface Job {
   readonly message: string | null;
   readonly error: ApiErrorBody | null;
   readonly aggregation_id: number | null;
+  /** Where the aggregation is: another profile when a database of NVIDIA's was converted. */
+  readonly result_profile_id?: string | null;
   readonly request: AggregationRequest;
   readonly created_at: string | null;
   readonly started_at: string | null;
@@ -211,4 +213,82 @@ export interface Iteration {
   readonly io_duration_ns: number | null;
   readonly cpu_duration_ns: number | null;
   readonly other_duration_ns: number | null;
+  /** Time with a kernel running, the mean over the GPUs. */
+  readonly gpu_time_ns?: number | null;
+}
+
+/** The four statistics of one time of an op type: sum, mean, least and most of a call. */
+type Statistics<Stem extends string> = {
+  readonly [Key in `${Stem}_ns` | `${Stem}_avg_ns` | `${Stem}_min_ns` | `${Stem}_max_ns`]:
+    | number
+    | null;
+};
+
+export interface OpType
+  extends Statistics<"cpu_time">,
+    Statistics<"gpu_time">,
+    Statistics<"cpu_overhead">,
+    Statistics<"gpu_idle"> {
+  readonly op_type: string;
+  readonly num_ops: number | null;
+  readonly num_calls: number | null;
+}
+
+export interface GroupOp {
+  /** Path of a group, with a slash at its end; the op ID of a leaf. */
+  readonly id: string;
+  readonly name: string;
+  readonly trimmed_name: string;
+  readonly kind: "group" | "op";
+  /** 1 for the root. */
+  readonly level: number;
+  readonly num_op_instances: number | null;
+  readonly num_tc_eligible_ops: number | null;
+  readonly num_ops_using_tc: number | null;
+  readonly cpu_time_ns: number | null;
+  readonly gpu_time_ns: number | null;
+  readonly cpu_overhead_ns: number | null;
+  readonly gpu_idle_ns: number | null;
+}
+
+export interface Gpu {
+  readonly device_id: number;
+  readonly gpu_name: string;
+  readonly compute_capability: string | null;
+  readonly sm_count: number | null;
+  readonly gpu_utilization_pct: number | null;
+}
+
+/** An op inside of one iteration. */
+export interface IterationOp {
+  readonly op_id: string;
+  readonly op_name: string;
+  readonly direction: string | null;
+  readonly op_type: string | null;
+  /** Start of its first instance in the iteration. */
+  readonly op_start_ns?: number | null;
+  readonly total_kernel_count: number | null;
+  readonly tc_kernel_count: number | null;
+  readonly gpu_time_ns: number | null;
+  readonly tc_gpu_time_ns: number | null;
+  readonly data_type: string | null;
+  readonly stack_trace: string | null;
+}
+
+/** One launch of a kernel. */
+export interface Launch {
+  readonly op_id: string;
+  readonly op_name: string;
+  readonly kernel_name: string;
+  readonly kernel_long_name: string | null;
+  readonly device_id: number | null;
+  readonly stream_id: number | null;
+  /** Start on the GPU. */
+  readonly start_time_ns: number | null;
+  readonly gpu_time_ns: number | null;
+  readonly uses_tc: boolean | null;
+  readonly grid: string | null;
+  readonly block: string | null;
+  readonly api_start_ns: number | null;
+  readonly api_time_ns: number | null;
 }

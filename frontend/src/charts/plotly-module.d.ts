@@ -27,6 +27,10 @@ declare module "plotly.js-basic-dist-min" {
     ): Promise<PlotlyElement>;
     relayout(element: HTMLElement, change: PlotlyLayout): Promise<PlotlyElement>;
     purge(element: HTMLElement): void;
+    downloadImage(
+      figure: { readonly data: readonly PlotlyData[]; readonly layout: PlotlyLayout },
+      options: Readonly<Record<string, unknown>>,
+    ): Promise<string>;
   }
 
   const plotly: PlotlyModule;

@@ -95,7 +95,14 @@ function Underway({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
 function show(job: Job): void {
   const query = currentQuery();
   const patch = patchForView(query, query.get("view") ?? "dashboard");
-  navigate({ ...patch, aggregation: String(job.aggregation_id) });
+  const aggregation = String(job.aggregation_id);
+  const profile = job.result_profile_id ?? job.profile_id;
+  if (profile === job.profile_id) navigate({ ...patch, aggregation });
+  else {
+    navigate({ ...patch, profile, aggregation, domain: null });
+    // The list of profiles was read when the page was loaded; the new one came after that.
+    window.location.reload();
+  }
 }
 
 function Success({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {

@@ -85,7 +85,7 @@ function SelectFilter({
 }
 
 interface Distinct {
-  readonly results: readonly { readonly value: string | null; readonly count: number }[];
+  readonly results: readonly { readonly value: string | number | null; readonly count: number }[];
 }
 
 /** One of the values that the column has. */
@@ -93,7 +93,7 @@ function ChoiceFilter({ column, control, url }: FilterProps & { url: string }): 
   const name = `${column.key}__in`;
   const distinct = useResource<Distinct>(url);
   const chosen = control.state.filters[name] ?? "";
-  const values = new Set(distinct.data?.results.map((item) => item.value ?? "") ?? []);
+  const values = new Set(distinct.data?.results.map((item) => String(item.value ?? "")) ?? []);
   if (chosen !== "") values.add(chosen);
   values.delete("");
   const options = [...values].sort().map((value) => ({ value, label: value }));

@@ -79,12 +79,16 @@ export function countColumn<Row>(
   };
 }
 
-/** A share with a bar in its cell. `tone` names the colour: `tc`, `non_tc`, `memory`. */
+/**
+ * A share with a bar in its cell. `tone` names the colour: `tc`, `non_tc`, `memory`.
+ *
+ * A bar is full for the largest share of the page, or for `full` percent.
+ */
 export function shareColumn<Row>(
   key: KeyOf<Row, MaybeNumber>,
   title: string,
   tone: (row: Row) => string,
-  more: Common = {},
+  { full, ...more }: Common & { full?: number } = {},
 ): Column<Row> {
   const read = (row: Row) => row[key] as MaybeNumber;
   return {
@@ -97,7 +101,7 @@ export function shareColumn<Row>(
     plain: read,
     cell: (row, { unknown, largest }) =>
       orUnknown(read(row), unknown[key] ?? more.whenNull, (pct) => (
-        <ShareBar pct={pct} largest={largest(key)} tone={tone(row)} />
+        <ShareBar pct={pct} largest={full ?? largest(key)} tone={tone(row)} />
       )),
   };
 }
@@ -109,10 +113,7 @@ export function ShareBar(props: { pct: number; largest: number; tone: string }) 
   return (
     <span class="share" title={`${pct.toFixed(3)} %`}>
       <span class="share-track" aria-hidden="true">
-        <span
-          class="share-fill"
-          style={{ width: `${width}%`, background: `var(--part-${tone})` }}
-        />
+        <span class={`share-fill part-${tone}`} style={{ width: `${width}%` }} />
       </span>
       <span class="share-value">{formatPct(pct)}</span>
     </span>

@@ -1,10 +1,16 @@
 /** The views of the product. A new one: write its file and add its line here. */
 
 import type { ComponentType } from "preact";
+import { t } from "../i18n";
 import type { IconName } from "../ui/icons";
 import { DashboardView } from "./dashboard/DashboardView";
+import { GpusView } from "./gpus/GpusView";
+import { GroupOpsView } from "./groups/GroupOpsView";
 import { IterationsView } from "./iterations/IterationsView";
+import { KernelsByIterationView } from "./kernels/KernelsByIterationView";
+import { KernelsByOpView } from "./kernels/KernelsByOpView";
 import { OpsView } from "./ops/OpsView";
+import { OpTypesView } from "./types/OpTypesView";
 
 export interface ViewSpec {
   /** In the address: ?view=ops */
@@ -17,15 +23,44 @@ export interface ViewSpec {
 }
 
 export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
-  { id: "dashboard", title: "Dashboard", icon: "dashboard", letter: "d", component: DashboardView },
-  { id: "ops", title: "Ops and kernels", icon: "ops", letter: "o", component: OpsView },
+  {
+    id: "dashboard",
+    title: t("Dashboard"),
+    icon: "dashboard",
+    letter: "d",
+    component: DashboardView,
+  },
+  {
+    id: "op-types",
+    title: t("Op type summary"),
+    icon: "types",
+    letter: "t",
+    component: OpTypesView,
+  },
+  { id: "group-ops", title: t("Group ops"), icon: "tree", letter: "g", component: GroupOpsView },
+  { id: "ops", title: t("Ops and kernels"), icon: "ops", letter: "o", component: OpsView },
+  {
+    id: "kernels-by-iteration",
+    title: t("Kernels by iteration"),
+    icon: "kernels",
+    letter: "k",
+    component: KernelsByIterationView,
+  },
+  {
+    id: "kernels-by-op",
+    title: t("Kernels by op"),
+    icon: "linked",
+    letter: "p",
+    component: KernelsByOpView,
+  },
   {
     id: "iterations",
-    title: "Iterations",
+    title: t("Iterations"),
     icon: "iterations",
     letter: "i",
     component: IterationsView,
   },
+  { id: "gpus", title: t("GPUs"), icon: "gpu", letter: "u", component: GpusView },
 ];
 
 export function findView(id: string | undefined): ViewSpec | null {

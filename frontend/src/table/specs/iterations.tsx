@@ -10,7 +10,7 @@ import type { Column, TableSpec } from "../spec";
 const NOT_AGGREGATED = "This iteration is not aggregated.";
 const whenNull = NOT_AGGREGATED;
 
-const indexColumn: Column<Iteration> = {
+export const INDEX_COLUMN: Column<Iteration> = {
   ...countColumn<Iteration>("iteration_index", "Iteration", { width: 150 }),
   align: "left",
   cell: (row) => (
@@ -59,7 +59,7 @@ export const ITERATIONS_TABLE: TableSpec<Iteration> = {
   id: "iterations",
   noun: ["interval", "intervals"],
   columns: [
-    indexColumn,
+    INDEX_COLUMN,
     timeColumn<Iteration>("duration_ns", "Duration", "ms"),
     breakdownColumn,
     flagColumn<Iteration>("is_profiled", "Aggregated", {

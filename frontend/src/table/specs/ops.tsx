@@ -83,7 +83,7 @@ export const KEY_NODE_TABLE: TableSpec<Op> = {
   rowKey: (op) => op.op_id,
 };
 
-function StackTrace({ trace }: { trace: string }) {
+export function StackTrace({ trace }: { trace: string }) {
   return (
     <div class="stack">
       <ol>

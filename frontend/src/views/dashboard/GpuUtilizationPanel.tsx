@@ -3,16 +3,23 @@
 import type { JSX } from "preact";
 import type { GpuUtilization } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
+import { t } from "../../i18n";
 import { useScope, useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { Loaded, Unknown } from "../../ui/states";
 import { StackedBar } from "./StackedBar";
+import { ViewLink } from "./TopOpsPanel";
 
 export function GpuUtilizationPanel(): JSX.Element {
   const utilization = useScoped<GpuUtilization>("gpu-utilization/");
   const gpus = useScope().profile.system_config.gpu_count;
   return (
-    <Panel title="GPU utilization" info={EXPLANATIONS.gpuUtilization} span={4}>
+    <Panel
+      title="GPU utilization"
+      info={EXPLANATIONS.gpuUtilization}
+      span={4}
+      actions={gpus !== null && gpus > 1 && <ViewLink view="gpus" text={t("More…")} />}
+    >
       <Loaded resource={utilization}>
         {(data) =>
           data.using_gpu_pct === null || data.idle_gpu_pct === null ? (

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import type { KernelSummary, TimeAndCount } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
+import { t } from "../../i18n";
 import type { Slice } from "../../lib/parts";
 import { durationText, exactNs, formatDuration, formatInt } from "../../lib/units";
 import { navigate } from "../../state/location";
@@ -11,6 +12,7 @@ import { Icon } from "../../ui/icons";
 import { Panel } from "../../ui/Panel";
 import { Loaded, Unknown } from "../../ui/states";
 import { StackedBar } from "./StackedBar";
+import { ViewLink } from "./TopOpsPanel";
 
 export const KERNEL_DETAILS = "kernels";
 
@@ -24,16 +26,19 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
       info={EXPLANATIONS.kernelGpuTime}
       span={4}
       actions={
-        <button
-          type="button"
-          class="icon-button"
-          aria-label="Show kernel details"
-          title="Show kernel details"
-          aria-expanded={isOpen}
-          onClick={() => navigate({ details: isOpen ? null : KERNEL_DETAILS })}
-        >
-          <Icon name="expand" />
-        </button>
+        <>
+          <ViewLink view="ops" text={t("More…")} />
+          <button
+            type="button"
+            class="icon-button"
+            aria-label="Show kernel details"
+            title="Show kernel details"
+            aria-expanded={isOpen}
+            onClick={() => navigate({ details: isOpen ? null : KERNEL_DETAILS })}
+          >
+            <Icon name="expand" />
+          </button>
+        </>
       }
     >
       <Loaded resource={summary}>

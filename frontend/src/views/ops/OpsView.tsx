@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useCallback } from "preact/hooks";
 import type { Kernel, Op } from "../../api/types";
-import { navigate, useQuery } from "../../state/location";
+import { useQuery } from "../../state/location";
 import { useScope, useScoped } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
 import { ALL_KERNELS_TABLE, OP_KERNELS_TABLE } from "../../table/specs/kernels";
@@ -12,24 +12,14 @@ import { useUrlTable } from "../../table/useTableState";
 import { Icon } from "../../ui/icons";
 import { Name } from "../../ui/Name";
 import { Empty } from "../../ui/states";
+import { focusRows, focusRowsSoon, selectRow } from "../linking";
+import { NoOps } from "../NoOps";
 
 const KERNEL_ROWS = "kernel-rows";
 const OP_ROWS = "op-rows";
 
-/** Selecting another op starts its kernels on their first page, without the filters of the last. */
 function selectOp(opId: string | null): void {
-  const patch: Record<string, string | null> = { op: opId };
-  for (const key of new URLSearchParams(window.location.search).keys()) {
-    if (key.startsWith("kernels.")) patch[key] = null;
-  }
-  navigate(patch);
-}
-
-/** Moves the focus to the row that Tab would reach in a table, as soon as it has rows. */
-function focusRows(bodyId: string, attempts = 20): void {
-  const row = document.querySelector<HTMLElement>(`#${bodyId} tr[tabindex="0"]`);
-  if (row !== null) row.focus();
-  else if (attempts > 0) window.setTimeout(() => focusRows(bodyId, attempts - 1), 50);
+  selectRow({ op: opId }, ["kernels"]);
 }
 
 export function OpsView(): JSX.Element {
@@ -39,7 +29,7 @@ export function OpsView(): JSX.Element {
   const ops = useUrlTable(OPS_TABLE, query);
   const drill = useCallback((op: Op) => {
     selectOp(op.op_id);
-    window.setTimeout(() => focusRows(KERNEL_ROWS), 0);
+    focusRowsSoon(KERNEL_ROWS);
   }, []);
   return (
     <div class="view view-split">
@@ -59,15 +49,6 @@ export function OpsView(): JSX.Element {
       />
       {selected === null ? <AllKernels /> : <KernelsOfOp opId={selected} key={selected} />}
     </div>
-  );
-}
-
-function NoOps({ reason }: { reason: string | null }): JSX.Element {
-  return (
-    <Empty title="No ops in this profile">
-      {reason ??
-        "It has no ranges that name ops. Run the training inside of torch.autograd.profiler.emit_nvtx() to see them."}
-    </Empty>
   );
 }
 

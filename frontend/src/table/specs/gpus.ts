@@ -1,0 +1,31 @@
+/** The GPUs of the profile. */
+
+import type { Gpu } from "../../api/types";
+import { t } from "../../i18n";
+import { countColumn, nameColumn, shareColumn, textColumn } from "../columns";
+import type { TableSpec } from "../spec";
+
+export const GPUS_TABLE: TableSpec<Gpu> = {
+  id: "gpus",
+  noun: [t("GPU"), t("GPUs")],
+  columns: [
+    {
+      ...countColumn<Gpu>("device_id", t("Device ID"), { width: 110, isFilterable: false }),
+      align: "left",
+    },
+    nameColumn<Gpu>("gpu_name", t("GPU name"), { width: 220, isWide: true }),
+    shareColumn<Gpu>("gpu_utilization_pct", t("GPU utilization (%)"), () => "gpu", {
+      width: 220,
+      hint: t("Share of the aggregated time in which a kernel ran on this GPU"),
+      // Drawn against 100 %, not against the busiest one.
+      full: 100,
+    }),
+    textColumn<Gpu>("compute_capability", t("Compute capability"), { width: 160 }),
+    countColumn<Gpu>("sm_count", t("SM count"), {
+      width: 110,
+      hint: t("Streaming multiprocessors"),
+    }),
+  ],
+  defaults: { sort: "device_id", pageSize: 50 },
+  rowKey: (gpu) => `${gpu.device_id} ${gpu.gpu_name}`,
+};

@@ -1,0 +1,84 @@
+/** Group ops: the model as a tree of modules and their ops, or as a list to search and filter. */
+
+import type { JSX } from "preact";
+import type { GroupOp } from "../../api/types";
+import { t } from "../../i18n";
+import { navigate, useQuery } from "../../state/location";
+import { useScope } from "../../state/scope";
+import { DataTable } from "../../table/DataTable";
+import { GROUPS_TABLE } from "../../table/specs/groups";
+import { useUrlTable } from "../../table/useTableState";
+import { openOp } from "../linking";
+import { NoOps } from "../NoOps";
+import { GroupTree } from "./GroupTree";
+import { writeOpen } from "./openGroups";
+
+type Shape = "tree" | "list";
+
+/** The tree, open down to this group. */
+function showInTree(group: GroupOp): void {
+  const open = new Set<string>();
+  for (let end = group.name.indexOf("/"); end !== -1; end = group.name.indexOf("/", end + 1)) {
+    open.add(group.name.slice(0, end + 1));
+  }
+  navigate({ as: null, open: writeOpen(open) });
+}
+
+export function GroupOpsView(): JSX.Element {
+  const query = useQuery();
+  const shape: Shape = query.get("as") === "list" ? "list" : "tree";
+  const choice = <ShapeToggle shape={shape} />;
+  return (
+    <div class="view view-single">
+      <h1 class="visually-hidden">{t("Group ops")}</h1>
+      {shape === "tree" ? (
+        <GroupTree query={query} choice={choice} />
+      ) : (
+        <GroupList choice={choice} />
+      )}
+    </div>
+  );
+}
+
+function ShapeToggle({ shape }: { shape: Shape }): JSX.Element {
+  const choices = [
+    ["tree", t("Tree")],
+    ["list", t("List")],
+  ] as const;
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own
+    <div class="segmented" role="group" aria-label={t("Shape")}>
+      {choices.map(([value, label]) => (
+        <button
+          key={value}
+          type="button"
+          aria-pressed={shape === value}
+          onClick={() => navigate({ as: value === "tree" ? null : value })}
+        >
+          {label}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function GroupList({ choice }: { choice: JSX.Element }): JSX.Element {
+  const table = useUrlTable(GROUPS_TABLE, useQuery());
+  const { profile } = useScope();
+  return (
+    <DataTable<GroupOp>
+      spec={GROUPS_TABLE}
+      control={table}
+      path="group-ops/"
+      caption={t("Groups and ops")}
+      title={
+        <>
+          <h2>{t("Groups and ops")}</h2>
+          {choice}
+        </>
+      }
+      onSelect={(row) => (row.kind === "op" ? openOp(row.id) : showInTree(row))}
+      whenEmpty={<NoOps reason={profile.info.no_ops_reason ?? null} />}
+    />
+  );
+}

@@ -1,0 +1,329 @@
+/** The tree table of the groups. The server gives the rows below a group when it is opened. */
+
+import type { ComponentChildren, JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
+import type { GroupOp, ListPage } from "../../api/types";
+import { useResource } from "../../api/useResource";
+import { t } from "../../i18n";
+import { formatInt } from "../../lib/units";
+import { navigate } from "../../state/location";
+import type { Query } from "../../state/query";
+import { scopedUrl, useScope } from "../../state/scope";
+import { ShareBar } from "../../table/columns";
+import { nextSort, sortDirection } from "../../table/model";
+import type { CellContext, Column } from "../../table/spec";
+import { GROUP_FIGURES, GROUPS_TABLE } from "../../table/specs/groups";
+import { Icon } from "../../ui/icons";
+import { ErrorNote } from "../../ui/states";
+import { openOp } from "../linking";
+import { NoOps } from "../NoOps";
+import { levelParams, readOpen, toggled, writeOpen } from "./openGroups";
+import { keyAction } from "./treeKeys";
+
+/** Rows that a group shows before it asks whether to show more. */
+const PAGE_SIZE = 100;
+const INDENT_PX = 18;
+const SORT = "groups.sort";
+const CONTEXT: CellContext = {
+  unknown: {},
+  largest: () => 0,
+  isUnfolded: false,
+  toggleUnfolded: () => undefined,
+};
+
+interface Tree {
+  readonly open: ReadonlySet<string>;
+  readonly sort: string;
+  /** Key of the row that Tab reaches. */
+  readonly active: string | null;
+  readonly setActive: (key: string) => void;
+  readonly activate: (row: GroupOp) => void;
+}
+
+export function rowKey(row: GroupOp): string {
+  return row.kind === "group" ? row.name : `${row.id} ${row.name}`;
+}
+
+export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element }): JSX.Element {
+  const open = readOpen(query.get("open"));
+  const sort = query.get(SORT) ?? GROUPS_TABLE.defaults.sort;
+  const [active, setActive] = useState<string | null>(null);
+  const body = useRef<HTMLTableSectionElement>(null);
+  const toggle = (name: string) =>
+    navigate({ open: writeOpen(toggled(open, name)) }, { replace: true });
+  const activate = (row: GroupOp) => (row.kind === "group" ? toggle(row.name) : openOp(row.id));
+  const width = GROUP_FIGURES.reduce((sum, column) => sum + column.width, 320 + 130);
+  const tree: Tree = { open, sort, active, setActive, activate };
+  return (
+    <section class="data-table tree-table" aria-label={t("Groups and ops")}>
+      <header class="table-toolbar">
+        <div class="table-tools">
+          <div class="table-title">
+            <h2>{t("Groups and ops")}</h2>
+            {choice}
+          </div>
+          <TreeSearch />
+          {open.size > 0 && (
+            <button
+              type="button"
+              class="button"
+              onClick={() => navigate({ open: writeOpen(new Set()) })}
+            >
+              <Icon name="minus" /> {t("Collapse all")}
+            </button>
+          )}
+        </div>
+      </header>
+      <div class="table-scroll">
+        <table role="treegrid" style={{ minWidth: `${width}px` }}>
+          <caption class="visually-hidden">{t("Groups and ops")}</caption>
+          <TreeHeader sort={sort} />
+          <tbody
+            ref={body}
+            onKeyDown={(event) => {
+              const action = keyAction(event, body.current, toggle);
+              if (action === null) return;
+              event.preventDefault();
+              action();
+            }}
+          >
+            <Branch parent={null} tree={tree} />
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+/** Enter shows what fits as a list. */
+function TreeSearch(): JSX.Element {
+  const [text, setText] = useState("");
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    if (text.trim() !== "") navigate({ as: "list", "groups.q": text.trim() });
+  };
+  const label = t("Search groups and ops");
+  return (
+    <form class="table-search tree-search" onSubmit={submit}>
+      <Icon name="search" size={14} />
+      <input
+        type="search"
+        placeholder={label}
+        aria-label={label}
+        data-search="table"
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+      <kbd>/</kbd>
+    </form>
+  );
+}
+
+function TreeHeader({ sort }: { sort: string }): JSX.Element {
+  const name = GROUPS_TABLE.columns[0] as Column<GroupOp>;
+  return (
+    <>
+      <colgroup>
+        <col />
+        <col style={{ width: "130px" }} />
+        {GROUP_FIGURES.map((column) => (
+          <col key={column.key} style={{ width: `${column.width}px` }} />
+        ))}
+      </colgroup>
+      <thead>
+        <tr>
+          <SortCell column={name} sort={sort} />
+          <th scope="col" class="align-right" title={t("Of the GPU time of the group above")}>
+            <span class="th-plain">{t("Share (%)")}</span>
+          </th>
+          {GROUP_FIGURES.map((column) => (
+            <SortCell key={column.key} column={column} sort={sort} />
+          ))}
+        </tr>
+      </thead>
+    </>
+  );
+}
+
+function SortCell({ column, sort }: { column: Column<GroupOp>; sort: string }): JSX.Element {
+  const direction = sortDirection(sort, column.key);
+  const choose = () => {
+    const next = nextSort(sort, column);
+    navigate({ [SORT]: next === GROUPS_TABLE.defaults.sort ? null : next });
+  };
+  return (
+    <th scope="col" class={`align-${column.align ?? "left"}`} aria-sort={direction ?? "none"}>
+      <button
+        type="button"
+        class={`th-button ${direction === null ? "" : "is-sorted"}`}
+        title={column.hint}
+        onClick={choose}
+      >
+        <span class="th-title">{column.title}</span>
+        {column.unit !== undefined && <span class="th-unit">{column.unit}</span>}
+        <span class="th-arrow" aria-hidden="true">
+          {direction === "ascending" ? "↑" : "↓"}
+        </span>
+      </button>
+    </th>
+  );
+}
+
+/** All rows right below a group, and below each open one its own. */
+function Branch({ parent, tree }: { parent: GroupOp | null; tree: Tree }): JSX.Element {
+  const [pages, setPages] = useState(1);
+  const level = (parent?.level ?? 0) + 1;
+  return (
+    <>
+      {Array.from({ length: pages }, (_, index) => (
+        <BranchPage
+          key={index}
+          parent={parent}
+          tree={tree}
+          page={index + 1}
+          more={
+            index + 1 === pages
+              ? (left) => (
+                  <Message level={level}>
+                    <button type="button" class="link-button" onClick={() => setPages(pages + 1)}>
+                      {t("Show {count} more", { count: formatInt(Math.min(left, PAGE_SIZE)) })}
+                    </button>{" "}
+                    {t("of {count} that are not shown", { count: formatInt(left) })}
+                  </Message>
+                )
+              : null
+          }
+        />
+      ))}
+    </>
+  );
+}
+
+function BranchPage(props: {
+  parent: GroupOp | null;
+  tree: Tree;
+  page: number;
+  more: ((left: number) => JSX.Element) | null;
+}): JSX.Element | null {
+  const { parent, tree, page } = props;
+  const scope = useScope();
+  const url = scopedUrl(scope, "group-ops/", {
+    ...levelParams(parent),
+    ordering: tree.sort,
+    page,
+    page_size: PAGE_SIZE,
+  });
+  const found = useResource<ListPage<GroupOp>>(url);
+  const level = (parent?.level ?? 0) + 1;
+  if (found.error !== null) {
+    return (
+      <Message level={level}>
+        <ErrorNote error={found.error} onRetry={found.reload} />
+      </Message>
+    );
+  }
+  if (found.data === null) return <Message level={level}>{t("Loading…")}</Message>;
+  const { count, results, unknown } = found.data;
+  if (parent === null && count === 0) {
+    return (
+      <Message level={level}>
+        <NoOps reason={unknown?.["*"] ?? scope.profile.info.no_ops_reason ?? null} />
+      </Message>
+    );
+  }
+  const left = count - page * PAGE_SIZE;
+  const whole =
+    parent?.gpu_time_ns ?? results.reduce((sum, row) => sum + (row.gpu_time_ns ?? 0), 0);
+  return (
+    <>
+      {results.map((row, index) => (
+        <TreeRow
+          key={rowKey(row)}
+          row={row}
+          tree={tree}
+          whole={whole}
+          isFirst={parent === null && page === 1 && index === 0}
+        />
+      ))}
+      {left > 0 && props.more?.(left)}
+    </>
+  );
+}
+
+function Message({ level, children }: { level: number; children: ComponentChildren }): JSX.Element {
+  return (
+    <tr class="tree-message">
+      <td colSpan={GROUP_FIGURES.length + 2} style={{ paddingLeft: `${indent(level)}px` }}>
+        {children}
+      </td>
+    </tr>
+  );
+}
+
+function indent(level: number): number {
+  return 16 + (level - 1) * INDENT_PX;
+}
+
+/** The colours of kinds of kernel are for ops: a group holds all kinds. */
+function toneOf(row: GroupOp): string {
+  if (row.kind === "group") return "gpu";
+  return (row.num_ops_using_tc ?? 0) > 0 ? "tc" : "non_tc";
+}
+
+interface TreeRowProps {
+  readonly row: GroupOp;
+  readonly tree: Tree;
+  /** GPU time of the group above. */
+  readonly whole: number;
+  readonly isFirst: boolean;
+}
+
+function TreeRow({ row, tree, whole, isFirst }: TreeRowProps): JSX.Element {
+  const key = rowKey(row);
+  const isGroup = row.kind === "group";
+  const isOpen = isGroup && tree.open.has(row.name);
+  const isEntry = tree.active === null ? isFirst : tree.active === key;
+  return (
+    <>
+      <tr
+        class="is-selectable tree-row"
+        aria-level={row.level}
+        aria-expanded={isGroup ? isOpen : undefined}
+        data-name={row.name}
+        tabIndex={isEntry ? 0 : -1}
+        onFocus={() => tree.setActive(key)}
+        onClick={() => tree.activate(row)}
+      >
+        <td style={{ paddingLeft: `${indent(row.level)}px` }}>
+          <TreeName row={row} isOpen={isOpen} />
+        </td>
+        <td class="align-right">
+          <ShareBar
+            pct={whole > 0 ? (100 * (row.gpu_time_ns ?? 0)) / whole : 0}
+            largest={100}
+            tone={toneOf(row)}
+          />
+        </td>
+        {GROUP_FIGURES.map((column) => (
+          <td key={column.key} class={`align-${column.align ?? "left"}`}>
+            {column.cell(row, CONTEXT)}
+          </td>
+        ))}
+      </tr>
+      {isOpen && <Branch parent={row} tree={tree} />}
+    </>
+  );
+}
+
+function TreeName({ row, isOpen }: { row: GroupOp; isOpen: boolean }): JSX.Element {
+  const name = row.trimmed_name === "" ? row.name : row.trimmed_name;
+  return (
+    <span class={`tree-name ${row.kind === "group" ? "tree-group" : ""}`} title={row.name}>
+      <span class="tree-mark">
+        {row.kind === "group" && <Icon name={isOpen ? "chevronDown" : "chevronRight"} size={14} />}
+      </span>
+      <span class="tree-text">{name}</span>
+      {row.kind === "op" && <span class="tree-id">{row.id}</span>}
+    </span>
+  );
+}

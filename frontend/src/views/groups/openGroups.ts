@@ -1,0 +1,37 @@
+/** Which groups of the tree are open, as text for the address. Pure functions only. */
+
+const SEPARATOR = "|";
+
+/** Open at first: the root, which alone would say nothing. */
+export const OPEN_AT_FIRST: ReadonlySet<string> = new Set(["/"]);
+
+/** "none": the reader has closed all. */
+const ALL_CLOSED = "none";
+
+export function readOpen(text: string | undefined): ReadonlySet<string> {
+  if (text === undefined) return OPEN_AT_FIRST;
+  if (text === ALL_CLOSED) return new Set();
+  return new Set(text.split(SEPARATOR).map((name) => name.replaceAll("%7C", SEPARATOR)));
+}
+
+export function writeOpen(open: ReadonlySet<string>): string | null {
+  if (open.size === 0) return ALL_CLOSED;
+  if (open.size === OPEN_AT_FIRST.size && open.has("/")) return null;
+  return [...open].map((name) => name.replaceAll(SEPARATOR, "%7C")).join(SEPARATOR);
+}
+
+/** Closing a group closes what is below it too: nothing that is not seen stays in the address. */
+export function toggled(open: ReadonlySet<string>, name: string): ReadonlySet<string> {
+  if (!open.has(name)) return new Set([...open, name]);
+  return new Set([...open].filter((other) => !other.startsWith(name)));
+}
+
+/** The filters that give the rows right below a group; without one, the top of the tree. */
+export function levelParams(parent: { name: string; level: number } | null) {
+  const level = (parent?.level ?? 0) + 1;
+  return {
+    level__gte: level,
+    level__lte: level,
+    ...(parent === null ? {} : { name__startswith: parent.name }),
+  };
+}

@@ -1,0 +1,69 @@
+/** What Kernels by iteration and Kernels by op have in common: the table of iterations. */
+
+import type { JSX } from "preact";
+import type { Iteration } from "../../api/types";
+import { t } from "../../i18n";
+import type { Query } from "../../state/query";
+import { type Scope, useScope } from "../../state/scope";
+import { DataTable } from "../../table/DataTable";
+import { PICK_ITERATION_TABLE } from "../../table/specs/pickIteration";
+import { useUrlTable } from "../../table/useTableState";
+import { Empty } from "../../ui/states";
+
+export const ITERATION_ROWS = "iteration-rows";
+
+const ONLY_AGGREGATED = { is_profiled: "1" } as const;
+
+/**
+ * The iteration that the address names; without one, the first that is aggregated.
+ *
+ * Interval 0 is the start of the program where a key node was found: seldom what is looked for.
+ */
+export function chosenIteration(query: Query, aggregation: Scope["aggregation"]): string {
+  const named = query.get("iteration");
+  if (named !== undefined && /^\d{1,9}$/.test(named)) return named;
+  const { iter_start: start, iter_stop: stop, key_node: keyNode } = aggregation;
+  const isStartUp = start === 0 && (stop ?? 0) > 0 && (keyNode ?? "") !== "";
+  return String(isStartUp ? 1 : (start ?? 0));
+}
+
+export function IterationPicker(props: {
+  query: Query;
+  selected: string;
+  onSelect: (iteration: string) => void;
+  onDrill: (iteration: string) => void;
+}): JSX.Element {
+  const control = useUrlTable(PICK_ITERATION_TABLE, props.query);
+  const name = (row: Iteration) => String(row.iteration_index);
+  return (
+    <DataTable<Iteration>
+      spec={PICK_ITERATION_TABLE}
+      control={control}
+      path="iterations/"
+      params={ONLY_AGGREGATED}
+      caption={t("Aggregated iterations")}
+      title={<h2>{t("Iterations")}</h2>}
+      selected={props.selected}
+      onSelect={(row) => props.onSelect(name(row))}
+      onDrill={(row) => props.onDrill(name(row))}
+      bodyId={ITERATION_ROWS}
+    />
+  );
+}
+
+/** An iteration without rows: outside of the aggregation, or nothing was launched in it. */
+export function NothingInIteration({ iteration }: { iteration: string }): JSX.Element {
+  const { iter_start: start, iter_stop: stop } = useScope().aggregation;
+  const index = Number(iteration);
+  const isOutside = start !== null && stop !== null && (index < start || index > stop);
+  if (isOutside) {
+    return (
+      <Empty title={t("Iteration {iteration} is not aggregated", { iteration })}>
+        {t(
+          "Only aggregated iterations have their kernels here. The Iterations view aggregates others.",
+        )}
+      </Empty>
+    );
+  }
+  return <Empty title={t("No kernel was launched here")} />;
+}

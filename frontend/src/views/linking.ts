@@ -1,0 +1,38 @@
+/** Tables that fill each other: what selecting a row does to the address and to the focus. */
+
+import { currentQuery, navigate } from "../state/location";
+import { patchForView } from "../state/query";
+
+/**
+ * Selects in one table; the tables that depend on it start anew.
+ *
+ * `tables` are the ids of the dependent tables: their pages, sorts and filters belonged to the row
+ * selected before.
+ */
+export function selectRow(
+  patch: Readonly<Record<string, string | null>>,
+  tables: readonly string[],
+): void {
+  const change: Record<string, string | null> = { ...patch };
+  for (const key of currentQuery().keys()) {
+    if (tables.some((table) => key.startsWith(`${table}.`))) change[key] = null;
+  }
+  navigate(change);
+}
+
+/** Moves the focus to the row that Tab would reach in a table, as soon as it has rows. */
+export function focusRows(bodyId: string, attempts = 20): void {
+  const row = document.querySelector<HTMLElement>(`#${bodyId} tr[tabindex="0"]`);
+  if (row !== null) row.focus();
+  else if (attempts > 0) window.setTimeout(() => focusRows(bodyId, attempts - 1), 50);
+}
+
+/** After a selection has been drawn. */
+export function focusRowsSoon(bodyId: string): void {
+  window.setTimeout(() => focusRows(bodyId), 0);
+}
+
+/** The op in the view of ops and kernels. */
+export function openOp(opId: string): void {
+  navigate({ ...patchForView(currentQuery(), "ops"), op: opId });
+}

@@ -1,0 +1,190 @@
+"""Op types, groups, kernels by iteration and by op, GPUs: what selecting a row leads to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import MakeDatabase, StartViewer, Viewer
+from tests.browser.test_tables import as_numbers, cells, rows
+
+
+def get(page: Page, viewer: Viewer, path: str) -> Any:
+    """An answer of the API about the first aggregation of the first profile."""
+    api = f"{viewer.url}/api/v1"
+    profile = page.request.get(f"{api}/profiles/").json()["results"][0]["id"]
+    aggregations = page.request.get(f"{api}/profiles/{profile}/aggregations/").json()
+    aggregation = aggregations["results"][0]["id"]
+    return page.request.get(f"{api}/profiles/{profile}/aggregations/{aggregation}/{path}").json()
+
+
+def grid(page: Page, name: str) -> Locator:
+    return page.get_by_role("grid", name=name, exact=True)
+
+
+def tree(page: Page) -> Locator:
+    return page.get_by_role("treegrid", name="Groups and ops")
+
+
+def branches(page: Page) -> Locator:
+    return tree(page).locator("tr[aria-level]")
+
+
+def test_op_types_show_the_api_and_open_their_ops(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="op-types"))
+    table = grid(page, "Op types")
+    expected = get(page, viewer, "op-types/?page_size=50")["results"]
+    expect(rows(table)).to_have_count(len(expected))
+    assert cells(table, 0) == [row["op_type"] for row in expected]
+    times = as_numbers(cells(table, 3))
+    assert times == [round(row["gpu_time_ns"] / 1e6, 3) for row in expected]
+    rows(table).first.click()
+    expect(page).to_have_url(re.compile("view=ops"))
+    chips = page.get_by_role("list", name="Active filters")
+    expect(chips).to_contain_text(f"Op type: {expected[0]['op_type']}")
+    expect(rows(grid(page, "Ops")).first).to_be_visible()
+    assert set(cells(grid(page, "Ops"), 5)) == {expected[0]["op_type"]}
+
+
+def test_groups_open_and_close_and_stay_so_after_a_reload(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="group-ops"))
+    first = branches(page).first
+    expect(first).to_have_attribute("aria-expanded", "true")
+    below = (
+        branches(page)
+        .and_(page.locator('[aria-level="2"]'))
+        .and_(page.locator('[aria-expanded="false"]'))
+    )
+    name = below.first.get_attribute("data-name")
+    below.first.click()
+    opened = tree(page).locator(f'tr[data-name="{name}"][aria-expanded]')
+    expect(opened).to_have_attribute("aria-expanded", "true")
+    expect(branches(page).and_(page.locator('[aria-level="3"]')).first).to_be_visible()
+    page.reload()
+    expect(opened).to_have_attribute("aria-expanded", "true")
+    page.get_by_role("button", name="Collapse all").click()
+    expect(branches(page).and_(page.locator('[aria-level="2"]'))).to_have_count(0)
+    page.go_back()
+    expect(opened).to_have_attribute("aria-expanded", "true")
+
+
+def test_a_group_shows_the_rows_right_below_it(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="group-ops"))
+    expect(branches(page).and_(page.locator('[aria-level="2"]')).first).to_be_visible()
+    shown = branches(page).and_(page.locator('[aria-level="2"]'))
+    answer = get(
+        page, viewer, "group-ops/?level__gte=2&level__lte=2&name__startswith=/&page_size=100"
+    )
+    expect(shown).to_have_count(min(100, answer["count"]))
+    names = {row["name"] for row in answer["results"]}
+    assert {row.get_attribute("data-name") for row in shown.all()} == names
+
+
+def test_the_tree_works_with_the_keyboard_alone(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="group-ops"))
+    expect(branches(page).nth(1)).to_be_visible()
+    root = branches(page).first
+    root.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(root).to_have_attribute("aria-expanded", "false")
+    page.keyboard.press("ArrowRight")
+    expect(root).to_have_attribute("aria-expanded", "true")
+    expect(branches(page).and_(page.locator('[aria-level="2"]')).first).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(branches(page).nth(1)).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(branches(page).nth(2)).to_be_focused()
+    page.keyboard.press("Home")
+    expect(root).to_be_focused()
+    page.keyboard.press("End")
+    expect(branches(page).last).to_be_focused()
+
+
+def test_the_search_of_the_tree_gives_a_list_whose_rows_open(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="group-ops"))
+    page.get_by_role("searchbox", name="Search groups and ops").fill("conv2d")
+    page.keyboard.press("Enter")
+    table = grid(page, "Groups and ops")
+    row = rows(table).filter(has=page.get_by_role("gridcell", name="op", exact=True)).first
+    row.click()
+    expect(page).to_have_url(re.compile("view=ops.*op=CONV2D"))
+    expect(page.get_by_role("grid", name=re.compile("^Kernels of"))).to_be_visible()
+
+
+def test_the_kernels_of_an_iteration_are_those_of_the_api(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="kernels-by-iteration"))
+    iterations = grid(page, "Aggregated iterations")
+    expect(rows(iterations).nth(4)).to_be_visible()
+    rows(iterations).nth(4).click()
+    expect(page).to_have_url(re.compile("iteration=4"))
+    kernels = grid(page, "Kernels in iteration 4")
+    answer = get(page, viewer, "iterations/4/kernels/?page_size=50")
+    expect(rows(kernels)).to_have_count(50)
+    region = page.get_by_role("region", name="Kernels in iteration 4")
+    expect(region.get_by_role("status").first).to_have_text(f"{answer['count']:,} kernels")
+    names = [row["kernel_name"] for row in answer["results"]]
+    titles = [
+        row.locator("td").nth(1).locator("[title]").get_attribute("title")
+        for row in rows(kernels).all()
+    ]
+    assert titles == names
+    page.reload()
+    expect(rows(iterations).nth(4)).to_have_attribute("aria-selected", "true")
+
+
+def test_kernels_by_op_fill_three_tables_with_the_keyboard(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="kernels-by-op"))
+    iterations = grid(page, "Aggregated iterations")
+    expect(rows(iterations).nth(3)).to_be_visible()
+    expect(page.get_by_role("region", name="Kernels of an op")).to_contain_text("No op is selected")
+    rows(iterations).nth(1).focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("iteration=2"))
+    ops = grid(page, "Ops in iteration 2")
+    expect(rows(ops).first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"[?&]op=\w+"))
+    kernels = page.get_by_role("grid", name=re.compile("^Kernels of .* in iteration 2$"))
+    expect(rows(kernels).first).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(rows(ops).first).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(rows(iterations).nth(2)).to_be_focused()
+    page.reload()
+    expect(rows(kernels).first).to_be_visible()
+
+
+def test_an_iteration_that_is_not_aggregated_says_so(
+    page: Page, start_viewer: StartViewer, make_database: MakeDatabase, demo_profile: Path
+) -> None:
+    viewer = start_viewer(make_database(demo_profile, "--iter_start=2", "--iter_stop=5"))
+    page.goto(viewer.address(view="kernels-by-iteration"))
+    iterations = grid(page, "Aggregated iterations")
+    expect(rows(iterations)).to_have_count(4)
+    expect(rows(iterations).first).to_have_attribute("aria-selected", "true")
+    page.goto(viewer.address(view="kernels-by-iteration", iteration=7))
+    expect(page.get_by_text("Iteration 7 is not aggregated")).to_be_visible()
+
+
+def test_one_gpu_has_a_table_and_no_chart(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="gpus"))
+    expect(rows(grid(page, "GPUs"))).to_have_count(1)
+    expect(page.get_by_role("img", name=re.compile("Bar chart"))).to_have_count(0)
+
+
+def test_two_gpus_have_a_bar_each(page: Page, viewer_of_two_gpus: Viewer) -> None:
+    page.goto(viewer_of_two_gpus.address())
+    page.get_by_role("region", name="GPU utilization", exact=True).get_by_role(
+        "link", name="More…"
+    ).click()
+    table = grid(page, "GPUs")
+    answer = get(page, viewer_of_two_gpus, "gpus/")["results"]
+    expect(rows(table)).to_have_count(2)
+    shown = [float(text) for text in cells(table, 2)]
+    assert shown == [round(gpu["gpu_utilization_pct"], 1) for gpu in answer]
+    chart = page.get_by_role("img", name=re.compile("Bar chart of the utilization of 2 GPUs"))
+    expect(chart.locator(".bars .point")).to_have_count(2)

@@ -1,0 +1,16 @@
+"""NVTX markers for PyTorch: module paths, ops, shapes, data types and settings for the profile.
+
+``dlprof --mode=pytorch python train.py`` switches them on without a change to the script. By hand::
+
+    import dlprof_nvtx
+
+    dlprof_nvtx.init()
+
+Needs PyTorch 2.0 or newer and nothing else; importing this package does not import torch.
+"""
+
+from __future__ import annotations
+
+from dlprof_nvtx.control import init, is_active, start, start_graph, stop, stop_graph
+
+__all__ = ["init", "is_active", "start", "start_graph", "stop", "stop_graph"]

@@ -1,0 +1,110 @@
+"""Switching markers on and off."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+from dlprof_nvtx.state import STATE, Backend, forget_in_child
+
+SHAPES_VARIABLE = "DLPROF_NVTX_SHAPES"
+CALL_SITES_VARIABLE = "DLPROF_NVTX_CALL_SITES"
+_OLDEST_TORCH = (2, 0)
+
+
+def init(
+    *,
+    shapes: bool | None = None,
+    call_sites: bool | None = None,
+    backend: Backend | None = None,
+    **ignored: object,
+) -> bool:
+    """Mark everything that this process does with PyTorch from now on.
+
+    A second call changes nothing. What ``nvidia_dlprof_pytorch_nvtx.init`` and ``pyprof.init`` take
+    is accepted.
+
+    Args:
+        shapes: Record the shapes of ops' tensors (default: yes).
+        call_sites: Record the line that calls each module (default: no; it costs time).
+        backend: Where ranges go; None: to NVTX.
+        **ignored: ``enable_function_stack`` and its like, which have no effect.
+
+    Returns:
+        Whether markers are written.
+    """
+    if STATE.on and STATE.pid == os.getpid():
+        return True
+    try:
+        import torch
+    except ImportError as error:
+        return _unavailable(f"PyTorch cannot be imported ({error})")
+    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if version < _OLDEST_TORCH:
+        return _unavailable(f"PyTorch {torch.__version__} is older than 2.0")
+    if backend is None:
+        from dlprof_nvtx.backend import NvtxUnavailableError, TorchNvtx
+
+        try:
+            backend = TorchNvtx()
+        except NvtxUnavailableError as error:
+            return _unavailable(str(error))
+    STATE.backend = backend
+    STATE.shapes = _option(SHAPES_VARIABLE, given=shapes, default=True)
+    STATE.call_sites = _option(CALL_SITES_VARIABLE, given=call_sites, default=False)
+    STATE.pid = os.getpid()
+    if not STATE.patched:
+        _patch()
+    STATE.suspended = 0
+    start()
+    from dlprof_nvtx.settings import describe_process
+
+    describe_process()
+    return True
+
+
+def _patch() -> None:
+    from dlprof_nvtx import loaders, modules, profilers, settings
+
+    for module in (modules, profilers, loaders, settings):
+        module.patch()
+    os.register_at_fork(after_in_child=forget_in_child)
+    atexit.register(stop)
+    STATE.patched = True
+
+
+def _option(variable: str, *, given: bool | None, default: bool) -> bool:
+    if given is not None:
+        return given
+    text = os.environ.get(variable, "")
+    return default if not text else text.lower() not in {"0", "false", "no", "off"}
+
+
+def _unavailable(reason: str) -> bool:
+    print(f"dlprof_nvtx: no markers are written: {reason}", file=sys.stderr)
+    return False
+
+
+def start() -> None:
+    """Go on after ``stop``."""
+    if STATE.backend is not None and STATE.pid == os.getpid():
+        STATE.on = True
+        STATE.enable_ops()
+
+
+def stop() -> None:
+    """Write no markers until ``start``; open ranges are closed by whoever opened them."""
+    STATE.disable_ops()
+    STATE.on = False
+
+
+def is_active() -> bool:
+    """Whether this process writes markers now."""
+    return STATE.on
+
+
+start_graph = start
+"""Name that ``nvidia_dlprof_pytorch_nvtx`` used."""
+stop_graph = stop
+"""Name that ``nvidia_dlprof_pytorch_nvtx`` used."""

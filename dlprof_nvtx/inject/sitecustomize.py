@@ -1,0 +1,79 @@
+"""Imported by Python at its start: markers are switched on as soon as the program imports torch.
+
+Does nothing that a program could notice otherwise: the next ``sitecustomize`` on the path is run
+too, and any failure leaves the program as it was.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.dirname(HERE)
+
+
+class _Markers(importlib.abc.MetaPathFinder):
+    """Finds ``dlprof_nvtx`` beside this file, and waits for torch."""
+
+    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
+        if name == "dlprof_nvtx":
+            origin = os.path.join(PACKAGE, "__init__.py")
+            return importlib.util.spec_from_file_location(
+                name, origin, submodule_search_locations=[PACKAGE]
+            )
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            sys.meta_path.insert(0, self)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads torch as its own loader does, then switches the markers on."""
+
+    def __init__(self, loader):  # type: ignore[no-untyped-def]
+        self._loader = loader
+
+    def __getattr__(self, name):  # type: ignore[no-untyped-def]
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):  # type: ignore[no-untyped-def]
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):  # type: ignore[no-untyped-def]
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        _switch_on()
+
+
+def _switch_on() -> None:
+    try:
+        import dlprof_nvtx
+
+        dlprof_nvtx.init()
+    except Exception as error:  # noqa: BLE001 - markers must never end a training
+        print(f"dlprof_nvtx: no markers are written: {error}", file=sys.stderr)
+
+
+def _run_next() -> None:
+    """Run the ``sitecustomize`` that ours hides."""
+    path = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+if os.environ.get("DLPROF_NVTX") == "1":
+    sys.meta_path.insert(0, _Markers())
+_run_next()

@@ -1,0 +1,116 @@
+"""A range around every call of an ``nn.Module``."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from dlprof_nvtx.names import TRANSPARENT, Entry, Names
+from dlprof_nvtx.state import STATE
+
+NAMES = Names()
+
+
+class _Stack(threading.local):
+    """Modules that are being called on this thread, from outside in, and their texts."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.texts: list[str] = []
+
+
+_STACK = _Stack()
+
+
+def patch() -> None:
+    """Wrap ``nn.Module.__call__``; compiled code and traced graphs do not see the wrapper."""
+    import torch
+
+    original = torch.nn.Module.__call__
+    torch.nn.Module.__call__ = _wrapped(
+        original, torch.Tensor, _is_compiling(torch), _autocast_dtype(torch), torch.jit.is_tracing
+    )
+
+
+def _is_compiling(torch: Any) -> Callable[[], bool]:
+    """Constant for TorchDynamo, which thereby leaves the wrapper out of what it compiles."""
+    found = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+    if found is None:
+        found = getattr(torch, "_dynamo", None) and torch._dynamo.is_compiling
+    result: Callable[[], bool] = found or (lambda: False)
+    return result
+
+
+def _autocast_dtype(torch: Any) -> Callable[[], object]:
+    """Data type that autocast on the GPU computes in; None: it is off."""
+    is_on = torch.is_autocast_enabled
+    newer = getattr(torch, "get_autocast_dtype", None)
+
+    def dtype() -> object:
+        if not is_on():
+            return None
+        return newer("cuda") if newer else torch.get_autocast_gpu_dtype()
+
+    return dtype
+
+
+def _wrapped(
+    original: Callable[..., Any],
+    tensor: type,
+    is_compiling: Callable[[], bool],
+    autocast_dtype: Callable[[], object],
+    is_tracing: Callable[[], bool],
+) -> Callable[..., Any]:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or not STATE.on or is_tracing():
+            return original(self, *args, **kwargs)
+        backend = STATE.backend
+        if backend is None or type(self).__name__ in TRANSPARENT:
+            return original(self, *args, **kwargs)
+        stack = _STACK
+        entries, texts = stack.entries, stack.texts
+        entry = NAMES.get(self) or NAMES.learn(self)
+        dtype = None
+        if entry.is_weighted:
+            dtype = autocast_dtype()
+            if dtype is None and args and isinstance(args[0], tensor):
+                dtype = args[0].dtype  # type: ignore[attr-defined]
+        around = entries[-1] if entries else None
+        site = _call_site() if STATE.call_sites else ""
+        text = entry.text(NAMES.label(entry, around), dtype, site)
+        opened = 1
+        if around is not None:
+            entry.chain = tuple(texts)
+        elif entry.name:
+            # Called from outside its model: when a checkpoint is computed again, on another
+            # thread. Its path is that of its forward call.
+            for outer in entry.chain:
+                backend.push(outer)
+                opened += 1
+        backend.push(text)
+        entries.append(entry)
+        texts.append(text)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            entries.pop()
+            texts.pop()
+            for _ in range(opened):
+                backend.pop()
+
+    call.__name__, call.__qualname__ = "__call__", "Module.__call__"
+    call.__wrapped__ = original  # type: ignore[attr-defined]
+    return call
+
+
+def _call_site() -> str:
+    """File and line of the first caller outside torch and this package."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith(("torch.", "dlprof_nvtx.")):
+            break
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,78 @@
+"""What is on in this process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Backend(Protocol):
+    """Where ranges go; the tests put a recorder in its place."""
+
+    def push(self, text: str, /) -> object:
+        """Open a range on this thread."""
+
+    def pop(self) -> object:
+        """Close the last one."""
+
+    def enable_ops(self, *, shapes: bool) -> bool:
+        """Ranges around every op of this thread."""
+
+    def disable_ops(self) -> None:
+        """No more of them."""
+
+
+@dataclass
+class State:
+    """One per process.
+
+    Attributes:
+        backend: Where ranges go; None: not initialised.
+        on: Whether ranges are written.
+        patched: Whether PyTorch's classes carry our wrappers.
+        shapes: Whether ops carry the shapes of their tensors.
+        call_sites: Whether modules carry the line that calls them.
+        ops_thread: Thread whose ops are recorded by us; 0: none.
+        suspended: How many other profilers run, which ours makes room for.
+        pid: Process that initialised; a forked child starts without markers.
+    """
+
+    backend: Backend | None = None
+    on: bool = False
+    patched: bool = False
+    shapes: bool = True
+    call_sites: bool = False
+    ops_thread: int = 0
+    suspended: int = 0
+    pid: int = 0
+
+    def enable_ops(self) -> None:
+        """Record the ops of this thread."""
+        if self.backend is None or self.ops_thread or self.suspended:
+            return
+        if self.backend.enable_ops(shapes=self.shapes):
+            self.ops_thread = threading.get_ident()
+
+    def disable_ops(self) -> None:
+        """Stop recording ops; only the thread that began it can."""
+        if self.backend is not None and self.ops_thread == threading.get_ident():
+            self.backend.disable_ops()
+            self.ops_thread = 0
+
+    def note(self, text: str) -> None:
+        """A range without length: something to know about the run."""
+        if self.on and self.backend is not None:
+            self.backend.push(text)
+            self.backend.pop()
+
+
+STATE = State()
+
+
+def forget_in_child() -> None:
+    """In a forked process: a data loader's worker writes no markers."""
+    if STATE.pid and STATE.pid != os.getpid():
+        STATE.disable_ops()
+        STATE.on = False

@@ -1,0 +1,303 @@
+"""Markers on a CPU build of PyTorch; the only stand-in is where ranges leave the process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import dlprof_nvtx  # noqa: E402
+from dlprof_nvtx import modules, settings  # noqa: E402
+from dlprof_nvtx.names import Names  # noqa: E402
+from dlprof_nvtx.state import STATE  # noqa: E402
+from torch import nn  # noqa: E402
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+INJECT = REPOSITORY / "dlprof_nvtx" / "inject"
+
+
+class Recorder:
+    """Ranges as NVTX would see them: the path of each, in order of start."""
+
+    def __init__(self) -> None:
+        self.open: list[str] = []
+        self.paths: list[tuple[str, ...]] = []
+        self.ops = 0
+
+    def push(self, text: str) -> None:
+        self.open.append(text)
+        self.paths.append(tuple(self.open))
+
+    def pop(self) -> None:
+        self.open.pop()
+
+    def enable_ops(self, *, shapes: bool) -> bool:
+        self.ops += 1
+        return True
+
+    def disable_ops(self) -> None:
+        self.ops -= 1
+
+    def module_paths(self) -> list[str]:
+        """Paths of module ranges: labels alone, joined by slashes."""
+        return [
+            "/".join(text.removeprefix("torch.nn: ").partition(" (")[0] for text in path)
+            for path in self.paths
+            if path[-1].startswith("torch.nn: ")
+        ]
+
+    def details(self, label: str) -> dict[str, object]:
+        """What the range of a label says besides."""
+        text = next(p[-1] for p in self.paths if p[-1].startswith(f"torch.nn: {label} ("))
+        found: dict[str, object] = json.loads(text[text.index("{") :])
+        return found
+
+    def configs(self) -> list[dict[str, object]]:
+        return [
+            json.loads(path[-1])["model_config"]
+            for path in self.paths
+            if path[-1].startswith('{"model_config"')
+        ]
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    found = Recorder()
+    modules.NAMES.__dict__.update(Names().__dict__)
+    assert dlprof_nvtx.init(backend=found)
+    yield found
+    dlprof_nvtx.stop()
+    STATE.pid = 0
+    assert found.open == []
+    assert found.ops == 0
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 3, stride=1, padding=1)
+
+    def forward(self, x):
+        return torch.relu(self.conv(x))
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sequential(nn.ReLU()))
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.fc(x.mean((2, 3)))
+
+
+def test_paths_are_those_of_named_modules_in_call_order(recorder: Recorder) -> None:
+    Net()(torch.randn(2, 3, 8, 8))
+    assert recorder.module_paths() == [
+        "Net",
+        "Net/stem",
+        "Net/stem/0",
+        "Net/stem/1",
+        "Net/stem/1/0",
+        "Net/blocks.0",
+        "Net/blocks.0/conv",
+        "Net/blocks.1",
+        "Net/blocks.1/conv",
+        "Net/fc",
+    ]
+
+
+def test_layers_carry_data_type_and_parameters(recorder: Recorder) -> None:
+    Net()(torch.randn(2, 3, 8, 8))
+    assert recorder.details("conv") == {
+        "stride": [1, 1],
+        "padding": [1, 1],
+        "dilation": [1, 1],
+        "groups": 1,
+        "output_padding": [0, 0],
+        "dtype": "float32",
+    }
+    assert recorder.details("fc") == {"dtype": "float32"}
+
+
+def test_a_second_model_of_a_class_is_told_apart_and_a_loss_in_the_loop_is_not(
+    recorder: Recorder,
+) -> None:
+    for _ in range(2):
+        nn.MSELoss()(torch.ones(1), torch.ones(1))
+    nn.Linear(1, 1)(torch.ones(1))
+    nn.Linear(1, 1)(torch.ones(1))
+    assert recorder.module_paths() == ["MSELoss", "MSELoss", "Linear", "Linear[2]"]
+
+
+def test_an_exception_leaves_no_range_open(recorder: Recorder) -> None:
+    class Fails(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(2, 2)
+
+        def forward(self, x):
+            self.inner(x)
+            raise KeyError("user code")
+
+    with pytest.raises(KeyError):
+        Fails()(torch.ones(1, 2))
+    assert recorder.open == []
+
+
+def test_stopping_in_the_middle_leaves_no_range_open(recorder: Recorder) -> None:
+    class Stops(nn.Module):
+        def forward(self, x):
+            dlprof_nvtx.stop()
+            return x
+
+    Stops()(torch.ones(1))
+    assert recorder.open == []
+    dlprof_nvtx.start()
+
+
+def test_wrappers_have_no_place_on_the_path(recorder: Recorder) -> None:
+    model = torch.nn.DataParallel(Net())
+    model(torch.randn(2, 3, 8, 8))
+    assert recorder.module_paths()[:2] == ["Net", "Net/stem"]
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_recomputation_has_the_path_of_the_forward_call(
+    recorder: Recorder, reentrant: bool
+) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+        def forward(self, x):
+            return checkpoint(self.body, x, use_reentrant=reentrant)
+
+    model = Checkpointed()
+    model(torch.randn(2, 4, requires_grad=True)).sum().backward()
+    paths = recorder.module_paths()
+    assert paths.count("Checkpointed/body/0") == 2
+    assert {path.partition("/")[0] for path in paths} == {"Checkpointed"}
+
+
+def test_compiled_code_does_not_see_the_wrapper(recorder: Recorder) -> None:
+    model = Net()
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    x = torch.randn(2, 3, 8, 8)
+    torch.testing.assert_close(compiled(x), model(x))
+    assert recorder.open == []
+
+
+def test_tracing_and_scripting_work(recorder: Recorder) -> None:
+    model = Net().eval()
+    x = torch.randn(2, 3, 8, 8)
+    torch.testing.assert_close(torch.jit.trace(model, x)(x), model(x))
+    torch.testing.assert_close(torch.fx.symbolic_trace(model)(x), model(x))
+
+
+def test_another_profiler_takes_over_and_gives_back(recorder: Recorder) -> None:
+    assert recorder.ops == 1
+    with torch.profiler.profile() as profile:
+        assert recorder.ops == 0
+        torch.ones(2) + 1
+    assert recorder.ops == 1
+    assert any(event.key == "aten::add" for event in profile.key_averages())
+
+
+def test_a_scripts_own_emit_nvtx_changes_nothing(recorder: Recorder) -> None:
+    with torch.autograd.profiler.emit_nvtx(record_shapes=True):
+        torch.ones(2) + 1
+    assert recorder.ops == 1
+
+
+def test_settings_of_the_run_are_noted_once(recorder: Recorder) -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = torch.utils.data.DataLoader([torch.ones(2)] * 4, batch_size=2)
+    for batch in loader:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            model(batch).sum().backward()
+        optimizer.step()
+    configs = recorder.configs()
+    assert {
+        "DataLoader": {
+            "num_workers": 0,
+            "pin_memory": False,
+            "prefetch_factor": None,
+            "persistent_workers": False,
+            "batch_size": 2,
+        }
+    } in configs
+    assert {"autocast": {"amp_enabled": True, "dtype": "bfloat16"}} in configs
+    assert sum("cudnn_benchmark" in config for config in configs) == 1
+    assert str(configs[0]["framework"]).startswith("PyTorch 2.")
+    settings._NOTED.clear()
+
+
+def test_workers_of_a_data_loader_still_load(recorder: Recorder) -> None:
+    loader = torch.utils.data.DataLoader(list(range(8)), batch_size=2, num_workers=2)
+    assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+# --- injected at interpreter start -------------------------------------------------------------
+
+
+def run_injected(code: str, **more: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    environment = {**os.environ, "PYTHONPATH": str(INJECT), "DLPROF_NVTX": "1", **more}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+
+def test_a_program_without_torch_pays_nothing() -> None:
+    done = run_injected("import sys; print('dlprof_nvtx' in sys.modules, 'torch' in sys.modules)")
+    assert done.stdout == "False False\n"
+    assert done.stderr == ""
+
+
+def test_importing_torch_switches_markers_on() -> None:
+    code = "import torch, dlprof_nvtx; print(torch.nn.Module.__call__.__name__)"
+    done = run_injected(code)
+    # A CPU build has no NVTX of its own; with the package nvtx, modules are marked all the same.
+    assert done.stdout == "__call__\n" or "no markers are written" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["nvidia_dlprof_pytorch_nvtx", "pyprof", "pyprof2"])
+def test_old_imports_run_unchanged(name: str) -> None:
+    code = f"import torch, {name}; {name}.init(enable_function_stack=True); print('ok')"
+    assert run_injected(code).stdout == "ok\n"
+
+
+def test_the_users_own_sitecustomize_runs_too(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('mine')")
+    done = run_injected("print('main')", PYTHONPATH=f"{INJECT}:{tmp_path}")
+    assert done.stdout == "mine\nmain\n"
+
+
+def test_subprocesses_and_ranks_are_marked_too() -> None:
+    code = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', "
+        "'import sys; print(type(sys.meta_path[0]).__name__)'])"
+    )
+    assert run_injected(code).stdout == "_Markers\n"

@@ -1,0 +1,140 @@
+"""Custom NVTX domains, annotations, whole graphs and communication on real captures."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aggregator.dldb.reader import open_database
+from aggregator.options import AggregationRequest, ImportOptions
+from aggregator.pipeline import aggregate, import_profile
+from aggregator.progress import NullProgress
+
+Profiles = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def domains(profile: Profiles, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of the capture with the domains Loop, Forward and Gradient."""
+    return imported(profile("nvtx_domains"), tmp_path_factory.mktemp("domains"))
+
+
+@pytest.fixture(scope="module")
+def ddp(profile: Profiles, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of the capture of two ranks."""
+    return imported(profile("ddp2_resnet50_amp"), tmp_path_factory.mktemp("ddp"))
+
+
+def imported(source: Path, folder: Path) -> Path:
+    database = folder / "dlprof_dldb.sqlite"
+    import_profile(ImportOptions(source, database), NullProgress())
+    return database
+
+
+def rows(database: Path, query: str) -> list[tuple[object, ...]]:
+    with open_database(database) as dldb:
+        return [tuple(row) for row in dldb.connection.execute(query)]
+
+
+@pytest.fixture
+def export(profile: Profiles) -> Iterator[sqlite3.Connection]:
+    """The raw tables of the capture with domains."""
+    path = profile("nvtx_domains")
+    connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+    yield connection
+    connection.close()
+
+
+COVERED = """
+    SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL AS k
+    JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS r
+      ON r.correlationId = k.correlationId AND r.globalTid >> 24 = k.globalPid >> 24
+    WHERE EXISTS (
+        SELECT 1 FROM NVTX_EVENTS AS n JOIN StringIds AS s ON s.id = n.textId
+        WHERE n.eventType = 59 AND s.value = ? AND n.start <= r.start AND r.start < n.end {same})
+"""
+
+
+def test_a_domain_holds_what_its_ranges_cover_on_their_thread(
+    domains: Path, export: sqlite3.Connection
+) -> None:
+    query = "SELECT domain_name, count(*) FROM view_iteration_kernels GROUP BY 1 ORDER BY 1"
+    counts = dict(rows(domains, query))
+    same_thread = COVERED.format(same="AND n.globalTid = r.globalTid")
+    assert counts["Gradient"] == export.execute(same_thread, ("backward",)).fetchone()[0] == 15
+    assert counts["Forward"] == export.execute(same_thread, ("forward",)).fetchone()[0]
+    assert counts["default-domain"] == 525
+
+
+def test_work_of_other_threads_counts_by_time(domains: Path, export: sqlite3.Connection) -> None:
+    query = (
+        "SELECT kernel_calls_by_thread, kernel_calls_by_time FROM view_domain_ops"
+        " WHERE domain_name = 'Gradient'"
+    )
+    by_time = export.execute(COVERED.format(same=""), ("backward",)).fetchone()[0]
+    assert rows(domains, query) == [(15, by_time)] == [(15, 330)]
+
+
+def test_nested_ranges_of_a_domain_count_once(domains: Path) -> None:
+    query = "SELECT op_node_name, kernel_calls FROM view_op_nodes WHERE domain_name = 'Loop'"
+    assert dict(rows(domains, query)) == {"/step": 195, "/step/optimizer": 15}
+
+
+def test_a_range_of_a_domain_can_be_the_key_node(domains: Path, tmp_path: Path) -> None:
+    database = tmp_path / "copy.sqlite"
+    database.write_bytes(domains.read_bytes())
+    result = aggregate(database, AggregationRequest(key_node="step"), NullProgress())
+    query = f"SELECT count(*) FROM view_iterations_all WHERE aggr_id = {result.aggr_id}"
+    assert rows(database, query) == [(16,)]
+    query = (
+        "SELECT domain_name, sum(total_kernel_count) FROM view_iterations_profiled"
+        f" WHERE aggr_id = {result.aggr_id} GROUP BY 1"
+    )
+    assert dict(rows(database, query))["Gradient"] == 15
+
+
+def test_categories_payloads_marks_and_thread_names_are_kept(domains: Path) -> None:
+    query = "SELECT range_name, category, payload FROM view_annotations ORDER BY row_id"
+    assert rows(domains, query) == [("forward", "pass", str(step)) for step in range(15)]
+    query = "SELECT DISTINCT domain_name, mark_name FROM view_marks"
+    assert rows(domains, query) == [("Loop", "end of step")]
+    assert rows(domains, "SELECT count(*) FROM view_marks") == [(15,)]
+    names = {name for (name,) in rows(domains, "SELECT thread_name FROM view_threads")}
+    assert "pt_autograd_0" in names
+
+
+def test_nccl_is_communication_and_no_domain_of_the_user(ddp: Path, profile: Profiles) -> None:
+    assert rows(ddp, "SELECT domain_name FROM view_domains") == [("default-domain",)]
+    path = profile("ddp2_resnet50_amp")
+    with sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True) as export:
+        query = (
+            "SELECT sum(k.end - k.start) / 2.0 FROM CUPTI_ACTIVITY_KIND_KERNEL AS k"
+            " JOIN StringIds AS s ON s.id = k.shortName WHERE s.value LIKE 'nccl%'"
+        )
+        mean_per_gpu = export.execute(query).fetchone()[0]
+    query = (
+        "SELECT sum(communication_duration), sum(exposed_communication_duration)"
+        " FROM view_iterations_detail"
+    )
+    ((total, exposed),) = rows(ddp, query)
+    # One nanosecond per interval may be lost to rounding the mean of two GPUs; kernels of one
+    # communicator do not overlap.
+    assert abs(total - mean_per_gpu) <= 13
+    assert 0 < exposed <= total
+
+
+def test_whole_graphs_keep_their_op(
+    profile: Profiles, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    database = imported(profile("jax_cnn_bf16"), tmp_path_factory.mktemp("jax"))
+    path = profile("jax_cnn_bf16")
+    with sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True) as export:
+        query = "SELECT count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+        count, duration = export.execute(query).fetchone()
+    query = "SELECT count(*), sum(duration) FROM view_graph_launches"
+    assert rows(database, query) == [(count, duration)]
+    query = "SELECT count(*) FROM view_graph_launches WHERE op_node_name LIKE '/jit_step/%'"
+    assert rows(database, query) == [(count,)]

@@ -252,6 +252,9 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
             [threads >> PID_SHIFT, *(t["pid"] >> PID_SHIFT for t in _work(raw) if len(t["pid"]))]
         )
     )
+    # A process of which only its work was recorded needs a thread to belong to.
+    silent = np.setdiff1d(process_keys, threads >> PID_SHIFT)
+    threads = np.union1d(threads, silent << PID_SHIFT)
     devices = _DeviceRows(read_devices(schema), raw, process_keys)
     end_ns = max(
         [nvtx.last_time_ns(), *(int(t["end"].max(initial=0)) for t in (raw.api, *_work(raw)))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def imported(source: Path, folder: Path) -> Path:
     return database
 
 
-def rows(database: Path, query: str) -> list[tuple[object, ...]]:
+def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
     with open_database(database) as dldb:
         return [tuple(row) for row in dldb.connection.execute(query)]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aggregator.errors import CorruptProfileError, NotADldbError
-from aggregator.sources.sqlite_files import arrow_connection, iter_batches
+from aggregator.sources.sqlite_files import READ_ERRORS, arrow_connection, iter_batches
 from aggregator.sqlite_uri import read_only_uri
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ def open_tables(path: Path, progress: Progress) -> Iterator[DlprofTables]:
         ):
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             yield DlprofTables(path, connection, columns, progress)
-    except (sqlite3.DatabaseError, CorruptProfileError) as error:
-        text = str(error).splitlines()[0] if isinstance(error, sqlite3.Error) else error.__cause__
+    except (*READ_ERRORS, CorruptProfileError) as error:
+        text = error.__cause__ if isinstance(error, CorruptProfileError) else error
         raise NotADldbError(
             f"The database '{path}' is damaged: {str(text).splitlines()[0]}.",
             hint="Copy it again, or aggregate the Nsight Systems export that it was made from.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.profile import DEFAULT_DOMAIN, Annotation
 from aggregator.sources import nsys_schema as names
-from aggregator.sources.sqlite_files import corrupt
+from aggregator.sources.sqlite_files import READ_ERRORS, corrupt
 from aggregator.sqlite_uri import read_only_uri
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def read_annotations(schema: Schema) -> tuple[Annotation, ...]:
             categories = _names(connection, schema, text, EVENT_CATEGORY, "category")
             domains = _names(connection, schema, text, names.EVENT_DOMAIN, "domainId")
             rows = connection.execute(query, kinds).fetchall()
-    except sqlite3.DatabaseError as error:
+    except READ_ERRORS as error:
         raise corrupt(schema.path, error) from error
     return tuple(
         Annotation(
@@ -90,5 +90,5 @@ def read_thread_names(schema: Schema) -> dict[int, str]:
             return {
                 int(tid): str(name) for tid, name in connection.execute(query) if tid is not None
             }
-    except sqlite3.DatabaseError as error:
+    except READ_ERRORS as error:
         raise corrupt(schema.path, error) from error

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from aggregator.sources.sqlite_files import corrupt
+from aggregator.sources.sqlite_files import READ_ERRORS, corrupt
 from aggregator.sqlite_uri import read_only_uri
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Schema:
             with closing(sqlite3.connect(read_only_uri(self.path), uri=True)) as connection:
                 rows = connection.execute(f"PRAGMA table_info({self.table(table)})")
                 return frozenset(str(row[1]) for row in rows)
-        except sqlite3.DatabaseError as error:
+        except READ_ERRORS as error:
             raise corrupt(self.path, error) from error
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from aggregator.profile import Device, SystemInfo
 from aggregator.sources import nsys_schema as names
 from aggregator.sources.nsys_schema import Schema
-from aggregator.sources.sqlite_files import corrupt
+from aggregator.sources.sqlite_files import READ_ERRORS, corrupt
 from aggregator.sqlite_uri import read_only_uri
 
 Row: TypeAlias = "dict[str, object]"
@@ -50,7 +50,7 @@ def read_system(schema: Schema) -> SystemInfo:
             if schema.has(names.DLPROF_SYSTEM):
                 return _from_dlprof(connection, schema)
             return _from_export(connection, schema)
-    except sqlite3.DatabaseError as error:
+    except READ_ERRORS as error:
         raise corrupt(schema.path, error) from error
 
 
@@ -62,7 +62,7 @@ def read_session_start_ns(schema: Schema) -> int:
     try:
         with _connected(schema) as connection:
             return int(connection.execute(query).fetchone()[0] or 0)
-    except sqlite3.DatabaseError as error:
+    except READ_ERRORS as error:
         raise corrupt(schema.path, error) from error
 
 
@@ -129,7 +129,7 @@ def read_devices(schema: Schema) -> DeviceMap:
             rows = next((rows for rows in tables if _tells_capability(rows)), [])
             devices = _devices(rows or next(iter(tables), []))
             return DeviceMap(devices, _ordinals(connection, schema), _host_ordinals(rows))
-    except sqlite3.DatabaseError as error:
+    except READ_ERRORS as error:
         raise corrupt(schema.path, error) from error
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+READ_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What a damaged file raises: SQLite's own error messages may quote bytes of it."""
 BATCH_ROWS = 65536
 """Rows per Arrow batch: a batch's fixed cost vanishes, and it fits the cache."""
 
@@ -37,7 +39,7 @@ def list_tables(path: Path) -> frozenset[str]:
                 "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
             )
             return frozenset(str(row[0]) for row in rows)
-    except sqlite3.DatabaseError as error:
+    except READ_ERRORS as error:
         raise corrupt(path, error) from error
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from aggregator.correlate.custom_domains import DomainWork, correlate_domain
+from aggregator.correlate.helper_threads import adopt_calls
 from aggregator.correlate.op_table import OpTable, build_op_table
 from aggregator.correlate.ops import InstanceBuilder
 from aggregator.correlate.range_tree import build_tree
-from aggregator.correlate.ranges import Nesting, innermost, nest
+from aggregator.correlate.ranges import Nesting, innermost, nest, nest_start_end_ranges
 from aggregator.correlate.simple import simple_instances, simple_meaning, simple_table
 from aggregator.correlate.work import CorrelatedWork, correlate_work
 from aggregator.errors import NoFrameworkRangesError, UsageError
@@ -29,10 +30,11 @@ from aggregator.loop import (
     joined_ranges,
     name_by_op,
     named_ranges,
+    plain_ranges,
     step_of_instances,
 )
 from aggregator.options import Mode
-from aggregator.profile import Profile
+from aggregator.profile import Profile, ProfileWarning
 from aggregator.progress import Level, Progress
 
 OP_KINDS = (RangeKind.OP, RangeKind.WRAPPER, RangeKind.NODE)
@@ -50,6 +52,21 @@ class _Found:
     key_node: KeyNode
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A framework whose ranges a profile holds.
+
+    Attributes:
+        framework: The framework.
+        domain: Code of the domain that holds its ops.
+        meaning: What the range names mean.
+    """
+
+    framework: Framework
+    domain: int
+    meaning: RangeMeaning
+
+
 def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfile:
     """Find ops and iterations, and join all device work to them.
 
@@ -59,34 +76,33 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     """
     progress.phase("correlate", 4)
     progress.message("Correlating network models with kernel and timeline data")
-    framework, meaning, reason = choose_mode(profile, mode)
-    chosen = framework.mode if framework else Mode.SIMPLE
+    reading, reason = choose_mode(profile, mode)
+    chosen = reading.framework.mode if reading else Mode.SIMPLE
     progress.message(f"Mode: {chosen} ({reason})")
+    if reading is not None:
+        _prepare(profile, reading)
     nesting = nest(profile.ranges)
     progress.advance(1)
-    if framework is None:
-        found = _simple(profile)
-    else:
-        found = _framework_ops(profile, nesting, framework, meaning)
+    found = _framework_ops(profile, nesting, reading) if reading else _simple(profile)
     progress.advance(1)
     return _finish(profile, (chosen, reason), found, nesting, progress)
 
 
-def choose_mode(profile: Profile, mode: Mode) -> tuple[Framework | None, RangeMeaning, str]:
-    """The framework whose ranges are read (None: simple mode), their meaning, and why.
+def choose_mode(profile: Profile, mode: Mode) -> tuple[Reading | None, str]:
+    """The framework whose ranges are read (None: simple mode), and why.
 
     Raises:
         NoFrameworkRangesError: A framework mode was asked for and no range is one of its ops.
         UsageError: A mode that this version does not read.
     """
     if mode is Mode.SIMPLE:
-        return None, simple_meaning(), "as asked"
+        return None, "as asked"
     if mode is Mode.AUTO:
         for framework in FRAMEWORKS:
-            meaning = _meaning_if_any(profile, framework)
-            if meaning is not None:
-                return framework, meaning, f"{framework.title} ranges found"
-        return None, simple_meaning(), "no framework ranges found"
+            reading = _find_ops(profile, framework, only_claimed=True)
+            if reading is not None:
+                return reading, _reason(framework, f"{framework.title} ranges found")
+        return None, "no framework ranges found"
     wanted = framework_of(mode)
     if wanted is None:
         known = ", ".join(f"--mode={framework.mode}" for framework in FRAMEWORKS)
@@ -94,43 +110,64 @@ def choose_mode(profile: Profile, mode: Mode) -> tuple[Framework | None, RangeMe
             f"The mode '{mode}' is not supported in this version.",
             hint=f"Use --mode=auto, {known} or --mode=simple.",
         )
-    meaning = _meaning_if_any(profile, wanted)
-    if meaning is None:
+    reading = _find_ops(profile, wanted, only_claimed=False)
+    if reading is None:
         raise NoFrameworkRangesError(
             f"The profile holds no {wanted.title} op ranges.", hint=wanted.advice
         )
-    return wanted, meaning, "as asked"
+    return reading, _reason(wanted, "as asked")
 
 
-def _meaning_if_any(profile: Profile, framework: Framework) -> RangeMeaning | None:
-    """Meaning of the range names if the framework's domain has any op range."""
-    if framework.domain not in profile.domain_names:
-        return None
-    code = profile.domain_names.index(framework.domain)
-    names = np.unique(profile.ranges.name[profile.ranges.domain == code])
-    if not len(names):
-        return None
-    meaning = framework.read_meaning(profile.range_names)
-    return meaning if bool(np.isin(meaning.kind[names], OP_KINDS).any()) else None
+def _reason(framework: Framework, why: str) -> str:
+    return f"{why}; {framework.evidence}" if framework.evidence else why
 
 
-def _framework_ops(
-    profile: Profile, nesting: Nesting, framework: Framework, meaning: RangeMeaning
-) -> _Found:
-    domain = profile.domain_names.index(framework.domain)
+def _find_ops(profile: Profile, framework: Framework, *, only_claimed: bool) -> Reading | None:
+    """The first of the framework's domains that holds ops of it."""
+    for domain in framework.domains:
+        if domain not in profile.domain_names:
+            continue
+        code = profile.domain_names.index(domain)
+        kinds = [profile.ranges]
+        if framework.reads_start_end:
+            kinds.append(profile.start_end_ranges)
+        used = np.unique(np.concatenate([kind.name[kind.domain == code] for kind in kinds]))
+        names = tuple(profile.range_names[name] for name in used.tolist())
+        if not names or (only_claimed and not framework.claims(names)):
+            continue
+        meaning = framework.read_meaning(profile.range_names)
+        if bool(np.isin(meaning.kind[used], OP_KINDS).any()):
+            return Reading(framework, code, meaning)
+    return None
+
+
+def _prepare(profile: Profile, reading: Reading) -> None:
+    framework = reading.framework
+    if framework.reads_start_end:
+        nest_start_end_ranges(profile, reading.domain)
+    if framework.evidence:
+        count = int(np.count_nonzero(profile.ranges.domain == reading.domain))
+        text = f"Mode {framework.mode} is {framework.evidence}."
+        profile.warnings.append(ProfileWarning("UNVERIFIED_MODE", text, count))
+
+
+def _framework_ops(profile: Profile, nesting: Nesting, reading: Reading) -> _Found:
+    meaning, domain = reading.meaning, reading.domain
     tree = build_tree(profile, nesting, meaning, domain)
     api = profile.api_calls
     call_range = innermost(nesting, api.thread, api.start_ns, api.end_ns, domain)
+    call_range = adopt_calls(profile, tree, meaning, domain, call_range)
     instances = InstanceBuilder(profile, meaning, tree).build(call_range)
-    ranges = named_ranges(meaning, tree)
     work = correlate_work(profile, instances)
-    key_node = find_key_node(meaning, tree, ranges, allow_op=True)
+    ranges = named_ranges(meaning, tree)
+    plain = plain_ranges(profile) if domain else NamedRanges.empty()
+    key_node = find_key_node(meaning, tree, ranges, plain, allow_op=True)
     steps = step_of_instances(profile, work.instances, key_node)
-    table = build_op_table(profile, meaning, work.instances, steps, framework)
-    if key_node.name and key_node.name not in ranges.names:
+    table = build_op_table(profile, meaning, work.instances, steps, reading.framework)
+    if key_node.name and key_node.name not in (*ranges.names, *plain.names):
         named = name_by_op(key_node, table, work.instances)
-        key_node = named or find_key_node(meaning, tree, ranges, allow_op=False)
-    return _Found(meaning, work, table, ranges, key_node)
+        key_node = named or find_key_node(meaning, tree, ranges, plain, allow_op=False)
+    return _Found(meaning, work, table, joined_ranges(ranges, plain), key_node)
 
 
 def _simple(profile: Profile) -> _Found:

@@ -12,6 +12,7 @@ from aggregator.correlate.op_table import OpTable
 from aggregator.correlate.ops import Instances, Origin
 from aggregator.correlate.range_tree import RangeTree
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
+from aggregator.frameworks.pytorch import normalise
 from aggregator.iterations import (
     KeyNode,
     LoopHints,
@@ -41,6 +42,22 @@ def named_ranges(meaning: RangeMeaning, tree: RangeTree) -> NamedRanges:
         start_ns=tree.nesting.start_ns[rows],
         end_ns=tree.nesting.end_ns[rows],
         process=tree.process[rows],
+    )
+
+
+def plain_ranges(profile: Profile) -> NamedRanges:
+    """Ranges of the default domain where a framework writes to its own: a user pushed them."""
+    rows = np.flatnonzero(profile.ranges.domain == 0)
+    used, code = np.unique(profile.ranges.name[rows], return_inverse=True)
+    names = [normalise(profile.range_names[name]) for name in used.tolist()]
+    distinct = tuple(dict.fromkeys(names))
+    row_of = {name: row for row, name in enumerate(distinct)}
+    return NamedRanges(
+        name=np.array([row_of[name] for name in names], dtype=np.int32)[code],
+        names=distinct,
+        start_ns=profile.ranges.start_ns[rows],
+        end_ns=profile.ranges.end_ns[rows],
+        process=profile.thread_process[profile.ranges.thread[rows]],
     )
 
 
@@ -80,16 +97,47 @@ def joined_ranges(*parts: NamedRanges) -> NamedRanges:
 
 
 def find_key_node(
-    meaning: RangeMeaning, tree: RangeTree, ranges: NamedRanges, *, allow_op: bool
+    meaning: RangeMeaning,
+    tree: RangeTree,
+    ranges: NamedRanges,
+    plain: NamedRanges,
+    *,
+    allow_op: bool,
 ) -> KeyNode:
     """Choose what marks an iteration; see ``choose_key_node``.
 
     Args:
         meaning: What range names mean.
         tree: The nested ranges.
-        ranges: Ranges that may mark an iteration.
-        allow_op: Whether an op that begins every iteration may be chosen.
+        ranges: The framework's ranges that may mark an iteration.
+        plain: A user's ranges, where the framework has a domain of its own.
+        allow_op: Whether an op may be chosen.
     """
+    if allow_op and (key_op := _key_op(meaning, tree)) is not None:
+        return key_op
+    hints = _loop_hints(meaning, tree, ranges, allow_op=allow_op)
+    found = choose_key_node(ranges, hints)
+    if found.name or not plain.names:
+        return found
+    numbered = tuple(code for code, name in enumerate(plain.names) if _NUMBERED.search(name))
+    return choose_key_node(plain, LoopHints((), numbered, (), (), (), {}))
+
+
+def _key_op(meaning: RangeMeaning, tree: RangeTree) -> KeyNode | None:
+    """The op that a framework's loops run once per iteration, if it ran more than once."""
+    position = np.arange(len(tree.kind))
+    for name in sorted(meaning.key_ops & set(meaning.labels)):
+        label = meaning.labels.index(name)
+        rows = np.flatnonzero((tree.unit == position) & (tree.label == label))
+        if len(rows) > 1:
+            stops = stops_by_process(tree.nesting.end_ns[rows], tree.process[rows])
+            return stops.key_node(name, f"'{name}' is read once per iteration")
+    return None
+
+
+def _loop_hints(
+    meaning: RangeMeaning, tree: RangeTree, ranges: NamedRanges, *, allow_op: bool
+) -> LoopHints:
     loader_labels = {
         meaning.labels[label]
         for label in np.unique(tree.label[tree.kind == RangeKind.DATALOADER]).tolist()
@@ -103,7 +151,7 @@ def find_key_node(
     framework = {*loaders, *matching(_OPTIMIZER_STEP), *matching(_ZERO_GRAD)}
     programs = _busiest_program(meaning, tree, ranges)
     numbered = tuple(code for code in matching(_NUMBERED) if code not in framework)
-    hints = LoopHints(
+    return LoopHints(
         dataloaders=loaders,
         numbered=programs or numbered,
         programs=programs,
@@ -115,7 +163,6 @@ def find_key_node(
             if allow_op and (child := _first_child(meaning, tree, ranges, code)) is not None
         },
     )
-    return choose_key_node(ranges, hints)
 
 
 def _busiest_program(

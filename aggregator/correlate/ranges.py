@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from aggregator.profile import Bool, Int32, Int64, Ranges
+from aggregator.profile import Bool, Int32, Int64, Profile, Ranges
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,25 @@ def nest(ranges: Ranges) -> Nesting:
     by_depth = _group_by_depth(depth)
     parent = _parents(start, end, lane_of, by_depth)
     return Nesting(order, lane_of, lanes, lane_start, start, end, parent, depth, by_depth)
+
+
+def nest_start_end_ranges(profile: Profile, domain: int) -> None:
+    """Make a domain's start/end ranges ranges like any other, on the thread that opened them.
+
+    Such a range need not end before the one around it does; ``nest`` puts up with that.
+    """
+    apart = profile.start_end_ranges
+    moved = apart.domain == domain
+    if not moved.any():
+        return
+
+    def part(ranges: Ranges, rows: Bool) -> dict[str, Any]:
+        return {column.name: getattr(ranges, column.name)[rows] for column in fields(Ranges)}
+
+    everything = np.ones(len(profile.ranges), dtype=bool)
+    old, new = part(profile.ranges, everything), part(apart, moved)
+    profile.ranges = Ranges(**{name: np.concatenate([old[name], new[name]]) for name in old})
+    profile.start_end_ranges = Ranges(**part(apart, ~moved))
 
 
 def _lanes(ranges: Ranges) -> tuple[Int32, Int32]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,7 @@ SNAPSHOT = Path(__file__).with_name("help.txt")
 
 
 def test_the_help_is_as_recorded() -> None:
-    """To record a change that is meant: DLPROF_UPDATE_SNAPSHOTS=1 pytest tests/cli/test_help.py."""
-    if os.environ.get("DLPROF_UPDATE_SNAPSHOTS"):
-        SNAPSHOT.write_text(format_help())
+    """To record a change that is meant: python -m tests.cli.test_help."""
     assert format_help() == SNAPSHOT.read_text()
 
 
@@ -43,3 +40,7 @@ def test_help_is_printed_and_is_no_error(word: str, capsys: pytest.CaptureFixtur
 def test_the_version_is_printed(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 0
     assert capsys.readouterr().out.startswith("dlprof ")
+
+
+if __name__ == "__main__":
+    SNAPSHOT.write_text(format_help())

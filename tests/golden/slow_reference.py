@@ -139,11 +139,14 @@ class Reference:
         for item in self.ranges:
             by_thread[item.tid].append(item)
         result = []
-        tid, waiting, stack = None, iter(()), []  # type: ignore[var-annotated]
+        tid = None
+        waiting: Iterator[Range] = iter([])
+        stack: list[Range] = []
         following: Range | None = None
         for thread, call, stop, start, name in rows:
             if thread != tid:
-                tid, waiting, stack = thread, iter(by_thread[thread]), []
+                tid, stack = thread, []
+                waiting = iter(by_thread[thread])
                 following = next(waiting, None)
             while following is not None and following.start <= call:
                 stack.append(following)

@@ -1,0 +1,58 @@
+"""Cutting a profile at a key node, against the rule said in plain Python."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.iterations import KeyNode, boundaries, cut
+from aggregator.profile import Int64
+
+STOPS = st.lists(st.integers(0, 100), max_size=6)
+RANKS = st.lists(STOPS, max_size=4)
+
+
+def _arrays(ranks: list[list[int]]) -> tuple[Int64, ...]:
+    return tuple(np.array(sorted(stops), dtype=np.int64) for stops in ranks)
+
+
+def _rule(ranks: list[list[int]]) -> list[int]:
+    """The guide's rule for several GPUs."""
+    present = [sorted(stops) for stops in ranks if stops]
+    if len({len(stops) for stops in present}) == 1:
+        return sorted({max(nth) for nth in zip(*present, strict=True)})
+    return sorted({stop for stops in present for stop in stops})
+
+
+@given(RANKS)
+def test_boundaries_over_ranks(ranks: list[list[int]]) -> None:
+    assert sorted(set(boundaries(_arrays(ranks)).tolist())) == _rule(ranks)
+
+
+@given(RANKS, st.integers(1, 120))
+def test_iterations_cover_the_profile_without_gap_or_overlap(
+    ranks: list[list[int]], last_ns: int
+) -> None:
+    iterations = cut(KeyNode("key", "", _arrays(ranks)), last_ns)
+    starts, stops = iterations.start_ns.tolist(), iterations.stop_ns.tolist()
+    assert starts[0] == 0
+    assert stops[-1] == last_ns
+    assert starts[1:] == stops[:-1] == [stop for stop in _rule(ranks) if 0 < stop < last_ns]
+    assert all(low < high for low, high in pairwise([*starts, last_ns]))
+    assert iterations.has_key_node == (len(iterations) > 1)
+
+
+@given(RANKS, st.integers(1, 120), st.lists(st.integers(0, 200), min_size=1, max_size=20))
+def test_each_time_lies_in_one_iteration(
+    ranks: list[list[int]], last_ns: int, times: list[int]
+) -> None:
+    iterations = cut(KeyNode("key", "", _arrays(ranks)), last_ns)
+    found = iterations.of_time(np.array(times, dtype=np.int64)).tolist()
+    for time, number in zip(times, found, strict=True):
+        if time >= last_ns:
+            assert number == len(iterations) - 1
+        else:
+            assert iterations.start_ns[number] <= time < iterations.stop_ns[number]

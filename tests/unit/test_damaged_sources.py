@@ -1,0 +1,138 @@
+"""Files that are cut off, overwritten, or no profiles: one sentence each, never a traceback."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aggregator.errors import (
+    CorruptProfileError,
+    DlprofError,
+    ProfileNotFoundError,
+    UnsupportedProfileError,
+)
+from aggregator.options import AggregationRequest
+from aggregator.pipeline import aggregate
+from aggregator.progress import NullProgress
+from tests.builders import analyse_file
+
+
+def _failure(call: Callable[[], object]) -> DlprofError | None:
+    """The error that a call ends with; anything but one of our own escapes."""
+    try:
+        call()
+    except DlprofError as error:
+        return error
+    return None
+
+
+def _import(source: Path, tmp_path: Path) -> str:
+    """Outcome of an import: ``read`` or the error's code."""
+    database = tmp_path / "out.sqlite"
+    error = _failure(lambda: analyse_file(source, database))
+    assert database.exists() == (error is None)
+    database.unlink(missing_ok=True)
+    assert error is None or (error.exit_code == 4 and error.message)
+    return error.code if error else "read"
+
+
+def test_an_export_cut_off_anywhere(sample_export: Path, tmp_path: Path) -> None:
+    content = sample_export.read_bytes()
+    page = 4096
+    sizes = {*range(0, len(content), page), *range(1, len(content), page - 97), len(content) - 1}
+    source = tmp_path / "cut.sqlite"
+    outcomes = {}
+    for size in sorted(sizes):
+        source.write_bytes(content[:size])
+        outcomes[size] = _import(source, tmp_path)
+    assert outcomes[0] == "PROFILE_CORRUPT"
+    assert "read" not in {outcomes[size] for size in sizes if size < len(content) - page}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.sqlite"]
+
+
+def test_an_export_with_bytes_overwritten(sample_export: Path, tmp_path: Path) -> None:
+    content = sample_export.read_bytes()
+    chance = random.Random(7)
+    source = tmp_path / "spoilt.sqlite"
+    for _ in range(60):
+        spoilt = bytearray(content)
+        at = chance.randrange(len(spoilt))
+        spoilt[at : at + 64] = chance.randbytes(len(spoilt[at : at + 64]))
+        source.write_bytes(bytes(spoilt))
+        _import(source, tmp_path)
+
+
+def _aggregate(database: Path) -> DlprofError | None:
+    request = AggregationRequest(iter_start=1)
+    return _failure(lambda: aggregate(database, request, NullProgress()))
+
+
+def test_a_database_cut_off_anywhere(sample_database: Path) -> None:
+    content = sample_database.read_bytes()
+    # Within the last page SQLite takes what is missing for zeros.
+    for size in range(0, len(content) - 8192, len(content) // 40):
+        sample_database.write_bytes(content[:size])
+        error = _aggregate(sample_database)
+        assert error is not None, f"cut at {size}"
+        assert error.exit_code == 5
+
+
+@pytest.mark.xfail(strict=True, reason="names that are no UTF-8 raise UnicodeDecodeError")
+def test_a_database_with_bytes_overwritten(sample_database: Path) -> None:
+    content = sample_database.read_bytes()
+    chance = random.Random(7)
+    for _ in range(60):
+        spoilt = bytearray(content)
+        at = chance.randrange(len(spoilt))
+        spoilt[at : at + 64] = chance.randbytes(len(spoilt[at : at + 64]))
+        sample_database.write_bytes(bytes(spoilt))
+        error = _aggregate(sample_database)
+        assert error is None or error.message
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ProfileNotFoundError, match="does not exist"):
+        analyse_file(tmp_path / "missing.sqlite", tmp_path / "out.sqlite")
+    with pytest.raises(ProfileNotFoundError, match="folder"):
+        analyse_file(tmp_path, tmp_path / "out.sqlite")
+
+
+def test_an_empty_file_and_a_text(tmp_path: Path) -> None:
+    source = tmp_path / "profile.sqlite"
+    source.write_bytes(b"")
+    with pytest.raises(CorruptProfileError):
+        analyse_file(source, tmp_path / "out.sqlite")
+    source.write_text("no profile")
+    with pytest.raises(UnsupportedProfileError, match="not an SQLite file"):
+        analyse_file(source, tmp_path / "out.sqlite")
+
+
+def test_a_database_of_ours_is_no_source(sample_database: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedProfileError) as caught:
+        analyse_file(sample_database, tmp_path / "out.sqlite")
+    assert caught.value.hint
+
+
+UNQUOTED = pytest.mark.xfail(strict=True, reason="the name is not quoted when it is written")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a b.sqlite",
+        pytest.param("50%20.sqlite", marks=UNQUOTED),
+        pytest.param("what?.sqlite", marks=UNQUOTED),
+        pytest.param("no#1.sqlite", marks=UNQUOTED),
+    ],
+)
+def test_names_with_characters_that_mean_something_in_a_uri(
+    sample_export: Path, tmp_path: Path, name: str
+) -> None:
+    source = tmp_path / name
+    source.write_bytes(sample_export.read_bytes())
+    target = tmp_path / f"out {name}"
+    assert analyse_file(source, target).path.is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, target.name])

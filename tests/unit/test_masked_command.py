@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from aggregator.dldb.metadata import MASK, masked_command
+
+SECRET = "hunter2"
+FURTHER = "correct-horse"
+LEAK = pytest.mark.xfail(strict=True, reason="not seen as a secret")
+MASKED = pytest.mark.xfail(strict=True, reason="seen as a secret")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"python train.py --password {SECRET}",
+        f"python train.py --password={SECRET}",
+        f"python train.py --api-key {SECRET}",
+        f"python train.py --api_key={SECRET}",
+        f"python train.py --wandb-api-key={SECRET}",
+        f"python train.py --hf_token {SECRET}",
+        f"python train.py --token={SECRET}",
+        f"python train.py -token {SECRET}",
+        f"python train.py --client-secret {SECRET}",
+        f"python train.py --aws-secret-access-key {SECRET}",
+        f"python train.py --db.password={SECRET}",
+        f"python train.py --PASSWORD={SECRET}",
+        f"python train.py --passwd {SECRET} --pwd {SECRET}",
+        f"python train.py --credentials {SECRET}",
+        f"python train.py --auth-token {SECRET}",
+        f"env WANDB_API_KEY={SECRET} python train.py",
+        pytest.param(f"env TOKEN={SECRET} python train.py", marks=LEAK),
+        pytest.param(f"env PASSWORD={SECRET} python train.py", marks=LEAK),
+        pytest.param(f"env API_KEY={SECRET} python train.py", marks=LEAK),
+        f"PASSWORD={SECRET} python train.py",
+        f"bash -c 'WANDB_API_KEY={SECRET} python train.py'",
+        f"bash -c 'export HF_TOKEN={SECRET}; python train.py'",
+        f"python train.py trainer.logger.api_key={SECRET}",
+        f"python train.py +logger.token={SECRET}",
+        pytest.param(f"python train.py --password '{SECRET} with blanks {FURTHER}'", marks=LEAK),
+        pytest.param(f"python train.py --password='{SECRET} with blanks {FURTHER}'", marks=LEAK),
+        f"python train.py --url https://user:{SECRET}@host/path",
+        f"python train.py --url=postgres://user:{SECRET}@host:5432/base?x=1",
+        pytest.param(
+            f"python train.py --url https://{SECRET}:x-oauth-basic@github.com/a/b", marks=LEAK
+        ),
+        pytest.param(f"python train.py --header 'Authorization: Bearer {SECRET}'", marks=LEAK),
+    ],
+)
+def test_no_secret_is_stored(command: str) -> None:
+    masked = masked_command(tuple(shlex.split(command)))
+    assert SECRET not in masked
+    assert FURTHER not in masked
+    assert MASK in masked
+    assert "python train.py" in masked or "train.py" in masked
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "dlprof --mode=pytorch --reports=all python train.py --lr 0.1",
+        pytest.param("python train.py --tokenizer gpt2", marks=MASKED),
+        pytest.param("python train.py --max-tokens 512", marks=MASKED),
+        pytest.param("python train.py --max_tokens=512", marks=MASKED),
+        pytest.param("python train.py --author ann", marks=MASKED),
+        "python tokenize.py secrets/list.txt",
+        "python train.py --data /data/passwords.txt --epochs 3",
+        "python train.py --url https://host:8000/path@2",
+    ],
+)
+def test_what_is_no_secret_is_kept(command: str) -> None:
+    assert masked_command(tuple(shlex.split(command))) == command
+
+
+def test_no_command_is_an_empty_text() -> None:
+    assert masked_command(()) == ""

@@ -70,7 +70,7 @@ frontend: $(PAGE) ## Build the viewer's page into viewer/static/dlprof
 # --- check ----------------------------------------------------------------------------------------
 
 test: setup lint types imports frontend-check frontend ## Set up whatever is missing, then run every check and test
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/pytest -n $(JOBS) --dist worksteal
 
 lint: $(VENV)/.dev ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -98,7 +98,7 @@ browser: $(VENV)/.dev $(PAGE) ## The tests in headless Chromium
 	$(BIN)/pytest -m browser
 
 coverage: $(VENV)/.dev $(PAGE) ## All Python tests with branch coverage
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup --cov --cov-report=term
+	$(BIN)/pytest -n $(JOBS) --dist worksteal --cov --cov-report=term
 
 bench: $(VENV)/.dev ## Measure the engine
 	$(BIN)/python -m benchmarks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import urllib.error
 import urllib.request
 import venv
 import zipfile
+from collections.abc import Callable
 from email.parser import Parser
 from pathlib import Path, PurePosixPath
 
@@ -38,7 +40,7 @@ FORBIDDEN_PARTS = {
 }
 START_LIMIT_S = 60
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
+pytestmark = pytest.mark.slow
 
 
 def run(*command: str | Path, cwd: Path, path: str | None = None) -> str:
@@ -65,20 +67,38 @@ def checkout_files() -> list[str]:
     return [name for name in listed.split("\0") if name and (REPOSITORY / name).is_file()]
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that the first of the parallel test processes fills; the others wait for it."""
+    base = factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / name
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "made").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder)
+            (folder / "made").touch()
+    return folder
+
+
+def build_from_a_copy(folder: Path) -> None:
+    """Build sdist and wheel without touching the checkout, whose page other tests use."""
+    for name in checkout_files():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(REPOSITORY / name, folder / name)
+    # The build tool is a development dependency already: no second environment for it.
+    run(sys.executable, "-m", "build", "--no-isolation", cwd=folder)
+
+
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the sdist and of the wheel made from it, built from a copy of the checkout."""
+    """Folder of the sdist and of the wheel made from it."""
     if not (REPOSITORY / ".git").exists():
         pytest.skip("not a git checkout")
     if shutil.which("npm") is None:
         pytest.skip("npm is needed to build the viewer's page")
-    source = tmp_path_factory.mktemp("checkout")
-    for name in checkout_files():
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(REPOSITORY / name, source / name)
-    # The build tool is a development dependency already: no second environment for it.
-    run(sys.executable, "-m", "build", "--no-isolation", cwd=source)
-    return source / "dist"
+    return made_once(tmp_path_factory, "checkout", build_from_a_copy) / "dist"
 
 
 @pytest.fixture(scope="module")
@@ -155,12 +175,14 @@ def test_the_metadata_names_the_licence_and_both_commands(wheel: Path, names: se
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the commands of a new environment that holds the wheel and what it asks for."""
-    root = tmp_path_factory.mktemp("installed")
-    venv.create(root / "venv", with_pip=True)
-    python = root / "venv/bin/python"
-    constraints = REPOSITORY / "constraints.txt"
-    run(python, "-m", "pip", "install", "-q", "-c", constraints, wheel, cwd=root)
-    return root / "venv/bin"
+
+    def install(folder: Path) -> None:
+        venv.create(folder / "venv", with_pip=True)
+        python = folder / "venv/bin/python"
+        constraints = REPOSITORY / "constraints.txt"
+        run(python, "-m", "pip", "install", "-q", "-c", constraints, wheel, cwd=folder)
+
+    return made_once(tmp_path_factory, "installed", install) / "venv/bin"
 
 
 @pytest.fixture

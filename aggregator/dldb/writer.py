@@ -15,6 +15,7 @@ import adbc_driver_sqlite.dbapi as adbc
 import numpy as np
 import pyarrow as pa
 
+from aggregator.dldb.domain_views import with_domains
 from aggregator.errors import DatabaseBusyError, DatabaseWriteError
 from aggregator.sources.sqlite_files import raise_interrupt
 
@@ -126,7 +127,7 @@ def finish(path: Path, *, has_custom_domains: bool) -> None:
     """
     views = _sql("views.sql")
     if has_custom_domains:
-        views += _sql("views_domains.sql")
+        views = with_domains(views)
     with closing(sqlite3.connect(path)) as connection:
         _run_script(connection, _INDEXES + views)
     with path.open("rb+") as file:

@@ -162,7 +162,7 @@ def _given(
         instances=GivenInstances(
             op=raw["op"].astype(np.int32),
             start_ns=raw["cpu_start"],
-            end_ns=np.maximum(raw["cpu_start"], raw["cpu_stop"]),
+            end_ns=raw["cpu_stop"],
             thread=threads.of["instances"],
             shapes=ops.shape_of,
         ),

@@ -14,6 +14,7 @@ from aggregator.given import Owners
 from aggregator.profile import ApiCalls, Device, Int32, Int64, ProfileWarning
 from aggregator.sources.dlprof_ops import OpRows
 from aggregator.sources.dlprof_tables import UNKNOWN, DlprofTables, StringPool, row_codes, rows_of
+from aggregator.sources.repair import repair_devices, repair_reversed, repair_times
 
 Raw: TypeAlias = "dict[str, Int64]"
 
@@ -33,6 +34,8 @@ TABLES = {
     KERNELS: (*_WORK, "name_id", "long_name_id", "uses_tc", "grid_id", "block_id"),
 }
 
+WORK = (COPIES, SETS, SYNCS, KERNELS)
+
 
 class Events:
     """Events of the default domain's ops."""
@@ -47,8 +50,7 @@ class Events:
             table["op"] = ops.rows(table["read_only_ops_id"]).astype(np.int64)
             kept = np.flatnonzero(table["op"] != UNKNOWN)
             self.raw[name] = {column: values[kept] for column, values in table.items()}
-        self._repair("api_start", "api_stop", tuple(self.raw))
-        self._repair("gpu_start", "gpu_stop", (COPIES, SETS, SYNCS, KERNELS))
+        self._repair(ops)
         lost = sum(
             int(np.count_nonzero(rows_of(ops.ids, t["read_only_ops_id"]) < 0))
             for t in self.raw.values()
@@ -65,15 +67,16 @@ class Events:
         if count:
             self._warnings.append(ProfileWarning(code, text, count))
 
-    def _repair(self, start: str, stop: str, names: tuple[str, ...]) -> None:
-        """An event that ends before it starts gets no length: its time is unknown."""
-        count = 0
-        for name in names:
-            table = self.raw[name]
-            count += int(np.count_nonzero(table[stop] < table[start]))
-            table[stop] = np.maximum(table[start], table[stop])
-        text = "events end before they start; they are counted with no duration."
-        self._warn("REVERSED_EVENTS", text, count)
+    def _repair(self, ops: OpRows) -> None:
+        places = [(self.raw[name], "api_start", "api_stop") for name in self.raw]
+        places += [(self.raw[name], "gpu_start", "gpu_stop") for name in WORK]
+        places.append((ops.instances, "cpu_start", "cpu_stop"))
+        columns = [{"start": table[start], "end": table[stop]} for table, start, stop in places]
+        repair_times(columns, self._warnings)
+        repair_reversed(columns, self._warnings)
+        for (table, start, stop), repaired in zip(places, columns, strict=True):
+            table[start], table[stop] = repaired["start"], repaired["end"]
+        repair_devices([self.raw[name] for name in WORK], self._warnings, "device_id")
 
     def collect_calls(self, thread_of: dict[str, Int32]) -> None:
         """Make one table of all calls; ``call_of`` refers to it from each kind of event."""

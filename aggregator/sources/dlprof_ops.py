@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,13 +78,26 @@ def read_ops(
     codes = tables.ints("read_only_ops", _CODE_COLUMNS)
     texts = tables.texts("read_only_ops", _TEXT_COLUMNS)
     own = np.isin(codes["domain_id"], _default_domains(tables, dictionary, codes["domain_id"]))
+    if not own.any():  # the numbers of domains lead nowhere
+        own[:] = True
     if count := int(np.count_nonzero(~own)):
         text = "ops of custom NVTX domains were left out; the default domain holds all work."
         warnings.append(ProfileWarning("OTHER_DOMAINS", text, count))
     rows = np.flatnonzero(own)
-    ops = [_op(codes, texts[row], dictionary, row) for row in rows.tolist()]
+    ops = _with_unique_ids([_op(codes, texts[row], dictionary, row) for row in rows.tolist()])
     result = OpRows(codes["id"][rows], ops, codes["id"][~own], {}, [], np.empty(0, np.int32))
     _add_instances(tables, result, dictionary, {name: codes[name][rows] for name in codes})
+    return result
+
+
+def _with_unique_ids(ops: list[GivenOp]) -> list[GivenOp]:
+    """The same ops; of several with one Op ID the later ones get another."""
+    seen: set[str] = set()
+    result = []
+    for number, op in enumerate(ops):
+        op_id = op.op_id if op.op_id not in seen else f"{op.op_id}_DUPLICATE_{number}"
+        seen.add(op_id)
+        result.append(op if op_id == op.op_id else replace(op, op_id=op_id))
     return result
 
 

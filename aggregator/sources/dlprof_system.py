@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from aggregator.given import GivenAggregation, GivenOps
 from aggregator.options import Mode
 from aggregator.profile import Device, SystemInfo
 from aggregator.sources.dlprof_tables import UNKNOWN, DlprofTables
+from aggregator.sources.repair import IMPOSSIBLE_NS
 
 if TYPE_CHECKING:
     from aggregator.profile import Int64
@@ -99,23 +101,37 @@ def read_aggregations(tables: DlprofTables) -> tuple[GivenAggregation, ...]:
     }
     if any(not set(columns) <= tables.columns(view) for view, columns in views.items()):
         return ()
-    names = ("aggr_id", "iter_start", "iter_stop", "key_node_name")
     try:
-        rows = tables.texts("view_aggregations", names)
-        iterations = tables.texts("view_iterations_all", views["view_iterations_all"])
+        rows, iterations = (tables.numbers(view, names) for view, names in views.items())
+        key_nodes = tables.texts("view_aggregations", ("key_node_name",))
     except sqlite3.OperationalError:  # a view on a table that is not there
         return ()
-    bounds: dict[str, list[tuple[int, int]]] = {}
-    for aggr, _, start, stop in sorted(iterations, key=lambda row: int(row[1] or 0)):
-        bounds.setdefault(aggr, []).append((int(start or 0), int(stop or 0)))
+    bounds: dict[int, list[tuple[int, int]]] = {}
+    for aggr, _, start, stop in sorted(iterations, key=lambda row: row[1]):
+        bounds.setdefault(aggr, []).append((start, stop))
+    found = sorted((row, key_node[0]) for row, key_node in zip(rows, key_nodes, strict=True))
     return tuple(
-        GivenAggregation(
-            key_node=key_node,
-            iter_start=int(first or 0),
-            iter_stop=int(last or 0),
-            stops_ns=tuple(start for start, _ in bounds[aggr][1:]),
-            last_ns=bounds[aggr][-1][1],
-        )
-        for aggr, first, last, key_node in sorted(rows, key=lambda row: int(row[0] or 0))
-        if aggr in bounds
+        _aggregation(key_node, first, last, bounds[aggr])
+        for (aggr, first, last), key_node in found
+        if aggr in bounds and _is_sound(bounds[aggr])
+    )
+
+
+def _is_sound(bounds: list[tuple[int, int]]) -> bool:
+    """Whether iterations follow one another from the start of the session on."""
+    times = [*(start for start, _ in bounds), bounds[-1][1]]
+    return times[0] >= 0 and times[-1] < IMPOSSIBLE_NS and all(a < b for a, b in pairwise(times))
+
+
+def _aggregation(
+    key_node: str, first: int, last: int, bounds: list[tuple[int, int]]
+) -> GivenAggregation:
+    final = len(bounds) - 1
+    inside = 0 <= first <= last <= final
+    return GivenAggregation(
+        key_node=key_node,
+        iter_start=first if inside else 0,
+        iter_stop=last if inside else final,
+        stops_ns=tuple(start for start, _ in bounds[1:]),
+        last_ns=bounds[-1][1],
     )

@@ -75,6 +75,11 @@ class DlprofTables:
             for name, part in parts.items()
         }
 
+    def numbers(self, view: str, names: tuple[str, ...]) -> list[tuple[int, ...]]:
+        """Integer columns of a view, which has no row ids; 0 stands for NULL."""
+        select = ", ".join(f'CAST(coalesce("{name}", 0) AS INTEGER)' for name in names)
+        return [tuple(row) for row in self._connection.execute(f'SELECT {select} FROM "{view}"')]
+
     def texts(self, table: str, names: tuple[str, ...]) -> list[tuple[str, ...]]:
         """Text columns in order of row id; empty text stands for what is missing or NULL."""
         known = self.columns(table)
@@ -89,8 +94,8 @@ class DlprofTables:
         """The database's pool of strings."""
         if not {"id", "string"} <= self.columns("dictionary"):
             return {}
-        rows = self._connection.execute('SELECT id, "string" FROM dictionary')
-        return {int(row[0]): _text(row[1]) for row in rows}
+        query = 'SELECT CAST(id AS INTEGER), "string" FROM dictionary WHERE id IS NOT NULL'
+        return {int(row[0]): _text(row[1]) for row in self._connection.execute(query)}
 
 
 def _text(value: object) -> str:

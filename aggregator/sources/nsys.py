@@ -39,7 +39,14 @@ from aggregator.sources.nsys_nvtx import (
     range_columns,
     read_nvtx,
 )
-from aggregator.sources.nsys_repair import (
+from aggregator.sources.nsys_schema import Schema, newest_versions
+from aggregator.sources.nsys_system import (
+    DeviceMap,
+    read_devices,
+    read_session_start_ns,
+    read_system,
+)
+from aggregator.sources.repair import (
     RawTable,
     fill_missing_processes,
     place_host_graphs,
@@ -49,13 +56,6 @@ from aggregator.sources.nsys_repair import (
     shift_times,
     time_offset_ns,
     warn_of_graphs,
-)
-from aggregator.sources.nsys_schema import Schema, newest_versions
-from aggregator.sources.nsys_system import (
-    DeviceMap,
-    read_devices,
-    read_session_start_ns,
-    read_system,
 )
 from aggregator.sources.sqlite_files import arrow_connection, decoded, iter_batches
 

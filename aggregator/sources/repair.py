@@ -1,4 +1,4 @@
-"""What exports get wrong or leave out, put right as far as it can be known."""
+"""What sources get wrong or leave out, put right as far as it can be known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 RawTable: TypeAlias = "dict[str, Int64]"
 
-ABSOLUTE_NS = 10**17
+IMPOSSIBLE_NS = 10**17
 """No session lasts three years: times beyond are counted from 1970, not from its start."""
 ON_HOST = 2**31 - 1
 """CUPTI's device number of a graph whose first node ran on the CPU."""
@@ -52,9 +52,9 @@ def time_offset_ns(starts: Sequence[Int64], session_start_ns: int) -> int:
         session_start_ns: Start of the session since 1970; 0: unknown. Unit: ns.
     """
     known = np.concatenate([column[column > 0] for column in starts])
-    if not len(known) or np.median(known) < ABSOLUTE_NS:
+    if not len(known) or np.median(known) < IMPOSSIBLE_NS:
         return 0
-    first = int(known[known >= ABSOLUTE_NS].min())
+    first = int(known[known >= IMPOSSIBLE_NS].min())
     return session_start_ns if 0 < session_start_ns <= first else first
 
 
@@ -70,7 +70,7 @@ def repair_times(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> 
     count = 0
     for table in tables:
         start, end = table["start"], table["end"]
-        bad_start, bad_end = np.abs(start) >= ABSOLUTE_NS, np.abs(end) >= ABSOLUTE_NS
+        bad_start, bad_end = np.abs(start) >= IMPOSSIBLE_NS, np.abs(end) >= IMPOSSIBLE_NS
         count += int(np.count_nonzero(bad_start | bad_end))
         table["start"] = np.where(bad_start, np.where(bad_end, 0, end), start)
         table["end"] = np.where(bad_end, table["start"], end)
@@ -79,13 +79,15 @@ def repair_times(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> 
         warnings.append(ProfileWarning("IMPOSSIBLE_TIMES", text, count))
 
 
-def repair_devices(work: Sequence[RawTable], warnings: list[ProfileWarning]) -> None:
+def repair_devices(
+    work: Sequence[RawTable], warnings: list[ProfileWarning], column: str = "device"
+) -> None:
     """Work on a device whose number cannot be one counts for the first device."""
     count = 0
     for table in work:
-        impossible = (table["device"] < 0) | (table["device"] >= MAX_DEVICES)
+        impossible = (table[column] < 0) | (table[column] >= MAX_DEVICES)
         count += int(np.count_nonzero(impossible))
-        table["device"] = np.where(impossible, 0, table["device"])
+        table[column] = np.where(impossible, 0, table[column])
     if count:
         text = "kernels, copies or sets tell no GPU; they count for the first one."
         warnings.append(ProfileWarning("UNKNOWN_DEVICES", text, count))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from aggregator.errors import (
     CorruptProfileError,
     DatabaseWriteError,
     DldbVersionError,
+    DlprofError,
     IterationRangeError,
     NoGpuActivityError,
     NotADldbError,
@@ -517,6 +519,47 @@ def test_a_database_with_damaged_pages_is_damaged(database: Path, tmp_path: Path
         analyse_file(database, tmp_path / "out.sqlite")
     assert error.value.exit_code == 5
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dlprof_dldb.sqlite"]
+
+
+CELLS = [
+    *("read_only_kernels", "read_only_memcpys", "read_only_memsets", "read_only_cuda_syncs"),
+    *("read_only_cuda_calls", "read_only_ops", "read_only_op_instances", "read_only_gpu_infos"),
+    *("read_only_system_config", "read_only_grid_block", "read_only_domains", "dictionary"),
+    *("iteration_list", "model_summary", "iteration_key", "gpu_memories"),
+]
+ANYTHING = [None, -1, 0, 7, 2**31 - 1, 2**62, -(2**62), "text", "", b"\xff", 1.5, float("inf")]
+
+
+@pytest.fixture(scope="module")
+def unconstrained(golden_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("unconstrained") / "dlprof_dldb.sqlite"
+    shutil.copyfile(golden_database, path)
+    for table in CELLS:
+        loosen(path, table)
+    return path
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.filterwarnings("error")
+def test_whatever_stands_in_a_cell_is_no_crash(
+    unconstrained: Path, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    path = tmp_path / "dlprof_dldb.sqlite"
+    shutil.copyfile(unconstrained, path)
+    with closing(sqlite3.connect(path)) as connection:
+        for _ in range(chance.choice([1, 3, 20, 100])):
+            table = chance.choice(CELLS)
+            names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            ((rows,),) = connection.execute(f"SELECT max(rowid) FROM {table}")
+            everywhere = chance.random() < 0.05
+            where = "" if everywhere else f"WHERE rowid = {chance.randint(1, rows)}"
+            value = chance.choice(ANYTHING)
+            connection.execute(f"UPDATE {table} SET {chance.choice(names)} = ? {where}", (value,))
+        connection.commit()
+    with suppress(DlprofError):
+        kernels = query(convert(path, NullProgress()), "SELECT count(*) FROM kernels")
+        assert kernels <= [(59,)]
 
 
 def test_the_mode_is_that_of_the_database(golden_database: Path, tmp_path: Path) -> None:

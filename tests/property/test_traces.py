@@ -149,6 +149,31 @@ def test_aggregations_of_two_parts_add_up_to_that_of_the_whole(
         assert _one(found, wall, whole) == sum(_one(found, wall, part) for part in parts)
 
 
+@given(programs(), st.data())
+def test_a_reaggregation_is_what_an_import_would_have_written(
+    trace: Trace, data: st.DataObject
+) -> None:
+    with scratch() as folder:
+        source = trace.write(folder / "profile.sqlite")
+        found = analyse_file(source, folder / "later.db")
+        last = len(found.iterations()) - 1
+        first = data.draw(st.integers(0, last))
+        request: dict[str, Any] = {
+            "iter_start": first,
+            "iter_stop": data.draw(st.integers(first, last)),
+        }
+        if data.draw(st.booleans()):
+            request = {"key_node": data.draw(st.sampled_from(sorted(found.op_ids())))}
+        added = found.aggregate(**request).aggr_id
+        at_once = analyse_file(source, folder / "at_once.db", **request)
+        for view in VIEWS:
+            columns = [row[1] for row in found.query(f"PRAGMA table_info({view})")]
+            if "aggr_id" in columns:
+                kept = ", ".join(c for c in columns if c not in ("aggr_id", "row_id", "id", "aggr"))
+                sql = f"SELECT {kept} FROM {view} WHERE aggr_id = ?"
+                assert Counter(found.query(sql, added)) == Counter(at_once.query(sql, 1)), view
+
+
 def _sums(found: Analysed, aggregation: int) -> Counter[tuple[str, ...]]:
     """Everything of an aggregation that adds up, by (what, op or kernel)."""
     result: Counter[tuple[str, ...]] = Counter()

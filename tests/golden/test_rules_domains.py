@@ -1,0 +1,159 @@
+"""A user's own NVTX domains: what their ranges cover, by thread and by time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import lzma
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.builders import DOMAIN, LAUNCH, Analysed, Thread, Trace, analyse, query
+
+LOOP, GRADIENT = 1, 2
+
+
+def _trace() -> tuple[Trace, Thread]:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    main.range("Loop", 1, None, domain=LOOP, kind=DOMAIN)
+    main.range("Gradient", 2, None, domain=GRADIENT, kind=DOMAIN)
+    return trace, main
+
+
+def _covered(found: Analysed) -> dict[tuple[str, str], list[tuple[str, int]]]:
+    """(domain, op name) -> kernels that it covers, and whether only by time."""
+    sql = (
+        "SELECT domain_name, op_node_name, kernel_name, by_time FROM view_domain_kernels"
+        " ORDER BY row_id"
+    )
+    result: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for domain, op, kernel, by_time in found.query(sql):
+        result.setdefault((domain, op), []).append((kernel, by_time))
+    return result
+
+
+def test_the_default_domain_holds_all_work_and_others_what_they_cover(tmp_path: Path) -> None:
+    trace, main = _trace()
+    main.range("step", 100, 500, domain=LOOP)
+    main.range("optimizer", 300, 400, domain=LOOP)
+    main.launch("in_step", 150)
+    main.launch("in_optimizer", 350)
+    main.launch("outside", 600)
+    found = analyse(trace, tmp_path)
+    assert set(found.query("SELECT domain_name FROM view_domains")) >= {
+        ("default-domain",),
+        ("Loop",),
+    }
+    assert set(found.kernels()) == {"in_step", "in_optimizer", "outside"}
+    assert _covered(found) == {
+        ("Loop", "/step"): [("in_step", 0)],
+        ("Loop", "/step/optimizer"): [("in_optimizer", 0)],
+    }
+
+
+def test_threads_without_a_range_of_the_domain_count_by_time(tmp_path: Path) -> None:
+    trace, main = _trace()
+    engine, helper = main.process.thread(2), main.process.thread(3)
+    stranger = trace.process(200).thread(1)
+    main.range("backward", 100, 500, domain=GRADIENT)
+    main.launch("loss", 110)
+    engine.launch("before", 90)
+    engine.launch("dconv", 200)
+    # It starts while the range is open, though the call ends later.
+    engine.launch("across", 499, length=10)
+    engine.launch("after", 520)
+    # A thread with ranges of the domain speaks for itself.
+    helper.range("other", 600, 700, domain=GRADIENT)
+    helper.launch("helpers", 300)
+    # Another process has nothing to do with it.
+    stranger.launch("stranger", 300)
+    found = analyse(trace, tmp_path)
+    assert _covered(found) == {
+        ("Gradient", "/backward"): [("loss", 0), ("dconv", 1), ("across", 1)],
+    }
+
+
+def test_domains_are_told_apart_by_name_not_by_number(tmp_path: Path) -> None:
+    trace, main = _trace()
+    other = trace.process(200).thread(1)
+    other.range("Gradient", 1, None, domain=LOOP, kind=DOMAIN)
+    other.range("backward", 100, 200, domain=LOOP)
+    other.launch("of_other", 110)
+    main.range("backward", 100, 200, domain=GRADIENT)
+    main.launch("of_main", 120)
+    covered = _covered(analyse(trace, tmp_path))
+    assert {domain for domain, _ in covered} == {"Gradient"}
+    assert sorted(kernel for rows in covered.values() for kernel, _ in rows) == [
+        "of_main",
+        "of_other",
+    ]
+
+
+def test_framework_domains_are_not_the_users(tmp_path: Path) -> None:
+    trace, main = _trace()
+    main.range("NCCL", 3, None, domain=3, kind=DOMAIN)
+    main.op("conv2d", 100, 300)
+    main.range("ncclAllReduce", 120, 200, domain=3)
+    main.launch("reduce", 130)
+    found = analyse(trace, tmp_path)
+    assert found.kernels() == {"reduce": ("/conv2d", "fprop")}
+
+
+def test_a_range_of_any_domain_may_be_the_key_node(tmp_path: Path) -> None:
+    trace, main = _trace()
+    for step in range(3):
+        main.range("step", 1000 * step, 1000 * step + 800, domain=LOOP)
+        main.op("conv2d", 1000 * step + 100, 1000 * step + 200)
+        main.launch(f"k{step}", 1000 * step + 110)
+    main.call("cudaDeviceSynchronize_v3020", 3000, 3100)
+    found = analyse(trace, tmp_path, key_node="step")
+    assert found.iterations() == [(0, 800), (800, 1800), (1800, 2800), (2800, 3100)]
+
+
+def test_work_outside_the_domain_is_not_the_domains(tmp_path: Path) -> None:
+    trace, main = _trace()
+    main.op("conv2d", 100, 200)
+    main.launch("conv", 110)
+    main.range("phase", 300, 400, domain=LOOP)
+    main.launch("stray", 310)
+    found = analyse(trace, tmp_path)
+    assert found.kernels() == {
+        "conv": ("/conv2d", "fprop"),
+        "stray": (f"unassociated_{LAUNCH}", ""),
+    }
+    sums = "SELECT sum(kernel_calls), sum(num_calls) FROM view_op_nodes WHERE domain_name = 'Loop'"
+    assert found.query(sums) == [(1, 1)]
+
+
+# --- the capture with three domains ---------------------------------------------------------------
+
+
+def test_ranges_of_the_capture_cover_what_nsys_says(
+    shared_dir: Path, imported: Callable[[str], Path]
+) -> None:
+    path = shared_dir / "oracles" / "nvtx_domains__nvtx_kern_sum.csv.xz"
+    expected: Counter[str] = Counter()
+    for row in csv.DictReader(io.StringIO(lzma.decompress(path.read_bytes()).decode())):
+        if row["NVTX Range"]:
+            expected[row["NVTX Range"]] += int(row["Kern Inst"])
+    found: Counter[str] = Counter()
+    sql = (
+        "SELECT domain_name, op_node_name, count(*) FROM view_domain_kernels WHERE by_time = 0"
+        " GROUP BY 1, 2"
+    )
+    for domain, op, count in query(imported("nvtx_domains"), sql):
+        # nsys counts a kernel in every range around it.
+        for name in set(op.strip("/").split("/")):
+            found[f"{domain}:{name}"] += count
+    assert found == expected
+
+
+def test_the_backward_pass_counts_by_time(imported: Callable[[str], Path]) -> None:
+    sql = (
+        "SELECT kernel_calls_by_thread, kernel_calls_by_time FROM view_domain_ops"
+        " WHERE domain_name = 'Gradient'"
+    )
+    assert query(imported("nvtx_domains"), sql) == [(15, 330)]

@@ -72,9 +72,7 @@ def nest(ranges: Ranges) -> Nesting:
     belongs to the innermost one that encloses it whole.
     """
     lanes, lane_of_row = _lanes(ranges)
-    length = ranges.end_ns - ranges.start_ns
-    # Equal starts: the longer one was pushed first. Equal both: the order of the source.
-    order = np.lexsort((-length, ranges.start_ns, lane_of_row)).astype(np.int64)
+    order = _order(ranges, lane_of_row)
     lane_of = lane_of_row[order]
     start, end = ranges.start_ns[order], ranges.end_ns[order]
     lane_start = np.searchsorted(lane_of, np.arange(len(lanes) + 1)).astype(np.int64)
@@ -82,6 +80,28 @@ def nest(ranges: Ranges) -> Nesting:
     by_depth = _group_by_depth(depth)
     parent = _parents(start, end, lane_of, by_depth)
     return Nesting(order, lane_of, lanes, lane_start, start, end, parent, depth, by_depth)
+
+
+def _order(ranges: Ranges, lane_of_row: Int32) -> Int64:
+    """Rows by lane and start.
+
+    Equal starts: the longer one was pushed first. Equal both: the order of the source.
+    """
+    length = ranges.end_ns - ranges.start_ns
+    # Exports hold a thread's ranges in the order of their starts, so sorting the lanes often does;
+    # numbers of 16 bits are sorted by radix.
+    few_lanes = len(lane_of_row) == 0 or int(lane_of_row.max()) < np.iinfo(np.int16).max
+    lane = lane_of_row.astype(np.int16) if few_lanes else lane_of_row
+    order = np.argsort(lane, kind="stable").astype(np.int64)
+    start, lane = ranges.start_ns[order], lane[order]
+    earlier = start[1:] < start[:-1]
+    tie = start[1:] == start[:-1]
+    if tie.any():
+        ordered_length = length[order]
+        earlier |= tie & (ordered_length[1:] > ordered_length[:-1])
+    if not bool((earlier & (lane[1:] == lane[:-1])).any()):
+        return order
+    return np.lexsort((-length, ranges.start_ns, lane_of_row)).astype(np.int64)
 
 
 def nest_start_end_ranges(profile: Profile, domain: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from aggregator.errors import NoGpuActivityError, UnsupportedNsysSchemaError
 from aggregator.profile import (
     Annotation,
     ApiCalls,
-    Device,
     DeviceWork,
     Kernels,
     MemoryOps,
@@ -29,6 +28,7 @@ from aggregator.sources.nsys_annotations import (
     read_annotations,
     read_thread_names,
 )
+from aggregator.sources.nsys_devices import PID_MASK, PID_SHIFT, DeviceRows
 from aggregator.sources.nsys_nvtx import (
     NvtxEvents,
     NvtxPart,
@@ -40,12 +40,7 @@ from aggregator.sources.nsys_nvtx import (
     read_nvtx,
 )
 from aggregator.sources.nsys_schema import Schema, newest_versions
-from aggregator.sources.nsys_system import (
-    DeviceMap,
-    read_devices,
-    read_session_start_ns,
-    read_system,
-)
+from aggregator.sources.nsys_system import read_devices, read_session_start_ns, read_system
 from aggregator.sources.repair import (
     RawTable,
     fill_missing_processes,
@@ -66,10 +61,6 @@ if TYPE_CHECKING:
 
     from aggregator.profile import Int32, Int64
     from aggregator.progress import Progress
-
-PID_SHIFT = 24
-"""A global thread id is ``process part << 24 | thread id``; a global process id has thread id 0."""
-PID_MASK = 0xFFFFFF
 
 
 def is_export(tables: frozenset[str]) -> bool:
@@ -255,7 +246,7 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
     # A process of which only its work was recorded needs a thread to belong to.
     silent = np.setdiff1d(process_keys, threads >> PID_SHIFT)
     threads = np.union1d(threads, silent << PID_SHIFT)
-    devices = _DeviceRows(read_devices(schema), raw, process_keys)
+    devices = DeviceRows(read_devices(schema), _work(raw), process_keys)
     end_ns = max(
         [nvtx.last_time_ns(), *(int(t["end"].max(initial=0)) for t in (raw.api, *_work(raw)))]
     )
@@ -354,48 +345,7 @@ class _StringCodes:
         return tuple(self._code_of)
 
 
-class _DeviceRows:
-    """Maps (process, CUDA ordinal) of device work to rows of the profile's devices."""
-
-    def __init__(self, known: DeviceMap, raw: _RawTables, process_keys: Int64) -> None:
-        self._known = known
-        self._process_keys = process_keys
-        used = {
-            self._device_id(pid, ordinal) for table in _work(raw) for pid, ordinal in _pairs(table)
-        }
-        ids = sorted(known.visible() | used)
-        self.devices = tuple(known.devices.get(i, Device(i)) for i in ids)
-        self._row = {device_id: row for row, device_id in enumerate(ids)}
-
-    def _device_id(self, pid_key: int, ordinal: int) -> int:
-        return self._known.gpu(pid_key & PID_MASK, ordinal)
-
-    def work_columns(self, table: RawTable) -> dict[str, Any]:
-        """Columns that all device work shares."""
-        process_key = table["pid"] >> PID_SHIFT
-        device = np.zeros(len(process_key), dtype=np.int32)
-        for pid, ordinal in _pairs(table):
-            row = self._row[self._device_id(pid, ordinal)]
-            device[(process_key == pid) & (table["device"] == ordinal)] = row
-        return {
-            "start_ns": table["start"],
-            "end_ns": table["end"],
-            "device": device,
-            "stream_id": table["stream"],
-            "process": np.searchsorted(self._process_keys, process_key).astype(np.int32),
-            "correlation_id": table["corr"],
-        }
-
-
-def _pairs(table: RawTable) -> list[tuple[int, int]]:
-    """Distinct (process key, CUDA ordinal) of a table."""
-    if not len(table["pid"]):
-        return []
-    pairs = np.stack([table["pid"] >> PID_SHIFT, table["device"]], axis=1)
-    return [(int(pid), int(ordinal)) for pid, ordinal in np.unique(pairs, axis=0)]
-
-
-def _kernel_columns(table: RawTable, devices: _DeviceRows, strings: _StringCodes) -> Kernels:
+def _kernel_columns(table: RawTable, devices: DeviceRows, strings: _StringCodes) -> Kernels:
     # One of the two names may be missing: the other stands for it.
     short_ids = np.where(table["short"] >= 0, table["short"], table["long"])
     long_ids = np.where(table["long"] >= 0, table["long"], table["short"])
@@ -409,6 +359,6 @@ def _kernel_columns(table: RawTable, devices: _DeviceRows, strings: _StringCodes
     )
 
 
-def _memory_columns(table: RawTable, devices: _DeviceRows) -> MemoryOps:
+def _memory_columns(table: RawTable, devices: DeviceRows) -> MemoryOps:
     kind = table.get("kind", np.full(len(table["start"]), -1, dtype=np.int64))
     return MemoryOps(**devices.work_columns(table), num_bytes=table["bytes"], copy_kind=kind)

@@ -8,6 +8,7 @@ import { HelpDialog } from "./frame/HelpDialog";
 import { JobPanel } from "./frame/JobPanel";
 import { NavPane } from "./frame/NavPane";
 import { Brand, TopBar } from "./frame/TopBar";
+import { t } from "./i18n";
 import { JobContext } from "./state/jobContext";
 import { type JobControl, useJob } from "./state/jobs";
 import { focusSearch, useShortcuts } from "./state/keyboard";
@@ -40,8 +41,8 @@ export function App(): JSX.Element {
   if (result.state === "empty") {
     return (
       <Bare>
-        <Empty title="No profile is open">
-          Start the viewer with a database: <code>dlprofviewer dlprof_dldb.sqlite</code>
+        <Empty title={t("No profile is open")}>
+          {t("Start the viewer with a database:")} <code>dlprofviewer dlprof_dldb.sqlite</code>
         </Empty>
       </Bare>
     );
@@ -56,8 +57,8 @@ export function App(): JSX.Element {
 function unknownView(id: string): ApiError {
   return new ApiError(400, {
     code: "BAD_ADDRESS",
-    message: `There is no view “${id}”.`,
-    hint: `The views are: ${VIEWS.map((view) => view.id).join(", ")}.`,
+    message: t("There is no view “{id}”.", { id }),
+    hint: t("The views are: {names}.", { names: VIEWS.map((view) => view.id).join(", ") }),
   });
 }
 
@@ -128,7 +129,7 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
     <JobContext.Provider value={jobs}>
       <div class={`frame ${isFolded ? "is-folded" : ""} ${isSheetOpen ? "is-sheet-open" : ""}`}>
         <a class="skip-link" href="#content">
-          Skip to the content
+          {t("Skip to the content")}
         </a>
         <TopBar view={view.id} onHelp={openHelp} onMenu={() => setSheetOpen(!isSheetOpen)} />
         <NavPane
@@ -142,7 +143,7 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
           <button
             type="button"
             class="sheet-backdrop"
-            aria-label="Close the navigation"
+            aria-label={t("Close the navigation")}
             onClick={() => setSheetOpen(false)}
           />
         )}

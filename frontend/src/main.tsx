@@ -1,6 +1,8 @@
 import { render } from "preact";
 import { App } from "./app";
+import { language } from "./i18n";
 import "./styles/index.css";
 
+document.documentElement.lang = language;
 const root = document.getElementById("app");
 if (root !== null) render(<App />, root);

@@ -1,5 +1,6 @@
 /** Talks to /api/v1 on the same host. Every failure comes out as an ApiError. */
 
+import { t } from "../i18n";
 import type { ApiErrorBody } from "./types";
 
 const BASE = "/api/v1/";
@@ -44,8 +45,11 @@ async function errorFrom(response: Response): Promise<ApiError> {
   if (isErrorBody(body)) return new ApiError(response.status, body.error);
   return new ApiError(response.status, {
     code: `HTTP_${response.status}`,
-    message: `The server answered ${response.status} ${response.statusText}.`,
-    hint: "Look at the terminal where dlprofviewer runs; it says what went wrong.",
+    message: t("The server answered {status} {text}.", {
+      status: response.status,
+      text: response.statusText,
+    }),
+    hint: t("Look at the terminal where dlprofviewer runs; it says what went wrong."),
   });
 }
 
@@ -62,8 +66,8 @@ async function request<T>(url: string, init: RequestInit): Promise<T> {
     if (isAbort(error)) throw error;
     throw new ApiError(0, {
       code: "NO_ANSWER",
-      message: "The viewer's server does not answer.",
-      hint: "Is dlprofviewer still running in its terminal? Start it again, then try again.",
+      message: t("The viewer's server does not answer."),
+      hint: t("Is dlprofviewer still running in its terminal? Start it again, then try again."),
       details: { url },
     });
   }
@@ -94,5 +98,5 @@ export function postJson<T>(url: string, body: unknown = {}): Promise<T> {
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  return new ApiError(0, { code: "PAGE_ERROR", message, hint: "Reload the page." });
+  return new ApiError(0, { code: "PAGE_ERROR", message, hint: t("Reload the page.") });
 }

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { t } from "../i18n";
 import { PARTS } from "../lib/parts";
 import { durationText, formatPct } from "../lib/units";
 import { type FigureBar, type IterationFigure, partOf } from "./iterationFigure";
@@ -15,11 +16,15 @@ export interface IterationCardProps {
 }
 
 function title(bar: FigureBar): string {
-  if (bar.kind === "before") return `Interval ${bar.first}: before the loop`;
-  if (bar.kind === "after") return `Interval ${bar.first}: after the loop`;
+  if (bar.kind === "before") return t("Interval {index}: before the loop", { index: bar.first });
+  if (bar.kind === "after") return t("Interval {index}: after the loop", { index: bar.first });
   return bar.first === bar.last
-    ? `Iteration ${bar.first}`
-    : `Iterations ${bar.first}–${bar.last}, mean of ${bar.last - bar.first + 1}`;
+    ? t("Iteration {index}", { index: bar.first })
+    : t("Iterations {first}–{last}, mean of {count}", {
+        first: bar.first,
+        last: bar.last,
+        count: bar.last - bar.first + 1,
+      });
 }
 
 interface Line {
@@ -35,7 +40,7 @@ export function cardLines(figure: IterationFigure, index: number): readonly Line
     const value = trace.y[index] ?? 0;
     if (value <= 0) return [];
     const key = partOf(trace);
-    const label = PARTS.find((part) => part.key === key)?.label ?? "Outside aggregation";
+    const label = PARTS.find((part) => part.key === key)?.label ?? t("Outside aggregation");
     return [{ key, label, ns: Math.round(value * unitNs) }];
   });
 }

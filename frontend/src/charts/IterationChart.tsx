@@ -3,6 +3,7 @@
 import type { PlotlyElement } from "plotly.js-basic-dist-min";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { t } from "../i18n";
 import { PARTS } from "../lib/parts";
 import { useScoped } from "../state/scope";
 import { useTheme } from "../state/theme";
@@ -64,7 +65,7 @@ export function IterationChart(props: IterationChartProps): JSX.Element {
     );
   }
   if (figure.data.data.length === 0) {
-    return <Empty title="No iterations in this range" />;
+    return <Empty title={t("No iterations in this range")} />;
   }
   return (
     <div class={`chart ${figure.isStale ? "is-stale" : ""}`}>
@@ -126,7 +127,10 @@ function Plot(props: PlotProps): JSX.Element {
     <div
       class="plot-frame"
       role="group"
-      aria-label={`Bar chart of ${bars.length} bars, iterations ${figure.layout.meta.first} to ${figure.layout.meta.last}. Left and right arrows read the bars.`}
+      aria-label={t(
+        "Bar chart of {count} bars, iterations {first} to {last}. Left and right arrows read the bars.",
+        { count: bars.length, first: figure.layout.meta.first, last: figure.layout.meta.last },
+      )}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys read its bars
       tabIndex={0}
       onKeyDown={(event) => {
@@ -193,7 +197,7 @@ function useResize(holder: { readonly current: HTMLDivElement | null }): void {
 
 const LABELS: Readonly<Record<string, string>> = {
   ...Object.fromEntries(PARTS.map((part) => [part.key, part.label])),
-  [OUTSIDE]: "Outside aggregation",
+  [OUTSIDE]: t("Outside aggregation"),
 };
 
 function ChartLegend({
@@ -230,7 +234,7 @@ function ChartLegend({
       {hasHatched && (
         <li class="chart-legend-note">
           <span class="swatch swatch-hatched" />
-          Before the loop
+          {t("Before the loop")}
         </li>
       )}
     </ul>

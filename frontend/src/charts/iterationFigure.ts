@@ -1,6 +1,7 @@
 /** The server's iteration figure, made ready for drawing. Pure functions only. */
 
 import type { IterationKind } from "../api/types";
+import { t } from "../i18n";
 import { durationText, NS_PER_UNIT, pickTimeUnit } from "../lib/units";
 
 export interface FigureTrace {
@@ -159,7 +160,7 @@ export function cutMarks(
   });
   return groups.map(({ x, longest, count }) => ({
     x,
-    text: `${count === 1 ? "" : "up to "}${durationText(longest)}`,
+    text: count === 1 ? durationText(longest) : t("up to {time}", { time: durationText(longest) }),
   }));
 }
 
@@ -248,11 +249,11 @@ function boundMarks(figure: IterationFigure, options: PrepareOptions) {
   const stop = bounds[1] + 0.5;
   if (isVisible(start, [first, last])) {
     shapes.push(boundShape(start, tokens.bound));
-    annotations.push(boundLabel(start, "Start", "left", options));
+    annotations.push(boundLabel(start, t("Start"), "left", options));
   }
   if (isVisible(stop, [first, last])) {
     shapes.push(boundShape(stop, tokens.bound));
-    annotations.push(boundLabel(stop, "Stop", "right", options));
+    annotations.push(boundLabel(stop, t("Stop"), "right", options));
   }
   return { shapes, annotations };
 }
@@ -302,14 +303,14 @@ export function prepareFigure(figure: IterationFigure, options: PrepareOptions):
       tickformat: ",d",
       ...xTicks(meta),
       range: [meta.first - 0.6, meta.last + 0.6],
-      title: { text: "Iteration", font: { size: 12 }, standoff: 6 },
+      title: { text: t("Iteration"), font: { size: 12 }, standoff: 6 },
     },
     yaxis: {
       ...axis,
       range: [0, top * scale],
       fixedrange: true,
       nticks: 6,
-      title: { text: `Duration (${unit})`, font: { size: 12 }, standoff: 8 },
+      title: { text: t("Duration ({unit})", { unit }), font: { size: 12 }, standoff: 8 },
     },
     shapes: marks.shapes,
     annotations: [...marks.annotations, ...cuts.map((cut) => cutLabel(cut, meta, tokens))],

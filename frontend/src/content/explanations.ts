@@ -1,63 +1,93 @@
 /** What every info icon says: what is it, how is it computed, what should I do about it. */
 
+import { t } from "../i18n";
 import type { Explanation } from "../ui/Popover";
 
 export const EXPLANATIONS = {
   iterationTime: {
-    what: "How long one training step takes, on average over the aggregated iterations.",
-    how: "Wall clock time divided by the number of aggregated iterations. The ± is their standard deviation.",
-    advice:
+    what: t("How long one training step takes, on average over the aggregated iterations."),
+    how: t(
+      "Wall clock time divided by the number of aggregated iterations. The ± is their standard deviation.",
+    ),
+    advice: t(
       "A wide spread means warm-up or stalls are inside the range: aggregate a steady range instead.",
+    ),
   },
   gpuUtilization: {
-    what: "The share of the wall clock during which at least one kernel ran on a GPU; the mean over all GPUs.",
-    how: "Union of all kernel times inside the aggregated iterations, divided by wall clock time. Copies do not count.",
-    advice:
+    what: t(
+      "The share of the wall clock during which at least one kernel ran on a GPU; the mean over all GPUs.",
+    ),
+    how: t(
+      "Union of all kernel times inside the aggregated iterations, divided by wall clock time. Copies do not count.",
+    ),
+    advice: t(
       "Higher is better. Below about 80 %, see in the breakdown what the GPU was waiting for.",
+    ),
   },
   tcEfficiency: {
-    what: "How well the work that could use Tensor Cores does use them.",
-    how: "GPU time of Tensor Core kernels divided by GPU time of all kernels in ops that are eligible.",
-    advice:
+    what: t("How well the work that could use Tensor Cores does use them."),
+    how: t(
+      "GPU time of Tensor Core kernels divided by GPU time of all kernels in ops that are eligible.",
+    ),
+    advice: t(
       "Higher is better. If it is low, turn on mixed precision and look for eligible ops that don't use Tensor Cores.",
+    ),
   },
   wallClock: {
-    what: "Total run time of the aggregated iterations.",
-    how: "Sum of the durations of the aggregated iterations, from the first op to the last work on CPU or GPU.",
-    advice: "This is what all percentages of the dashboard refer to.",
+    what: t("Total run time of the aggregated iterations."),
+    how: t(
+      "Sum of the durations of the aggregated iterations, from the first op to the last work on CPU or GPU.",
+    ),
+    advice: t("This is what all percentages of the dashboard refer to."),
   },
   iterations: {
-    what: "How many iterations the profile holds, and how many of them the figures are made from.",
-    how: "Each occurrence of the key node ends an iteration. Start and stop iteration both count.",
-    advice:
+    what: t(
+      "How many iterations the profile holds, and how many of them the figures are made from.",
+    ),
+    how: t(
+      "Each occurrence of the key node ends an iteration. Start and stop iteration both count.",
+    ),
+    advice: t(
       "Leave warm-up and tear-down out: choose another range or key node in the Iterations view.",
+    ),
   },
   resourceUsage: {
-    what: "Where the time of the aggregated iterations goes.",
-    how: "Each moment counts once, for the first that applies: Tensor Core kernel, other kernel, memory, dataloader, I/O, CPU, other. All add up to 100 %.",
-    advice:
+    what: t("Where the time of the aggregated iterations goes."),
+    how: t(
+      "Each moment counts once, for the first that applies: Tensor Core kernel, other kernel, memory, dataloader, I/O, CPU, other. All add up to 100 %.",
+    ),
+    advice: t(
       "Green is GPU work. Attack the largest other part: dataloader - more workers; CPU - fewer, larger ops; memory - fewer copies.",
+    ),
   },
   iterationSummary: {
-    what: "Every iteration of the profile, split into what its time was spent on.",
-    how: "One bar per iteration; in long profiles one bar shows the mean of several neighbours. Grey bars are outside of the aggregation.",
-    advice:
+    what: t("Every iteration of the profile, split into what its time was spent on."),
+    how: t(
+      "One bar per iteration; in long profiles one bar shows the mean of several neighbours. Grey bars are outside of the aggregation.",
+    ),
+    advice: t(
       "Bars of unlike height belong to warm-up, evaluation or stalls. Aggregate the even part.",
+    ),
   },
   topOps: {
-    what: "The ten ops that took most GPU time.",
-    how: "GPU time of an op is the union of the kernels and copies that its calls launched, summed over its calls.",
-    advice:
+    what: t("The ten ops that took most GPU time."),
+    how: t(
+      "GPU time of an op is the union of the kernels and copies that its calls launched, summed over its calls.",
+    ),
+    advice: t(
       "Start at the top. A cross in the colour of a warning marks ops that could use Tensor Cores and don't.",
+    ),
   },
   kernelGpuTime: {
-    what: "GPU time of all kernels, by kind.",
-    how: "Sum of the durations of all kernels and memory operations in the aggregated iterations; overlapping ones count each.",
-    advice: "A large memory part hints at copies or layout changes that can be avoided.",
+    what: t("GPU time of all kernels, by kind."),
+    how: t(
+      "Sum of the durations of all kernels and memory operations in the aggregated iterations; overlapping ones count each.",
+    ),
+    advice: t("A large memory part hints at copies or layout changes that can be avoided."),
   },
   recommendations: {
-    what: "Common problems that were found in this profile, and what to do about them.",
-    how: "Each detector looks at the aggregated figures; only the problems found are listed.",
-    advice: "Work from the top, profile again, and compare.",
+    what: t("Common problems that were found in this profile, and what to do about them."),
+    how: t("Each detector looks at the aggregated figures; only the problems found are listed."),
+    advice: t("Work from the top, profile again, and compare."),
   },
 } as const satisfies Record<string, Explanation>;

@@ -1,5 +1,7 @@
 /** The guidance panel: fixed text with links, which open in a new tab. */
 
+import { t } from "../i18n";
+
 export interface GuidanceItem {
   readonly text: string;
   readonly link?: { readonly text: string; readonly href: string };
@@ -7,27 +9,40 @@ export interface GuidanceItem {
 
 export const GUIDANCE: readonly GuidanceItem[] = [
   {
-    text: "Start with the time of an iteration and what it is spent on; then look at the ops that take most of it.",
+    text: t(
+      "Start with the time of an iteration and what it is spent on; then look at the ops that take most of it.",
+    ),
   },
   {
-    text: "Tensor Cores multiply matrices in FP16, BF16, TF32 or FP8 several times faster than other cores.",
-    link: { text: "Tensor Cores", href: "https://www.nvidia.com/en-us/data-center/tensor-cores/" },
-  },
-  {
-    text: "Mixed precision lets a network use them with few changes: autocast and, for FP16, loss scaling.",
+    text: t(
+      "Tensor Cores multiply matrices in FP16, BF16, TF32 or FP8 several times faster than other cores.",
+    ),
     link: {
-      text: "Training with mixed precision",
+      text: t("Tensor Cores"),
+      href: "https://www.nvidia.com/en-us/data-center/tensor-cores/",
+    },
+  },
+  {
+    text: t(
+      "Mixed precision lets a network use them with few changes: autocast and, for FP16, loss scaling.",
+    ),
+    link: {
+      text: t("Training with mixed precision"),
       href: "https://docs.nvidia.com/deeplearning/performance/mixed-precision-training/index.html",
     },
   },
   {
-    text: "Dimensions that are multiples of 8 (FP16, BF16) or 16 (FP8) let more of the work use Tensor Cores.",
+    text: t(
+      "Dimensions that are multiples of 8 (FP16, BF16) or 16 (FP8) let more of the work use Tensor Cores.",
+    ),
     link: {
-      text: "Deep learning performance",
+      text: t("Deep learning performance"),
       href: "https://docs.nvidia.com/deeplearning/performance/index.html",
     },
   },
   {
-    text: "An op that uses Tensor Cores may launch further kernels that prepare its data, such as transposes; those don't use them.",
+    text: t(
+      "An op that uses Tensor Cores may launch further kernels that prepare its data, such as transposes; those don't use them.",
+    ),
   },
 ];

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { GENERAL_SHORTCUTS, type ShortcutHelp, TABLE_SHORTCUTS } from "../content/shortcuts";
+import { t } from "../i18n";
 import { Dialog } from "../ui/Dialog";
 import { VIEWS } from "../views/registry";
 
@@ -14,15 +15,17 @@ export function HelpDialog({
 }): JSX.Element {
   const go = VIEWS.map((view) => ({ keys: ["g", view.letter], does: view.title }));
   return (
-    <Dialog title="Help" onClose={onClose}>
+    <Dialog title={t("Help")} onClose={onClose}>
       <div class="help">
-        <KeyList title="Anywhere" shortcuts={GENERAL_SHORTCUTS} />
-        <KeyList title="Go to" shortcuts={go} />
-        <KeyList title="In a table" shortcuts={TABLE_SHORTCUTS} />
+        <KeyList title={t("Anywhere")} shortcuts={GENERAL_SHORTCUTS} />
+        <KeyList title={t("Go to")} shortcuts={go} />
+        <KeyList title={t("In a table")} shortcuts={TABLE_SHORTCUTS} />
         <p class="help-note">
-          The address holds all that you see: bookmark it, or send it to someone who can reach this
-          server.
-          {version !== null && ` Version ${version}.`} The REST API behind this page is described at{" "}
+          {t(
+            "The address holds all that you see: bookmark it, or send it to someone who can reach this server.",
+          )}
+          {version !== null && ` ${t("Version {version}.", { version })}`}{" "}
+          {t("The REST API behind this page is described at")}{" "}
           <a href="/api/v1/schema/">/api/v1/schema/</a>.
         </p>
       </div>

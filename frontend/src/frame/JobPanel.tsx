@@ -2,6 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import type { Job } from "../api/types";
+import { t } from "../i18n";
 import { formatInt, formatPct, formatSeconds } from "../lib/units";
 import { isActive, type JobControl } from "../state/jobs";
 import { currentQuery, navigate } from "../state/location";
@@ -11,18 +12,18 @@ import { Name } from "../ui/Name";
 import { ErrorNote } from "../ui/states";
 
 const PHASES: Readonly<Record<string, string>> = {
-  queued: "Waiting for a free worker",
-  read: "Reading the events",
-  correlate: "Matching ops and kernels",
-  aggregate: "Computing the figures",
-  write: "Writing the aggregation",
-  index: "Indexing",
+  queued: t("Waiting for a free worker"),
+  read: t("Reading the events"),
+  correlate: t("Matching ops and kernels"),
+  aggregate: t("Computing the figures"),
+  write: t("Writing the aggregation"),
+  index: t("Indexing"),
 };
 
 function phaseText(job: Job): string {
-  if (job.state === "queued") return "Waiting for a free worker";
+  if (job.state === "queued") return t("Waiting for a free worker");
   const phase = job.phase ?? "";
-  return PHASES[phase] ?? (phase === "" ? "Starting" : phase);
+  return PHASES[phase] ?? (phase === "" ? t("Starting") : phase);
 }
 
 /** What the job was asked for: the range, and the key node on a line of its own. */
@@ -31,7 +32,11 @@ function RequestText({ job }: { job: Job }): JSX.Element {
   const hasRange = start != null || stop != null;
   return (
     <div class="job-request">
-      <p>{hasRange ? `Iterations ${start ?? "first"}–${stop ?? "last"}` : "All iterations"}</p>
+      <p>
+        {hasRange
+          ? t("Iterations {first}–{last}", { first: start ?? t("first"), last: stop ?? t("last") })
+          : t("All iterations")}
+      </p>
       {keyNode != null && keyNode !== "" && <Name name={keyNode} />}
     </div>
   );
@@ -52,11 +57,16 @@ function Frame(props: {
   children: ComponentChildren;
 }): JSX.Element {
   return (
-    <section class={`job-panel job-${props.tone}`} aria-label="Re-aggregation">
+    <section class={`job-panel job-${props.tone}`} aria-label={t("Re-aggregation")}>
       <header>
         <h2 aria-live="polite">{props.title}</h2>
         {props.onClose !== undefined && (
-          <button type="button" class="icon-button" aria-label="Dismiss" onClick={props.onClose}>
+          <button
+            type="button"
+            class="icon-button"
+            aria-label={t("Dismiss")}
+            onClick={props.onClose}
+          >
             <Icon name="close" />
           </button>
         )}
@@ -70,12 +80,12 @@ function Underway({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
   const pct = job.progress_pct ?? 0;
   const facts: string[] = [];
   if (job.rows_per_s !== null && job.rows_per_s > 0)
-    facts.push(`${formatInt(job.rows_per_s)} rows/s`);
-  if (job.eta_s !== null) facts.push(`${formatSeconds(job.eta_s)} left`);
+    facts.push(t("{count} rows/s", { count: formatInt(job.rows_per_s) }));
+  if (job.eta_s !== null) facts.push(t("{time} left", { time: formatSeconds(job.eta_s) }));
   return (
-    <Frame title="Underway!" tone="active">
+    <Frame title={t("Underway!")} tone="active">
       <RequestText job={job} />
-      <progress max={100} value={pct} aria-label="Progress of the re-aggregation" />
+      <progress max={100} value={pct} aria-label={t("Progress of the re-aggregation")} />
       <p class="job-facts">
         <span>{phaseText(job)}</span>
         <b>{formatPct(pct)} %</b>
@@ -84,7 +94,7 @@ function Underway({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
       {jobs.error !== null && <p class="job-trouble">{jobs.error.message}</p>}
       <div class="job-actions">
         <button type="button" class="button" onClick={jobs.cancel}>
-          Cancel
+          {t("Cancel")}
         </button>
       </div>
     </Frame>
@@ -107,8 +117,12 @@ function show(job: Job): void {
 
 function Success({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
   return (
-    <Frame title="Success!" tone="done" onClose={jobs.dismiss}>
-      <p>Aggregation #{job.aggregation_id} is ready. The one before stays in the list.</p>
+    <Frame title={t("Success!")} tone="done" onClose={jobs.dismiss}>
+      <p>
+        {t("Aggregation #{id} is ready. The one before stays in the list.", {
+          id: job.aggregation_id ?? "",
+        })}
+      </p>
       <RequestText job={job} />
       <div class="job-actions">
         <button
@@ -119,7 +133,7 @@ function Success({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
             jobs.dismiss();
           }}
         >
-          Show it
+          {t("Show it")}
         </button>
       </div>
     </Frame>
@@ -130,12 +144,12 @@ function Ended({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
   const isCancelled = job.state === "cancelled";
   return (
     <Frame
-      title={isCancelled ? "Re-aggregation cancelled" : "Re-aggregation failed"}
+      title={isCancelled ? t("Re-aggregation cancelled") : t("Re-aggregation failed")}
       tone={isCancelled ? "cancelled" : "failed"}
       onClose={jobs.dismiss}
     >
       {isCancelled || job.error === null ? (
-        <p class="job-request">{job.message ?? "Nothing was changed."}</p>
+        <p class="job-request">{job.message ?? t("Nothing was changed.")}</p>
       ) : (
         <>
           <p class="error-message">{job.error.message}</p>
@@ -146,7 +160,7 @@ function Ended({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
       {jobs.error !== null && <ErrorNote error={jobs.error} />}
       <div class="job-actions">
         <button type="button" class="button" onClick={jobs.retry}>
-          Try again
+          {t("Try again")}
         </button>
       </div>
     </Frame>

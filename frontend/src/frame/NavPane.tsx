@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import type { Aggregation } from "../api/types";
+import { t } from "../i18n";
 import { formatPct } from "../lib/units";
 import { isActive, type JobControl } from "../state/jobs";
 import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
@@ -19,9 +20,9 @@ export interface NavPaneProps {
 }
 
 export function NavPane({ view, isFolded, onFold, onNavigate, jobs }: NavPaneProps): JSX.Element {
-  const foldLabel = isFolded ? "Unfold the navigation" : "Fold the navigation";
+  const foldLabel = isFolded ? t("Unfold the navigation") : t("Fold the navigation");
   return (
-    <nav class="nav" aria-label="Views">
+    <nav class="nav" aria-label={t("Views")}>
       <ul class="nav-views">
         {VIEWS.map((item) => (
           <li key={item.id}>
@@ -92,7 +93,7 @@ function Selectors(): JSX.Element {
   return (
     <div class="nav-selectors">
       <label class="field">
-        <span class="field-label">Aggregation</span>
+        <span class="field-label">{t("Aggregation")}</span>
         <select
           class="select"
           value={String(aggregation.id)}
@@ -106,12 +107,12 @@ function Selectors(): JSX.Element {
         </select>
       </label>
       {keyNode !== null && keyNode !== "" && (
-        <p class="nav-note" title={`Key node: ${keyNode}`}>
+        <p class="nav-note" title={t("Key node: {name}", { name: keyNode })}>
           <Icon name="key" size={12} /> <span>{keyNode}</span>
         </p>
       )}
       <label class="field">
-        <span class="field-label">Domain</span>
+        <span class="field-label">{t("Domain")}</span>
         <select
           class="select"
           value={domain}
@@ -141,9 +142,9 @@ function RunningJob({ jobs }: { jobs: JobControl }): JSX.Element | null {
   return (
     <div class="nav-job">
       <span>
-        Re-aggregating <b>{formatPct(pct)} %</b>
+        {t("Re-aggregating")} <b>{formatPct(pct)} %</b>
       </span>
-      <progress max={100} value={pct} aria-label="Re-aggregation" />
+      <progress max={100} value={pct} aria-label={t("Re-aggregation")} />
     </div>
   );
 }

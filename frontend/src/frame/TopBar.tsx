@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { chooseLanguage, LANGUAGES, language, t } from "../i18n";
 import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
 import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
@@ -16,13 +17,13 @@ export interface TopBarProps {
 
 export function TopBar({ view, onHelp, onMenu }: TopBarProps): JSX.Element {
   const theme = useTheme();
-  const other = theme === "dark" ? "light" : "dark";
+  const themeLabel = theme === "dark" ? t("Use the light theme") : t("Use the dark theme");
   return (
     <header class="topbar">
       <button
         type="button"
         class="icon-button only-narrow"
-        aria-label="Navigation"
+        aria-label={t("Navigation")}
         onClick={onMenu}
       >
         <Icon name="menu" />
@@ -34,11 +35,12 @@ export function TopBar({ view, onHelp, onMenu }: TopBarProps): JSX.Element {
       <ProfilePicker />
       <OpSearch isMainSearch={view !== "ops"} />
       <div class="topbar-end">
+        <LanguagePicker />
         <button
           type="button"
           class="icon-button"
-          aria-label={`Use the ${other} theme`}
-          title={`Use the ${other} theme (t)`}
+          aria-label={themeLabel}
+          title={`${themeLabel} (t)`}
           onClick={toggleTheme}
         >
           <Icon name={theme === "dark" ? "sun" : "moon"} />
@@ -46,14 +48,33 @@ export function TopBar({ view, onHelp, onMenu }: TopBarProps): JSX.Element {
         <button
           type="button"
           class="icon-button"
-          aria-label="Help"
-          title="Help (?)"
+          aria-label={t("Help")}
+          title={t("Help (?)")}
           onClick={onHelp}
         >
           <Icon name="help" />
         </button>
       </div>
     </header>
+  );
+}
+
+/** The languages under their own names, for who cannot read the others. */
+function LanguagePicker(): JSX.Element {
+  return (
+    <select
+      class="select topbar-language"
+      aria-label={t("Language")}
+      title={t("Language")}
+      value={language}
+      onChange={(event) => chooseLanguage(event.currentTarget.value === "zh" ? "zh" : "en")}
+    >
+      {LANGUAGES.map((item) => (
+        <option key={item.id} value={item.id} lang={item.id}>
+          {item.name}
+        </option>
+      ))}
+    </select>
   );
 }
 
@@ -98,7 +119,7 @@ function ProfilePicker(): JSX.Element {
   return (
     <select
       class="select topbar-profile"
-      aria-label="Profile"
+      aria-label={t("Profile")}
       title={profile.file_name}
       value={String(profile.id)}
       onChange={(event) => choose(event.currentTarget.value)}
@@ -106,7 +127,7 @@ function ProfilePicker(): JSX.Element {
       {profiles.map((item) => (
         <option key={item.id} value={String(item.id)}>
           {profileLabel(item)}
-          {item.error == null ? "" : " (unavailable)"}
+          {item.error == null ? "" : ` (${t("unavailable")})`}
         </option>
       ))}
     </select>
@@ -128,8 +149,8 @@ function OpSearch({ isMainSearch }: { isMainSearch: boolean }): JSX.Element {
         <Icon name="search" size={14} />
         <input
           type="search"
-          placeholder="Find an op"
-          aria-label="Find an op"
+          placeholder={t("Find an op")}
+          aria-label={t("Find an op")}
           data-search="page"
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}

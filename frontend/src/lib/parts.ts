@@ -1,5 +1,7 @@
 /** What time is spent on. One colour each, the same in every chart, table, badge and report. */
 
+import { t } from "../i18n";
+
 export interface Part {
   readonly key: PartKey;
   readonly label: string;
@@ -10,13 +12,17 @@ export type PartKey = "tc" | "non_tc" | "memory" | "dataloader" | "io" | "cpu" |
 
 /** In stacking order: a higher one wins where two overlap. */
 export const PARTS: readonly Part[] = [
-  { key: "tc", label: "Using Tensor Cores", hint: "A kernel that uses Tensor Cores was running" },
-  { key: "non_tc", label: "Not using Tensor Cores", hint: "Only other kernels were running" },
-  { key: "memory", label: "Memory", hint: "Only copies or fills were running on the GPU" },
-  { key: "dataloader", label: "Dataloader", hint: "GPU idle, the data loader was working" },
-  { key: "io", label: "I/O", hint: "GPU idle, files were read or written" },
-  { key: "cpu", label: "CPU", hint: "GPU idle, ops were running on the CPU" },
-  { key: "other", label: "Other", hint: "GPU idle and no op was running" },
+  {
+    key: "tc",
+    label: t("Using Tensor Cores"),
+    hint: t("A kernel that uses Tensor Cores was running"),
+  },
+  { key: "non_tc", label: t("Not using Tensor Cores"), hint: t("Only other kernels were running") },
+  { key: "memory", label: t("Memory"), hint: t("Only copies or fills were running on the GPU") },
+  { key: "dataloader", label: t("Dataloader"), hint: t("GPU idle, the data loader was working") },
+  { key: "io", label: "I/O", hint: t("GPU idle, files were read or written") },
+  { key: "cpu", label: t("CPU"), hint: t("GPU idle, ops were running on the CPU") },
+  { key: "other", label: t("Other"), hint: t("GPU idle and no op was running") },
 ];
 
 /** One slice of a breakdown as it is drawn. */

@@ -1,5 +1,7 @@
 /** The one place that turns nanoseconds, counts and percentages into text. */
 
+import { t } from "../i18n";
+
 export type TimeUnit = "ns" | "µs" | "ms" | "s" | "min";
 
 export const NS_PER_UNIT: Record<TimeUnit, number> = {
@@ -84,10 +86,13 @@ export function formatPct(pct: number): string {
 export function formatSeconds(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   if (whole < 60) return `${whole} s`;
-  return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return t("{min} min {s} s", { min: Math.floor(whole / 60), s: whole % 60 });
 }
 
 /** "1 op", "2 ops". */
 export function countOf(count: number, noun: readonly [one: string, many: string]): string {
-  return `${formatInt(count)} ${count === 1 ? noun[0] : noun[1]}`;
+  return t("{count} {things}", {
+    count: formatInt(count),
+    things: count === 1 ? noun[0] : noun[1],
+  });
 }

@@ -5,6 +5,7 @@ import { useContext } from "preact/hooks";
 import { ApiError, apiUrl, type Params } from "../api/client";
 import type { Aggregation, Profile, ProfileItem } from "../api/types";
 import { type Resource, useResource } from "../api/useResource";
+import { t } from "../i18n";
 import type { Query } from "./query";
 
 export interface Scope {
@@ -66,15 +67,19 @@ export function chooseAggregation(
   );
   if (newest === undefined) {
     return badAddress(
-      "This profile holds no aggregation.",
-      "Make one: dlprof --database=FILE --force=true",
+      t("This profile holds no aggregation."),
+      t("Make one: dlprof --database=FILE --force=true"),
     );
   }
   if (wanted === undefined) return newest;
   const found = aggregations.find((candidate) => String(candidate.id) === wanted);
   const known = names(aggregations.map((candidate) => candidate.id));
   return (
-    found ?? badAddress(`There is no aggregation “${wanted}” in this profile.`, `It has: ${known}.`)
+    found ??
+    badAddress(
+      t("There is no aggregation “{wanted}” in this profile.", { wanted }),
+      t("It has: {known}.", { known }),
+    )
   );
 }
 
@@ -86,8 +91,8 @@ export function chooseDomain(
   const first = domains[0] ?? "default-domain";
   if (wanted === undefined || wanted === first || domains.includes(wanted)) return wanted ?? first;
   return badAddress(
-    `There is no domain “${wanted}” in this profile.`,
-    `It has: ${names(domains)}.`,
+    t("There is no domain “{wanted}” in this profile.", { wanted }),
+    t("It has: {known}.", { known: names(domains) }),
   );
 }
 
@@ -101,7 +106,11 @@ export function chooseProfile(
   const found = profiles.find((candidate) => String(candidate.id) === wanted);
   const known = names(profiles.map((candidate) => candidate.id));
   return (
-    found ?? badAddress(`There is no profile “${wanted}” on this server.`, `It serves: ${known}.`)
+    found ??
+    badAddress(
+      t("There is no profile “{wanted}” on this server.", { wanted }),
+      t("It serves: {known}.", { known }),
+    )
   );
 }
 

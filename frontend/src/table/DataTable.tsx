@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Params } from "../api/client";
 import type { ListPage, UnknownReasons } from "../api/types";
 import { type Resource, useResource } from "../api/useResource";
+import { t } from "../i18n";
 import { countOf, formatInt } from "../lib/units";
 import { scopedUrl, useScope } from "../state/scope";
 import { Empty, ErrorNote } from "../ui/states";
@@ -97,6 +98,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
         control={control}
         columns={columns}
         title={props.title}
+        caption={props.caption}
         countText={countText(spec.noun, count, total)}
         areFiltersOpen={areFiltersOpen}
         onToggleFilters={() => setFiltersOpen(!areFiltersOpen)}
@@ -167,7 +169,7 @@ export function countText(
 ): string {
   if (count === null) return "";
   if (total === null || total === count) return countOf(count, noun);
-  return `${formatInt(count)} of ${countOf(total, noun)}`;
+  return t("{count} of {total}", { count: formatInt(count), total: countOf(total, noun) });
 }
 
 /** An empty table says why: the filters, or the profile itself. */
@@ -180,19 +182,19 @@ function NoRows<Row>(props: {
 }): JSX.Element {
   const { control, spec, reason } = props;
   if (!isFiltered(control.state)) {
-    const none = <Empty title={`No ${spec.noun[1]}`}>{reason}</Empty>;
+    const none = <Empty title={t("No {things}", { things: spec.noun[1] })}>{reason}</Empty>;
     const text = reason === undefined ? (props.whenEmpty ?? none) : none;
     return <div class="table-message">{text}</div>;
   }
   return (
     <div class="table-message">
-      <Empty title={`No ${spec.noun[0]} fits the filters`}>
+      <Empty title={t("No {thing} fits the filters", { thing: spec.noun[0] })}>
         <button
           type="button"
           class="button"
           onClick={() => control.change(withoutFilters(control.state))}
         >
-          Clear the filters
+          {t("Clear the filters")}
         </button>
       </Empty>
     </div>
@@ -210,7 +212,7 @@ function ResetButton<Row>({
     control.change({ ...withoutFilters(control.state), sort: spec.defaults.sort });
   return (
     <button type="button" class="button" onClick={reset}>
-      Reset filters and order
+      {t("Reset filters and order")}
     </button>
   );
 }

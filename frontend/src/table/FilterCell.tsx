@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { useResource } from "../api/useResource";
+import { t } from "../i18n";
 import type { TimeUnit } from "../lib/units";
 import { type ColumnModel, fromApiNumber, toApiNumber, withFilter } from "./model";
 import { useDebounced } from "./useDebounced";
@@ -27,8 +28,8 @@ export function FilterCell({
           control={control}
           name={column.key}
           options={[
-            { value: "1", label: "yes" },
-            { value: "0", label: "no" },
+            { value: "1", label: t("yes") },
+            { value: "0", label: t("no") },
           ]}
         />
       );
@@ -48,8 +49,8 @@ function TextFilter({ column, control }: FilterProps): JSX.Element {
     <input
       class="filter-input"
       type="text"
-      aria-label={`${column.title} contains`}
-      placeholder="contains"
+      aria-label={t("{column} contains", { column: column.title })}
+      placeholder={t("contains")}
       value={text}
       onInput={(event) => setText(event.currentTarget.value)}
     />
@@ -74,7 +75,7 @@ function SelectFilter({
         control.change(withFilter(control.state, name, event.currentTarget.value))
       }
     >
-      <option value="">any</option>
+      <option value="">{t("any")}</option>
       {options.map((option) => (
         <option key={option.value} value={option.value}>
           {option.label}
@@ -103,8 +104,8 @@ function ChoiceFilter({ column, control, url }: FilterProps & { url: string }): 
 function NumberFilter({ column, control }: FilterProps): JSX.Element {
   return (
     <span class="filter-range">
-      <BoundFilter column={column} control={control} suffix="__gte" word="at least" sign="≥" />
-      <BoundFilter column={column} control={control} suffix="__lte" word="at most" sign="≤" />
+      <BoundFilter column={column} control={control} suffix="__gte" word={t("at least")} sign="≥" />
+      <BoundFilter column={column} control={control} suffix="__lte" word={t("at most")} sign="≤" />
     </span>
   );
 }
@@ -130,7 +131,7 @@ function BoundFilter({
     },
   );
   const isWrong = text.trim() !== "" && toApiNumber(text, column.unit) === null;
-  const unit = column.unit === undefined ? "" : ` in ${column.unit}`;
+  const unit = column.unit === undefined ? "" : ` ${t("in {unit}", { unit: column.unit })}`;
   return (
     <input
       class="filter-input"
@@ -138,7 +139,7 @@ function BoundFilter({
       inputMode="decimal"
       aria-label={`${column.title} ${word}${unit}`}
       aria-invalid={isWrong}
-      title={isWrong ? "Type a number" : undefined}
+      title={isWrong ? t("Type a number") : undefined}
       placeholder={sign}
       value={text}
       onInput={(event) => setText(event.currentTarget.value)}

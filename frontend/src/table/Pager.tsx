@@ -1,6 +1,7 @@
 /** Below a table: which rows these are, how many a page, and the way to the others. */
 
 import type { JSX } from "preact";
+import { t } from "../i18n";
 import { formatInt } from "../lib/units";
 import { Icon, type IconName } from "../ui/icons";
 import { PAGE_SIZES, pageCount } from "./model";
@@ -20,7 +21,7 @@ export function Pager({
     <footer class="pager">
       <span class="pager-rows">{rowsText(state.page, state.pageSize, count)}</span>
       <label class="pager-size">
-        Rows per page
+        {t("Rows per page")}
         <select
           class="select"
           value={String(state.pageSize)}
@@ -36,27 +37,41 @@ export function Pager({
         </select>
       </label>
       <span class="pager-pages">
-        <PageButton icon="first" label="First page" to={1} control={control} last={last} go={go} />
+        <PageButton
+          icon="first"
+          label={t("First page")}
+          to={1}
+          control={control}
+          last={last}
+          go={go}
+        />
         <PageButton
           icon="chevronLeft"
-          label="Previous page"
+          label={t("Previous page")}
           to={state.page - 1}
           control={control}
           last={last}
           go={go}
         />
         <span class="pager-page">
-          Page {formatInt(state.page)} of {formatInt(last)}
+          {t("Page {page} of {last}", { page: formatInt(state.page), last: formatInt(last) })}
         </span>
         <PageButton
           icon="chevronRight"
-          label="Next page"
+          label={t("Next page")}
           to={state.page + 1}
           control={control}
           last={last}
           go={go}
         />
-        <PageButton icon="last" label="Last page" to={last} control={control} last={last} go={go} />
+        <PageButton
+          icon="last"
+          label={t("Last page")}
+          to={last}
+          control={control}
+          last={last}
+          go={go}
+        />
       </span>
     </footer>
   );
@@ -65,7 +80,10 @@ export function Pager({
 function rowsText(page: number, pageSize: number, count: number | null): string {
   if (count === null || count === 0) return "";
   const first = (page - 1) * pageSize + 1;
-  return `Rows ${formatInt(first)}–${formatInt(Math.min(count, first + pageSize - 1))}`;
+  return t("Rows {first}–{last}", {
+    first: formatInt(first),
+    last: formatInt(Math.min(count, first + pageSize - 1)),
+  });
 }
 
 function PageButton(props: {

@@ -4,11 +4,14 @@ import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { getJson } from "../api/client";
 import type { ListPage } from "../api/types";
+import { t } from "../i18n";
 import { tsvLine } from "../lib/text";
-import { countOf } from "../lib/units";
+import { countOf, formatInt, UNKNOWN } from "../lib/units";
+import { useScope } from "../state/scope";
 import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/Popover";
 import { chips, withFilter, withoutFilters } from "./model";
+import { printTable } from "./print";
 import type { TableSpec } from "./spec";
 import type { ColumnChoice } from "./useColumns";
 import { useDebounced } from "./useDebounced";
@@ -33,6 +36,8 @@ export interface TableToolbarProps<Row> {
   readonly control: TableControl;
   readonly columns: ColumnChoice<Row>;
   readonly title: ComponentChildren;
+  /** The title as text. */
+  readonly caption: string;
   readonly countText: string;
   readonly areFiltersOpen: boolean;
   readonly onToggleFilters: () => void;
@@ -57,12 +62,14 @@ export function TableToolbar<Row>(props: TableToolbarProps<Row>): JSX.Element {
           onClick={props.onToggleFilters}
         >
           <Icon name="filter" />
-          Filters
+          {t("Filters")}
         </button>
         <ColumnMenu spec={spec} columns={props.columns} />
         {props.exportUrl !== null && (
           <ExportMenu
             spec={spec}
+            caption={props.caption}
+            chips={chips(control.state, spec.columns).map((chip) => chip.label)}
             columns={props.columns}
             exportUrl={props.exportUrl}
             listUrl={props.listUrl}
@@ -84,8 +91,8 @@ function SearchBox({ control, noun }: { control: TableControl; noun: string }): 
       <Icon name="search" size={14} />
       <input
         type="search"
-        placeholder={`Search ${noun}`}
-        aria-label={`Search ${noun}`}
+        placeholder={t("Search {things}", { things: noun })}
+        aria-label={t("Search {things}", { things: noun })}
         data-search="table"
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
@@ -112,13 +119,13 @@ function Chips<Row>({
   const list = chips(state, spec.columns);
   if (list.length === 0) return null;
   return (
-    <ul class="chips" aria-label="Active filters">
+    <ul class="chips" aria-label={t("Active filters")}>
       {list.map(({ filter, label }) => (
         <li key={filter ?? "search"} class="chip">
           {label}
           <button
             type="button"
-            aria-label={`Remove: ${label}`}
+            aria-label={t("Remove: {filter}", { filter: label })}
             onClick={() =>
               change(
                 filter === null ? { ...state, search: "", page: 1 } : withFilter(state, filter, ""),
@@ -131,7 +138,7 @@ function Chips<Row>({
       ))}
       <li>
         <button type="button" class="link-button" onClick={() => change(withoutFilters(state))}>
-          Clear all
+          {t("Clear all")}
         </button>
       </li>
     </ul>
@@ -146,9 +153,9 @@ function ColumnMenu<Row>({
   columns: ColumnChoice<Row>;
 }): JSX.Element {
   return (
-    <MenuButton label="Choose columns" class="icon-button" face={<Icon name="columns" />}>
+    <MenuButton label={t("Choose columns")} class="icon-button" face={<Icon name="columns" />}>
       <fieldset class="menu-list">
-        <legend>Columns</legend>
+        <legend>{t("Columns")}</legend>
         {spec.columns.slice(1).map((column) => (
           <label key={column.key} class="menu-check">
             <input
@@ -160,30 +167,32 @@ function ColumnMenu<Row>({
           </label>
         ))}
         <button type="button" class="link-button" onClick={columns.reset}>
-          Reset
+          {t("Reset")}
         </button>
       </fieldset>
     </MenuButton>
   );
 }
 
-/** Filtered rows as tab-separated text, the columns that are shown; at most `COPY_LIMIT`. */
-async function fetchTsv<Row>(
-  columns: ColumnChoice<Row>,
+interface Fetched<Row> {
+  readonly rows: readonly Row[];
+  /** Rows that fit the filters; more than `rows` when there are more than the limit. */
+  readonly count: number;
+}
+
+/** The filtered rows in the order of the table, at most `COPY_LIMIT`. */
+async function fetchRows<Row>(
   listUrl: (page: number, pageSize: number) => string,
-): Promise<{ text: string; rows: number; count: number }> {
-  const header = columns.shown.map((column) => headerText(column.title, column.unit));
-  const lines = [tsvLine(header)];
+): Promise<Fetched<Row>> {
+  const rows: Row[] = [];
   let count = 0;
-  for (let page = 1; lines.length <= COPY_LIMIT; page += 1) {
+  for (let page = 1; rows.length < COPY_LIMIT; page += 1) {
     const answer = await getJson<ListPage<Row>>(listUrl(page, COPY_PAGE));
     count = answer.count;
-    for (const row of answer.results) {
-      lines.push(tsvLine(columns.shown.map((column) => column.plain(row))));
-    }
+    rows.push(...answer.results);
     if (page * COPY_PAGE >= count) break;
   }
-  return { text: lines.join("\n"), rows: lines.length - 1, count };
+  return { rows: rows.slice(0, COPY_LIMIT), count };
 }
 
 /** Times are copied as the exact ns, so that is what the header says. */
@@ -191,45 +200,87 @@ function headerText(title: string, unit: string | undefined): string {
   return unit === undefined ? title : `${title} (ns)`;
 }
 
-function ExportMenu<Row>({
-  spec,
-  columns,
-  exportUrl,
-  listUrl,
-}: {
-  spec: TableSpec<Row>;
-  columns: ColumnChoice<Row>;
-  exportUrl: (format: ExportFormat) => string;
-  listUrl: (page: number, pageSize: number) => string;
-}): JSX.Element {
+interface ExportMenuProps<Row> {
+  readonly spec: TableSpec<Row>;
+  readonly caption: string;
+  readonly columns: ColumnChoice<Row>;
+  readonly chips: readonly string[];
+  readonly exportUrl: (format: ExportFormat) => string;
+  readonly listUrl: (page: number, pageSize: number) => string;
+}
+
+function plainText(value: unknown): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  if (typeof value === "boolean") return value ? t("yes") : t("no");
+  return typeof value === "number" ? value.toLocaleString("en-US") : String(value);
+}
+
+function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
+  const { spec, columns, exportUrl, listUrl } = props;
+  const { profile, aggregation, domain } = useScope();
   const [message, setMessage] = useState("");
-  const copy = async () => {
-    setMessage("Copying…");
+  const header = columns.shown.map((column) => headerText(column.title, column.unit));
+  /** Fetches all rows, gives them to `use`, and says how many they were. */
+  const withRows = async (doing: string, use: (fetched: Fetched<Row>) => Promise<string>) => {
+    setMessage(doing);
     try {
-      const { text, rows, count } = await fetchTsv(columns, listUrl);
-      await navigator.clipboard.writeText(text);
-      const all = rows === count ? "" : ` of ${count}: the rest is in the exports`;
-      setMessage(`Copied ${countOf(rows, spec.noun)}${all}`);
+      setMessage(await use(await fetchRows<Row>(listUrl)));
     } catch {
-      setMessage("Could not copy: use an export instead");
+      setMessage(t("That did not work: use an export instead"));
     }
   };
+  const copy = () =>
+    withRows(t("Copying…"), async ({ rows, count }) => {
+      const lines = rows.map((row) => tsvLine(columns.shown.map((column) => column.plain(row))));
+      await navigator.clipboard.writeText([tsvLine(header), ...lines].join("\n"));
+      const done = t("Copied {rows}", { rows: countOf(rows.length, spec.noun) });
+      return rows.length === count ? done : `${done} ${restText(count)}`;
+    });
+  const print = () =>
+    withRows(t("Preparing…"), async ({ rows, count }) => {
+      const scopeText = t("Aggregation #{id}, domain {domain}", { id: aggregation.id, domain });
+      const rowsText = countOf(rows.length, spec.noun);
+      printTable({
+        title: `${profile.name ?? profile.file_name} – ${props.caption}`,
+        notes: [
+          scopeText,
+          rows.length === count ? rowsText : `${rowsText} ${restText(count)}`,
+          ...props.chips,
+        ],
+        header,
+        rows: rows.map((row) => columns.shown.map((column) => plainText(column.plain(row)))),
+      });
+      return "";
+    });
   return (
-    <MenuButton label="Export" class="icon-button" face={<Icon name="download" />}>
+    <MenuButton label={t("Export")} class="icon-button" face={<Icon name="download" />}>
       <div class="menu-list">
-        <p class="menu-note">All rows that fit the filters</p>
+        <p class="menu-note">{t("All rows that fit the filters")}</p>
         {EXPORTS.map(({ format, label }) => (
           <a key={format} class="menu-item" href={exportUrl(format)} download>
             {label}
           </a>
         ))}
         <button type="button" class="menu-item" onClick={() => void copy()}>
-          Copy to the clipboard
+          {t("Copy to the clipboard")}
         </button>
+        <button type="button" class="menu-item" onClick={() => void print()}>
+          {t("Print")}
+        </button>
+        <p class="menu-note">
+          {t("Copy and print: the first {limit} rows, with the columns that are shown", {
+            limit: formatInt(COPY_LIMIT),
+          })}
+        </p>
         <p class="menu-note" role="status">
           {message}
         </p>
       </div>
     </MenuButton>
   );
+}
+
+/** What a cut table says about the rows that it leaves out. */
+function restText(count: number): string {
+  return t("of {count}: the rest is in the exports", { count: formatInt(count) });
 }

@@ -1,6 +1,7 @@
 /** The kinds of column that tables are made of. */
 
 import type { ComponentChildren } from "preact";
+import { t } from "../i18n";
 import { fold } from "../lib/text";
 import { exactNs, formatInt, formatPct, formatTimeIn, type TimeUnit } from "../lib/units";
 import { Flag, Name } from "../ui/Name";
@@ -221,7 +222,7 @@ export function foldedColumn<Row>(
                 toggleUnfolded();
               }}
             >
-              {isUnfolded ? "See less" : "See more"}
+              {isUnfolded ? t("See less") : t("See more")}
             </button>
           </span>
         );

@@ -1,5 +1,6 @@
 /** What a table shows, apart from how it is drawn: state, address, request. Pure functions only. */
 
+import { t } from "../i18n";
 import { NS_PER_UNIT, type TimeUnit } from "../lib/units";
 import type { Query, QueryPatch } from "../state/query";
 
@@ -160,10 +161,10 @@ function chipLabel(name: string, value: string, columns: readonly ColumnModel[])
   const column = columns.find((candidate) => candidate.key === key);
   const title = column?.title ?? key;
   if (operator === undefined)
-    return `${title}: ${value === "1" || value === "true" ? "yes" : "no"}`;
+    return `${title}: ${value === "1" || value === "true" ? t("yes") : t("no")}`;
   const [suffix, sign] = operator;
-  if (suffix === "__icontains") return `${title} contains “${value}”`;
-  if (suffix === "__in") return `${title}: ${value.replaceAll(",", " or ")}`;
+  if (suffix === "__icontains") return t("{column} contains “{value}”", { column: title, value });
+  if (suffix === "__in") return `${title}: ${value.replaceAll(",", ` ${t("or")} `)}`;
   const shown = fromApiNumber(value, column?.unit);
   return `${title} ${sign} ${shown}${column?.unit === undefined ? "" : ` ${column.unit}`}`;
 }
@@ -171,7 +172,8 @@ function chipLabel(name: string, value: string, columns: readonly ColumnModel[])
 /** The active filters in words, in the order of the columns' filters. */
 export function chips(state: TableState, columns: readonly ColumnModel[]): readonly Chip[] {
   const list: Chip[] = [];
-  if (state.search !== "") list.push({ filter: null, label: `Search “${state.search}”` });
+  if (state.search !== "")
+    list.push({ filter: null, label: t("Search “{text}”", { text: state.search }) });
   for (const [name, value] of Object.entries(state.filters)) {
     list.push({ filter: name, label: chipLabel(name, value, columns) });
   }

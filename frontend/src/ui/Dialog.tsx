@@ -2,6 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
+import { t } from "../i18n";
 import { Icon } from "./icons";
 
 export interface DialogProps {
@@ -38,7 +39,7 @@ export function Dialog({ title, onClose, size, footer, children }: DialogProps):
       <div class="dialog-frame">
         <header class="dialog-head">
           <h2 id={titleId}>{title}</h2>
-          <button type="button" class="icon-button" aria-label="Close" onClick={onClose}>
+          <button type="button" class="icon-button" aria-label={t("Close")} onClick={onClose}>
             <Icon name="close" />
           </button>
         </header>

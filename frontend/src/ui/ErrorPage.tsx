@@ -3,32 +3,33 @@
 import type { JSX } from "preact";
 import type { ApiError } from "../api/client";
 import type { ProfileItem } from "../api/types";
+import { t } from "../i18n";
 import { navigate } from "../state/location";
 import { CopyButton, errorDetails } from "./states";
 
 const TITLES: Readonly<Record<string, string>> = {
-  DATABASE_NOT_FOUND: "DLProf database not found",
-  DATABASE_FOREIGN: "The file holds no DLProf profile",
-  DATABASE_VERSION: "This database is of another version",
-  TOKEN_MISSING: "This viewer asks for its token",
-  DATABASE_BUSY: "The database is busy",
-  PROFILE_NOT_SERVED: "No such profile",
-  OP_NOT_FOUND: "No such op",
-  UNKNOWN_DOMAIN: "Bad parameters in the address",
-  INVALID_VALUE: "Bad parameters in the address",
-  AGGREGATION_NOT_FOUND: "No such aggregation",
-  UNKNOWN_ORDERING: "Bad parameters in the address",
-  UNKNOWN_FILTER: "Bad parameters in the address",
-  BAD_ADDRESS: "Bad parameters in the address",
-  NO_ANSWER: "The server does not answer",
-  QUERY_TIMEOUT: "The question took too long",
+  DATABASE_NOT_FOUND: t("DLProf database not found"),
+  DATABASE_FOREIGN: t("The file holds no DLProf profile"),
+  DATABASE_VERSION: t("This database is of another version"),
+  TOKEN_MISSING: t("This viewer asks for its token"),
+  DATABASE_BUSY: t("The database is busy"),
+  PROFILE_NOT_SERVED: t("No such profile"),
+  OP_NOT_FOUND: t("No such op"),
+  UNKNOWN_DOMAIN: t("Bad parameters in the address"),
+  INVALID_VALUE: t("Bad parameters in the address"),
+  AGGREGATION_NOT_FOUND: t("No such aggregation"),
+  UNKNOWN_ORDERING: t("Bad parameters in the address"),
+  UNKNOWN_FILTER: t("Bad parameters in the address"),
+  BAD_ADDRESS: t("Bad parameters in the address"),
+  NO_ANSWER: t("The server does not answer"),
+  QUERY_TIMEOUT: t("The question took too long"),
 };
 
 function titleFor(error: ApiError): string {
   const known = TITLES[error.code];
   if (known !== undefined) return known;
-  if (error.status === 404) return "Not found";
-  return error.status >= 500 ? "Something failed in the server" : "This cannot be shown";
+  if (error.status === 404) return t("Not found");
+  return error.status >= 500 ? t("Something failed in the server") : t("This cannot be shown");
 }
 
 /** Takes everything but the profile out of the address. */
@@ -52,18 +53,18 @@ export function ErrorPage({ error, onRetry, profiles }: ErrorPageProps): JSX.Ele
       <p>{error.message}</p>
       {error.hint !== "" && <p class="error-hint">{error.hint}</p>}
       <p>
-        Code <code>{error.code}</code>
+        {t("Code")} <code>{error.code}</code>
       </p>
       <div class="error-actions">
         {onRetry !== undefined && (
           <button type="button" class="button button-primary" onClick={onRetry}>
-            Try again
+            {t("Try again")}
           </button>
         )}
         <button type="button" class="button" onClick={startOver}>
-          Open the dashboard
+          {t("Open the dashboard")}
         </button>
-        <CopyButton label="Copy details" text={() => errorDetails(error)} />
+        <CopyButton label={t("Copy details")} text={() => errorDetails(error)} />
       </div>
       {profiles !== undefined && profiles.length > 1 && <OtherProfiles profiles={profiles} />}
     </div>
@@ -73,7 +74,7 @@ export function ErrorPage({ error, onRetry, profiles }: ErrorPageProps): JSX.Ele
 function OtherProfiles({ profiles }: { profiles: readonly ProfileItem[] }): JSX.Element {
   return (
     <section class="other-profiles">
-      <h2>Profiles on this server</h2>
+      <h2>{t("Profiles on this server")}</h2>
       <ul>
         {profiles.map((item) => (
           <li key={item.id}>

@@ -1,6 +1,7 @@
 /** Names of ops and kernels: monospace, cut in the middle, whole on hover and in a copy. */
 
 import type { JSX } from "preact";
+import { t } from "../i18n";
 import { splitMiddle } from "../lib/text";
 import { Icon } from "./icons";
 
@@ -36,7 +37,7 @@ export function Flag({ value, warn }: { value: boolean; warn?: string | undefine
   return (
     <span class={`flag flag-${tone}`} title={warn}>
       <Icon name={value ? "check" : "cross"} size={14} />
-      <span class="visually-hidden">{value ? "yes" : "no"}</span>
+      <span class="visually-hidden">{value ? t("yes") : t("no")}</span>
     </span>
   );
 }

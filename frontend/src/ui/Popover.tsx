@@ -2,6 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { t } from "../i18n";
 import { Icon } from "./icons";
 
 const GAP = 6;
@@ -113,7 +114,7 @@ export function InfoTip({ about, text }: { about: string; text: Explanation }): 
         ref={button}
         type="button"
         class="infotip-button"
-        aria-label={`About ${about}`}
+        aria-label={t("About {subject}", { subject: about })}
         aria-describedby={id}
         onMouseEnter={show}
         onMouseLeave={hideSoon}
@@ -139,10 +140,10 @@ export function InfoTip({ about, text }: { about: string; text: Explanation }): 
       >
         <p>{text.what}</p>
         <p>
-          <b>How</b> {text.how}
+          <b>{t("How")}</b> {text.how}
         </p>
         <p>
-          <b>What to do</b> {text.advice}
+          <b>{t("What to do")}</b> {text.advice}
         </p>
       </div>
     </span>

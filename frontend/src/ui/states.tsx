@@ -4,6 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { ApiError } from "../api/client";
 import type { Resource } from "../api/useResource";
+import { t } from "../i18n";
 import { UNKNOWN } from "../lib/units";
 import { Icon } from "./icons";
 
@@ -16,7 +17,7 @@ export function Skeleton({
   height?: number;
 }): JSX.Element {
   return (
-    <div class="skeleton" role="status" aria-label="Loading">
+    <div class="skeleton" role="status" aria-label={t("Loading")}>
       {Array.from({ length: lines }, (_, index) => (
         <span
           key={index}
@@ -42,15 +43,17 @@ export function Empty({
   );
 }
 
-const NO_REASON = "The database does not hold it.";
+const NO_REASON = t("The database does not hold it.");
 
 /** A dash that says why there is no value. */
 export function Unknown({ reason }: { reason?: string | undefined }): JSX.Element {
   const text = reason ?? NO_REASON;
   return (
-    <span class="unknown" title={`Not known. ${text}`}>
+    <span class="unknown" title={`${t("Not known.")} ${text}`}>
       <span aria-hidden="true">{UNKNOWN}</span>
-      <span class="visually-hidden">Not known. {text}</span>
+      <span class="visually-hidden">
+        {t("Not known.")} {text}
+      </span>
     </span>
   );
 }
@@ -82,7 +85,7 @@ export function CopyButton({ text, label }: { text: () => string; label: string 
   return (
     <button type="button" class="button" onClick={copy}>
       <Icon name={isCopied ? "check" : "copy"} />
-      <span aria-live="polite">{isCopied ? "Copied" : label}</span>
+      <span aria-live="polite">{isCopied ? t("Copied") : label}</span>
     </button>
   );
 }
@@ -105,10 +108,10 @@ export function ErrorNote({
           <code>{error.code}</code>
           {onRetry !== undefined && (
             <button type="button" class="button" onClick={onRetry}>
-              Try again
+              {t("Try again")}
             </button>
           )}
-          <CopyButton label="Copy details" text={() => errorDetails(error)} />
+          <CopyButton label={t("Copy details")} text={() => errorDetails(error)} />
         </div>
       </div>
     </div>

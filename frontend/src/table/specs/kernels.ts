@@ -1,6 +1,7 @@
 /** The kernel tables: of one op, and of all ops. */
 
 import type { Kernel } from "../../api/types";
+import { t } from "../../i18n";
 import {
   choiceColumn,
   countColumn,
@@ -18,33 +19,33 @@ function kernelTone(kernel: Kernel): string {
 
 function kernelColumns(shareHint: string): readonly Column<Kernel>[] {
   return [
-    nameColumn<Kernel>("kernel_name", "Kernel name", { width: 300, isWide: true }),
-    flagColumn<Kernel>("uses_tc", "Using TC", {
+    nameColumn<Kernel>("kernel_name", t("Kernel name"), { width: 300, isWide: true }),
+    flagColumn<Kernel>("uses_tc", t("Using TC"), {
       width: 98,
-      whenNull: "Its name does not tell",
+      whenNull: t("Its name does not tell"),
     }),
-    countColumn<Kernel>("num_calls", "Calls", { width: 76 }),
-    timeColumn<Kernel>("gpu_time_ns", "GPU time", "ms", {
-      hint: "Sum of the durations of its launches",
+    countColumn<Kernel>("num_calls", t("Calls"), { width: 76 }),
+    timeColumn<Kernel>("gpu_time_ns", t("GPU time"), "ms", {
+      hint: t("Sum of the durations of its launches"),
     }),
-    shareColumn<Kernel>("share_pct", "Share (%)", kernelTone, {
+    shareColumn<Kernel>("share_pct", t("Share (%)"), kernelTone, {
       hint: shareHint,
     }),
-    timeColumn<Kernel>("gpu_time_avg_ns", "Avg", "µs", { width: 100 }),
-    timeColumn<Kernel>("gpu_time_min_ns", "Min", "µs", { width: 100 }),
-    timeColumn<Kernel>("gpu_time_max_ns", "Max", "µs", { width: 100 }),
+    timeColumn<Kernel>("gpu_time_avg_ns", t("Avg"), "µs", { width: 100 }),
+    timeColumn<Kernel>("gpu_time_min_ns", t("Min"), "µs", { width: 100 }),
+    timeColumn<Kernel>("gpu_time_max_ns", t("Max"), "µs", { width: 100 }),
   ];
 }
 
 const common = {
-  noun: ["kernel", "kernels"] as const,
+  noun: [t("kernel"), t("kernels")] as const,
   defaults: { sort: "-gpu_time_ns", pageSize: 50 },
 };
 
 export const OP_KERNELS_TABLE: TableSpec<Kernel> = {
   ...common,
   id: "kernels",
-  columns: kernelColumns("Of the kernel time of this op"),
+  columns: kernelColumns(t("Of the kernel time of this op")),
   rowKey: (kernel) => `${kernel.kernel_name} ${kernel.uses_tc}`,
 };
 
@@ -52,10 +53,10 @@ export const ALL_KERNELS_TABLE: TableSpec<Kernel> = {
   ...common,
   id: "kernels",
   columns: [
-    ...kernelColumns("Of the time of all kernels"),
-    nameColumn<Kernel>("op_name", "Op name", { width: 260 }),
-    choiceColumn<Kernel>("direction", "Direction", { width: 100 }),
-    textColumn<Kernel>("op_id", "Op ID", { width: 140, isHiddenAtFirst: true }),
+    ...kernelColumns(t("Of the time of all kernels")),
+    nameColumn<Kernel>("op_name", t("Op name"), { width: 260 }),
+    choiceColumn<Kernel>("direction", t("Direction"), { width: 100 }),
+    textColumn<Kernel>("op_id", t("Op ID"), { width: 140, isHiddenAtFirst: true }),
   ],
   rowKey: (kernel) => `${kernel.op_id} ${kernel.kernel_name} ${kernel.uses_tc}`,
 };

@@ -1,6 +1,7 @@
 /** The ops tables: the full one, and the smaller one of the key node picker. */
 
 import type { Op } from "../../api/types";
+import { t } from "../../i18n";
 import { stackFrames } from "../../lib/text";
 import { CopyButton } from "../../ui/states";
 import {
@@ -18,57 +19,57 @@ import type { Column, TableSpec } from "../spec";
 /** Why a cross in "Using TC" of this op deserves attention. */
 export function missedTensorCores(op: Op): string | undefined {
   const isMissed = op.tc_eligible === true && op.using_tc === false;
-  return isMissed ? "Could use Tensor Cores and does not" : undefined;
+  return isMissed ? t("Could use Tensor Cores and does not") : undefined;
 }
 
 export function opTone(op: Op): string {
   return op.using_tc === true ? "tc" : "non_tc";
 }
 
-const NAME = nameColumn<Op>("op_name", "Op name", { width: 300, isWide: true });
-const GPU_TIME = timeColumn<Op>("gpu_time_ns", "GPU time", "ms", {
-  hint: "Time in which the GPU worked for this op, summed over its calls",
+const NAME = nameColumn<Op>("op_name", t("Op name"), { width: 300, isWide: true });
+const GPU_TIME = timeColumn<Op>("gpu_time_ns", t("GPU time"), "ms", {
+  hint: t("Time in which the GPU worked for this op, summed over its calls"),
 });
-const DIRECTION = choiceColumn<Op>("direction", "Direction", { width: 100 });
-const TYPE = choiceColumn<Op>("op_type", "Op type", { width: 124 });
-const CALLS = countColumn<Op>("num_calls", "Calls", { width: 76 });
-const OP_ID = textColumn<Op>("op_id", "Op ID", { width: 150, isHiddenAtFirst: true });
+const DIRECTION = choiceColumn<Op>("direction", t("Direction"), { width: 100 });
+const TYPE = choiceColumn<Op>("op_type", t("Op type"), { width: 124 });
+const CALLS = countColumn<Op>("num_calls", t("Calls"), { width: 76 });
+const OP_ID = textColumn<Op>("op_id", t("Op ID"), { width: 150, isHiddenAtFirst: true });
 
 const columns: readonly Column<Op>[] = [
   NAME,
   GPU_TIME,
-  shareColumn<Op>("share_pct", "GPU share (%)", opTone, {
-    hint: "Of the GPU time of all ops",
+  shareColumn<Op>("share_pct", t("GPU share (%)"), opTone, {
+    hint: t("Of the GPU time of all ops"),
   }),
-  timeColumn<Op>("cpu_time_ns", "CPU time", "ms", {
-    hint: "Time that the calls of this op took on the CPU",
+  timeColumn<Op>("cpu_time_ns", t("CPU time"), "ms", {
+    hint: t("Time that the calls of this op took on the CPU"),
   }),
   DIRECTION,
   TYPE,
   CALLS,
-  flagColumn<Op>("tc_eligible", "TC eligible", {
+  flagColumn<Op>("tc_eligible", t("TC eligible"), {
     width: 108,
-    hint: "Whether this op could use Tensor Cores",
+    hint: t("Whether this op could use Tensor Cores"),
   }),
-  flagColumn<Op>("using_tc", "Using TC", {
+  flagColumn<Op>("using_tc", t("Using TC"), {
     width: 98,
-    hint: "Whether one of its kernels does use Tensor Cores",
+    hint: t("Whether one of its kernels does use Tensor Cores"),
     warn: missedTensorCores,
   }),
-  countColumn<Op>("kernel_calls", "Kernel calls", { width: 116 }),
-  textColumn<Op>("data_type", "Data type", { width: 100 }),
-  flagColumn<Op>("is_bad_data_type", "Type without TC", {
+  countColumn<Op>("kernel_calls", t("Kernel calls"), { width: 116 }),
+  textColumn<Op>("data_type", t("Data type"), { width: 100 }),
+  flagColumn<Op>("is_bad_data_type", t("Type without TC"), {
     width: 126,
-    hint: "Could use Tensor Cores, but runs in a data type that has none",
+    hint: t("Could use Tensor Cores, but runs in a data type that has none"),
     isHiddenAtFirst: true,
   }),
   OP_ID,
-  foldedColumn<Op>("stack_trace", "Stack trace", { width: 300 }),
+  foldedColumn<Op>("stack_trace", t("Stack trace"), { width: 300 }),
 ];
 
 export const OPS_TABLE: TableSpec<Op> = {
   id: "ops",
-  noun: ["op", "ops"],
+  noun: [t("op"), t("ops")],
   columns,
   defaults: { sort: "-gpu_time_ns", pageSize: 50 },
   rowKey: (op) => op.op_id,
@@ -77,7 +78,7 @@ export const OPS_TABLE: TableSpec<Op> = {
 
 export const KEY_NODE_TABLE: TableSpec<Op> = {
   id: "keynode",
-  noun: ["op", "ops"],
+  noun: [t("op"), t("ops")],
   columns: [NAME, DIRECTION, TYPE, CALLS, GPU_TIME, { ...OP_ID, isHiddenAtFirst: false }],
   defaults: { sort: "-gpu_time_ns", pageSize: 10 },
   rowKey: (op) => op.op_id,
@@ -91,7 +92,7 @@ export function StackTrace({ trace }: { trace: string }) {
           <li key={index}>{frame}</li>
         ))}
       </ol>
-      <CopyButton label="Copy" text={() => trace} />
+      <CopyButton label={t("Copy")} text={() => trace} />
     </div>
   );
 }

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useCallback } from "preact/hooks";
 import { DetailsPane } from "../../frame/DetailsPane";
+import { t } from "../../i18n";
 import { navigate, useQuery } from "../../state/location";
 import { GpuUtilizationPanel } from "./GpuUtilizationPanel";
 import { GuidancePanel } from "./GuidancePanel";
@@ -22,7 +23,7 @@ export function DashboardView(): JSX.Element {
     <div class="view with-details">
       <div class="grid-frame">
         <div class="grid">
-          <h1 class="visually-hidden">Dashboard</h1>
+          <h1 class="visually-hidden">{t("Dashboard")}</h1>
           <PerformanceSummary />
           <ResourceUsagePanel />
           <IterationSummaryPanel />
@@ -36,7 +37,7 @@ export function DashboardView(): JSX.Element {
         </div>
       </div>
       {areDetailsOpen && (
-        <DetailsPane title="Kernel details" onClose={close}>
+        <DetailsPane title={t("Kernel details")} onClose={close}>
           <KernelDetails />
         </DetailsPane>
       )}

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import type { GpuUtilization } from "../../api/types";
+import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { useScope, useScoped } from "../../state/scope";
@@ -15,10 +16,15 @@ export function GpuUtilizationPanel(): JSX.Element {
   const gpus = useScope().profile.system_config.gpu_count;
   return (
     <Panel
-      title="GPU utilization"
+      title={t("GPU utilization")}
       info={EXPLANATIONS.gpuUtilization}
       span={4}
-      actions={gpus !== null && gpus > 1 && <ViewLink view="gpus" text={t("More…")} />}
+      actions={
+        <>
+          {gpus !== null && gpus > 1 && <ViewLink view="gpus" text={t("More…")} />}
+          <ChartMenu figure="gpu-utilization" />
+        </>
+      }
     >
       <Loaded resource={utilization}>
         {(data) =>
@@ -28,14 +34,14 @@ export function GpuUtilizationPanel(): JSX.Element {
             <>
               <p class="panel-lead">
                 {gpus !== null && gpus > 1
-                  ? `Mean over ${gpus} GPUs`
-                  : "Share of the wall clock time"}
+                  ? t("Mean over {count} GPUs", { count: gpus })
+                  : t("Share of the wall clock time")}
               </p>
               <StackedBar
-                label="GPU utilization"
+                label={t("GPU utilization")}
                 slices={[
-                  { key: "gpu", label: "Using GPU", value: data.using_gpu_pct },
-                  { key: "idle", label: "Idle GPU", value: data.idle_gpu_pct },
+                  { key: "gpu", label: t("Using GPU"), value: data.using_gpu_pct },
+                  { key: "idle", label: t("Idle GPU"), value: data.idle_gpu_pct },
                 ]}
               />
             </>

@@ -2,12 +2,13 @@
 
 import type { JSX } from "preact";
 import { GUIDANCE } from "../../content/guidance";
+import { t } from "../../i18n";
 import { Icon } from "../../ui/icons";
 import { Panel } from "../../ui/Panel";
 
 export function GuidancePanel(): JSX.Element {
   return (
-    <Panel title="Guidance" span={4}>
+    <Panel title={t("Guidance")} span={4}>
       <ul class="guidance">
         {GUIDANCE.map((item) => (
           <li key={item.text}>

@@ -1,8 +1,10 @@
 /** Every iteration as a bar; the Iterations view has the controls. */
 
 import type { JSX } from "preact";
+import { ChartMenu } from "../../charts/ChartMenu";
 import { IterationChart } from "../../charts/IterationChart";
 import { EXPLANATIONS } from "../../content/explanations";
+import { t } from "../../i18n";
 import { useScope } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { ViewLink } from "./TopOpsPanel";
@@ -11,11 +13,16 @@ export function IterationSummaryPanel(): JSX.Element {
   const { aggregation } = useScope();
   return (
     <Panel
-      title="Iteration summary"
+      title={t("Iteration summary")}
       info={EXPLANATIONS.iterationSummary}
       span={7}
       class="panel-flush"
-      actions={<ViewLink view="iterations" text="Iterations view" />}
+      actions={
+        <>
+          <ViewLink view="iterations" text={t("Iterations view")} />
+          <ChartMenu figure="iteration-summary" />
+        </>
+      }
     >
       <IterationChart
         height={248}

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import type { KernelSummary, TimeAndCount } from "../../api/types";
+import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import type { Slice } from "../../lib/parts";
@@ -22,17 +23,18 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
   const summary = useScoped<KernelSummary>("kernel-summary/");
   return (
     <Panel
-      title="Total kernel GPU time"
+      title={t("Total kernel GPU time")}
       info={EXPLANATIONS.kernelGpuTime}
       span={4}
       actions={
         <>
           <ViewLink view="ops" text={t("More…")} />
+          <ChartMenu figure="kernel-gpu-time" />
           <button
             type="button"
             class="icon-button"
-            aria-label="Show kernel details"
-            title="Show kernel details"
+            aria-label={t("Show kernel details")}
+            title={t("Show kernel details")}
             aria-expanded={isOpen}
             onClick={() => navigate({ details: isOpen ? null : KERNEL_DETAILS })}
           >
@@ -50,16 +52,25 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
               ) : (
                 <>
                   <b>{durationText(data.all.gpu_time_ns)}</b>
-                  {data.all.count !== null && ` in ${formatInt(data.all.count)} different kernels`}
+                  {data.all.count !== null &&
+                    ` ${t("in {count} different kernels", { count: formatInt(data.all.count) })}`}
                 </>
               )}
             </p>
             <StackedBar
-              label="Total kernel GPU time"
+              label={t("Total kernel GPU time")}
               slices={[
-                { key: "tc", label: "Using Tensor Cores", value: data.using_tc.gpu_time_ns ?? 0 },
-                { key: "memory", label: "Memory kernels", value: data.memory.gpu_time_ns ?? 0 },
-                { key: "non_tc", label: "All other kernels", value: data.other.gpu_time_ns ?? 0 },
+                {
+                  key: "tc",
+                  label: t("Using Tensor Cores"),
+                  value: data.using_tc.gpu_time_ns ?? 0,
+                },
+                { key: "memory", label: t("Memory kernels"), value: data.memory.gpu_time_ns ?? 0 },
+                {
+                  key: "non_tc",
+                  label: t("All other kernels"),
+                  value: data.other.gpu_time_ns ?? 0,
+                },
               ]}
               valueText={time}
             />
@@ -77,23 +88,23 @@ export function KernelDetails(): JSX.Element {
     <Loaded resource={summary}>
       {(data) => (
         <table class="facts-table">
-          <caption class="visually-hidden">Kernel details</caption>
+          <caption class="visually-hidden">{t("Kernel details")}</caption>
           <thead>
             <tr>
-              <th scope="col">Kernels</th>
+              <th scope="col">{t("Kernels")}</th>
               <th scope="col" class="align-right">
-                GPU time
+                {t("GPU time")}
               </th>
-              <th scope="col" class="align-right" title="Different kernels, by name">
-                Count
+              <th scope="col" class="align-right" title={t("Different kernels, by name")}>
+                {t("Count")}
               </th>
             </tr>
           </thead>
           <tbody>
-            <DetailsRow label="All kernels" row={data.all} />
-            <DetailsRow label="Kernels using Tensor Cores" tone="tc" row={data.using_tc} />
-            <DetailsRow label="Memory kernels" tone="memory" row={data.memory} />
-            <DetailsRow label="All other kernels" tone="non_tc" row={data.other} />
+            <DetailsRow label={t("All kernels")} row={data.all} />
+            <DetailsRow label={t("Kernels using Tensor Cores")} tone="tc" row={data.using_tc} />
+            <DetailsRow label={t("Memory kernels")} tone="memory" row={data.memory} />
+            <DetailsRow label={t("All other kernels")} tone="non_tc" row={data.other} />
           </tbody>
         </table>
       )}

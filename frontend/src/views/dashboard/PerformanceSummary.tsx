@@ -3,31 +3,32 @@
 import type { ComponentChildren, JSX } from "preact";
 import type { Iteration, ListPage, PerformanceSummary as Summary } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
+import { t } from "../../i18n";
 import { countOf, exactNs, formatDuration, formatInt, formatPct } from "../../lib/units";
 import { useScoped } from "../../state/scope";
 import { type Explanation, InfoTip } from "../../ui/Popover";
 import { Loaded, Skeleton, Unknown } from "../../ui/states";
 import { Spark } from "./Spark";
 
-const ITERATION_NOUN = ["iteration", "iterations"] as const;
+const ITERATION_NOUN = [t("iteration"), t("iterations")] as const;
 
 export function PerformanceSummary(): JSX.Element {
   const summary = useScoped<Summary>("performance-summary/");
   return (
-    <section class="kpis span-12" aria-label="Performance summary">
+    <section class="kpis span-12" aria-label={t("Performance summary")}>
       <Loaded resource={summary} skeleton={<KpiSkeleton />}>
         {(data) => (
           <dl class="kpi-row">
             <IterationTime data={data} />
             <Pct
-              title="GPU utilization"
+              title={t("GPU utilization")}
               info={EXPLANATIONS.gpuUtilization}
               pct={data.gpu_utilization_pct}
               reason={data.unknown?.gpu_utilization_pct}
               tone="gpu"
             />
             <Pct
-              title="Tensor Core kernel efficiency"
+              title={t("Tensor Core kernel efficiency")}
               info={EXPLANATIONS.tcEfficiency}
               pct={data.tc_utilization_pct}
               reason={data.unknown?.tc_utilization_pct}
@@ -95,7 +96,7 @@ function IterationTime({ data }: { data: Summary }): JSX.Element {
   const spread = (data.profiled_iterations ?? 0) > 1 ? data.iter_std_dev_ns : null;
   return (
     <Kpi
-      title="Average iteration time"
+      title={t("Average iteration time")}
       info={EXPLANATIONS.iterationTime}
       isMain
       value={<Time ns={data.iter_avg_ns} reason={data.unknown?.iter_avg_ns} />}
@@ -103,7 +104,7 @@ function IterationTime({ data }: { data: Summary }): JSX.Element {
       <span class="kpi-side">
         {iterations.data !== null && <Spark iterations={iterations.data.results} />}
         {spread !== null && (
-          <span class="kpi-note" title={`Standard deviation: ${exactNs(spread)}`}>
+          <span class="kpi-note" title={t("Standard deviation: {time}", { time: exactNs(spread) })}>
             ± {formatDuration(spread).value} {formatDuration(spread).unit}
           </span>
         )}
@@ -148,12 +149,14 @@ function Pct(props: {
 function WallClock({ data }: { data: Summary }): JSX.Element {
   return (
     <Kpi
-      title="Wall clock time"
+      title={t("Wall clock time")}
       info={EXPLANATIONS.wallClock}
       value={<Time ns={data.wall_clock_time_ns} reason={data.unknown?.wall_clock_time_ns} />}
     >
       {data.profiled_iterations !== null && (
-        <span class="kpi-note">of {countOf(data.profiled_iterations, ITERATION_NOUN)}</span>
+        <span class="kpi-note">
+          {t("of {total}", { total: countOf(data.profiled_iterations, ITERATION_NOUN) })}
+        </span>
       )}
     </Kpi>
   );
@@ -163,21 +166,22 @@ function Iterations({ data }: { data: Summary }): JSX.Element {
   const { profiled_iterations: profiled, total_iterations: total } = data;
   return (
     <Kpi
-      title="Iterations"
+      title={t("Iterations")}
       info={EXPLANATIONS.iterations}
       value={
         profiled === null ? (
           <Unknown reason={data.unknown?.profiled_iterations} />
         ) : (
-          <span title="Profiled iterations of total iterations">
+          <span title={t("Profiled iterations of total iterations")}>
             {formatInt(profiled)}
-            {total !== null && <small> of {formatInt(total)}</small>}
+            {total !== null && <small> {t("of {total}", { total: formatInt(total) })}</small>}
           </span>
         )
       }
     >
       <span class="kpi-note">
-        Start <b>{data.iter_start ?? <Unknown />}</b> · Stop <b>{data.iter_stop ?? <Unknown />}</b>
+        {t("Start")} <b>{data.iter_start ?? <Unknown />}</b> · {t("Stop")}{" "}
+        <b>{data.iter_stop ?? <Unknown />}</b>
       </span>
     </Kpi>
   );

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import type { Recommendation } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
+import { t } from "../../i18n";
 import { splitLinks } from "../../lib/text";
 import { currentQuery, navigate } from "../../state/location";
 import { patchForView, type QueryPatch } from "../../state/query";
@@ -17,12 +18,12 @@ import { Empty, Loaded } from "../../ui/states";
  */
 const DRILL_DOWNS: Readonly<Record<string, { label: string; view: string; patch: QueryPatch }>> = {
   "bad-data-type-ops": {
-    label: "Show the ops whose data type keeps them from Tensor Cores",
+    label: t("Show the ops whose data type keeps them from Tensor Cores"),
     view: "ops",
     patch: { "ops.f.is_bad_data_type": "1" },
   },
   "bad-iteration-range": {
-    label: "Show the iterations",
+    label: t("Show the iterations"),
     view: "iterations",
     patch: {},
   },
@@ -31,11 +32,13 @@ const DRILL_DOWNS: Readonly<Record<string, { label: string; view: string; patch:
 export function RecommendationsPanel(): JSX.Element {
   const found = useScoped<{ results: readonly Recommendation[] }>("recommendations/");
   return (
-    <Panel title="Recommendations" info={EXPLANATIONS.recommendations} span={4}>
+    <Panel title={t("Recommendations")} info={EXPLANATIONS.recommendations} span={4}>
       <Loaded resource={found}>
         {(data) =>
           data.results.length === 0 ? (
-            <Empty title="No problem found">None of the detectors fired on this aggregation.</Empty>
+            <Empty title={t("No problem found")}>
+              {t("None of the detectors fired on this aggregation.")}
+            </Empty>
           ) : (
             <ol class="advice">
               {data.results.map((item) => (

@@ -2,7 +2,9 @@
 
 import type { JSX } from "preact";
 import type { PerformanceSummary, ResourceUsage } from "../../api/types";
+import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
+import { t } from "../../i18n";
 import { PARTS, type Slice } from "../../lib/parts";
 import { durationText } from "../../lib/units";
 import { useScoped } from "../../state/scope";
@@ -21,8 +23,8 @@ function slicesOf(usage: ResourceUsage): readonly Slice[] {
 function missingText(usage: ResourceUsage): string {
   const missing = PARTS.filter((part) => usage[`${part.key}_pct`] === null);
   if (missing.length === 0) return "";
-  const reason = usage.unknown?.[`${missing[0]?.key}_pct`] ?? "The database does not hold it.";
-  return `Not known: ${missing.map((part) => part.label).join(" and ")}. ${reason}`;
+  const reason = usage.unknown?.[`${missing[0]?.key}_pct`] ?? t("The database does not hold it.");
+  return `${t("Not known: {parts}.", { parts: missing.map((part) => part.label).join(", ") })} ${reason}`;
 }
 
 export function ResourceUsagePanel(): JSX.Element {
@@ -30,21 +32,26 @@ export function ResourceUsagePanel(): JSX.Element {
   const average = useScoped<PerformanceSummary>("performance-summary/").data?.iter_avg_ns ?? null;
   const perIteration = (slice: Slice) => durationText(((average ?? 0) * slice.value) / 100);
   return (
-    <Panel title="Resource usage breakdown" info={EXPLANATIONS.resourceUsage} span={5}>
+    <Panel
+      title={t("Resource usage breakdown")}
+      info={EXPLANATIONS.resourceUsage}
+      span={5}
+      actions={<ChartMenu figure="resource-usage" />}
+    >
       <Loaded resource={usage}>
         {(data) => {
           const slices = slicesOf(data);
-          if (slices.length === 0) return <Empty title="No breakdown in this database" />;
+          if (slices.length === 0) return <Empty title={t("No breakdown in this database")} />;
           const missing = missingText(data);
           return (
             <>
               {average !== null && (
                 <p class="panel-lead">
-                  Where an average iteration of <b>{durationText(average)}</b> goes
+                  {t("Where an average iteration of {time} goes", { time: durationText(average) })}
                 </p>
               )}
               <StackedBar
-                label="Resource usage"
+                label={t("Resource usage")}
                 slices={slices}
                 height={36}
                 {...(average === null ? {} : { valueText: perIteration })}

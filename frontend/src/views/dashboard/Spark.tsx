@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import type { Iteration } from "../../api/types";
+import { t } from "../../i18n";
 import { durationText } from "../../lib/units";
 
 const WIDTH = 88;
@@ -27,7 +28,10 @@ export function Spark({ iterations }: { iterations: readonly Iteration[] }): JSX
     .map((item) => item.duration_ns)
     .filter((ns) => ns !== null);
   if (values.length < 2) return null;
-  const words = `From ${durationText(Math.min(...values))} to ${durationText(Math.max(...values))}`;
+  const words = t("From {low} to {high}", {
+    low: durationText(Math.min(...values)),
+    high: durationText(Math.max(...values)),
+  });
   return (
     <svg class="spark" width={WIDTH} height={HEIGHT} role="img" aria-label={words}>
       <title>{words}</title>

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import type { Profile, SystemConfig } from "../../api/types";
+import { t } from "../../i18n";
 import { formatInt } from "../../lib/units";
 import { useScope } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
@@ -10,18 +11,18 @@ import { Unknown } from "../../ui/states";
 type Field = readonly [label: string, key: keyof SystemConfig & string];
 
 const FIELDS: readonly Field[] = [
-  ["Profile name", "profile_name"],
-  ["GPU count", "gpu_count"],
-  ["GPU names", "gpu_names"],
-  ["CPU model", "cpu_model"],
-  ["GPU driver version", "driver_version"],
-  ["Framework", "framework"],
-  ["CUDA version", "cuda_version"],
-  ["cuDNN version", "cudnn_version"],
-  ["NSys version", "nsys_version"],
-  ["DLProf version", "dlprof_version"],
-  ["DLProf DB version", "dlprof_db_version"],
-  ["DLProf Viewer version", "viewer_version"],
+  [t("Profile name"), "profile_name"],
+  [t("GPU count"), "gpu_count"],
+  [t("GPU names"), "gpu_names"],
+  [t("CPU model"), "cpu_model"],
+  [t("GPU driver version"), "driver_version"],
+  [t("Framework"), "framework"],
+  [t("CUDA version"), "cuda_version"],
+  [t("cuDNN version"), "cudnn_version"],
+  [t("NSys version"), "nsys_version"],
+  [t("DLProf version"), "dlprof_version"],
+  [t("DLProf DB version"), "dlprof_db_version"],
+  [t("DLProf Viewer version"), "viewer_version"],
 ];
 
 /** Names that occur n times are listed once: "2 × NVIDIA H200". */
@@ -42,7 +43,7 @@ export function SystemConfigPanel(): JSX.Element {
   const { profile } = useScope();
   const config = profile.system_config;
   return (
-    <Panel title="System config" span={8}>
+    <Panel title={t("System config")} span={8}>
       <dl class="facts">
         {FIELDS.map(([label, key]) => {
           const text = valueText(config, key);
@@ -67,15 +68,15 @@ function Origin({ profile }: { profile: Profile }): JSX.Element | null {
     <div class="origin">
       {command !== "" && (
         <p>
-          <span class="field-label">Command</span> <code>{command}</code>
+          <span class="field-label">{t("Command")}</span> <code>{command}</code>
         </p>
       )}
       {profile.warnings.length > 0 && (
         <details>
           <summary>
             {profile.warnings.length === 1
-              ? "1 note on this profile"
-              : `${profile.warnings.length} notes on this profile`}
+              ? t("1 note on this profile")
+              : t("{count} notes on this profile", { count: profile.warnings.length })}
           </summary>
           <ul>
             {profile.warnings.map((warning) => (

@@ -2,7 +2,9 @@
 
 import type { JSX } from "preact";
 import type { TensorCoreEfficiency } from "../../api/types";
+import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
+import { t } from "../../i18n";
 import { useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded } from "../../ui/states";
@@ -11,25 +13,31 @@ import { StackedBar } from "./StackedBar";
 export function TensorCorePanel(): JSX.Element {
   const efficiency = useScoped<TensorCoreEfficiency>("tensor-core-efficiency/");
   return (
-    <Panel title="Tensor Core kernel efficiency" info={EXPLANATIONS.tcEfficiency} span={4}>
+    <Panel
+      title={t("Tensor Core kernel efficiency")}
+      info={EXPLANATIONS.tcEfficiency}
+      span={4}
+      actions={<ChartMenu figure="tensor-core-efficiency" />}
+    >
       <Loaded resource={efficiency}>
         {(data) => {
           const { using_tc_pct: using, not_using_tc_pct: notUsing } = data;
           if (using === null || notUsing === null) {
             return (
-              <Empty title="No op is eligible">
-                {data.unknown?.using_tc_pct ?? "No kernel time in ops that could use Tensor Cores."}
+              <Empty title={t("No op is eligible")}>
+                {data.unknown?.using_tc_pct ??
+                  t("No kernel time in ops that could use Tensor Cores.")}
               </Empty>
             );
           }
           return (
             <>
-              <p class="panel-lead">Kernel time in eligible ops</p>
+              <p class="panel-lead">{t("Kernel time in eligible ops")}</p>
               <StackedBar
-                label="Tensor Core kernel efficiency"
+                label={t("Tensor Core kernel efficiency")}
                 slices={[
-                  { key: "tc", label: "Using Tensor Cores", value: using },
-                  { key: "non_tc", label: "Not using Tensor Cores", value: notUsing },
+                  { key: "tc", label: t("Using Tensor Cores"), value: using },
+                  { key: "non_tc", label: t("Not using Tensor Cores"), value: notUsing },
                 ]}
               />
             </>

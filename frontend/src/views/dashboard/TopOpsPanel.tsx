@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import type { ListPage, Op } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
+import { t } from "../../i18n";
 import { exactNs, formatInt, formatPct, formatTimeIn } from "../../lib/units";
 import { currentQuery, hrefWith, isPlainClick, navigate } from "../../state/location";
 import { patchForView } from "../../state/query";
@@ -21,17 +22,17 @@ export function TopOpsPanel(): JSX.Element {
   const { profile } = useScope();
   return (
     <Panel
-      title="Top 10 GPU ops"
+      title={t("Top 10 GPU ops")}
       info={EXPLANATIONS.topOps}
       span={8}
       class="panel-flush"
-      actions={<ViewLink view="ops" text="All ops" />}
+      actions={<ViewLink view="ops" text={t("All ops")} />}
     >
       <Loaded resource={ops} skeleton={<Skeleton lines={10} />}>
         {(data) =>
           data.results.length === 0 ? (
-            <Empty title="No ops in this profile">
-              {profile.info.no_ops_reason ?? "It has no ranges that name ops."}
+            <Empty title={t("No ops in this profile")}>
+              {profile.info.no_ops_reason ?? t("It has no ranges that name ops.")}
             </Empty>
           ) : (
             <TopOpsTable ops={data.results} />
@@ -61,31 +62,31 @@ function TopOpsTable({ ops }: { ops: readonly Op[] }): JSX.Element {
   return (
     <div class="table-scroll">
       <table class="top-ops">
-        <caption class="visually-hidden">Top 10 GPU ops</caption>
+        <caption class="visually-hidden">{t("Top 10 GPU ops")}</caption>
         <thead>
           <tr>
             <th scope="col" class="top-name">
-              Op name
+              {t("Op name")}
             </th>
             <th scope="col" class="top-time align-right">
-              GPU time <span class="th-unit">ms</span>
+              {t("GPU time")} <span class="th-unit">ms</span>
             </th>
             {hasDirection && (
               <th scope="col" class="top-direction">
-                Direction
+                {t("Direction")}
               </th>
             )}
             <th scope="col" class="top-type">
-              Op type
+              {t("Op type")}
             </th>
             <th scope="col" class="top-calls align-right">
-              Calls
+              {t("Calls")}
             </th>
             <th scope="col" class="top-flag align-center">
-              TC eligible
+              {t("TC eligible")}
             </th>
             <th scope="col" class="top-flag align-center">
-              Using TC
+              {t("Using TC")}
             </th>
           </tr>
         </thead>
@@ -102,7 +103,8 @@ function TopOpsTable({ ops }: { ops: readonly Op[] }): JSX.Element {
 /** GPU time behind a bar that is full for the first op. */
 function TimeBar({ op, largest }: { op: Op; largest: number }): JSX.Element {
   const ns = op.gpu_time_ns ?? 0;
-  const share = op.share_pct === null ? "" : ` · ${formatPct(op.share_pct)} % of all ops`;
+  const share =
+    op.share_pct === null ? "" : ` · ${t("{pct} % of all ops", { pct: formatPct(op.share_pct) })}`;
   return (
     <span class="share" title={`${exactNs(ns)}${share}`}>
       <span class="share-track" aria-hidden="true">

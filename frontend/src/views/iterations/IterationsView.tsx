@@ -3,8 +3,10 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Iteration, PerformanceSummary } from "../../api/types";
+import { ChartMenu } from "../../charts/ChartMenu";
 import { IterationChart } from "../../charts/IterationChart";
 import type { IndexRange } from "../../charts/iterationFigure";
+import { t } from "../../i18n";
 import { formatInt } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { parseIndexRange } from "../../state/query";
@@ -29,7 +31,7 @@ export function IterationsView(): JSX.Element {
   return (
     <div class="view view-iterations">
       <header class="view-head">
-        <h1>Iterations</h1>
+        <h1>{t("Iterations")}</h1>
         <Badges summary={summary} />
       </header>
       <ChartSection draft={draft} />
@@ -38,8 +40,8 @@ export function IterationsView(): JSX.Element {
         spec={ITERATIONS_TABLE}
         control={table}
         path="iterations/"
-        caption="Iterations"
-        title={<h2>All intervals</h2>}
+        caption={t("Iterations")}
+        title={<h2>{t("All intervals")}</h2>}
       />
     </div>
   );
@@ -47,10 +49,10 @@ export function IterationsView(): JSX.Element {
 
 function Badges({ summary }: { summary: PerformanceSummary | null }): JSX.Element {
   const badges = [
-    ["Total", summary?.total_iterations],
-    ["Profiled", summary?.profiled_iterations],
-    ["Start", summary?.iter_start],
-    ["Stop", summary?.iter_stop],
+    [t("Total"), summary?.total_iterations],
+    [t("Profiled"), summary?.profiled_iterations],
+    [t("Start"), summary?.iter_start],
+    [t("Stop"), summary?.iter_stop],
   ] as const;
   return (
     <dl class="badges">
@@ -75,7 +77,7 @@ function ChartSection({ draft }: { draft: Draft }): JSX.Element {
   const bounds: IndexRange | null =
     draft.start === null || draft.stop === null ? null : [draft.start, draft.stop];
   return (
-    <section class="panel panel-flush" aria-label="Iteration chart">
+    <section class="panel panel-flush" aria-label={t("Iteration chart")}>
       <div class="chart-tools">
         <RangeToggle range={range} />
         {(isCut || isFullHeight) && (
@@ -85,17 +87,23 @@ function ChartSection({ draft }: { draft: Draft }): JSX.Element {
             aria-pressed={isFullHeight}
             onClick={() => setFullHeight(!isFullHeight)}
           >
-            Full height
+            {t("Full height")}
           </button>
         )}
         <span class="chart-hint">
-          {zoom === null ? "Drag over the bars to zoom" : `Zoomed to ${zoom[0]}–${zoom[1]}`}
+          {zoom === null
+            ? t("Drag over the bars to zoom")
+            : t("Zoomed to {first}–{last}", { first: zoom[0], last: zoom[1] })}
         </span>
         {zoom !== null && (
           <button type="button" class="button" onClick={() => onZoom(null)}>
-            <Icon name="zoomOut" /> Reset zoom
+            <Icon name="zoomOut" /> {t("Reset zoom")}
           </button>
         )}
+        <ChartMenu
+          figure="iteration-summary"
+          params={{ view: range, start: zoom?.[0], stop: zoom?.[1] }}
+        />
       </div>
       <IterationChart
         height={CHART_HEIGHT}
@@ -112,12 +120,12 @@ function ChartSection({ draft }: { draft: Draft }): JSX.Element {
 
 function RangeToggle({ range }: { range: "all" | "profiled" }): JSX.Element {
   const choices = [
-    ["all", "All iterations"],
-    ["profiled", "Profiled iterations"],
+    ["all", t("All iterations")],
+    ["profiled", t("Profiled iterations")],
   ] as const;
   return (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own
-    <div class="segmented" role="group" aria-label="Iterations shown">
+    <div class="segmented" role="group" aria-label={t("Iterations shown")}>
       {choices.map(([value, label]) => (
         <button
           key={value}

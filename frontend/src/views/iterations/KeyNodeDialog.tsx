@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { Op } from "../../api/types";
+import { t } from "../../i18n";
 import { DataTable } from "../../table/DataTable";
 import { KEY_NODE_TABLE } from "../../table/specs/ops";
 import { useLocalTable } from "../../table/useTableState";
@@ -20,13 +21,13 @@ export function KeyNodeDialog({ current, onPick, onClose }: KeyNodeDialogProps):
   const isNew = picked !== null && picked !== current;
   return (
     <Dialog
-      title="Select key node"
+      title={t("Select key node")}
       size="large"
       onClose={onClose}
       footer={
         <>
           <button type="button" class="button" onClick={onClose}>
-            Cancel
+            {t("Cancel")}
           </button>
           <button
             type="button"
@@ -36,21 +37,22 @@ export function KeyNodeDialog({ current, onPick, onClose }: KeyNodeDialogProps):
               if (picked !== null) onPick(picked);
             }}
           >
-            Use this key node
+            {t("Use this key node")}
           </button>
         </>
       }
     >
       <p class="dialog-lead">
-        Each call of the key node ends an iteration. Choose an op that is called once per training
-        step: one whose calls are as many as your steps.
+        {t(
+          "Each call of the key node ends an iteration. Choose an op that is called once per training step: one whose calls are as many as your steps.",
+        )}
       </p>
       <DataTable<Op>
         spec={KEY_NODE_TABLE}
         control={control}
         path="ops/"
-        caption="Ops to choose the key node from"
-        title={<h3>Ops</h3>}
+        caption={t("Ops to choose the key node from")}
+        title={<h3>{t("Ops")}</h3>}
         selected={picked}
         onSelect={(op) => setPicked(op.op_id)}
         onDrill={(op) => onPick(op.op_id)}

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { type ApiError, toApiError } from "../../api/client";
+import { t } from "../../i18n";
 import { useJobControl } from "../../state/jobContext";
 import { isActive } from "../../state/jobs";
 import { navigate } from "../../state/location";
@@ -34,16 +35,16 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
   const keyNode = draft.keyNode ?? "";
   const close = () => setOpen(null);
   return (
-    <section class="reaggregate" aria-label="Re-aggregate">
+    <section class="reaggregate" aria-label={t("Re-aggregate")}>
       <IterationInput
-        label="Select iteration start"
+        label={t("Select iteration start")}
         value={draft.start}
         last={last}
         isOff={isOff}
         onChange={(value) => changeDraft({ start: String(value) })}
       />
       <IterationInput
-        label="Select iteration stop"
+        label={t("Select iteration stop")}
         value={draft.stop}
         last={last}
         isOff={isOff}
@@ -51,7 +52,7 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
       />
       <span class="field field-wide">
         <label class="field-label" for="key-node">
-          Select key node
+          {t("Select key node")}
         </label>
         <span class="input-group">
           <input
@@ -60,17 +61,17 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
             type="text"
             readOnly
             value={keyNode}
-            placeholder="none: one interval for the whole profile"
+            placeholder={t("none: one interval for the whole profile")}
             title={keyNode === "" ? undefined : keyNode}
           />
           <button
             type="button"
             class="button"
-            aria-label="Choose key node"
+            aria-label={t("Choose key node")}
             disabled={isOff}
             onClick={() => setOpen("picker")}
           >
-            <Icon name="key" /> Choose
+            <Icon name="key" /> {t("Choose")}
           </button>
         </span>
       </span>
@@ -81,7 +82,7 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
           disabled={isOff || isBusy || !hasChanged || problem !== null}
           onClick={() => setOpen("confirm")}
         >
-          Reaggregate
+          {t("Reaggregate")}
         </button>
         {hasChanged && (
           <button
@@ -89,7 +90,7 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
             class="button"
             onClick={() => changeDraft({ start: null, stop: null, key_node: null })}
           >
-            Undo
+            {t("Undo")}
           </button>
         )}
       </span>
@@ -111,12 +112,13 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
 
 function FormNote({ isBusy, problem }: { isBusy: boolean; problem: string | null }): JSX.Element {
   const { profile } = useScope();
-  let text =
-    "Change a field to aggregate other iterations. Type, use the arrows, or turn the wheel over a number.";
+  let text = t(
+    "Change a field to aggregate other iterations. Type, use the arrows, or turn the wheel over a number.",
+  );
   if (!profile.can_reaggregate) {
-    text = profile.cannot_reaggregate_reason ?? "This profile cannot be re-aggregated.";
+    text = profile.cannot_reaggregate_reason ?? t("This profile cannot be re-aggregated.");
   } else if (isBusy) {
-    text = "A re-aggregation is under way: the next can start when it has ended.";
+    text = t("A re-aggregation is under way: the next can start when it has ended.");
   } else if (problem !== null) {
     text = problem;
   }
@@ -144,12 +146,12 @@ function ConfirmDialog({ draft, onClose }: { draft: Draft; onClose: () => void }
   };
   return (
     <Dialog
-      title="Reaggregate this profile?"
+      title={t("Reaggregate this profile?")}
       onClose={onClose}
       footer={
         <>
           <button type="button" class="button" onClick={onClose}>
-            Cancel
+            {t("Cancel")}
           </button>
           <button
             type="button"
@@ -158,28 +160,33 @@ function ConfirmDialog({ draft, onClose }: { draft: Draft; onClose: () => void }
             disabled={isSending}
             onClick={send}
           >
-            Reaggregate
+            {t("Reaggregate")}
           </button>
         </>
       }
     >
       <dl class="facts facts-narrow">
         <div>
-          <dt>Iterations</dt>
+          <dt>{t("Iterations")}</dt>
           <dd>
-            {draft.start} to {draft.stop}, both included
+            {t("{start} to {stop}, both included", {
+              start: draft.start ?? "",
+              stop: draft.stop ?? "",
+            })}
           </dd>
         </div>
         <div>
-          <dt>Key node</dt>
+          <dt>{t("Key node")}</dt>
           <dd class="mono">
-            {draft.keyNode === null || draft.keyNode === "" ? "none" : draft.keyNode}
+            {draft.keyNode === null || draft.keyNode === "" ? t("none") : draft.keyNode}
           </dd>
         </div>
       </dl>
       <p>
-        A new aggregation is made in the background; you can go on working. Aggregation #
-        {aggregation.id} stays as it is.
+        {t(
+          "A new aggregation is made in the background; you can go on working. Aggregation #{id} stays as it is.",
+          { id: aggregation.id },
+        )}
       </p>
       {error !== null && <ErrorNote error={error} />}
     </Dialog>

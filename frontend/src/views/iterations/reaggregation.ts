@@ -1,6 +1,7 @@
 /** What the form of the Iterations view holds, and whether it can be sent. Pure functions only. */
 
 import type { Aggregation, AggregationRequest } from "../../api/types";
+import { t } from "../../i18n";
 import type { Query } from "../../state/query";
 
 export interface Draft {
@@ -40,12 +41,12 @@ export function draftProblem(
   last: LastIndex,
 ): string | null {
   const { start, stop } = draft;
-  if (start === null || stop === null) return "Type a start and a stop iteration.";
-  if (start > stop) return "The start iteration lies after the stop iteration.";
+  if (start === null || stop === null) return t("Type a start and a stop iteration.");
+  if (start > stop) return t("The start iteration lies after the stop iteration.");
   // Another key node gives other iterations, how many is only known afterwards.
   const hasSameKeyNode = (draft.keyNode ?? "") === (aggregation.key_node ?? "");
   if (hasSameKeyNode && last !== null && stop > last) {
-    return `The last iteration of this profile is ${last}.`;
+    return t("The last iteration of this profile is {last}.", { last });
   }
   return null;
 }

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useCallback } from "preact/hooks";
 import type { Kernel, Op } from "../../api/types";
+import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
 import { useScope, useScoped } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
@@ -33,13 +34,13 @@ export function OpsView(): JSX.Element {
   }, []);
   return (
     <div class="view view-split">
-      <h1 class="visually-hidden">Ops and kernels</h1>
+      <h1 class="visually-hidden">{t("Ops and kernels")}</h1>
       <DataTable
         spec={OPS_TABLE}
         control={ops}
         path="ops/"
-        caption="Ops"
-        title={<h2>Ops</h2>}
+        caption={t("Ops")}
+        title={<h2>{t("Ops")}</h2>}
         selected={selected}
         onSelect={(op) => selectOp(op.op_id)}
         onDrill={drill}
@@ -59,10 +60,10 @@ function AllKernels(): JSX.Element {
       spec={ALL_KERNELS_TABLE}
       control={kernels}
       path="kernels/"
-      caption="Kernels of all ops"
+      caption={t("Kernels of all ops")}
       title={
         <h2>
-          Kernels <span class="table-subject">of all ops</span>
+          {t("Kernels")} <span class="table-subject">{t("of all ops")}</span>
         </h2>
       }
       onSelect={(kernel) => {
@@ -83,18 +84,18 @@ function KernelsOfOp({ opId }: { opId: string }): JSX.Element {
       spec={OP_KERNELS_TABLE}
       control={kernels}
       path={`ops/${encodeURIComponent(opId)}/kernels/`}
-      caption={`Kernels of ${op.data?.op_name ?? opId}`}
+      caption={t("Kernels of {name}", { name: op.data?.op_name ?? opId })}
       title={
         <>
-          <h2>Kernels of</h2>
+          <h2>{t("Kernels of")}</h2>
           <span class="subject-chip">
             <Name name={op.data?.op_name ?? opId} />
             {direction !== "" && <span class="subject-note">{direction}</span>}
             <button
               type="button"
               class="chip-close"
-              aria-label="Show the kernels of all ops"
-              title="Show the kernels of all ops"
+              aria-label={t("Show the kernels of all ops")}
+              title={t("Show the kernels of all ops")}
               onClick={() => selectOp(null)}
             >
               <Icon name="close" size={12} />
@@ -103,7 +104,11 @@ function KernelsOfOp({ opId }: { opId: string }): JSX.Element {
         </>
       }
       onBack={() => focusRows(OP_ROWS)}
-      whenEmpty={<Empty title="This op launched no kernels">Its time was spent on the CPU.</Empty>}
+      whenEmpty={
+        <Empty title={t("This op launched no kernels")}>
+          {t("Its time was spent on the CPU.")}
+        </Empty>
+      }
       bodyId={KERNEL_ROWS}
     />
   );

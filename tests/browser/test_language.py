@@ -1,0 +1,50 @@
+"""English and Chinese: chosen in the bar or by the address, kept, and complete."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Viewer
+from tests.browser.test_views import HEADINGS
+
+CHINESE = re.compile("[\u4e00-\u9fff]")
+#: What is called the same in Chinese.
+SAME = re.compile(
+    r"DLProf Viewer|English|Tensor Cores?|GPUs?|CPU|TC|I/O|PNG|SVG|CSV|JSON|Excel|PDF"
+)
+
+
+def test_the_language_is_chosen_kept_and_given_back(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="ops", ops__q="conv2d"))
+    page.get_by_role("combobox", name="Language").select_option("zh")
+    expect(page.get_by_role("link", name="仪表板")).to_be_visible()
+    expect(page.locator("html")).to_have_attribute("lang", "zh")
+    expect(page).to_have_url(re.compile("ops.q=conv2d"))
+    page.goto(viewer.address())
+    expect(page.get_by_role("region", name="性能汇总")).to_be_visible()
+    page.get_by_role("combobox", name="语言").select_option("en")
+    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+
+
+@pytest.mark.parametrize("view", HEADINGS)
+def test_a_view_is_chinese_throughout(
+    page: Page, viewer: Viewer, view: str, find_violations: Callable[[Page], list[str]]
+) -> None:
+    page.goto(viewer.address(view=view, lang="zh"))
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_be_attached()
+    expect(page.get_by_role("status", name="正在加载")).to_have_count(0)
+    labels = page.locator("button, a.nav-link, th, label, h1, h2, dt, legend").all_inner_texts()
+    left = [
+        text
+        for text in labels
+        if re.search("[a-z]{3}", SAME.sub("", text))
+        and not CHINESE.search(text)
+        and not re.search(r"[_/#.]|\d", text)
+    ]
+    assert left == []
+    assert find_violations(page) == []

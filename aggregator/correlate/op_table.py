@@ -10,7 +10,7 @@ from aggregator.correlate.identity import assign_places
 from aggregator.correlate.ops import Instances, Origin
 from aggregator.frameworks import Framework
 from aggregator.frameworks.meaning import RangeMeaning
-from aggregator.frameworks.pytorch import BACKWARD_TYPE
+from aggregator.frameworks.pytorch import BACKWARD_TYPE, is_tc_eligible
 from aggregator.profile import Int32, Int64, Profile
 
 FPROP, BPROP = "fprop", "bprop"
@@ -335,6 +335,8 @@ class _Names:
         """Element type that a marker told; empty: none."""
         sample = self._sample[self._described_by(row)]
         text = self._meaning.texts.get(int(self._instances.range_name[sample]))
+        if text is None and is_tc_eligible(self.types[self._described_by(row)]):
+            text = self._meaning.module_texts.get(int(self._instances.marker[sample]))
         return text.data_type if text else ""
 
     def stack_trace(self, row: int) -> str:

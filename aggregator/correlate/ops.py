@@ -161,7 +161,8 @@ class InstanceBuilder:
         rows = nesting.order[units]
         name = self._profile.ranges.name
         marker_rows = nesting.order[np.maximum(parent, 0)]
-        has_marker = (parent >= 0) & (tree.kind[np.maximum(parent, 0)] == RangeKind.IGNORED)
+        describes = np.isin(tree.kind, (RangeKind.IGNORED, RangeKind.MODULE))
+        has_marker = (parent >= 0) & describes[np.maximum(parent, 0)]
         return {
             "origin": origin,
             "label": tree.label[units],
@@ -187,9 +188,11 @@ class InstanceBuilder:
         position = np.arange(len(tree.unit))
         own = tree.unit == position
         units = np.flatnonzero(own & (tree.kind == RangeKind.OP))
+        parent = tree.nesting.parent[units]
+        in_module = (parent >= 0) & (tree.kind[np.maximum(parent, 0)] == RangeKind.MODULE)
         # The data loader is a group for what lies in it and an op by itself.
         loaders = np.flatnonzero((tree.kind == RangeKind.DATALOADER) & (tree.group == position))
-        on_engine = self._on_autograd_thread(units)
+        on_engine = self._on_autograd_thread(units) & ~in_module
         for positions, origin in (
             (units[~on_engine], Origin.FORWARD),
             (units[on_engine], Origin.BACKWARD_ALONE),
@@ -247,7 +250,11 @@ class InstanceBuilder:
         in_backward = np.isin(unit_kind, (RangeKind.WRAPPER, RangeKind.NODE))
         is_node = in_backward & (tree.kind == RangeKind.NODE)
         nodes, forward = link_forward(
-            tree.seq, nesting.start_ns, tree.process, ~in_backward & (tree.thread >= 0), is_node
+            tree.seq,
+            nesting.start_ns,
+            (2 * tree.process + self._is_again(in_backward)).astype(np.int32),
+            ~in_backward & (tree.thread >= 0),
+            is_node,
         )
         found = np.full(len(tree.unit), -1, dtype=np.int64)
         # Reversed: the first node of a wrapper is the one it was opened for.
@@ -261,6 +268,21 @@ class InstanceBuilder:
             forward_unit >= 0, self._row_of_unit[np.maximum(forward_unit, 0)], -1
         ).astype(np.int64)
         return rows
+
+    def _is_again(self, in_backward: Bool) -> Bool:
+        """Ranges of a backward pass inside a backward node, and of the ops computed again for it.
+
+        A thread counts its own sequence numbers: those of a checkpoint's recomputation are of the
+        autograd thread and say nothing about the forward thread's ops.
+        """
+        tree, nesting = self._tree, self._tree.nesting
+        position = np.arange(len(tree.unit), dtype=np.int32)
+        is_wrapper = tree.kind == RangeKind.WRAPPER
+        outermost = nesting.inherit(np.where(is_wrapper, position, -1).astype(np.int32))
+        result: Bool = np.where(
+            in_backward, (outermost >= 0) & (outermost != tree.unit), outermost >= 0
+        )
+        return result
 
     def _add_backward_of_forward(self, units: Int64, forward_row: Int64) -> None:
         if not len(units):

@@ -14,7 +14,14 @@ from aggregator.correlate.ranges import Nesting
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.profile import Bool, Int32, Int64, Profile
 
-GROUP_KINDS = (RangeKind.GROUP, RangeKind.DATALOADER, RangeKind.CONTAINER)
+GROUP_KINDS = (
+    RangeKind.GROUP,
+    RangeKind.DATALOADER,
+    RangeKind.CONTAINER,
+    RangeKind.MODULE,
+)
+AGAIN = "recompute"
+"""Group of what a checkpoint computes again during the backward pass."""
 MAX_PATH_LEVELS = 64
 """Deeper groups add nothing to a path: endless recursion must not make endless names."""
 
@@ -72,11 +79,16 @@ def build_tree(profile: Profile, nesting: Nesting, meaning: RangeMeaning, domain
     # A node outside a wrapper is a unit: PyTorch before 1.9 opened no wrapper.
     opens_unit = is_wrapper | (kind == RangeKind.OP) | (kind == RangeKind.NODE)
     own_unit = np.where(opens_unit, position, -1).astype(np.int32)
-    unit = nesting.inherit(own_unit, keep_own=is_wrapper)
+    is_module = kind == RangeKind.MODULE
+    # An op directly in a module is an op also inside a backward node: a checkpoint's.
+    in_module = (nesting.parent >= 0) & is_module[np.maximum(nesting.parent, 0)]
+    unit = nesting.inherit(own_unit, keep_own=is_wrapper | (in_module & (kind == RangeKind.OP)))
     is_group = np.isin(kind, GROUP_KINDS) & (unit < 0)
     group = nesting.inherit_innermost(np.where(is_group, position, -1).astype(np.int32))
-    on_path = is_group & (kind != RangeKind.CONTAINER)
-    path, paths = _paths(nesting, on_path, label, meaning.labels)
+    on_path = (is_group & (kind != RangeKind.CONTAINER)) | is_module
+    # 1: a module keeps its name even inside one of its own; 2: and is computed again.
+    how = np.where(is_module, np.where((unit >= 0) & ~in_module, 2, 1), 0)
+    path, paths = _paths(nesting, on_path, label, how, meaning.labels)
     return RangeTree(
         nesting=nesting,
         name=name,
@@ -103,11 +115,11 @@ def _contains_ops(nesting: Nesting, is_op: Bool, name: Int32) -> Bool:
 
 
 def _paths(
-    nesting: Nesting, is_group: Bool, label: Int32, labels: tuple[str, ...]
+    nesting: Nesting, is_group: Bool, label: Int32, how: Int64, labels: tuple[str, ...]
 ) -> tuple[Int32, tuple[str, ...]]:
     """Path in force *inside* each range: the groups from outside in."""
     path = np.zeros(len(label), dtype=np.int32)
-    codes: dict[tuple[int, int], int] = {}
+    codes: dict[tuple[int, int, int], int] = {}
     texts = ["/"]
     for depth, positions in enumerate(nesting.by_depth):
         if not len(positions):
@@ -120,24 +132,27 @@ def _paths(
         )
         path[positions] = above
         groups = is_group[positions]
-        pairs = np.stack([above[groups], label[positions[groups]]], axis=1)
-        if not len(pairs):
+        rows = positions[groups]
+        triples = np.stack([above[groups], label[rows], how[rows]], axis=1)
+        if not len(triples):
             continue
-        unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
+        unique, inverse = np.unique(triples, axis=0, return_inverse=True)
         new = []
-        for parent_path, label_code in unique.tolist():
-            key = (parent_path, label_code)
+        for parent_path, label_code, way in unique.tolist():
+            key = (parent_path, label_code, way)
             if key not in codes:
                 codes[key] = len(texts)
-                texts.append(_joined_path(texts[parent_path], labels[label_code]))
+                texts.append(_joined_path(texts[parent_path], labels[label_code], way))
             new.append(codes[key])
         path[positions[groups]] = np.array(new, dtype=np.int32)[inverse.ravel()]
     return path, tuple(texts)
 
 
-def _joined_path(path: str, label: str) -> str:
+def _joined_path(path: str, label: str, how: int) -> str:
     """A group's path; a group directly in one of its own name adds nothing (recursion)."""
     name = f"{label.replace('/', '|')}/"
-    if path.endswith(f"/{name}") or path.count("/") > MAX_PATH_LEVELS:
+    if how == 2:
+        name = f"{AGAIN}/{name}"
+    if (not how and path.endswith(f"/{name}")) or path.count("/") > MAX_PATH_LEVELS:
         return path
     return path + name

@@ -25,6 +25,8 @@ class RangeKind(IntEnum):
     """Waiting for the next batch: a group that is an op as well."""
     CONTAINER = 6
     """An op around other ops: it owns what none of them does, and is on no path."""
+    MODULE = 7
+    """A call of a module: a group; inside a backward node it computes a checkpoint again."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class RangeMeaning:
         op_names: Full op names from call stacks, by row of the name of the *enclosing* marker.
         stack_traces: Call sites, by row of the name of the enclosing marker.
         op_types: Op type by label where it is not the label itself.
+        module_texts: What the range of a module says of the op in it, by row of the name.
         has_dictionary_markers: Whether ops come from dictionary markers.
         programs: Labels of ranges that each stand for one run of a compiled program.
         is_graph: Whether ops are nodes of a graph. A node's name is unique in its graph, so
@@ -73,6 +76,7 @@ class RangeMeaning:
     op_names: dict[int, str] = field(default_factory=dict)
     stack_traces: dict[int, str] = field(default_factory=dict)
     op_types: dict[int, str] = field(default_factory=dict)
+    module_texts: dict[int, OpText] = field(default_factory=dict)
     has_dictionary_markers: bool = False
     programs: frozenset[str] = frozenset()
     is_graph: bool = False

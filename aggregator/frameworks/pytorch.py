@@ -21,6 +21,8 @@ _DATALOADER = re.compile(r"^enumerate\(DataLoader\)#.*__next__$")
 _NODE = re.compile(r"^(?:\w+::)*(?:\w*Backward\d*|AccumulateGrad)$")
 _NAMESPACED_OP = re.compile(r"^[A-Za-z_][\w.]*(?:::[\w.]+)+$")
 _COUNTER = re.compile(r"\d+")
+# What dlprof_nvtx writes around the call of a module: path, class, and what is known of it.
+_MODULE = re.compile(r"^torch\.nn: (?P<path>.+?) \((?P<kind>\w+)\)(?: (?P<more>\{.*\}))?$")
 # A marker longer than this is not worth its parsing time; nsys itself loses texts above 64 K.
 _MAX_MARKER_CHARS = 1 << 17
 
@@ -89,9 +91,13 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
     texts: dict[int, OpText] = {}
     op_names: dict[int, str] = {}
     stacks: dict[int, str] = {}
+    module_texts: dict[int, OpText] = {}
     for row, name in enumerate(names):
         marker = _parse_marker(name)
-        if marker is None:
+        if (module := _MODULE.match(name)) is not None:
+            kind[row], text = RangeKind.MODULE, module["path"]
+            _read_module(row, module["more"], module_texts, stacks)
+        elif marker is None:
             kind[row], text = _classify(name)
         elif isinstance(marker.get("op"), str):
             kind[row], text = RangeKind.OP, marker["op"]
@@ -109,6 +115,7 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
         texts=texts,
         op_names=op_names,
         stack_traces=stacks,
+        module_texts=module_texts,
         has_dictionary_markers=bool(texts),
     )
 
@@ -157,6 +164,21 @@ def _read_trace(
     trace = marker.get("traceMarker")
     if isinstance(trace, list):
         stacks[row] = "\n".join(str(frame) for frame in trace)
+
+
+def _read_module(
+    row: int, more: str | None, texts: dict[int, OpText], stacks: dict[int, str]
+) -> None:
+    """Data type, parameters and call site that a module's range tells."""
+    known = _parse_marker(more) if more else None
+    if not known:
+        return
+    parameters = {k: v for k, v in known.items() if k not in {"dtype", "call_site"}}
+    texts[row] = OpText(
+        data_type=str(known.get("dtype", "")), parameters=_json(parameters) if parameters else ""
+    )
+    if isinstance(known.get("call_site"), str):
+        stacks[row] = known["call_site"]
 
 
 def op_name_of(func_stack: str) -> str:

@@ -15,7 +15,7 @@ _OLDEST_TORCH = (2, 0)
 
 def init(
     *,
-    shapes: bool | None = None,
+    shapes: str | bool | None = None,
     call_sites: bool | None = None,
     backend: Backend | None = None,
     **ignored: object,
@@ -26,7 +26,8 @@ def init(
     is accepted.
 
     Args:
-        shapes: Record the shapes of ops' tensors (default: yes).
+        shapes: Record the shapes of ops' tensors: ``first`` (the default) in the first calls of
+            a model, ``always``, ``never``.
         call_sites: Record the line that calls each module (default: no; it costs time).
         backend: Where ranges go; None: to NVTX.
         **ignored: ``enable_function_stack`` and its like, which have no effect.
@@ -51,7 +52,8 @@ def init(
         except NvtxUnavailableError as error:
             return _unavailable(str(error))
     STATE.backend = backend
-    STATE.shapes = _option(SHAPES_VARIABLE, given=shapes, default=True)
+    STATE.shapes = _shapes(shapes)
+    STATE.with_shapes = STATE.shapes != "never"
     STATE.call_sites = _option(CALL_SITES_VARIABLE, given=call_sites, default=False)
     STATE.pid = os.getpid()
     if not STATE.patched:
@@ -72,6 +74,13 @@ def _patch() -> None:
     os.register_at_fork(after_in_child=forget_in_child)
     atexit.register(stop)
     STATE.patched = True
+
+
+def _shapes(given: str | bool | None) -> str:
+    if isinstance(given, bool):
+        return "always" if given else "never"
+    text = given or os.environ.get(SHAPES_VARIABLE, "") or "first"
+    return text if text in {"always", "never"} else "first"
 
 
 def _option(variable: str, *, given: bool | None, default: bool) -> bool:

@@ -11,6 +11,7 @@ from dlprof_nvtx.names import TRANSPARENT, Entry, Names
 from dlprof_nvtx.state import STATE
 
 NAMES = Names()
+CALLS_WITH_SHAPES = 3
 
 
 class _Stack(threading.local):
@@ -83,7 +84,11 @@ def _wrapped(
         opened = 1
         if around is not None:
             entry.chain = tuple(texts)
-        elif entry.name:
+        elif not entry.name:
+            entry.calls += 1
+            if entry.calls > CALLS_WITH_SHAPES:
+                STATE.end_shapes()
+        else:
             # Called from outside its model: when a checkpoint is computed again, on another
             # thread. Its path is that of its forward call.
             for outer in entry.chain:

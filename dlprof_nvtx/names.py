@@ -39,10 +39,21 @@ class Entry:
         kind: Its class's name.
         is_weighted: A layer whose work is a matrix product or a convolution.
         chain: Texts of the ranges that were around its last call.
+        calls: How often it was called, where it is a model.
         texts: Text of its range by data type, for a label.
     """
 
-    __slots__ = ("chain", "is_weighted", "kind", "module", "name", "parameters", "root", "texts")
+    __slots__ = (
+        "calls",
+        "chain",
+        "is_weighted",
+        "kind",
+        "module",
+        "name",
+        "parameters",
+        "root",
+        "texts",
+    )
 
     def __init__(self, module: Any, root: int, name: str) -> None:
         self.module = weakref.ref(module)
@@ -52,6 +63,7 @@ class Entry:
         self.is_weighted = bool(_WEIGHTED.search(self.kind)) and hasattr(module, "_parameters")
         self.parameters = _parameters(module) if self.is_weighted else {}
         self.chain: tuple[str, ...] = ()
+        self.calls = 0
         self.texts: dict[tuple[str, object, str], str] = {}
 
     def text(self, label: str, dtype: object, call_site: str = "") -> str:

@@ -32,7 +32,10 @@ class State:
         backend: Where ranges go; None: not initialised.
         on: Whether ranges are written.
         patched: Whether PyTorch's classes carry our wrappers.
-        shapes: Whether ops carry the shapes of their tensors.
+        shapes: Whether ops carry the shapes of their tensors: ``always``, ``never``, or in the
+            ``first`` calls of the model, which is enough where they stay as they are. PyTorch
+            takes longer to write shapes than everything else of a range.
+        with_shapes: Whether they carry them now.
         call_sites: Whether modules carry the line that calls them.
         ops_thread: Thread whose ops are recorded by us; 0: none.
         suspended: How many other profilers run, which ours makes room for.
@@ -42,7 +45,8 @@ class State:
     backend: Backend | None = None
     on: bool = False
     patched: bool = False
-    shapes: bool = True
+    shapes: str = "first"
+    with_shapes: bool = True
     call_sites: bool = False
     ops_thread: int = 0
     suspended: int = 0
@@ -52,7 +56,7 @@ class State:
         """Record the ops of this thread."""
         if self.backend is None or self.ops_thread or self.suspended:
             return
-        if self.backend.enable_ops(shapes=self.shapes):
+        if self.backend.enable_ops(shapes=self.with_shapes):
             self.ops_thread = threading.get_ident()
 
     def disable_ops(self) -> None:
@@ -60,6 +64,15 @@ class State:
         if self.backend is not None and self.ops_thread == threading.get_ident():
             self.backend.disable_ops()
             self.ops_thread = 0
+
+    def end_shapes(self) -> None:
+        """Enough shapes were written."""
+        if self.shapes == "first" and self.with_shapes:
+            if self.ops_thread != threading.get_ident():
+                return
+            self.with_shapes = False
+            self.disable_ops()
+            self.enable_ops()
 
     def note(self, text: str) -> None:
         """A range without length: something to know about the run."""

@@ -254,14 +254,15 @@ def _shape_texts(data: ImportedProfile) -> tuple[Int64, Table]:
     op_types = np.array([op.op_type for op in data.ops.ops], dtype=object)
     type_names, type_of_op = np.unique(op_types.astype(str), return_inverse=True)
     described = np.isin(instances.range_name, list(meaning.texts))
-    source = np.where(described, -2 - instances.range_name, instances.shapes).astype(np.int64)
+    shapes = _completed_shapes(instances.shapes, data.ops.op_of_instance, len(data.ops.ops))
+    source = np.where(described, -2 - instances.range_name, shapes).astype(np.int64)
     key = source * len(type_names) + type_of_op[data.ops.op_of_instance]
     has_any = source != -1
     unique, first, inverse = np.unique(key[has_any], return_index=True, return_inverse=True)
     rows = np.zeros(len(instances), dtype=np.int64)
     rows[has_any] = inverse + 1
     samples = np.flatnonzero(has_any)[first]
-    texts = [_shape_row(data, int(sample)) for sample in samples]
+    texts = [_shape_row(data, int(sample), int(shapes[sample])) for sample in samples]
     columns: dict[str, list[Any]] = {
         "id": list(range(1, len(unique) + 1)),
         "input_shapes": [text[0] for text in texts],
@@ -271,13 +272,28 @@ def _shape_texts(data: ImportedProfile) -> tuple[Int64, Table]:
     return rows, Table("shape_texts", columns)
 
 
-def _shape_row(data: ImportedProfile, instance: int) -> tuple[str, str, str]:
+def _completed_shapes(shapes: Int32, op: Int32, num_ops: int) -> Int32:
+    """Shapes of executions that recorded none: the op's own, where all others had the same.
+
+    The markers write shapes in the first steps only: it is what costs the most time.
+    """
+    known = shapes >= 0
+    low = np.full(num_ops, np.iinfo(np.int32).max, dtype=np.int32)
+    high = np.full(num_ops, -1, dtype=np.int32)
+    np.minimum.at(low, op[known], shapes[known])
+    np.maximum.at(high, op[known], shapes[known])
+    of_op = np.where(low == high, high, -1).astype(np.int32)
+    completed: Int32 = np.where(known, shapes, of_op[op]).astype(np.int32)
+    return completed
+
+
+def _shape_row(data: ImportedProfile, instance: int, shapes: int) -> tuple[str, str, str]:
     op_type = data.ops.ops[int(data.ops.op_of_instance[instance])].op_type
     text = data.meaning.texts.get(int(data.work.instances.range_name[instance]))
     if text is not None:
         output = shape_text(op_type, text.output_shapes, output=True)
         return shape_text(op_type, text.input_shapes), text.parameters, output
-    recorded = data.profile.shape_texts[int(data.work.instances.shapes[instance])]
+    recorded = data.profile.shape_texts[shapes]
     return shape_text(op_type, recorded), "", ""
 
 

@@ -301,3 +301,11 @@ def test_subprocesses_and_ranks_are_marked_too() -> None:
         "'import sys; print(type(sys.meta_path[0]).__name__)'])"
     )
     assert run_injected(code).stdout == "_Markers\n"
+
+
+def test_shapes_are_written_in_the_first_calls_of_a_model(recorder: Recorder) -> None:
+    model = nn.Linear(2, 2)
+    for expected in (True, True, True, False, False):
+        model(torch.ones(1, 2))
+        assert STATE.with_shapes is expected
+    assert recorder.ops == 1

@@ -7,6 +7,7 @@ many instances, the n-th boundary is the latest n-th stop; otherwise every stop 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -175,7 +176,7 @@ def resolve_key_node(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> 
     if wanted in ops.op_ids:
         row = ops.op_ids.index(wanted)
         return ops.stops_of([row]).key_node(wanted, "given as Op ID")
-    named = _ops_named(wanted, ops)
+    named = _ops_named(wanted, ops) or _ops_labelled(wanted, ops)
     if named:
         per_process: dict[int, list[int]] = {}
         for row in named:
@@ -188,9 +189,11 @@ def resolve_key_node(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> 
                 op_ids=list(ids),
             )
         return ops.stops_of(named).key_node(wanted, "given as op name")
-    if wanted in ranges.names:
-        stops = ranges.stops_of(ranges.names.index(wanted))
-        return stops.key_node(wanted, "given as range name")
+    normalised = re.sub(r"\d+", "#", wanted)
+    for name in (wanted, normalised):
+        if name in ranges.names:
+            stops = ranges.stops_of(ranges.names.index(name))
+            return stops.key_node(name, "given as range name")
     raise _not_found(wanted, ops, ranges)
 
 
@@ -204,6 +207,15 @@ def _ops_named(wanted: str, ops: OpInstancesView) -> list[int]:
             name.startswith("/rank_") and name.partition("/rank_")[2].lstrip("0123456789") == wanted
         )
     ]
+    forward = [row for row in rows if ops.directions[row] != "bprop"]
+    return forward or rows
+
+
+def _ops_labelled(wanted: str, ops: OpInstancesView) -> list[int]:
+    """Ops whose range has a name: ``aten::conv2d`` or ``conv2d``; fprop where both fit."""
+    label = wanted.rpartition("::")[2]
+    pattern = re.compile(rf"(?:^|/){re.escape(label)}(?:\[\d+\])?$")
+    rows = [row for row, name in enumerate(ops.op_names) if pattern.search(name)]
     forward = [row for row in rows if ops.directions[row] != "bprop"]
     return forward or rows
 

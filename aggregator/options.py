@@ -46,6 +46,7 @@ class ImportOptions:
         request: The first aggregation.
         profile_name: Shown in viewer, reports and exports; empty: none.
         original_command: The command line that made this, secrets masked by the engine.
+        domains: Custom NVTX domains that must be there; the import fails before it writes if not.
         overwrite: Replace an existing database (atomically, when the new one is complete).
         nsys_path: The nsys program that exports a report (``.nsys-rep``); empty: looked for.
     """
@@ -57,4 +58,5 @@ class ImportOptions:
     profile_name: str = ""
     original_command: tuple[str, ...] = ()
     overwrite: bool = False
+    domains: tuple[str, ...] = ()
     nsys_path: str = ""

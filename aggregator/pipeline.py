@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from aggregator.conversion import conversion_notes, find_conversion
@@ -106,8 +107,20 @@ def import_profile(options: ImportOptions, progress: Progress) -> ImportResult:
     """
     with new_database(options.database, overwrite=options.overwrite) as partial:
         data, options = _read(options, progress)
+        _require_domains(data, options.domains)
         rollup = _write_import(partial, data, (options.request,), options, progress)
     return _import_result(options, data, rollup)
+
+
+def _require_domains(data: ImportedProfile, wanted: tuple[str, ...]) -> None:
+    names = data.profile.domain_names
+    custom = sorted(names[domain.code] for domain in data.domains)
+    for name in wanted:
+        if name not in (*custom, names[0]):
+            close = get_close_matches(name, custom, n=1)
+            meant = f"Did you mean {close[0]}? " if close else ""
+            listed = f"There are: {', '.join(custom)}." if custom else "It has no custom domains."
+            raise UsageError(f"The profile has no NVTX domain '{name}'.", hint=meant + listed)
 
 
 def convert(database: Path, progress: Progress) -> Path:

@@ -25,6 +25,8 @@ LIST_WORD: Final = re.compile(r"[A-Za-z0-9_,]+")
 
 _BY_SPELLING: Final = {word: option for option in OPTIONS for word in option.spellings}
 
+SEE_HELP = "All options and their values: dlprof --help."
+
 
 def parse_options(words: Sequence[str]) -> Options:
     """Read a command line, without the program's name.
@@ -71,7 +73,7 @@ def _read_value(
     following = words[position + 1] if position + 1 < len(words) else None
     if option.kind is None:
         if inline is not None:
-            raise UsageError(f"{option.title} takes no value, not '{inline}'.")
+            raise UsageError(f"{option.title} takes no value, not '{inline}'.", hint=SEE_HELP)
         return True, position + 1
     if inline is not None:
         return _parse(option, inline), position + 1
@@ -80,7 +82,9 @@ def _read_value(
             return BOOLEANS[following], position + 2
         return True, position + 1
     if following is None or following == LIST_END or _is_switch(following):
-        raise UsageError(f"{option.title} expects {option.kind.expects}, and nothing was given.")
+        raise UsageError(
+            f"{option.title} expects {option.kind.expects}, and nothing was given.", hint=SEE_HELP
+        )
     if isinstance(option.kind, Tokens | Words):
         return _read_list(option, option.kind, words, position + 1)
     return _parse(option, following), position + 2
@@ -115,7 +119,9 @@ def _parse(option: Option, text: str) -> object:
     except ValueError as error:
         hint = did_you_mean(text, kind.choices) if isinstance(kind, Choice) else ""
         raise UsageError(
-            f"{option.title} expects {kind.expects}, not '{text}'.", hint=hint, option=option.title
+            f"{option.title} expects {kind.expects}, not '{text}'.",
+            hint=hint or SEE_HELP,
+            option=option.title,
         ) from error
 
 

@@ -47,6 +47,8 @@ def write_error(path: Path, error: OSError) -> DatabaseWriteError:
 
 def display(path: Path) -> str:
     """A path as DLProf shows it: a relative one begins with a dot."""
+    if path == Path():
+        return str(path.resolve())
     return str(path) if path.is_absolute() or path.parts[:1] == ("..",) else f"./{path}"
 
 
@@ -152,6 +154,12 @@ def output_folder(folder: Path) -> Iterator[None]:
         DatabaseWriteError: It cannot be created, or nothing can be written into it.
     """
     missing = next((p for p in reversed([folder, *folder.parents]) if not p.exists()), None)
+    if folder.exists() and not folder.is_dir():
+        raise DatabaseWriteError(
+            f"Cannot write into {display(folder)}: it is a file, not a folder.",
+            hint="Choose a folder with --output_path.",
+            path=str(folder),
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -86,7 +87,7 @@ def _planned_files(options: Options) -> list[tuple[str, str]]:
 
 def _is_own_database(source: Path) -> bool:
     """Whether the file is a database of this program, to which an aggregation can be added."""
-    if not source.is_file():
+    if not source.is_file() or not os.access(source, os.R_OK):
         return False
     try:
         with open_database(source) as database:
@@ -112,6 +113,7 @@ def _import(
             profile_name=options.profile_name,
             original_command=tuple(command),
             overwrite=options.force,
+            domains=options.domains,
         ),
         console,
     )
@@ -173,7 +175,7 @@ def _chosen_domains(connection: sqlite3.Connection, wanted: Sequence[str]) -> li
     custom = sorted(name for (name,) in cursor if name != DEFAULT_DOMAIN)
     for name in wanted:
         if name not in custom and name != DEFAULT_DOMAIN:
-            listed = f"There are: {', '.join(custom)}." if custom else "It has none."
+            listed = f"There are: {', '.join(custom)}." if custom else "It has no custom domains."
             raise UsageError(
                 f"The profile has no NVTX domain '{name}'.",
                 hint=f"{did_you_mean(name, custom)} {listed}".strip(),

@@ -7,6 +7,7 @@ from importlib import metadata
 
 from aggregator.dldb.versions import DB_VERSION
 from aggregator.dldb.writer import Table
+from aggregator.frameworks import framework_of
 from aggregator.imported import ImportedProfile
 from aggregator.options import ImportOptions, Mode
 
@@ -38,7 +39,8 @@ def framework_name(data: ImportedProfile) -> str:
     """Framework as recorded, else what the mode tells; versions are not in plain exports."""
     if data.profile.system.framework:
         return data.profile.system.framework
-    return "PyTorch" if data.mode == Mode.PYTORCH else ""
+    framework = framework_of(Mode(data.mode))
+    return framework.title if framework else ""
 
 
 def metadata_tables(data: ImportedProfile, options: ImportOptions) -> list[Table]:

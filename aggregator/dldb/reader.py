@@ -83,10 +83,11 @@ def _check_version(path: Path, version: str, *, is_ours: bool) -> None:
             hint="Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite",
             version=version,
         )
-    newest = parse_version(DB_VERSION)
-    if numbers[:2] > (newest[:2] if is_ours else NEWEST_FOREIGN):
+    newest = parse_version(DB_VERSION)[:2] if is_ours else NEWEST_FOREIGN
+    if numbers[:2] > newest:
+        known = ".".join(str(number) for number in newest)
         raise DldbVersionError(
-            f"'{path}' was written by a newer version ({version}) than can be read ({DB_VERSION}).",
+            f"'{path}' was written by DLProf {version}; the newest that can be read is {known}.",
             hint="Update open-dlprof.",
             version=version,
         )
@@ -110,7 +111,10 @@ def open_database(path: Path) -> Dldb:
         with path.open("rb") as file:
             head = file.read(len(SQLITE_MAGIC))
     except OSError as error:
-        raise DldbNotFoundError(f"'{path}' cannot be opened: {error.strerror}.") from error
+        raise DldbNotFoundError(
+            f"'{path}' cannot be opened: {error.strerror}.",
+            hint="Check the permissions of the file.",
+        ) from error
     if head != SQLITE_MAGIC:
         raise NotADldbError(
             f"'{path}' is not an SQLite file.",

@@ -101,8 +101,9 @@ def _key_node(inputs: tuple[RollupInput, ...], request: AggregationRequest) -> K
 
 def _check_range(first: int, last: int, final: int, *, stop_given: bool) -> None:
     if first < 0 or first > final or (stop_given and last > final):
+        what = f"range {first} to {last}" if stop_given else f"{first} to start with"
         raise IterationRangeError(
-            f"The iteration range {first} to {last} lies outside the profile.",
+            f"The iteration {what} lies outside the profile.",
             hint=f"The profile has the iterations 0 to {final}.",
             iter_start=first,
             iter_stop=last,

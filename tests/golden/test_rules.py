@@ -137,6 +137,34 @@ def test_of_several_calls_with_one_correlation_id_the_outermost_launched(tmp_pat
     assert found.query(sql) == [("k", 120, 20)]
 
 
+def test_a_call_may_launch_many_kernels(tmp_path: Path) -> None:
+    # A CUDA graph traced node by node: all its kernels bear the launching call's number.
+    trace, main = _trace()
+    main.op("compiled_graph", 100, 200)
+    number = main.call("cudaGraphLaunch_v10000", 110, 130)
+    for position in range(3):
+        main.process.kernel(f"node{position}", 200 + position, 210 + position, correlation=number)
+    main.process.copy(220, 230, correlation=number)
+    found = analyse(trace, tmp_path)
+    assert set(found.kernels().values()) == {("/compiled_graph", FPROP)}
+    assert found.query("SELECT kernel_calls, gpu_time FROM view_op_nodes") == [(3, 12 + 10)]
+    assert found.query("SELECT op_node_id FROM view_memory_ops") == [("COMPILED_GRAPH_1",)]
+
+
+def test_one_process_may_use_several_gpus(tmp_path: Path) -> None:
+    trace, main = _trace()
+    trace.gpu(1)
+    main.op("conv2d", 100, 200)
+    main.launch("on_0", 110, device=0, gpu=(120, 150))
+    main.launch("on_1", 130, device=1, gpu=(140, 180))
+    found = analyse(trace, tmp_path)
+    assert found.ops() == {("/conv2d", FPROP): 1}
+    # The union is over the op's work wherever it ran.
+    assert found.query("SELECT gpu_time FROM view_op_nodes") == [(60,)]
+    sql = "SELECT device_id, device_gpu_utilization FROM view_gpu_devices ORDER BY 1"
+    assert found.query(sql) == [(0, round(3000 / 180, 6)), (1, round(4000 / 180, 6))]
+
+
 # --- backward -------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useCallback, useEffect, useErrorBoundary, useMemo, useState } from "preact/hooks";
 import { ApiError, toApiError } from "./api/client";
 import { forgetResources } from "./api/useResource";
+import { DocsDialog } from "./frame/DocsDialog";
 import { HelpDialog } from "./frame/HelpDialog";
 import { JobPanel } from "./frame/JobPanel";
 import { NavPane } from "./frame/NavPane";
@@ -105,6 +106,8 @@ function useFrameShortcuts(onHelp: () => void, onFold: () => void): void {
 
 function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
   const jobs = useProfileJob(scope);
+  const docsPage = useQuery().get("docs");
+  const docs = VIEWS.find((item) => item.id === docsPage) ?? null;
   const [isHelpOpen, setHelpOpen] = useState(false);
   const [isSheetOpen, setSheetOpen] = useState(false);
   const [isFolded, setFolded] = useState(() => readStored("nav") === "folded");
@@ -151,6 +154,9 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
           <ViewBoundary view={view} key={view.id} />
         </main>
         <JobPanel jobs={jobs} />
+        {docs !== null && (
+          <DocsDialog page={docs.id} title={docs.title} onClose={() => navigate({ docs: null })} />
+        )}
         {isHelpOpen && (
           <HelpDialog
             version={scope.profile.system_config.viewer_version}

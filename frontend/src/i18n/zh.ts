@@ -48,7 +48,7 @@ export const zh = {
   "before the loop": "循环之前",
   Block: "线程块",
   Breakdown: "细分",
-  Calls: "调用次数",
+  Calls: "调用",
   Cancel: "取消",
   "Change a field to aggregate other iterations. Type, use the arrows, or turn the wheel over a number.":
     "更改任一字段即可聚合其他迭代。可以输入、使用方向键，或在数字上滚动滚轮。",
@@ -355,6 +355,7 @@ export const zh = {
   "Re-aggregation": "重新聚合",
   "Re-aggregation cancelled": "重新聚合已取消",
   "Re-aggregation failed": "重新聚合失败",
+  "Read more": "详细说明",
   "Reading the events": "正在读取事件",
   Reaggregate: "重新聚合",
   "Reaggregate this profile?": "重新聚合此性能分析？",
@@ -458,6 +459,7 @@ export const zh = {
   "This iteration is not aggregated.": "该迭代不在聚合范围内。",
   "This op launched no kernels": "该算子没有启动内核",
   "This op launched no kernels in this iteration": "该算子在本次迭代中没有启动内核",
+  "This page cannot be loaded": "无法加载此页",
   "This profile cannot be re-aggregated.": "此性能分析无法重新聚合。",
   "This profile holds no aggregation.": "此性能分析不含任何聚合。",
   "This viewer asks for its token": "此查看器需要令牌",
@@ -505,6 +507,7 @@ export const zh = {
   "Wall clock time divided by the number of aggregated iterations. The ± is their standard deviation.":
     "挂钟时间除以聚合的迭代数。± 为标准差。",
   "What its time was spent on, in the colours of the chart": "时间去向，颜色与图表一致",
+  "What the columns mean": "各列的含义",
   "What to do": "如何处理",
   "When it began on the GPU, counted from the start of the profile":
     "在 GPU 上开始执行的时刻，从性能分析开始计",

@@ -2,7 +2,7 @@
 
 import { useEffect } from "preact/hooks";
 
-const CHORD_MS = 1_200;
+const CHORD_MS = 2_000;
 
 export interface Shortcuts {
   /** Letter after `g` -> what it opens. */

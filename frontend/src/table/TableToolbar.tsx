@@ -7,6 +7,7 @@ import type { ListPage } from "../api/types";
 import { t } from "../i18n";
 import { tsvLine } from "../lib/text";
 import { countOf, formatInt, UNKNOWN } from "../lib/units";
+import { openDocs } from "../state/docs";
 import { useScope } from "../state/scope";
 import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/Popover";
@@ -54,6 +55,15 @@ export function TableToolbar<Row>(props: TableToolbarProps<Row>): JSX.Element {
         <span class="table-count" role="status" aria-live="polite">
           {props.countText}
         </span>
+        <button
+          type="button"
+          class="icon-button table-about"
+          aria-label={t("What the columns mean")}
+          title={t("What the columns mean")}
+          onClick={openDocs}
+        >
+          <Icon name="info" size={14} />
+        </button>
         <SearchBox control={control} noun={spec.noun[1]} />
         <button
           type="button"

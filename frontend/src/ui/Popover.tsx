@@ -3,6 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
+import { openDocs } from "../state/docs";
 import { Icon } from "./icons";
 
 const GAP = 6;
@@ -119,7 +120,10 @@ export function InfoTip({ about, text }: { about: string; text: Explanation }): 
         onMouseEnter={show}
         onMouseLeave={hideSoon}
         onFocus={show}
-        onBlur={hide}
+        onBlur={(event) => {
+          // Tab and clicks may go on to the link below the text.
+          if (!panel.current?.contains(event.relatedTarget as Node | null)) hide();
+        }}
         onClick={show}
         onKeyDown={(event) => {
           if (event.key !== "Escape" || !panel.current?.matches(":popover-open")) return;
@@ -137,6 +141,9 @@ export function InfoTip({ about, text }: { about: string; text: Explanation }): 
         class="tip"
         onMouseEnter={show}
         onMouseLeave={hideSoon}
+        onFocusOut={(event) => {
+          if (!panel.current?.contains(event.relatedTarget as Node | null)) hide();
+        }}
       >
         <p>{text.what}</p>
         <p>
@@ -145,6 +152,16 @@ export function InfoTip({ about, text }: { about: string; text: Explanation }): 
         <p>
           <b>{t("What to do")}</b> {text.advice}
         </p>
+        <button
+          type="button"
+          class="link-button"
+          onClick={() => {
+            hide();
+            openDocs();
+          }}
+        >
+          {t("Read more")}
+        </button>
       </div>
     </span>
   );

@@ -176,7 +176,10 @@ def resolve_key_node(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> 
     if wanted in ops.op_ids:
         row = ops.op_ids.index(wanted)
         return ops.stops_of([row]).key_node(wanted, "given as Op ID")
-    named = _ops_named(wanted, ops) or _ops_labelled(wanted, ops)
+    normalised = re.sub(r"\d+", "#", wanted)
+    range_name = next((name for name in (wanted, normalised) if name in ranges.names), "")
+    # A group's range comes before the op of its own name: not every run of it makes calls.
+    named = _ops_named(wanted, ops) or ([] if range_name else _ops_labelled(wanted, ops))
     if named:
         per_process: dict[int, list[int]] = {}
         for row in named:
@@ -189,11 +192,9 @@ def resolve_key_node(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> 
                 op_ids=list(ids),
             )
         return ops.stops_of(named).key_node(wanted, "given as op name")
-    normalised = re.sub(r"\d+", "#", wanted)
-    for name in (wanted, normalised):
-        if name in ranges.names:
-            stops = ranges.stops_of(ranges.names.index(name))
-            return stops.key_node(name, "given as range name")
+    if range_name:
+        stops = ranges.stops_of(ranges.names.index(range_name))
+        return stops.key_node(range_name, "given as range name")
     raise _not_found(wanted, ops, ranges)
 
 

@@ -19,6 +19,7 @@ from aggregator.dldb.writer import (
     Table,
     aggregation_transaction,
     bulk_writer,
+    copy_database,
     create_tables,
     finish,
     insert_rows,
@@ -30,7 +31,7 @@ from aggregator.given import GivenProfile
 from aggregator.given_import import GivenImport, correlate_given
 from aggregator.imported import ImportedProfile
 from aggregator.metrics.rollup import Rollup, roll_up
-from aggregator.options import AggregationRequest, ImportOptions
+from aggregator.options import AggregationRequest, ImportOptions, Mode
 from aggregator.profile import ProfileWarning
 from aggregator.progress import Level, Progress
 from aggregator.sources import open_profile
@@ -289,6 +290,32 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
     progress.message(f"Aggregation {aggr} written", Level.DETAILED)
     key_node = window.key_node.name
     return _result((aggr, window.first, window.last, key_node), database, reused=False)
+
+
+def aggregate_copy(source: Path, options: ImportOptions, progress: Progress) -> AggregationResult:
+    """Copy a database of ours and add an aggregation to the copy; the source is not changed.
+
+    Args:
+        source: A database of ours.
+        options: ``database`` is the copy; ``mode`` must be the source's.
+        progress: Listener.
+
+    Raises:
+        UsageError: Another mode than the one in which the ranges were read.
+        DlprofError: As ``aggregate``; the copy does not exist then.
+    """
+    with open_database(source) as dldb:
+        query = "SELECT value FROM view_profile_info WHERE key = 'mode'"
+        stored = str(dldb.connection.execute(query).fetchone()[0])
+    if options.mode not in (Mode.AUTO, stored):
+        raise UsageError(
+            f"The ranges of '{source}' were read in mode {stored}, which a database keeps.",
+            hint=f"Aggregate the profile that it was made from with --mode={options.mode}.",
+        )
+    with new_database(options.database, overwrite=options.overwrite) as partial:
+        with write_errors(options.database):
+            copy_database(source, partial, options.profile_name)
+        return aggregate(partial, options.request, progress)
 
 
 def _is_ours(database: Path) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from aggregator.dldb.reader import open_database
 from aggregator.errors import DatabaseError, NotADldbError, UsageError
 from aggregator.options import AggregationRequest, ImportOptions, Mode
-from aggregator.pipeline import aggregate, import_profile
+from aggregator.pipeline import aggregate_copy, import_profile
 from profiler_cli.option_values import did_you_mean
 from profiler_cli.options import DEFAULT_PROFILE_NAME, Options
 from profiler_cli.outputs import (
@@ -53,19 +53,19 @@ def run_aggregation(options: Options, command: Sequence[str], console: Console) 
         console: Where messages and results go.
     """
     source = Path(options.database)
-    adds_to_source = _is_own_database(source)
+    is_own_database = _is_own_database(source)
     with output_folder(options.output_path):
         plan = plan_outputs(
             options.output_path,
             file_name_part(options.profile_name) or DEFAULT_PROFILE_NAME,
             _planned_files(options),
-            writes_database=not adds_to_source,
+            writes_database=True,
             force=options.force,
             source=source,
         )
         with console.working():
-            if adds_to_source:
-                done = _add_aggregation(source, options, console)
+            if is_own_database:
+                done = _add_aggregation(source, plan.database, options, console)
             else:
                 done = _import(source, plan.database, options, command, console)
             feedback = _write_reports(done, plan, options, console)
@@ -114,6 +114,7 @@ def _import(
             original_command=tuple(command),
             overwrite=options.force,
             domains=options.domains,
+            nsys_path=options.nsys_path,
         ),
         console,
     )
@@ -122,11 +123,25 @@ def _import(
     return Aggregated(result.database, result.aggr_id)
 
 
-def _add_aggregation(database: Path, options: Options, console: Console) -> Aggregated:
-    """Aggregate a database of ours once more; the same request twice is done once."""
-    result = aggregate(database, _request(options), console)
+def _add_aggregation(
+    source: Path, database: Path, options: Options, console: Console
+) -> Aggregated:
+    """Aggregate a copy of a database of ours once more; the same request twice is done once."""
+    console.message(f"Copying {display(source)} to {display(database)}")
+    result = aggregate_copy(
+        source,
+        ImportOptions(
+            source=source,
+            database=database,
+            mode=options.mode,
+            request=_request(options),
+            profile_name=options.profile_name,
+            overwrite=options.force,
+        ),
+        console,
+    )
     if result.reused:
-        console.message(f"Aggregation {result.aggr_id} of {display(database)} is as requested")
+        console.message(f"Aggregation {result.aggr_id} of {display(source)} is as requested")
     return Aggregated(database, result.aggr_id)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from aggregator.correlate.op_table import Op, unique_op_id
 from aggregator.correlate.ops import Origin
+from aggregator.correlate.range_tree import MAX_PATH_LEVELS
 from aggregator.correlate.ranges import Nesting, innermost
 from aggregator.correlate.work import CorrelatedWork, LaunchedWork
 from aggregator.frameworks.pytorch import normalise
@@ -178,7 +179,10 @@ def _ops(
     for row, (position, name) in enumerate(zip(positions.tolist(), names, strict=True)):
         parent = int(nesting.parent[position])
         above = paths[row_of[parent]] if parent >= 0 else ""
-        paths[row] = f"{above}/{name.replace('/', '|')}"
+        part = f"/{name.replace('/', '|')}"
+        # Endless recursion must not make endless names.
+        too_deep = above.endswith(part) or above.count("/") >= MAX_PATH_LEVELS
+        paths[row] = above if too_deep and above else above + part
         op[row] = keys.setdefault((int(process[row]), paths[row]), len(keys))
     seen: dict[str, int] = {}
     used: set[str] = set()

@@ -263,6 +263,15 @@ SELECT m.aggr, d.name, 2, o.op_id, o.op_name,
        m.gpu_idle_sum
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
 
+CREATE VIEW view_op_instances AS
+SELECT d.name AS domain_name, o.op_id AS op_node_id, j.start AS start_time, j.stop AS stop_time,
+       j.cpu_time, j.cpu_overhead, j.gpu_time, j.gpu_idle, coalesce(x.input_shapes, '') AS input_shapes,
+       coalesce(x.output_shapes, '') AS output_shapes, t.tid AS thread_id, p.pid AS process_id,
+       j.id AS row_id
+FROM op_instances AS j JOIN ops AS o ON o.id = j.op JOIN domains AS d ON d.id = o.domain
+JOIN threads AS t ON t.id = j.thread JOIN processes AS p ON p.id = t.process
+LEFT JOIN shape_texts AS x ON x.id = j.shapes;
+
 CREATE VIEW view_api_calls AS
 SELECT n.name AS api_name, o.op_id AS op_node_id, c.start AS api_start, c.duration AS api_duration,
        p.pid AS process_id, t.tid AS thread_id, c.correlation_id, c.id AS row_id

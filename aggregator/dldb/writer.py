@@ -18,6 +18,7 @@ import pyarrow as pa
 from aggregator.dldb.domain_views import with_domains
 from aggregator.errors import DatabaseBusyError, DatabaseWriteError
 from aggregator.sources.sqlite_files import raise_interrupt
+from aggregator.sqlite_uri import read_only_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -178,6 +179,24 @@ def bulk_writer(path: Path) -> Iterator[BulkWriter]:
     with adbc.connect(f"file:{path}") as connection:
         yield BulkWriter(connection)
         connection.commit()
+
+
+def copy_database(source: Path, target: Path, profile_name: str) -> None:
+    """Copy one of our databases as it stands, whoever else writes it.
+
+    Args:
+        source: The database; it is only read.
+        target: The new file.
+        profile_name: Name that the copy gets; empty: keeps its own.
+    """
+    with (
+        closing(sqlite3.connect(read_only_uri(source), uri=True)) as original,
+        closing(sqlite3.connect(target)) as copy,
+    ):
+        original.backup(copy)
+        if profile_name:
+            copy.execute("UPDATE system_config SET profile_name = ?", (profile_name,))
+        copy.commit()
 
 
 @contextmanager

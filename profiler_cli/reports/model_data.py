@@ -1,7 +1,7 @@
 """``--dump_model_data``: the correlated data of one aggregation, as they lie in the database.
 
 JSON, ``{"<section>": [{"<column>": <value>, ...}, ...]}`` with the columns of the database's
-views; times in ns. API calls and memory operations are those of the whole profile.
+views; times in ns. Op instances, API calls and memory operations are those of the whole profile.
 """
 
 from __future__ import annotations
@@ -21,17 +21,22 @@ SUFFIX: Final = "model_data"
 SECTIONS: Final = {
     "Iterations": ("view_iterations_all", True),
     "Ops": ("view_op_metrics", True),
+    "Op Instances": ("view_op_instances", False),
     "Kernels": ("view_kernel_launches", True),
     "API Calls": ("view_api_calls", False),
     "Memory Ops": ("view_memory_ops", False),
 }
 
 
+INTERNAL: Final = frozenset({"last_long_kernel_name"})
+"""Columns that only reproduce DLProf's iteration report."""
+
+
 def write_model_data(source: ReportSource, stream: BinaryIO, on_rows: RowsListener) -> None:
     """Write all sections into a stream, all domains together."""
     separator = "{"
     for section, (view, per_aggregation) in SECTIONS.items():
-        columns = source.columns(view)
+        columns = [name for name in source.columns(view) if name not in INTERNAL]
         chunks = source.iter_chunks(
             view, columns, per_aggregation=per_aggregation, per_domain=False
         )

@@ -337,27 +337,35 @@ def test_the_application_and_capture_switches_are_said_to_be_ignored(
 # --- databases as input ----------------------------------------------------------------------
 
 
-def test_an_own_database_gets_one_more_aggregation(
+def test_a_copy_of_an_own_database_gets_one_more_aggregation(
     dlprof: Run, tmp_path: Path, training: Path
 ) -> None:
     # GIVEN a database
     assert dlprof(f"--database={training}", "-v=quiet").returncode == 0
-    # WHEN it is aggregated over fewer iterations, with reports
+    original = (tmp_path / "dlprof_dldb.sqlite").read_bytes()
+    # WHEN it is aggregated over fewer iterations, with reports and a name
     words = ("--database=dlprof_dldb.sqlite", "--iter_start=2", "--iter_stop=4")
-    done = dlprof(*words, "--reports=summary")
-    # THEN the same file holds both aggregations and the report is of the new one
+    done = dlprof(*words, "--reports=summary", "--profile_name=short")
+    # THEN it is as it was, and a copy holds both aggregations
     assert done.returncode == 0, done.stderr
-    assert names(tmp_path) == {"dlprof_dldb.sqlite", "dlprof_summary.csv"}
-    summary = (tmp_path / "dlprof_summary.csv").read_text().splitlines()
-    assert "Start Iteration,2" in summary
-    assert "Stop Iteration,4" in summary
-    connection = sqlite3.connect(tmp_path / "dlprof_dldb.sqlite")
+    expected = {"dlprof_dldb.sqlite", "dlprof_dldb_1.sqlite", "short_summary_1.csv"}
+    assert names(tmp_path) == expected
+    assert (tmp_path / "dlprof_dldb.sqlite").read_bytes() == original
+    summary = (tmp_path / "short_summary_1.csv").read_text().splitlines()
+    assert {"Profile Name,short", "Start Iteration,2", "Stop Iteration,4"} <= set(summary)
+    connection = sqlite3.connect(tmp_path / "dlprof_dldb_1.sqlite")
     assert connection.execute("SELECT count(*) FROM view_aggregations").fetchone() == (2,)
     connection.close()
-    # AND the same request again is answered from there
-    done = dlprof(*words, "--reports=summary")
-    assert "Aggregation 2 of ./dlprof_dldb.sqlite is as requested" in done.stdout
-    assert (tmp_path / "dlprof_summary_1.csv").read_text().splitlines() == summary
+
+
+def test_what_a_database_cannot_be_aggregated_to_leaves_no_copy(
+    dlprof: Run, tmp_path: Path, training: Path
+) -> None:
+    assert dlprof(f"--database={training}", "-v=quiet").returncode == 0
+    for words in (("--iter_start=99",), ("--mode=simple",)):
+        done = dlprof("--database=dlprof_dldb.sqlite", *words)
+        assert done.returncode == 2
+        assert names(tmp_path) == {"dlprof_dldb.sqlite"}
 
 
 def test_custom_domains_have_reports_of_their_own(

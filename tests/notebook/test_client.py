@@ -1,0 +1,151 @@
+"""The notebook client: the same from a viewer and from a file, without a web framework."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from viewer.client import ClientError, Run, connect
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+NOTEBOOK = REPOSITORY / "docs/notebook.ipynb"
+TABLES = (
+    "ops",
+    "kernels",
+    "op-types",
+    "group-ops",
+    "gpus",
+    "iterations",
+    "iterations/3/ops",
+    "iterations/3/kernels",
+)
+SUMMARIES = (
+    "performance-summary",
+    "resource-usage",
+    "kernel-summary",
+    "op-summary",
+    "gpu-utilization",
+    "tensor-core-efficiency",
+)
+FIGURES = (
+    "iteration-summary",
+    "resource-usage",
+    "gpu-utilization",
+    "kernel-gpu-time",
+    "tensor-core-efficiency",
+    "gpus",
+)
+
+
+@pytest.fixture(scope="module")
+def database(demo_profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of the demo profile."""
+    folder = tmp_path_factory.mktemp("notebook")
+    command = [sys.executable, "-m", "profiler_cli.dlprof", f"--database={demo_profile}"]
+    subprocess.run([*command, f"--output_path={folder}"], cwd=REPOSITORY, check=True)
+    return folder / "dlprof_dldb.sqlite"
+
+
+@pytest.fixture(scope="module")
+def url(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A viewer on it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "profiler_cli.dlprofviewer", "--port", "0", str(database)],
+        cwd=REPOSITORY,
+        env=os.environ
+        | {"DLPROF_STATE_DIR": str(tmp_path_factory.mktemp("state")), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    found = re.search(r"running at (\S+)", process.stdout.readline())
+    assert found is not None
+    yield found[1]
+    process.terminate()
+    process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def runs(url: str, database: Path) -> tuple[Run, Run]:
+    """The same profile from a viewer and from the file."""
+    return connect(url), connect(database)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_the_same_from_both(runs: tuple[Run, Run], name: str) -> None:
+    served, read = (run.table(name) for run in runs)
+    assert len(read) > 0
+    pd.testing.assert_frame_equal(served, read, check_dtype=False)
+
+
+def test_filters_and_order_mean_the_same(runs: tuple[Run, Run]) -> None:
+    params = {"ordering": "-num_calls", "op_name__icontains": "conv", "gpu_time_ns__gte": "1000"}
+    served, read = (run.table("ops", **params) for run in runs)
+    assert read["op_name"].str.contains("conv").all()
+    assert read["num_calls"].is_monotonic_decreasing
+    pd.testing.assert_frame_equal(served, read, check_dtype=False)
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_a_summary_is_the_same_from_both(runs: tuple[Run, Run], name: str) -> None:
+    served, read = runs
+    assert served.summary(name) == read.summary(name)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_the_same_from_both(runs: tuple[Run, Run], name: str) -> None:
+    served, read = runs
+    assert json.loads(json.dumps(read.figure_data(name))) == served.figure_data(name)
+    assert len(read.figure(name, "dark").data) > 0
+
+
+def test_what_is_not_there_is_told(runs: tuple[Run, Run], url: str, database: Path) -> None:
+    for run in runs:
+        with pytest.raises(ClientError):
+            run.figure("nothing")
+    for target in (url, database):
+        with pytest.raises(ClientError, match="no aggregation 99"):
+            connect(target, aggregation=99)
+    with pytest.raises(ClientError, match="No viewer answers"):
+        connect("http://localhost:9")
+
+
+def test_no_web_framework_is_imported() -> None:
+    script = "import sys, viewer.client; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert not {"django", "rest_framework", "celery", "plotly"} & set(done.stdout.split())
+
+
+def _cells() -> list[dict[str, Any]]:
+    cells: list[dict[str, Any]] = json.loads(NOTEBOOK.read_text())["cells"]
+    return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+def test_the_example_runs_from_top_to_bottom(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLPROF_DATABASE", str(database))
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(None):
+        for cell in _cells():
+            exec(compile("".join(cell["source"]), NOTEBOOK.name, "exec"), names)
+    assert len(names["ops"]) > 100
+
+
+def test_the_example_is_kept_executed_and_names_no_machine() -> None:
+    cells = _cells()
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    assert all(cell["outputs"] for cell in cells)
+    assert not re.search(r"/(tmp|home|root|work)/", NOTEBOOK.read_text())

@@ -1,0 +1,369 @@
+"""Profiles in a notebook: pandas tables and Plotly figures, from a running viewer or from a file.
+
+    from viewer.client import connect
+
+    run = connect("http://localhost:8000")      # or: connect("dlprof_dldb.sqlite")
+    run.table("ops", ordering="-gpu_time_ns", using_tc="0").head(10)
+    run.figure("iteration-summary").show()
+
+Both give the same rows under the same names, for both read them by the same declarations. From a
+viewer nothing but pandas, Plotly and the standard library is needed, and no web framework is
+imported either way. Times are in ns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode
+from urllib.request import Request, urlopen
+
+import pandas as pd
+
+from aggregator import figures
+from aggregator.errors import DlprofError
+from viewer.profiles.summary import domains
+from viewer.query.connection import ProfileDatabase, opened
+from viewer.query.request import parse_list_query
+from viewer.query.spec import ObjectSpec, TableSpec
+from viewer.query.sql import bind, iter_rows
+from viewer.resources.iterations import AGGREGATIONS, GPUS, ITERATIONS
+from viewer.resources.kernels import ITERATION_KERNELS, ITERATION_OP_KERNELS, KERNELS, OP_KERNELS
+from viewer.resources.objects import read_object
+from viewer.resources.ops import GROUP_OPS, ITERATION_OPS, OP_TYPES, OPS
+from viewer.resources.recommendations import read_recommendations
+from viewer.resources.summaries import (
+    GPU_UTILIZATION,
+    KERNEL_SUMMARY,
+    OP_SUMMARY,
+    PERFORMANCE_SUMMARY,
+    RESOURCE_USAGE,
+    TENSOR_CORE_EFFICIENCY,
+)
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_TIMEOUT_S = 120.0
+
+#: Tables by their address below an aggregation; what an address holds becomes a parameter.
+_TABLES: tuple[tuple[str, TableSpec], ...] = (
+    (r"iterations/(?P<iteration>\d+)/ops/(?P<op_id>.+)/kernels", ITERATION_OP_KERNELS),
+    (r"iterations/(?P<iteration>\d+)/kernels", ITERATION_KERNELS),
+    (r"iterations/(?P<iteration>\d+)/ops", ITERATION_OPS),
+    (r"ops/(?P<op_id>.+)/kernels", OP_KERNELS),
+    ("iterations", ITERATIONS),
+    ("ops", OPS),
+    ("op-types", OP_TYPES),
+    ("group-ops", GROUP_OPS),
+    ("kernels", KERNELS),
+    ("gpus", GPUS),
+)
+_SUMMARIES: dict[str, ObjectSpec] = {
+    spec.name: spec
+    for spec in (
+        PERFORMANCE_SUMMARY,
+        RESOURCE_USAGE,
+        KERNEL_SUMMARY,
+        OP_SUMMARY,
+        GPU_UTILIZATION,
+        TENSOR_CORE_EFFICIENCY,
+    )
+}
+
+
+class ClientError(DlprofError):
+    """A viewer that does not answer, or a name that it does not know."""
+
+    code = "CLIENT"
+
+
+class Run(ABC):
+    """One aggregation of one profile, in one domain."""
+
+    aggregation: int
+    domain: str
+
+    @abstractmethod
+    def table(self, name: str, **params: str) -> pd.DataFrame:
+        """All rows of a table.
+
+        Args:
+            name: ``ops``, ``kernels``, ``op-types``, ``group-ops``, ``gpus``, ``iterations``,
+                ``iterations/3/ops``, ``iterations/3/kernels``, ``ops/CONV2D_1/kernels``.
+            params: ``ordering``, ``search`` and filters as in the REST API:
+                ``ordering="-gpu_time_ns"``, ``op_name__icontains="conv"``, ``using_tc="0"``.
+        """
+
+    @abstractmethod
+    def summary(self, name: str) -> dict[str, Any]:
+        """A panel of the dashboard: ``performance-summary``, ``resource-usage``, and so on.
+
+        What is not known is None, with the reason under ``unknown``.
+        """
+
+    @abstractmethod
+    def recommendations(self) -> pd.DataFrame:
+        """The problems found, and what to do about them."""
+
+    @abstractmethod
+    def aggregations(self) -> pd.DataFrame:
+        """All aggregations of the profile."""
+
+    @abstractmethod
+    def figure_data(self, name: str, theme: str = "light") -> dict[str, Any]:
+        """A figure as plain data: ``{"data": [...], "layout": {...}}``."""
+
+    def figure(self, name: str, theme: str = "light") -> Figure:
+        """A figure of the viewer, for Plotly.
+
+        Args:
+            name: ``iteration-summary``, ``resource-usage``, ``gpu-utilization``,
+                ``kernel-gpu-time``, ``tensor-core-efficiency`` or ``gpus``.
+            theme: ``light`` or ``dark``.
+        """
+        # Half a second that tables do not need.
+        import plotly.graph_objects as go  # noqa: PLC0415
+
+        return go.Figure(self.figure_data(name, theme))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} aggregation={self.aggregation} domain={self.domain!r}>"
+
+
+def connect(
+    target: str | Path,
+    *,
+    profile: str | None = None,
+    aggregation: int | None = None,
+    domain: str | None = None,
+    token: str | None = None,
+) -> Run:
+    """Open a profile.
+
+    Args:
+        target: Address of a running viewer, or path of a database.
+        profile: Which of the viewer's profiles, by id or name; the first if not given.
+        aggregation: Number of the aggregation; the newest if not given.
+        domain: NVTX domain; the default one if not given.
+        token: Of a viewer that asks for one.
+
+    Raises:
+        ClientError: The viewer does not answer, or has no such profile or aggregation.
+        DatabaseError: The file cannot be read.
+    """
+    if re.match(r"https?://", str(target)):
+        return _ViewerRun(str(target), profile, aggregation, domain, token)
+    return _FileRun(Path(target), aggregation, domain)
+
+
+def _frame(rows: list[dict[str, Any]], columns: list[str]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _newest(known: list[int], wanted: int | None) -> int:
+    if wanted is None and known:
+        return max(known)
+    if wanted in known and wanted is not None:
+        return wanted
+    listed = ", ".join(map(str, known)) or "none"
+    raise ClientError(f"There is no aggregation {wanted}.", hint=f"The profile has: {listed}.")
+
+
+class _ViewerRun(Run):
+    """Over HTTP."""
+
+    def __init__(
+        self,
+        url: str,
+        profile: str | None,
+        aggregation: int | None,
+        domain: str | None,
+        token: str | None,
+    ) -> None:
+        self._api = f"{url.split('?', maxsplit=1)[0].rstrip('/')}/api/v1/"
+        self._token = token
+        self._profile = self._choose(profile)
+        known = [row["id"] for row in self._aggregations()]
+        self.aggregation = _newest(known, aggregation)
+        self.domain = domain or self._get(f"profiles/{self._profile}/")["domains"][0]
+
+    def _choose(self, wanted: str | None) -> str:
+        profiles = self._get("profiles/", page_size="200")["results"]
+        for item in profiles:
+            if wanted is None or wanted in {item["id"], item["name"], item["file_name"]}:
+                return str(item["id"])
+        listed = ", ".join(item["id"] for item in profiles) or "none"
+        raise ClientError(f"The viewer has no profile {wanted!r}.", hint=f"It has: {listed}.")
+
+    def _aggregations(self) -> list[dict[str, Any]]:
+        path = f"profiles/{self._profile}/aggregations/"
+        rows: list[dict[str, Any]] = self._get(path, page_size="200")["results"]
+        return rows
+
+    def _scoped(self, path: str, **params: str) -> Any:
+        base = f"profiles/{self._profile}/aggregations/{self.aggregation}/"
+        return self._get(f"{base}{quote(path)}", domain=self.domain, **params)
+
+    def _get(self, path: str, **params: str) -> Any:
+        url = f"{self._api}{path}" + (f"?{urlencode(params)}" if params else "")
+        headers = {"Accept": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        try:
+            with urlopen(Request(url, headers=headers), timeout=_TIMEOUT_S) as answer:  # noqa: S310
+                return json.load(answer)
+        except HTTPError as error:
+            raise _told(error) from error
+        except (URLError, TimeoutError) as error:
+            raise ClientError(
+                f"No viewer answers at {self._api}.",
+                hint="Start it: dlprofviewer dlprof_dldb.sqlite",
+            ) from error
+
+    def table(self, name: str, **params: str) -> pd.DataFrame:
+        answer = self._scoped(f"{name.strip('/')}/export/", format="json", **params)
+        return _frame(answer["results"], answer["columns"])
+
+    def summary(self, name: str) -> dict[str, Any]:
+        values: dict[str, Any] = self._scoped(f"{name}/")
+        return values
+
+    def recommendations(self) -> pd.DataFrame:
+        return pd.DataFrame(self._scoped("recommendations/")["results"])
+
+    def aggregations(self) -> pd.DataFrame:
+        return pd.DataFrame(self._aggregations())
+
+    def figure_data(self, name: str, theme: str = "light") -> dict[str, Any]:
+        figure: dict[str, Any] = self._scoped(f"figures/{name}/", theme=theme)
+        return figure
+
+
+def _told(error: HTTPError) -> ClientError:
+    """The viewer's own words about what is wrong."""
+    try:
+        body = json.load(error)["error"]
+        return ClientError(body["message"], hint=body["hint"])
+    except (ValueError, KeyError, TypeError):
+        return ClientError(f"The viewer answered {error.code} {error.reason}.")
+
+
+class _FileRun(Run):
+    """Straight from the database, read only."""
+
+    def __init__(self, path: Path, aggregation: int | None, domain: str | None) -> None:
+        self._path = path
+        with self._opened() as database:
+            known = [row["id"] for row in _rows(AGGREGATIONS, database, {}, {})]
+            self.aggregation = _newest(known, aggregation)
+            names = domains(database)
+        self.domain = domain or names[0]
+        if self.domain not in names:
+            raise ClientError(
+                f"There is no domain {domain!r}.", hint=f"The profile has: {', '.join(names)}."
+            )
+
+    @contextmanager
+    def _opened(self) -> Iterator[ProfileDatabase]:
+        with opened(self._path, time_limit_s=_TIMEOUT_S) as database:
+            yield database
+
+    @property
+    def _scope(self) -> dict[str, str | int]:
+        return {"aggr_id": self.aggregation, "domain": self.domain}
+
+    def table(self, name: str, **params: str) -> pd.DataFrame:
+        spec, place = _table_of(name.strip("/"))
+        with self._opened() as database:
+            rows = _rows(spec, database, self._scope | place, params)
+        return _frame(rows, list(spec.by_name))
+
+    def summary(self, name: str) -> dict[str, Any]:
+        if name not in _SUMMARIES:
+            raise ClientError(f"There is no {name!r}.", hint=f"Known: {', '.join(_SUMMARIES)}.")
+        with self._opened() as database:
+            values = read_object(_SUMMARIES[name], database, self._scope)
+        return _completed(name, values)
+
+    def recommendations(self) -> pd.DataFrame:
+        with self._opened() as database:
+            return pd.DataFrame(read_recommendations(database, self._scope))
+
+    def aggregations(self) -> pd.DataFrame:
+        with self._opened() as database:
+            rows = _rows(AGGREGATIONS, database, {}, {})
+        return _frame(rows, list(AGGREGATIONS.by_name))
+
+    def figure_data(self, name: str, theme: str = "light") -> dict[str, Any]:
+        look = figures.Theme(theme)
+        match name:
+            case "iteration-summary":
+                return dict(figures.iteration_summary(self._columns("iterations"), look))
+            case "gpus":
+                return dict(figures.gpus(self._columns("gpus"), look))
+            case "gpu-utilization":
+                return dict(figures.gpu_utilization(self._one_row(name), look))
+            case "resource-usage":
+                return dict(figures.resource_usage(self._one_row(name), look))
+            case "tensor-core-efficiency":
+                return dict(figures.tensor_core_efficiency(self._one_row(name), look))
+            case "kernel-gpu-time":
+                summary = self.summary("kernel-summary")
+                parts = ("using_tc", "memory", "other")
+                row = {f"{part}_gpu_time_ns": [summary[part]["gpu_time_ns"]] for part in parts}
+                return dict(figures.kernel_gpu_time(row, look))
+        raise ClientError(f"There is no figure {name!r}.")
+
+    def _columns(self, name: str) -> dict[str, list[Any]]:
+        spec, _ = _table_of(name)
+        with self._opened() as database:
+            rows = _rows(spec, database, self._scope, {})
+        return {column: [row[column] for row in rows] for column in spec.by_name}
+
+    def _one_row(self, name: str) -> dict[str, list[Any]]:
+        return {key: [value] for key, value in self.summary(name).items() if key != "unknown"}
+
+
+def _table_of(name: str) -> tuple[TableSpec, dict[str, str | int]]:
+    for pattern, spec in _TABLES:
+        if match := re.fullmatch(pattern, name):
+            found = match.groupdict()
+            place: dict[str, str | int] = dict(found)
+            if "iteration" in found:
+                place["iteration"] = int(found["iteration"])
+            return spec, place
+    known = ", ".join(spec.name for _, spec in _TABLES)
+    raise ClientError(f"There is no table {name!r}.", hint=f"Known: {known}.")
+
+
+def _rows(
+    spec: TableSpec,
+    database: ProfileDatabase,
+    scope: Mapping[str, str | int],
+    params: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    return list(iter_rows(bind(spec, database, scope), parse_list_query(spec, params), database))
+
+
+def _completed(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """What the API adds to the values of two panels: the rest to 100 %."""
+    unknown = values["unknown"]
+    if name == GPU_UTILIZATION.name:
+        using = values["using_gpu_pct"]
+        return {"using_gpu_pct": using, "idle_gpu_pct": _rest(using), "unknown": unknown}
+    if name == TENSOR_CORE_EFFICIENCY.name:
+        using = values["tc_utilization_pct"]
+        shares = {"using_tc_pct": using, "not_using_tc_pct": _rest(using)}
+        return {"tc_utilization_pct": using, **shares, "unknown": unknown}
+    return values
+
+
+def _rest(pct: float | None) -> float | None:
+    return None if pct is None else round(100.0 - pct, 6)

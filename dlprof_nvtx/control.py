@@ -76,7 +76,7 @@ def _patch() -> None:
     STATE.patched = True
 
 
-def _shapes(given: str | bool | None) -> str:
+def _shapes(given: str | bool | None) -> str:  # noqa: FBT001
     if isinstance(given, bool):
         return "always" if given else "never"
     text = given or os.environ.get(SHAPES_VARIABLE, "") or "first"

@@ -57,7 +57,7 @@ def _autocast_dtype(torch: Any) -> Callable[[], object]:
     return dtype
 
 
-def _wrapped(
+def _wrapped(  # noqa: C901 - one function on the way of every call: each split would cost time
     original: Callable[..., Any],
     tensor: type,
     is_compiling: Callable[[], bool],

@@ -12,11 +12,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from torch import nn  # noqa: E402
+
 import dlprof_nvtx  # noqa: E402
 from dlprof_nvtx import modules, settings  # noqa: E402
 from dlprof_nvtx.names import Names  # noqa: E402
 from dlprof_nvtx.state import STATE  # noqa: E402
-from torch import nn  # noqa: E402
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INJECT = REPOSITORY / "dlprof_nvtx" / "inject"

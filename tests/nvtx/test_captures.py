@@ -1,0 +1,136 @@
+"""Real captures with our markers, made on H200 GPUs by the programs of ``tests/gpu/programs``."""
+
+from __future__ import annotations
+
+import lzma
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from aggregator.options import ImportOptions
+from aggregator.pipeline import ImportResult, import_profile
+from aggregator.progress import NullProgress
+
+CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
+Imported = tuple[ImportResult, sqlite3.Connection]
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> Iterator[Callable[[str], Imported]]:
+    opened: list[sqlite3.Connection] = []
+
+    def read(name: str) -> Imported:
+        source = tmp_path / f"{name}.sqlite"
+        source.write_bytes(lzma.decompress((CAPTURES / f"{name}.sqlite.xz").read_bytes()))
+        database = tmp_path / "dlprof_dldb.sqlite"
+        result = import_profile(ImportOptions(source=source, database=database), NullProgress())
+        opened.append(sqlite3.connect(database))
+        return result, opened[-1]
+
+    yield read
+    for connection in opened:
+        with closing(connection):
+            pass
+
+
+def layers(connection: sqlite3.Connection, op_type: str) -> dict[tuple[str, str], str]:
+    """Data type by name and direction of all ops of a type."""
+    rows = connection.execute(
+        "SELECT op_node_name, direction, data_type FROM view_op_metrics WHERE op_node_type = ?",
+        (op_type,),
+    )
+    return {(name, direction): data_type for name, direction, data_type in rows}
+
+
+MARKED = ["ddp", "fsdp", "checkpoint", "checkpoint_reentrant", "two_backwards", "out_of_memory"]
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_every_kernel_is_in_a_named_op_and_iterations_are_found(
+    imported: Callable[[str], Imported], name: str
+) -> None:
+    result, connection = imported(name)
+    total, stray = connection.execute(
+        "SELECT sum(kernel_calls), sum((op_node_name LIKE 'unassociated%') * kernel_calls) "
+        "FROM view_op_metrics"
+    ).fetchone()
+    assert total > 100
+    assert stray <= 0.005 * total
+    assert result.mode == "pytorch"
+    assert len(result.iteration_stops_ns) >= 3
+    assert "DataLoader" in result.key_node
+
+
+def test_two_ranks_of_resnet50_have_every_layer_with_its_backward(
+    imported: Callable[[str], Imported],
+) -> None:
+    _, connection = imported("ddp")
+    convolutions, linear = layers(connection, "conv2d"), layers(connection, "linear")
+    assert len(convolutions) == 2 * 2 * 53
+    assert len(linear) == 2 * 2 * 1
+    assert set(convolutions.values()) == set(linear.values()) == {"float16"}
+    for rank in (0, 1):
+        path = f"/rank_{rank}/DistributedDataParallel.forward/ResNet"
+        for direction in ("fprop", "bprop"):
+            assert (f"{path}/layer3/5/conv3/conv2d", direction) in convolutions
+            assert (f"{path}/layer4/0/downsample/0/conv2d", direction) in convolutions
+            assert (f"{path}/fc/linear", direction) in linear
+
+
+def test_shapes_of_the_first_steps_hold_for_all(imported: Callable[[str], Imported]) -> None:
+    _, connection = imported("ddp")
+    rows = connection.execute(
+        "SELECT iter_value, input_shapes FROM view_kernel_launches "
+        "WHERE op_node_name LIKE '/rank_0/%/fc/linear' AND direction = 'fprop'"
+    ).fetchall()
+    assert len({shapes for _, shapes in rows}) == 1
+    assert rows[0][1].startswith("<N:")
+    assert len({iteration for iteration, _ in rows}) >= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "backward_of"),
+    [("checkpoint", "/Net/blocks.{}"), ("checkpoint_reentrant", "/recompute/Net/blocks.{}")],
+)
+def test_what_a_checkpoint_computes_again_is_told_apart_and_linked(
+    imported: Callable[[str], Imported], name: str, backward_of: str
+) -> None:
+    _, connection = imported(name)
+    found = layers(connection, "linear")
+    for block in range(3):
+        for layer in ("up", "down"):
+            assert (f"/recompute/Net/blocks.{block}/{layer}/linear", "fprop") in found
+            assert (f"{backward_of.format(block)}/{layer}/linear", "bprop") in found
+    assert len([key for key in found if key[1] == "bprop"]) == 8
+    alone = connection.execute(
+        "SELECT sum(kernel_calls) FROM view_op_metrics WHERE op_node_type = 'backward'"
+    ).fetchone()
+    assert alone == (0,)
+
+
+def test_two_backward_passes_over_one_graph_are_two_calls(
+    imported: Callable[[str], Imported],
+) -> None:
+    _, connection = imported("two_backwards")
+    calls = dict(
+        connection.execute(
+            "SELECT direction, num_calls FROM view_op_metrics "
+            "WHERE op_node_name = '/Net/head/linear'"
+        ).fetchall()
+    )
+    assert calls == {"fprop": 4, "bprop": 8}
+
+
+def test_both_ranks_of_a_sharded_model_are_linked(imported: Callable[[str], Imported]) -> None:
+    _, connection = imported("fsdp")
+    found = layers(connection, "linear")
+    assert len([key for key in found if key[1] == "fprop"]) == 16
+    assert len([key for key in found if key[1] == "bprop"]) == 16
+
+
+def test_without_markers_the_mode_is_simple(imported: Callable[[str], Imported]) -> None:
+    result, _ = imported("no_markers")
+    assert result.mode == "simple"

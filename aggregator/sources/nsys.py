@@ -17,8 +17,6 @@ from aggregator.profile import (
     Annotation,
     ApiCalls,
     DeviceWork,
-    Kernels,
-    MemoryOps,
     Profile,
     ProfileWarning,
 )
@@ -27,6 +25,12 @@ from aggregator.sources.nsys_annotations import (
     EVENT_CATEGORY,
     read_annotations,
     read_thread_names,
+)
+from aggregator.sources.nsys_columns import (
+    DIMENSIONS,
+    StringCodes,
+    kernel_columns,
+    memory_columns,
 )
 from aggregator.sources.nsys_devices import PID_MASK, PID_SHIFT, DeviceRows
 from aggregator.sources.nsys_nvtx import (
@@ -59,7 +63,7 @@ if TYPE_CHECKING:
 
     import adbc_driver_sqlite.dbapi as adbc
 
-    from aggregator.profile import Int32, Int64
+    from aggregator.profile import Int64
     from aggregator.progress import Progress
 
 
@@ -106,7 +110,6 @@ def read(path: Path, tables: frozenset[str], progress: Progress) -> Profile:
 
 _WORK_TABLES = (names.KERNELS, names.COPIES, names.SETS, names.SYNCS, names.GRAPHS)
 _TABLES = (names.NVTX, names.API_CALLS, *_WORK_TABLES)
-_DIMS = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 
 
 def _no_activity(path: Path) -> NoGpuActivityError:
@@ -173,7 +176,7 @@ class _RawTables:
         def work(name: str, **extra: str) -> RawTable:
             return table(name, _work_columns(schema, name, extra))
 
-        dims = {name: name for name in _DIMS}
+        dims = {name: name for name in DIMENSIONS}
         api = _time_columns() | {
             "tid": schema.column(names.API_CALLS, "globalTid", "-1"),
             "corr": schema.column(names.API_CALLS, "correlationId", "-1"),
@@ -237,29 +240,22 @@ def _read_ints(
 def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
     warnings: list[ProfileWarning] = []
     _repair(schema, raw, nvtx, warnings)
-    threads = np.unique(np.concatenate([raw.api["tid"], nvtx.tid]))
-    process_keys = np.unique(
-        np.concatenate(
-            [threads >> PID_SHIFT, *(t["pid"] >> PID_SHIFT for t in _work(raw) if len(t["pid"]))]
-        )
-    )
-    # A process of which only its work was recorded needs a thread to belong to.
-    silent = np.setdiff1d(process_keys, threads >> PID_SHIFT)
-    threads = np.union1d(threads, silent << PID_SHIFT)
+    threads, process_keys = _threads_and_processes(raw, nvtx)
     devices = DeviceRows(read_devices(schema), _work(raw), process_keys)
-    end_ns = max(
-        [nvtx.last_time_ns(), *(int(t["end"].max(initial=0)) for t in (raw.api, *_work(raw)))]
-    )
+    ends = [int(table["end"].max(initial=0)) for table in (raw.api, *_work(raw))]
+    end_ns = max([nvtx.last_time_ns(), *ends])
     domain, domain_names = domain_codes(nvtx, PID_SHIFT)
     nvtx_thread = np.searchsorted(threads, nvtx.tid).astype(np.int32)
     if open_count := count_open(nvtx):
         text = "NVTX ranges were still open at the end of the capture; they end with it."
         warnings.append(ProfileWarning("OPEN_RANGES", text, open_count))
-    strings = _StringCodes(raw.strings)
-    profile = Profile(
+    strings = StringCodes(raw.strings)
+    api_calls = _api_columns(raw.api, threads, strings)
+    kernels = kernel_columns(raw.kernels, devices, strings)
+    return Profile(
         source_name=schema.path.name,
         end_ns=end_ns,
-        strings=(),
+        strings=strings.values(),
         range_names=nvtx.labels,
         shape_texts=nvtx.size_texts,
         domain_names=domain_names,
@@ -272,16 +268,10 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
             nvtx, names.EVENT_START_END_RANGE, nvtx_thread, domain, end_ns
         ),
         marks=mark_columns(nvtx, nvtx_thread, domain),
-        api_calls=ApiCalls(
-            raw.api["start"],
-            raw.api["end"],
-            np.searchsorted(threads, raw.api["tid"]).astype(np.int32),
-            raw.api["corr"],
-            strings.codes(raw.api["name"]),
-        ),
-        kernels=_kernel_columns(raw.kernels, devices, strings),
-        copies=_memory_columns(raw.copies, devices),
-        sets=_memory_columns(raw.sets, devices),
+        api_calls=api_calls,
+        kernels=kernels,
+        copies=memory_columns(raw.copies, devices),
+        sets=memory_columns(raw.sets, devices),
         syncs=DeviceWork(**devices.work_columns(raw.syncs)),
         graphs=DeviceWork(**devices.work_columns(raw.graphs)),
         annotations=_annotations(schema, nvtx),
@@ -289,8 +279,23 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
         system=read_system(schema),
         warnings=warnings,
     )
-    profile.strings = strings.values()
-    return profile
+
+
+def _threads_and_processes(raw: _RawTables, nvtx: NvtxEvents) -> tuple[Int64, Int64]:
+    """Global thread ids, and the process parts of all ids, each sorted."""
+    threads = np.unique(np.concatenate([raw.api["tid"], nvtx.tid]))
+    of_work = [table["pid"] >> PID_SHIFT for table in _work(raw) if len(table["pid"])]
+    process_keys = np.unique(np.concatenate([threads >> PID_SHIFT, *of_work]))
+    # A process of which only its work was recorded needs a thread to belong to.
+    silent = np.setdiff1d(process_keys, threads >> PID_SHIFT)
+    return np.union1d(threads, silent << PID_SHIFT), process_keys
+
+
+def _api_columns(table: RawTable, threads: Int64, strings: StringCodes) -> ApiCalls:
+    thread = np.searchsorted(threads, table["tid"]).astype(np.int32)
+    return ApiCalls(
+        table["start"], table["end"], thread, table["corr"], strings.codes(table["name"])
+    )
 
 
 def _annotations(schema: Schema, nvtx: NvtxEvents) -> tuple[Annotation, ...]:
@@ -322,43 +327,3 @@ def _repair(
 
 def _work(raw: _RawTables) -> tuple[RawTable, ...]:
     return (raw.kernels, raw.copies, raw.sets, raw.syncs, raw.graphs)
-
-
-class _StringCodes:
-    """Renumbers the export's string ids that are in use to dense codes."""
-
-    def __init__(self, strings: dict[int, str]) -> None:
-        self._strings = strings
-        self._code_of: dict[str, int] = {}
-
-    def codes(self, ids: Int64) -> Int32:
-        """Codes of string ids; an id that leads nowhere becomes a name that says so."""
-        unique, inverse = np.unique(ids, return_inverse=True)
-        lookup = [self._code(self._strings.get(int(i), f"unknown name {i}")) for i in unique]
-        return np.array(lookup, dtype=np.int32)[inverse] if len(ids) else np.empty(0, np.int32)
-
-    def _code(self, text: str) -> int:
-        return self._code_of.setdefault(text, len(self._code_of))
-
-    def values(self) -> tuple[str, ...]:
-        """All strings in use, in the order of their codes."""
-        return tuple(self._code_of)
-
-
-def _kernel_columns(table: RawTable, devices: DeviceRows, strings: _StringCodes) -> Kernels:
-    # One of the two names may be missing: the other stands for it.
-    short_ids = np.where(table["short"] >= 0, table["short"], table["long"])
-    long_ids = np.where(table["long"] >= 0, table["long"], table["short"])
-    dims = [table[name].astype(np.int32) for name in _DIMS]
-    return Kernels(
-        **devices.work_columns(table),
-        name=strings.codes(short_ids),
-        long_name=strings.codes(long_ids),
-        grid=np.stack(dims[:3], axis=1),
-        block=np.stack(dims[3:], axis=1),
-    )
-
-
-def _memory_columns(table: RawTable, devices: DeviceRows) -> MemoryOps:
-    kind = table.get("kind", np.full(len(table["start"]), -1, dtype=np.int64))
-    return MemoryOps(**devices.work_columns(table), num_bytes=table["bytes"], copy_kind=kind)

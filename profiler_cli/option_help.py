@@ -12,8 +12,9 @@ USAGE: Final = """\
 usage: dlprof [switches] --database=FILE
        dlprof [switches] application [application arguments]
 
-Aggregates an Nsight Systems export into a DLProf database and reports.
-This version reads existing exports, given with --database; make one with
+Writes a DLProf database and reports: of a file that --database names (an Nsight
+Systems export or report, or a DLProf database), or of an application, which it
+runs under Nsight Systems. An export can also be made by hand:
 
   nsys profile -t cuda,nvtx -s none --export=sqlite -o nsys_profile python train.py
 

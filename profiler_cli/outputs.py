@@ -54,7 +54,9 @@ def display(path: Path) -> str:
 
 def file_name_part(text: str) -> str:
     """A text of the user or of the profile as a part of a file name."""
-    return _UNSAFE.sub("_", text)
+    name = _UNSAFE.sub("_", text)
+    # A leading dot would hide the file.
+    return "_" + name.lstrip(".") if name.startswith(".") else name
 
 
 @dataclass(frozen=True)

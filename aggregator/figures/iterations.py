@@ -107,20 +107,25 @@ def iteration_summary(
         "xaxis": axis(theme, "Iteration", type="linear"),
         "yaxis": axis(theme, f"Duration ({unit.symbol})", rangemode="tozero"),
         "shapes": _bounds(bounds, theme),
-        "meta": {
-            "unit": unit.symbol,
-            "unit_ns": unit.ns,
-            "bucket_size": size,
-            "statistic": "mean",
-            "first": bars[0].first,
-            "last": bars[-1].last,
-            "iter_start": bounds.get("iter_start"),
-            "iter_stop": bounds.get("iter_stop"),
-            "bars": [_about(bar) for bar in bars],
-        },
+        "meta": _meta(bars, size, unit, bounds),
     }
     traces = [_trace(part, bars, unit, _part_of(part)) for part in PARTS]
     return {"data": [*traces, _trace("outside", bars, unit, _outside)], "layout": layout}
+
+
+def _meta(bars: list[_Bar], size: int, unit: TimeUnit, bounds: dict[str, int]) -> dict[str, object]:
+    """What a page needs to draw its own hover card and bounds."""
+    return {
+        "unit": unit.symbol,
+        "unit_ns": unit.ns,
+        "bucket_size": size,
+        "statistic": "mean",
+        "first": bars[0].first,
+        "last": bars[-1].last,
+        "iter_start": bounds.get("iter_start"),
+        "iter_stop": bounds.get("iter_stop"),
+        "bars": [_about(bar) for bar in bars],
+    }
 
 
 def _iterations(table: Table) -> list[_Iteration]:

@@ -139,7 +139,7 @@ def _whole(params: Mapping[str, str], name: str, default: int, highest: int) -> 
         return default
     if not raw.isascii() or not raw.isdigit() or not 1 <= int(raw[:20]) <= highest:
         raise InvalidValueError(
-            f"{name} must be a whole number from 1 on, not {raw!r}.", parameter=name
+            f"{name} must be a whole number from 1 to {highest}, not {raw!r}.", parameter=name
         )
     return int(raw)
 

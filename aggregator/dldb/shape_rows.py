@@ -1,0 +1,96 @@
+"""What the shapes of an imported profile tell: their texts, and which ops fit Tensor Cores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from aggregator.correlate.op_table import BPROP
+from aggregator.dldb.writer import Table
+from aggregator.eligibility import Eligibility, judge
+from aggregator.frameworks.shapes import shape_text
+from aggregator.imported import ImportedProfile
+from aggregator.profile import Int32, Int64
+
+
+def shape_texts(data: ImportedProfile) -> tuple[Int64, Table]:
+    """Distinct shape texts, and the row of each instance; 0: none.
+
+    PyTorch's own ``sizes`` are JSON already; a dictionary marker's are computed from its arguments.
+    """
+    instances, meaning = data.work.instances, data.meaning
+    op_types = np.array([op.op_type for op in data.ops.ops], dtype=object)
+    type_names, type_of_op = np.unique(op_types.astype(str), return_inverse=True)
+    described = np.isin(instances.range_name, list(meaning.texts))
+    shapes = _completed_shapes(instances.shapes, data.ops.op_of_instance, len(data.ops.ops))
+    source = np.where(described, -2 - instances.range_name, shapes).astype(np.int64)
+    key = source * len(type_names) + type_of_op[data.ops.op_of_instance]
+    has_any = source != -1
+    unique, first, inverse = np.unique(key[has_any], return_index=True, return_inverse=True)
+    rows = np.zeros(len(instances), dtype=np.int64)
+    rows[has_any] = inverse + 1
+    samples = np.flatnonzero(has_any)[first]
+    texts = [_shape_row(data, int(sample), int(shapes[sample])) for sample in samples]
+    columns: dict[str, list[Any]] = {
+        "id": list(range(1, len(unique) + 1)),
+        "input_shapes": [text[0] for text in texts],
+        "parameters": [text[1] for text in texts],
+        "output_shapes": [text[2] for text in texts],
+    }
+    return rows, Table("shape_texts", columns)
+
+
+def _completed_shapes(shapes: Int32, op: Int32, num_ops: int) -> Int32:
+    """Shapes of executions that recorded none: the op's own, where all others had the same.
+
+    The markers write shapes in the first steps only: it is what costs the most time.
+    """
+    known = shapes >= 0
+    low = np.full(num_ops, np.iinfo(np.int32).max, dtype=np.int32)
+    high = np.full(num_ops, -1, dtype=np.int32)
+    np.minimum.at(low, op[known], shapes[known])
+    np.maximum.at(high, op[known], shapes[known])
+    of_op = np.where(low == high, high, -1).astype(np.int32)
+    completed: Int32 = np.where(known, shapes, of_op[op]).astype(np.int32)
+    return completed
+
+
+def _shape_row(data: ImportedProfile, instance: int, shapes: int) -> tuple[str, str, str]:
+    op_type = data.ops.ops[int(data.ops.op_of_instance[instance])].op_type
+    text = data.meaning.texts.get(int(data.work.instances.range_name[instance]))
+    if text is not None:
+        output = shape_text(op_type, text.output_shapes, output=True)
+        return shape_text(op_type, text.input_shapes), text.parameters, output
+    recorded = data.profile.shape_texts[shapes]
+    return shape_text(op_type, recorded), "", ""
+
+
+def tensor_core_fits(data: ImportedProfile) -> list[Eligibility]:
+    """Our own judgement of every op, from its first instance's shapes."""
+    instances, shapes = data.work.instances, data.profile.shape_texts
+    first = np.full(len(data.ops.ops), -1, dtype=np.int64)
+    first[data.ops.op_of_instance[::-1]] = np.arange(len(instances))[::-1]
+    known = [device.compute_capability for device in data.profile.devices]
+    capability = next((value for value in known if value is not None), None)
+    pairs = data.rollup.op_kernels
+    ran_tensor_cores = set(pairs.op[pairs.uses_tc].tolist())
+    fits = []
+    for row, op in enumerate(data.all_ops()):
+        sample = int(first[row]) if row < len(first) else -1
+        if op.direction == BPROP and op.forward >= 0:
+            sample = int(first[op.forward])
+        text = data.meaning.texts.get(int(instances.range_name[sample])) if sample >= 0 else None
+        code = int(instances.shapes[sample]) if sample >= 0 else -1
+        recorded = text.input_shapes if text else (shapes[code] if code >= 0 else "")
+        fits.append(
+            judge(
+                op.op_type,
+                op.data_type,
+                recorded,
+                capability,
+                by_type=op.tc_eligible,
+                ran_tensor_cores=row in ran_tensor_cores,
+            )
+        )
+    return fits

@@ -276,6 +276,7 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
         return existing
     inputs = load_rollup_inputs(database, progress)
     rollups = roll_up(inputs, request, progress)
+    _tell_iterations(rollups[0], progress)
     progress.phase("write", 1)
     with aggregation_transaction(database) as connection:
         existing = _existing_in(connection, database, request)
@@ -312,6 +313,7 @@ def aggregate_copy(source: Path, options: ImportOptions, progress: Progress) -> 
             f"The ranges of '{source}' were read in mode {stored}, which a database keeps.",
             hint=f"Aggregate the profile that it was made from with --mode={options.mode}.",
         )
+    progress.message(f"Copying {_shown(source)} to {_shown(options.database)}")
     with new_database(options.database, overwrite=options.overwrite) as partial:
         with write_errors(options.database):
             copy_database(source, partial, options.profile_name)

@@ -127,7 +127,6 @@ def _add_aggregation(
     source: Path, database: Path, options: Options, console: Console
 ) -> Aggregated:
     """Aggregate a copy of a database of ours once more; the same request twice is done once."""
-    console.message(f"Copying {display(source)} to {display(database)}")
     result = aggregate_copy(
         source,
         ImportOptions(

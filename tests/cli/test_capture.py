@@ -23,6 +23,8 @@ PROGRAM = [
     "import sys; from profiler_cli.dlprof import main; sys.exit(main())",
 ]
 PYTHON = sys.executable
+# Tests run in several processes at a time: each looks for its own leftovers.
+MARK = f"dlprof-test-sleep-{os.getpid()}"
 
 
 @dataclass
@@ -84,13 +86,12 @@ def no_leftovers() -> Iterator[None]:
     left = [
         process.info["cmdline"]
         for process in psutil.process_iter(["cmdline"])
-        if process.pid not in before
-        and "dlprof-test-sleep" in " ".join(process.info["cmdline"] or [])
+        if process.pid not in before and MARK in " ".join(process.info["cmdline"] or [])
     ]
     assert left == []
 
 
-SLEEP = "import time; print('ready', flush=True); time.sleep(60)  # dlprof-test-sleep"
+SLEEP = f"import time; print('ready', flush=True); time.sleep(60)  # {MARK}"
 
 
 # --- what is run -----------------------------------------------------------------------------

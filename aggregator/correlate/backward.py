@@ -43,10 +43,11 @@ def link_forward(
     heads = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
     node_group = _find_groups(process, seq, forward[heads], nodes)
     # One sorted key (group, start) finds the last start before the node within its own group.
-    base = int(start_ns.min())
-    span = int(start_ns.max()) - base + 2
-    key = group * span + (start_ns[forward] - base)
-    wanted = node_group * span + (start_ns[nodes] - base)
+    # Ranks stand for the times: hours in ns and a million groups do not fit one int64 together.
+    times = np.unique(np.concatenate([start_ns[forward], start_ns[nodes]]))
+    span = len(times) + 1
+    key = group * span + np.searchsorted(times, start_ns[forward])
+    wanted = node_group * span + np.searchsorted(times, start_ns[nodes])
     found = np.searchsorted(key, wanted, side="left") - 1
     valid = (node_group >= 0) & (found >= 0)
     valid[valid] = group[found[valid]] == node_group[valid]

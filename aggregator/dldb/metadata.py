@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from importlib import metadata
 
+from aggregator.dldb.secrets import masked_command
 from aggregator.dldb.versions import DB_VERSION
 from aggregator.dldb.writer import Table
 from aggregator.frameworks import framework_of
@@ -12,11 +12,6 @@ from aggregator.imported import ImportedProfile
 from aggregator.options import ImportOptions, Mode
 
 DISTRIBUTION = "open-dlprof"
-_SECRET = re.compile(
-    r"(?i)((?:^|[-_.])(?:api[-_]?key|token|secret|passw(?:or)?d|pwd|credential|auth)[\w-]*)(=|\s+)(\S+)"
-)
-_URL_PASSWORD = re.compile(r"(?i)([a-z][a-z0-9+.-]*://[^\s:/@]+:)[^\s@/]+@")
-MASK = "****"
 NO_OPS = "Simple mode: the profile has no framework ranges, or they were not asked for."
 
 
@@ -26,13 +21,6 @@ def engine_version() -> str:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return "0+unknown"
-
-
-def masked_command(words: tuple[str, ...]) -> str:
-    """A command line with secret-looking values replaced."""
-    text = " ".join(words)
-    text = _SECRET.sub(lambda match: f"{match[1]}{match[2]}{MASK}", text)
-    return _URL_PASSWORD.sub(lambda match: f"{match[1]}{MASK}@", text)
 
 
 def framework_name(data: ImportedProfile) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
 import numpy as np
 
-from aggregator.errors import NotADldbError
+from aggregator.dldb.writer import BUSY_TIMEOUT_S
+from aggregator.errors import DatabaseBusyError, NotADldbError
 from aggregator.intervals import Flattened
 from aggregator.iterations import NamedRanges
 from aggregator.metrics.model import (
@@ -34,22 +36,48 @@ if TYPE_CHECKING:
     from aggregator.progress import Progress
 
 
+def _text(raw: bytes) -> str:
+    """Text of a damaged file need not be UTF-8."""
+    return raw.decode("utf-8", "replace")
+
+
 def load_rollup_inputs(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
     """Read the columns of a database of ours: the default domain, then the custom ones.
 
     Raises:
         NotADldbError: The database is damaged.
     """
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            return _load_once(path, progress)
+        except DatabaseBusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_S)
+
+
+_RETRY_S = 0.1
+
+
+def _load_once(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
     try:
         with (
             closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection,
-            adbc.connect(read_only_uri(path)) as columns,
+            # Without a transaction of its own a reader does not hold up another's commit.
+            adbc.connect(read_only_uri(path), autocommit=True) as columns,
         ):
+            connection.text_factory = _text
             return _Loader(connection, columns, progress).load()
-    except (sqlite3.DatabaseError, adbc_driver_manager.Error) as error:
+    except (sqlite3.DatabaseError, adbc_driver_manager.Error, UnicodeDecodeError) as error:
         if isinstance(error, adbc_driver_manager.Error):
             raise_interrupt(error)
         text = str(error).splitlines()[0]
+        if "locked" in text or "busy" in text:
+            raise DatabaseBusyError(
+                f"The database '{path}' is being written by another process.",
+                hint="Try again when that one has finished.",
+            ) from error
         raise NotADldbError(f"The database '{path}' is damaged: {text}.") from error
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
 
 import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
@@ -176,7 +177,7 @@ def _arrow(column: Column) -> pa.Array:
 @contextmanager
 def bulk_writer(path: Path) -> Iterator[BulkWriter]:
     """A writer whose rows are committed together when the block ends well."""
-    with adbc.connect(f"file:{path}") as connection:
+    with adbc.connect(f"file:{quote(str(path))}") as connection:
         yield BulkWriter(connection)
         connection.commit()
 

@@ -19,6 +19,8 @@ _SEQ, _OP_ID = b"seq = ", b"op_id = "
 _SIZES, _INPUTS = b", sizes = ", b", input_op_ids = "
 MAX_DIGITS = 19
 """Digits of the largest int64."""
+MAX_SEQ = 1 << 40
+"""No run counts so far; what is larger is no counter."""
 
 
 class RangeTexts(NamedTuple):
@@ -85,6 +87,11 @@ def _sequence_numbers(rest: pa.Array, has_seq: Bool) -> Int64:
     try:
         result[rows] = texts.cast(pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:  # a user's own range that only looks like PyTorch's
-        numbers = [text if text.lstrip("-").isdigit() else "-1" for text in texts.to_pylist()]
-        result[rows] = np.array([int(number) for number in numbers], dtype=np.int64)
+        result[rows] = [_counter(text) for text in texts.to_pylist()]
+    result[(result < 0) | (result > MAX_SEQ)] = -1
     return result
+
+
+def _counter(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() else -1
+    return number if number <= MAX_SEQ else -1

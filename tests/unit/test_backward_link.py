@@ -46,7 +46,6 @@ def test_the_last_started_forward_range_with_the_number(
     assert _link(rows) == expected
 
 
-@pytest.mark.xfail(strict=True, reason="number and time overflow one 64-bit key")
 def test_a_capture_of_three_hours_with_a_million_graph_nodes() -> None:
     count, three_hours = 1_000_000, 3 * 3600 * 10**9
     number = np.arange(count, dtype=np.int64)

@@ -80,7 +80,6 @@ def test_a_database_cut_off_anywhere(sample_database: Path) -> None:
         assert error.exit_code == 5
 
 
-@pytest.mark.xfail(strict=True, reason="names that are no UTF-8 raise UnicodeDecodeError")
 def test_a_database_with_bytes_overwritten(sample_database: Path) -> None:
     content = sample_database.read_bytes()
     chance = random.Random(7)
@@ -116,16 +115,13 @@ def test_a_database_of_ours_is_no_source(sample_database: Path, tmp_path: Path) 
     assert caught.value.hint
 
 
-UNQUOTED = pytest.mark.xfail(strict=True, reason="the name is not quoted when it is written")
-
-
 @pytest.mark.parametrize(
     "name",
     [
         "a b.sqlite",
-        pytest.param("50%20.sqlite", marks=UNQUOTED),
-        pytest.param("what?.sqlite", marks=UNQUOTED),
-        pytest.param("no#1.sqlite", marks=UNQUOTED),
+        "50%20.sqlite",
+        "what?.sqlite",
+        "no#1.sqlite",
     ],
 )
 def test_names_with_characters_that_mean_something_in_a_uri(

@@ -4,12 +4,10 @@ import shlex
 
 import pytest
 
-from aggregator.dldb.metadata import MASK, masked_command
+from aggregator.dldb.secrets import MASK, masked_command
 
 SECRET = "hunter2"
 FURTHER = "correct-horse"
-LEAK = pytest.mark.xfail(strict=True, reason="not seen as a secret")
-MASKED = pytest.mark.xfail(strict=True, reason="seen as a secret")
 
 
 @pytest.mark.parametrize(
@@ -31,22 +29,20 @@ MASKED = pytest.mark.xfail(strict=True, reason="seen as a secret")
         f"python train.py --credentials {SECRET}",
         f"python train.py --auth-token {SECRET}",
         f"env WANDB_API_KEY={SECRET} python train.py",
-        pytest.param(f"env TOKEN={SECRET} python train.py", marks=LEAK),
-        pytest.param(f"env PASSWORD={SECRET} python train.py", marks=LEAK),
-        pytest.param(f"env API_KEY={SECRET} python train.py", marks=LEAK),
+        f"env TOKEN={SECRET} python train.py",
+        f"env PASSWORD={SECRET} python train.py",
+        f"env API_KEY={SECRET} python train.py",
         f"PASSWORD={SECRET} python train.py",
         f"bash -c 'WANDB_API_KEY={SECRET} python train.py'",
         f"bash -c 'export HF_TOKEN={SECRET}; python train.py'",
         f"python train.py trainer.logger.api_key={SECRET}",
         f"python train.py +logger.token={SECRET}",
-        pytest.param(f"python train.py --password '{SECRET} with blanks {FURTHER}'", marks=LEAK),
-        pytest.param(f"python train.py --password='{SECRET} with blanks {FURTHER}'", marks=LEAK),
+        f"python train.py --password '{SECRET} with blanks {FURTHER}'",
+        f"python train.py --password='{SECRET} with blanks {FURTHER}'",
         f"python train.py --url https://user:{SECRET}@host/path",
         f"python train.py --url=postgres://user:{SECRET}@host:5432/base?x=1",
-        pytest.param(
-            f"python train.py --url https://{SECRET}:x-oauth-basic@github.com/a/b", marks=LEAK
-        ),
-        pytest.param(f"python train.py --header 'Authorization: Bearer {SECRET}'", marks=LEAK),
+        f"python train.py --url https://{SECRET}:x-oauth-basic@github.com/a/b",
+        f"python train.py --header 'Authorization: Bearer {SECRET}'",
     ],
 )
 def test_no_secret_is_stored(command: str) -> None:
@@ -61,10 +57,10 @@ def test_no_secret_is_stored(command: str) -> None:
     "command",
     [
         "dlprof --mode=pytorch --reports=all python train.py --lr 0.1",
-        pytest.param("python train.py --tokenizer gpt2", marks=MASKED),
-        pytest.param("python train.py --max-tokens 512", marks=MASKED),
-        pytest.param("python train.py --max_tokens=512", marks=MASKED),
-        pytest.param("python train.py --author ann", marks=MASKED),
+        "python train.py --tokenizer gpt2",
+        "python train.py --max-tokens 512",
+        "python train.py --max_tokens=512",
+        "python train.py --author ann",
         "python tokenize.py secrets/list.txt",
         "python train.py --data /data/passwords.txt --epochs 3",
         "python train.py --url https://host:8000/path@2",

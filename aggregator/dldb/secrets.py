@@ -1,0 +1,75 @@
+"""Command lines are stored and shown: values in them that look secret are masked."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import pairwise
+
+MASK = "****"
+_SECRET_WORDS = frozenset(
+    {"token", "secret", "secrets", "password", "passwd", "passphrase", "pwd", "pass", "auth"}
+    | {"apikey", "credential", "credentials", "bearer", "authorization"}
+)
+_KEY_OWNERS = frozenset({"api", "access", "private", "secret", "ssh", "encryption", "license"})
+_ASSIGNMENT = re.compile(
+    r"^(?P<name>[-+]{0,2}[A-Za-z][\w.-]*)(?P<sign>[=:])(?P<value>.*)$", re.DOTALL
+)
+_OPTION = re.compile(r"^--?(?P<name>[A-Za-z][\w.-]*)$")
+_IN_SCRIPT = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)=(?P<value>\S+)")
+_USER = re.compile(r"(?i)([a-z][a-z0-9+.-]*://)[^\s/@]+@")
+_SCHEME = re.compile(r"(?i)\b(bearer|basic)\s+\S+")
+
+
+def masked_command(words: tuple[str, ...]) -> str:
+    """A command line as text, secret-looking values replaced.
+
+    Args:
+        words: The words of the command; one word with blanks is taken apart as a shell would.
+    """
+    if len(words) == 1:
+        words = _split(words[0])
+    masked: list[str] = []
+    hide_next = False
+    for word in words:
+        option = _OPTION.match(word)
+        if hide_next and option is None:
+            masked.append(MASK)
+            hide_next = False
+            continue
+        in_script = masked[-1:] == ["-c"]
+        masked.append(_masked_script(word) if in_script else _masked_word(word))
+        hide_next = option is not None and is_secret_name(option["name"])
+    return " ".join(masked)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a name says that its value is secret: ``api-key``, but not ``max-tokens``."""
+    parts = [part for part in re.split(r"[-_.]+", name.lower()) if part]
+    if _SECRET_WORDS & set(parts):
+        return True
+    return any(key in ("key", "keys") and owner in _KEY_OWNERS for owner, key in pairwise(parts))
+
+
+def _masked_script(text: str) -> str:
+    """A shell's script: assignments in it are masked one by one."""
+
+    def mask(found: re.Match[str]) -> str:
+        return f"{found['name']}={MASK}" if is_secret_name(found["name"]) else found[0]
+
+    return _SCHEME.sub(rf"\1 {MASK}", _USER.sub(rf"\1{MASK}@", _IN_SCRIPT.sub(mask, text)))
+
+
+def _masked_word(word: str) -> str:
+    assignment = _ASSIGNMENT.match(word)
+    if assignment and is_secret_name(assignment["name"]) and "://" not in word:
+        return f"{assignment['name']}{assignment['sign']}{MASK}"
+    word = _USER.sub(rf"\1{MASK}@", word)
+    return _SCHEME.sub(rf"\1 {MASK}", word)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        return tuple(text.split())

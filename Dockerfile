@@ -5,6 +5,8 @@ WORKDIR /source/frontend
 COPY frontend/package.json frontend/package-lock.json ./
 RUN npm ci --no-audit --no-fund
 COPY frontend ./
+# The pages behind the info icons are built in.
+COPY docs/views /source/docs/views
 # Written to /source/viewer/static/dlprof.
 RUN npm run build
 

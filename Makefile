@@ -17,7 +17,7 @@ export DLPROF_CHROMIUM ?= $(or $(shell command -v chromium chromium-browser goog
 DEMO_NAME := pytorch_resnet50_amp
 DEMO_DIR := demo/out
 PAGE := viewer/static/dlprof/.vite/manifest.json
-PAGE_SOURCES := $(shell find frontend -type f -not -path '*/node_modules/*' 2>/dev/null)
+PAGE_SOURCES := $(shell find frontend docs/views -type f -not -path '*/node_modules/*' 2>/dev/null)
 NPM := cd frontend && npm --no-audit --no-fund --no-update-notifier
 
 .PHONY: help demo test setup system system-test frontend lint format types imports frontend-check unit browser bench coverage wheel docs pictures lock clean

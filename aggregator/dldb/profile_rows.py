@@ -10,7 +10,12 @@ import numpy as np
 from aggregator.correlate.op_table import Op
 from aggregator.correlate.ops import Origin
 from aggregator.dldb.domain_rows import domain_tables, graph_launches
-from aggregator.dldb.shape_rows import shape_texts, tensor_core_fits
+from aggregator.dldb.shape_rows import (
+    op_flops,
+    recorded_shapes,
+    shape_texts,
+    tensor_core_fits,
+)
 from aggregator.dldb.writer import Table
 from aggregator.imported import (
     TC_ELIGIBLE,
@@ -137,7 +142,8 @@ def tc_support_status(op: Op) -> int:
 
 def _ops(data: ImportedProfile) -> Table:
     ops = data.all_ops()
-    fits = tensor_core_fits(data)
+    recorded = recorded_shapes(data)
+    fits = tensor_core_fits(data, recorded)
     domain_row = {0: 1} | {domain.code: row for row, domain in enumerate(data.domains, start=2)}
     return Table(
         "ops",
@@ -155,6 +161,7 @@ def _ops(data: ImportedProfile) -> Table:
             "forward": [op.forward + 1 if op.forward >= 0 else None for op in ops],
             "tc_fit": [fit.eligible for fit in fits],
             "tc_fit_reason": [fit.reason for fit in fits],
+            "flops": op_flops(data, recorded),
         },
     )
 

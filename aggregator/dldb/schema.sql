@@ -130,7 +130,9 @@ CREATE TABLE ops (
     -- Whether it can use Tensor Cores, by type, element type, shape and GPU; NULL: unknown. Unit: none.
     tc_fit INTEGER,
     -- Why. Unit: none.
-    tc_fit_reason TEXT NOT NULL
+    tc_fit_reason TEXT NOT NULL,
+    -- Floating point operations of its first call; NULL: unknown. Unit: count.
+    flops INTEGER
 );
 
 -- Distinct texts of shapes and parameters, as DLProf's reports show them.

@@ -9,6 +9,7 @@ import numpy as np
 from aggregator.correlate.op_table import BPROP
 from aggregator.dldb.writer import Table
 from aggregator.eligibility import Eligibility, judge
+from aggregator.flops import forward_flops
 from aggregator.frameworks.shapes import shape_text
 from aggregator.imported import ImportedProfile
 from aggregator.profile import Int32, Int64
@@ -66,31 +67,50 @@ def _shape_row(data: ImportedProfile, instance: int, shapes: int) -> tuple[str, 
     return shape_text(op_type, recorded), "", ""
 
 
-def tensor_core_fits(data: ImportedProfile) -> list[Eligibility]:
-    """Our own judgement of every op, from its first instance's shapes."""
+def recorded_shapes(data: ImportedProfile) -> list[tuple[str, str]]:
+    """Input and output shapes of the first call of every op, as JSON; empty: not recorded.
+
+    A backward op has its forward op's.
+    """
     instances, shapes = data.work.instances, data.profile.shape_texts
     first = np.full(len(data.ops.ops), -1, dtype=np.int64)
     first[data.ops.op_of_instance[::-1]] = np.arange(len(instances))[::-1]
-    known = [device.compute_capability for device in data.profile.devices]
-    capability = next((value for value in known if value is not None), None)
-    pairs = data.rollup.op_kernels
-    ran_tensor_cores = set(pairs.op[pairs.uses_tc].tolist())
-    fits = []
+    result = []
     for row, op in enumerate(data.all_ops()):
         sample = int(first[row]) if row < len(first) else -1
         if op.direction == BPROP and op.forward >= 0:
             sample = int(first[op.forward])
         text = data.meaning.texts.get(int(instances.range_name[sample])) if sample >= 0 else None
         code = int(instances.shapes[sample]) if sample >= 0 else -1
-        recorded = text.input_shapes if text else (shapes[code] if code >= 0 else "")
-        fits.append(
-            judge(
-                op.op_type,
-                op.data_type,
-                recorded,
-                capability,
-                by_type=op.tc_eligible,
-                ran_tensor_cores=row in ran_tensor_cores,
-            )
+        if text is not None:
+            result.append((text.input_shapes, text.output_shapes))
+        else:
+            result.append((shapes[code] if code >= 0 else "", ""))
+    return result
+
+
+def op_flops(data: ImportedProfile, recorded: list[tuple[str, str]]) -> list[int | None]:
+    """Floating point operations of the first call of forward ops; None: unknown."""
+    return [
+        forward_flops(op.op_type, *shapes) if op.direction != BPROP else None
+        for op, shapes in zip(data.all_ops(), recorded, strict=True)
+    ]
+
+
+def tensor_core_fits(data: ImportedProfile, recorded: list[tuple[str, str]]) -> list[Eligibility]:
+    """Our own judgement of every op, from its first call's shapes."""
+    known = [device.compute_capability for device in data.profile.devices]
+    capability = next((value for value in known if value is not None), None)
+    pairs = data.rollup.op_kernels
+    ran_tensor_cores = set(pairs.op[pairs.uses_tc].tolist())
+    return [
+        judge(
+            op.op_type,
+            op.data_type,
+            inputs,
+            capability,
+            by_type=op.tc_eligible,
+            ran_tensor_cores=row in ran_tensor_cores,
         )
-    return fits
+        for row, (op, (inputs, _)) in enumerate(zip(data.all_ops(), recorded, strict=True))
+    ]

@@ -121,7 +121,7 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_nam
        m.gpu_time_sum + m.gpu_idle_sum AS mapped_gpu_time_sum, o.tc_fit, o.tc_fit_reason,
        m.kernel_time, m.tc_kernel_time,
        CASE o.tc_fit WHEN 1 THEN 'yes' WHEN 0 THEN 'no' ELSE 'unknown' END AS tc_fit_text,
-       rtrim(o.op_name, replace(o.op_name, '/', '')) AS module_path
+       rtrim(o.op_name, replace(o.op_name, '/', '')) AS module_path, o.flops AS flops_per_call
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
 
 CREATE VIEW view_op_type_summary AS

@@ -30,6 +30,7 @@ DETAIL: Final = TableReport(
         Column("Kernel Calls", "kernel_calls", Format.NUMBER, extended=True),
         Column("Kernel Time (ns)", "kernel_time", Format.NUMBER, extended=True),
         Column("TC Kernel Time (ns)", "tc_kernel_time", Format.NUMBER, extended=True),
+        Column("FLOPs per Call", "flops_per_call", Format.NUMBER, extended=True),
         Column("TC Possible", "tc_fit_text", Format.WORD, extended=True),
         Column("TC Possible Reason", "tc_fit_reason", Format.NAME, extended=True),
     ),

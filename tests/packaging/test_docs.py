@@ -12,7 +12,7 @@ import pytest
 from profiler_cli.reports import REPORTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")])
+PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)")
 VERB = re.compile(r"\bmake ([a-z][a-z-]+)")
 START = "import sys, profiler_cli.{0} as command; sys.exit(command.main())"

@@ -58,6 +58,8 @@ def load_rollup_inputs(path: Path, progress: Progress) -> tuple[RollupInput, ...
 
 
 _RETRY_S = 0.1
+_DAMAGE = (UnicodeDecodeError, ValueError, TypeError, KeyError, IndexError, OverflowError)
+"""What values of a damaged file raise when they are read as what they should be."""
 
 
 def _load_once(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
@@ -69,7 +71,7 @@ def _load_once(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
         ):
             connection.text_factory = _text
             return _Loader(connection, columns, progress).load()
-    except (sqlite3.DatabaseError, adbc_driver_manager.Error, UnicodeDecodeError) as error:
+    except (sqlite3.DatabaseError, adbc_driver_manager.Error, *_DAMAGE) as error:
         if isinstance(error, adbc_driver_manager.Error):
             raise_interrupt(error)
         text = str(error).splitlines()[0]

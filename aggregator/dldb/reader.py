@@ -14,7 +14,7 @@ from aggregator.errors import (
     DldbVersionError,
     NotADldbError,
 )
-from aggregator.sqlite_uri import SQLITE_MAGIC, read_only_uri
+from aggregator.sqlite_uri import SQLITE_MAGIC, lenient_text, read_only_uri
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,16 +151,11 @@ def _roll_back(path: Path) -> None:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
-def _text(raw: bytes) -> str:
-    """Text of a damaged file need not be UTF-8."""
-    return raw.decode("utf-8", "replace")
-
-
 def _connect_once(path: Path) -> Dldb:
     connection = sqlite3.connect(read_only_uri(path), uri=True, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
-        connection.text_factory = _text
+        connection.text_factory = lenient_text
         connection.execute("PRAGMA query_only = ON")
         return Dldb(path, connection)
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:

@@ -27,18 +27,13 @@ from aggregator.metrics.model import (
 )
 from aggregator.precision import is_half_precision
 from aggregator.sources.sqlite_files import iter_batches, raise_interrupt
-from aggregator.sqlite_uri import read_only_uri
+from aggregator.sqlite_uri import lenient_text, read_only_uri
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from aggregator.profile import Int32, Int64
     from aggregator.progress import Progress
-
-
-def _text(raw: bytes) -> str:
-    """Text of a damaged file need not be UTF-8."""
-    return raw.decode("utf-8", "replace")
 
 
 def load_rollup_inputs(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
@@ -58,7 +53,7 @@ def load_rollup_inputs(path: Path, progress: Progress) -> tuple[RollupInput, ...
 
 
 _RETRY_S = 0.1
-_DAMAGE = (UnicodeDecodeError, ValueError, TypeError, KeyError, IndexError, OverflowError)
+_DAMAGE = (ValueError, TypeError, KeyError, IndexError, OverflowError)
 """What values of a damaged file raise when they are read as what they should be."""
 
 
@@ -69,7 +64,7 @@ def _load_once(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
             # Without a transaction of its own a reader does not hold up another's commit.
             adbc.connect(read_only_uri(path), autocommit=True) as columns,
         ):
-            connection.text_factory = _text
+            connection.text_factory = lenient_text
             return _Loader(connection, columns, progress).load()
     except (sqlite3.DatabaseError, adbc_driver_manager.Error, *_DAMAGE) as error:
         if isinstance(error, adbc_driver_manager.Error):

@@ -108,8 +108,9 @@ bench: $(VENV)/.dev $(DEMO_DIR)/$(DEMO_NAME).sqlite ## Measure the engine on the
 wheel: $(VENV)/.dev ## Build sdist and wheel into dist/
 	$(BIN)/python -m build
 
-docs: $(VENV)/.dev ## Write the option tables of docs/cli.md from the commands
+docs: $(VENV)/.dev ## Write docs/dldb-schema.md from the schema, the option tables of docs/cli.md from the commands
 	PYTHONPATH=. $(BIN)/python scripts/write_cli_docs.py
+	$(BIN)/python scripts/write_schema_docs.py
 
 pictures: $(VENV)/.dev $(PAGE) $(DEMO_DIR)/dlprof_dldb.sqlite ## Renew the pictures in docs/img (needs Chromium)
 	$(BIN)/python scripts/take_screenshots.py

@@ -30,9 +30,10 @@ def help_of(command: str) -> str:
     return done.stdout
 
 
-def test_the_option_tables_are_those_of_the_command() -> None:
+@pytest.mark.parametrize("script", ["write_cli_docs.py", "write_schema_docs.py"])
+def test_the_made_pages_are_up_to_date(script: str) -> None:
     done = subprocess.run(
-        [sys.executable, "scripts/write_cli_docs.py", "--check"],
+        [sys.executable, f"scripts/{script}", "--check"],
         cwd=REPOSITORY,
         env={"PYTHONPATH": str(REPOSITORY)},
         capture_output=True,

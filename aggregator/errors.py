@@ -62,6 +62,12 @@ class IterationRangeError(UsageError):
     code = "ITERATION_RANGE"
 
 
+class InvalidValueError(UsageError):
+    """A parameter whose name is known and whose value is not."""
+
+    code = "INVALID_VALUE"
+
+
 class UnknownOrderingError(UsageError):
     """Sorting by a column that the table does not have."""
 

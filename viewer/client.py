@@ -28,17 +28,22 @@ import pandas as pd
 
 from aggregator import figures
 from aggregator.errors import DlprofError
-from viewer.profiles.summary import domains
-from viewer.query.connection import ProfileDatabase, opened
-from viewer.query.request import parse_list_query
-from viewer.query.spec import ObjectSpec, TableSpec
-from viewer.query.sql import bind, iter_rows
-from viewer.resources.iterations import AGGREGATIONS, GPUS, ITERATIONS
-from viewer.resources.kernels import ITERATION_KERNELS, ITERATION_OP_KERNELS, KERNELS, OP_KERNELS
-from viewer.resources.objects import read_object
-from viewer.resources.ops import GROUP_OPS, ITERATION_OPS, OP_TYPES, OPS
-from viewer.resources.recommendations import read_recommendations
-from viewer.resources.summaries import (
+from aggregator.query.connection import ProfileDatabase, opened
+from aggregator.query.request import parse_list_query
+from aggregator.query.spec import ObjectSpec, TableSpec
+from aggregator.query.sql import bind, iter_rows
+from aggregator.resources.iterations import AGGREGATIONS, GPUS, ITERATIONS
+from aggregator.resources.kernels import (
+    ITERATION_KERNELS,
+    ITERATION_OP_KERNELS,
+    KERNELS,
+    OP_KERNELS,
+)
+from aggregator.resources.objects import read_object
+from aggregator.resources.ops import GROUP_OPS, ITERATION_OPS, OP_TYPES, OPS
+from aggregator.resources.profile import domains
+from aggregator.resources.recommendations import read_recommendations
+from aggregator.resources.summaries import (
     GPU_UTILIZATION,
     KERNEL_SUMMARY,
     OP_SUMMARY,

@@ -5,12 +5,6 @@ from __future__ import annotations
 from aggregator.errors import DlprofError, UsageError
 
 
-class InvalidValueError(UsageError):
-    """A parameter whose name is known and whose value is not."""
-
-    code = "INVALID_VALUE"
-
-
 class UnknownDomainError(UsageError):
     """A domain that the profile does not have."""
 

@@ -14,9 +14,9 @@ import pytest
 from django.conf import LazySettings
 
 from aggregator.errors import DatabaseError, QueryTimeoutError
+from aggregator.query import connection
+from aggregator.query.connection import ProfileDatabase, opened
 from tests.contract.client import ApiClient, Served
-from viewer.query import connection
-from viewer.query.connection import ProfileDatabase, opened
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT MAX(x) FROM n"
 

@@ -10,8 +10,8 @@ import pytest
 from django.conf import LazySettings
 
 from tests.contract.client import API, ApiClient, Served
+from viewer.api.catalogue import PROFILES
 from viewer.profiles.registry import profile_id
-from viewer.resources.catalogue import PROFILES
 
 pytestmark = pytest.mark.django_db
 

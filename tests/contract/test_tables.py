@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from aggregator.query.request import PAGE_SIZES
+from aggregator.query.spec import Column, Kind
 from tests.contract.client import ApiClient, Served
 from viewer.api.urls import TABLES
-from viewer.query.request import PAGE_SIZES
-from viewer.query.spec import Column, Kind
 
 EVERY_TABLE = pytest.mark.parametrize("address", TABLES, ids=lambda address: TABLES[address].name)
 EVERY_COLUMN = pytest.mark.parametrize(

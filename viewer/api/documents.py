@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from viewer.query.request import DEFAULT_PAGE_SIZE, PAGE_SIZES
-from viewer.query.spec import OPERATORS, Column, Kind, ObjectSpec, TableSpec
+from aggregator.query.request import DEFAULT_PAGE_SIZE, PAGE_SIZES
+from aggregator.query.spec import OPERATORS, Column, Kind, ObjectSpec, TableSpec
 
 Schema = dict[str, Any]
 

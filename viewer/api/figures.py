@@ -10,23 +10,24 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from aggregator import figures
+from aggregator.errors import InvalidValueError
 from aggregator.figures import Figure, Theme
-from viewer.api.base import ResourceView
-from viewer.api.documents import DOMAIN, Parameter, Schema, array, record
-from viewer.api.scope import Place, Scope, open_scope
-from viewer.api.summaries import GpuUtilizationView, TensorCoreEfficiencyView
-from viewer.errors import FigureNotFoundError, InvalidValueError
-from viewer.query.request import check_parameters, parse_list_query
-from viewer.query.spec import ObjectSpec, TableSpec
-from viewer.query.sql import bind, iter_rows
-from viewer.resources.iterations import GPUS, ITERATIONS
-from viewer.resources.objects import read_object
-from viewer.resources.summaries import (
+from aggregator.query.request import check_parameters, parse_list_query
+from aggregator.query.spec import ObjectSpec, TableSpec
+from aggregator.query.sql import bind, iter_rows
+from aggregator.resources.iterations import GPUS, ITERATIONS
+from aggregator.resources.objects import read_object
+from aggregator.resources.summaries import (
     GPU_UTILIZATION,
     KERNEL_SUMMARY,
     RESOURCE_USAGE,
     TENSOR_CORE_EFFICIENCY,
 )
+from viewer.api.base import ResourceView
+from viewer.api.documents import DOMAIN, Parameter, Schema, array, record
+from viewer.api.scope import Place, Scope, open_scope
+from viewer.api.summaries import GpuUtilizationView, TensorCoreEfficiencyView
+from viewer.errors import FigureNotFoundError
 
 _COMMON = ("domain", "theme")
 _ZOOM = ("start", "stop", "view")

@@ -8,18 +8,18 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from aggregator.errors import InvalidValueError
+from aggregator.query.memory import query_records
+from aggregator.query.request import check_parameters, parse_list_query
+from aggregator.query.spec import TableSpec
 from viewer.api.base import ResourceView
+from viewer.api.catalogue import JOBS
 from viewer.api.documents import Parameter, Schema, list_parameters, list_schema
 from viewer.api.shapes import JOB
 from viewer.api.tables import envelope
-from viewer.errors import InvalidValueError
 from viewer.jobs import service
 from viewer.jobs.models import Job, JobState
 from viewer.jobs.presentation import present
-from viewer.query.memory import query_records
-from viewer.query.request import check_parameters, parse_list_query
-from viewer.query.spec import TableSpec
-from viewer.resources.catalogue import JOBS
 
 #: Older jobs are history that nobody asks for.
 _NEWEST = 1_000

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aggregator.errors import IterationRangeError
+from aggregator.errors import InvalidValueError, IterationRangeError
 from aggregator.options import AggregationRequest
-from viewer.errors import InvalidValueError
-from viewer.query.connection import ProfileDatabase
-from viewer.query.request import MAX_INTEGER
+from aggregator.query.connection import ProfileDatabase
+from aggregator.query.request import MAX_INTEGER
 
 _KEYS = ("key_node", "iter_start", "iter_stop")
 _MAX_NAME = 4_000

@@ -8,7 +8,14 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from aggregator.query.memory import query_records
+from aggregator.query.request import check_parameters, parse_list_query
+from aggregator.query.spec import TableSpec
+from aggregator.query.sql import bind, count_rows, read_page
+from aggregator.resources.iterations import AGGREGATIONS
+from aggregator.resources.profile import moment
 from viewer.api.base import ResourceView
+from viewer.api.catalogue import PROFILES
 from viewer.api.documents import Parameter, Schema, list_parameters, list_schema, table_schema
 from viewer.api.payloads import read_aggregation_request
 from viewer.api.scope import environment, open_profile, registry
@@ -17,13 +24,7 @@ from viewer.api.tables import envelope
 from viewer.errors import CannotReaggregateError
 from viewer.jobs.presentation import present
 from viewer.jobs.service import submit
-from viewer.profiles.summary import describe, describe_fully, moment, why_not_reaggregate
-from viewer.query.memory import query_records
-from viewer.query.request import check_parameters, parse_list_query
-from viewer.query.spec import TableSpec
-from viewer.query.sql import bind, count_rows, read_page
-from viewer.resources.catalogue import PROFILES
-from viewer.resources.iterations import AGGREGATIONS
+from viewer.profiles.summary import describe, describe_fully, why_not_reaggregate
 
 
 class ProfilesView(ResourceView):

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from aggregator.query.connection import ProfileDatabase, opened
+from aggregator.resources.profile import domains
 from viewer.environment import Environment
 from viewer.errors import (
     AggregationNotFoundError,
@@ -17,8 +19,6 @@ from viewer.errors import (
     UnknownDomainError,
 )
 from viewer.profiles.registry import Registry, ServedProfile
-from viewer.profiles.summary import domains
-from viewer.query.connection import ProfileDatabase, opened
 
 
 @dataclass(frozen=True)

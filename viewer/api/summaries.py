@@ -7,6 +7,13 @@ from typing import Any, ClassVar
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from aggregator.query.request import check_parameters, parse_list_query
+from aggregator.query.spec import ObjectSpec
+from aggregator.query.sql import bind, read_page
+from aggregator.resources.objects import read_object
+from aggregator.resources.ops import OP_DETAIL
+from aggregator.resources.recommendations import read_recommendations
+from aggregator.resources.summaries import GPU_UTILIZATION, TENSOR_CORE_EFFICIENCY
 from viewer.api.base import ResourceView
 from viewer.api.documents import (
     DOMAIN,
@@ -20,13 +27,6 @@ from viewer.api.documents import (
     value,
 )
 from viewer.api.scope import Place, open_scope
-from viewer.query.request import check_parameters, parse_list_query
-from viewer.query.spec import ObjectSpec
-from viewer.query.sql import bind, read_page
-from viewer.resources.objects import read_object
-from viewer.resources.ops import OP_DETAIL
-from viewer.resources.recommendations import read_recommendations
-from viewer.resources.summaries import GPU_UTILIZATION, TENSOR_CORE_EFFICIENCY
 
 
 class ObjectView(ResourceView):

@@ -9,6 +9,12 @@ from django.http import FileResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from aggregator.errors import InvalidValueError
+from aggregator.query.request import ListQuery, check_parameters, parse_list_query
+from aggregator.query.spec import TableSpec
+from aggregator.query.sql import bind, count_rows, distinct_values, iter_rows, read_page
+from aggregator.resources.ops import OPS
+from aggregator.resources.profile import display_name
 from viewer.api.base import ResourceView
 from viewer.api.documents import (
     DOMAIN,
@@ -22,14 +28,8 @@ from viewer.api.documents import (
     value,
 )
 from viewer.api.scope import Place, environment, open_scope
-from viewer.errors import InvalidValueError
 from viewer.exports.catalogue import FORMATS
 from viewer.exports.formats import ExportHeader
-from viewer.profiles.summary import display_name
-from viewer.query.request import ListQuery, check_parameters, parse_list_query
-from viewer.query.spec import TableSpec
-from viewer.query.sql import bind, count_rows, distinct_values, iter_rows, read_page
-from viewer.resources.ops import OPS
 
 _TOP_OPS = 10
 _DISTINCT_VALUES = 200
@@ -162,7 +162,7 @@ class ExportView(ResourceView):
         with open_scope(place, params.get("domain"), time_limit_s=limit) as scope:
             table = bind(self.spec, scope.database, scope.params)
             header = ExportHeader(
-                profile=display_name(scope.served, scope.database),
+                profile=display_name(scope.served.path, scope.database),
                 table=self.spec.name,
                 title=self.spec.title,
                 aggregation_id=place.aggregation,

@@ -5,6 +5,21 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 from drf_spectacular.views import SpectacularJSONAPIView
 
+from aggregator.query.spec import ObjectSpec, TableSpec
+from aggregator.resources.iterations import GPUS, ITERATIONS
+from aggregator.resources.kernels import (
+    ITERATION_KERNELS,
+    ITERATION_OP_KERNELS,
+    KERNELS,
+    OP_KERNELS,
+)
+from aggregator.resources.ops import GROUP_OPS, ITERATION_OPS, OP_TYPES, OPS
+from aggregator.resources.summaries import (
+    KERNEL_SUMMARY,
+    OP_SUMMARY,
+    PERFORMANCE_SUMMARY,
+    RESOURCE_USAGE,
+)
 from viewer.api.figures import FigureView
 from viewer.api.jobs import CancelJobView, JobsView, JobView, RetryJobView
 from viewer.api.profiles import AggregationsView, ProfilesView, ProfileView
@@ -16,21 +31,6 @@ from viewer.api.summaries import (
     TensorCoreEfficiencyView,
 )
 from viewer.api.tables import DistinctView, ExportView, TableView, TopOpsView
-from viewer.query.spec import ObjectSpec, TableSpec
-from viewer.resources.iterations import GPUS, ITERATIONS
-from viewer.resources.kernels import (
-    ITERATION_KERNELS,
-    ITERATION_OP_KERNELS,
-    KERNELS,
-    OP_KERNELS,
-)
-from viewer.resources.ops import GROUP_OPS, ITERATION_OPS, OP_TYPES, OPS
-from viewer.resources.summaries import (
-    KERNEL_SUMMARY,
-    OP_SUMMARY,
-    PERFORMANCE_SUMMARY,
-    RESOURCE_USAGE,
-)
 
 _AGGREGATION = "profiles/<str:profile>/aggregations/<int:aggregation>"
 _ITERATION = "iterations/<int:iteration>"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from aggregator.conversion import INFIX, SOURCE_NAME
 from aggregator.errors import DatabaseError
+from aggregator.query.connection import opened
 from viewer.errors import ProfileNotServedError
-from viewer.query.connection import opened
 
 DATABASE_SUFFIX = ".sqlite"
 _PROBE_TIME_LIMIT_S = 2.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from viewer.query.connection import ProfileDatabase
+from aggregator.query.connection import ProfileDatabase
 
 _VIEW = "view_expert_systems"
 #: The database names a script function; here it is looked up among the views that exist, never run.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from viewer.query.spec import (
+from aggregator.query.spec import (
     Column,
     Join,
     Source,
@@ -16,7 +16,7 @@ from viewer.query.spec import (
     real,
     text,
 )
-from viewer.resources.ops import OP_ID
+from aggregator.resources.ops import OP_ID
 
 _IN_DOMAIN = "t.aggr_id = :aggr_id AND t.domain_name = :domain"
 _OF_OP = f"{_IN_DOMAIN} AND t.op_node_id = :op_id"

@@ -6,10 +6,10 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from viewer.query.connection import Params, Row
-from viewer.query.request import ListQuery
-from viewer.query.spec import Source, TableSpec
-from viewer.query.sql import bind, count_rows, read_page
+from aggregator.query.connection import Params, Row
+from aggregator.query.request import ListQuery
+from aggregator.query.spec import Source, TableSpec
+from aggregator.query.sql import bind, count_rows, read_page
 
 #: The source of a table whose rows are handed over as records.
 RECORDS = Source(view="records", where="1")

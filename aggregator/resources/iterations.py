@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from viewer.query.spec import (
+from aggregator.query.spec import (
     Column,
     Join,
     Source,

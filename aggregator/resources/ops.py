@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viewer.query.spec import (
+from aggregator.query.spec import (
     Column,
     Join,
     Source,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viewer.query.spec import Field, ObjectSpec
+from aggregator.query.spec import Field, ObjectSpec
 
 _PERFORMANCE = "view_performance_summary"
 _MODEL = "view_model_summary"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from viewer.query.connection import Params, Queryable, Row
-from viewer.query.request import Filter, ListQuery, OrderTerm
-from viewer.query.spec import NOT_MEASURED, Column, Kind, Source, TableSpec
+from aggregator.query.connection import Params, Queryable, Row
+from aggregator.query.request import Filter, ListQuery, OrderTerm
+from aggregator.query.spec import NOT_MEASURED, Column, Kind, Source, TableSpec
 
 _UNKNOWN = "NULL"
 

@@ -7,9 +7,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from aggregator.errors import UnknownFilterError, UnknownOrderingError
-from viewer.errors import InvalidValueError
-from viewer.query.spec import OPERATORS, Column, Kind, TableSpec
+from aggregator.errors import InvalidValueError, UnknownFilterError, UnknownOrderingError
+from aggregator.query.spec import OPERATORS, Column, Kind, TableSpec
 
 PAGE_SIZES = (10, 25, 50, 100, 200)
 DEFAULT_PAGE_SIZE = 50

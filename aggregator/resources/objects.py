@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from viewer.query.connection import ProfileDatabase
-from viewer.query.spec import NOT_IN_DATABASE, NOT_MEASURED, Field, ObjectSpec
+from aggregator.query.connection import ProfileDatabase
+from aggregator.query.spec import NOT_IN_DATABASE, NOT_MEASURED, Field, ObjectSpec
 
 _NO_ROW = "Nothing was aggregated for this domain."
 

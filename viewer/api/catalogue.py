@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from viewer.query.memory import RECORDS
-from viewer.query.spec import TableSpec, boolean, choice, identifier, number, real, text
+from aggregator.query.memory import RECORDS
+from aggregator.query.spec import TableSpec, boolean, choice, identifier, number, real, text
 
 PROFILES = TableSpec(
     name="profiles",

@@ -13,7 +13,7 @@ from aggregator.correlation import correlate
 from aggregator.dldb.aggregation_rows import aggregation_tables, request_key
 from aggregator.dldb.metadata import metadata_tables
 from aggregator.dldb.profile_rows import profile_tables
-from aggregator.dldb.reader import open_database
+from aggregator.dldb.reader import damaged, open_database
 from aggregator.dldb.stored import load_rollup_inputs
 from aggregator.dldb.writer import (
     Table,
@@ -327,7 +327,10 @@ def _is_ours(database: Path) -> bool:
 
 def _find_aggregation(database: Path, request: AggregationRequest) -> AggregationResult | None:
     with open_database(database) as dldb:
-        return _existing_in(dldb.connection, database, request)
+        try:
+            return _existing_in(dldb.connection, database, request)
+        except sqlite3.DatabaseError as error:
+            raise damaged(database, error) from error
 
 
 def _existing_in(

@@ -186,6 +186,12 @@ class Device:
         compute_capability: (major, minor); None: unknown.
         sm_count: Streaming multiprocessors; None: unknown.
         memory_bytes: Total memory. Unit: bytes. None: unknown.
+        memory_used_bytes: Most that was in use at once during the run. Unit: bytes. None: unknown.
+        memory_before_bytes: In use before the application started. Unit: bytes. None: unknown.
+        busy_pct: Mean of NVML's utilisation during the run. Unit: %. None: unknown.
+        memory_source: What told the use: ``nvml`` (all processes) or ``pytorch`` (what its
+            allocator held); empty: nothing did.
+        memory_reason: Why the use is unknown; empty: it is known.
     """
 
     device_id: int
@@ -193,6 +199,11 @@ class Device:
     compute_capability: tuple[int, int] | None = None
     sm_count: int | None = None
     memory_bytes: int | None = None
+    memory_used_bytes: int | None = None
+    memory_before_bytes: int | None = None
+    busy_pct: float | None = None
+    memory_source: str = ""
+    memory_reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,15 @@ from aggregator.imported import (
     ImportedProfile,
     memory_column,
 )
+from aggregator.model_settings import NOT_RECORDED, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from aggregator.profile import Int32, Int64
+    from aggregator.profile import Device, Int32, Int64
 
 TID_MASK = 0xFFFFFF
+NO_MEMORY = "The capture holds no reading of the GPU's memory; a run under dlprof records it."
 
 
 def profile_tables(data: ImportedProfile) -> Iterator[Table]:
@@ -129,8 +131,17 @@ def _devices(data: ImportedProfile) -> Table:
             "cuda_minor": [minor for _, minor in capability],
             "sm_count": [device.sm_count for device in devices],
             "memory_bytes": [device.memory_bytes for device in devices],
+            "memory_used_bytes": [device.memory_used_bytes for device in devices],
+            "memory_before_bytes": [device.memory_before_bytes for device in devices],
+            "busy_pct": [device.busy_pct for device in devices],
+            "memory_source": [device.memory_source for device in devices],
+            "memory_reason": [_memory_reason(device) for device in devices],
         },
     )
+
+
+def _memory_reason(device: Device) -> str:
+    return "" if device.memory_used_bytes is not None else device.memory_reason or NO_MEMORY
 
 
 def tc_support_status(op: Op) -> int:
@@ -166,21 +177,14 @@ def _ops(data: ImportedProfile) -> Table:
     )
 
 
-def _model_config(data: ImportedProfile) -> dict[str, list[str]]:
-    """Settings told by markers of the form ``{"model_config": {...}}``."""
-    config: dict[str, object] = {}
-    for name in data.profile.range_names:
-        if not name.startswith('{"model_config"'):
-            continue
-        try:
-            values = json.loads(name).get("model_config", {})
-        except (ValueError, AttributeError):
-            continue
-        if isinstance(values, dict):
-            config |= values
+def _model_config(data: ImportedProfile) -> dict[str, list[str | None]]:
+    """Settings told by markers, and those that could have been."""
+    settings = list(read_settings(data.profile.range_names).values())
     return {
-        "key": [str(key) for key in config],
-        "value": [json.dumps(value) for value in config.values()],
+        "key": [setting.key for setting in settings],
+        "value": [json.dumps(s.value) if s.is_recorded else None for s in settings],
+        "source": [setting.source for setting in settings],
+        "reason": ["" if setting.is_recorded else NOT_RECORDED for setting in settings],
     }
 
 

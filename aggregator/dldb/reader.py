@@ -165,14 +165,19 @@ def _connect_once(path: Path) -> Dldb:
                 f"The database '{path}' is being written by another process.",
                 hint="Try again in a moment.",
             ) from error
-        raise NotADldbError(
-            f"'{path}' is damaged or no DLProf database: {error}.",
-            hint="Make it again with: dlprof --database=<nsys export>",
-            path=str(path),
-        ) from error
+        raise damaged(path, error) from error
     except (NotADldbError, DldbVersionError):
         connection.close()
         raise
+
+
+def damaged(path: Path, error: Exception) -> NotADldbError:
+    """The error for a file whose content contradicts itself."""
+    return NotADldbError(
+        f"'{path}' is damaged or no DLProf database: {error}.",
+        hint="Make it again with: dlprof --database=<nsys export>",
+        path=str(path),
+    )
 
 
 def read_meta(path: Path) -> dict[str, str]:

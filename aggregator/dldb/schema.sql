@@ -52,7 +52,17 @@ CREATE TABLE devices (
     -- Streaming multiprocessors; NULL: unknown. Unit: count.
     sm_count INTEGER,
     -- Memory of the GPU; NULL: unknown. Unit: bytes.
-    memory_bytes INTEGER
+    memory_bytes INTEGER,
+    -- Most memory in use at once during the run; NULL: unknown. Unit: bytes.
+    memory_used_bytes INTEGER,
+    -- Memory in use before the application started; NULL: unknown. Unit: bytes.
+    memory_before_bytes INTEGER,
+    -- Mean of NVML's utilisation during the run; NULL: unknown. Unit: %.
+    busy_pct REAL,
+    -- What told the use: nvml (all processes), pytorch (what its allocator held), dlprof; empty: nothing. Unit: none.
+    memory_source TEXT NOT NULL,
+    -- Why the use is unknown; empty: it is known. Unit: none.
+    memory_reason TEXT NOT NULL
 );
 
 -- Hardware and versions of the profiled machine; one row.
@@ -85,13 +95,19 @@ CREATE TABLE system_config (
     original_command TEXT NOT NULL
 );
 
--- Settings of the training script that markers told; NULL: not told.
+-- Settings of the training script that markers told.
 CREATE TABLE model_config (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
     -- Name of the setting. Unit: none.
-    key TEXT PRIMARY KEY,
-    -- Its value as JSON. Unit: none.
-    value TEXT NOT NULL
-) WITHOUT ROWID;
+    key TEXT NOT NULL UNIQUE,
+    -- Its value as JSON; NULL: not recorded. Unit: none.
+    value TEXT,
+    -- Package whose markers told it; empty: not recorded. Unit: none.
+    source TEXT NOT NULL,
+    -- Why it is unknown; empty: it is recorded. Unit: none.
+    reason TEXT NOT NULL
+);
 
 -- What was not used, repaired or guessed.
 CREATE TABLE warnings (

@@ -67,7 +67,8 @@ FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain;
 
 CREATE VIEW view_gpu_devices AS
 SELECT g.aggr AS aggr_id, d.name AS domain_name, v.device_id, v.name AS gpu_name, v.cuda_major,
-       v.cuda_minor, v.sm_count, g.gpu_utilization AS device_gpu_utilization
+       v.cuda_minor, v.sm_count, g.gpu_utilization AS device_gpu_utilization,
+       v.memory_bytes AS memory_total, v.memory_used_bytes AS memory_used
 FROM device_metrics AS g JOIN devices AS v ON v.id = g.device JOIN domains AS d ON d.id = g.domain;
 
 CREATE VIEW view_expert_systems AS
@@ -324,3 +325,12 @@ SELECT code, message, count FROM warnings;
 
 CREATE VIEW view_profile_info AS
 SELECT key, value FROM dldb_meta;
+
+CREATE VIEW view_gpu_memories AS
+SELECT id, memory_bytes AS total, memory_used_bytes AS used, device_id, name AS gpu_name,
+       memory_before_bytes AS used_before, busy_pct AS nvml_utilization, memory_source AS source,
+       memory_reason AS reason
+FROM devices;
+
+CREATE VIEW view_model_settings AS
+SELECT key, value, source, reason, id AS row_id FROM model_config;

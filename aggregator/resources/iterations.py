@@ -93,6 +93,13 @@ GPUS = TableSpec(
         text("compute_capability", "t.cuda_major || '.' || t.cuda_minor", "Architecture."),
         number("sm_count", "t.sm_count", "Streaming multiprocessors."),
         real("gpu_utilization_pct", "t.device_gpu_utilization", "Time with a kernel running."),
+        number("memory_total_bytes", "t.memory_total", "Memory of the GPU.", nullable=True),
+        number(
+            "memory_used_bytes",
+            "t.memory_used",
+            "Most memory in use at once during the run; null: not recorded.",
+            nullable=True,
+        ),
     ),
     default_ordering=("device_id",),
     key=("device_id", "gpu_name"),

@@ -77,7 +77,8 @@ def read_devices(tables: DlprofTables, used: list[Int64]) -> tuple[Device, ...]:
         ("device_id", "compute_capability_major", "compute_capability_minor", "sm_count"),
     )
     names = tables.texts("read_only_gpu_infos", ("gpu_name",))
-    memory = tables.ints("gpu_memories", ("total",))["total"].tolist()
+    memory = tables.ints("gpu_memories", ("total", "used"))
+    total, used_bytes = memory["total"].tolist(), memory["used"].tolist()
     found: dict[int, Device] = {}
     for row, device_id in enumerate(columns["device_id"].tolist()):
         major, minor, sm_count = (int(columns[name][row]) for name in list(columns)[1:])
@@ -86,11 +87,19 @@ def read_devices(tables: DlprofTables, used: list[Int64]) -> tuple[Device, ...]:
             name=names[row][0],
             compute_capability=(major, max(minor, 0)) if major > 0 else None,
             sm_count=sm_count if sm_count > 0 else None,
-            memory_bytes=memory[row] if row < len(memory) and memory[row] > 0 else None,
+            # 0 stands for a run without readings.
+            memory_bytes=total[row] if row < len(total) and total[row] > 0 else None,
+            memory_used_bytes=_use(total, used_bytes, row),
+            memory_source="dlprof" if _use(total, used_bytes, row) is not None else "",
         )
     everywhere = np.unique(np.concatenate(used)).tolist() if used else []
     ids = sorted(set(found) | {int(device_id) for device_id in everywhere})
     return tuple(found.get(device_id, Device(device_id)) for device_id in ids)
+
+
+def _use(total: list[int], used: list[int], row: int) -> int | None:
+    known = row < min(len(total), len(used)) and total[row] > 0 and used[row] > 0
+    return used[row] if known else None
 
 
 def read_aggregations(tables: DlprofTables) -> tuple[GivenAggregation, ...]:

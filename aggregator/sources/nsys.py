@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aggregator.errors import NoGpuActivityError, UnsupportedNsysSchemaError
+from aggregator.model_settings import read_settings
 from aggregator.profile import (
     Annotation,
     ApiCalls,
@@ -33,6 +34,7 @@ from aggregator.sources.nsys_columns import (
     memory_columns,
 )
 from aggregator.sources.nsys_devices import PID_MASK, PID_SHIFT, DeviceRows
+from aggregator.sources.nsys_memory import with_memory
 from aggregator.sources.nsys_nvtx import (
     NvtxEvents,
     NvtxPart,
@@ -44,7 +46,12 @@ from aggregator.sources.nsys_nvtx import (
     read_nvtx,
 )
 from aggregator.sources.nsys_schema import Schema, newest_versions
-from aggregator.sources.nsys_system import read_devices, read_session_start_ns, read_system
+from aggregator.sources.nsys_system import (
+    read_devices,
+    read_session_start_ns,
+    read_system,
+    with_settings,
+)
 from aggregator.sources.repair import (
     RawTable,
     fill_missing_processes,
@@ -241,7 +248,8 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
     warnings: list[ProfileWarning] = []
     _repair(schema, raw, nvtx, warnings)
     threads, process_keys = _threads_and_processes(raw, nvtx)
-    devices = DeviceRows(read_devices(schema), _work(raw), process_keys)
+    known = read_devices(schema)
+    devices = DeviceRows(known, _work(raw), process_keys)
     ends = [int(table["end"].max(initial=0)) for table in (raw.api, *_work(raw))]
     end_ns = max([nvtx.last_time_ns(), *ends])
     domain, domain_names = domain_codes(nvtx, PID_SHIFT)
@@ -262,7 +270,7 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
         threads=threads,
         thread_process=np.searchsorted(process_keys, threads >> PID_SHIFT).astype(np.int32),
         process_ids=tuple(int(key) & PID_MASK if key >= 0 else 0 for key in process_keys),
-        devices=devices.devices,
+        devices=with_memory(devices.devices, schema, known.gpu_of_uuid, nvtx.labels),
         ranges=range_columns(nvtx, names.EVENT_RANGE, nvtx_thread, domain, end_ns),
         start_end_ranges=range_columns(
             nvtx, names.EVENT_START_END_RANGE, nvtx_thread, domain, end_ns
@@ -276,7 +284,7 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
         graphs=DeviceWork(**devices.work_columns(raw.graphs)),
         annotations=_annotations(schema, nvtx),
         thread_names=read_thread_names(schema),
-        system=read_system(schema),
+        system=with_settings(read_system(schema), read_settings(nvtx.labels)),
         warnings=warnings,
     )
 

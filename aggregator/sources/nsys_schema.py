@@ -31,6 +31,10 @@ EXPORT_META = "META_DATA_EXPORT"
 OLD_EXPORT_META = "EXPORT_META_DATA"
 DLPROF_SYSTEM = "SystemInfo"
 """Added to the export, in place, by NVIDIA's DLProf."""
+GPU_SAMPLES = "DLPROF_GPU_SAMPLES"
+"""Added to the export of its own capture by dlprof: what NVML told during the run."""
+CAPTURE_NOTES = "DLPROF_CAPTURE_NOTES"
+"""Added by dlprof as well: why there are no samples, say."""
 
 EVENT_MARK = 34
 EVENT_RANGE = 59

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from aggregator.model_settings import Setting, cudnn_version_text
 from aggregator.profile import Device, SystemInfo
 from aggregator.sources import nsys_schema as names
+from aggregator.sources.nsys_memory import plain_uuid
 from aggregator.sources.nsys_schema import Schema
 from aggregator.sources.sqlite_files import READ_ERRORS, corrupt
 from aggregator.sqlite_uri import read_only_uri
@@ -27,11 +29,13 @@ class DeviceMap:
             numbering when ``CUDA_VISIBLE_DEVICES`` is set.
         host_ordinals: CUDA ordinal -> GPU number on the host, for processes not in ``ordinals``:
             a GPU that CUDA cannot use takes a number on the host and no ordinal.
+        gpu_of_uuid: GPU number on the host by UUID.
     """
 
     devices: dict[int, Device]
     ordinals: dict[tuple[int, int], int]
     host_ordinals: dict[int, int]
+    gpu_of_uuid: dict[str, int] = field(default_factory=dict)
 
     def gpu(self, pid: int, ordinal: int) -> int:
         """Number on the host of the GPU that a process calls ``ordinal``."""
@@ -90,6 +94,19 @@ def _from_dlprof(connection: sqlite3.Connection, schema: Schema) -> SystemInfo:
     )
 
 
+def with_settings(system: SystemInfo, settings: dict[str, Setting]) -> SystemInfo:
+    """Versions that markers told: an export alone knows the driver's CUDA and no framework."""
+    framework = str(settings["framework"].value or "")
+    cuda = str(settings["cuda_version"].value or "")
+    cudnn = cudnn_version_text(settings["cudnn_version"].value)
+    return replace(
+        system,
+        framework=system.framework or framework,
+        cuda_version=cuda or system.cuda_version,
+        cudnn_version=system.cudnn_version or cudnn,
+    )
+
+
 def _key_values(connection: sqlite3.Connection, schema: Schema, table: str) -> dict[str, str]:
     if not {"name", "value"} <= schema.columns(table):
         return {}
@@ -128,7 +145,8 @@ def read_devices(schema: Schema) -> DeviceMap:
             # Early 2021 both tables exist, and only the old one tells what CUDA can do with a GPU.
             rows = next((rows for rows in tables if _tells_capability(rows)), [])
             devices = _devices(rows or next(iter(tables), []))
-            return DeviceMap(devices, _ordinals(connection, schema), _host_ordinals(rows))
+            ordinals = _ordinals(connection, schema)
+            return DeviceMap(devices, ordinals, _host_ordinals(rows), _uuids(rows))
     except READ_ERRORS as error:
         raise corrupt(schema.path, error) from error
 
@@ -190,6 +208,11 @@ def _ordinals(connection: sqlite3.Connection, schema: Schema) -> dict[tuple[int,
         for pid, ordinal, gpu in numbers
         if all(isinstance(value, int) for value in (pid, ordinal, gpu))
     }
+
+
+def _uuids(rows: list[Row]) -> dict[str, int]:
+    numbers = [(plain_uuid(row.get("uuid")), _number(row, _ID)) for row in rows]
+    return {uuid: number for uuid, number in numbers if uuid and number is not None}
 
 
 def _host_ordinals(rows: list[Row]) -> dict[int, int]:

@@ -257,6 +257,8 @@ export interface Gpu {
   readonly compute_capability: string | null;
   readonly sm_count: number | null;
   readonly gpu_utilization_pct: number | null;
+  readonly memory_total_bytes?: number | null;
+  readonly memory_used_bytes?: number | null;
 }
 
 /** An op inside of one iteration. */

@@ -57,7 +57,7 @@ CREATE TABLE devices (
     memory_used_bytes INTEGER,
     -- Memory in use before the application started; NULL: unknown. Unit: bytes.
     memory_before_bytes INTEGER,
-    -- Mean of NVML's utilisation during the run; NULL: unknown. Unit: %.
+    -- Mean of NVML's utilisation during the run; NULL: unknown. Unit: percent.
     busy_pct REAL,
     -- What told the use: nvml (all processes), pytorch (what its allocator held), dlprof; empty: nothing. Unit: none.
     memory_source TEXT NOT NULL,

@@ -26,61 +26,23 @@ from urllib.request import Request, urlopen
 
 import pandas as pd
 
-from aggregator import figures
 from aggregator.errors import DlprofError
+from aggregator.figures import Theme
 from aggregator.query.connection import ProfileDatabase, opened
 from aggregator.query.request import parse_list_query
-from aggregator.query.spec import ObjectSpec, TableSpec
+from aggregator.query.spec import TableSpec
 from aggregator.query.sql import bind, iter_rows
-from aggregator.resources.iterations import AGGREGATIONS, GPUS, ITERATIONS
-from aggregator.resources.kernels import (
-    ITERATION_KERNELS,
-    ITERATION_OP_KERNELS,
-    KERNELS,
-    OP_KERNELS,
-)
+from aggregator.resources.addresses import OBJECTS, TABLES, find_table
+from aggregator.resources.figures import FIGURES, Look, Place
+from aggregator.resources.iterations import AGGREGATIONS
 from aggregator.resources.objects import read_object
-from aggregator.resources.ops import GROUP_OPS, ITERATION_OPS, OP_TYPES, OPS
 from aggregator.resources.profile import domains
 from aggregator.resources.recommendations import read_recommendations
-from aggregator.resources.summaries import (
-    GPU_UTILIZATION,
-    KERNEL_SUMMARY,
-    OP_SUMMARY,
-    PERFORMANCE_SUMMARY,
-    RESOURCE_USAGE,
-    TENSOR_CORE_EFFICIENCY,
-)
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _TIMEOUT_S = 120.0
-
-#: Tables by their address below an aggregation; what an address holds becomes a parameter.
-_TABLES: tuple[tuple[str, TableSpec], ...] = (
-    (r"iterations/(?P<iteration>\d+)/ops/(?P<op_id>.+)/kernels", ITERATION_OP_KERNELS),
-    (r"iterations/(?P<iteration>\d+)/kernels", ITERATION_KERNELS),
-    (r"iterations/(?P<iteration>\d+)/ops", ITERATION_OPS),
-    (r"ops/(?P<op_id>.+)/kernels", OP_KERNELS),
-    ("iterations", ITERATIONS),
-    ("ops", OPS),
-    ("op-types", OP_TYPES),
-    ("group-ops", GROUP_OPS),
-    ("kernels", KERNELS),
-    ("gpus", GPUS),
-)
-_SUMMARIES: dict[str, ObjectSpec] = {
-    spec.name: spec
-    for spec in (
-        PERFORMANCE_SUMMARY,
-        RESOURCE_USAGE,
-        KERNEL_SUMMARY,
-        OP_SUMMARY,
-        GPU_UTILIZATION,
-        TENSOR_CORE_EFFICIENCY,
-    )
-}
 
 
 class ClientError(DlprofError):
@@ -285,17 +247,18 @@ class _FileRun(Run):
         return {"aggr_id": self.aggregation, "domain": self.domain}
 
     def table(self, name: str, **params: str) -> pd.DataFrame:
-        spec, place = _table_of(name.strip("/"))
+        found = find_table(name.strip("/"))
+        if found is None:
+            raise ClientError(f"There is no table {name!r}.", hint=f"Known: {', '.join(TABLES)}.")
         with self._opened() as database:
-            rows = _rows(spec, database, self._scope | place, params)
-        return _frame(rows, list(spec.by_name))
+            rows = _rows(found.spec, database, self._scope | found.place, params)
+        return _frame(rows, list(found.spec.by_name))
 
     def summary(self, name: str) -> dict[str, Any]:
-        if name not in _SUMMARIES:
-            raise ClientError(f"There is no {name!r}.", hint=f"Known: {', '.join(_SUMMARIES)}.")
+        if name not in OBJECTS:
+            raise ClientError(f"There is no {name!r}.", hint=f"Known: {', '.join(OBJECTS)}.")
         with self._opened() as database:
-            values = read_object(_SUMMARIES[name], database, self._scope)
-        return _completed(name, values)
+            return read_object(OBJECTS[name], database, self._scope)
 
     def recommendations(self) -> pd.DataFrame:
         with self._opened() as database:
@@ -307,45 +270,10 @@ class _FileRun(Run):
         return _frame(rows, list(AGGREGATIONS.by_name))
 
     def figure_data(self, name: str, theme: str = "light") -> dict[str, Any]:
-        look = figures.Theme(theme)
-        match name:
-            case "iteration-summary":
-                return dict(figures.iteration_summary(self._columns("iterations"), look))
-            case "gpus":
-                return dict(figures.gpus(self._columns("gpus"), look))
-            case "gpu-utilization":
-                return dict(figures.gpu_utilization(self._one_row(name), look))
-            case "resource-usage":
-                return dict(figures.resource_usage(self._one_row(name), look))
-            case "tensor-core-efficiency":
-                return dict(figures.tensor_core_efficiency(self._one_row(name), look))
-            case "kernel-gpu-time":
-                summary = self.summary("kernel-summary")
-                parts = ("using_tc", "memory", "other")
-                row = {f"{part}_gpu_time_ns": [summary[part]["gpu_time_ns"]] for part in parts}
-                return dict(figures.kernel_gpu_time(row, look))
-        raise ClientError(f"There is no figure {name!r}.")
-
-    def _columns(self, name: str) -> dict[str, list[Any]]:
-        spec, _ = _table_of(name)
+        if name not in FIGURES:
+            raise ClientError(f"There is no figure {name!r}.", hint=f"Known: {', '.join(FIGURES)}.")
         with self._opened() as database:
-            rows = _rows(spec, database, self._scope, {})
-        return {column: [row[column] for row in rows] for column in spec.by_name}
-
-    def _one_row(self, name: str) -> dict[str, list[Any]]:
-        return {key: [value] for key, value in self.summary(name).items() if key != "unknown"}
-
-
-def _table_of(name: str) -> tuple[TableSpec, dict[str, str | int]]:
-    for pattern, spec in _TABLES:
-        if match := re.fullmatch(pattern, name):
-            found = match.groupdict()
-            place: dict[str, str | int] = dict(found)
-            if "iteration" in found:
-                place["iteration"] = int(found["iteration"])
-            return spec, place
-    known = ", ".join(spec.name for _, spec in _TABLES)
-    raise ClientError(f"There is no table {name!r}.", hint=f"Known: {known}.")
+            return dict(FIGURES[name](Place(database, self._scope), Look(Theme(theme))))
 
 
 def _rows(
@@ -355,20 +283,3 @@ def _rows(
     params: Mapping[str, str],
 ) -> list[dict[str, Any]]:
     return list(iter_rows(bind(spec, database, scope), parse_list_query(spec, params), database))
-
-
-def _completed(name: str, values: dict[str, Any]) -> dict[str, Any]:
-    """What the API adds to the values of two panels: the rest to 100 %."""
-    unknown = values["unknown"]
-    if name == GPU_UTILIZATION.name:
-        using = values["using_gpu_pct"]
-        return {"using_gpu_pct": using, "idle_gpu_pct": _rest(using), "unknown": unknown}
-    if name == TENSOR_CORE_EFFICIENCY.name:
-        using = values["tc_utilization_pct"]
-        shares = {"using_tc_pct": using, "not_using_tc_pct": _rest(using)}
-        return {"tc_utilization_pct": using, **shares, "unknown": unknown}
-    return values
-
-
-def _rest(pct: float | None) -> float | None:
-    return None if pct is None else round(100.0 - pct, 6)

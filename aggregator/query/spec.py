@@ -165,6 +165,7 @@ class Field:
         description: One sentence for the API's documentation.
         type: JSON type.
         measured: As for a column.
+        is_rest: The value is what is left of the column to 100 %.
     """
 
     name: str
@@ -173,6 +174,7 @@ class Field:
     description: str
     type: str = "integer"
     measured: str = ""
+    is_rest: bool = False
 
 
 @dataclass(frozen=True)

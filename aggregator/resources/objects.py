@@ -26,7 +26,10 @@ def read_object(
         missing = {field.name: reason for field in fields if (reason := _missing(field, database))}
         known = [field for field in fields if field.name not in missing]
         row = _read_row(view, [field.column for field in known], database, params)
-        values |= dict(zip((field.name for field in known), row or (), strict=False))
+        values |= {
+            field.name: _rest(value) if field.is_rest else value
+            for field, value in zip(known, row or (), strict=False)
+        }
         unknown |= missing
         if row is None:
             unknown |= {field.name: _NO_ROW for field in known}
@@ -41,6 +44,10 @@ def _missing(field: Field, database: ProfileDatabase) -> str:
     if field.measured and not database.is_measured(field.measured):
         return NOT_MEASURED[field.measured]
     return ""
+
+
+def _rest(percent: float | None) -> float | None:
+    return None if percent is None else round(100.0 - percent, 6)
 
 
 def _read_row(

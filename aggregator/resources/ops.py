@@ -19,6 +19,9 @@ _ALL_OPS_GPU_TIME = (
     "(SELECT SUM(gpu_time) FROM view_op_nodes WHERE aggr_id = :aggr_id AND domain_name = :domain)"
 )
 
+#: How many ops the dashboard lists.
+TOP_OPS = 10
+
 OP_ID = "Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts."
 STACK_TRACE = "Source lines that called the op, outermost first, one per line."
 

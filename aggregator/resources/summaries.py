@@ -97,30 +97,28 @@ OP_SUMMARY = ObjectSpec(
     ),
 )
 
-#: Raw values of two objects whose parts are computed from them.
+_GPU_BUSY = ("view_domain_model_gpu_utilization", "gpu_utilization")
+_TC_SHARE = ("view_tc_utilization", "tc_utilization")
+_TC_TEXT = "Share of Tensor Core kernels in the kernel time of eligible ops."
+
 GPU_UTILIZATION = ObjectSpec(
     "gpu-utilization",
     "GPU utilization",
     (
         Field(
-            "using_gpu_pct",
-            "view_domain_model_gpu_utilization",
-            "gpu_utilization",
-            "Time with a kernel running, mean over the GPUs.",
-            "number",
+            "using_gpu_pct", *_GPU_BUSY, "Time with a kernel running, mean over the GPUs.", "number"
         ),
+        Field("idle_gpu_pct", *_GPU_BUSY, "The rest of the time.", "number", is_rest=True),
     ),
 )
 TENSOR_CORE_EFFICIENCY = ObjectSpec(
     "tensor-core-efficiency",
     "Tensor Core kernel efficiency",
     (
+        Field("tc_utilization_pct", *_TC_SHARE, _TC_TEXT, "number"),
+        Field("using_tc_pct", *_TC_SHARE, _TC_TEXT, "number"),
         Field(
-            "tc_utilization_pct",
-            "view_tc_utilization",
-            "tc_utilization",
-            "Share of Tensor Core kernels in the kernel time of eligible ops.",
-            "number",
+            "not_using_tc_pct", *_TC_SHARE, "Share of their other kernels.", "number", is_rest=True
         ),
     ),
 )

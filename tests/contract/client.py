@@ -89,7 +89,7 @@ class Served:
 
     def at(self, address: str) -> str:
         """Address below the aggregation; a pattern's parts are filled in."""
-        filled = address.replace("<int:iteration>", str(self.iteration)).replace(
-            "<path:op_id>", quote(self.op_id)
+        filled = address.replace("{iteration}", str(self.iteration)).replace(
+            "{op_id}", quote(self.op_id)
         )
         return f"{self.profile}aggregations/{self.aggregation}/{filled}"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
+from aggregator.resources import figures
 from tests.contract.client import API, ApiClient, Reply, Served
-from viewer.api import figures
 from viewer.api.tables import TableView
 
 
@@ -53,7 +53,7 @@ def test_what_is_not_there(api: ApiClient, path: str, code: str) -> None:
         ("ops/NOPE_1/kernels/", "OP_NOT_FOUND"),
         ("iterations/987654/kernels/", "ITERATION_NOT_FOUND"),
         ("iterations/987654/ops/", "ITERATION_NOT_FOUND"),
-        ("iterations/<int:iteration>/ops/NOPE_1/kernels/", "OP_NOT_FOUND"),
+        ("iterations/{iteration}/ops/NOPE_1/kernels/", "OP_NOT_FOUND"),
     ],
 )
 def test_what_is_not_in_the_aggregation(
@@ -71,7 +71,7 @@ def test_an_aggregation_that_does_not_exist(api: ApiClient, served: Served) -> N
 def test_the_nearest_op_is_named(api: ApiClient, served: Served) -> None:
     wrong = replace(served, op_id=f"{served.op_id}x")
 
-    error = assert_error(api.get(wrong.at("ops/<path:op_id>/")), 404, "OP_NOT_FOUND")
+    error = assert_error(api.get(wrong.at("ops/{op_id}/")), 404, "OP_NOT_FOUND")
 
     assert served.op_id in error["hint"]
 
@@ -94,7 +94,7 @@ def test_a_job_that_does_not_exist(api: ApiClient) -> None:
         "tensor-core-efficiency/",
         "top-ops/",
         "recommendations/",
-        "ops/<path:op_id>/",
+        "ops/{op_id}/",
         "figures/gpus/",
     ],
 )
@@ -150,7 +150,7 @@ def test_a_mistake_of_ours_says_nothing_about_the_inside(
         raise RuntimeError("secret inside")
 
     monkeypatch.setattr(TableView, "get", fail)
-    monkeypatch.setitem(figures.FIGURES, "gpus", figures.FigureSpec(fail))
+    monkeypatch.setitem(figures.FIGURES, "gpus", fail)
 
     for address in ("ops/", "figures/gpus/"):
         reply = api.get(served.at(address))

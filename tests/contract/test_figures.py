@@ -12,8 +12,8 @@ from aggregator import figures
 from aggregator.figures import MAX_BARS, Theme
 from aggregator.figures.scale import choose_unit
 from aggregator.figures.theme import COLOURS, PARTS
+from aggregator.resources.figures import FIGURES
 from tests.contract.client import ApiClient, Served
-from viewer.api.figures import FIGURES
 
 
 @pytest.mark.parametrize("theme", list(Theme))

@@ -83,7 +83,7 @@ def test_kernels_of_one_op_share_its_kernel_time(api: ApiClient, served: Served,
         f"AND op_node_id = '{served.op_id}'"
     )
 
-    body = api.get(served.at("ops/<path:op_id>/kernels/"), page_size=200).json
+    body = api.get(served.at("ops/{op_id}/kernels/"), page_size=200).json
 
     assert body["count"] == count
     assert sum(row["gpu_time_ns"] for row in body["results"]) == time
@@ -93,7 +93,7 @@ def test_kernels_of_one_op_share_its_kernel_time(api: ApiClient, served: Served,
 def test_one_op_is_its_row_of_the_table(api: ApiClient, served: Served) -> None:
     (row,) = api.get(served.at("ops/"), op_id=served.op_id).json["results"]
 
-    detail = api.get(served.at("ops/<path:op_id>/")).json
+    detail = api.get(served.at("ops/{op_id}/")).json
 
     assert row.items() <= detail.items()
 
@@ -214,18 +214,18 @@ def test_kernels_of_an_iteration(api: ApiClient, served: Served, sql: Sql) -> No
         "block",
     )  # fmt: skip
 
-    address = served.at("iterations/<int:iteration>/kernels/export/")
+    address = served.at("iterations/{iteration}/kernels/export/")
     rows = api.get(address, format="json").json["results"]
 
     assert sorted(tuple(row[name] for name in names) for row in rows) == sorted(expected)
 
 
 def test_ops_of_an_iteration_and_their_kernels_agree(api: ApiClient, served: Served) -> None:
-    ops = api.get(served.at("iterations/<int:iteration>/ops/export/"), format="json").json
-    kernels = api.get(served.at("iterations/<int:iteration>/kernels/export/"), format="json").json
+    ops = api.get(served.at("iterations/{iteration}/ops/export/"), format="json").json
+    kernels = api.get(served.at("iterations/{iteration}/kernels/export/"), format="json").json
     (op,) = [row for row in ops["results"] if row["op_id"] == served.op_id]
     launched = api.get(
-        served.at("iterations/<int:iteration>/ops/<path:op_id>/kernels/export/"), format="json"
+        served.at("iterations/{iteration}/ops/{op_id}/kernels/export/"), format="json"
     ).json["results"]
 
     assert sum(row["total_kernel_count"] for row in ops["results"]) == len(kernels["results"])

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from drf_spectacular.validation import validate_schema
 
+from aggregator.resources.figures import FIGURES
 from tests.contract.client import API, ApiClient, Served
-from viewer.api.figures import FIGURES
 from viewer.api.urls import urlpatterns
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from aggregator.query.request import PAGE_SIZES
 from aggregator.query.spec import Column, Kind
+from aggregator.resources.addresses import TABLES
 from tests.contract.client import ApiClient, Served
-from viewer.api.urls import TABLES
 
 EVERY_TABLE = pytest.mark.parametrize("address", TABLES, ids=lambda address: TABLES[address].name)
 EVERY_COLUMN = pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_bad_value_is_refused(api: ApiClient, served: Served, parameter: str, 
 
 @pytest.mark.parametrize("size", PAGE_SIZES)
 def test_every_page_size_is_taken(api: ApiClient, served: Served, size: int) -> None:
-    body = api.get(served.at("iterations/<int:iteration>/kernels/"), page_size=size).json
+    body = api.get(served.at("iterations/{iteration}/kernels/"), page_size=size).json
 
     assert body["page_size"] == size
     assert len(body["results"]) == min(size, body["count"])

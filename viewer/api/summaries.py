@@ -13,7 +13,7 @@ from aggregator.query.sql import bind, read_page
 from aggregator.resources.objects import read_object
 from aggregator.resources.ops import OP_DETAIL
 from aggregator.resources.recommendations import read_recommendations
-from aggregator.resources.summaries import GPU_UTILIZATION, TENSOR_CORE_EFFICIENCY
+from aggregator.resources.summaries import PERFORMANCE_SUMMARY
 from viewer.api.base import ResourceView
 from viewer.api.documents import (
     DOMAIN,
@@ -32,7 +32,7 @@ from viewer.api.scope import Place, open_scope
 class ObjectView(ResourceView):
     """One object of an aggregation and domain."""
 
-    spec: ClassVar[ObjectSpec] = GPU_UTILIZATION
+    spec: ClassVar[ObjectSpec] = PERFORMANCE_SUMMARY
 
     def parameters(self, method: str) -> tuple[Parameter, ...]:
         """The domain only."""
@@ -46,49 +46,7 @@ class ObjectView(ResourceView):
         """Its values; null where the database has none, with the reason under ``unknown``."""
         check_parameters(request.query_params.dict(), ["domain"])
         with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
-            return Response(self.complete(read_object(self.spec, scope.database, scope.params)))
-
-    def complete(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Add what follows from the values read."""
-        return values
-
-
-class GpuUtilizationView(ObjectView):
-    """Busy and idle share of the GPUs."""
-
-    spec = GPU_UTILIZATION
-
-    def reply(self, method: str) -> Schema:
-        """Its shares."""
-        return _shares("using_gpu_pct", "idle_gpu_pct")
-
-    def complete(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Add the idle share."""
-        return {
-            "using_gpu_pct": values["using_gpu_pct"],
-            "idle_gpu_pct": _rest(values["using_gpu_pct"]),
-            "unknown": values["unknown"],
-        }
-
-
-class TensorCoreEfficiencyView(ObjectView):
-    """Share of Tensor Core kernels in the kernel time of eligible ops."""
-
-    spec = TENSOR_CORE_EFFICIENCY
-
-    def reply(self, method: str) -> Schema:
-        """Its shares."""
-        return _shares("tc_utilization_pct", "using_tc_pct", "not_using_tc_pct")
-
-    def complete(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Add the two parts of the panel."""
-        using = values["tc_utilization_pct"]
-        return {
-            "tc_utilization_pct": using,
-            "using_tc_pct": using,
-            "not_using_tc_pct": _rest(using),
-            "unknown": values["unknown"],
-        }
+            return Response(read_object(self.spec, scope.database, scope.params))
 
 
 class OpView(ResourceView):
@@ -139,12 +97,3 @@ class RecommendationsView(ResourceView):
         with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
             results = read_recommendations(scope.database, scope.params)
         return Response({"count": len(results), "results": results})
-
-
-def _shares(*names: str) -> Schema:
-    shares = {name: value("number", nullable=True) for name in names}
-    return record(shares | {"unknown": UNKNOWN})
-
-
-def _rest(percent: float | None) -> float | None:
-    return None if percent is None else round(100.0 - percent, 6)

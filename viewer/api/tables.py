@@ -13,7 +13,7 @@ from aggregator.errors import InvalidValueError
 from aggregator.query.request import ListQuery, check_parameters, parse_list_query
 from aggregator.query.spec import TableSpec
 from aggregator.query.sql import bind, count_rows, distinct_values, iter_rows, read_page
-from aggregator.resources.ops import OPS
+from aggregator.resources.ops import OPS, TOP_OPS
 from aggregator.resources.profile import display_name
 from viewer.api.base import ResourceView
 from viewer.api.documents import (
@@ -31,7 +31,6 @@ from viewer.api.scope import Place, environment, open_scope
 from viewer.exports.catalogue import FORMATS
 from viewer.exports.formats import ExportHeader
 
-_TOP_OPS = 10
 _DISTINCT_VALUES = 200
 _SPOOLED_BYTES = 4 * 1024 * 1024
 
@@ -75,7 +74,7 @@ class TopOpsView(ResourceView):
     def get(self, request: Request, **parts: Any) -> Response:
         """Ten rows of the ops table."""
         check_parameters(request.query_params.dict(), ["domain"])
-        query = parse_list_query(self.spec, {"page_size": str(_TOP_OPS)})
+        query = parse_list_query(self.spec, {"page_size": str(TOP_OPS)})
         with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
             table = bind(self.spec, scope.database, scope.params)
             rows = read_page(table, query, scope.database)

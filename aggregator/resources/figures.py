@@ -1,0 +1,108 @@
+"""The figures of an aggregation, each with the tables that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aggregator import figures
+from aggregator.figures import Figure, Theme
+from aggregator.query.connection import ProfileDatabase
+from aggregator.query.request import parse_list_query
+from aggregator.query.spec import ObjectSpec, TableSpec
+from aggregator.query.sql import bind, iter_rows
+from aggregator.resources.iterations import GPUS, ITERATIONS
+from aggregator.resources.objects import read_object
+from aggregator.resources.summaries import (
+    GPU_UTILIZATION,
+    KERNEL_SUMMARY,
+    RESOURCE_USAGE,
+    TENSOR_CORE_EFFICIENCY,
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a figure is drawn, and which iterations those that have any show.
+
+    Attributes:
+        theme: The colours.
+        start: First iteration, inclusive.
+        stop: Last iteration, inclusive.
+        only_profiled: Leave out what the aggregation does not cover.
+    """
+
+    theme: Theme = Theme.LIGHT
+    start: int | None = None
+    stop: int | None = None
+    only_profiled: bool = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """An aggregation and domain of an open database."""
+
+    database: ProfileDatabase
+    params: Mapping[str, str | int]
+
+    def object(self, spec: ObjectSpec) -> dict[str, list[Any]]:
+        """An object as a table of one row."""
+        values = read_object(spec, self.database, self.params)
+        return {name: [value] for name, value in values.items() if name != "unknown"}
+
+    def table(self, spec: TableSpec) -> dict[str, list[Any]]:
+        """A whole table by columns."""
+        table = bind(spec, self.database, self.params)
+        columns: dict[str, list[Any]] = {name: [] for name in spec.by_name}
+        for row in iter_rows(table, parse_list_query(spec, {}), self.database):
+            for name, value in row.items():
+                columns[name].append(value)
+        return columns
+
+
+def _gpu_utilization(place: Place, look: Look) -> Figure:
+    return figures.gpu_utilization(place.object(GPU_UTILIZATION), look.theme)
+
+
+def _resource_usage(place: Place, look: Look) -> Figure:
+    return figures.resource_usage(place.object(RESOURCE_USAGE), look.theme)
+
+
+def _tensor_core_efficiency(place: Place, look: Look) -> Figure:
+    return figures.tensor_core_efficiency(place.object(TENSOR_CORE_EFFICIENCY), look.theme)
+
+
+def _kernel_gpu_time(place: Place, look: Look) -> Figure:
+    summary = place.object(KERNEL_SUMMARY)
+    parts = ("using_tc", "memory", "other")
+    row = {f"{part}_gpu_time_ns": [summary[part][0]["gpu_time_ns"]] for part in parts}
+    return figures.kernel_gpu_time(row, look.theme)
+
+
+def _iteration_summary(place: Place, look: Look) -> Figure:
+    return figures.iteration_summary(
+        place.table(ITERATIONS),
+        look.theme,
+        start=look.start,
+        stop=look.stop,
+        only_profiled=look.only_profiled,
+    )
+
+
+def _gpus(place: Place, look: Look) -> Figure:
+    return figures.gpus(place.table(GPUS), look.theme)
+
+
+#: Each figure at its address.
+FIGURES: dict[str, Callable[[Place, Look], Figure]] = {
+    "gpu-utilization": _gpu_utilization,
+    "resource-usage": _resource_usage,
+    "kernel-gpu-time": _kernel_gpu_time,
+    "tensor-core-efficiency": _tensor_core_efficiency,
+    "iteration-summary": _iteration_summary,
+    "gpus": _gpus,
+}
+
+#: Those that show iterations, and so take a range of them.
+FIGURES_OF_ITERATIONS = frozenset({"iteration-summary"})

@@ -31,10 +31,10 @@ UNIT = re.compile(r"^(.*?) ?Unit: ([\w ]+)\.$", re.DOTALL)
 INTRODUCTION = """# The database
 
 `dlprof_dldb.sqlite` is one SQLite file. Its **views** are the public interface: the 23 of DLProf
-1.8.0 with the same names and columns (ours come at the end), and our own. The tables below them may
-change between versions. Times are integers in ns on the profile's own clock, percentages go from 0 to
-100, NULL means unknown. This page is made by `make docs` from `aggregator/dldb/schema.sql`,
-`views.sql` and `view_columns.toml`.
+1.8.0 with the same names and columns (ours come at the end), and our own. The tables below them
+may change between versions. Times are integers in ns on the profile's own clock, percentages go
+from 0 to 100, NULL means unknown. This page is made by `make docs` from
+`aggregator/dldb/schema.sql`, `views.sql` and `view_columns.toml`.
 """
 
 

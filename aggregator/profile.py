@@ -192,6 +192,7 @@ class Device:
         memory_source: What told the use: ``nvml`` (all processes) or ``pytorch`` (what its
             allocator held); empty: nothing did.
         memory_reason: Why the use is unknown; empty: it is known.
+        uuid: What tells this GPU from every other one in the world; empty: unknown.
     """
 
     device_id: int
@@ -204,6 +205,20 @@ class Device:
     busy_pct: float | None = None
     memory_source: str = ""
     memory_reason: str = ""
+    uuid: str = ""
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where and when a profile was captured.
+
+    Attributes:
+        start_utc_ns: Time 0 of the profile's clock, since 1970. Unit: ns. None: unknown.
+        host_name: Name of the machine; empty: unknown.
+    """
+
+    start_utc_ns: int | None = None
+    host_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -277,6 +292,7 @@ class Profile:
     annotations: tuple[Annotation, ...] = ()
     thread_names: dict[int, str] = field(default_factory=dict)
     system: SystemInfo = field(default_factory=SystemInfo)
+    session: Session = field(default_factory=Session)
     warnings: list[ProfileWarning] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:

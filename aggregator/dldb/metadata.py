@@ -42,6 +42,7 @@ def metadata_tables(data: ImportedProfile, options: ImportOptions) -> list[Table
 
 def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
     simple = data.mode == Mode.SIMPLE
+    session = data.profile.session
     return {
         "db_version": DB_VERSION,
         "engine_version": engine_version(),
@@ -55,6 +56,8 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
         "no_ops_reason": NO_OPS if simple else "",
         "dataloader_measured": "0" if simple else "1",
         "io_measured": "0",
+        "session_start_utc_ns": str(session.start_utc_ns or ""),
+        "host_name": session.host_name,
     }
 
 

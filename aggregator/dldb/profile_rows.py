@@ -136,6 +136,9 @@ def _devices(data: ImportedProfile) -> Table:
             "busy_pct": [device.busy_pct for device in devices],
             "memory_source": [device.memory_source for device in devices],
             "memory_reason": [_memory_reason(device) for device in devices],
+            "host": [data.profile.session.host_name] * len(devices),
+            "host_device_id": [device.device_id for device in devices],
+            "uuid": [device.uuid for device in devices],
         },
     )
 

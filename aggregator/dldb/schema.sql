@@ -41,7 +41,7 @@ CREATE TABLE threads (
 CREATE TABLE devices (
     -- Row id. Unit: none.
     id INTEGER PRIMARY KEY,
-    -- Number of the GPU. Unit: none.
+    -- Number of the GPU, unique in the database. Unit: none.
     device_id INTEGER NOT NULL,
     -- Product name; empty: unknown. Unit: none.
     name TEXT NOT NULL,
@@ -62,7 +62,13 @@ CREATE TABLE devices (
     -- What told the use: nvml (all processes), pytorch (what its allocator held), dlprof; empty: nothing. Unit: none.
     memory_source TEXT NOT NULL,
     -- Why the use is unknown; empty: it is known. Unit: none.
-    memory_reason TEXT NOT NULL
+    memory_reason TEXT NOT NULL,
+    -- Machine that it is in; empty: unknown. Unit: none.
+    host TEXT NOT NULL,
+    -- Its number on that machine; device_id is unique in the database. Unit: none.
+    host_device_id INTEGER NOT NULL,
+    -- What tells it from every other GPU; empty: unknown. Unit: none.
+    uuid TEXT NOT NULL
 );
 
 -- Hardware and versions of the profiled machine; one row.
@@ -755,3 +761,80 @@ CREATE TABLE expert_issues (
     -- Always empty. Unit: none.
     javascript_args TEXT NOT NULL
 );
+
+-- Processes of the job that ran work on a GPU.
+CREATE TABLE ranks (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Number of the rank. Unit: none.
+    rank INTEGER NOT NULL UNIQUE,
+    -- Row of processes. Unit: none.
+    process INTEGER NOT NULL,
+    -- Row of devices: the GPU that it used most; NULL: none. Unit: none.
+    device INTEGER,
+    -- Machine that it ran on; empty: unknown. Unit: none.
+    host TEXT NOT NULL,
+    -- Name of the file that it was read from. Unit: none.
+    source_file TEXT NOT NULL,
+    -- What was added to its times to bring them onto the common clock; NULL: unknown. Unit: ns.
+    clock_offset INTEGER,
+    -- Of it, what the collectives told beyond the start times of the captures. Unit: ns.
+    clock_correction INTEGER,
+    -- How far its ends of collectives lie from the reference's, median; NULL: none matched. Unit: ns.
+    clock_residual INTEGER,
+    -- What aligned it: same clock, start times, collectives, nothing. Unit: none.
+    aligned_by TEXT NOT NULL
+);
+
+-- Kernels of collectives, matched between ranks.
+CREATE TABLE collectives (
+    -- Row of kernels. Unit: none.
+    kernel INTEGER PRIMARY KEY,
+    -- Row of ranks. Unit: none.
+    rank INTEGER NOT NULL,
+    -- Group of ranks that call collectives together; NULL: not matched. Unit: none.
+    communicator INTEGER,
+    -- Number of the call in its communicator, from 0; NULL: not matched. Unit: none.
+    sequence INTEGER,
+    -- Kind, AllReduce. Unit: none.
+    kind TEXT NOT NULL,
+    -- Ranks found in this call. Unit: count.
+    num_ranks INTEGER NOT NULL,
+    -- Time between its own start and that of the last rank it waited for; NULL: unknown. Unit: ns.
+    waiting INTEGER,
+    -- Waiting of all the other ranks for this one, where it came last; NULL: unknown. Unit: ns.
+    kept_waiting INTEGER,
+    -- Bytes of the message; NULL: not recorded. Unit: bytes.
+    bytes INTEGER
+);
+
+-- Ranks within an aggregation.
+CREATE TABLE rank_metrics (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Row of ranks. Unit: none.
+    rank INTEGER NOT NULL,
+    -- Share of the window in which kernels ran on its GPU; NULL: it has none. Unit: percent.
+    gpu_utilization REAL,
+    -- Time in which kernels that compute ran on its GPU. Unit: ns.
+    computing INTEGER,
+    -- Time in which kernels that move data between GPUs ran on its GPU. Unit: ns.
+    communication INTEGER,
+    -- Of it, while no kernel computed. Unit: ns.
+    exposed_communication INTEGER,
+    -- Computing time against the mean of all ranks, 0: equal. Unit: percent.
+    imbalance REAL,
+    -- Kernels that it launched. Unit: count.
+    kernels INTEGER NOT NULL,
+    -- Collectives that it took part in. Unit: count.
+    collectives INTEGER NOT NULL,
+    -- Of them those that were not matched with other ranks. Unit: count.
+    unmatched INTEGER NOT NULL,
+    -- Waiting for other ranks in collectives; NULL: unknown. Unit: ns.
+    waiting INTEGER,
+    -- Collectives in which it was the last to start. Unit: count.
+    times_last INTEGER NOT NULL,
+    -- Waiting of the other ranks for it in those; NULL: unknown. Unit: ns.
+    kept_waiting INTEGER,
+    PRIMARY KEY (aggr, rank)
+) WITHOUT ROWID;

@@ -334,3 +334,31 @@ FROM devices;
 
 CREATE VIEW view_model_settings AS
 SELECT key, value, source, reason, id AS row_id FROM model_config;
+
+CREATE VIEW view_ranks AS
+SELECT m.aggr AS aggr_id, r.rank, r.host AS host_name, p.pid AS process_id, v.device_id,
+       v.host_device_id, r.source_file, m.gpu_utilization, m.computing AS computing_ns,
+       m.communication AS communication_ns, m.exposed_communication AS exposed_communication_ns,
+       m.imbalance AS imbalance_pct, m.kernels AS kernel_count, m.collectives AS collective_count,
+       m.unmatched AS unmatched_count, m.waiting AS waiting_ns,
+       round(100.0 * m.waiting / max(w.stop - w.start, 1), 6) AS waiting_pct,
+       m.times_last, m.kept_waiting AS kept_waiting_ns, r.clock_offset AS clock_offset_ns,
+       r.clock_correction AS clock_correction_ns, r.clock_residual AS clock_residual_ns, r.aligned_by,
+       r.id AS row_id
+FROM rank_metrics AS m JOIN ranks AS r ON r.id = m.rank JOIN processes AS p ON p.id = r.process
+LEFT JOIN devices AS v ON v.id = r.device
+JOIN (SELECT aggr, min(start) AS start, max(stop) AS stop FROM iterations WHERE aggregated = 1
+      GROUP BY aggr) AS w ON w.aggr = m.aggr;
+
+CREATE VIEW view_collectives AS
+SELECT i.aggr AS aggr_id, i.iter_value, c.communicator, c.sequence, c.kind AS collective_name,
+       n.name AS kernel_name, r.rank, c.num_ranks, c.bytes, k.start AS start_time, k.duration,
+       c.waiting AS waiting_ns, c.kept_waiting AS kept_waiting_ns, k.api_start, v.device_id,
+       k.stream_id, c.kernel AS row_id
+FROM iterations AS i
+JOIN collectives AS c ON c.kernel >= i.kernel_low AND c.kernel < i.kernel_high
+JOIN kernels AS k ON k.id = c.kernel
+JOIN kernel_names AS n ON n.id = k.name
+JOIN ranks AS r ON r.id = c.rank
+JOIN devices AS v ON v.id = k.device
+WHERE i.aggregated = 1;

@@ -48,6 +48,7 @@ from aggregator.sources.nsys_nvtx import (
 from aggregator.sources.nsys_schema import Schema, newest_versions
 from aggregator.sources.nsys_system import (
     read_devices,
+    read_session,
     read_session_start_ns,
     read_system,
     with_settings,
@@ -285,6 +286,7 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
         annotations=_annotations(schema, nvtx),
         thread_names=read_thread_names(schema),
         system=with_settings(read_system(schema), read_settings(nvtx.labels)),
+        session=read_session(schema),
         warnings=warnings,
     )
 

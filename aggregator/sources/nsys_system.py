@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from aggregator.model_settings import Setting, cudnn_version_text
-from aggregator.profile import Device, SystemInfo
+from aggregator.profile import Device, Session, SystemInfo
 from aggregator.sources import nsys_schema as names
 from aggregator.sources.nsys_memory import plain_uuid
 from aggregator.sources.nsys_schema import Schema
@@ -68,6 +68,16 @@ def read_session_start_ns(schema: Schema) -> int:
             return int(connection.execute(query).fetchone()[0] or 0)
     except READ_ERRORS as error:
         raise corrupt(schema.path, error) from error
+
+
+def read_session(schema: Schema) -> Session:
+    """When and where the capture was made."""
+    try:
+        with _connected(schema) as connection:
+            host = _key_values(connection, schema, names.SYSTEM_ENV).get("Hostname", "")
+    except READ_ERRORS as error:
+        raise corrupt(schema.path, error) from error
+    return Session(read_session_start_ns(schema) or None, host)
 
 
 @contextmanager
@@ -188,6 +198,7 @@ def _devices(rows: list[Row]) -> dict[int, Device]:
             compute_capability=(major, minor or 0) if major else None,
             sm_count=_number(row, _SM_COUNT) or None,
             memory_bytes=_number(row, _MEMORY) or None,
+            uuid=plain_uuid(row.get("uuid")),
         )
     return result
 

@@ -34,6 +34,8 @@ from aggregator.metrics.rollup import Rollup, roll_up
 from aggregator.options import AggregationRequest, ImportOptions, Mode
 from aggregator.profile import ProfileWarning
 from aggregator.progress import Level, Progress
+from aggregator.ranks.metrics import write_rank_metrics
+from aggregator.ranks.tables import write_rank_tables
 from aggregator.sources import open_profile
 
 
@@ -199,6 +201,7 @@ def _write_import(
                 for table in aggregation_tables(data.rollups, rollups, request, aggr):
                     writer.write(table)
         progress.phase("index")
+        write_rank_tables(path, range(1, len(done) + 1))
         finish(path, has_custom_domains=bool(data.domains))
     return done[0][1][0]
 
@@ -286,6 +289,7 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
         aggr = int(row[0])
         for table in aggregation_tables(inputs, rollups, request, aggr):
             insert_rows(connection, table)
+        write_rank_metrics(connection, aggr)
         progress.advance(1)
     window = rollups[0].window
     progress.message(f"Aggregation {aggr} written", Level.DETAILED)

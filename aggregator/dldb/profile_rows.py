@@ -10,6 +10,7 @@ import numpy as np
 from aggregator.correlate.op_table import Op
 from aggregator.correlate.ops import Origin
 from aggregator.dldb.domain_rows import domain_tables, graph_launches
+from aggregator.dldb.rank_rows import rank_table
 from aggregator.dldb.shape_rows import (
     op_flops,
     recorded_shapes,
@@ -72,6 +73,7 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     api_names = [profile.strings[code] for code in codes.tolist()]
     yield Table("api_names", {"id": codes + 1, "name": api_names})
     yield _devices(data)
+    yield rank_table(data)
     yield _ops(data)
     warnings = profile.warnings
     yield Table(

@@ -1,0 +1,70 @@
+"""Integer columns of parts of a database's tables, read fast."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import adbc_driver_manager
+import adbc_driver_sqlite.dbapi as adbc
+import numpy as np
+
+from aggregator.errors import NotADldbError
+from aggregator.sources.sqlite_files import iter_batches, raise_interrupt
+from aggregator.sqlite_uri import read_only_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from aggregator.profile import Int64
+
+ABSENT = -(2**62)
+"""Stands for NULL while a column is on its way: a column must not change its type midway."""
+
+
+class ColumnReader:
+    """Reads integer columns of one database; opened for reading, outside any transaction."""
+
+    def __init__(self, connection: adbc.Connection) -> None:
+        self._connection = connection
+
+    def read(self, table: str, names: tuple[str, ...], where: str = "") -> dict[str, Int64]:
+        """Columns in order of row id; NULL becomes ``ABSENT``.
+
+        Args:
+            table: Name of the table, or tables joined.
+            names: Columns.
+            where: What follows the tables, ``WHERE id >= 5``.
+        """
+        select = ", ".join(f'coalesce("{name}", {ABSENT}) AS "{name}"' for name in names)
+        return self.query(f"SELECT {select} FROM {table} {where}", names)
+
+    def query(self, sql: str, names: tuple[str, ...]) -> dict[str, Int64]:
+        """Columns of any query that delivers integers only."""
+        parts: list[list[Int64]] = [[] for _ in names]
+        for batch in iter_batches(self._connection, sql):
+            for position, part in enumerate(parts):
+                column = batch.column(position).to_numpy(zero_copy_only=False)
+                part.append(column.astype(np.int64, copy=False))
+        return {
+            name: np.concatenate(part) if part else np.empty(0, np.int64)
+            for name, part in zip(names, parts, strict=True)
+        }
+
+
+@contextmanager
+def column_reader(path: Path) -> Iterator[ColumnReader]:
+    """A reader of one database.
+
+    Raises:
+        NotADldbError: The database is damaged.
+    """
+    try:
+        with adbc.connect(read_only_uri(path), autocommit=True) as connection:
+            yield ColumnReader(connection)
+    except adbc_driver_manager.Error as error:
+        raise_interrupt(error)
+        raise NotADldbError(
+            f"The database '{path}' is damaged: {str(error).splitlines()[0]}."
+        ) from error

@@ -1,0 +1,142 @@
+"""Collectives matched between ranks, on traces whose waiting is known by construction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aggregator.ranks.collectives import collective_kind
+from tests.builders import Analysed, Trace, analyse
+
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+BROADCAST = "ncclDevKernel_Broadcast_RING_LL"
+PIDS = (101, 102, 103)
+
+
+def job(
+    folder: Path,
+    calls: list[tuple[str, list[tuple[int, int]]]],
+    streams: list[int] | None = None,
+) -> Analysed:
+    """One process per rank; each call gives (start, end) of its kernel on every rank."""
+    trace = Trace()
+    for rank in range(len(calls[0][1])):
+        trace.gpu(rank)
+        thread = trace.thread(pid=PIDS[rank])
+        for number, (kernel, times) in enumerate(calls):
+            start, end = times[rank]
+            thread.launch(
+                kernel,
+                start - 10,
+                gpu=(start, end),
+                device=rank,
+                long_name=f"{kernel}(x)",
+                stream=streams[number] if streams else 17,
+            )
+    return analyse(trace, folder)
+
+
+def waiting(found: Analysed) -> list[tuple[int, int, int | None]]:
+    """(sequence, rank, waiting) of every collective."""
+    query = "SELECT sequence, rank, waiting_ns FROM view_collectives WHERE aggr_id = 1"
+    return sorted(found.query(query))
+
+
+def test_a_rank_waits_until_the_last_one_starts(tmp_path: Path) -> None:
+    found = job(tmp_path, [(ALL_REDUCE, [(100, 900), (350, 905), (820, 903)])])
+    assert waiting(found) == [(0, 0, 720), (0, 1, 470), (0, 2, 0)]
+    query = "SELECT rank, waiting_ns, times_last, kept_waiting_ns FROM view_ranks ORDER BY rank"
+    assert found.query(query) == [(0, 720, 0, 0), (1, 470, 0, 0), (2, 0, 1, 1190)]
+
+
+def test_who_left_before_the_last_came_did_not_wait_for_it(tmp_path: Path) -> None:
+    """A broadcast's root hands on its part and leaves."""
+    found = job(tmp_path, [(BROADCAST, [(100, 120), (350, 905), (820, 903)])])
+    assert waiting(found) == [(0, 0, 0), (0, 1, 470), (0, 2, 0)]
+
+
+def test_calls_are_matched_by_their_order_in_the_stream(tmp_path: Path) -> None:
+    calls = [
+        (ALL_REDUCE, [(100, 200), (150, 201)]),
+        (BROADCAST, [(300, 320), (310, 325)]),
+        (ALL_REDUCE, [(480, 500), (400, 501)]),
+    ]
+    found = job(tmp_path, calls)
+    expected = [(0, 0, 50), (0, 1, 0), (1, 0, 10), (1, 1, 0), (2, 0, 0), (2, 1, 80)]
+    assert waiting(found) == expected
+
+
+def test_streams_of_two_communicators_are_told_apart_by_their_times(tmp_path: Path) -> None:
+    """Ranks 0 and 1 reduce among themselves while rank 2 runs the same call at another time."""
+    calls = [(ALL_REDUCE, [(100, 200), (150, 201), (5000, 5100)])]
+    found = job(tmp_path, calls)
+    rows = found.query("SELECT rank, communicator, waiting_ns FROM view_collectives ORDER BY rank")
+    assert rows == [(0, 1, 50), (1, 1, 0), (2, None, None)]
+    assert found.query("SELECT unmatched_count, waiting_ns FROM view_ranks ORDER BY rank") == [
+        (0, 50),
+        (0, 0),
+        (1, None),
+    ]
+
+
+def test_a_rank_that_breaks_off_keeps_what_it_had_in_common(tmp_path: Path) -> None:
+    trace = Trace()
+    for rank, count in ((0, 3), (1, 2)):
+        trace.gpu(rank)
+        thread = trace.thread(pid=PIDS[rank])
+        for number in range(count):
+            begin = 1000 * number + 100 + 30 * rank
+            end = 1000 * number + 500
+            thread.launch(
+                ALL_REDUCE, begin - 10, gpu=(begin, end), device=rank, long_name=ALL_REDUCE
+            )
+    found = analyse(trace, tmp_path)
+    query = "SELECT sequence, rank, num_ranks, waiting_ns FROM view_collectives ORDER BY 1, 2"
+    assert found.query(query) == [
+        (0, 0, 2, 30),
+        (0, 1, 2, 0),
+        (1, 0, 2, 30),
+        (1, 1, 2, 0),
+        (2, 0, 1, None),
+    ]
+
+
+def test_waiting_counts_for_the_iterations_that_are_aggregated(tmp_path: Path) -> None:
+    trace = Trace()
+    for rank in range(2):
+        trace.gpu(rank)
+        thread = trace.thread(pid=PIDS[rank])
+        for step in range(3):
+            base = 1000 * step
+            thread.range(f"step {step}", base, base + 900)
+            thread.op("relu", base + 10, base + 60, sizes="[[2]]")
+            thread.launch("relu_kernel", base + 20, device=rank, gpu=(base + 30, base + 40))
+            begin = base + 200 + rank * (step + 1)
+            thread.launch(
+                ALL_REDUCE, begin - 9, gpu=(begin, base + 400), device=rank, long_name=ALL_REDUCE
+            )
+    found = analyse(trace, tmp_path, key_node="step #")
+    second = found.aggregate(key_node="step #", iter_start=1, iter_stop=1).aggr_id
+    query = "SELECT rank, waiting_ns FROM view_ranks WHERE aggr_id = ? ORDER BY rank"
+    assert found.query(query, 1) == [(0, 1 + 2 + 3), (1, 0)]
+    assert found.query(query, second) == [(0, 2), (1, 0)]
+
+
+def test_a_run_of_one_process_has_one_rank_and_no_waiting(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    trace.thread().launch(ALL_REDUCE, 10, long_name=ALL_REDUCE)
+    found = analyse(trace, tmp_path)
+    assert found.query("SELECT rank, waiting_ns, unmatched_count FROM view_ranks") == [(0, None, 1)]
+
+
+def test_kinds_of_collectives() -> None:
+    names = {
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL": "AllReduce",
+        "ncclKernel_AllGather_RING_LL_Sum_int8_t": "AllGather",
+        "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL": "ReduceScatter",
+        "ncclDevKernel_Reduce_Sum_f32_RING_LL": "Reduce",
+        "ncclDevKernel_SendRecv": "SendRecv",
+        "ncclSymkDevKernel_AllReduce_AGxLL_R": "AllReduce",
+        "ncclDevKernel_Generic_4": "ncclDevKernel_Generic_4",
+    }
+    assert {name: collective_kind(name) for name in names} == names

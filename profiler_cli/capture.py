@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import NsysFailedError, UsageError
 from profiler_cli import processes
+from profiler_cli.capture_gpu import GpuMonitor
 from profiler_cli.injection import application_environment
 from profiler_cli.nsight import (
     EXPORT_SUFFIX,
@@ -106,13 +107,17 @@ def capture(options: Options, console: Console) -> Captured:
         console.message(warning)
     console.message(f"Profiling with Nsight Systems {nsys.version_text}: {shlex.join(command)}")
     before = _present(base)
-    ending = _run(command, application_environment(options), console, shows_output=shows_output)
+    gpus = GpuMonitor()
+    environment = application_environment(options)
+    ending = _run(command, environment, console, gpus, shows_output=shows_output)
     console.message("The application has ended" if ending.code == 0 else _ended(ending))
     if signal.SIGTERM in ending.signals or signal.SIGHUP in ending.signals:
         raise SystemExit(EXIT_TERMINATED)
     if ending.signals.count(signal.SIGINT) > 1:
         raise KeyboardInterrupt
     export = _result(nsys, options, base, before, ending)
+    if problem := gpus.add_to_export(export):
+        console.message(f"Warning: the GPU's memory could not be recorded: {problem}")
     _warn_of_size(base, console)
     interrupted = bool(ending.signals) or ending.code in {EXIT_INTERRUPTED, -signal.SIGINT}
     return Captured(export, _exit_code(ending, options, interrupted=interrupted), interrupted)
@@ -159,13 +164,18 @@ def _present(base: Path) -> dict[Path, int]:
 
 
 def _run(
-    command: Sequence[str], environment: dict[str, str], console: Console, *, shows_output: bool
+    command: Sequence[str],
+    environment: dict[str, str],
+    console: Console,
+    gpus: GpuMonitor,
+    *,
+    shows_output: bool,
 ) -> _Ending:
     """Run to the end, forward signals, leave nothing running."""
     ending = _Ending()
     shares_terminal = processes.owns_terminal()
     start = time.monotonic()
-    with processes.no_orphans(), OutputTees(show=shows_output) as tees:
+    with processes.no_orphans(), OutputTees(show=shows_output) as tees, gpus:
         process = subprocess.Popen(
             list(command),
             env=environment,
@@ -176,6 +186,7 @@ def _run(
             preexec_fn=processes.end_with_parent,  # noqa: PLW1509 - one system call, no threads yet
         )
         tees.started()
+        gpus.started()
         with _signals(process, ending, console, shares_terminal=shares_terminal):
             ending.code = _wait(process, ending, console, start)
         ending.seconds = time.monotonic() - start

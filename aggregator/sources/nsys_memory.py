@@ -27,7 +27,7 @@ SAMPLE_COLUMNS: Final = (
     *("utcNs", "gpu", "uuid", "memoryTotal", "memoryUsed", "gpuUtilization", "isBefore"),
 )
 """``isBefore``: taken before the application started. Units: ns since 1970, bytes, %."""
-_NVML_ERROR: Final = "nvmlError"
+NVML_ERROR: Final = "nvmlError"
 
 
 def with_memory(
@@ -107,7 +107,7 @@ def _nvml_error(connection: sqlite3.Connection, schema: Schema) -> str:
     if not {"name", "value"} <= schema.columns(names.CAPTURE_NOTES):
         return ""
     query = f"SELECT value FROM {schema.table(names.CAPTURE_NOTES)} WHERE name = ?"
-    row = connection.execute(query, (_NVML_ERROR,)).fetchone()
+    row = connection.execute(query, (NVML_ERROR,)).fetchone()
     return f"NVML could not be read during the capture: {row[0]}." if row else ""
 
 

@@ -1,0 +1,229 @@
+"""Reads GPU memory and utilisation while the application runs, and adds them to its export.
+
+NVML is asked through the driver's own library, ``libnvidia-ml.so.1``, in dlprof's process: nothing
+is added to the application, whatever it is. Without NVML the run goes on and the memory is unknown;
+the export then says why. The samples are a table of the export, so they are still there when it
+is aggregated again elsewhere with ``--database``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Protocol, Self
+
+from aggregator.sources.nsys_memory import NVML_ERROR, SAMPLE_COLUMNS
+from aggregator.sources.nsys_schema import CAPTURE_NOTES, GPU_SAMPLES
+
+LIBRARY: Final = "libnvidia-ml.so.1"
+INTERVAL_S: Final = 0.2
+MAX_ROWS: Final = 4096
+"""Rows kept per GPU; then two neighbours become one, so that a run of days fits too."""
+_JOIN_S: Final = 2.0
+_UUID_CHARS: Final = 96
+
+
+class NvmlError(Exception):
+    """NVML cannot be used; the text says why."""
+
+
+class Reading(NamedTuple):
+    """One GPU at one moment.
+
+    Attributes:
+        gpu: NVML's number.
+        uuid: ``GPU-...``.
+        total: Memory. Unit: bytes.
+        used: Memory in use by all processes. Unit: bytes.
+        busy: Share of time with any kernel, lately; None: not told. Unit: %.
+    """
+
+    gpu: int
+    uuid: str
+    total: int
+    used: int
+    busy: int | None
+
+
+class GpuReader(Protocol):
+    """What the monitor needs of NVML."""
+
+    def read(self) -> list[Reading]:
+        """All GPUs now."""
+
+    def close(self) -> None:
+        """Nothing more will be read."""
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
+
+
+class _Utilization(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint) for name in ("gpu", "memory")]
+
+
+class Nvml:
+    """The driver's library.
+
+    Raises:
+        NvmlError: It is missing or refuses.
+    """
+
+    def __init__(self, library: str = LIBRARY) -> None:
+        try:
+            self._library: Any = ctypes.CDLL(library)
+        except OSError as error:
+            raise NvmlError(f"{library} was not found") from error
+        try:
+            self._library.nvmlErrorString.restype = ctypes.c_char_p
+            self._check(self._library.nvmlInit_v2())
+            count = ctypes.c_uint()
+            self._check(self._library.nvmlDeviceGetCount_v2(ctypes.byref(count)))
+            self._gpus = [self._open(number) for number in range(count.value)]
+        except AttributeError as error:
+            raise NvmlError(f"{library} is too old") from error
+
+    def _check(self, code: int) -> None:
+        if code:
+            raise NvmlError(self._library.nvmlErrorString(code).decode(errors="replace"))
+
+    def _open(self, number: int) -> tuple[int, Any, str]:
+        handle = ctypes.c_void_p()
+        self._check(self._library.nvmlDeviceGetHandleByIndex_v2(number, ctypes.byref(handle)))
+        uuid = ctypes.create_string_buffer(_UUID_CHARS)
+        self._check(self._library.nvmlDeviceGetUUID(handle, uuid, _UUID_CHARS))
+        return number, handle, uuid.value.decode(errors="replace")
+
+    def read(self) -> list[Reading]:
+        """All GPUs now; one that does not answer is left out."""
+        found = []
+        for number, handle, uuid in self._gpus:
+            memory, rates = _Memory(), _Utilization()
+            if self._library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)):
+                continue
+            told = not self._library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates))
+            busy = int(rates.gpu) if told else None
+            found.append(Reading(number, uuid, int(memory.total), int(memory.used), busy))
+        return found
+
+    def close(self) -> None:
+        """Release the library."""
+        self._library.nvmlShutdown()
+
+
+@dataclass
+class _Series:
+    """Readings of one GPU, as rows that each stand for equally many of them."""
+
+    rows: list[list[Any]] = field(default_factory=list)
+    per_row: int = 1
+    pending: list[list[Any]] = field(default_factory=list)
+
+    def add(self, row: list[Any]) -> None:
+        self.pending.append(row)
+        if len(self.pending) < self.per_row:
+            return
+        self.rows.append(_merged(self.pending))
+        self.pending = []
+        if len(self.rows) >= MAX_ROWS:
+            self.per_row *= 2
+            self.rows = [_merged(self.rows[at : at + 2]) for at in range(0, len(self.rows), 2)]
+
+    def all_rows(self) -> list[list[Any]]:
+        return [*self.rows, _merged(self.pending)] if self.pending else self.rows
+
+
+def _merged(rows: list[list[Any]]) -> list[Any]:
+    """First time, highest use, mean utilisation."""
+    busy = [row[5] for row in rows if row[5] is not None]
+    mean = sum(busy) / len(busy) if busy else None
+    return [*rows[0][:4], max(row[4] for row in rows), mean, rows[0][6]]
+
+
+class GpuMonitor:
+    """Samples all GPUs from ``started`` until the block is left.
+
+    The first sample is taken before the application exists: what others use already.
+    """
+
+    def __init__(self, reader: GpuReader | None = None, interval_s: float = INTERVAL_S) -> None:
+        self.error = ""
+        self._interval_s = interval_s
+        self._before: list[list[Any]] = []
+        self._series: dict[int, _Series] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        try:
+            self._reader: GpuReader | None = reader or Nvml()
+            self._before = [self._row(reading, 1) for reading in self._reader.read()]
+        except NvmlError as error:
+            self._reader, self.error = None, str(error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def started(self) -> None:
+        """The application runs now."""
+        if self._reader is not None:
+            self._thread.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        if self._thread.ident is not None:
+            self._thread.join(_JOIN_S)
+        if self._reader is not None and not self._thread.is_alive():
+            self._reader.close()
+
+    def rows(self) -> list[list[Any]]:
+        """Rows in the order of ``SAMPLE_COLUMNS``."""
+        return [*self._before, *(row for each in self._series.values() for row in each.all_rows())]
+
+    def add_to_export(self, export: Path) -> str:
+        """Write the samples, or why there are none, into the export of this capture.
+
+        Returns:
+            Why that did not work; empty: it did.
+        """
+        notes = [[NVML_ERROR, self.error]] if self.error else []
+        try:
+            with closing(sqlite3.connect(export)) as connection, connection:
+                _write(connection, CAPTURE_NOTES, ("name", "value"), notes)
+                _write(connection, GPU_SAMPLES, SAMPLE_COLUMNS, self.rows())
+        except sqlite3.Error as error:
+            return str(error)
+        return ""
+
+    def _sample(self) -> None:
+        while not self._ended.is_set() and self._reader is not None:
+            with suppress(NvmlError):
+                for reading in self._reader.read():
+                    row = self._row(reading, 0)
+                    self._series.setdefault(reading.gpu, _Series()).add(row)
+            self._ended.wait(self._interval_s)
+
+    @staticmethod
+    def _row(reading: Reading, is_before: int) -> list[Any]:
+        gpu, uuid, total, used, busy = reading
+        return [time.time_ns(), gpu, uuid, total, used, busy, is_before]
+
+
+def _write(
+    connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: list[list[Any]]
+) -> None:
+    connection.execute(f'DROP TABLE IF EXISTS "{table}"')
+    connection.execute(f'CREATE TABLE "{table}" ({", ".join(columns)})')
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(f'INSERT INTO "{table}" VALUES ({marks})', rows)  # noqa: S608 - ours

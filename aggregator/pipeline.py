@@ -15,6 +15,7 @@ from aggregator.dldb.metadata import metadata_tables
 from aggregator.dldb.profile_rows import profile_tables
 from aggregator.dldb.reader import damaged, open_database
 from aggregator.dldb.stored import load_rollup_inputs
+from aggregator.dldb.versions import is_aggregable
 from aggregator.dldb.writer import (
     Table,
     aggregation_transaction,
@@ -26,7 +27,12 @@ from aggregator.dldb.writer import (
     new_database,
     write_errors,
 )
-from aggregator.errors import DatabaseWriteError, KeyNodeNotFoundError, UsageError
+from aggregator.errors import (
+    DatabaseWriteError,
+    DldbVersionError,
+    KeyNodeNotFoundError,
+    UsageError,
+)
 from aggregator.given import GivenProfile
 from aggregator.given_import import GivenImport, correlate_given
 from aggregator.imported import ImportedProfile
@@ -272,11 +278,18 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
             does not fit the profile.
         AggregationCancelledError: Raised by ``progress``.
     """
-    if not _is_ours(database):
+    version = _own_version(database)
+    if version is None:
         database = convert(database, progress)
     existing = _find_aggregation(database, request)
     if existing is not None:
         return existing
+    if version is not None and not is_aggregable(version):
+        raise DldbVersionError(
+            f"'{database}' was written by version {version}, whose tables differ from today's.",
+            hint="Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite",
+            version=version,
+        )
     inputs = load_rollup_inputs(database, progress)
     rollups = roll_up(inputs, request, progress)
     _tell_iterations(rollups[0], progress)
@@ -324,9 +337,10 @@ def aggregate_copy(source: Path, options: ImportOptions, progress: Progress) -> 
         return aggregate(partial, options.request, progress)
 
 
-def _is_ours(database: Path) -> bool:
+def _own_version(database: Path) -> str | None:
+    """Version of a database of ours; None for NVIDIA's."""
     with open_database(database) as dldb:
-        return dldb.is_ours
+        return dldb.version if dldb.is_ours else None
 
 
 def _find_aggregation(database: Path, request: AggregationRequest) -> AggregationResult | None:

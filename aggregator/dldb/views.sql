@@ -2,7 +2,10 @@
 
 CREATE VIEW view_db_version AS
 SELECT (SELECT value FROM dldb_meta WHERE key = 'db_version') AS current_version,
-       (SELECT value FROM dldb_meta WHERE key = 'db_version') AS original_version;
+       (SELECT coalesce(max(CASE key WHEN 'original_db_version' THEN value END),
+                        max(CASE key WHEN 'converted_from_version' THEN value END),
+                        max(CASE key WHEN 'db_version' THEN value END))
+        FROM dldb_meta) AS original_version;
 
 CREATE VIEW view_system_config AS
 SELECT is_valid, num_gpus, cpu_model, driver_version, framework, cuda_version, cudnn_version,

@@ -34,17 +34,31 @@ BUSY_TIMEOUT_S = 30.0
 CHUNK_ROWS = 131072
 """Rows per insert statement's batch: how often progress is told and a cancel is seen."""
 
-_INDEXES = """
-    CREATE INDEX op_metrics_by_aggr ON op_metrics (aggr, op);
-    CREATE INDEX kernel_metrics_by_aggr ON kernel_metrics (aggr, op_kernel);
-    CREATE INDEX op_kernels_by_op ON op_kernels (op);
-    CREATE UNIQUE INDEX ops_by_op_id ON ops (op_id, domain);
-    CREATE INDEX group_metrics_by_aggr ON group_metrics (aggr, domain);
+INDEXES = """
+    CREATE INDEX IF NOT EXISTS op_metrics_by_aggr ON op_metrics (aggr, op);
+    CREATE INDEX IF NOT EXISTS kernel_metrics_by_aggr ON kernel_metrics (aggr, op_kernel);
+    CREATE INDEX IF NOT EXISTS op_kernels_by_op ON op_kernels (op);
+    CREATE UNIQUE INDEX IF NOT EXISTS ops_by_op_id ON ops (op_id, domain);
+    CREATE INDEX IF NOT EXISTS group_metrics_by_aggr ON group_metrics (aggr, domain);
 """
 
 
 def _sql(name: str) -> str:
     return resources.files("aggregator.dldb").joinpath(name).read_text(encoding="utf-8")
+
+
+def schema_sql() -> str:
+    """Statements that make the tables."""
+    return _sql("schema.sql")
+
+
+def views_sql(*, has_custom_domains: bool) -> str:
+    """Statements that make the views.
+
+    Kernel views that look at custom domains as well sort more slowly: only who has any pays.
+    """
+    views = _sql("views.sql")
+    return with_domains(views) if has_custom_domains else views
 
 
 @contextmanager
@@ -119,19 +133,14 @@ def create_tables(path: Path) -> None:
     """Lay out an empty database."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA page_size = 8192")
-        _run_script(connection, _sql("schema.sql"))
+        _run_script(connection, schema_sql())
 
 
 def finish(path: Path, *, has_custom_domains: bool) -> None:
-    """Add the views and indexes, last: indexes are quickest over complete tables.
-
-    Kernel views that look at custom domains as well sort more slowly: only who has any pays.
-    """
-    views = _sql("views.sql")
-    if has_custom_domains:
-        views = with_domains(views)
+    """Add the views and indexes, last: indexes are quickest over complete tables."""
+    views = views_sql(has_custom_domains=has_custom_domains)
     with closing(sqlite3.connect(path)) as connection:
-        _run_script(connection, _INDEXES + views)
+        _run_script(connection, INDEXES + views)
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 

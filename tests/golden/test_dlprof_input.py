@@ -141,12 +141,13 @@ def test_settings_and_hardware_are_kept(whole: Analysed) -> None:
     ((memory,),) = whole.query("SELECT count(*) FROM view_memory_ops")
     assert memory == 17
     config = dict(whole.query("SELECT key, value FROM model_config"))
-    assert config["emit_nvtx"] == "1"
-    assert config["amp_enabled"] == "0"
+    assert config["emit_nvtx"] == "true"
+    assert config["amp_enabled"] == "false"
     info = dict(whole.query("SELECT key, value FROM view_profile_info"))
     assert info["mode"] == "pytorch"
     assert info["converted_from"] == "dlprof_dldb.sqlite"
     assert info["converted_from_version"] == "1.8.0"
+    assert whole.query("SELECT original_version FROM view_db_version") == [("1.8.0",)]
     ((framework,),) = whole.query("SELECT framework FROM view_system_config")
     assert framework == "PyTorch 1.10.1+cu102"
 

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from aggregator.conversion import SOURCE_NAME
+from aggregator.dldb.versions import is_aggregable
 from aggregator.errors import DatabaseError
 from aggregator.query.connection import ProfileDatabase, opened
 from aggregator.resources.profile import profile_details, profile_item
@@ -58,6 +59,8 @@ def why_not_reaggregate(served: ServedProfile, database: ProfileDatabase) -> str
             "A database of NVIDIA's is never changed but converted into a new one beside it, "
             "and its folder cannot be written to."
         )
+    if not is_aggregable(database.version):
+        return "It was written by an earlier version: aggregate its profile again with dlprof."
     # SQLite writes its journal beside the file.
     if not (os.access(served.path, os.W_OK) and os.access(served.path.parent, os.W_OK)):
         return "The database or its folder cannot be written to."

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from aggregator.dldb.reader import open_database
 from aggregator.errors import DatabaseError
+from aggregator.texts import say
 
 INFIX = ".open"
 SOURCE_NAME, SOURCE_VERSION, SOURCE_SHA256 = (
@@ -32,7 +33,9 @@ def content_hash(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise DatabaseError(f"'{path}' cannot be read: {error.strerror or error}.") from error
+        raise DatabaseError(
+            say("'{path}' cannot be read: {error}.", path=str(path), error=error.strerror or error)
+        ) from error
 
 
 def conversion_notes(source: Path, version: str) -> dict[str, str]:

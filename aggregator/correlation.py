@@ -36,6 +36,7 @@ from aggregator.loop import (
 from aggregator.options import Mode
 from aggregator.profile import Profile, ProfileWarning
 from aggregator.progress import Level, Progress
+from aggregator.texts import say
 
 OP_KINDS = (RangeKind.OP, RangeKind.WRAPPER, RangeKind.NODE)
 """Ranges that show that a framework wrote them."""
@@ -96,30 +97,36 @@ def choose_mode(profile: Profile, mode: Mode) -> tuple[Reading | None, str]:
         UsageError: A mode that this version does not read.
     """
     if mode is Mode.SIMPLE:
-        return None, "as asked"
+        return None, say("as asked")
     if mode is Mode.AUTO:
         for framework in FRAMEWORKS:
             reading = _find_ops(profile, framework, only_claimed=True)
             if reading is not None:
-                return reading, _reason(framework, f"{framework.title} ranges found")
-        return None, "no framework ranges found"
+                return reading, _reason(
+                    framework, say("{title} ranges found", title=framework.title)
+                )
+        return None, say("no framework ranges found")
     wanted = framework_of(mode)
     if wanted is None:
         known = ", ".join(f"--mode={framework.mode}" for framework in FRAMEWORKS)
         raise UsageError(
-            f"The mode '{mode}' is not supported in this version.",
-            hint=f"Use --mode=auto, {known} or --mode=simple.",
+            say("The mode '{mode}' is not supported in this version.", mode=mode),
+            hint=say("Use --mode=auto, {known} or --mode=simple.", known=known),
         )
     reading = _find_ops(profile, wanted, only_claimed=False)
     if reading is None:
         raise NoFrameworkRangesError(
-            f"The profile holds no {wanted.title} op ranges.", hint=wanted.advice
+            say("The profile holds no {title} op ranges.", title=wanted.title), hint=wanted.advice
         )
-    return reading, _reason(wanted, "as asked")
+    return reading, _reason(wanted, say("as asked"))
 
 
 def _reason(framework: Framework, why: str) -> str:
-    return f"{why}; {framework.evidence}" if framework.evidence else why
+    return (
+        say("{why}; {evidence}", why=why, evidence=framework.evidence)
+        if framework.evidence
+        else why
+    )
 
 
 def _find_ops(profile: Profile, framework: Framework, *, only_claimed: bool) -> Reading | None:
@@ -147,7 +154,7 @@ def _prepare(profile: Profile, reading: Reading) -> None:
         nest_start_end_ranges(profile, reading.domain)
     if framework.evidence:
         count = int(np.count_nonzero(profile.ranges.domain == reading.domain))
-        text = f"Mode {framework.mode} is {framework.evidence}."
+        text = say("Mode {mode} is {evidence}.", mode=framework.mode, evidence=framework.evidence)
         profile.warnings.append(ProfileWarning("UNVERIFIED_MODE", text, count))
 
 

@@ -26,6 +26,7 @@ from aggregator.iterations import (
 from aggregator.options import AggregationRequest, Mode
 from aggregator.profile import Int64
 from aggregator.progress import Level, Progress
+from aggregator.texts import say
 
 ITERATIONS = "DLProf iterations"
 """Range that stands for iterations whose key op DLProf chose itself, or does not name."""
@@ -53,10 +54,14 @@ def correlate_given(profile: GivenProfile, mode: Mode, progress: Progress) -> Gi
     given = profile.given
     if mode not in (Mode.AUTO, given.mode):
         raise UsageError(
-            f"The DLProf database was made in mode {given.mode}; it cannot be read in mode {mode}.",
-            hint="Omit --mode, or aggregate the Nsight Systems export.",
+            say(
+                "The DLProf database was made in mode {mode}; it cannot be read in mode {wanted}.",
+                mode=given.mode,
+                wanted=mode,
+            ),
+            hint=say("Omit --mode, or aggregate the Nsight Systems export."),
         )
-    reason = f"as in the database of DLProf {given.version}"
+    reason = say("as in the database of DLProf {version}", version=given.version)
     progress.message(f"Mode: {given.mode} ({reason})")
     found = correlate_given_ops(profile)
     progress.advance(1)
@@ -83,7 +88,8 @@ def _imported(profile: GivenProfile, found: GivenCorrelation, reason: str) -> Gi
         kernel_names=_kernel_names(profile, order),
         ranges=loop.ranges(),
         key_node=KeyNode(
-            loop.default_name(), reason if loop.default_name() else "DLProf found no iterations"
+            loop.default_name(),
+            reason if loop.default_name() else say("DLProf found no iterations"),
         ),
         rollups=(),
         requests=loop.requests(),

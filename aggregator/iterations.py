@@ -15,6 +15,7 @@ import numpy as np
 
 from aggregator.errors import AmbiguousKeyNodeError, KeyNodeNotFoundError
 from aggregator.profile import Int32, Int64, empty_i32, empty_i64
+from aggregator.texts import say
 
 KIND_BEFORE, KIND_ITERATION = "before", "iteration"
 
@@ -175,7 +176,7 @@ def resolve_key_node(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> 
     """
     if wanted in ops.op_ids:
         row = ops.op_ids.index(wanted)
-        return ops.stops_of([row]).key_node(wanted, "given as Op ID")
+        return ops.stops_of([row]).key_node(wanted, say("given as Op ID"))
     normalised = re.sub(r"\d+", "#", wanted)
     range_name = next((name for name in (wanted, normalised) if name in ranges.names), "")
     # A group's range comes before the op of its own name: not every run of it makes calls.
@@ -187,14 +188,17 @@ def resolve_key_node(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> 
         if any(len(rows) > 1 for rows in per_process.values()):
             ids = [ops.op_ids[row] for row in named]
             raise AmbiguousKeyNodeError(
-                f"The key node '{wanted}' names {len(ids)} ops.",
-                hint=f"Give one Op ID: {', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}.",
+                say("The key node '{wanted}' names {count} ops.", wanted=wanted, count=len(ids)),
+                hint=say(
+                    "Give one Op ID: {names}.",
+                    names=", ".join([*ids[:10], *["..."][: len(ids) > 10]]),
+                ),
                 op_ids=list(ids),
             )
-        return ops.stops_of(named).key_node(wanted, "given as op name")
+        return ops.stops_of(named).key_node(wanted, say("given as op name"))
     if range_name:
         stops = ranges.stops_of(ranges.names.index(range_name))
-        return stops.key_node(range_name, "given as range name")
+        return stops.key_node(range_name, say("given as range name"))
     raise _not_found(wanted, ops, ranges)
 
 
@@ -229,10 +233,14 @@ def _not_found(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> KeyNod
         close = [
             lowered[m] for m in get_close_matches(wanted.lower(), list(lowered), n=3, cutoff=0.3)
         ]
-    hint = f"The closest names are: {', '.join(repr(name) for name in close)}." if close else ""
+    hint = (
+        say("The closest names are: {names}.", names=", ".join(repr(name) for name in close))
+        if close
+        else say("List the ops with --reports=detail and give an Op ID.")
+    )
     return KeyNodeNotFoundError(
-        f"No op or range is called '{wanted}'.",
-        hint=hint or "List the ops with --reports=detail and give an Op ID.",
+        say("No op or range is called '{wanted}'.", wanted=wanted),
+        hint=hint,
         closest=list(close),
     )
 
@@ -267,23 +275,27 @@ def choose_key_node(ranges: NamedRanges, hints: LoopHints) -> KeyNode:
     """
     loader = _most_frequent(ranges, hints.dataloaders)
     if loader is not None:
-        return _chosen(ranges, loader, "the data loader hands out a batch once per iteration")
+        reason = say("the data loader hands out a batch once per iteration")
+        return _chosen(ranges, loader, reason)
     numbered = _most_frequent(ranges, hints.numbered)
     if numbered is not None and numbered in hints.first_child:
         name, stops = hints.first_child[numbered]
-        return stops.key_node(name, f"it begins every range '{ranges.names[numbered]}'")
+        reason = say("it begins every range '{name}'", name=ranges.names[numbered])
+        return stops.key_node(name, reason)
     optimizer = _most_frequent(ranges, hints.optimizers)
     zero_grad = _most_frequent(ranges, hints.zero_grads)
     if numbered is None and zero_grad is not None and optimizer is not None:
-        return _chosen(ranges, zero_grad, "clearing the gradients begins every iteration")
+        return _chosen(ranges, zero_grad, say("clearing the gradients begins every iteration"))
     if numbered is not None:
-        what = "the program that ran most often" if hints.programs else "numbered ranges"
-        return _chosen(
-            ranges, numbered, f"{what} mark{'s' if hints.programs else ''} the iterations"
+        reason = (
+            say("the program that ran most often marks the iterations")
+            if hints.programs
+            else say("numbered ranges mark the iterations")
         )
+        return _chosen(ranges, numbered, reason)
     if optimizer is not None:
-        return _chosen(ranges, optimizer, "the optimizer steps once per iteration")
-    return KeyNode("", "no data loader, numbered range or optimizer step was found", ())
+        return _chosen(ranges, optimizer, say("the optimizer steps once per iteration"))
+    return KeyNode("", say("no data loader, numbered range or optimizer step was found"), ())
 
 
 def _most_frequent(ranges: NamedRanges, codes: tuple[int, ...]) -> int | None:

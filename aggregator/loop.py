@@ -22,6 +22,7 @@ from aggregator.iterations import (
     stops_by_process,
 )
 from aggregator.profile import Int64, Profile
+from aggregator.texts import say
 
 _NUMBERED = re.compile(r"#")
 _OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
@@ -131,7 +132,7 @@ def _key_op(meaning: RangeMeaning, tree: RangeTree) -> KeyNode | None:
         rows = np.flatnonzero((tree.unit == position) & (tree.label == label))
         if len(rows) > 1:
             stops = stops_by_process(tree.nesting.end_ns[rows], tree.process[rows])
-            return stops.key_node(name, f"'{name}' is read once per iteration")
+            return stops.key_node(name, say("'{name}' is read once per iteration", name=name))
     return None
 
 

@@ -43,6 +43,7 @@ from aggregator.progress import Level, Progress
 from aggregator.ranks.metrics import write_rank_metrics
 from aggregator.ranks.tables import write_rank_tables
 from aggregator.sources import open_profile
+from aggregator.texts import say
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,17 @@ def _require_domains(data: ImportedProfile, wanted: tuple[str, ...]) -> None:
     for name in wanted:
         if name not in (*custom, names[0]):
             close = get_close_matches(name, custom, n=1)
-            meant = f"Did you mean {close[0]}? " if close else ""
-            listed = f"There are: {', '.join(custom)}." if custom else "It has no custom domains."
-            raise UsageError(f"The profile has no NVTX domain '{name}'.", hint=meant + listed)
+            listed = (
+                say("There are: {names}.", names=", ".join(custom))
+                if custom
+                else say("It has no custom domains.")
+            )
+            hint = (
+                say("Did you mean {name}? {listed}", name=close[0], listed=listed)
+                if close
+                else listed
+            )
+            raise UsageError(say("The profile has no NVTX domain '{name}'.", name=name), hint=hint)
 
 
 def convert(database: Path, progress: Progress) -> Path:
@@ -327,8 +336,14 @@ def aggregate_copy(source: Path, options: ImportOptions, progress: Progress) -> 
         stored = str(dldb.connection.execute(query).fetchone()[0])
     if options.mode not in (Mode.AUTO, stored):
         raise UsageError(
-            f"The ranges of '{source}' were read in mode {stored}, which a database keeps.",
-            hint=f"Aggregate the profile that it was made from with --mode={options.mode}.",
+            say(
+                "The ranges of '{source}' were read in mode {stored}, which a database keeps.",
+                source=source,
+                stored=stored,
+            ),
+            hint=say(
+                "Aggregate the profile that it was made from with --mode={mode}.", mode=options.mode
+            ),
         )
     progress.message(f"Copying {_shown(source)} to {_shown(options.database)}")
     with new_database(options.database, overwrite=options.overwrite) as partial:

@@ -24,12 +24,14 @@ from aggregator.errors import AggregationCancelledError, DlprofError, JSONValue
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
 from aggregator.progress import Level
+from aggregator.texts import say
 
 _BEAT_INTERVAL_S = 0.3
 #: Share of the whole that each phase usually takes, in their order.
 _PHASE_WEIGHTS = {"read": 40, "correlate": 10, "aggregate": 30, "write": 15, "index": 5}
 #: Before this much is done, the time left is a guess not worth showing.
 _ETA_FROM_PCT = 5.0
+REUSED = say("This aggregation was there already.")
 
 logger = logging.getLogger(__name__)
 _shutting_down = threading.Event()
@@ -160,7 +162,7 @@ class JobProgress:
 
     def _check(self) -> None:
         if self._stop.is_set() or _shutting_down.is_set():
-            raise AggregationCancelledError("The aggregation was cancelled.")
+            raise AggregationCancelledError(say("The aggregation was cancelled."))
 
     def _percent(self) -> float:
         if self._phase not in _PHASE_WEIGHTS:
@@ -206,7 +208,7 @@ def run_job(job_id: str, recorder: JobRecorder) -> None:
         recorder.fail(job, _internal_error(error))
         raise
     else:
-        message = "This aggregation was there already." if result.reused else ""
+        message = REUSED if result.reused else ""
         recorder.finish(job, Outcome(result.aggr_id, result.database, message))
 
 
@@ -251,8 +253,10 @@ def _beating(job: ClaimedJob, progress: JobProgress, recorder: JobRecorder) -> I
 def _internal_error(error: Exception) -> dict[str, JSONValue]:
     return {
         "code": "INTERNAL_ERROR",
-        "message": f"The aggregation failed by a mistake of ours: {type(error).__name__}.",
-        "hint": "The worker's log has the details; please report them.",
+        "message": say(
+            "The aggregation failed by a mistake of ours: {kind}.", kind=type(error).__name__
+        ),
+        "hint": say("The worker's log has the details; please report them."),
         "details": {},
     }
 

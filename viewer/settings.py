@@ -35,6 +35,7 @@ INSTALLED_APPS = [
     "viewer.jobs",
 ]
 MIDDLEWARE = [
+    "viewer.api.language.LanguageMiddleware",
     "viewer.security.headers.SecurityHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "viewer.security.access.AccessMiddleware",
@@ -86,7 +87,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
 # --- API ------------------------------------------------------------------------------------------
 
 REST_FRAMEWORK = {
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["viewer.api.language.LocalizedJSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     # Access and changes are decided by the middleware, for pages and API alike.
     "DEFAULT_AUTHENTICATION_CLASSES": [],

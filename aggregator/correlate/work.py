@@ -10,6 +10,7 @@ from aggregator.correlate.launches import LaunchIndex
 from aggregator.correlate.ops import Instances, Origin
 from aggregator.intervals import SegmentUnion, segment_union
 from aggregator.profile import DeviceWork, Int32, Int64, Profile, ProfileWarning
+from aggregator.texts import say
 
 
 @dataclass
@@ -105,7 +106,7 @@ def _rank_by_start(instances: Instances) -> Int64:
 
 def _warn_unlaunched(profile: Profile, calls: list[Int32]) -> None:
     if count := sum(int(np.count_nonzero(call < 0)) for call in calls):
-        text = (
+        text = say(
             "kernels, copies, sets or graphs have no API call in the profile; "
             "they count as launched when they started and belong to unassociated ops."
         )

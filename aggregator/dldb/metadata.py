@@ -10,9 +10,10 @@ from aggregator.dldb.writer import Table
 from aggregator.frameworks import framework_of
 from aggregator.imported import ImportedProfile
 from aggregator.options import ImportOptions, Mode
+from aggregator.texts import say
 
 DISTRIBUTION = "open-dlprof"
-NO_OPS = "Simple mode: the profile has no framework ranges, or they were not asked for."
+NO_OPS = say("Simple mode: the profile has no framework ranges, or they were not asked for.")
 
 
 def engine_version() -> str:

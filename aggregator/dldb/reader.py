@@ -15,6 +15,7 @@ from aggregator.errors import (
     NotADldbError,
 )
 from aggregator.sqlite_uri import SQLITE_MAGIC, lenient_text, read_only_uri
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,8 +43,10 @@ class Dldb:
         self.is_ours = any(row["name"] == "dldb_meta" for row in rows)
         if not self.views >= NEEDED_VIEWS:
             raise NotADldbError(
-                f"'{path}' is no DLProf database.",
-                hint="Make one from an Nsight Systems export: dlprof --database=profile.sqlite",
+                say("'{path}' is no DLProf database.", path=str(path)),
+                hint=say(
+                    "Make one from an Nsight Systems export: dlprof --database=profile.sqlite"
+                ),
                 path=str(path),
             )
         row = connection.execute("SELECT current_version FROM view_db_version").fetchone()
@@ -76,19 +79,30 @@ class Dldb:
 def _check_version(path: Path, version: str, *, is_ours: bool) -> None:
     numbers = parse_version(version)
     if not numbers:
-        raise DldbVersionError(f"'{path}' does not tell the DLProf version that wrote it.")
+        raise DldbVersionError(
+            say("'{path}' does not tell the DLProf version that wrote it.", path=str(path))
+        )
     if numbers[:2] < OLDEST:
         raise DldbVersionError(
-            f"'{path}' was written by DLProf {version}; versions before 1.2 cannot be read.",
-            hint="Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite",
+            say(
+                "'{path}' was written by DLProf {version}; versions before 1.2 cannot be read.",
+                path=str(path),
+                version=version,
+            ),
+            hint=say("Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite"),
             version=version,
         )
     newest = parse_version(DB_VERSION)[:2] if is_ours else NEWEST_FOREIGN
     if numbers[:2] > newest:
         known = ".".join(str(number) for number in newest)
         raise DldbVersionError(
-            f"'{path}' was written by DLProf {version}; the newest that can be read is {known}.",
-            hint="Update open-dlprof.",
+            say(
+                "'{path}' was written by DLProf {version}; the newest that can be read is {known}.",
+                path=str(path),
+                version=version,
+                known=known,
+            ),
+            hint=say("Update open-dlprof."),
             version=version,
         )
 
@@ -103,8 +117,8 @@ def open_database(path: Path) -> Dldb:
     """
     if not path.is_file():
         raise DldbNotFoundError(
-            f"No database at '{path}'.",
-            hint="Make one with: dlprof --database=<nsys export>",
+            say("No database at '{path}'.", path=str(path)),
+            hint=say("Make one with: dlprof --database=<nsys export>"),
             path=str(path),
         )
     try:
@@ -112,13 +126,13 @@ def open_database(path: Path) -> Dldb:
             head = file.read(len(SQLITE_MAGIC))
     except OSError as error:
         raise DldbNotFoundError(
-            f"'{path}' cannot be opened: {error.strerror}.",
-            hint="Check the permissions of the file.",
+            say("'{path}' cannot be opened: {error}.", path=str(path), error=error.strerror),
+            hint=say("Check the permissions of the file."),
         ) from error
     if head != SQLITE_MAGIC:
         raise NotADldbError(
-            f"'{path}' is not an SQLite file.",
-            hint="dlprofviewer opens the dlprof_dldb.sqlite that dlprof wrote.",
+            say("'{path}' is not an SQLite file.", path=str(path)),
+            hint=say("dlprofviewer opens the dlprof_dldb.sqlite that dlprof wrote."),
             path=str(path),
         )
     return _connect(path)
@@ -162,8 +176,8 @@ def _connect_once(path: Path) -> Dldb:
         connection.close()
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY_CODES:
             raise DatabaseBusyError(
-                f"The database '{path}' is being written by another process.",
-                hint="Try again in a moment.",
+                say("The database '{path}' is being written by another process.", path=str(path)),
+                hint=say("Try again in a moment."),
             ) from error
         raise damaged(path, error) from error
     except (NotADldbError, DldbVersionError):
@@ -174,8 +188,8 @@ def _connect_once(path: Path) -> Dldb:
 def damaged(path: Path, error: Exception) -> NotADldbError:
     """The error for a file whose content contradicts itself."""
     return NotADldbError(
-        f"'{path}' is damaged or no DLProf database: {error}.",
-        hint="Make it again with: dlprof --database=<nsys export>",
+        say("'{path}' is damaged or no DLProf database: {error}.", path=str(path), error=error),
+        hint=say("Make it again with: dlprof --database=<nsys export>"),
         path=str(path),
     )
 

@@ -744,6 +744,14 @@ CREATE TABLE model_metrics (
     PRIMARY KEY (aggr, domain)
 ) WITHOUT ROWID;
 
+-- What the sentences of this database were made of, so that they can be said in another language.
+CREATE TABLE texts (
+    -- The sentence, as it stands elsewhere in this database. Unit: none.
+    text TEXT PRIMARY KEY,
+    -- JSON object: the template and the values of its holes. Unit: none.
+    made_of TEXT NOT NULL
+);
+
 -- What the expert systems found.
 CREATE TABLE expert_issues (
     -- Row id, in order of report. Unit: none.

@@ -28,6 +28,7 @@ from aggregator.metrics.model import (
 from aggregator.precision import is_half_precision
 from aggregator.sources.sqlite_files import iter_batches, raise_interrupt
 from aggregator.sqlite_uri import lenient_text, read_only_uri
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,10 +73,12 @@ def _load_once(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
         text = str(error).splitlines()[0]
         if "locked" in text or "busy" in text:
             raise DatabaseBusyError(
-                f"The database '{path}' is being written by another process.",
-                hint="Try again when that one has finished.",
+                say("The database '{path}' is being written by another process.", path=str(path)),
+                hint=say("Try again when that one has finished."),
             ) from error
-        raise NotADldbError(f"The database '{path}' is damaged: {text}.") from error
+        raise NotADldbError(
+            say("The database '{path}' is damaged: {text}.", path=str(path), text=text)
+        ) from error
 
 
 class _Loader:

@@ -365,3 +365,6 @@ JOIN kernel_names AS n ON n.id = k.name
 JOIN ranks AS r ON r.id = c.rank
 JOIN devices AS v ON v.id = k.device
 WHERE i.aggregated = 1;
+
+CREATE VIEW view_texts AS
+SELECT text, made_of FROM texts;

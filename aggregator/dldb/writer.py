@@ -20,6 +20,7 @@ from aggregator.dldb.domain_views import with_domains
 from aggregator.errors import DatabaseBusyError, DatabaseWriteError
 from aggregator.sources.sqlite_files import raise_interrupt
 from aggregator.sqlite_uri import read_only_uri
+from aggregator.texts import Text, say, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,7 +89,8 @@ def new_database(path: Path, *, overwrite: bool) -> Iterator[Path]:
 
 def _exists(path: Path) -> DatabaseWriteError:
     return DatabaseWriteError(
-        f"The database '{path}' exists already.", hint="Use --force=true to replace it."
+        say("The database '{path}' exists already.", path=str(path)),
+        hint=say("Use --force=true to replace it."),
     )
 
 
@@ -116,12 +118,18 @@ def write_errors(path: Path) -> Iterator[None]:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "locked" in text or "busy" in text:
             raise DatabaseBusyError(
-                f"The database '{path}' is being written by another process.",
-                hint="Try again when that one has finished.",
+                say("The database '{path}' is being written by another process.", path=str(path)),
+                hint=say("Try again when that one has finished."),
             ) from error
         raise DatabaseWriteError(
-            f"The database '{path}' cannot be written: {_reason(error, text)}.",
-            hint="Check that the folder can be written and the disk is not full (--output_path).",
+            say(
+                "The database '{path}' cannot be written: {error}.",
+                path=str(path),
+                error=_reason(error, text),
+            ),
+            hint=say(
+                "Check that the folder can be written and the disk is not full (--output_path)."
+            ),
         ) from error
 
 
@@ -167,11 +175,22 @@ class BulkWriter:
 
     def __init__(self, connection: adbc.Connection) -> None:
         self._connection = connection
+        self._texts: dict[str, Text] = {}
 
     def write(self, table: Table) -> None:
         """Append the rows."""
         if not len(table):
             return
+        self._texts |= _texts_of(table)
+        self._ingest(table)
+
+    def write_texts(self) -> None:
+        """Append what the sentences in the rows written so far were made of; once, at the end."""
+        if self._texts:
+            made_of = [to_json(text) for text in self._texts.values()]
+            self._ingest(Table("texts", {"text": list(self._texts), "made_of": made_of}))
+
+    def _ingest(self, table: Table) -> None:
         arrow = pa.table({name: _arrow(column) for name, column in table.columns.items()})
         with self._connection.cursor() as cursor:
             cursor.adbc_ingest(table.name, arrow, mode="append")
@@ -187,7 +206,9 @@ def _arrow(column: Column) -> pa.Array:
 def bulk_writer(path: Path) -> Iterator[BulkWriter]:
     """A writer whose rows are committed together when the block ends well."""
     with adbc.connect(f"file:{quote(str(path))}") as connection:
-        yield BulkWriter(connection)
+        writer = BulkWriter(connection)
+        yield writer
+        writer.write_texts()
         connection.commit()
 
 
@@ -231,6 +252,20 @@ def insert_rows(connection: sqlite3.Connection, table: Table) -> None:
     marks = ", ".join("?" for _ in table.columns)
     rows = zip(*(_plain(column) for column in table.columns.values()), strict=True)
     connection.executemany(f'INSERT INTO "{table.name}" ({names}) VALUES ({marks})', rows)
+    if texts := _texts_of(table):
+        # Databases of early versions have no such table; their sentences stay in English.
+        is_known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'texts'"
+        if connection.execute(is_known).fetchone():
+            connection.executemany(
+                "INSERT OR IGNORE INTO texts (text, made_of) VALUES (?, ?)",
+                [(str(text), to_json(text)) for text in texts.values()],
+            )
+
+
+def _texts_of(table: Table) -> dict[str, Text]:
+    """The sentences in a table's rows, each once."""
+    columns = (column for column in table.columns.values() if not isinstance(column, np.ndarray))
+    return {str(one): one for column in columns for one in column if isinstance(one, Text)}
 
 
 def _plain(column: Column) -> Sequence[object]:

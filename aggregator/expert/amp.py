@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from aggregator.expert.evidence import Evidence, Issue
+from aggregator.texts import say
 
 HALF_TYPES = frozenset({"float16", "bfloat16", "half", "torch.float16", "torch.bfloat16"})
 
@@ -26,8 +27,11 @@ def detect(evidence: Evidence) -> Issue | None:
         return None
     return Issue(
         detector="amp_detector",
-        problem=f"{len(eligible)} ops were eligible to use tensor cores but none are using FP16",
-        recommendation=(
+        problem=say(
+            "{count} ops were eligible to use tensor cores but none are using FP16",
+            count=len(eligible),
+        ),
+        recommendation=say(
             "Try enabling AMP (Automatic Mixed Precision). For more information: "
             "https://developer.nvidia.com/automatic-mixed-precision"
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aggregator.expert.evidence import Evidence, Issue
 from aggregator.expert.underutilized_gpu import LOW_UTILIZATION_PCT
 from aggregator.options import Mode
+from aggregator.texts import say
 
 HIGH_DATALOADER_PCT = 20.0
 """Share of the wall time; DLProf's own threshold is not public, it fired at 87.3 %."""
@@ -21,8 +22,8 @@ def detect(evidence: Evidence) -> Issue | None:
     if share >= HIGH_DATALOADER_PCT and evidence.totals["gpu_utilization"] < LOW_UTILIZATION_PCT:
         return Issue(
             detector="dataloader_detector",
-            problem=f"The dataloader uses {share:.1f}% of the aggregated run",
-            recommendation=(
+            problem=say("The dataloader uses {share:.1f}% of the aggregated run", share=share),
+            recommendation=say(
                 "Reduce the time spent on input: more workers, pinned memory, prefetching, or "
                 "NVIDIA DALI. Learn more here: https://developer.nvidia.com/DALI"
             ),
@@ -31,8 +32,8 @@ def detect(evidence: Evidence) -> Issue | None:
         return None
     return Issue(
         detector="dataloader_detector",
-        problem="No DALI ops detected",
-        recommendation=(
+        problem=say("No DALI ops detected"),
+        recommendation=say(
             "Consider using NVIDIA DALI, a library that is a high performance alternative to "
             "built-in data loaders and data iterators. Learn more here: https://developer.nvidia.com/DALI"
         ),

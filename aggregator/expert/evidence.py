@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from aggregator.metrics.model import RollupInput
 from aggregator.metrics.op_metrics import OpMetrics
 from aggregator.metrics.window import Window
+from aggregator.texts import Text
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,6 @@ class Issue:
     """
 
     detector: str
-    problem: str
-    recommendation: str
+    problem: Text
+    recommendation: Text
     drill_down: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aggregator.expert.evidence import Evidence, Issue
 from aggregator.options import Mode
+from aggregator.texts import say
 
 
 def detect(evidence: Evidence) -> Issue | None:
@@ -12,9 +13,9 @@ def detect(evidence: Evidence) -> Issue | None:
         return None
     return Issue(
         detector="no_iterations_detector",
-        problem=(
-            "Unable to split profile into training iterations: key op "
-            f"{evidence.requested_key_node} not found"
+        problem=say(
+            "Unable to split profile into training iterations: key op {name} not found",
+            name=evidence.requested_key_node,
         ),
-        recommendation="Specify key op by setting the --key_op argument",
+        recommendation=say("Specify key op by setting the --key_op argument"),
     )

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from aggregator.expert.evidence import Evidence, Issue
+from aggregator.texts import Text, say
 
 LOW_UTILIZATION_PCT = 50.0
 """Below this share of the wall time in kernels the GPU counts as underutilised (DLProf's guide)."""
 
-_ADVICE = {
-    "cpu": (
-        "CPU has the highest (non-GPU) usage at {share}%. Consider swapping ops that are running "
-        "on the CPU for equivalent GPU ops"
-    ),
-    "dataloader": (
-        "Dataloader has the highest (non-GPU) usage at {share}%. Investigate the dataloader "
-        "pipeline as this often indicates too much time is being spent there"
-    ),
-    "other": (
-        "Other has the highest (non-GPU) usage at {share}%. Investigate the dataloader pipeline as "
-        "this often indicates too much time is being spent there"
-    ),
-    "io": (
-        "I/O has the highest (non-GPU) usage at {share}%. Investigate reading and writing of files "
-        "during the iterations"
-    ),
-}
+_PARTS = ("cpu", "dataloader", "other", "io")
+
+
+def _advice(part: str, share: float) -> Text:
+    """What to do about the part that takes most of the time without a kernel."""
+    match part:
+        case "cpu":
+            return say(
+                "CPU has the highest (non-GPU) usage at {share:.1f}%. Consider swapping ops that "
+                "are running on the CPU for equivalent GPU ops",
+                share=share,
+            )
+        case "dataloader":
+            return say(
+                "Dataloader has the highest (non-GPU) usage at {share:.1f}%. Investigate the "
+                "dataloader pipeline as this often indicates too much time is being spent there",
+                share=share,
+            )
+        case "io":
+            return say(
+                "I/O has the highest (non-GPU) usage at {share:.1f}%. Investigate reading and "
+                "writing of files during the iterations",
+                share=share,
+            )
+    return say(
+        "Other has the highest (non-GPU) usage at {share:.1f}%. Investigate the dataloader "
+        "pipeline as this often indicates too much time is being spent there",
+        share=share,
+    )
 
 
 def detect(evidence: Evidence) -> Issue | None:
@@ -38,8 +50,10 @@ def detect(evidence: Evidence) -> Issue | None:
     if unused:
         return Issue(
             detector="underutilized_gpu_detector",
-            problem=f"The following GPU device IDs are not being used: {', '.join(unused)}",
-            recommendation=(
+            problem=say(
+                "The following GPU device IDs are not being used: {names}", names=", ".join(unused)
+            ),
+            recommendation=say(
                 "Limit the GPUs that the application can see (CUDA_VISIBLE_DEVICES, or the options "
                 "of docker or of the framework), or spread the work over all of them"
             ),
@@ -47,13 +61,13 @@ def detect(evidence: Evidence) -> Issue | None:
     utilization = float(totals["gpu_utilization"])
     if utilization >= LOW_UTILIZATION_PCT:
         return None
-    largest = max(_ADVICE, key=lambda name: totals[f"{name}_duration_pct"])
-    share = f"{totals[f'{largest}_duration_pct']:.1f}"
+    largest = max(_PARTS, key=lambda name: totals[f"{name}_duration_pct"])
     return Issue(
         detector="underutilized_gpu_detector",
-        problem=(
-            f"The GPU is underutilized: Only {utilization:.1f}% of the profiled time is spent on "
-            "GPU kernel operations"
+        problem=say(
+            "The GPU is underutilized: Only {utilization:.1f}% of the profiled time is spent on "
+            "GPU kernel operations",
+            utilization=utilization,
         ),
-        recommendation=_ADVICE[largest].format(share=share),
+        recommendation=_advice(largest, float(totals[f"{largest}_duration_pct"])),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aggregator.figures.tables import Table, column, row_count
 from aggregator.figures.theme import Figure, Theme, axis, base_layout, empty_figure, strong_colour
+from aggregator.texts import say
 
 
 def gpus(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
@@ -14,11 +15,11 @@ def gpus(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
         theme: The look.
     """
     if not row_count(table):
-        return empty_figure(theme, "No GPU in this profile")
+        return empty_figure(theme, say("No GPU in this profile"))
     values = column(table, "gpu_utilization_pct")
     trace = {
         "type": "bar",
-        "name": "GPU utilization",
+        "name": say("GPU utilization"),
         "x": [f"GPU {device}" for device in column(table, "device_id")],
         "y": values,
         "text": ["" if value is None else f"{value:.1f} %" for value in values],
@@ -29,6 +30,6 @@ def gpus(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
     layout = base_layout(theme) | {
         "showlegend": False,
         "xaxis": axis(theme, "", type="category"),
-        "yaxis": axis(theme, "GPU utilization (%)", range=[0, 100]),
+        "yaxis": axis(theme, say("GPU utilization (%)"), range=[0, 100]),
     }
     return {"data": [trace], "layout": layout}

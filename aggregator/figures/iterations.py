@@ -20,6 +20,7 @@ from aggregator.figures.theme import (
     bounds_colour,
     empty_figure,
 )
+from aggregator.texts import say
 
 #: A browser takes about a second for a thousand stacked bars, and nobody can tell them apart.
 MAX_BARS = 120
@@ -96,7 +97,7 @@ def iteration_summary(
     everything = _iterations(table)
     shown = [one for one in everything if _is_shown(one, start, stop, only_profiled=only_profiled)]
     if not shown:
-        return empty_figure(theme, "No iterations here")
+        return empty_figure(theme, say("No iterations here"))
     size, bars = _bucket(shown, max_bars)
     unit = choose_unit(max(bar.duration_ns for bar in bars))
     profiled = [one.index for one in everything if one.is_profiled]
@@ -104,8 +105,8 @@ def iteration_summary(
     layout = base_layout(theme) | {
         "barmode": "stack",
         "bargap": 0,
-        "xaxis": axis(theme, "Iteration", type="linear"),
-        "yaxis": axis(theme, f"Duration ({unit.symbol})", rangemode="tozero"),
+        "xaxis": axis(theme, say("Iteration"), type="linear"),
+        "yaxis": axis(theme, say("Duration ({unit})", unit=unit.symbol), rangemode="tozero"),
         "shapes": _bounds(bounds, theme),
         "meta": _meta(bars, size, unit, bounds),
     }
@@ -178,7 +179,9 @@ def _trace(
         "width": [_BAR_WIDTH * (bar.last - bar.first + 1) for bar, _ in times],
         "y": [unit.of(time) for _, time in times],
         "customdata": [[bar.first, bar.last, bar.kind, time] for bar, time in times],
-        "hovertemplate": f"{PART_NAMES[part]}: %{{customdata[3]:,}} ns<extra></extra>",
+        "hovertemplate": say(
+            "{name}: %{{customdata[3]:,}} ns<extra></extra>", name=PART_NAMES[part]
+        ),
     }
 
 

@@ -19,8 +19,9 @@ from aggregator.figures.theme import (
     strong_colour,
     weak_colour,
 )
+from aggregator.texts import say
 
-_NO_VALUES = "No values in this profile"
+_NO_VALUES = say("No values in this profile")
 #: A share below this is too narrow to be labelled inside the bar.
 _LABELLED_FROM_PCT = 4.0
 
@@ -42,8 +43,8 @@ def gpu_utilization(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
     """
     using, idle = only_row(table, "using_gpu_pct", "idle_gpu_pct")
     slices = [
-        _percent("Using GPU", using, strong_colour(theme)),
-        _percent("Idle GPU", idle, weak_colour(theme)),
+        _percent(say("Using GPU"), using, strong_colour(theme)),
+        _percent(say("Idle GPU"), idle, weak_colour(theme)),
     ]
     return _donut(slices, theme, centre=_short_percent(using))
 
@@ -73,7 +74,7 @@ def kernel_gpu_time(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
     """
     names = ("using_tc_gpu_time_ns", "memory_gpu_time_ns", "other_gpu_time_ns")
     times = only_row(table, *names)
-    labels = (PART_NAMES["tc"], "Memory Kernels", "All Other Kernels")
+    labels = (PART_NAMES["tc"], say("Memory Kernels"), say("All Other Kernels"))
     colours = (COLOURS["tc"], COLOURS["memory"], COLOURS["non_tc"])
     total = sum(time or 0 for time in times)
     unit = choose_unit(total)
@@ -99,7 +100,7 @@ def resource_usage(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
         return empty_figure(theme, _NO_VALUES)
     layout = base_layout(theme) | {
         "barmode": "stack",
-        "xaxis": axis(theme, "Share of the wall time (%)", range=[0, 100]),
+        "xaxis": axis(theme, say("Share of the wall time (%)"), range=[0, 100]),
         "yaxis": {"visible": False},
         "legend": {"orientation": "h", "traceorder": "normal", "x": 0, "y": 1.02},
     }
@@ -116,10 +117,12 @@ def _segment(part: str, value: float | None) -> dict[str, Any]:
         "x": [value],
         "y": [""],
         "marker": {"color": COLOURS[part]},
-        "text": [f"{PART_NAMES[part]}<br>{value:.1f} %" if wide else ""],
+        "text": [
+            say("{name}<br>{value:.1f} %", name=PART_NAMES[part], value=value) if wide else ""
+        ],
         "textposition": "inside",
         "insidetextanchor": "middle",
-        "hovertemplate": f"{PART_NAMES[part]}: %{{x}} %<extra></extra>",
+        "hovertemplate": say("{name}: %{{x}} %<extra></extra>", name=PART_NAMES[part]),
     }
 
 
@@ -143,7 +146,7 @@ def _donut(slices: list[_Slice], theme: Theme, *, centre: str) -> Figure:
 
 
 def _percent(name: str, value: float | None, colour: str) -> _Slice:
-    return _Slice(name, value, colour, "unknown" if value is None else f"{value} %")
+    return _Slice(name, value, colour, say("unknown") if value is None else f"{value} %")
 
 
 def _short_percent(value: float | None) -> str:
@@ -151,4 +154,4 @@ def _short_percent(value: float | None) -> str:
 
 
 def _exact_ns(time_ns: int | None) -> str:
-    return "unknown" if time_ns is None else f"{time_ns:,} ns"
+    return say("unknown") if time_ns is None else f"{time_ns:,} ns"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from aggregator.texts import say
+
 Figure: TypeAlias = dict[str, Any]
 
 
@@ -28,14 +30,14 @@ COLOURS = {
     "outside": "#9aa0a6",
 }
 PART_NAMES = {
-    "tc": "Using Tensor Cores",
-    "non_tc": "Not Using Tensor Cores",
-    "memory": "Memory",
-    "dataloader": "Dataloader",
-    "io": "I/O",
-    "cpu": "CPU",
-    "other": "Other",
-    "outside": "Outside Aggregation",
+    "tc": say("Using Tensor Cores"),
+    "non_tc": say("Not Using Tensor Cores"),
+    "memory": say("Memory"),
+    "dataloader": say("Dataloader"),
+    "io": say("I/O"),
+    "cpu": say("CPU"),
+    "other": say("Other"),
+    "outside": say("Outside Aggregation"),
 }
 #: Parts of a wall time in the order in which they are stacked.
 PARTS = ("tc", "non_tc", "memory", "dataloader", "io", "cpu", "other")

@@ -9,6 +9,7 @@ from aggregator.frameworks import pytorch, tensorflow, tensorrt, xla
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.options import Mode
 from aggregator.profile import DEFAULT_DOMAIN
+from aggregator.texts import say
 
 
 def _always(names: tuple[str, ...]) -> bool:
@@ -57,9 +58,9 @@ PYTORCH = Framework(
     read_meaning=pytorch.read_meaning,
     is_tc_eligible=pytorch.is_tc_eligible,
     has_direction=True,
-    advice="Train under torch.autograd.profiler.emit_nvtx(), or use --mode=simple.",
+    advice=say("Train under torch.autograd.profiler.emit_nvtx(), or use --mode=simple."),
 )
-_TENSORFLOW_ADVICE = (
+_TENSORFLOW_ADVICE = say(
     "Run NVIDIA's TensorFlow with TF_ENABLE_NVTX_RANGES=1 under nsys -t cuda,nvtx, "
     "or use --mode=simple."
 )
@@ -94,7 +95,7 @@ TENSORRT = Framework(
     read_meaning=tensorrt.read_meaning,
     is_tc_eligible=tensorrt.is_tc_eligible,
     has_direction=False,
-    advice="Run inference under nsys -t cuda,nvtx, or use --mode=simple.",
+    advice=say("Run inference under nsys -t cuda,nvtx, or use --mode=simple."),
     evidence=tensorrt.EVIDENCE,
 )
 JAX = Framework(
@@ -104,7 +105,7 @@ JAX = Framework(
     read_meaning=xla.read_meaning,
     is_tc_eligible=xla.is_tc_eligible,
     has_direction=False,
-    advice="Profile a JAX program with nsys -t cuda,nvtx, or use --mode=simple.",
+    advice=say("Profile a JAX program with nsys -t cuda,nvtx, or use --mode=simple."),
 )
 FRAMEWORKS = (PYTORCH, TENSORFLOW1, TENSORFLOW2, TENSORRT, JAX)
 """In the order in which ``--mode=auto`` tries them."""

@@ -24,9 +24,10 @@ import numpy as np
 
 from aggregator.frameworks import xla
 from aggregator.frameworks.meaning import LabelCodes, OpText, RangeKind, RangeMeaning
+from aggregator.texts import say
 
 DOMAIN = "tensorflow-core"
-EVIDENCE = (
+EVIDENCE = say(
     "unverified: no public capture of TensorFlow was at hand, its ranges are read as NVIDIA's "
     "TensorFlow source writes them"
 )

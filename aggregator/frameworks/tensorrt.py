@@ -20,9 +20,10 @@ import re
 import numpy as np
 
 from aggregator.frameworks.meaning import LabelCodes, RangeKind, RangeMeaning
+from aggregator.texts import say
 
 DOMAIN = "TensorRT"
-EVIDENCE = (
+EVIDENCE = say(
     "unverified: no public capture of TensorRT was at hand, its ranges are read as public "
     "listings show them"
 )

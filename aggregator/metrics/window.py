@@ -11,6 +11,7 @@ from aggregator.iterations import Iterations, KeyNode, cut, resolve_key_node
 from aggregator.metrics.model import RollupInput, ops_view
 from aggregator.options import AggregationRequest, Mode
 from aggregator.profile import Int64
+from aggregator.texts import say
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,10 @@ def open_window(inputs: tuple[RollupInput, ...], request: AggregationRequest) ->
     data = inputs[0]
     if data.mode == Mode.SIMPLE and not data.ranges.names and _asks_for_iterations(request):
         raise UsageError(
-            "Simple mode has no iterations: a key node or an iteration range cannot be used.",
-            hint="Use a framework mode on a profile with framework ranges, or omit the options.",
+            say("Simple mode has no iterations: a key node or an iteration range cannot be used."),
+            hint=say(
+                "Use a framework mode on a profile with framework ranges, or omit the options."
+            ),
         )
     key_node = _key_node(inputs, request)
     iterations = cut(key_node, data.last_ns)
@@ -101,18 +104,27 @@ def _key_node(inputs: tuple[RollupInput, ...], request: AggregationRequest) -> K
 
 def _check_range(first: int, last: int, final: int, *, stop_given: bool) -> None:
     if first < 0 or first > final or (stop_given and last > final):
-        what = f"range {first} to {last}" if stop_given else f"{first} to start with"
         raise IterationRangeError(
-            f"The iteration {what} lies outside the profile.",
-            hint=f"The profile has the iterations 0 to {final}.",
+            say(
+                "The iteration range {first} to {last} lies outside the profile.",
+                first=first,
+                last=last,
+            )
+            if stop_given
+            else say("The iteration {first} to start with lies outside the profile.", first=first),
+            hint=say("The profile has the iterations 0 to {final}.", final=final),
             iter_start=first,
             iter_stop=last,
             last_iteration=final,
         )
     if last < first:
         raise IterationRangeError(
-            f"The last iteration ({last}) lies before the first ({first}).",
-            hint="Give --iter_start no greater than --iter_stop.",
+            say(
+                "The last iteration ({last}) lies before the first ({first}).",
+                last=last,
+                first=first,
+            ),
+            hint=say("Give --iter_start no greater than --iter_stop."),
             iter_start=first,
             iter_stop=last,
         )

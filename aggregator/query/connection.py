@@ -17,11 +17,14 @@ from aggregator.errors import (
     NotADldbError,
     QueryTimeoutError,
 )
+from aggregator.texts import ENGLISH, from_json, say
+from aggregator.texts.language import current_language
 
 #: SQLite calls back after that many of its instructions: about 0.4 ms of work.
 _INSTRUCTIONS_PER_CHECK = 5_000
 _ROWS_PER_FETCH = 2_000
 _INFO = "view_profile_info"
+_TEXTS = "view_texts"
 _OPEN_ATTEMPTS = 20
 _OPEN_PAUSE_S = 0.05
 #: What SQLite says while somebody else writes.
@@ -50,6 +53,10 @@ class Queryable(Protocol):
 
     def is_measured(self, flag: str) -> bool:
         """Whether what the flag stands for was measured."""
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The sentences stored in it, with what they were made of."""
 
     def rows(self, sql: str, params: Params | None = None) -> list[Row]:
         """All rows of a query."""
@@ -109,6 +116,17 @@ class ProfileDatabase:
             str(key): value for key, value in self.rows("SELECT key, value FROM view_profile_info")
         }
 
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The sentences stored in the database, with what they were made of; none in English.
+
+        A stored sentence is looked up to be translated; whatever is missing stays as it is.
+        """
+        if current_language() == ENGLISH or not self.has(_TEXTS):
+            return {}
+        rows = self.rows("SELECT text, made_of FROM view_texts")
+        return {str(text): from_json(str(made_of), str(text)) for text, made_of in rows}
+
     def rows(self, sql: str, params: Params | None = None) -> list[Row]:
         """All rows of a query."""
         with self._translated():
@@ -137,19 +155,22 @@ class ProfileDatabase:
             raise self._translate(error) from error
         except sqlite3.DatabaseError as error:
             raise DatabaseError(
-                f"The database cannot be read: {error}.",
-                hint="Make it anew with dlprof, or run an integrity check with sqlite3.",
+                say("The database cannot be read: {error}.", error=error),
+                hint=say("Make it anew with dlprof, or run an integrity check with sqlite3."),
             ) from error
 
     def _translate(self, error: sqlite3.OperationalError) -> Exception:
         code = _primary_code(error)
         if code == sqlite3.SQLITE_INTERRUPT:
             return QueryTimeoutError(
-                f"The query took longer than {self._time_limit_s:g} s and was stopped.",
-                hint="Filter the table further, or raise DLPROF_QUERY_TIMEOUT_S.",
+                say(
+                    "The query took longer than {time_limit_s:g} s and was stopped.",
+                    time_limit_s=self._time_limit_s,
+                ),
+                hint=say("Filter the table further, or raise DLPROF_QUERY_TIMEOUT_S."),
             )
         if code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}:
-            return DatabaseError(f"The database cannot be read: {error}.")
+            return DatabaseError(say("The database cannot be read: {error}.", error=error))
         return error
 
 
@@ -185,8 +206,8 @@ def _open_snapshot(path: Path) -> Dldb:
                 raise
         time.sleep(_OPEN_PAUSE_S)
     raise DatabaseBusyError(
-        "The database is being written to, or its last change was broken off in the middle.",
-        hint="Try again; if that does not help, aggregate it anew, which repairs it.",
+        say("The database is being written to, or its last change was broken off in the middle."),
+        hint=say("Try again; if that does not help, aggregate it anew, which repairs it."),
     )
 
 

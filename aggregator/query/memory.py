@@ -50,6 +50,10 @@ class _MemoryDatabase:
             [tuple(record.get(name) for name in names) for record in records],
         )
 
+    @property
+    def texts(self) -> dict[str, str]:
+        return {}
+
     def has(self, view: str, column: str = "") -> bool:
         return view == RECORDS.view and (not column or column in self._names)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from aggregator.errors import InvalidValueError, UnknownFilterError, UnknownOrderingError
 from aggregator.query.spec import OPERATORS, Column, Kind, TableSpec
+from aggregator.texts import say
 
 PAGE_SIZES = (10, 25, 50, 100, 200)
 DEFAULT_PAGE_SIZE = 50
@@ -112,7 +113,7 @@ def check_parameters(params: Mapping[str, str], known: Iterable[str]) -> None:
     for name in params:
         if name not in names:
             raise UnknownFilterError(
-                f"There is no parameter or filter named {name!r} here.",
+                say("There is no parameter or filter named {name!r} here.", name=name),
                 hint=_closest(name, names),
                 parameter=name,
                 known=list(names),
@@ -129,7 +130,9 @@ def _filters_of(spec: TableSpec) -> dict[str, tuple[Column, str]]:
 
 def _closest(name: str, names: list[str]) -> str:
     close = difflib.get_close_matches(name, names, n=3)
-    return f"Did you mean {', '.join(close)}?" if close else f"Known: {', '.join(names)}."
+    if close:
+        return say("Did you mean {names}?", names=", ".join(close))
+    return say("Known: {names}.", names=", ".join(names))
 
 
 def _whole(params: Mapping[str, str], name: str, default: int, highest: int) -> int:
@@ -138,7 +141,13 @@ def _whole(params: Mapping[str, str], name: str, default: int, highest: int) -> 
         return default
     if not raw.isascii() or not raw.isdigit() or not 1 <= int(raw[:20]) <= highest:
         raise InvalidValueError(
-            f"{name} must be a whole number from 1 to {highest}, not {raw!r}.", parameter=name
+            say(
+                "{name} must be a whole number from 1 to {highest}, not {raw!r}.",
+                name=name,
+                highest=highest,
+                raw=raw,
+            ),
+            parameter=name,
         )
     return int(raw)
 
@@ -148,7 +157,8 @@ def _page_size(params: Mapping[str, str]) -> int:
     if size not in PAGE_SIZES:
         allowed = ", ".join(map(str, PAGE_SIZES))
         raise InvalidValueError(
-            f"page_size must be one of {allowed}, not {size}.", parameter="page_size"
+            say("page_size must be one of {allowed}, not {size}.", allowed=allowed, size=size),
+            parameter="page_size",
         )
     return size
 
@@ -162,7 +172,7 @@ def _ordering(spec: TableSpec, raw: str) -> tuple[OrderTerm, ...]:
         if column is None:
             names = list(spec.by_name)
             raise UnknownOrderingError(
-                f"{spec.title} cannot be sorted by {name!r}.",
+                say("{title} cannot be sorted by {name!r}.", title=spec.title, name=name),
                 hint=_closest(name, names),
                 column=name,
                 known=list(names),
@@ -193,7 +203,9 @@ def _boolean(name: str, raw: str) -> int:
         return 1
     if lowered in _FALSE:
         return 0
-    raise InvalidValueError(f"{name} must be 1 or 0, not {raw!r}.", parameter=name)
+    raise InvalidValueError(
+        say("{name} must be 1 or 0, not {raw!r}.", name=name, raw=raw), parameter=name
+    )
 
 
 def _number(name: str, raw: str) -> int | float:
@@ -206,5 +218,7 @@ def _number(name: str, raw: str) -> int | float:
         except ValueError:
             value = math.nan
     if not math.isfinite(value) or abs(value) > MAX_INTEGER:
-        raise InvalidValueError(f"{name} must be a number, not {raw!r}.", parameter=name)
+        raise InvalidValueError(
+            say("{name} must be a number, not {raw!r}.", name=name, raw=raw), parameter=name
+        )
     return value

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from aggregator.texts import say
+
 
 class Kind(StrEnum):
     """What a column holds, which decides the filters that it offers."""
@@ -29,11 +31,15 @@ OPERATORS: dict[Kind, tuple[str, ...]] = {
     Kind.IDENTIFIER: ("", "in", "icontains"),
 }
 
-NOT_IN_DATABASE = "This database does not hold it: it was written by an older or another DLProf."
+NOT_IN_DATABASE = say(
+    "This database does not hold it: it was written by an older or another DLProf."
+)
 #: Why a value is unknown, by the flag of the profile that says that nobody measured it.
 NOT_MEASURED = {
-    "io_measured": "I/O was not recorded: profile with --nsys_opts='-t cuda,nvtx,osrt -s cpu'.",
-    "dataloader_measured": "The profile holds no ranges of a data loader.",
+    "io_measured": say(
+        "I/O was not recorded: profile with --nsys_opts='-t cuda,nvtx,osrt -s cpu'."
+    ),
+    "dataloader_measured": say("The profile holds no ranges of a data loader."),
 }
 
 _SEARCHED = frozenset({Kind.TEXT, Kind.CHOICE, Kind.IDENTIFIER})
@@ -54,6 +60,7 @@ class Column:
         reason: Why the value is unknown when the database has no such view or column.
         measured: What must have been measured for the value to mean anything, a key of
             ``NOT_MEASURED``; empty: nothing in particular.
+        is_sentence: The value is a sentence of ours, to be said in the reader's language.
     """
 
     name: str
@@ -64,6 +71,7 @@ class Column:
     nullable: bool = False
     reason: str = NOT_IN_DATABASE
     measured: str = ""
+    is_sentence: bool = False
 
     @property
     def is_searched(self) -> bool:
@@ -189,6 +197,11 @@ class ObjectSpec:
 def text(name: str, sql: str, description: str, *, nullable: bool = False) -> Column:
     """A column of free text."""
     return Column(name, sql, Kind.TEXT, description, nullable=nullable)
+
+
+def sentence(name: str, sql: str, description: str) -> Column:
+    """A column of sentences of ours, said in the reader's language; null: there is none."""
+    return Column(name, sql, Kind.TEXT, description, nullable=True, is_sentence=True)
 
 
 def choice(name: str, sql: str, description: str, *, nullable: bool = False) -> Column:

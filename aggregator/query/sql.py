@@ -5,7 +5,7 @@ Identifiers come from the declarations only; every value of a request is a bound
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ class BoundTable:
         columns: Its columns; an unknown one reads NULL.
         unknown: Reason of each column that the database cannot fill; ``*`` if it is all of them.
         params: Values of the source's named parameters.
+        texts: The database's sentences, if the table shows any.
     """
 
     spec: TableSpec
@@ -33,6 +34,7 @@ class BoundTable:
     params: Params
     source_sql: str
     has_row_id: bool
+    texts: Mapping[str, str]
 
     @property
     def is_absent(self) -> bool:
@@ -46,7 +48,7 @@ def bind(spec: TableSpec, database: Queryable, params: Params) -> BoundTable:
         if spec.fallback is not None:
             return bind(spec.fallback, database, params)
         return BoundTable(
-            spec, dict(spec.by_name), _all_unknown(spec), params, "", has_row_id=False
+            spec, dict(spec.by_name), _all_unknown(spec), params, "", has_row_id=False, texts={}
         )
     unknown = _unknown(spec, database)
     columns = {
@@ -61,6 +63,7 @@ def bind(spec: TableSpec, database: Queryable, params: Params) -> BoundTable:
         params=params,
         source_sql=_from(spec.source, database),
         has_row_id=database.has(spec.source.view, row_id_column),
+        texts=_texts(spec, database),
     )
 
 
@@ -117,10 +120,19 @@ def distinct_values(
 
 def to_record(table: BoundTable, row: Row) -> dict[str, Any]:
     """A row as the API shows it: booleans are booleans, everything else is as stored."""
-    return {
+    record: dict[str, Any] = {
         name: bool(value) if column.kind is Kind.BOOLEAN and value is not None else value
         for (name, column), value in zip(table.columns.items(), row, strict=True)
     }
+    if table.texts:
+        for name, column in table.columns.items():
+            if column.is_sentence:
+                record[name] = table.texts.get(record[name], record[name])
+    return record
+
+
+def _texts(spec: TableSpec, database: Queryable) -> Mapping[str, str]:
+    return database.texts if any(column.is_sentence for column in spec.columns) else {}
 
 
 def _all_unknown(spec: TableSpec) -> dict[str, str]:

@@ -12,6 +12,7 @@ import numpy as np
 from aggregator.errors import NotADldbError
 from aggregator.sources.sqlite_files import iter_batches, raise_interrupt
 from aggregator.sqlite_uri import read_only_uri
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,5 +67,9 @@ def column_reader(path: Path) -> Iterator[ColumnReader]:
     except adbc_driver_manager.Error as error:
         raise_interrupt(error)
         raise NotADldbError(
-            f"The database '{path}' is damaged: {str(error).splitlines()[0]}."
+            say(
+                "The database '{path}' is damaged: {error}.",
+                path=str(path),
+                error=str(error).splitlines()[0],
+            )
         ) from error

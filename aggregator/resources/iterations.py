@@ -14,8 +14,10 @@ from aggregator.query.spec import (
     identifier,
     number,
     real,
+    sentence,
     text,
 )
+from aggregator.texts import say
 
 
 def _parts(alias: str) -> tuple[Column, ...]:
@@ -55,7 +57,7 @@ def _iteration(is_profiled: str) -> tuple[Column, ...]:
 #: DLProf tells the parts of the aggregated iterations only.
 _ITERATIONS_OF_DLPROF = TableSpec(
     name="iterations",
-    title="Iterations",
+    title=say("Iterations"),
     source=Source(
         view="view_iterations_all",
         joins=(
@@ -85,7 +87,7 @@ ITERATIONS = replace(
 
 GPUS = TableSpec(
     name="gpus",
-    title="GPUs",
+    title=say("GPUs"),
     source=Source(view="view_gpu_devices"),
     columns=(
         identifier("device_id", "t.device_id", "Number of the GPU.", integer=True),
@@ -107,7 +109,7 @@ GPUS = TableSpec(
 
 AGGREGATIONS = TableSpec(
     name="aggregations",
-    title="Aggregations",
+    title=say("Aggregations"),
     source=Source(view="view_aggregations", where="1"),
     columns=(
         identifier("id", "t.aggr_id", "Number of the aggregation.", integer=True),
@@ -115,7 +117,7 @@ AGGREGATIONS = TableSpec(
         number("iter_stop", "t.iter_stop", "Last aggregated iteration, inclusive."),
         number("iter_aggregated", "t.iter_aggregated", "How many it covers."),
         text("key_node", "t.key_node_name", "Op that marks an iteration; empty: none found."),
-        text("key_node_reason", "t.key_node_reason", "Why that op.", nullable=True),
+        sentence("key_node_reason", "t.key_node_reason", "Why that op."),
         text("created_at", "t.aggr_start", "When it was made."),
     ),
     default_ordering=("id",),

@@ -17,6 +17,7 @@ from aggregator.query.spec import (
     text,
 )
 from aggregator.resources.ops import OP_ID
+from aggregator.texts import say
 
 _IN_DOMAIN = "t.aggr_id = :aggr_id AND t.domain_name = :domain"
 _OF_OP = f"{_IN_DOMAIN} AND t.op_node_id = :op_id"
@@ -68,7 +69,7 @@ _API_TIME = (
 
 _KERNELS_OF_DLPROF = TableSpec(
     name="kernels",
-    title="Kernels",
+    title=say("Kernels"),
     source=Source(view="view_kernel_summaries", joins=(_OP_OF_ROW,)),
     columns=(
         *_THEIRS,
@@ -94,7 +95,7 @@ KERNELS = replace(
 
 _OP_KERNELS_OF_DLPROF = TableSpec(
     name="op-kernels",
-    title="Kernels of the op",
+    title=say("Kernels of the op"),
     source=Source(view="view_kernel_summaries", where=_OF_OP),
     columns=(
         *_THEIRS,
@@ -141,7 +142,7 @@ _LAUNCH_KEY = ("api_start_ns", "device_id", "op_id", "kernel_name", "gpu_time_ns
 
 _ITERATION_KERNELS_OF_DLPROF = TableSpec(
     name="iteration-kernels",
-    title="Kernels in the iteration",
+    title=say("Kernels in the iteration"),
     source=Source(view="view_iteration_op_kernels", joins=(_OP_OF_ROW,), where=_IN_ITERATION),
     # What DLProf calls the timestamp of a kernel is the start of its API call; the start on the
     # GPU is in none of its views.
@@ -169,7 +170,7 @@ def _of_op(spec: TableSpec) -> TableSpec:
     return replace(
         spec,
         name="iteration-op-kernels",
-        title="Kernels of the op in the iteration",
+        title=say("Kernels of the op in the iteration"),
         source=replace(spec.source, where=where),
         fallback=_of_op(spec.fallback) if spec.fallback else None,
     )

@@ -7,8 +7,9 @@ from typing import Any
 
 from aggregator.query.connection import ProfileDatabase
 from aggregator.query.spec import NOT_IN_DATABASE, NOT_MEASURED, Field, ObjectSpec
+from aggregator.texts import say
 
-_NO_ROW = "Nothing was aggregated for this domain."
+_NO_ROW = say("Nothing was aggregated for this domain.")
 
 
 def read_object(
@@ -33,8 +34,14 @@ def read_object(
         unknown |= missing
         if row is None:
             unknown |= {field.name: _NO_ROW for field in known}
-    reply = _nest({field.name: values.get(field.name) for field in spec.fields})
+    said = {name: _with_words(value, database) for name, value in values.items()}
+    reply = _nest({field.name: said.get(field.name) for field in spec.fields})
     return reply | {"unknown": unknown}
+
+
+def _with_words(value: Any, database: ProfileDatabase) -> Any:
+    """A stored sentence as one that can be translated; anything else as it is."""
+    return database.texts.get(value, value) if isinstance(value, str) else value
 
 
 def _missing(field: Field, database: ProfileDatabase) -> str:

@@ -14,6 +14,7 @@ from aggregator.query.spec import (
     real,
     text,
 )
+from aggregator.texts import say
 
 _ALL_OPS_GPU_TIME = (
     "(SELECT SUM(gpu_time) FROM view_op_nodes WHERE aggr_id = :aggr_id AND domain_name = :domain)"
@@ -49,7 +50,7 @@ _OP_COLUMNS: tuple[Column, ...] = (
 
 OPS = TableSpec(
     name="ops",
-    title="Ops",
+    title=say("Ops"),
     source=Source(view="view_op_nodes"),
     columns=_OP_COLUMNS,
     default_ordering=("-gpu_time_ns",),
@@ -84,7 +85,7 @@ _LISTED = {column.name for column in _OP_COLUMNS}
 #: One op with everything that is known of it; never listed.
 OP_DETAIL = TableSpec(
     name="op",
-    title="Op",
+    title=say("Op"),
     source=Source(
         view="view_op_nodes",
         joins=(
@@ -107,7 +108,7 @@ OP_DETAIL = TableSpec(
 
 OP_TYPES = TableSpec(
     name="op-types",
-    title="Op types",
+    title=say("Op types"),
     source=Source(view="view_op_type_summary"),
     columns=(
         identifier("op_type", "t.op_node_type", "Kind of op (conv2d)."),
@@ -121,7 +122,7 @@ OP_TYPES = TableSpec(
 
 GROUP_OPS = TableSpec(
     name="group-ops",
-    title="Group ops",
+    title=say("Group ops"),
     source=Source(view="view_group_ops"),
     columns=(
         identifier("id", "t.row_full_id", "Path of a group, or the op_id of a leaf."),
@@ -147,7 +148,7 @@ GROUP_OPS = TableSpec(
 
 ITERATION_OPS = TableSpec(
     name="iteration-ops",
-    title="Ops in the iteration",
+    title=say("Ops in the iteration"),
     source=Source(
         view="view_iteration_ops",
         where="t.aggr_id = :aggr_id AND t.domain_name = :domain AND t.iter_value = :iteration",

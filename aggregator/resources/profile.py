@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aggregator.query.connection import ProfileDatabase
+from aggregator.texts import say
 
 DEFAULT_DOMAIN = "default-domain"
 _DISTRIBUTION = "open-dlprof"
@@ -56,7 +57,7 @@ def profile_details(database: ProfileDatabase) -> dict[str, Any]:
         "system_config": config,
         "domains": domains(database),
         "warnings": _warnings(database),
-        "info": database.info,
+        "info": {key: database.texts.get(text, text) for key, text in database.info.items()},
         "unknown": unknown,
     }
 
@@ -88,8 +89,8 @@ def _system_config(database: ProfileDatabase) -> tuple[dict[str, Any], dict[str,
     row = _config_row(database)
     names = [str(name) for (name,) in _rows(database, "view_gpu_names", "gpu_name")]
     config = {name: row.get(column) or None for name, column in _SYSTEM_COLUMNS.items()}
-    unknown = {
-        f"system_config.{name}": "The profile does not say."
+    unknown: dict[str, str] = {
+        f"system_config.{name}": say("The profile does not say.")
         for name, value in config.items()
         if value is None
     }
@@ -115,7 +116,10 @@ def _created_at(path: Path, database: ProfileDatabase) -> str:
 
 def _warnings(database: ProfileDatabase) -> list[dict[str, Any]]:
     rows = _rows(database, "view_warnings", "code", "message", "count")
-    return [{"code": code, "message": message, "count": count} for code, message, count in rows]
+    return [
+        {"code": code, "message": database.texts.get(message, message), "count": count}
+        for code, message, count in rows
+    ]
 
 
 def _rows(database: ProfileDatabase, view: str, *columns: str) -> list[tuple[Any, ...]]:

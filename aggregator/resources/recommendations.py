@@ -29,8 +29,8 @@ def read_recommendations(
         {
             "id": index,
             "detector": name,
-            "problem": problem,
-            "recommendation": recommendation,
+            "problem": database.texts.get(problem, problem),
+            "recommendation": database.texts.get(recommendation, recommendation),
             "drill_down": _DRILL_DOWNS.get(function or ""),
             "drill_down_args": args or None,
         }

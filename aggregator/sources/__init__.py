@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from aggregator.errors import ProfileError, ProfileNotFoundError, UnsupportedProfileError
 from aggregator.sources import dlprof, nsys, nsys_report
 from aggregator.sources.sqlite_files import is_sqlite, list_tables
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from aggregator.profile import Profile
@@ -33,10 +34,11 @@ def open_profile(path: Path, progress: Progress, nsys_path: str = "") -> Profile
         NsysFailedError: Nsight Systems could not export the report.
     """
     if not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise ProfileNotFoundError(
-            f"The profile '{path}' {what}.",
-            hint="Give the path of an Nsight Systems export (nsys export -t sqlite).",
+            say("The profile '{path}' is a folder, not a file.", path=path)
+            if path.is_dir()
+            else say("The profile '{path}' does not exist.", path=path),
+            hint=say("Give the path of an Nsight Systems export (nsys export -t sqlite)."),
             path=str(path),
         )
     if nsys_report.is_report(path) and not is_sqlite(path):
@@ -67,16 +69,26 @@ def _open_sqlite(path: Path, progress: Progress) -> Profile:
         return dlprof.read(path, progress)
     if "dldb_meta" in tables:
         raise UnsupportedProfileError(
-            f"'{path}' is a database of open-dlprof already: there is nothing to import.",
-            hint=f"Add an aggregation to it with: dlprof --database={path}",
+            say(
+                "'{path}' is a database of open-dlprof already: there is nothing to import.",
+                path=str(path),
+            ),
+            hint=say("Add an aggregation to it with: dlprof --database={path}", path=str(path)),
         )
     if "StringTable" in tables:
         raise UnsupportedProfileError(
-            f"'{path}' was written by nvprof or the Visual Profiler, which are not supported.",
-            hint="Profile with Nsight Systems: nsys profile -t cuda,nvtx --export=sqlite ...",
+            say(
+                "'{path}' was written by nvprof or the Visual Profiler, which are not supported.",
+                path=str(path),
+            ),
+            hint=say("Profile with Nsight Systems: nsys profile -t cuda,nvtx --export=sqlite ..."),
         )
     raise UnsupportedProfileError(
-        f"'{path}' is an SQLite file, but neither an Nsight Systems export nor a DLProf database.",
-        hint="Make an export with: nsys export -t sqlite -o profile.sqlite profile.nsys-rep",
+        say(
+            "'{path}' is an SQLite file, but neither an Nsight Systems export nor a DLProf "
+            "database.",
+            path=str(path),
+        ),
+        hint=say("Make an export with: nsys export -t sqlite -o profile.sqlite profile.nsys-rep"),
         tables=list(sorted(tables)[:20]),
     )

@@ -39,6 +39,7 @@ from aggregator.sources.dlprof_tables import (
     open_tables,
     rows_of,
 )
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,17 +81,27 @@ def check_version(path: Path, tables: DlprofTables) -> str:
     version = rows[0][0].strip() if rows else ""
     numbers = tuple(int(part) for part in version.removeprefix("v").split(".") if part.isdigit())
     if len(numbers) < 2:
-        raise DldbVersionError(f"'{path}' does not tell the DLProf version that wrote it.")
+        raise DldbVersionError(
+            say("'{path}' does not tell the DLProf version that wrote it.", path=str(path))
+        )
     if numbers[:2] < OLDEST:
         raise DldbVersionError(
-            f"'{path}' was written by DLProf {version}; versions before 1.2 cannot be read.",
-            hint="Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite",
+            say(
+                "'{path}' was written by DLProf {version}; versions before 1.2 cannot be read.",
+                path=str(path),
+                version=version,
+            ),
+            hint=say("Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite"),
             version=version,
         )
     if numbers[:2] > NEWEST:
         raise DldbVersionError(
-            f"'{path}' was written by DLProf {version}; the newest that can be read is 1.8.",
-            hint="Update open-dlprof.",
+            say(
+                "'{path}' was written by DLProf {version}; the newest that can be read is 1.8.",
+                path=str(path),
+                version=version,
+            ),
+            hint=say("Update open-dlprof."),
             version=version,
         )
     return version
@@ -106,8 +117,8 @@ def _assemble(tables: DlprofTables, version: str, progress: Progress) -> GivenPr
     events = Events(tables, ops, pool, warnings)
     if not len(events):
         raise NoGpuActivityError(
-            f"The database '{tables.path}' holds no CUDA activity.",
-            hint="Profile with CUDA tracing on and check that the application used a GPU.",
+            say("The database '{path}' holds no CUDA activity.", path=str(tables.path)),
+            hint=say("Profile with CUDA tracing on and check that the application used a GPU."),
         )
     threads = Threads({**events.raw, "instances": ops.instances})
     events.collect_calls(threads.of)

@@ -15,6 +15,7 @@ from aggregator.profile import ApiCalls, Device, Int32, Int64, ProfileWarning
 from aggregator.sources.dlprof_ops import OpRows
 from aggregator.sources.dlprof_tables import UNKNOWN, DlprofTables, StringPool, row_codes, rows_of
 from aggregator.sources.repair import repair_devices, repair_reversed, repair_times
+from aggregator.texts import say
 
 Raw: TypeAlias = "dict[str, Int64]"
 
@@ -55,7 +56,8 @@ class Events:
             int(np.count_nonzero(rows_of(ops.ids, t["read_only_ops_id"]) < 0))
             for t in self.raw.values()
         )
-        self._warn("EVENTS_WITHOUT_OP", "events belong to ops that the database lacks.", lost)
+        text = say("events belong to ops that the database lacks.")
+        self._warn("EVENTS_WITHOUT_OP", text, lost)
         self.calls = ApiCalls()
         self.call_of: dict[str, Int32] = {}
         self.call_owners = Owners()

@@ -11,6 +11,7 @@ from aggregator.given import GivenOp, GivenShapes
 from aggregator.profile import DEFAULT_DOMAIN, ProfileWarning
 from aggregator.sources.dlprof_shapes import shape_row
 from aggregator.sources.dlprof_tables import UNKNOWN, DlprofTables, row_codes, rows_of
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from aggregator.profile import Int32, Int64
@@ -81,7 +82,7 @@ def read_ops(
     if not own.any():  # the numbers of domains lead nowhere
         own[:] = True
     if count := int(np.count_nonzero(~own)):
-        text = "ops of custom NVTX domains were left out; the default domain holds all work."
+        text = say("ops of custom NVTX domains were left out; the default domain holds all work.")
         warnings.append(ProfileWarning("OTHER_DOMAINS", text, count))
     rows = np.flatnonzero(own)
     ops = _with_unique_ids([_op(codes, texts[row], dictionary, row) for row in rows.tolist()])

@@ -11,6 +11,7 @@ import numpy as np
 from aggregator.errors import CorruptProfileError, NotADldbError
 from aggregator.sources.sqlite_files import READ_ERRORS, arrow_connection, iter_batches
 from aggregator.sqlite_uri import read_only_uri
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -121,8 +122,14 @@ def open_tables(path: Path, progress: Progress) -> Iterator[DlprofTables]:
     except (*READ_ERRORS, CorruptProfileError) as error:
         text = error.__cause__ if isinstance(error, CorruptProfileError) else error
         raise NotADldbError(
-            f"The database '{path}' is damaged: {str(text).splitlines()[0]}.",
-            hint="Copy it again, or aggregate the Nsight Systems export that it was made from.",
+            say(
+                "The database '{path}' is damaged: {error}.",
+                path=str(path),
+                error=str(text).splitlines()[0],
+            ),
+            hint=say(
+                "Copy it again, or aggregate the Nsight Systems export that it was made from."
+            ),
             path=str(path),
         ) from error
 

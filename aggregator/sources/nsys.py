@@ -65,6 +65,7 @@ from aggregator.sources.repair import (
     warn_of_graphs,
 )
 from aggregator.sources.sqlite_files import arrow_connection, decoded, iter_batches
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,9 +123,11 @@ _TABLES = (names.NVTX, names.API_CALLS, *_WORK_TABLES)
 
 def _no_activity(path: Path) -> NoGpuActivityError:
     return NoGpuActivityError(
-        f"The profile '{path}' holds no CUDA activity.",
-        hint="Profile with CUDA tracing on (nsys profile -t cuda,nvtx ...) and check that the "
-        "application used a GPU.",
+        say("The profile '{path}' holds no CUDA activity.", path=str(path)),
+        hint=say(
+            "Profile with CUDA tracing on (nsys profile -t cuda,nvtx ...) and check that the "
+            "application used a GPU."
+        ),
     )
 
 
@@ -145,8 +148,13 @@ def _check_tables(schema: Schema) -> None:
         missing = sorted(columns - schema.columns(table)) if schema.has(table) else []
         if missing:
             raise UnsupportedNsysSchemaError(
-                f"The export '{schema.path}' has a table {table} without {', '.join(missing)}.",
-                hint="Export the report again with a current Nsight Systems.",
+                say(
+                    "The export '{path}' has a table {table} without {names}.",
+                    path=str(schema.path),
+                    table=table,
+                    names=", ".join(missing),
+                ),
+                hint=say("Export the report again with a current Nsight Systems."),
                 table=table,
                 missing=list(missing),
             )
@@ -256,7 +264,7 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
     domain, domain_names = domain_codes(nvtx, PID_SHIFT)
     nvtx_thread = np.searchsorted(threads, nvtx.tid).astype(np.int32)
     if open_count := count_open(nvtx):
-        text = "NVTX ranges were still open at the end of the capture; they end with it."
+        text = say("NVTX ranges were still open at the end of the capture; they end with it.")
         warnings.append(ProfileWarning("OPEN_RANGES", text, open_count))
     strings = StringCodes(raw.strings)
     api_calls = _api_columns(raw.api, threads, strings)

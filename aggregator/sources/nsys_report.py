@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.errors import NsysFailedError, NsysNotFoundError
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,10 +64,12 @@ def find_nsys(given: str = "", root: Path = Path("/")) -> Path:
     if usable:
         return max(usable, key=_version_in_path)
     raise NsysNotFoundError(
-        "Nsight Systems (nsys) was not found on this machine.",
-        hint="Install it (https://developer.nvidia.com/nsight-systems), name it with --nsys_path "
-        f"or {NSYS_VARIABLE}, or export the report where it was made: "
-        "nsys export -t sqlite <report>",
+        say("Nsight Systems (nsys) was not found on this machine."),
+        hint=say(
+            "Install it (https://developer.nvidia.com/nsight-systems), name it with --nsys_path or "
+            "{variable}, or export the report where it was made: nsys export -t sqlite <report>",
+            variable=NSYS_VARIABLE,
+        ),
     )
 
 
@@ -76,8 +79,14 @@ def _named(value: str, source: str) -> Path:
     found = shutil.which(str(candidate))
     if found is None:
         raise NsysNotFoundError(
-            f"There is no program '{candidate}'{f' (from {source})' if source else ''}.",
-            hint="Give the path of the nsys program, or of the folder that holds it.",
+            say(
+                "There is no program '{candidate}' (from {source}).",
+                candidate=candidate,
+                source=source,
+            )
+            if source
+            else say("There is no program '{candidate}'.", candidate=candidate),
+            hint=say("Give the path of the nsys program, or of the folder that holds it."),
             path=str(candidate),
         )
     return Path(found)
@@ -117,17 +126,25 @@ def _export(program: Path, report: Path, target: Path, progress: Progress) -> No
             status = _run(command, output.fileno(), progress)
     except OSError as error:
         raise NsysFailedError(
-            f"'{program}' cannot be run: {error.strerror or error}.",
-            hint="Check the installation of Nsight Systems.",
+            say(
+                "'{program}' cannot be run: {error}.",
+                program=program,
+                error=error.strerror or error,
+            ),
+            hint=say("Check the installation of Nsight Systems."),
         ) from error
     if status == 0 and target.is_file():
         return
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     last = [line.strip() for line in lines if line.strip()][-LAST_LINES:]
-    ended = f"exit status {status}" if status >= 0 else f"signal {-status}"
+    ended = (
+        say("exit status {number}", number=status)
+        if status >= 0
+        else say("signal {number}", number=-status)
+    )
     raise NsysFailedError(
-        f"Nsight Systems could not export '{report}' ({ended}).",
-        hint="\n".join(last) or "It said nothing; a newer nsys may be needed for this report.",
+        say("Nsight Systems could not export '{report}' ({ended}).", report=report, ended=ended),
+        hint="\n".join(last) or say("It said nothing; a newer nsys may be needed for this report."),
         return_code=status,
         last_lines=list(last),
     )

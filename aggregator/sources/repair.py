@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from aggregator.profile import ProfileWarning
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ def repair_reversed(tables: Sequence[RawTable], warnings: list[ProfileWarning]) 
         count += int(np.count_nonzero(reversed_rows))
         table["end"] = np.maximum(table["start"], table["end"])
     if count:
-        text = "events end before they start; they are counted with no duration."
+        text = say("events end before they start; they are counted with no duration.")
         warnings.append(ProfileWarning("REVERSED_EVENTS", text, count))
 
 
@@ -75,7 +76,7 @@ def repair_times(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> 
         table["start"] = np.where(bad_start, np.where(bad_end, 0, end), start)
         table["end"] = np.where(bad_end, table["start"], end)
     if count:
-        text = "events have times outside every session; they are counted with no duration."
+        text = say("events have times outside every session; they are counted with no duration.")
         warnings.append(ProfileWarning("IMPOSSIBLE_TIMES", text, count))
 
 
@@ -89,7 +90,7 @@ def repair_devices(
         count += int(np.count_nonzero(impossible))
         table[column] = np.where(impossible, 0, table[column])
     if count:
-        text = "kernels, copies or sets tell no GPU; they count for the first one."
+        text = say("kernels, copies or sets tell no GPU; they count for the first one.")
         warnings.append(ProfileWarning("UNKNOWN_DEVICES", text, count))
 
 
@@ -105,7 +106,7 @@ def place_host_graphs(graphs: RawTable, work: Sequence[RawTable]) -> None:
 def warn_of_graphs(graphs: RawTable, warnings: list[ProfileWarning]) -> None:
     """Say that kernels are missing where graphs were recorded as a whole."""
     if count := len(graphs["start"]):
-        text = (
+        text = say(
             "CUDA graphs were recorded as a whole; their kernels are not in the profile "
             "(nsys profile --cuda-graph-trace=node records them)."
         )

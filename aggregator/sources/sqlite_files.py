@@ -13,6 +13,7 @@ from adbc_driver_manager import AdbcStatusCode
 
 from aggregator.errors import CorruptProfileError, ProfileError, UnsupportedProfileError
 from aggregator.sqlite_uri import SQLITE_MAGIC, read_only_uri
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,8 +59,12 @@ def _head(path: Path) -> bytes:
             return file.read(len(SQLITE_MAGIC))
     except OSError as error:
         raise ProfileError(
-            f"The profile '{path}' cannot be opened: {error.strerror}.",
-            hint="Check the permissions of the file.",
+            say(
+                "The profile '{path}' cannot be opened: {error}.",
+                path=str(path),
+                error=error.strerror,
+            ),
+            hint=say("Check the permissions of the file."),
         ) from error
 
 
@@ -68,18 +73,24 @@ def _check_magic(path: Path) -> None:
     if head == SQLITE_MAGIC:
         return
     if not head:
-        raise CorruptProfileError(f"The profile '{path}' is empty.", hint="Export it again.")
+        raise CorruptProfileError(
+            say("The profile '{path}' is empty.", path=str(path)), hint=say("Export it again.")
+        )
     raise UnsupportedProfileError(
-        f"'{path}' is not an SQLite file.",
-        hint="Nsight Systems reports (.nsys-rep, .qdrep) need: nsys export -t sqlite <report>",
+        say("'{path}' is not an SQLite file.", path=str(path)),
+        hint=say("Nsight Systems reports (.nsys-rep, .qdrep) need: nsys export -t sqlite <report>"),
     )
 
 
 def corrupt(path: Path, error: Exception) -> CorruptProfileError:
     """The error for a file that SQLite cannot read to its end."""
     return CorruptProfileError(
-        f"The profile '{path}' is damaged or incomplete: {str(error).splitlines()[0]}.",
-        hint="Copy or export it again; a capture or a copy may have been cut off.",
+        say(
+            "The profile '{path}' is damaged or incomplete: {error}.",
+            path=str(path),
+            error=str(error).splitlines()[0],
+        ),
+        hint=say("Copy or export it again; a capture or a copy may have been cut off."),
     )
 
 

@@ -17,6 +17,7 @@ from viewer.errors import JobNotFoundError, JobStateError
 from viewer.jobs import service
 from viewer.jobs.models import Job, JobState
 from viewer.jobs.recorder import DatabaseRecorder
+from viewer.jobs.words import presented_error
 from viewer.profiles.registry import ServedProfile
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -128,7 +129,7 @@ def test_a_failure_keeps_its_reason(recorder: DatabaseRecorder) -> None:
     recorder.fail(_claimed(recorder, job), error)
 
     failed = service.find(job.id)
-    assert (failed.state, failed.error) == ("failed", error)
+    assert (failed.state, presented_error(failed.error)) == ("failed", error)
 
 
 def test_a_waiting_job_is_cancelled_at_once(recorder: DatabaseRecorder) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from aggregator.query.memory import RECORDS
 from aggregator.query.spec import TableSpec, boolean, choice, identifier, number, real, text
+from aggregator.texts import say
 
 PROFILES = TableSpec(
     name="profiles",
-    title="Profiles",
+    title=say("Profiles"),
     source=RECORDS,
     columns=(
         identifier("id", "t.id", "Part of the profile's address."),
@@ -28,7 +29,7 @@ PROFILES = TableSpec(
 
 JOBS = TableSpec(
     name="jobs",
-    title="Jobs",
+    title=say("Jobs"),
     source=RECORDS,
     columns=(
         identifier("id", "t.id", "Part of the job's address."),

@@ -11,16 +11,31 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from aggregator.errors import DlprofError, JSONValue
+from aggregator.texts import localized, say
+from aggregator.texts.language import current_language
 
-_DRF_CODES: dict[type[exceptions.APIException], tuple[str, str]] = {
-    exceptions.NotFound: ("NOT_FOUND", ""),
-    exceptions.MethodNotAllowed: ("METHOD_NOT_ALLOWED", "The Allow header lists what is."),
-    exceptions.ParseError: ("INVALID_JSON", "Send one JSON object."),
+_DRF_CODES: dict[type[exceptions.APIException], tuple[str, str, str]] = {
+    exceptions.NotFound: ("NOT_FOUND", say("There is nothing at this address."), ""),
+    exceptions.MethodNotAllowed: (
+        "METHOD_NOT_ALLOWED",
+        say("That cannot be done to this address."),
+        say("The Allow header lists what can."),
+    ),
+    exceptions.ParseError: (
+        "INVALID_JSON",
+        say("The body is not valid JSON."),
+        say("Send one JSON object."),
+    ),
     exceptions.UnsupportedMediaType: (
         "UNSUPPORTED_MEDIA_TYPE",
-        "Send JSON, with Content-Type: application/json.",
+        say("The body is of a kind that cannot be read."),
+        say("Send JSON, with Content-Type: application/json."),
     ),
-    exceptions.NotAcceptable: ("NOT_ACCEPTABLE", "Replies are application/json."),
+    exceptions.NotAcceptable: (
+        "NOT_ACCEPTABLE",
+        say("There is no reply of a kind that the client accepts."),
+        say("Replies are application/json."),
+    ),
 }
 
 
@@ -41,7 +56,8 @@ def error_response(
     headers: Mapping[str, str] | None = None,
 ) -> JsonResponse:
     """An error reply from outside the API's views."""
-    return JsonResponse(error_body(code, message, hint), status=status, headers=headers)
+    body = localized(error_body(code, message, hint), current_language())
+    return JsonResponse(body, status=status, headers=headers)
 
 
 def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response | None:
@@ -58,49 +74,50 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Jso
     if isinstance(exception, DisallowedHost):
         return error_response(
             "HOST_NOT_ALLOWED",
-            "This viewer does not answer to that host name.",
-            hint="Start it with dlprofviewer --allowed-host NAME.",
+            say("This viewer does not answer to that host name."),
+            hint=say("Start it with dlprofviewer --allowed-host NAME."),
             status=400,
         )
-    return error_response("BAD_REQUEST", "The request cannot be understood.", status=400)
+    return error_response("BAD_REQUEST", say("The request cannot be understood."), status=400)
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
     """Django's 403."""
-    return error_response("FORBIDDEN", "That is not allowed.", status=403)
+    return error_response("FORBIDDEN", say("That is not allowed."), status=403)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> JsonResponse:
     """A change that did not show where it comes from."""
     return error_response(
         "CSRF_FAILED",
-        f"The change was refused: {reason or 'its origin is not known'}",
-        hint="Reload the page, or send a bearer token.",
+        say("The change was refused: {reason}", reason=reason or say("its origin is not known")),
+        hint=say("Reload the page, or send a bearer token."),
         status=403,
     )
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
     """Django's 404: an address that does not exist."""
-    hint = "" if request.path.endswith("/") else "Addresses end with a slash."
-    return error_response("NOT_FOUND", "There is nothing at this address.", hint=hint, status=404)
+    hint = "" if request.path.endswith("/") else say("Addresses end with a slash.")
+    return error_response(
+        "NOT_FOUND", say("There is nothing at this address."), hint=hint, status=404
+    )
 
 
 def server_error(request: HttpRequest) -> JsonResponse:
     """Django's 500: a mistake of ours, whose trace is in the server's log."""
     return error_response(
         "INTERNAL_ERROR",
-        "The viewer made a mistake.",
-        hint="The server's log has the details; please report them.",
+        say("The viewer made a mistake."),
+        hint=say("The server's log has the details; please report them."),
         status=500,
     )
 
 
 def _drf_response(exc: exceptions.APIException, context: Mapping[str, Any]) -> Response:
-    code, hint = _DRF_CODES.get(type(exc), (exc.default_code.upper(), ""))
+    plain = (exc.default_code.upper(), str(exc.detail), "")
+    code, message, hint = _DRF_CODES.get(type(exc), plain)
     headers = {}
     if isinstance(exc, exceptions.MethodNotAllowed):
         headers["Allow"] = ", ".join(context["view"].allowed_methods)
-    is_parse_error = isinstance(exc, exceptions.ParseError)
-    message = "The body is not valid JSON." if is_parse_error else str(exc.detail)
     return Response(error_body(code, message, hint), status=exc.status_code, headers=headers)

@@ -13,6 +13,7 @@ from aggregator.figures import Theme
 from aggregator.query.request import check_parameters
 from aggregator.resources import figures
 from aggregator.resources.figures import FIGURES, FIGURES_OF_ITERATIONS, Look
+from aggregator.texts import say
 from viewer.api.base import ResourceView
 from viewer.api.documents import DOMAIN, Parameter, Schema, array, record
 from viewer.api.scope import Place, open_scope
@@ -48,7 +49,8 @@ class FigureView(ResourceView):
         build = FIGURES.get(name)
         if build is None:
             raise FigureNotFoundError(
-                f"There is no figure {name!r}.", hint=f"Known: {', '.join(FIGURES)}."
+                say("There is no figure {name!r}.", name=name),
+                hint=say("Known: {names}.", names=", ".join(FIGURES)),
             )
         params = request.query_params.dict()
         check_parameters(params, (*_COMMON, *(_ZOOM if name in FIGURES_OF_ITERATIONS else ())))
@@ -60,7 +62,9 @@ class FigureView(ResourceView):
 def _look(params: Params) -> Look:
     view = params.get("view", "all")
     if view not in _VIEWS:
-        raise InvalidValueError(f"view must be one of {', '.join(_VIEWS)}, not {view!r}.")
+        raise InvalidValueError(
+            say("view must be one of {names}, not {view!r}.", names=", ".join(_VIEWS), view=view)
+        )
     return Look(
         theme=_theme(params.get("theme", Theme.LIGHT)),
         start=_index(params, "start"),
@@ -71,7 +75,9 @@ def _look(params: Params) -> Look:
 
 def _theme(raw: str) -> Theme:
     if raw not in set(Theme):
-        raise InvalidValueError(f"theme must be one of {', '.join(Theme)}, not {raw!r}.")
+        raise InvalidValueError(
+            say("theme must be one of {names}, not {raw!r}.", names=", ".join(Theme), raw=raw)
+        )
     return Theme(raw)
 
 
@@ -80,5 +86,7 @@ def _index(params: Params, name: str) -> int | None:
     if raw is None:
         return None
     if not raw.isascii() or not raw.isdigit():
-        raise InvalidValueError(f"{name} must be a whole number from 0 on, not {raw!r}.")
+        raise InvalidValueError(
+            say("{name} must be a whole number from 0 on, not {raw!r}.", name=name, raw=raw)
+        )
     return int(raw)

@@ -12,6 +12,7 @@ from aggregator.errors import InvalidValueError
 from aggregator.query.memory import query_records
 from aggregator.query.request import check_parameters, parse_list_query
 from aggregator.query.spec import TableSpec
+from aggregator.texts import say
 from viewer.api.base import ResourceView
 from viewer.api.catalogue import JOBS
 from viewer.api.documents import Parameter, Schema, list_parameters, list_schema
@@ -100,7 +101,7 @@ def _checked(request: Request, job: str) -> str:
     check_parameters(request.query_params.dict(), [])
     body: Any = request.data
     if body:
-        raise InvalidValueError("This address takes no body.")
+        raise InvalidValueError(say("This address takes no body."))
     return job
 
 
@@ -111,6 +112,7 @@ def _accepted(job: Job) -> Response:
 def _state(raw: str) -> str:
     if raw not in JobState.values:
         raise InvalidValueError(
-            f"There is no job state {raw!r}.", hint=f"Known: {', '.join(JobState.values)}."
+            say("There is no job state {raw!r}.", raw=raw),
+            hint=say("Known: {names}.", names=", ".join(JobState.values)),
         )
     return raw

@@ -9,6 +9,7 @@ from aggregator.errors import InvalidValueError, IterationRangeError
 from aggregator.options import AggregationRequest
 from aggregator.query.connection import ProfileDatabase
 from aggregator.query.request import MAX_INTEGER
+from aggregator.texts import say
 
 _KEYS = ("key_node", "iter_start", "iter_stop")
 _MAX_NAME = 4_000
@@ -25,15 +26,16 @@ def read_aggregation_request(body: Any, database: ProfileDatabase) -> Aggregatio
         IterationRangeError: A range that is reversed or beyond the iterations known.
     """
     if not isinstance(body, Mapping):
-        raise InvalidValueError("The body must be a JSON object.")
+        raise InvalidValueError(say("The body must be a JSON object."))
     for key in body:
         if key not in _KEYS:
             raise InvalidValueError(
-                f"There is no value named {key!r} here.", hint=f"Known: {', '.join(_KEYS)}."
+                say("There is no value named {key!r} here.", key=key),
+                hint=say("Known: {names}.", names=", ".join(_KEYS)),
             )
     key_node = body.get("key_node") or ""
     if not isinstance(key_node, str) or len(key_node) > _MAX_NAME:
-        raise InvalidValueError("key_node must be a text.", parameter="key_node")
+        raise InvalidValueError(say("key_node must be a text."), parameter="key_node")
     wanted = AggregationRequest(
         key_node=key_node.strip(),
         iter_start=_index(body, "iter_start"),
@@ -49,7 +51,9 @@ def _index(body: Mapping[str, Any], name: str) -> int | None:
         return None
     # A bool is an int in Python, not in JSON.
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_INTEGER:
-        raise InvalidValueError(f"{name} must be a whole number from 0 on.", parameter=name)
+        raise InvalidValueError(
+            say("{name} must be a whole number from 0 on.", name=name), parameter=name
+        )
     return value
 
 
@@ -57,15 +61,24 @@ def _check_range(wanted: AggregationRequest, database: ProfileDatabase) -> None:
     start, stop = wanted.iter_start, wanted.iter_stop
     if start is not None and stop is not None and start > stop:
         raise IterationRangeError(
-            f"The range is reversed: it starts at {start} and stops at {stop}.",
-            hint="iter_start must not be greater than iter_stop.",
+            say(
+                "The range is reversed: it starts at {start} and stops at {stop}.",
+                start=start,
+                stop=stop,
+            ),
+            hint=say("iter_start must not be greater than iter_stop."),
         )
     last = _last_iteration(wanted.key_node, database)
     for name, value in (("iter_start", start), ("iter_stop", stop)):
         if last is not None and value is not None and value > last:
             raise IterationRangeError(
-                f"{name} is {value}, and the last iteration of this key node is {last}.",
-                hint=f"Choose from 0 to {last}.",
+                say(
+                    "{name} is {value}, and the last iteration of this key node is {last}.",
+                    name=name,
+                    value=value,
+                    last=last,
+                ),
+                hint=say("Choose from 0 to {last}.", last=last),
                 parameter=name,
             )
 

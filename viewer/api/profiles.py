@@ -14,6 +14,7 @@ from aggregator.query.spec import TableSpec
 from aggregator.query.sql import bind, count_rows, read_page
 from aggregator.resources.iterations import AGGREGATIONS
 from aggregator.resources.profile import moment
+from aggregator.texts import say
 from viewer.api.base import ResourceView
 from viewer.api.catalogue import PROFILES
 from viewer.api.documents import Parameter, Schema, list_parameters, list_schema, table_schema
@@ -104,7 +105,7 @@ class AggregationsView(ResourceView):
         with open_profile(profile) as (served, database):
             if reason := why_not_reaggregate(served, database):
                 raise CannotReaggregateError(
-                    reason, hint="Copy it to a folder of your own and open the copy."
+                    reason, hint=say("Copy it to a folder of your own and open the copy.")
                 )
             wanted = read_aggregation_request(request.data, database)
         job = submit(served, wanted)

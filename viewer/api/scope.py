@@ -11,6 +11,7 @@ from django.conf import settings
 
 from aggregator.query.connection import ProfileDatabase, opened
 from aggregator.resources.profile import domains
+from aggregator.texts import say
 from viewer.environment import Environment
 from viewer.errors import (
     AggregationNotFoundError,
@@ -93,8 +94,8 @@ def _check_aggregation(database: ProfileDatabase, params: Mapping[str, str | int
     sql = "SELECT 1 FROM view_aggregations WHERE aggr_id = :aggr_id"
     if not database.rows(sql, params):
         raise AggregationNotFoundError(
-            f"The profile has no aggregation {params['aggr_id']}.",
-            hint="Choose another; the profile may have been made anew.",
+            say("The profile has no aggregation {aggr_id}.", aggr_id=params["aggr_id"]),
+            hint=say("Choose another; the profile may have been made anew."),
         )
 
 
@@ -104,8 +105,8 @@ def _domain(database: ProfileDatabase, wanted: str | None) -> str:
         return known[0]
     if wanted not in known:
         raise UnknownDomainError(
-            f"The profile has no domain {wanted!r}.",
-            hint=f"It has {', '.join(known)}.",
+            say("The profile has no domain {wanted!r}.", wanted=wanted),
+            hint=say("It has {names}.", names=", ".join(known)),
             domain=wanted,
             known=list(known),
         )
@@ -115,7 +116,9 @@ def _domain(database: ProfileDatabase, wanted: str | None) -> str:
 def _check_iteration(database: ProfileDatabase, params: Mapping[str, str | int]) -> None:
     sql = "SELECT 1 FROM view_iterations_all WHERE aggr_id = :aggr_id AND iter_value = :iteration"
     if not database.rows(sql, params):
-        raise IterationNotFoundError(f"The profile has no iteration {params['iteration']}.")
+        raise IterationNotFoundError(
+            say("The profile has no iteration {iteration}.", iteration=params["iteration"])
+        )
 
 
 def _check_op(database: ProfileDatabase, params: Mapping[str, str | int]) -> None:
@@ -127,6 +130,6 @@ def _check_op(database: ProfileDatabase, params: Mapping[str, str | int]) -> Non
     ids = [str(op_id) for (op_id,) in database.rows(every, params)]
     close = difflib.get_close_matches(str(params["op_id"]), ids, n=3)
     raise OpNotFoundError(
-        f"The aggregation has no op {params['op_id']!r} in this domain.",
-        hint=f"Did you mean {', '.join(close)}?" if close else "",
+        say("The aggregation has no op {op_id!r} in this domain.", op_id=params["op_id"]),
+        hint=say("Did you mean {names}?", names=", ".join(close)) if close else "",
     )

@@ -15,6 +15,7 @@ from aggregator.query.spec import TableSpec
 from aggregator.query.sql import bind, count_rows, distinct_values, iter_rows, read_page
 from aggregator.resources.ops import OPS, TOP_OPS
 from aggregator.resources.profile import display_name
+from aggregator.texts import say
 from viewer.api.base import ResourceView
 from viewer.api.documents import (
     DOMAIN,
@@ -109,7 +110,8 @@ class DistinctView(ResourceView):
         column = self.spec.by_name.get(name)
         if column is None:
             raise InvalidValueError(
-                f"{self.spec.title} has no column {name!r}.", known=list(self.spec.by_name)
+                say("{title} has no column {name!r}.", title=self.spec.title, name=name),
+                known=list(self.spec.by_name),
             )
         with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
             table = bind(self.spec, scope.database, scope.params)
@@ -152,8 +154,8 @@ class ExportView(ResourceView):
         export = FORMATS.get(params.get("format", "csv"))
         if export is None:
             raise InvalidValueError(
-                f"There is no export format {params['format']!r}.",
-                hint=f"Known: {', '.join(FORMATS)}.",
+                say("There is no export format {format!r}.", format=params["format"]),
+                hint=say("Known: {names}.", names=", ".join(FORMATS)),
             )
         names = _columns(self.spec, params.get("columns", ""))
         place = Place(**parts)
@@ -198,6 +200,7 @@ def _columns(spec: TableSpec, raw: str) -> tuple[str, ...]:
     for name in names:
         if name not in spec.by_name:
             raise InvalidValueError(
-                f"{spec.title} has no column {name!r}.", known=list(spec.by_name)
+                say("{title} has no column {name!r}.", title=spec.title, name=name),
+                known=list(spec.by_name),
             )
     return tuple(dict.fromkeys(names))

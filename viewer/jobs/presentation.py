@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from viewer.jobs.models import Job
+from viewer.jobs.words import presented_error, presented_message
 from viewer.profiles.registry import profile_id
 
 
@@ -20,8 +21,8 @@ def present(job: Job) -> dict[str, Any]:
         "progress_pct": job.progress_pct,
         "rows_per_s": job.rows_per_s,
         "eta_s": job.eta_s,
-        "message": job.message,
-        "error": job.error,
+        "message": presented_message(job.message),
+        "error": presented_error(job.error),
         "aggregation_id": job.aggregation_id,
         "result_profile_id": profile_id(Path(job.result)) if job.result else None,
         "is_cancel_requested": job.cancel_requested,

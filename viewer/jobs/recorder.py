@@ -23,6 +23,7 @@ if not apps.ready:
 
 from viewer.jobs.models import Job, JobState
 from viewer.jobs.service import recover, send_all_queued
+from viewer.jobs.words import CANCELLED, stored_error
 from viewer.state import prepare_state
 
 
@@ -96,11 +97,11 @@ class DatabaseRecorder:
 
     def fail(self, job: ClaimedJob, error: dict[str, JSONValue]) -> None:
         """The job has failed, and why."""
-        self._end(job, state=JobState.FAILED, error=error, message="")
+        self._end(job, state=JobState.FAILED, error=stored_error(error), message="")
 
     def cancel(self, job: ClaimedJob) -> None:
         """The job has stopped."""
-        self._end(job, state=JobState.CANCELLED, message="Cancelled.")
+        self._end(job, state=JobState.CANCELLED, message=CANCELLED)
 
     def release(self, job: ClaimedJob) -> None:
         """Back into the queue; being stopped is not the job's fault, so it costs no attempt."""

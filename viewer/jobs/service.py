@@ -12,9 +12,11 @@ from django.db.models import Q
 from django.utils import timezone
 
 from aggregator.options import AggregationRequest
+from aggregator.texts import say
 from viewer.errors import JobNotFoundError, JobStateError
 from viewer.jobs.dispatch import send
 from viewer.jobs.models import ACTIVE_STATES, Job, JobState
+from viewer.jobs.words import CANCELLED, CANCELLING, stored_error
 from viewer.profiles.registry import ServedProfile
 
 #: A worker beats about twice a second; after this long it is taken for dead.
@@ -69,7 +71,7 @@ def find(job_id: str) -> Job:
     """
     job = Job.objects.filter(pk=job_id).first()
     if job is None:
-        raise JobNotFoundError(f"There is no job {job_id!r}.")
+        raise JobNotFoundError(say("There is no job {job_id!r}.", job_id=job_id))
     return job
 
 
@@ -82,12 +84,13 @@ def cancel(job_id: str) -> Job:
     job = find(job_id)
     now = timezone.now()
     waiting = Job.objects.filter(pk=job_id, state=JobState.QUEUED)
-    if waiting.update(state=JobState.CANCELLED, finished_at=now, message="Cancelled."):
+    if waiting.update(state=JobState.CANCELLED, finished_at=now, message=CANCELLED):
         return find(job_id)
     running = Job.objects.filter(pk=job_id, state=JobState.RUNNING)
-    if not running.update(cancel_requested=True, message="Cancelling."):
+    if not running.update(cancel_requested=True, message=CANCELLING):
         raise JobStateError(
-            f"The job cannot be cancelled: it is {find(job_id).state}.", state=job.state
+            say("The job cannot be cancelled: it is {state}.", state=find(job_id).state),
+            state=job.state,
         )
     return find(job_id)
 
@@ -103,7 +106,11 @@ def retry(job_id: str) -> Job:
     if not ended.update(state=JobState.QUEUED, attempts=0, sent_at=None, **_CLEARED):
         state = find(job_id).state
         raise JobStateError(
-            f"Only a failed or cancelled job can be tried again; this one is {state}.", state=state
+            say(
+                "Only a failed or cancelled job can be tried again; this one is {state}.",
+                state=state,
+            ),
+            state=state,
         )
     _send(find(job_id))
     return find(job_id)
@@ -162,11 +169,11 @@ def _take_back(job: Job) -> None:
     # The claim is part of the condition: if the worker lives after all and has just ended the
     # job, or another process was faster, nothing is changed.
     mine = Job.objects.filter(pk=job.id, state=JobState.RUNNING, claim=job.claim)
-    worker = f"process {job.worker_pid} on {job.worker_host}"
+    worker = say("process {pid} on {host}", pid=job.worker_pid, host=job.worker_host)
     now = timezone.now()
     if job.cancel_requested:
         mine.update(
-            state=JobState.CANCELLED, finished_at=now, claim="", message="Cancelled.", eta_s=None
+            state=JobState.CANCELLED, finished_at=now, claim="", message=CANCELLED, eta_s=None
         )
     elif job.attempts < MAX_ATTEMPTS:
         logger.warning("job %s: its worker (%s) died; queued again", job.id, worker)
@@ -175,10 +182,19 @@ def _take_back(job: Job) -> None:
     else:
         error = {
             "code": "WORKER_LOST",
-            "message": f"The worker ({worker}) ended before the job did, {job.attempts} times.",
-            "hint": "It may have run out of memory. Aggregate fewer iterations, or try again.",
+            "message": say(
+                "The worker ({worker}) ended before the job did, {attempts} times.",
+                worker=worker,
+                attempts=job.attempts,
+            ),
+            "hint": say("It may have run out of memory. Aggregate fewer iterations, or try again."),
             "details": {},
         }
         mine.update(
-            state=JobState.FAILED, finished_at=now, claim="", error=error, message="", eta_s=None
+            state=JobState.FAILED,
+            finished_at=now,
+            claim="",
+            error=stored_error(error),
+            message="",
+            eta_s=None,
         )

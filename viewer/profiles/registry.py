@@ -13,6 +13,7 @@ from pathlib import Path
 from aggregator.conversion import INFIX, SOURCE_NAME
 from aggregator.errors import DatabaseError
 from aggregator.query.connection import opened
+from aggregator.texts import say
 from viewer.errors import ProfileNotServedError
 
 DATABASE_SUFFIX = ".sqlite"
@@ -57,8 +58,8 @@ class Registry:
             if served.id == wanted:
                 return served
         raise ProfileNotServedError(
-            f"No profile {wanted!r} is served here.",
-            hint="GET /api/v1/profiles/ lists those that are.",
+            say("No profile {wanted!r} is served here.", wanted=wanted),
+            hint=say("GET /api/v1/profiles/ lists those that are."),
             profile=wanted,
         )
 

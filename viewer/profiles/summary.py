@@ -10,6 +10,7 @@ from aggregator.dldb.versions import is_aggregable
 from aggregator.errors import DatabaseError
 from aggregator.query.connection import ProfileDatabase, opened
 from aggregator.resources.profile import profile_details, profile_item
+from aggregator.texts import say
 from viewer.profiles.registry import ServedProfile, conversions_of, profile_id
 
 #: What a profile that cannot be opened still has.
@@ -55,7 +56,7 @@ def why_not_reaggregate(served: ServedProfile, database: ProfileDatabase) -> str
     if not database.is_ours:
         if os.access(served.path.parent, os.W_OK):
             return ""
-        return (
+        return say(
             "A database of NVIDIA's is never changed but converted into a new one beside it, "
             "and its folder cannot be written to."
         )
@@ -63,5 +64,5 @@ def why_not_reaggregate(served: ServedProfile, database: ProfileDatabase) -> str
         return "It was written by an earlier version: aggregate its profile again with dlprof."
     # SQLite writes its journal beside the file.
     if not (os.access(served.path, os.W_OK) and os.access(served.path.parent, os.W_OK)):
-        return "The database or its folder cannot be written to."
+        return say("The database or its folder cannot be written to.")
     return ""

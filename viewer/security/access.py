@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
+from aggregator.texts import say
 from viewer.api.errors import error_response
 from viewer.environment import Environment, is_loopback
 
@@ -35,8 +36,8 @@ class AccessMiddleware:
             return self._get_response(request)
         return error_response(
             "TOKEN_MISSING",
-            "This viewer asks for a token.",
-            hint="Open the address that dlprofviewer printed, or send it as a bearer token.",
+            say("This viewer asks for a token."),
+            hint=say("Open the address that dlprofviewer printed, or send it as a bearer token."),
             status=401,
             headers={"WWW-Authenticate": "Bearer"},
         )
@@ -48,8 +49,8 @@ class AccessMiddleware:
             return self._get_response(request)
         return error_response(
             "NOT_THIS_MACHINE",
-            "This viewer answers the machine that it runs on only.",
-            hint="Start it with dlprofviewer --bind, which makes a token.",
+            say("This viewer answers the machine that it runs on only."),
+            hint=say("Start it with dlprofviewer --bind, which makes a token."),
             status=403,
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
+from aggregator.texts import say
 from viewer.api.errors import error_response
 
 
@@ -21,6 +22,6 @@ class BodySizeMiddleware:
         length = request.headers.get("Content-Length", "")
         if length.isdecimal() and int(length) > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
             return error_response(
-                "BODY_TOO_LARGE", "The body is larger than any request needs.", status=413
+                "BODY_TOO_LARGE", say("The body is larger than any request needs."), status=413
             )
         return self._get_response(request)

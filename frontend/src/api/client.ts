@@ -1,9 +1,15 @@
 /** Talks to /api/v1 on the same host. Every failure comes out as an ApiError. */
 
-import { t } from "../i18n";
+import { language, t } from "../i18n";
 import type { ApiErrorBody } from "./types";
 
 const BASE = "/api/v1/";
+
+/** Replies are JSON, and their sentences in the language of the page. */
+const WANTED: Readonly<Record<string, string>> = {
+  Accept: "application/json",
+  "Accept-Language": language,
+};
 
 export type Params = Readonly<Record<string, string | number | null | undefined>>;
 
@@ -76,7 +82,7 @@ async function request<T>(url: string, init: RequestInit): Promise<T> {
 }
 
 export function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
-  return request<T>(url, { headers: { Accept: "application/json" }, signal: signal ?? null });
+  return request<T>(url, { headers: WANTED, signal: signal ?? null });
 }
 
 function csrfToken(): string | null {
@@ -86,7 +92,7 @@ function csrfToken(): string | null {
 
 export function postJson<T>(url: string, body: unknown = {}): Promise<T> {
   const headers: Record<string, string> = {
-    Accept: "application/json",
+    ...WANTED,
     "Content-Type": "application/json",
   };
   const token = csrfToken();

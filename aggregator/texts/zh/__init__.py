@@ -1,0 +1,10 @@
+"""Chinese: each English template of ``say`` and its translation, one file per area."""
+
+from __future__ import annotations
+
+from aggregator.texts.zh.advice import ADVICE
+from aggregator.texts.zh.errors import ERRORS
+from aggregator.texts.zh.figures import FIGURES
+from aggregator.texts.zh.notes import NOTES
+
+CATALOGUE: dict[str, str] = {**ADVICE, **ERRORS, **FIGURES, **NOTES}

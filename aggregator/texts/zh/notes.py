@@ -1,0 +1,77 @@
+"""Notes on a profile, and why a choice was made or a value is unknown."""
+
+from __future__ import annotations
+
+NOTES: dict[str, str] = {
+    # --- how it was read
+    "{title} ranges found": "找到 {title} 范围",
+    "no framework ranges found": "没有找到框架范围",
+    "as asked": "按要求",
+    "{why}; {evidence}": "{why}；{evidence}",
+    "Mode {mode} is {evidence}.": "模式 {mode} {evidence}。",
+    "unverified: no public capture of TensorFlow was at hand, its ranges are read as NVIDIA's "
+    "TensorFlow source writes them": (
+        "未经验证：手头没有公开的 TensorFlow 捕获，按 NVIDIA TensorFlow 源代码的写法读取其范围"
+    ),
+    "unverified: no public capture of TensorRT was at hand, its ranges are read as public listings "
+    "show them": "未经验证：手头没有公开的 TensorRT 捕获，按公开列表所示读取其范围",
+    "as in the database of DLProf {version}": "与 DLProf {version} 的数据库相同",
+    # --- the key node
+    "DLProf found no iterations": "DLProf 没有找到迭代",
+    "given as Op ID": "以算子 ID 给出",
+    "given as op name": "以算子名称给出",
+    "given as range name": "以范围名称给出",
+    "the data loader hands out a batch once per iteration": "数据加载器每次迭代给出一个批次",
+    "it begins every range '{name}'": "每个范围 '{name}' 都以它开始",
+    "clearing the gradients begins every iteration": "每次迭代以清除梯度开始",
+    "the program that ran most often marks the iterations": "运行次数最多的程序标记各次迭代",
+    "numbered ranges mark the iterations": "带编号的范围标记各次迭代",
+    "the optimizer steps once per iteration": "优化器每次迭代执行一步",
+    "no data loader, numbered range or optimizer step was found": (
+        "没有找到数据加载器、带编号的范围或优化器步骤"
+    ),
+    "'{name}' is read once per iteration": "每次迭代读取一次 '{name}'",
+    # --- what was repaired or left out
+    "kernels, copies, sets or graphs have no API call in the profile; they count as launched when "
+    "they started and belong to unassociated ops.": (
+        "个内核、复制、置值或图在性能分析中没有 API 调用；按其开始时启动计算，归入未关联的算子。"
+    ),
+    "events belong to ops that the database lacks.": "个事件所属的算子不在数据库中。",
+    "ops of custom NVTX domains were left out; the default domain holds all work.": (
+        "个自定义 NVTX 域的算子被略去；默认域包含全部工作。"
+    ),
+    "NVTX ranges were still open at the end of the capture; they end with it.": (
+        "个 NVTX 范围在捕获结束时仍未关闭；它们随捕获结束。"
+    ),
+    "CUDA graphs were recorded as a whole; their kernels are not in the profile (nsys profile "
+    "--cuda-graph-trace=node records them).": (
+        "个 CUDA 图被作为整体记录；其中的内核不在性能分析中"
+        "（nsys profile --cuda-graph-trace=node 会记录它们）。"
+    ),
+    "events end before they start; they are counted with no duration.": (
+        "个事件的结束早于开始；计数但不计时长。"
+    ),
+    "events have times outside every session; they are counted with no duration.": (
+        "个事件的时间不在任何会话内；计数但不计时长。"
+    ),
+    "kernels, copies or sets tell no GPU; they count for the first one.": (
+        "个内核、复制或置值没有说明 GPU；计入第一个 GPU。"
+    ),
+    # --- why a value is unknown
+    "Simple mode: the profile has no framework ranges, or they were not asked for.": (
+        "简单模式：性能分析中没有框架范围，或没有要求读取它们。"
+    ),
+    "This database does not hold it: it was written by an older or another DLProf.": (
+        "此数据库不含该值：它由较旧的或其他的 DLProf 写成。"
+    ),
+    "I/O was not recorded: profile with --nsys_opts='-t cuda,nvtx,osrt -s cpu'.": (
+        "没有记录 I/O：请用 --nsys_opts='-t cuda,nvtx,osrt -s cpu' 进行分析。"
+    ),
+    "The profile holds no ranges of a data loader.": "性能分析中没有数据加载器的范围。",
+    "Nothing was aggregated for this domain.": "此域没有聚合任何内容。",
+    "The profile does not say.": "性能分析没有说明。",
+    # --- jobs
+    "Cancelled.": "已取消。",
+    "Cancelling.": "正在取消。",
+    "This aggregation was there already.": "此聚合已经存在。",
+}

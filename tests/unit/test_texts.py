@@ -1,0 +1,188 @@
+"""Sentences in two languages: none is missing, none is made in a way that loses its template."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import pickle
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aggregator import errors as engine_errors
+from aggregator.expert import DETECTORS
+from aggregator.texts import Text, from_json, localized, say, to_json, translate
+from aggregator.texts.zh import CATALOGUE
+from viewer import errors as viewer_errors
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGES = ("aggregator", "viewer")
+#: Speaks to programmers, in notebooks and scripts.
+EXEMPT = {REPOSITORY / "viewer/client.py"}
+
+
+def _sources() -> Iterator[tuple[Path, ast.Module]]:
+    for package in PACKAGES:
+        for path in sorted((REPOSITORY / package).rglob("*.py")):
+            if path not in EXEMPT and "texts" not in path.parts:
+                yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _calls() -> Iterator[tuple[Path, ast.Call, str]]:
+    for path, module in _sources():
+        for node in ast.walk(module):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                yield path, node, node.func.id
+
+
+def _place(path: Path, node: ast.expr) -> str:
+    return f"{path.relative_to(REPOSITORY)}:{node.lineno}"
+
+
+def _templates() -> dict[str, str]:
+    """Every template in the code, and where it is."""
+    found: dict[str, str] = {}
+    for path, call, name in _calls():
+        if name == "say" and call.args and isinstance(call.args[0], ast.Constant):
+            found[str(call.args[0].value)] = _place(path, call)
+    return found
+
+
+def _holes(template: str) -> list[tuple[str, str, str]]:
+    parts = string.Formatter().parse(template)
+    return sorted((name, spec or "", how or "") for _, name, spec, how in parts if name is not None)
+
+
+def test_every_sentence_has_its_chinese_and_no_other_is_kept() -> None:
+    templates = _templates()
+    missing = {place: text for text, place in templates.items() if text not in CATALOGUE}
+    assert missing == {}
+    assert [text for text in CATALOGUE if text not in templates] == []
+
+
+def test_a_template_is_a_literal() -> None:
+    wrong = [
+        _place(path, call)
+        for path, call, name in _calls()
+        if name == "say" and not (call.args and isinstance(call.args[0], ast.Constant))
+    ]
+    assert wrong == []
+
+
+def test_a_translation_has_the_holes_of_its_template() -> None:
+    for english, chinese in CATALOGUE.items():
+        assert chinese.strip(), english
+        assert any("\u4e00" <= letter <= "\u9fff" for letter in chinese) or not any(
+            word.isalpha() and len(word) > 3 for word in english.replace("{", " {").split()
+        ), english
+        if "{" in english:
+            # Chinese may leave a number's format to the template's own.
+            assert [hole[0] for hole in _holes(english)] == [h[0] for h in _holes(chinese)], english
+
+
+def _error_classes() -> set[str]:
+    modules = (engine_errors, viewer_errors)
+    found = {name: value for module in modules for name, value in vars(module).items()}
+    base = engine_errors.DlprofError
+    return {
+        name for name, value in found.items() if isinstance(value, type) and issubclass(value, base)
+    }
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether words are written down here without ``say``."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and bool(node.value)
+    if isinstance(node, ast.IfExp):
+        return _is_plain(node.body) or _is_plain(node.orelse)
+    return isinstance(node, ast.JoinedStr | ast.BinOp)
+
+
+def test_errors_are_said_not_just_written() -> None:
+    names = _error_classes()
+    wrong = [
+        _place(path, call)
+        for path, call, name in _calls()
+        if name in names
+        for node in [*call.args[:1], *(word.value for word in call.keywords if word.arg == "hint")]
+        if _is_plain(node)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["Issue", "ProfileWarning"])
+def test_advice_and_notes_are_said_not_just_written(name: str) -> None:
+    said = {"Issue": {"problem", "recommendation"}, "ProfileWarning": {"message"}}[name]
+    place = {"Issue": (1, 2), "ProfileWarning": (1,)}[name]
+    wrong = [
+        _place(path, call)
+        for path, call, called in _calls()
+        if called == name
+        for node in [
+            *(call.args[index] for index in place if index < len(call.args)),
+            *(word.value for word in call.keywords if word.arg in said),
+        ]
+        if _is_plain(node)
+    ]
+    assert wrong == []
+    assert DETECTORS
+
+
+def test_a_sentence_is_its_english_words() -> None:
+    text = say("The profile has no NVTX domain '{name}'.", name="a{b}")
+    assert text == "The profile has no NVTX domain 'a{b}'."
+    assert json.loads(json.dumps({"message": text})) == {"message": str(text)}
+    assert translate(text, "zh") != text
+    assert "a{b}" in translate(text, "zh")
+    assert translate(text, "en") == text
+    assert translate("plain", "zh") == "plain"
+
+
+def test_a_sentence_within_a_sentence_is_translated_too() -> None:
+    listed = say("It has no custom domains.")
+    text = say("Did you mean {name}? {listed}", name="Loop", listed=listed)
+    chinese = translate(text, "zh")
+    assert translate(listed, "zh") in chinese
+    assert str(listed) not in chinese
+    assert localized({"a": [text, 1, None]}, "zh") == {"a": [chinese, 1, None]}
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda text: from_json(to_json(text), str(text)),
+        lambda text: pickle.loads(pickle.dumps(text)),
+        copy.deepcopy,
+    ],
+    ids=["stored", "pickled", "copied"],
+)
+def test_a_sentence_survives_being_stored(again: object) -> None:
+    listed = say("There are: {names}.", names="Loop, Forward")
+    text = say("Did you mean {name}? {listed}", name="Loop", listed=listed)
+    assert callable(again)
+    found = again(text)
+    assert isinstance(found, Text)
+    assert found == text
+    assert translate(found, "zh") == translate(text, "zh")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "",
+        "[]",
+        "nothing",
+        '{"template": "{a.__class__}", "values": {"a": 1}}',
+        '{"template": "It has no custom domains.", "values": {}}',
+        '{"template": "There are: {names}.", "values": {}}',
+        '{"template": "There are: {names}.", "values": 3}',
+        '{"template": 3}',
+    ],
+)
+def test_what_a_file_says_of_its_sentences_is_not_trusted(raw: str) -> None:
+    found = from_json(raw, "There are: x.")
+    assert found == "There are: x."
+    assert not isinstance(found, Text)

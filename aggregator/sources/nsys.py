@@ -1,17 +1,20 @@
 """Reads an Nsight Systems SQLite export into a ``Profile``.
 
-Reading is spread over two connections on two threads, split by rowid: ADBC and SQLite run without
-the interpreter's lock, and NVTX ranges are nine tenths of a file.
+Reading is spread over a connection per thread, the NVTX ranges split by rowid: ADBC and SQLite run
+without the interpreter's lock, and NVTX ranges are nine tenths of a file.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aggregator.columns import dense_codes, distinct, drained, narrow, narrowest
 from aggregator.errors import NoGpuActivityError, UnsupportedNsysSchemaError
 from aggregator.model_settings import read_settings
 from aggregator.profile import (
@@ -36,6 +39,7 @@ from aggregator.sources.nsys_columns import (
 from aggregator.sources.nsys_devices import PID_MASK, PID_SHIFT, DeviceRows
 from aggregator.sources.nsys_memory import with_memory
 from aggregator.sources.nsys_nvtx import (
+    LaneRows,
     NvtxEvents,
     NvtxPart,
     count_open,
@@ -44,6 +48,7 @@ from aggregator.sources.nsys_nvtx import (
     merge_nvtx,
     range_columns,
     read_nvtx,
+    start_end_columns,
 )
 from aggregator.sources.nsys_schema import Schema, newest_versions
 from aggregator.sources.nsys_system import (
@@ -72,6 +77,7 @@ if TYPE_CHECKING:
 
     import adbc_driver_sqlite.dbapi as adbc
 
+    from aggregator.columns import Integers
     from aggregator.profile import Int64
     from aggregator.progress import Progress
 
@@ -99,26 +105,49 @@ def read(path: Path, tables: frozenset[str], progress: Progress) -> Profile:
     with arrow_connection(path) as connection:
         sizes = {table: _last_rowid(connection, schema, table) for table in _TABLES}
     progress.phase("read", sum(sizes.values()))
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        middle = sizes[names.NVTX] // 2
-        halves = [
+    progress.message("Reading Ops from Nsight Systems database")
+    progress.message("Reading CUDA API calls from Nsight Systems database")
+    with ThreadPoolExecutor(max_workers=_readers()) as pool:
+        slices = [
             pool.submit(_read_nvtx_part, schema, low, high, progress)
-            for low, high in ((0, middle), (middle, sizes[names.NVTX]))
-            if high > low
+            for low, high in _slices(sizes[names.NVTX])
         ]
-        progress.message("Reading Ops from Nsight Systems database")
-        with arrow_connection(path) as connection:
-            progress.message("Reading CUDA API calls from Nsight Systems database")
-            tables_read = _RawTables.read(connection, schema, progress)
-        nvtx = merge_nvtx([half.result() for half in halves])
+        pending = {table: pool.submit(_read_table, schema, table, progress) for table in _RAW}
+        strings = pool.submit(_read_strings, schema)
+        nvtx = merge_nvtx(_results(slices))
+        raw = {table: future.result() for table, future in pending.items()}
     progress.message("Reading System Information from Nsight Systems database")
+    tables_read = _RawTables(strings.result(), *raw.values())
     if not any(len(table["start"]) for table in (tables_read.api, *_work(tables_read))):
         raise _no_activity(path)
     return _assemble(schema, tables_read, nvtx)
 
 
+def _readers() -> int:
+    """Threads that read: more than a few wait for each other."""
+    return max(2, min(4, os.cpu_count() or 1))
+
+
+MIN_SLICE_ROWS = 100_000
+
+
+def _slices(last_rowid: int) -> list[tuple[int, int]]:
+    """Ranges of row ids: more than there are threads, so that all end at about the same time."""
+    count = min(2 * _readers(), last_rowid // MIN_SLICE_ROWS + 1)
+    bounds = [last_rowid * number // count for number in range(count + 1)]
+    return [(low, high) for low, high in pairwise(bounds) if high > low]
+
+
+def _results(futures: list[Future[NvtxPart]]) -> list[NvtxPart]:
+    """Results in order; the list is empty afterwards, so that nothing else keeps them."""
+    results = [future.result() for future in futures]
+    futures.clear()
+    return results
+
+
 _WORK_TABLES = (names.KERNELS, names.COPIES, names.SETS, names.SYNCS, names.GRAPHS)
-_TABLES = (names.NVTX, names.API_CALLS, *_WORK_TABLES)
+_RAW = (names.API_CALLS, *_WORK_TABLES)
+_TABLES = (names.NVTX, *_RAW)
 
 
 def _no_activity(path: Path) -> NoGpuActivityError:
@@ -176,44 +205,49 @@ def _read_nvtx_part(schema: Schema, low: int, high: int, progress: Progress) -> 
 class _RawTables:
     """Integer columns as the export has them, plus its string table."""
 
+    strings: dict[int, str]
     api: RawTable
     kernels: RawTable
     copies: RawTable
     sets: RawTable
     syncs: RawTable
     graphs: RawTable
-    strings: dict[int, str]
 
-    @staticmethod
-    def read(connection: adbc.Connection, schema: Schema, progress: Progress) -> _RawTables:
-        def table(name: str, columns: dict[str, str]) -> RawTable:
-            return _read_ints(connection, schema, name, columns, progress)
 
-        def work(name: str, **extra: str) -> RawTable:
-            return table(name, _work_columns(schema, name, extra))
-
-        dims = {name: name for name in DIMENSIONS}
-        api = _time_columns() | {
-            "tid": schema.column(names.API_CALLS, "globalTid", "-1"),
-            "corr": schema.column(names.API_CALLS, "correlationId", "-1"),
-            "name": schema.column(names.API_CALLS, "nameId", "-1"),
-        }
-        query = (
-            "SELECT CAST(id AS INTEGER), CAST(coalesce(value, '') AS TEXT) AS value"
-            f" FROM {schema.table(names.STRINGS)} WHERE id IS NOT NULL"
-        )
-        strings: dict[int, str] = {}
+def _read_strings(schema: Schema) -> dict[int, str]:
+    query = (
+        "SELECT CAST(id AS INTEGER), CAST(coalesce(value, '') AS TEXT) AS value"
+        f" FROM {schema.table(names.STRINGS)} WHERE id IS NOT NULL"
+    )
+    strings: dict[int, str] = {}
+    with arrow_connection(schema.path) as connection:
         for batch in iter_batches(connection, query):
             strings.update(zip(batch.column(0).to_pylist(), decoded(batch.column(1)), strict=True))
-        return _RawTables(
-            api=table(names.API_CALLS, api),
-            kernels=work(names.KERNELS, short="shortName", long="demangledName", **dims),
-            copies=work(names.COPIES, bytes="bytes", kind="copyKind"),
-            sets=work(names.SETS, bytes="bytes"),
-            syncs=work(names.SYNCS),
-            graphs=work(names.GRAPHS),
-            strings=strings,
-        )
+    return strings
+
+
+def _read_table(schema: Schema, table: str, progress: Progress) -> RawTable:
+    """The integer columns of a table that are needed."""
+    if table == names.API_CALLS:
+        columns = _time_columns() | {
+            "tid": schema.column(table, "globalTid", "-1"),
+            "corr": schema.column(table, "correlationId", "-1"),
+            "name": schema.column(table, "nameId", "-1"),
+        }
+    else:
+        columns = _work_columns(schema, table, _EXTRA.get(table, {}))
+    with arrow_connection(schema.path) as connection:
+        return _read_ints(connection, schema, table, columns, progress)
+
+
+_EXTRA = {
+    names.KERNELS: {"short": "shortName", "long": "demangledName"}
+    | {name: name for name in DIMENSIONS},
+    names.COPIES: {"bytes": "bytes", "kind": "copyKind"},
+    names.SETS: {"bytes": "bytes"},
+}
+_WIDE = frozenset({"start", "end", "tid", "pid"})
+"""Columns that stay int64 whatever they hold: they are shifted and added to."""
 
 
 def _time_columns() -> dict[str, str]:
@@ -237,7 +271,7 @@ def _read_ints(
     columns: dict[str, str],
     progress: Progress,
 ) -> RawTable:
-    parts: dict[str, list[Int64]] = {name: [] for name in columns}
+    parts: dict[str, list[Integers]] = {name: [] for name in columns}
     if schema.has(table):
         # A column of another type, or text in it, must not change the type of the whole.
         select = ", ".join(f'CAST({sql} AS INTEGER) AS "{name}"' for name, sql in columns.items())
@@ -245,12 +279,10 @@ def _read_ints(
         for batch in iter_batches(connection, query):
             for position, name in enumerate(columns):
                 array = batch.column(position).to_numpy(zero_copy_only=False)
-                parts[name].append(array.astype(np.int64, copy=False))
+                array = array.astype(np.int64, copy=False)
+                parts[name].append(array if name in _WIDE else narrow(array))
             progress.advance(batch.num_rows)
-    return {
-        name: np.concatenate(arrays) if arrays else np.empty(0, np.int64)
-        for name, arrays in parts.items()
-    }
+    return {name: drained(arrays) for name, arrays in parts.items()}
 
 
 def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
@@ -262,7 +294,7 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
     ends = [int(table["end"].max(initial=0)) for table in (raw.api, *_work(raw))]
     end_ns = max([nvtx.last_time_ns(), *ends])
     domain, domain_names = domain_codes(nvtx, PID_SHIFT)
-    nvtx_thread = np.searchsorted(threads, nvtx.tid).astype(np.int32)
+    lanes = LaneRows(narrowest(np.searchsorted(threads, nvtx.tids)), narrowest(domain))
     if open_count := count_open(nvtx):
         text = say("NVTX ranges were still open at the end of the capture; they end with it.")
         warnings.append(ProfileWarning("OPEN_RANGES", text, open_count))
@@ -280,11 +312,9 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
         thread_process=np.searchsorted(process_keys, threads >> PID_SHIFT).astype(np.int32),
         process_ids=tuple(int(key) & PID_MASK if key >= 0 else 0 for key in process_keys),
         devices=with_memory(devices.devices, schema, known.gpu_of_uuid, nvtx.labels),
-        ranges=range_columns(nvtx, names.EVENT_RANGE, nvtx_thread, domain, end_ns),
-        start_end_ranges=range_columns(
-            nvtx, names.EVENT_START_END_RANGE, nvtx_thread, domain, end_ns
-        ),
-        marks=mark_columns(nvtx, nvtx_thread, domain),
+        ranges=range_columns(nvtx, lanes, end_ns),
+        start_end_ranges=start_end_columns(nvtx, lanes, end_ns),
+        marks=mark_columns(nvtx, lanes),
         api_calls=api_calls,
         kernels=kernels,
         copies=memory_columns(raw.copies, devices),
@@ -301,8 +331,8 @@ def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
 
 def _threads_and_processes(raw: _RawTables, nvtx: NvtxEvents) -> tuple[Int64, Int64]:
     """Global thread ids, and the process parts of all ids, each sorted."""
-    threads = np.unique(np.concatenate([raw.api["tid"], nvtx.tid]))
-    of_work = [table["pid"] >> PID_SHIFT for table in _work(raw) if len(table["pid"])]
+    threads = np.union1d(distinct(raw.api["tid"]), nvtx.tids)
+    of_work = [distinct(table["pid"]) >> PID_SHIFT for table in _work(raw)]
     process_keys = np.unique(np.concatenate([threads >> PID_SHIFT, *of_work]))
     # A process of which only its work was recorded needs a thread to belong to.
     silent = np.setdiff1d(process_keys, threads >> PID_SHIFT)
@@ -310,7 +340,8 @@ def _threads_and_processes(raw: _RawTables, nvtx: NvtxEvents) -> tuple[Int64, In
 
 
 def _api_columns(table: RawTable, threads: Int64, strings: StringCodes) -> ApiCalls:
-    thread = np.searchsorted(threads, table["tid"]).astype(np.int32)
+    tids, code = dense_codes(table.pop("tid"))
+    thread = narrowest(np.searchsorted(threads, tids))[code]
     return ApiCalls(
         table["start"], table["end"], thread, table["corr"], strings.codes(table["name"])
     )
@@ -318,7 +349,7 @@ def _api_columns(table: RawTable, threads: Int64, strings: StringCodes) -> ApiCa
 
 def _annotations(schema: Schema, nvtx: NvtxEvents) -> tuple[Annotation, ...]:
     """Categories and payloads; only a run that names domains or categories is searched for them."""
-    if not ((nvtx.domain_id != 0) | (nvtx.kind == EVENT_CATEGORY)).any():
+    if not nvtx.domain_ids.any() and not (nvtx.others.kind == EVENT_CATEGORY).any():
         return ()
     return read_annotations(schema)
 
@@ -329,14 +360,17 @@ def _repair(
     work = _work(raw)
     tables = (raw.api, *work)
     fill_missing_processes(raw.api, work, PID_SHIFT)
-    starts = [nvtx.start, *(table["start"] for table in tables)]
+    events = (nvtx.ranges, nvtx.others)
+    starts = [part.start for part in events] + [table["start"] for table in tables]
     offset_ns = time_offset_ns(starts, read_session_start_ns(schema))
     if offset_ns:
         shift_times(tables, offset_ns)
-        nvtx.shift(offset_ns)
-    ranges = {"start": nvtx.start, "end": nvtx.end}
-    repair_times((*tables, ranges), warnings)
-    nvtx.start, nvtx.end = ranges["start"], ranges["end"]
+        for part in events:
+            part.shift(offset_ns)
+    ranges = [{"start": part.start, "end": part.end} for part in events]
+    repair_times((*tables, *ranges), warnings)
+    for part, repaired in zip(events, ranges, strict=True):
+        part.start, part.end = repaired["start"], repaired["end"]
     repair_reversed(tables, warnings)
     place_host_graphs(raw.graphs, work)
     repair_devices(work, warnings)

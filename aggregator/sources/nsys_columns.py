@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aggregator.columns import dense_codes
 from aggregator.profile import Kernels, MemoryOps
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ class StringCodes:
 
     def codes(self, ids: Int64) -> Int32:
         """Codes of string ids; an id that leads nowhere becomes a name that says so."""
-        unique, inverse = np.unique(ids, return_inverse=True)
-        lookup = [self._code(self._strings.get(int(i), f"unknown name {i}")) for i in unique]
-        return np.array(lookup, dtype=np.int32)[inverse] if len(ids) else np.empty(0, np.int32)
+        unique, code = dense_codes(ids)
+        names = [self._strings.get(i, f"unknown name {i}") for i in unique.tolist()]
+        return np.array([self._code(name) for name in names], dtype=np.int32)[code]
 
     def _code(self, text: str) -> int:
         return self._code_of.setdefault(text, len(self._code_of))

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aggregator.columns import dense_codes
 from aggregator.profile import Device
 from aggregator.sources.repair import RawTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aggregator.profile import Int64
+    from aggregator.profile import Int32, Int64
     from aggregator.sources.nsys_system import DeviceMap
 
 PID_SHIFT = 24
@@ -38,7 +39,8 @@ class DeviceRows:
 
     def work_columns(self, table: RawTable) -> dict[str, Any]:
         """Columns that all device work shares."""
-        process_key = table["pid"] >> PID_SHIFT
+        pids, pid_code = dense_codes(table["pid"])
+        process = np.searchsorted(self._process_keys, pids >> PID_SHIFT).astype(np.int32)
         pairs, pair_of = _pairs(table)
         rows = [self._row[self._device_id(pid, ordinal)] for pid, ordinal in pairs]
         return {
@@ -46,16 +48,17 @@ class DeviceRows:
             "end_ns": table["end"],
             "device": np.array(rows, dtype=np.int32)[pair_of],
             "stream_id": table["stream"],
-            "process": np.searchsorted(self._process_keys, process_key).astype(np.int32),
+            "process": process[pid_code],
             "correlation_id": table["corr"],
         }
 
 
-def _pairs(table: RawTable) -> tuple[list[tuple[int, int]], Int64]:
+def _pairs(table: RawTable) -> tuple[list[tuple[int, int]], Int32]:
     """Distinct (process key, CUDA ordinal) of a table, and which of them each row has."""
-    process, process_code = np.unique(table["pid"] >> PID_SHIFT, return_inverse=True)
-    ordinal, ordinal_code = np.unique(table["device"], return_inverse=True)
+    pids, pid_code = dense_codes(table["pid"])
+    ordinal, ordinal_code = dense_codes(table["device"])
     width = max(len(ordinal), 1)
-    pair, pair_of = np.unique(process_code * width + ordinal_code, return_inverse=True)
+    pair, pair_of = dense_codes(pid_code.astype(np.int64) * width + ordinal_code)
+    process = pids >> PID_SHIFT
     pairs = [(int(process[code // width]), int(ordinal[code % width])) for code in pair.tolist()]
-    return pairs, pair_of.ravel()
+    return pairs, pair_of

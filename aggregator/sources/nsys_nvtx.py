@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
+from aggregator.columns import drained, narrow, run_heads
 from aggregator.profile import DEFAULT_DOMAIN, Marks, Ranges
 from aggregator.sources import nsys_schema as names
 from aggregator.sources.nvtx_text import take_apart
-from aggregator.sources.sqlite_files import decoded, iter_batches
+from aggregator.sources.sqlite_files import iter_batches
 
 if TYPE_CHECKING:
     import adbc_driver_sqlite.dbapi as adbc
+    import pyarrow as pa
 
+    from aggregator.columns import Integers
     from aggregator.profile import Int32, Int64
     from aggregator.progress import Progress
     from aggregator.sources.nsys_schema import Schema
@@ -24,43 +26,160 @@ MAX_NAME_CHARS = 1000
 """A range's name is part of the name of every op in it."""
 
 
+class TextCodes:
+    """Distinct texts, numbered in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self._code_of: dict[bytes, int] = {}
+
+    def codes(self, texts: pa.DictionaryArray) -> Int32:
+        """Code of each row of a batch."""
+        code_of = self._code_of
+        found = [code_of.setdefault(text, len(code_of)) for text in texts.dictionary.to_pylist()]
+        rows = texts.indices.to_numpy(zero_copy_only=False)
+        codes: Int32 = np.array(found, dtype=np.int32)[rows]
+        return codes
+
+    def moved_to(self, target: TextCodes) -> Int32:
+        """Code in another numbering of each text of this one."""
+        code_of = target._code_of
+        found = [code_of.setdefault(text, len(code_of)) for text in self._code_of]
+        return np.array(found, dtype=np.int32)
+
+    def values(self) -> tuple[str, ...]:
+        """The texts; bytes that are no UTF-8 become the replacement character."""
+        return tuple(text.decode("utf-8", "replace") for text in self._code_of)
+
+
+class Lanes:
+    """Distinct (global thread id, domain number) pairs, numbered as they were met."""
+
+    def __init__(self) -> None:
+        self._code_of: dict[tuple[int, int], int] = {}
+
+    def codes(self, tid: Int64, domain_id: Int64) -> Integers:
+        """Lane of each row; threads write many rows on end."""
+        heads = np.union1d(run_heads(tid), run_heads(domain_id))
+        pairs = zip(tid[heads].tolist(), domain_id[heads].tolist(), strict=True)
+        code_of = self._code_of
+        found = [code_of.setdefault(pair, len(code_of)) for pair in pairs]
+        lengths = np.diff(np.append(heads, len(tid)))
+        return np.repeat(np.array(found, dtype=_lane_type(len(code_of))), lengths)
+
+    def moved_to(self, target: Lanes) -> Integers:
+        """Code in another numbering of each lane of this one."""
+        code_of = target._code_of
+        found = [code_of.setdefault(pair, len(code_of)) for pair in self._code_of]
+        return np.array(found, dtype=_lane_type(len(code_of)))
+
+    def tids(self) -> Int64:
+        """Global thread id of each lane."""
+        return np.array([tid for tid, _ in self._code_of], dtype=np.int64)
+
+    def domain_ids(self) -> Int64:
+        """Domain number of each lane."""
+        return np.array([domain for _, domain in self._code_of], dtype=np.int64)
+
+
+def _lane_type(count: int) -> type[np.int16 | np.int32]:
+    return np.int16 if count <= np.iinfo(np.int16).max else np.int32
+
+
+_COLUMNS = ("start", "end", "lane", "kind", "seq", "label", "sizes")
+
+
 @dataclass
 class NvtxPart:
-    """Raw columns of one slice of the NVTX table; ``end`` is -1 for a range never closed."""
+    """One slice of the NVTX table: columns in parts; push/pop ranges apart from the rest."""
 
-    start: list[Int64] = field(default_factory=list)
-    end: list[Int64] = field(default_factory=list)
-    tid: list[Int64] = field(default_factory=list)
-    kind: list[Int64] = field(default_factory=list)
-    domain: list[Int64] = field(default_factory=list)
-    seq: list[Int64] = field(default_factory=list)
-    label: list[pa.DictionaryArray] = field(default_factory=list)
-    sizes: list[pa.DictionaryArray] = field(default_factory=list)
+    lanes: Lanes = field(default_factory=Lanes)
+    labels: TextCodes = field(default_factory=TextCodes)
+    sizes: TextCodes = field(default_factory=TextCodes)
+    ranges: dict[str, list[Integers]] = field(default_factory=lambda: {n: [] for n in _COLUMNS})
+    others: dict[str, list[Integers]] = field(default_factory=lambda: {n: [] for n in _COLUMNS})
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take in a batch of rows."""
+        start, end, tid, kind, domain_id = (_integers(batch.column(i)) for i in range(5))
+        texts = take_apart(batch.column(5))
+        columns = {
+            "start": start,
+            "end": end,
+            "lane": self.lanes.codes(tid, domain_id),
+            "kind": kind,
+            "seq": narrow(texts.seq),
+            "label": self.labels.codes(texts.name),
+            "sizes": self.sizes.codes(texts.sizes),
+        }
+        is_range = kind == names.EVENT_RANGE
+        whole = bool(is_range.all())
+        for name, values in columns.items():
+            if name != "kind":
+                self.ranges[name].append(values if whole else values[is_range])
+            if not whole:
+                self.others[name].append(values[~is_range])
+
+
+def _integers(column: pa.Array) -> Int64:
+    values: Int64 = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return values
 
 
 @dataclass
-class NvtxEvents:
-    """All NVTX events of an export, in the order of the table."""
+class NvtxRows:
+    """Columns of some NVTX events, in the order of the table.
+
+    Attributes:
+        start: Unit: ns.
+        end: -1: never closed, or a point in time. Unit: ns.
+        lane: Row of the lanes of ``NvtxEvents``.
+        kind: Event type; empty where all are push/pop ranges.
+        seq: Sequence number; -1: none.
+        label: Code into the labels.
+        sizes: Code into the texts of sizes.
+    """
 
     start: Int64
     end: Int64
-    tid: Int64
-    kind: Int64
-    domain_id: Int64
-    seq: Int64
+    lane: Integers
+    kind: Integers
+    seq: Integers
     label: Int32
     sizes: Int32
-    labels: tuple[str, ...]
-    size_texts: tuple[str, ...]
-
-    def last_time_ns(self) -> int:
-        """Last start or end of any event. Unit: ns."""
-        return int(max(self.start.max(), self.end.max())) if len(self.start) else 0
 
     def shift(self, offset_ns: int) -> None:
         """Subtract an offset from all times; what has none keeps none. Unit: ns."""
         self.start = np.maximum(self.start - offset_ns, 0)
         self.end = np.where(self.end >= 0, np.maximum(self.end - offset_ns, 0), -1)
+
+    def last_time_ns(self) -> int:
+        """Last start or end of any event. Unit: ns."""
+        return int(max(self.start.max(), self.end.max())) if len(self.start) else 0
+
+
+@dataclass
+class NvtxEvents:
+    """All NVTX events of an export.
+
+    Attributes:
+        ranges: Push/pop ranges.
+        others: Everything else.
+        tids: Global thread id of each lane.
+        domain_ids: Domain number of each lane, as recorded.
+        labels: Names.
+        size_texts: Input sizes as written; empty: none.
+    """
+
+    ranges: NvtxRows
+    others: NvtxRows
+    tids: Int64
+    domain_ids: Int64
+    labels: tuple[str, ...]
+    size_texts: tuple[str, ...]
+
+    def last_time_ns(self) -> int:
+        """Last start or end of any event. Unit: ns."""
+        return max(self.ranges.last_time_ns(), self.others.last_time_ns())
 
 
 def _query(schema: Schema, low: int, high: int) -> str:
@@ -84,49 +203,41 @@ def read_nvtx(
     """Read the NVTX rows with ``low < rowid <= high``."""
     part = NvtxPart()
     for batch in iter_batches(connection, _query(schema, low, high)):
-        for column, target in enumerate((part.start, part.end, part.tid, part.kind, part.domain)):
-            values = batch.column(column).to_numpy(zero_copy_only=False)
-            target.append(values.astype(np.int64, copy=False))
-        texts = take_apart(batch.column(5))
-        part.label.append(texts.name)
-        part.seq.append(texts.seq)
-        part.sizes.append(texts.sizes)
+        part.add(batch)
         progress.advance(batch.num_rows)
     return part
 
 
 def merge_nvtx(parts: list[NvtxPart]) -> NvtxEvents:
     """Join the slices into one set of columns with one code per distinct text."""
-
-    def joined(name: str) -> Int64:
-        arrays = [array for part in parts for array in getattr(part, name)]
-        return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
-
-    label, labels = _merge_codes([array for part in parts for array in part.label])
-    labels = tuple(_cut(text) for text in labels)
-    sizes, size_texts = _merge_codes([array for part in parts for array in part.sizes])
+    lanes, labels, sizes = Lanes(), TextCodes(), TextCodes()
+    for part in parts:
+        moves = {
+            "lane": part.lanes.moved_to(lanes),
+            "label": part.labels.moved_to(labels),
+            "sizes": part.sizes.moved_to(sizes),
+        }
+        for name, codes in moves.items():
+            if not np.array_equal(codes, np.arange(len(codes))):
+                for columns in (part.ranges[name], part.others[name]):
+                    columns[:] = [codes[values] for values in columns]
     return NvtxEvents(
-        start=joined("start"),
-        end=joined("end"),
-        tid=joined("tid"),
-        kind=joined("kind"),
-        domain_id=joined("domain"),
-        seq=joined("seq"),
-        label=label,
-        sizes=sizes,
-        labels=labels,
-        size_texts=size_texts,
+        ranges=_joined([part.ranges for part in parts]),
+        others=_joined([part.others for part in parts]),
+        tids=lanes.tids(),
+        domain_ids=lanes.domain_ids(),
+        labels=tuple(_cut(text) for text in labels.values()),
+        size_texts=sizes.values(),
     )
 
 
-def _merge_codes(arrays: list[pa.DictionaryArray]) -> tuple[Int32, tuple[str, ...]]:
-    if not arrays:
-        return np.empty(0, np.int32), ()
-    merged = pa.chunked_array(arrays).unify_dictionaries().combine_chunks()
-    if isinstance(merged, pa.ChunkedArray):
-        merged = merged.chunk(0)
-    codes = merged.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    return codes, tuple(decoded(merged.dictionary))
+def _joined(parts: list[dict[str, list[Integers]]]) -> NvtxRows:
+    columns: dict[str, Any] = {}
+    for name in _COLUMNS:
+        columns[name] = drained([values for part in parts for values in part[name]])
+        for part in parts:
+            part[name].clear()
+    return NvtxRows(**columns)
 
 
 def _cut(text: str) -> str:
@@ -137,54 +248,80 @@ def _cut(text: str) -> str:
 
 
 def domain_codes(events: NvtxEvents, pid_shift: int) -> tuple[Int32, tuple[str, ...]]:
-    """Code of each event's domain, and the domains' names; code 0 is the default domain.
+    """Code of each lane's domain, and the domains' names; code 0 is the default domain.
 
     A domain's number is its own per process; domains of one name are one domain.
     """
-    process = events.tid >> pid_shift
-    created = np.flatnonzero(events.kind == names.EVENT_DOMAIN)
+    process, domain_ids = events.tids >> pid_shift, events.domain_ids
+    others = events.others
+    created = np.flatnonzero(others.kind == names.EVENT_DOMAIN)
+    lane_of = others.lane[created]
     named = {
-        (int(process[row]), int(events.domain_id[row])): events.labels[events.label[row]]
-        for row in created
+        (int(process[lane]), int(domain_ids[lane])): events.labels[others.label[row]]
+        for row, lane in zip(created.tolist(), lane_of.tolist(), strict=True)
     }
     domain_names = [DEFAULT_DOMAIN]
-    codes = np.zeros(len(events.start), dtype=np.int32)
-    keys = np.stack([process, events.domain_id], axis=1)[events.domain_id != 0]
+    codes = np.zeros(len(process), dtype=np.int32)
+    keys = np.stack([process, domain_ids], axis=1)[domain_ids != 0]
     for pid, domain_id in np.unique(keys, axis=0).tolist() if len(keys) else []:
         name = named.get((pid, domain_id), f"domain {domain_id}")
         if name not in domain_names:
             domain_names.append(name)
-        codes[(process == pid) & (events.domain_id == domain_id)] = domain_names.index(name)
+        codes[(process == pid) & (domain_ids == domain_id)] = domain_names.index(name)
     return codes, tuple(domain_names)
 
 
-def range_columns(
-    events: NvtxEvents, kind: int, thread: Int32, domain: Int32, end_ns: int
-) -> Ranges:
-    """Ranges of one event type; those never closed end with the capture."""
-    rows = np.flatnonzero(events.kind == kind)
-    end = events.end[rows]
-    start = events.start[rows]
-    has_sizes = np.array([bool(text) for text in events.size_texts], dtype=bool)
-    sizes = events.sizes[rows]
+@dataclass(frozen=True)
+class LaneRows:
+    """What a lane means: rows of the profile's threads and domains."""
+
+    thread: Int32
+    domain: Int32
+
+
+def range_columns(events: NvtxEvents, lanes: LaneRows, end_ns: int) -> Ranges:
+    """Push/pop ranges; those never closed end with the capture."""
+    return _ranges(events.ranges, events, lanes, end_ns)
+
+
+def start_end_columns(events: NvtxEvents, lanes: LaneRows, end_ns: int) -> Ranges:
+    """Ranges of ``nvtxRangeStart/End``; those never closed end with the capture."""
+    rows = events.others.kind == names.EVENT_START_END_RANGE
+    chosen = {name: getattr(events.others, name)[rows] for name in _COLUMNS}
+    return _ranges(NvtxRows(**chosen), events, lanes, end_ns)
+
+
+def _ranges(rows: NvtxRows, events: NvtxEvents, lanes: LaneRows, end_ns: int) -> Ranges:
+    # In place: these are the longest columns of all.
+    end = rows.end
+    is_open = end < 0
+    np.maximum(end, rows.start, out=end)
+    if is_open.any():
+        end[is_open] = end_ns
+    sizes = rows.sizes
+    if "" in events.size_texts:
+        sizes[sizes == events.size_texts.index("")] = -1
     return Ranges(
-        start_ns=start,
-        end_ns=np.where(end < 0, end_ns, np.maximum(end, start)),
-        thread=thread[rows],
-        domain=domain[rows],
-        name=events.label[rows],
-        seq=events.seq[rows],
-        shapes=np.where(has_sizes[sizes], sizes, -1).astype(np.int32) if len(rows) else sizes,
+        start_ns=rows.start,
+        end_ns=end,
+        thread=lanes.thread[rows.lane],
+        domain=lanes.domain[rows.lane],
+        name=rows.label,
+        seq=rows.seq,
+        shapes=sizes,
     )
 
 
-def mark_columns(events: NvtxEvents, thread: Int32, domain: Int32) -> Marks:
+def mark_columns(events: NvtxEvents, lanes: LaneRows) -> Marks:
     """NVTX marks."""
-    rows = np.flatnonzero(events.kind == names.EVENT_MARK)
-    return Marks(events.start[rows], thread[rows], domain[rows], events.label[rows])
+    others = events.others
+    rows = np.flatnonzero(others.kind == names.EVENT_MARK)
+    lane = others.lane[rows]
+    return Marks(others.start[rows], lanes.thread[lane], lanes.domain[lane], others.label[rows])
 
 
 def count_open(events: NvtxEvents) -> int:
     """Ranges that were never closed."""
-    is_range = (events.kind == names.EVENT_RANGE) | (events.kind == names.EVENT_START_END_RANGE)
-    return int(np.count_nonzero(is_range & (events.end < 0)))
+    others = events.others
+    apart = (others.kind == names.EVENT_START_END_RANGE) & (others.end < 0)
+    return int(np.count_nonzero(events.ranges.end < 0)) + int(np.count_nonzero(apart))

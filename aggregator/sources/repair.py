@@ -26,6 +26,8 @@ MAX_DEVICES = 1 << 16
 
 def fill_missing_processes(api: RawTable, work: Sequence[RawTable], pid_shift: int) -> None:
     """Exports without ``globalPid`` tell no process of device work; a run of one needs none."""
+    if not any((table["pid"] < 0).any() for table in work):
+        return
     callers = np.unique(api["tid"] >> pid_shift)
     if len(callers) != 1:
         return
@@ -37,9 +39,10 @@ def repair_reversed(tables: Sequence[RawTable], warnings: list[ProfileWarning]) 
     """An event that ends before it starts gets no length: its time is unknown, its count is not."""
     count = 0
     for table in tables:
-        reversed_rows = table["end"] < table["start"]
-        count += int(np.count_nonzero(reversed_rows))
-        table["end"] = np.maximum(table["start"], table["end"])
+        reversed_rows = np.count_nonzero(table["end"] < table["start"])
+        if reversed_rows:
+            count += int(reversed_rows)
+            table["end"] = np.maximum(table["start"], table["end"])
     if count:
         text = say("events end before they start; they are counted with no duration.")
         warnings.append(ProfileWarning("REVERSED_EVENTS", text, count))
@@ -52,8 +55,10 @@ def time_offset_ns(starts: Sequence[Int64], session_start_ns: int) -> int:
         starts: Starts of events. Unit: ns.
         session_start_ns: Start of the session since 1970; 0: unknown. Unit: ns.
     """
+    if all(int(column.max(initial=0)) < IMPOSSIBLE_NS for column in starts):
+        return 0
     known = np.concatenate([column[column > 0] for column in starts])
-    if not len(known) or np.median(known) < IMPOSSIBLE_NS:
+    if np.median(known) < IMPOSSIBLE_NS:
         return 0
     first = int(known[known >= IMPOSSIBLE_NS].min())
     return session_start_ns if 0 < session_start_ns <= first else first
@@ -71,6 +76,8 @@ def repair_times(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> 
     count = 0
     for table in tables:
         start, end = table["start"], table["end"]
+        if not _goes_beyond(start, IMPOSSIBLE_NS) and not _goes_beyond(end, IMPOSSIBLE_NS):
+            continue
         bad_start, bad_end = np.abs(start) >= IMPOSSIBLE_NS, np.abs(end) >= IMPOSSIBLE_NS
         count += int(np.count_nonzero(bad_start | bad_end))
         table["start"] = np.where(bad_start, np.where(bad_end, 0, end), start)
@@ -80,6 +87,11 @@ def repair_times(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> 
         warnings.append(ProfileWarning("IMPOSSIBLE_TIMES", text, count))
 
 
+def _goes_beyond(column: Int64, limit: int) -> bool:
+    """Whether any value is that far from 0, or farther."""
+    return bool(len(column)) and not -limit < int(column.min()) <= int(column.max()) < limit
+
+
 def repair_devices(
     work: Sequence[RawTable], warnings: list[ProfileWarning], column: str = "device"
 ) -> None:
@@ -87,6 +99,8 @@ def repair_devices(
     count = 0
     for table in work:
         impossible = (table[column] < 0) | (table[column] >= MAX_DEVICES)
+        if not impossible.any():
+            continue
         count += int(np.count_nonzero(impossible))
         table[column] = np.where(impossible, 0, table[column])
     if count:

@@ -1,0 +1,58 @@
+"""Quick ways over columns give what the plain ones give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.columns import dense_codes, distinct, drained, narrow, narrowest, ordered
+from aggregator.profile import Int64
+
+SMALL = st.integers(-5, 5)
+LARGE = st.sampled_from((-(2**63), -(2**31) - 1, -1, 0, 7, 2**31, 2**40, 2**63 - 2))
+COLUMNS = st.lists(st.one_of(SMALL, LARGE), max_size=40)
+
+
+def _array(values: list[int]) -> Int64:
+    return np.array(values, dtype=np.int64)
+
+
+@given(COLUMNS, st.integers(1, 6))
+def test_dense_codes_are_those_of_unique(values: list[int], repeats: int) -> None:
+    column = np.repeat(_array(values), repeats)
+    unique, codes = dense_codes(column)
+    expected, inverse = np.unique(column, return_inverse=True)
+    assert unique.tolist() == expected.tolist() == distinct(column).tolist()
+    assert codes.tolist() == inverse.tolist()
+
+
+@given(st.lists(st.integers(-100, 100), max_size=40))
+def test_dense_codes_of_narrow_columns(values: list[int]) -> None:
+    unique, codes = dense_codes(_array(values).astype(np.int8))
+    assert unique[codes].tolist() == values
+
+
+@given(COLUMNS)
+def test_order_is_stable(values: list[int]) -> None:
+    assert ordered(_array(values)).tolist() == np.argsort(_array(values), kind="stable").tolist()
+
+
+@given(COLUMNS)
+def test_narrow_columns_hold_the_same(values: list[int]) -> None:
+    assert narrow(_array(values)).tolist() == values
+
+
+@pytest.mark.parametrize("largest", [0, 126, 127, 32767, 2**31 - 2, 2**40])
+def test_narrowest_leaves_room_for_one_more(largest: int) -> None:
+    column = narrowest(_array([0, largest]))
+    assert (column + 1).tolist() == [1, largest + 1]
+
+
+def test_drained_parts_are_gone() -> None:
+    parts: list[Any] = [_array([1, 2]), _array([3]).astype(np.int32)]
+    assert drained(parts).tolist() == [1, 2, 3]
+    assert parts == []

@@ -295,8 +295,12 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
         return existing
     if version is not None and not is_aggregable(version):
         raise DldbVersionError(
-            f"'{database}' was written by version {version}, whose tables differ from today's.",
-            hint="Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite",
+            say(
+                "'{database}' was written by version {version}, whose tables differ from today's.",
+                database=database,
+                version=version,
+            ),
+            hint=say("Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite"),
             version=version,
         )
     inputs = load_rollup_inputs(database, progress)

@@ -231,7 +231,9 @@ CREATE VIEW view_iteration_ops AS
 SELECT i.aggr AS aggr_id, d.name AS domain_name, i.iter_value, o.op_name AS op_node_name, o.direction,
        o.op_type AS op_node_type, count(*) AS total_count, sum(q.uses_tc) AS tc_count,
        sum(k.duration) AS total_gpu_time, sum(CASE WHEN q.uses_tc = 1 THEN k.duration ELSE 0 END) AS tc_gpu_time,
-       o.data_type, o.stack_trace, o.op_id AS op_node_id
+       o.data_type, o.stack_trace, o.op_id AS op_node_id,
+       (SELECT min(j.start) FROM op_instances AS j
+        WHERE j.op = o.id AND j.start >= i.start AND j.start < i.stop) AS op_start
 FROM iterations AS i
 JOIN kernels AS k ON k.id >= i.kernel_low AND k.id < i.kernel_high
 JOIN op_kernels AS q ON q.id = k.op_kernel

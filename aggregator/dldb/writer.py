@@ -40,6 +40,7 @@ INDEXES = """
     CREATE INDEX IF NOT EXISTS kernel_metrics_by_aggr ON kernel_metrics (aggr, op_kernel);
     CREATE INDEX IF NOT EXISTS op_kernels_by_op ON op_kernels (op);
     CREATE UNIQUE INDEX IF NOT EXISTS ops_by_op_id ON ops (op_id, domain);
+    CREATE INDEX IF NOT EXISTS op_instances_by_op ON op_instances (op, start);
     CREATE INDEX IF NOT EXISTS group_metrics_by_aggr ON group_metrics (aggr, domain);
 """
 

@@ -28,6 +28,11 @@ def _parts(alias: str) -> tuple[Column, ...]:
     return (
         part("total_kernel_count", "total_kernel_count", "Kernels launched."),
         part("tc_kernel_count", "using_tc_kernel_count", "Kernels that used Tensor Cores."),
+        part(
+            "gpu_time_ns",
+            f"tc_duration + {alias}.non_tc_duration",
+            "Time with a kernel running, mean over the GPUs.",
+        ),
         part("tc_duration_ns", "tc_duration", "Time with a Tensor Core kernel running."),
         part("non_tc_duration_ns", "non_tc_duration", "Time with only other kernels running."),
         part("memory_duration_ns", "memory_duration", "Time with only copies and sets running."),

@@ -158,6 +158,12 @@ ITERATION_OPS = TableSpec(
         text("op_name", "t.op_node_name", "Path of the op in the model."),
         choice("direction", "t.direction", "fprop or bprop; empty: work outside every op."),
         choice("op_type", "t.op_node_type", "Kind of op."),
+        number(
+            "op_start_ns",
+            "t.op_start",
+            "Start of its first call in the iteration, in profile time; null: it began earlier.",
+            nullable=True,
+        ),
         number("total_kernel_count", "t.total_count", "Kernels launched in the iteration."),
         number("tc_kernel_count", "t.tc_count", "Those that used Tensor Cores."),
         number("gpu_time_ns", "t.total_gpu_time", "Sum of the kernels' durations."),

@@ -203,6 +203,41 @@ def test_iterations(api: ApiClient, served: Served, sql: Sql) -> None:
     assert known == profiled
 
 
+def test_gpu_time_of_an_iteration_is_that_of_its_kernels(
+    api: ApiClient, served: Served, sql: Sql
+) -> None:
+    expected = sql.rows(
+        "SELECT iter_value, tc_duration + non_tc_duration FROM view_iterations_profiled "
+        f"WHERE {IN_DOMAIN}"
+    )
+    rows = api.get(served.at("iterations/"), ordering="-gpu_time_ns", page_size=200).json["results"]
+    found = [(row["iteration_index"], row["gpu_time_ns"]) for row in rows]
+    assert sorted(pair for pair in found if pair[1] is not None and pair in expected) == expected
+    known = [time for _, time in found if time is not None]
+    assert known == sorted(known, reverse=True)
+
+
+def test_an_op_starts_with_its_first_instance_in_the_iteration(
+    api: ApiClient, ours: Served
+) -> None:
+    address = ours.at("iterations/{iteration}/ops/export/")
+    rows = api.get(address, format="json", ordering="op_start_ns").json["results"]
+    with closing(sqlite3.connect(f"file:{ours.path}?mode=ro", uri=True)) as connection:
+        expected = dict(
+            connection.execute(
+                "SELECT op_node_id, min(i.start_time) FROM view_op_instances AS i "
+                "JOIN view_iterations_all AS a ON a.aggr_id = 1 AND a.iter_value = ? "
+                "WHERE i.start_time >= a.start_time AND i.start_time < a.stop_time GROUP BY 1",
+                (ours.iteration,),
+            ).fetchall()
+        )
+    assert rows
+    assert [row["op_start_ns"] for row in rows] == [expected.get(row["op_id"]) for row in rows]
+    known = [row["op_start_ns"] for row in rows if row["op_start_ns"] is not None]
+    assert known == sorted(known)
+    assert len(known) > len(rows) / 2
+
+
 def test_kernels_of_an_iteration(api: ApiClient, served: Served, sql: Sql) -> None:
     expected = sql.rows(
         "SELECT op_node_id, kernel_name, device_id, kernel_timestamp, kernel_duration, uses_tc, "

@@ -28,6 +28,9 @@ _FILES: dict[str, str] = {
     "'{path}' was written by DLProf {version}; the newest that can be read is {known}.": (
         "'{path}' 由 DLProf {version} 写成；可读取的最新版本为 {known}。"
     ),
+    "'{database}' was written by version {version}, whose tables differ from today's.": (
+        "'{database}' 由版本 {version} 写成，其表与当前版本不同。"
+    ),
     "'{path}' was written by nvprof or the Visual Profiler, which are not supported.": (
         "'{path}' 由 nvprof 或 Visual Profiler 写成，不受支持。"
     ),

@@ -214,7 +214,7 @@ export interface Iteration {
   readonly cpu_duration_ns: number | null;
   readonly other_duration_ns: number | null;
   /** Time with a kernel running, the mean over the GPUs. */
-  readonly gpu_time_ns?: number | null;
+  readonly gpu_time_ns: number | null;
 }
 
 /** The four statistics of one time of an op type: sum, mean, least and most of a call. */
@@ -268,7 +268,7 @@ export interface IterationOp {
   readonly direction: string | null;
   readonly op_type: string | null;
   /** Start of its first instance in the iteration. */
-  readonly op_start_ns?: number | null;
+  readonly op_start_ns: number | null;
   readonly total_kernel_count: number | null;
   readonly tc_kernel_count: number | null;
   readonly gpu_time_ns: number | null;

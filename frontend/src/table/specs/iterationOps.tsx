@@ -18,9 +18,7 @@ export const ITERATION_OPS_TABLE: TableSpec<IterationOp> = {
       hint: t(
         "Start of its first instance in this iteration, counted from the start of the profile",
       ),
-      whenNull: t("This database does not hold it."),
-      isSortable: false,
-      isFilterable: false,
+      whenNull: t("Its call began in an earlier iteration."),
     }),
     countColumn<IterationOp>("total_kernel_count", t("Total kernels"), { width: 118 }),
     countColumn<IterationOp>("tc_kernel_count", t("TC kernels"), { width: 106 }),

@@ -9,13 +9,6 @@ import { countColumn, timeColumn } from "../columns";
 import type { Column, TableSpec } from "../spec";
 import { INDEX_COLUMN } from "./iterations";
 
-/** GPU time of an iteration; the mean over the GPUs when there are several. */
-export function gpuTimeOf(row: Iteration): number | null {
-  if (row.gpu_time_ns !== undefined) return row.gpu_time_ns;
-  const { tc_duration_ns: tc, non_tc_duration_ns: nonTc } = row;
-  return tc === null || nonTc === null ? null : tc + nonTc;
-}
-
 /** A time and which part of its iteration that is, as a bar and a figure. */
 function partCell(row: Iteration, ns: number | null, tone: string): ComponentChildren {
   if (ns === null) return <Unknown reason={t("This iteration is not aggregated.")} />;
@@ -40,8 +33,8 @@ const gpuTimeColumn: Column<Iteration> = {
   width: 230,
   align: "right",
   hint: t("Time with a kernel running, and its share of the iteration; the mean over all GPUs"),
-  plain: gpuTimeOf,
-  cell: (row) => partCell(row, gpuTimeOf(row), "non_tc"),
+  plain: (row) => row.gpu_time_ns,
+  cell: (row) => partCell(row, row.gpu_time_ns, "non_tc"),
 };
 
 const tcTimeColumn: Column<Iteration> = {
@@ -68,7 +61,7 @@ export const PICK_ITERATION_TABLE: TableSpec<Iteration> = {
     timeColumn<Iteration>("duration_ns", t("Duration"), "ms", { width: 124 }),
     countColumn<Iteration>("total_kernel_count", t("Total kernels"), { width: 120 }),
     countColumn<Iteration>("tc_kernel_count", t("TC kernels"), { width: 110 }),
-    { ...gpuTimeColumn, isSortable: false, isFilterable: false },
+    gpuTimeColumn,
     tcTimeColumn,
   ],
   defaults: { sort: "iteration_index", pageSize: 50 },

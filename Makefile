@@ -100,8 +100,8 @@ browser: $(VENV)/.dev $(PAGE) ## The tests in headless Chromium
 coverage: $(VENV)/.dev $(PAGE) ## All Python tests with branch coverage
 	$(BIN)/pytest -n $(JOBS) --dist worksteal --cov --cov-report=term
 
-bench: $(VENV)/.dev $(DEMO_DIR)/$(DEMO_NAME).sqlite ## Measure the engine on the bundled profile (PROFILES="FILE ...")
-	$(BIN)/python -m benchmarks $(or $(PROFILES),$(DEMO_DIR)/$(DEMO_NAME).sqlite)
+bench: $(VENV)/.dev $(DEMO_DIR)/$(DEMO_NAME).sqlite ## Measure the engine on the bundled profile (PROFILES="FILE ..." BENCH="--tiles 1,3,10")
+	$(BIN)/python -m benchmarks $(or $(PROFILES),$(DEMO_DIR)/$(DEMO_NAME).sqlite) $(BENCH)
 
 # --- ship -----------------------------------------------------------------------------------------
 

@@ -1,127 +1,171 @@
-"""``python -m benchmarks [PROFILE ...]``: import and re-aggregation beside the floor and nsys.
+"""``python -m benchmarks [PROFILE ...]``: the engine beside the floor and beside nsys.
 
-Runs in turn, several times, in processes of their own: the floor (one ADBC connection that reads
-the columns the engine needs, once), our import to a finished database, our re-aggregation from the
-database, and ``nsys stats -r nvtx_kern_sum`` where Nsight Systems is installed. Prints medians,
-ratios and peak memory.
+Runs in turn, several times, each in a process of its own: the floor (one ADBC connection that
+reads the columns the engine needs, once), our import to a finished database, our re-aggregations
+from it, the whole ``dlprof`` command, and ``nsys stats -r nvtx_kern_sum`` where Nsight Systems is
+installed. With ``--tiles 1,3,10`` the same for the profile several times over. Prints medians,
+ratios and peak memory; ``--results FILE`` keeps the tables with the machine's description.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-MIB = 1024.0
+from benchmarks.measured import Measured, machine, table
+from benchmarks.tile import tile
+
+OURS = ("floor", "import", "range", "key node")
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run how often.
+
+    Attributes:
+        runs: Runs of each, in turn.
+        nsys: The ``nsys`` program; None: left out.
+        nsys_tiles: Profiles of up to so many copies are given to nsys as well.
+        folder: Where databases and tiled profiles are kept while it runs.
+    """
+
+    runs: int
+    nsys: str | None
+    nsys_tiles: int
+    folder: Path
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("profiles", nargs="+", type=Path, help="Nsight Systems SQLite exports")
-    parser.add_argument("--runs", type=int, default=5, help="runs of each, in turn (default 5)")
-    parser.add_argument("--no-nsys", action="store_true", help="leave nsys stats out")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    options = parser.parse_args(argv)
+    """Run the benchmark and print its tables."""
+    options = _options(argv)
     if options.child:
         return _child(options.child, options.profiles)
-    for profile in options.profiles:
-        _compare(profile, options.runs, with_nsys=not options.no_nsys)
+    reports = []
+    with tempfile.TemporaryDirectory(dir=options.folder, prefix="dlprof-benchmark-") as folder:
+        nsys = None if options.no_nsys else options.nsys or shutil.which("nsys")
+        plan = Plan(options.runs, nsys, options.nsys_tiles, Path(folder))
+        for profile in options.profiles:
+            for times in options.tiles:
+                reports.append(_tiled(plan, profile, times))
+                print(reports[-1], flush=True)
+    if options.results:
+        body = "\n\n".join([_HEAD, machine(options.runs), *reports])
+        options.results.write_text(f"{body}\n", encoding="utf-8")
     return 0
 
 
-def _compare(profile: Path, runs: int, *, with_nsys: bool) -> None:
-    nsys = shutil.which("nsys") if with_nsys else None
-    times: dict[str, list[float]] = {}
-    memory: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        database = Path(folder) / "dlprof_dldb.sqlite"
-        for _ in range(runs):
-            for name in ("floor", "import", "reaggregate"):
-                seconds, mib = _run_child(name, profile, database)
-                times.setdefault(name, []).append(seconds)
-                memory[name] = max(memory.get(name, 0.0), mib)
-            if nsys:
-                times.setdefault("nsys stats", []).append(_run_nsys(nsys, profile, folder))
-        size = database.stat().st_size
-    _print(profile, times, memory, size)
+_HEAD = """# How fast the engine is
+
+Written by `python -m benchmarks PROFILE --tiles 1,3,10 --results benchmarks/RESULTS.md`: medians of
+runs in turn on one machine. *floor*: one ADBC connection reads the columns that
+`benchmarks/floor.py` lists, once. *import*: from the export to a finished database. *range*, *key
+node*: one more aggregation of that database, to be read from the database alone. *dlprof*: the
+whole command with `--database`, the interpreter's start included; so is nsys's own start in
+*nsys stats*. Peak memory is the largest resident size of the process. xN: the capture N times, one
+after the other (`benchmarks/tile.py`)."""
 
 
-def _run_child(name: str, profile: Path, database: Path) -> tuple[float, float]:
-    command = [sys.executable, "-m", "benchmarks", "--child", name, str(profile), str(database)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    result = json.loads(done.stdout.splitlines()[-1])
-    return float(result["seconds"]), float(result["mib"])
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("profiles", nargs="+", type=Path, help="Nsight Systems SQLite exports")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each, in turn (default 5)")
+    parser.add_argument(
+        "--tiles", type=_numbers, default=(1,), help="copies of the profile, 1,3,10 (default 1)"
+    )
+    parser.add_argument("--nsys", help="the nsys program (default: the one on PATH)")
+    parser.add_argument("--no-nsys", action="store_true", help="leave nsys stats out")
+    parser.add_argument(
+        "--nsys-tiles", type=int, default=1, help="most copies that nsys is given (default 1)"
+    )
+    parser.add_argument("--folder", type=Path, help="for temporary files (default: the system's)")
+    parser.add_argument("--results", type=Path, help="Markdown file to write the tables to")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
 
 
-def _run_nsys(nsys: str, profile: Path, folder: str) -> float:
-    output = Path(folder) / "nsys"
-    command = [nsys, "stats", "-r", "nvtx_kern_sum", "-f", "csv", "-o", str(output), str(profile)]
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+def _tiled(plan: Plan, profile: Path, times: int) -> str:
+    if times == 1:
+        return _compare(plan, profile, profile.stem, times)
+    big = plan.folder / f"x{times}.sqlite"
+    tile(profile, times, big)
+    try:
+        return _compare(plan, big, f"{profile.stem} x{times}", times)
+    finally:
+        big.unlink()
+
+
+def _compare(plan: Plan, profile: Path, title: str, times: int) -> str:
+    """Run everything in turn; returns the table."""
+    measured: dict[str, list[Measured]] = {}
+    database = plan.folder / "dlprof_dldb.sqlite"
+    for _ in range(plan.runs):
+        for name in OURS:
+            measured.setdefault(name, []).append(_run_child(name, profile, database))
+        command = [sys.executable, "-m", "profiler_cli.dlprof", f"--database={profile}"]
+        command += [f"--output_path={plan.folder}", "--force=true"]
+        measured.setdefault("dlprof", []).append(_run(command))
+        if plan.nsys and times <= plan.nsys_tiles:
+            command = [plan.nsys, "stats", "-r", "nvtx_kern_sum", "-f", "csv", "-o"]
+            command += [str(plan.folder / "nsys"), str(profile)]
+            measured.setdefault("nsys stats", []).append(_run(command))
+    return table(title, profile.stat().st_size, database.stat().st_size, measured)
+
+
+def _run(command: list[str]) -> Measured:
+    """Run a command with all its children."""
     started = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
-    return time.perf_counter() - started
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=_ROOT
+    )
+    assert process.stderr is not None
+    told = process.stderr.read()
+    _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)}: {told.decode(errors='replace')}")
+    return Measured(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / KIB)
 
 
-def _print(
-    profile: Path, times: dict[str, list[float]], memory: dict[str, float], database_bytes: int
-) -> None:
-    floor = statistics.median(times["floor"])
-    export_mb = profile.stat().st_size / 1e6
-    print(f"{profile.name}: {export_mb:.0f} MB, database {database_bytes / 1e6:.0f} MB")
-    print(f"  {'what':<12} {'median s':>9} {'x floor':>8} {'peak MiB':>9}")
-    for name, seconds in times.items():
-        median = statistics.median(seconds)
-        peak = f"{memory[name]:.0f}" if name in memory else "-"
-        print(f"  {name:<12} {median:>9.2f} {median / floor:>8.2f} {peak:>9}")
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+def _run_child(name: str, profile: Path, database: Path) -> Measured:
+    command = [sys.executable, "-m", "benchmarks", "--child", name, str(profile), str(database)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=_ROOT)
+    return Measured(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def _child(name: str, paths: list[Path]) -> int:
     """One measured run; prints its result as JSON."""
-    work = _work(name, *paths)
-    started = time.perf_counter()
+    from benchmarks.work import work_of
+
+    profile, database = paths
+    work = work_of(name, profile, database)
+    started, cpu = time.perf_counter(), time.process_time()
     work()
-    seconds = time.perf_counter() - started
-    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({"seconds": seconds, "mib": peak_kib / MIB}))
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    print(json.dumps({"seconds": seconds, "cpu_s": cpu, "peak_mib": _peak_mib()}))
     return 0
 
 
-def _work(name: str, profile: Path, database: Path) -> Callable[[], None]:
-    """The work of a run, with everything imported that it needs."""
-    # Imported here so that each child loads only what it measures.
-    from aggregator import pipeline  # noqa: PLC0415
-    from aggregator.options import AggregationRequest, ImportOptions  # noqa: PLC0415
-    from aggregator.progress import NullProgress  # noqa: PLC0415
-    from benchmarks.floor import read_once  # noqa: PLC0415
+def _peak_mib() -> float:
+    import resource
 
-    if name == "floor":
-        return lambda: _ignore(read_once(profile))
-    if name == "import":
-        options = ImportOptions(profile, database, overwrite=True)
-        return lambda: _ignore(pipeline.import_profile(options, NullProgress()))
-    request = AggregationRequest(iter_start=_first_new_iteration(database))
-    return lambda: _ignore(pipeline.aggregate(database, request, NullProgress()))
-
-
-def _first_new_iteration(database: Path) -> int:
-    """A range that was not aggregated before, so that the work is really done."""
-    import sqlite3  # noqa: PLC0415
-    from contextlib import closing  # noqa: PLC0415
-
-    with closing(sqlite3.connect(database)) as connection:
-        return int(connection.execute("SELECT count(*) FROM aggregations").fetchone()[0])
-
-
-def _ignore(_: object) -> None:
-    return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIB
 
 
 if __name__ == "__main__":

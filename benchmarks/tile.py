@@ -1,0 +1,145 @@
+"""Makes a big profile out of a real one: the same capture several times, one after the other.
+
+    python -m benchmarks.tile PROFILE TIMES OUTPUT
+
+Every copy begins where the one before it ended. What must be unique in a capture stays unique:
+correlation ids, PyTorch's sequence numbers and op ids in the texts of NVTX ranges, range ids. Ids
+that name things (strings, threads, streams) are shared. ``input_op_ids`` in the texts keep naming
+the ops of the first copy: nothing reads them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+TIME_COLUMNS = ("start", "end", "timestamp")
+UNIQUE_COLUMNS = ("correlationId", "rangeId", "gridId", "eventSyncId")
+"""Counters of a capture: each copy continues where the one before it ended."""
+NVTX = "NVTX_EVENTS"
+CREATES_DOMAIN = 75
+"""Type of the event that names an NVTX domain: once is enough."""
+_SEQ, _OP = ", seq = ", ", op_id = "
+
+
+def tile(profile: Path, times: int, output: Path) -> None:
+    """Write a profile that holds ``times`` copies of another one.
+
+    Args:
+        profile: An Nsight Systems SQLite export.
+        times: Number of copies.
+        output: The new export; replaced if it exists.
+    """
+    shutil.copyfile(profile, output)
+    with closing(sqlite3.connect(output)) as connection:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA synchronous = OFF")
+        columns = _event_tables(connection)
+        period = _period_ns(connection, columns)
+        # All are made before the first row is added: counters go on from the capture's own.
+        statements = [_insert(connection, table, names, period) for table, names in columns.items()]
+        # One statement per copy: within a copy the order of the rows is kept.
+        for statement in statements:
+            for copy in range(1, times):
+                connection.execute(statement, {"copy": copy})
+        connection.commit()
+
+
+def _event_tables(connection: sqlite3.Connection) -> dict[str, list[str]]:
+    """Tables of what happened at a time, with their columns."""
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    found: dict[str, list[str]] = {}
+    for (table,) in tables:
+        names = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
+        if "start" in names and not table.startswith(("TARGET_INFO", "META", "ANALYSIS")):
+            found[table] = names
+    return found
+
+
+def _insert(connection: sqlite3.Connection, table: str, names: list[str], period_ns: int) -> str:
+    """SQL that appends copy number ``:copy`` of a table's rows."""
+    expressions = ", ".join(_shifted(connection, table, name, period_ns) for name in names)
+    listed = ", ".join(f'"{name}"' for name in names)
+    skip = f' AND "eventType" != {CREATES_DOMAIN}' if table == NVTX else ""
+    return (
+        f'INSERT INTO "{table}" ({listed}) SELECT {expressions} FROM "{table}"'
+        f" WHERE rowid <= {_maximum(connection, table, 'rowid')}{skip} ORDER BY rowid"
+    )
+
+
+def _maximum(connection: sqlite3.Connection, table: str, column: str) -> int:
+    query = f'SELECT coalesce(max("{column}"), 0) FROM "{table}"'
+    return int(connection.execute(query).fetchone()[0])
+
+
+def _period_ns(connection: sqlite3.Connection, columns: dict[str, list[str]]) -> int:
+    """How long one copy lasts: from 0 to the last event, and a little more. Unit: ns."""
+    ends = [
+        _maximum(connection, table, name)
+        for table, names in columns.items()
+        for name in names
+        if name in TIME_COLUMNS
+    ]
+    return max(ends) + 1_000_000
+
+
+def _shifted(connection: sqlite3.Connection, table: str, name: str, period_ns: int) -> str:
+    """SQL of a column's value in copy number ``:copy``."""
+    if name in TIME_COLUMNS:
+        return f'"{name}" + :copy * {period_ns}'
+    if name in UNIQUE_COLUMNS:
+        return f'"{name}" + :copy * {_counter_span(connection, name)}'
+    if table == NVTX and name == "text":
+        return _shifted_text(connection)
+    return f'"{name}"'
+
+
+def _counter_span(connection: sqlite3.Connection, name: str) -> int:
+    """One more than the largest value of a counter in any table that has it."""
+    tables = _event_tables(connection)
+    return 1 + max(_maximum(connection, table, name) for table in tables if name in tables[table])
+
+
+def _number_behind(marker: str) -> str:
+    """SQL of the number behind a marker in the text; CAST reads the digits that it begins with."""
+    position = f"instr(text, '{marker}')"
+    return f"CAST(substr(text, {position} + {len(marker)}) AS INTEGER)"
+
+
+def _largest_behind(connection: sqlite3.Connection, marker: str) -> int:
+    query = f"SELECT coalesce(max({_number_behind(marker)}), 0) FROM {NVTX} WHERE instr(text, ?)"
+    return int(connection.execute(query, (marker,)).fetchone()[0])
+
+
+def _shifted_text(connection: sqlite3.Connection) -> str:
+    """SQL of a range's text with its own sequence number and op id."""
+    text = "text"
+    for marker in (_SEQ, _OP):
+        number = _number_behind(marker)
+        span = _largest_behind(connection, marker) + 1
+        # The first occurrence is the op's own; a text without the marker stays as it is.
+        old, new = f"'{marker}' || {number}", f"'{marker}' || ({number} + :copy * {span})"
+        text = (
+            f"CASE WHEN instr(text, '{marker}') THEN replace({text}, {old}, {new}) ELSE {text} END"
+        )
+    return text
+
+
+def main() -> int:
+    """Write one tiled profile."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tile", description=__doc__)
+    parser.add_argument("profile", type=Path, help="Nsight Systems SQLite export")
+    parser.add_argument("times", type=int, help="number of copies")
+    parser.add_argument("output", type=Path, help="profile to write")
+    options = parser.parse_args()
+    if options.times < 1:
+        parser.error("TIMES must be 1 or more")
+    tile(options.profile, options.times, options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,78 @@
+"""Make test data of an nsys export: only what is read of it, without what tells of its machine.
+
+Usage: python scripts/shrink_capture.py FOLDER export.sqlite ...
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+import shutil
+import sqlite3
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+KEPT_TABLES = re.compile(
+    r"StringIds|TARGET_INFO_.*|CUPTI_.*|NVTX_EVENTS|ThreadNames|ENUM_.*|META_DATA_EXPORT|CUDA_.*"
+)
+KEPT_SYSTEM = ("CpuDescription", "NvDriverVersion", "CudaDriverVersion", "OsDescription")
+KEPT_META = ("EXPORT_SCHEMA_VERSION%", "EXPORT_PRODUCT_VERSION%", "EXPORT_SCHEMA%")
+
+
+def shrink(export: Path, target: Path) -> int:
+    """Write the compressed remains; returns their size in bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / export.name
+        shutil.copyfile(export, copy)
+        with closing(sqlite3.connect(copy)) as connection:
+            _drop(connection)
+            connection.commit()
+            connection.execute("VACUUM")
+        target.write_bytes(lzma.compress(copy.read_bytes(), preset=9 | lzma.PRESET_EXTREME))
+    return target.stat().st_size
+
+
+def _drop(connection: sqlite3.Connection) -> None:
+    query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    tables = [str(row[0]) for row in connection.execute(query)]
+    for table in tables:
+        if not KEPT_TABLES.fullmatch(table):
+            connection.execute(f'DROP TABLE "{table}"')
+    kept = ", ".join(f"'{name}'" for name in KEPT_SYSTEM)
+    connection.execute(f"DELETE FROM TARGET_INFO_SYSTEM_ENV WHERE name NOT IN ({kept})")
+    if "META_DATA_EXPORT" in tables:
+        wanted = " OR ".join(f"name LIKE '{name}'" for name in KEPT_META)
+        connection.execute(f"DELETE FROM META_DATA_EXPORT WHERE NOT ({wanted})")
+    if "ThreadNames" in tables:
+        connection.execute(
+            "DELETE FROM ThreadNames WHERE globalTid NOT IN (SELECT globalTid FROM NVTX_EVENTS "
+            "UNION SELECT globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME)"
+        )
+    _drop_strings(connection, [table for table in tables if KEPT_TABLES.fullmatch(table)])
+
+
+def _drop_strings(connection: sqlite3.Connection, tables: list[str]) -> None:
+    connection.execute("CREATE TEMP TABLE used (id INTEGER PRIMARY KEY)")
+    for table in tables:
+        if table == "StringIds" or table.startswith("ENUM_"):
+            continue
+        for column in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
+            if re.search(r"(name|Name|textId|Id)$", column[1]) and column[2] == "INTEGER":
+                connection.execute(
+                    f'INSERT OR IGNORE INTO used SELECT "{column[1]}" FROM "{table}" '
+                    f'WHERE "{column[1]}" IS NOT NULL'
+                )
+    connection.execute("DELETE FROM StringIds WHERE id NOT IN (SELECT id FROM used)")
+
+
+def main() -> None:
+    folder, *exports = (Path(argument) for argument in sys.argv[1:])
+    for export in exports:
+        size = shrink(export, folder / f"{export.name}.xz")
+        print(f"{export.stem}: {size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -23,6 +23,7 @@ from aggregator.metrics.model import (
     OpKernelColumns,
     RollupInput,
 )
+from aggregator.model_settings import recorded_settings
 from aggregator.precision import is_half_precision
 from aggregator.profile import Bool, Int32, Int64, Kernels, Profile
 from aggregator.tensor_cores import classify
@@ -268,6 +269,7 @@ class _InputBuilder:
             collectives=busy[1],
             ranges=data.ranges,
             default_key=(data.key_node.name, data.key_node.reason),
+            settings=recorded_settings(self._profile.range_names),
         )
 
     def _kernel_columns(self, positions: Int64, pair_of: Int32) -> KernelColumns:
@@ -356,4 +358,6 @@ def _device_columns(profile: Profile) -> DeviceColumns:
         device_ids=tuple(device.device_id for device in profile.devices),
         names=tuple(device.name for device in profile.devices),
         used=used,
+        memory_bytes=tuple(device.memory_bytes for device in profile.devices),
+        memory_used_bytes=tuple(device.memory_used_bytes for device in profile.devices),
     )

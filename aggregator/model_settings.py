@@ -108,6 +108,12 @@ def read_settings(range_names: Iterable[str]) -> dict[str, Setting]:
     return known | found
 
 
+def recorded_settings(range_names: Iterable[str]) -> dict[str, Any]:
+    """Values of the settings that the capture tells."""
+    found = read_settings(range_names).values()
+    return {setting.key: setting.value for setting in found if setting.is_recorded}
+
+
 def cudnn_version_text(value: Any) -> str:
     """A cuDNN version as people write it: 91002 is 9.10.2, 8902 is 8.9.2."""
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:

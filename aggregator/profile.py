@@ -127,10 +127,13 @@ class MemoryOps(DeviceWork):
         num_bytes: Bytes moved or set. Unit: bytes.
         copy_kind: CUDA's copy kind (1 host to device, 2 device to host, 8 device to device, ...);
             -1 for a set.
+        host_kind: Kind of the memory on the host's side: 0 pageable, 1 pinned; -1: not recorded, or
+            none.
     """
 
     num_bytes: Int64 = field(default_factory=empty_i64)
     copy_kind: Int64 = field(default_factory=empty_i64)
+    host_kind: Int64 = field(default_factory=empty_i64)
 
 
 @dataclass

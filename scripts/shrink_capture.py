@@ -40,11 +40,13 @@ def _drop(connection: sqlite3.Connection) -> None:
     for table in tables:
         if not KEPT_TABLES.fullmatch(table):
             connection.execute(f'DROP TABLE "{table}"')
-    kept = ", ".join(f"'{name}'" for name in KEPT_SYSTEM)
-    connection.execute(f"DELETE FROM TARGET_INFO_SYSTEM_ENV WHERE name NOT IN ({kept})")
+    marks = ", ".join("?" for _ in KEPT_SYSTEM)
+    query = f"DELETE FROM TARGET_INFO_SYSTEM_ENV WHERE name NOT IN ({marks})"  # noqa: S608
+    connection.execute(query, KEPT_SYSTEM)
     if "META_DATA_EXPORT" in tables:
-        wanted = " OR ".join(f"name LIKE '{name}'" for name in KEPT_META)
-        connection.execute(f"DELETE FROM META_DATA_EXPORT WHERE NOT ({wanted})")
+        wanted = " OR ".join("name LIKE ?" for _ in KEPT_META)
+        query = f"DELETE FROM META_DATA_EXPORT WHERE NOT ({wanted})"  # noqa: S608
+        connection.execute(query, KEPT_META)
     if "ThreadNames" in tables:
         connection.execute(
             "DELETE FROM ThreadNames WHERE globalTid NOT IN (SELECT globalTid FROM NVTX_EVENTS "
@@ -60,10 +62,8 @@ def _drop_strings(connection: sqlite3.Connection, tables: list[str]) -> None:
             continue
         for column in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
             if re.search(r"(name|Name|textId|Id)$", column[1]) and column[2] == "INTEGER":
-                connection.execute(
-                    f'INSERT OR IGNORE INTO used SELECT "{column[1]}" FROM "{table}" '
-                    f'WHERE "{column[1]}" IS NOT NULL'
-                )
+                query = f'SELECT "{column[1]}" FROM "{table}" WHERE "{column[1]}" IS NOT NULL'  # noqa: S608
+                connection.execute(f"INSERT OR IGNORE INTO used {query}")
     connection.execute("DELETE FROM StringIds WHERE id NOT IN (SELECT id FROM used)")
 
 

@@ -263,6 +263,7 @@ def _memory_ops(data: ImportedProfile) -> Table:
             "name": memory.name.astype(np.int64) + 1,
             "copy_kind": memory_column(work, "copy_kind")[order],
             "bytes": memory_column(work, "num_bytes")[order],
+            "host_kind": memory_column(work, "host_kind")[order],
             "api_start": memory.api_start_ns,
             "api_duration": memory.api_duration_ns,
             "start": memory_column(work, "start_ns")[order],

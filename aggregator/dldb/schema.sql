@@ -305,6 +305,8 @@ CREATE TABLE memory_ops (
     name INTEGER NOT NULL,
     -- CUDA's copy kind; -1 for a set. Unit: none.
     copy_kind INTEGER NOT NULL,
+    -- Memory on the host's side: 0 pageable, 1 pinned, other values as CUPTI has them; -1: not recorded, or none. Unit: none.
+    host_kind INTEGER NOT NULL,
     -- Unit: bytes.
     bytes INTEGER NOT NULL,
     -- Start of the launching call; of the work itself where none was recorded. Unit: ns.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
@@ -98,6 +99,7 @@ class _Loader:
         self._ops, self._op_domain = _ops(connection)
         self._op_kernels = _op_kernels(connection)
         self._devices = _devices(connection)
+        self._settings = _settings(connection)
         self._ranges = _ranges(connection, reader)
 
     def _count_rows(self) -> int:
@@ -134,6 +136,7 @@ class _Loader:
             collectives=tuple((levels[-2], levels[-1]) for levels in busy),
             ranges=self._ranges,
             default_key=(self._meta["key_node"], self._meta["key_node_reason"]),
+            settings=self._settings,
         )
 
     def _kernel_rows(self, domain: int) -> tuple[Int64 | slice, Int32]:
@@ -217,7 +220,9 @@ def _op_kernels(connection: sqlite3.Connection) -> OpKernelColumns:
 
 
 def _devices(connection: sqlite3.Connection) -> DeviceColumns:
-    rows = connection.execute("SELECT id, device_id, name FROM devices ORDER BY id").fetchall()
+    rows = connection.execute(
+        "SELECT id, device_id, name, memory_bytes, memory_used_bytes FROM devices ORDER BY id"
+    ).fetchall()
     used = {
         int(row[0])
         for row in connection.execute(
@@ -228,7 +233,14 @@ def _devices(connection: sqlite3.Connection) -> DeviceColumns:
         device_ids=tuple(int(row[1]) for row in rows),
         names=tuple(str(row[2]) for row in rows),
         used=np.array([int(row[0]) in used for row in rows], dtype=bool),
+        memory_bytes=tuple(row[3] for row in rows),
+        memory_used_bytes=tuple(row[4] for row in rows),
     )
+
+
+def _settings(connection: sqlite3.Connection) -> dict[str, Any]:
+    rows = connection.execute("SELECT key, value FROM model_config WHERE value IS NOT NULL")
+    return {str(key): json.loads(value) for key, value in rows}
 
 
 def _busy(connection: sqlite3.Connection, domain: int) -> tuple[tuple[Flattened, ...], ...]:

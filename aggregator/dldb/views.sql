@@ -287,7 +287,9 @@ JOIN threads AS t ON t.id = c.thread JOIN processes AS p ON p.id = t.process;
 CREATE VIEW view_memory_ops AS
 SELECT CASE WHEN m.is_copy THEN 'memcpy' ELSE 'memset' END AS kind, coalesce(n.name, '') AS name,
        m.copy_kind, m.bytes, o.op_id AS op_node_id, v.device_id, m.stream_id, m.start AS timestamp,
-       m.duration, m.api_start, m.api_duration, p.pid AS process_id, m.id AS row_id
+       m.duration, m.api_start, m.api_duration, p.pid AS process_id, m.id AS row_id,
+       CASE m.host_kind WHEN 0 THEN 'pageable' WHEN 1 THEN 'pinned' WHEN -1 THEN '' ELSE 'other' END
+           AS host_memory
 FROM memory_ops AS m JOIN ops AS o ON o.id = m.op JOIN devices AS v ON v.id = m.device
 JOIN processes AS p ON p.id = m.process LEFT JOIN api_names AS n ON n.id = m.name;
 

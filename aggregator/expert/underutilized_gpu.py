@@ -1,4 +1,4 @@
-"""GPUs that wait: low overall utilisation, or a GPU without any work."""
+"""GPUs that wait: low overall utilisation, and GPUs without any work."""
 
 from __future__ import annotations
 
@@ -39,26 +39,32 @@ def _advice(part: str, share: float) -> Text:
     )
 
 
-def detect(evidence: Evidence) -> Issue | None:
-    """Fires when the mean utilisation of the GPUs is below 50 %, or a GPU ran nothing."""
-    devices, totals = evidence.data.devices, evidence.totals
+def detect_unused(evidence: Evidence) -> Issue | None:
+    """Fires when a GPU that the processes could see ran nothing."""
+    devices = evidence.data.devices
     unused = [
         str(device_id)
         for device_id, used in zip(devices.device_ids, devices.used, strict=True)
         if not used
     ]
-    if unused:
-        return Issue(
-            detector="underutilized_gpu_detector",
-            problem=say(
-                "The following GPU device IDs are not being used: {names}", names=", ".join(unused)
-            ),
-            recommendation=say(
-                "Limit the GPUs that the application can see (CUDA_VISIBLE_DEVICES, or the options "
-                "of docker or of the framework), or spread the work over all of them"
-            ),
-        )
-    utilization = float(totals["gpu_utilization"])
+    if not unused:
+        return None
+    return Issue(
+        detector="underutilized_gpu_detector",
+        problem=say(
+            "The following GPU device IDs are not being used: {names}", names=", ".join(unused)
+        ),
+        recommendation=say(
+            "Limit the GPUs that the application can see (CUDA_VISIBLE_DEVICES, or the options "
+            "of docker or of the framework), or spread the work over all of them"
+        ),
+    )
+
+
+def detect(evidence: Evidence) -> Issue | None:
+    """Fires when the GPUs that ran anything were busy with kernels for less than half the time."""
+    totals = evidence.totals
+    utilization = float(totals["used_gpu_utilization"])
     if utilization >= LOW_UTILIZATION_PCT:
         return None
     largest = max(_PARTS, key=lambda name: totals[f"{name}_duration_pct"])

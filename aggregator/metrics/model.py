@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -115,11 +117,15 @@ class DeviceColumns:
         device_ids: Number of each GPU.
         names: Product names.
         used: Whether any kernel, copy or set ran on it.
+        memory_bytes: Memory of each GPU; None: unknown. Unit: bytes.
+        memory_used_bytes: Most of it in use at once; None: unknown. Unit: bytes.
     """
 
     device_ids: tuple[int, ...]
     names: tuple[str, ...]
     used: Bool
+    memory_bytes: tuple[int | None, ...] = ()
+    memory_used_bytes: tuple[int | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.device_ids)
@@ -144,6 +150,7 @@ class RollupInput:
         ranges: Ranges that may mark an iteration.
         default_key: Name and reason of the key node found at import; stops per process are resolved
             from its name.
+        settings: Settings of the script that markers told; what was not told is missing.
     """
 
     domain: int
@@ -159,6 +166,7 @@ class RollupInput:
     collectives: tuple[tuple[Flattened, Flattened], ...]
     ranges: NamedRanges
     default_key: tuple[str, str]
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def ops_view(inputs: tuple[RollupInput, ...]) -> OpInstancesView:

@@ -210,4 +210,9 @@ def _dimensions(sizes: dict[str, Int64], ids: Int64) -> Int32:
 
 def _memory_ops(raw: dict[str, Int64], work: dict[str, Any]) -> MemoryOps:
     kind = raw.get("copy_kind", np.full(len(raw["op"]), UNKNOWN, dtype=np.int64))
-    return MemoryOps(**work, num_bytes=np.maximum(raw["num_bytes"], 0), copy_kind=kind)
+    return MemoryOps(
+        **work,
+        num_bytes=np.maximum(raw["num_bytes"], 0),
+        copy_kind=kind,
+        host_kind=np.full(len(kind), -1, dtype=np.int64),
+    )

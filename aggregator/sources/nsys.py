@@ -243,7 +243,12 @@ def _read_table(schema: Schema, table: str, progress: Progress) -> RawTable:
 _EXTRA = {
     names.KERNELS: {"short": "shortName", "long": "demangledName"}
     | {name: name for name in DIMENSIONS},
-    names.COPIES: {"bytes": "bytes", "kind": "copyKind"},
+    names.COPIES: {
+        "bytes": "bytes",
+        "kind": "copyKind",
+        "source": "srcKind",
+        "target": "dstKind",
+    },
     names.SETS: {"bytes": "bytes"},
 }
 _WIDE = frozenset({"start", "end", "tid", "pid"})

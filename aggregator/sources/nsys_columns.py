@@ -54,7 +54,19 @@ def kernel_columns(table: RawTable, devices: DeviceRows, strings: StringCodes) -
     )
 
 
+HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
+"""CUDA's copy kinds with the host on one side."""
+
+
 def memory_columns(table: RawTable, devices: DeviceRows) -> MemoryOps:
     """Copies or sets of an export."""
-    kind = table.get("kind", np.full(len(table["start"]), -1, dtype=np.int64))
-    return MemoryOps(**devices.work_columns(table), num_bytes=table["bytes"], copy_kind=kind)
+    nothing = np.full(len(table["start"]), -1, dtype=np.int64)
+    kind = table.get("kind", nothing)
+    host_kind = np.where(kind == HOST_TO_DEVICE, table.get("source", nothing), nothing)
+    host_kind = np.where(kind == DEVICE_TO_HOST, table.get("target", nothing), host_kind)
+    return MemoryOps(
+        **devices.work_columns(table),
+        num_bytes=table["bytes"],
+        copy_kind=kind,
+        host_kind=host_kind,
+    )

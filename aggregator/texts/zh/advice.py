@@ -56,4 +56,60 @@ ADVICE: dict[str, str] = {
     ),
     "The GPU is underutilized: Only {utilization:.1f}% of the profiled time is spent on GPU kernel "
     "operations": "GPU 利用不足：只有 {utilization:.1f}% 的分析时间用于 GPU 内核运算",
+    "Rerun dlprof with --database and --iter_start={start} --iter_stop={stop}, a range in which "
+    "the iterations are alike": (
+        "请用 --database 和 --iter_start={start} --iter_stop={stop} 重新运行 dlprof，"
+        "该范围内的迭代长短相近"
+    ),
+    "No range of like iterations was found. Profile more iterations, or name another key node with "
+    "--key_node": "未找到长短相近的迭代范围。请分析更多迭代，或用 --key_node 指定其他关键节点",
+    "The iteration range {first} to {last} contains a lot of variation between iterations": (
+        "迭代范围 {first} 到 {last} 内各次迭代的差异很大"
+    ),
+    "{count} ops were eligible to use tensor cores but are not using them because of their tensor "
+    "shapes or data types": (
+        "{count} 个算子可以使用 Tensor Core，但因张量形状或数据类型而没有使用"
+    ),
+    "Make batch size, channels and layer widths multiples of 8. For more information: "
+    "https://docs.nvidia.com/deeplearning/performance/index.html": (
+        "请让批大小、通道数和层宽度为 8 的倍数。"
+        "更多信息：https://docs.nvidia.com/deeplearning/performance/index.html"
+    ),
+    "No XLA ops were detected: fusion is disabled": "未检测到 XLA 算子：融合已关闭",
+    "Try enabling XLA, which fuses ops. For more information: https://www.tensorflow.org/xla": (
+        "请尝试启用可融合算子的 XLA。更多信息：https://www.tensorflow.org/xla"
+    ),
+    "cuDNN benchmark is disabled and the model has convolution ops": (
+        "cuDNN benchmark 已关闭，而模型含有卷积算子"
+    ),
+    "Set torch.backends.cudnn.benchmark = True: cuDNN then searches for the fastest convolution "
+    "algorithms. It pays where the input sizes do not change": (
+        "请设置 torch.backends.cudnn.benchmark = True：cuDNN 会搜索最快的卷积算法。"
+        "输入大小不变时有效"
+    ),
+    "The following PyTorch APIs, which slow down a run, are enabled: {names}": (
+        "以下会拖慢运行的 PyTorch API 已启用：{names}"
+    ),
+    "Disable them when not debugging": "不调试时请关闭它们",
+    "The following GPU device IDs are used significantly less than the others: {names} "
+    "({least:.1f}% of the time against {most:.1f}%)": (
+        "以下设备 ID 的 GPU 的使用明显少于其他 GPU：{names}"
+        "（时间占比 {least:.1f}%，最高为 {most:.1f}%）"
+    ),
+    "Balance the work: give every GPU as many samples of like size, and the same layers": (
+        "请均衡工作量：让每个 GPU 处理同样多、大小相近的样本和相同的层"
+    ),
+    "GPU memory is underutilized: Only {share:.0f}% of GPU memory is used": (
+        "GPU 显存利用不足：只使用了 {share:.0f}% 的显存"
+    ),
+    "Try increasing batch size by {factor}x to increase data throughput": (
+        "请尝试把批大小增加到 {factor} 倍，以提高数据吞吐量"
+    ),
+    "emit_nvtx was not used: the ops of the backward pass cannot be told apart": (
+        "未使用 emit_nvtx：无法区分反向传播的各个算子"
+    ),
+    "Wrap the training loop: with torch.autograd.profiler.emit_nvtx(). The markers that dlprof "
+    "puts in by itself do so": (
+        "请包住训练循环：with torch.autograd.profiler.emit_nvtx()。dlprof 自动加入的标记会这样做"
+    ),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import statistics
 import time
@@ -165,6 +166,23 @@ def make_graphed(step, x, y):
     return lambda *_: graph.replay()
 
 
+def run(a: argparse.Namespace, step, source, model: nn.Module) -> list[float]:
+    ends: list[float] = []
+    for number, (x, y) in enumerate(source):
+        torch.cuda.nvtx.range_push(f"iteration {number}")
+        step(x, y)
+        if a.pause:
+            time.sleep(a.pause)
+        if a.slow_every and number % a.slow_every == a.slow_every - 1:
+            {k: v.cpu() for k, v in model.state_dict().items()}
+            time.sleep(0.03)  # a checkpoint, written while the GPU waits
+        torch.cuda.nvtx.range_pop()
+        if "DLPROF_NVTX" not in os.environ:
+            torch.cuda.synchronize()
+        ends.append(time.perf_counter())
+    return ends
+
+
 def main() -> None:
     a = options()
     world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
@@ -189,23 +207,10 @@ def main() -> None:
     source = batches(a, device)
     if a.graph:
         step = make_graphed(step, *next(source))
-    ends, number = [], 0
     with anomaly:
-        for x, y in source:
-            torch.cuda.nvtx.range_push(f"iteration {number}")
-            step(x, y)
-            if a.pause:
-                time.sleep(a.pause)
-            if a.slow_every and number % a.slow_every == a.slow_every - 1:
-                {k: v.cpu() for k, v in model.state_dict().items()}
-                time.sleep(0.03)  # a checkpoint, written while the GPU waits
-            torch.cuda.nvtx.range_pop()
-            number += 1
-            if "DLPROF_NVTX" not in os.environ:
-                torch.cuda.synchronize()
-            ends.append(time.perf_counter())
+        ends = run(a, step, source, model)
     torch.cuda.synchronize()
-    lengths = [end - start for start, end in zip(ends[5:], ends[6:], strict=False)]
+    lengths = [end - start for start, end in itertools.pairwise(ends[5:])]
     peak = torch.cuda.max_memory_allocated() / 2**30
     if lengths and rank == 0:
         median = 1e3 * statistics.median(lengths)

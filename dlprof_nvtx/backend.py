@@ -19,10 +19,14 @@ class TorchNvtx:
     Attributes:
         push: Open a range on this thread.
         pop: Close the last one.
+        start: Open a range that need not nest.
+        end: Close it.
     """
 
     push: Callable[[str], Any]
     pop: Callable[[], Any]
+    start: Callable[[str], Any]
+    end: Callable[[Any], Any]
 
     def __init__(self) -> None:
         import torch
@@ -30,6 +34,7 @@ class TorchNvtx:
         nvtx = getattr(torch._C, "_nvtx", None)
         if nvtx is not None:
             self.push, self.pop = nvtx.rangePushA, nvtx.rangePop
+            self.start, self.end = nvtx.rangeStartA, nvtx.rangeEnd
             return
         try:
             import nvtx as package
@@ -43,7 +48,11 @@ class TorchNvtx:
         def push(text: str) -> None:
             domain.push_range(attributes(message=text))
 
+        def start(text: str) -> Any:
+            return domain.start_range(attributes(message=text))
+
         self.push, self.pop = push, domain.pop_range
+        self.start, self.end = start, domain.end_range
 
     def enable_ops(self, *, shapes: bool) -> bool:
         """Let PyTorch open a range around every op of this thread and its backward.

@@ -10,6 +10,7 @@ from dlprof_nvtx.state import STATE, Backend, forget_in_child
 
 SHAPES_VARIABLE = "DLPROF_NVTX_SHAPES"
 CALL_SITES_VARIABLE = "DLPROF_NVTX_CALL_SITES"
+OPS_VARIABLE = "DLPROF_NVTX_OPS"
 _OLDEST_TORCH = (2, 0)
 
 
@@ -17,6 +18,7 @@ def init(
     *,
     shapes: str | bool | None = None,
     call_sites: bool | None = None,
+    ops: bool | None = None,
     backend: Backend | None = None,
     **ignored: object,
 ) -> bool:
@@ -29,6 +31,9 @@ def init(
         shapes: Record the shapes of ops' tensors: ``first`` (the default) in the first calls of
             a model, ``always``, ``never``.
         call_sites: Record the line that calls each module (default: no; it costs time).
+        ops: Let PyTorch write a range for every op and its backward, as ``emit_nvtx`` does
+            (default: yes). Without, the work of a module is one op and that of the backward pass
+            is another.
         backend: Where ranges go; None: to NVTX.
         **ignored: ``enable_function_stack`` and its like, which have no effect.
 
@@ -55,6 +60,7 @@ def init(
     STATE.shapes = _shapes(shapes)
     STATE.with_shapes = STATE.shapes != "never"
     STATE.call_sites = _option(CALL_SITES_VARIABLE, given=call_sites, default=False)
+    STATE.record_ops = _option(OPS_VARIABLE, given=ops, default=True)
     STATE.pid = os.getpid()
     if not STATE.patched:
         _patch()
@@ -72,7 +78,7 @@ def _patch() -> None:
     for module in (modules, profilers, loaders, settings):
         module.patch()
     os.register_at_fork(after_in_child=forget_in_child)
-    atexit.register(stop)
+    atexit.register(_at_exit)
     STATE.patched = True
 
 
@@ -106,6 +112,14 @@ def stop() -> None:
     """Write no markers until ``start``; open ranges are closed by whoever opened them."""
     STATE.disable_ops()
     STATE.on = False
+
+
+def _at_exit() -> None:
+    from dlprof_nvtx.settings import note_memory
+
+    if STATE.pid == os.getpid():
+        note_memory()
+    stop()
 
 
 def is_active() -> bool:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from dlprof_nvtx.names import TRANSPARENT, Entry, Names
+from dlprof_nvtx.names import COMPILED, TRANSPARENT, Entry, Names, op_text
 from dlprof_nvtx.state import STATE
 
 NAMES = Names()
@@ -64,21 +64,29 @@ def _wrapped(  # noqa: C901 - one function on the way of every call: each split 
     autocast_dtype: Callable[[], object],
     is_tracing: Callable[[], bool],
 ) -> Callable[..., Any]:
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def data_type(entry: Entry, args: tuple[Any, ...]) -> object:
+        dtype = autocast_dtype() if entry.is_weighted else None
+        if dtype is None and args and isinstance(args[0], tensor):
+            dtype = args[0].dtype  # type: ignore[attr-defined]
+        return dtype
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: C901, PLR0912
         if is_compiling() or not STATE.on or is_tracing():
             return original(self, *args, **kwargs)
         backend = STATE.backend
-        if backend is None or type(self).__name__ in TRANSPARENT:
+        kind = type(self).__name__
+        if backend is None or kind in TRANSPARENT:
             return original(self, *args, **kwargs)
         stack = _STACK
         entries, texts = stack.entries, stack.texts
-        entry = NAMES.get(self) or NAMES.learn(self)
-        dtype = None
-        if entry.is_weighted:
-            dtype = autocast_dtype()
-            if dtype is None and args and isinstance(args[0], tensor):
-                dtype = args[0].dtype  # type: ignore[attr-defined]
         around = entries[-1] if entries else None
+        if kind == COMPILED:
+            entry = NAMES.compiled(self)
+        else:
+            entry = NAMES.get(self) or NAMES.learn(self)
+            if entry is around and entry.stands_in:  # and is not compiled after all
+                return original(self, *args, **kwargs)
+        dtype = data_type(entry, args) if entry.is_leaf else None
         site = _call_site() if STATE.call_sites else ""
         text = entry.text(NAMES.label(entry, around), dtype, site)
         opened = 1
@@ -95,6 +103,9 @@ def _wrapped(  # noqa: C901 - one function on the way of every call: each split 
                 backend.push(outer)
                 opened += 1
         backend.push(text)
+        if entry.op and not STATE.ops_thread and not STATE.has_ops:
+            backend.push(op_text(entry, self, args))
+            opened += 1
         entries.append(entry)
         texts.append(text)
         try:

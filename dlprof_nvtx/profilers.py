@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from dlprof_nvtx.settings import note_config
 from dlprof_nvtx.state import STATE
 
 
@@ -23,16 +24,49 @@ def patch() -> None:
             # Ours is on already and records as much: the script's own would end it.
             self._dlprof_skipped = True
             return self
-        return enter(self)
+        entered = enter(self)
+        if self.enabled:
+            STATE.foreign_ops += 1
+            note_config({"emit_nvtx": True})
+        return entered
 
     @functools.wraps(leave)
     def leave_emit(self: Any, *details: Any) -> Any:
         if getattr(self, "_dlprof_skipped", False):
             self._dlprof_skipped = False
             return False
+        if self.enabled and STATE.foreign_ops:
+            STATE.foreign_ops -= 1
         return leave(self, *details)
 
     emit.__enter__, emit.__exit__ = enter_emit, leave_emit
+    _mark_functions(profiler.record_function)
+
+
+def _mark_functions(owner: Any) -> None:
+    """``record_function`` writes a range also where no ops are recorded.
+
+    PyTorch's own optimizers and data loaders use it: they mark the iterations.
+    """
+    enter, leave = owner.__enter__, owner.__exit__
+
+    @functools.wraps(enter)
+    def entered(self: Any) -> Any:
+        if STATE.on and not STATE.record_ops and not STATE.has_ops and STATE.backend is not None:
+            STATE.backend.push(str(self.name))
+            self._dlprof_pushed = True
+        return enter(self)
+
+    @functools.wraps(leave)
+    def left(self: Any, *details: Any) -> Any:
+        try:
+            return leave(self, *details)
+        finally:
+            if getattr(self, "_dlprof_pushed", False) and STATE.backend is not None:
+                self._dlprof_pushed = False
+                STATE.backend.pop()
+
+    owner.__enter__, owner.__exit__ = entered, left
 
 
 def _give_way(owner: Any, enter_name: str, leave_name: str) -> None:
@@ -44,6 +78,7 @@ def _give_way(owner: Any, enter_name: str, leave_name: str) -> None:
 
     @functools.wraps(enter)
     def entered(self: Any, *args: Any, **kwargs: Any) -> Any:
+        note_config({"autograd_profile": True})
         STATE.suspended += 1
         STATE.disable_ops()
         return enter(self, *args, **kwargs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Backend(Protocol):
@@ -23,6 +23,12 @@ class Backend(Protocol):
     def disable_ops(self) -> None:
         """No more of them."""
 
+    def start(self, text: str, /) -> Any:
+        """Open a range that need not nest; returns what ``end`` takes."""
+
+    def end(self, handle: Any, /) -> object:
+        """Close it."""
+
 
 @dataclass
 class State:
@@ -37,6 +43,9 @@ class State:
             takes longer to write shapes than everything else of a range.
         with_shapes: Whether they carry them now.
         call_sites: Whether modules carry the line that calls them.
+        record_ops: Whether PyTorch may write a range for every op and its backward; without, a
+            module's own work is one op, and the backward pass carries no ranges.
+        foreign_ops: How many ``emit_nvtx`` of the script's own are open.
         ops_thread: Thread whose ops are recorded by us; 0: none.
         suspended: How many other profilers run, which ours makes room for.
         pid: Process that initialised; a forked child starts without markers.
@@ -48,13 +57,15 @@ class State:
     shapes: str = "first"
     with_shapes: bool = True
     call_sites: bool = False
+    record_ops: bool = True
+    foreign_ops: int = 0
     ops_thread: int = 0
     suspended: int = 0
     pid: int = 0
 
     def enable_ops(self) -> None:
         """Record the ops of this thread."""
-        if self.backend is None or self.ops_thread or self.suspended:
+        if self.backend is None or self.ops_thread or self.suspended or not self.record_ops:
             return
         if self.backend.enable_ops(shapes=self.with_shapes):
             self.ops_thread = threading.get_ident()
@@ -73,6 +84,11 @@ class State:
             self.with_shapes = False
             self.disable_ops()
             self.enable_ops()
+
+    @property
+    def has_ops(self) -> bool:
+        """Whether somebody lets PyTorch write ranges of ops now."""
+        return bool(self.ops_thread or self.foreign_ops)
 
     def note(self, text: str) -> None:
         """A range without length: something to know about the run."""

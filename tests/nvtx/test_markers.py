@@ -30,6 +30,17 @@ class Recorder:
         self.open: list[str] = []
         self.paths: list[tuple[str, ...]] = []
         self.ops = 0
+        self.started: list[str] = []
+        self.idle = 0
+
+    def start(self, text: str) -> int:
+        self.started.append(text)
+        self.idle += 1
+        return len(self.started)
+
+    def end(self, handle: int) -> None:
+        assert 1 <= handle <= len(self.started)
+        self.idle -= 1
 
     def push(self, text: str) -> None:
         self.open.append(text)
@@ -118,6 +129,25 @@ def test_paths_are_those_of_named_modules_in_call_order(recorder: Recorder) -> N
     ]
 
 
+def test_a_compiled_module_has_its_own_path_whatever_is_compiled_in_it(recorder: Recorder) -> None:
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = torch.compile(Block(), backend="eager")
+            self.head = nn.ReLU()
+
+        def forward(self, x):
+            return self.head(self.body(x))
+
+    model = Outer()
+    model(torch.randn(1, 4, 8, 8))
+    with torch.compiler.set_stance("force_eager"):
+        model(torch.randn(1, 4, 8, 8))
+    step = ["Outer", "Outer/body", "Outer/head"]
+    assert recorder.module_paths() == [*step, *step[:2], "Outer/body/conv", step[2]]
+    assert any("body (Block)" in path[-1] for path in recorder.paths)
+
+
 def test_layers_carry_data_type_and_parameters(recorder: Recorder) -> None:
     Net()(torch.randn(2, 3, 8, 8))
     assert recorder.details("conv") == {
@@ -129,6 +159,20 @@ def test_layers_carry_data_type_and_parameters(recorder: Recorder) -> None:
         "dtype": "float32",
     }
     assert recorder.details("fc") == {"dtype": "float32"}
+
+
+def test_what_is_no_matrix_layer_tells_the_data_type_that_it_is_given(recorder: Recorder) -> None:
+    model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4), nn.GELU())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model(torch.randn(2, 4))
+    assert recorder.details("0") == {"input_dtype": "float32"}
+    assert recorder.details("2") == {"input_dtype": "bfloat16"}
+    assert not any("{" in path[-1] for path in recorder.paths if "Sequential (" in path[-1])
+
+
+def test_a_layer_that_pads_by_itself_convolves_without_padding(recorder: Recorder) -> None:
+    nn.Sequential(nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"))(torch.randn(1, 3, 8, 8))
+    assert recorder.details("0")["padding"] == 0
 
 
 def test_a_second_model_of_a_class_is_told_apart_and_a_loss_in_the_loop_is_not(
@@ -246,6 +290,105 @@ def test_settings_of_the_run_are_noted_once(recorder: Recorder) -> None:
     assert sum("cudnn_benchmark" in config for config in configs) == 1
     assert str(configs[0]["framework"]).startswith("PyTorch 2.")
     settings._NOTED.clear()
+
+
+def test_flags_of_the_training_are_noted(recorder: Recorder) -> None:
+    model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    with torch.autograd.detect_anomaly(check_nan=False):
+        model(torch.randn(1, 3, 8, 8)).sum().backward()
+        optimizer.step()
+    torch.autograd.gradcheck(torch.relu, torch.ones(1, dtype=torch.double, requires_grad=True))
+    found: dict[str, object] = {}
+    for config in recorder.configs():
+        found |= config
+    assert found["optimizer"] == {"name": "Adam", "foreach": None, "fused": True}
+    assert found["channels_last"] is True
+    assert found["detect_anomaly"] is True
+    assert found["gradcheck"] is True
+    assert found["amp_enabled"] is False
+    assert found["emit_nvtx"] is True
+    assert found["matmul_allow_tf32"] is (torch.get_float32_matmul_precision() != "highest")
+
+
+def test_settings_are_written_again_while_the_training_runs(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "REPEAT_S", 0.0)
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    frameworks = [config for config in recorder.configs() if "framework" in config]
+    assert len(frameworks) == 4
+
+
+def test_a_loader_is_idle_from_one_fetch_to_the_next(recorder: Recorder) -> None:
+    loader = torch.utils.data.DataLoader(list(range(4)), batch_size=1)
+    for number, _ in enumerate(loader):
+        assert recorder.idle == 1
+        if number == 2:
+            break
+    del loader
+    import gc
+
+    gc.collect()
+    assert recorder.idle == 0
+    assert recorder.started == ["DataLoader idle"] * 3
+
+
+# --- without ops: emit_nvtx left out -------------------------------------------------------------
+
+
+@pytest.fixture
+def plain() -> Iterator[Recorder]:
+    found = Recorder()
+    modules.NAMES.__dict__.update(Names().__dict__)
+    assert dlprof_nvtx.init(backend=found, ops=False)
+    yield found
+    dlprof_nvtx.stop()
+    STATE.pid = 0
+    assert found.open == []
+    assert found.ops == 0
+
+
+def test_without_ops_the_work_of_a_module_is_one_op_with_its_shapes(plain: Recorder) -> None:
+    Net()(torch.randn(2, 3, 8, 8))
+    ops = [path[-1] for path in plain.paths if path[-1].startswith("torch.nn::")]
+    assert ops[0] == (
+        "torch.nn::conv2d, op_id = 0, sizes = [[2, 3, 8, 8], [4, 3, 3, 3], [4]], input_op_ids = []"
+    )
+    assert [op.partition(",")[0] for op in ops[1:]] == [
+        "torch.nn::relu",
+        "torch.nn::conv2d",
+        "torch.nn::conv2d",
+        "torch.nn::linear",
+    ]
+    assert {"emit_nvtx": False} in plain.configs()
+
+
+def test_without_ops_loaders_optimizers_and_own_functions_are_marked(plain: Recorder) -> None:
+    model = nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in torch.utils.data.DataLoader([torch.ones(1)] * 2, batch_size=1):
+        with torch.autograd.profiler.record_function("mine"):
+            optimizer.zero_grad()
+            model(batch).sum().backward()
+            optimizer.step()
+    texts = [path[-1] for path in plain.paths]
+    assert texts.count("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__") == 3
+    assert texts.count("mine") == texts.count("Optimizer.step#SGD.step") == 2
+
+
+def test_a_scripts_own_emit_nvtx_takes_over_from_single_ops(plain: Recorder, monkeypatch) -> None:
+    from torch.autograd import profiler
+
+    monkeypatch.setattr(STATE, "foreign_ops", 1)
+    nn.Sequential(nn.ReLU())(torch.ones(1))
+    with profiler.record_function("mine"):
+        pass
+    assert not any("torch.nn::" in path[-1] or path[-1] == "mine" for path in plain.paths)
 
 
 def test_workers_of_a_data_loader_still_load(recorder: Recorder) -> None:

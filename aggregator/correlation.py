@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.correlate.combined_backward import has_engine_threads
 from aggregator.correlate.custom_domains import DomainWork, correlate_domain
 from aggregator.correlate.helper_threads import adopt_calls
 from aggregator.correlate.op_table import OpTable, build_op_table
@@ -15,7 +16,13 @@ from aggregator.correlate.ranges import Nesting, innermost, nest, nest_start_end
 from aggregator.correlate.simple import simple_instances, simple_meaning, simple_table
 from aggregator.correlate.work import CorrelatedWork, correlate_work
 from aggregator.errors import NoFrameworkRangesError, UsageError
-from aggregator.frameworks import FRAMEWORK_DOMAINS, FRAMEWORKS, Framework, framework_of
+from aggregator.frameworks import (
+    FRAMEWORK_DOMAINS,
+    FRAMEWORKS,
+    PYTORCH,
+    Framework,
+    framework_of,
+)
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.imported import (
     ImportedProfile,
@@ -114,6 +121,9 @@ def choose_mode(profile: Profile, mode: Mode) -> tuple[Reading | None, str]:
             hint=say("Use --mode=auto, {known} or --mode=simple.", known=known),
         )
     reading = _find_ops(profile, wanted, only_claimed=False)
+    if reading is None and wanted is PYTORCH and has_engine_threads(profile):
+        meaning = wanted.read_meaning(profile.range_names)
+        return Reading(wanted, 0, meaning), say("as asked; no op carries a range")
     if reading is None:
         raise NoFrameworkRangesError(
             say("The profile holds no {title} op ranges.", title=wanted.title), hint=wanted.advice

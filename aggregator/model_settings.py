@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aggregator.texts import say
+
 MARKER_PREFIX: Final = '{"model_config"'
 FROM_OURS: Final = "dlprof_nvtx"
 FROM_DLPROF: Final = "nvidia_dlprof_pytorch_nvtx"
-NOT_RECORDED: Final = "The capture does not tell; dlprof_nvtx records it."
+NOT_RECORDED: Final = say("The capture does not tell; dlprof_nvtx records it.")
 
 KNOWN: Final = (
     "framework",

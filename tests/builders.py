@@ -49,6 +49,7 @@ SCHEMA: dict[str, tuple[str, ...]] = {
     ),
     "TARGET_INFO_GPU": ("id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor"),
     "TARGET_INFO_CUDA_DEVICE": ("gpuId", "cudaId", "pid"),
+    "ThreadNames": ("globalTid", "nameId"),
     "TARGET_INFO_SYSTEM_ENV": ("name", "value"),
     "META_DATA_EXPORT": ("name", "value"),
 }

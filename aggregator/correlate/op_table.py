@@ -212,7 +212,7 @@ def _rank_prefixes(profile: Profile, instances: Instances) -> dict[int, str]:
 
 
 def _direction(origin: Origin) -> str:
-    if origin in (Origin.BACKWARD, Origin.BACKWARD_ALONE):
+    if origin in (Origin.BACKWARD, Origin.BACKWARD_ALONE, Origin.COMBINED):
         return BPROP
     return "" if origin is Origin.STRAY else FPROP
 
@@ -273,12 +273,14 @@ class _Names:
         self._number = self._numbers()
 
     def _label(self, row: int) -> str:
+        if self.origins[row] is Origin.COMBINED:
+            return BACKWARD_TYPE
         code = int(self._instances.label[self._sample[row]])
         stray = self.origins[row] is Origin.STRAY
         return self._profile.strings[code] if stray else self._meaning.labels[code]
 
     def _type(self, row: int) -> str:
-        if self.origins[row] is Origin.BACKWARD_ALONE:
+        if self.origins[row] in (Origin.BACKWARD_ALONE, Origin.COMBINED):
             return BACKWARD_TYPE
         if self.origins[row] is Origin.STRAY:
             return self._label(row)
@@ -335,8 +337,10 @@ class _Names:
         """Element type that a marker told; empty: none."""
         sample = self._sample[self._described_by(row)]
         text = self._meaning.texts.get(int(self._instances.range_name[sample]))
-        if text is None and is_tc_eligible(self.types[self._described_by(row)]):
-            text = self._meaning.module_texts.get(int(self._instances.marker[sample]))
+        if text is None:
+            told = self._meaning.module_texts.get(int(self._instances.marker[sample]))
+            if told and (told.is_input or is_tc_eligible(self.types[self._described_by(row)])):
+                text = told
         return text.data_type if text else ""
 
     def stack_trace(self, row: int) -> str:

@@ -7,109 +7,26 @@ the backward of one forward unit, the CUDA calls made directly in a group, or on
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import IntEnum
-from typing import Any
-
 import numpy as np
 
 from aggregator.correlate.backward import link_forward, occurrence_numbers
-from aggregator.correlate.range_tree import RangeTree
+from aggregator.correlate.combined_backward import find_passes, pass_columns
+from aggregator.correlate.instances import Instances, Origin
+from aggregator.correlate.range_tree import RangeTree, own_time_ns
 from aggregator.correlate.ranges import innermost
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.profile import Bool, Int32, Int64, Profile
 
 
-class Origin(IntEnum):
-    """What an op instance came from."""
-
-    FORWARD = 0
-    BACKWARD = 1
-    """The backward of a forward op."""
-    BACKWARD_ALONE = 2
-    """Work of the autograd engine that has no forward op."""
-    GROUP = 3
-    """CUDA calls made in a group and in no op."""
-    STRAY = 4
-    """A CUDA call outside every range."""
-    DATALOADER = 5
+def _at(values: Int32, positions: Int32) -> Int32:
+    """Values at positions; -1 where there is none."""
+    result = np.full(len(positions), -1, dtype=np.int32)
+    inside = positions >= 0
+    result[inside] = values[positions[inside]]
+    return result
 
 
-@dataclass
-class Instances:
-    """Op instances, in no particular order; one row each.
-
-    Attributes:
-        origin: ``Origin`` values.
-        label: Code into ``RangeMeaning.labels``; for a stray call into ``Profile.strings``.
-        path: Code into ``paths``.
-        range_name: Code into ``Profile.range_names`` of the range that names it; -1: none.
-        marker: The same of the marker around it (dictionary markers); -1: none.
-        forward: Row of the forward instance of a backward one; -1: none.
-        start_ns: First start. Unit: ns.
-        end_ns: Last end. Unit: ns.
-        cpu_time_ns: Sum of the lengths of its ranges; a group's comes from its calls. Unit: ns.
-        thread: Row of ``Profile.threads`` of its first range.
-        shapes: Code into ``Profile.shape_texts``; -1: none.
-        call_instance: Instance of each API call of the profile; -1: none.
-        busy_start_ns: Start of each stretch of CPU time of all instances. Unit: ns.
-        busy_end_ns: Unit: ns.
-        busy_process: Process of each stretch.
-        paths: Group paths, ``/iteration #/``.
-    """
-
-    origin: Int32
-    label: Int32
-    path: Int32
-    range_name: Int32
-    marker: Int32
-    forward: Int64
-    start_ns: Int64
-    end_ns: Int64
-    cpu_time_ns: Int64
-    thread: Int32
-    shapes: Int32
-    call_instance: Int32
-    busy_start_ns: Int64
-    busy_end_ns: Int64
-    busy_process: Int32
-    paths: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.origin)
-
-    def extended(self, more: dict[str, Int64 | Int32]) -> Instances:
-        """The same instances and some more behind them."""
-        joined: dict[str, Any] = {
-            name: np.concatenate([getattr(self, name), more[name]]) for name in ROW_COLUMNS
-        }
-        return replace(self, **joined)
-
-    def sorted_by_start(self) -> Instances:
-        """The same instances in order of start, all references renumbered."""
-        order = np.argsort(self.start_ns, kind="stable")
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        columns: dict[str, Any] = {name: getattr(self, name)[order] for name in ROW_COLUMNS}
-        forward = columns["forward"]
-        columns["forward"] = np.where(forward >= 0, rank[np.maximum(forward, 0)], -1)
-        calls = rank[self.call_instance].astype(np.int32)
-        return replace(self, **columns, call_instance=calls)
-
-
-ROW_COLUMNS = (
-    "origin",
-    "label",
-    "path",
-    "range_name",
-    "marker",
-    "forward",
-    "start_ns",
-    "end_ns",
-    "cpu_time_ns",
-    "thread",
-    "shapes",
-)
+__all__ = ["InstanceBuilder", "Instances", "Origin"]
 
 
 class InstanceBuilder:
@@ -123,6 +40,7 @@ class InstanceBuilder:
         self._columns: list[dict[str, Int64 | Int32]] = []
         self._count = 0
         self._busy: list[tuple[Int64, Int64, Int32]] = []
+        self._own_time_ns = own_time_ns(tree)
 
     def build(self, call_range: Int32) -> Instances:
         """Make the instances.
@@ -134,14 +52,17 @@ class InstanceBuilder:
         call_instance = np.full(len(call_range), -1, dtype=np.int32)
         self._add_forward_units()
         self._add_wrappers()
-        inside = call_range >= 0
-        unit_of_call = np.where(inside, tree.unit[np.maximum(call_range, 0)], -1)
+        unit_of_call = _at(tree.unit, call_range)
         in_unit = unit_of_call >= 0
         call_instance[in_unit] = self._row_of_unit[unit_of_call[in_unit]]
-        group_of_call = np.where(inside, tree.group[np.maximum(call_range, 0)], -1)
+        group_of_call = _at(tree.group, call_range)
         group_row = self._add_groups(np.unique(group_of_call[~in_unit & (group_of_call >= 0)]))
         in_group = ~in_unit & (group_of_call >= 0)
         call_instance[in_group] = group_row[group_of_call[in_group]]
+        if self._meaning.combines_backward:
+            free = np.flatnonzero(call_instance < 0)
+            calls, number = find_passes(self._profile, tree, free)
+            call_instance[calls] = self._add_passes(calls, number)
         stray = np.flatnonzero(call_instance < 0)
         call_instance[stray] = self._add_stray(stray)
         self._add_group_calls_to_busy(call_instance)
@@ -172,7 +93,7 @@ class InstanceBuilder:
             "forward": np.full(len(units), -1, dtype=np.int64),
             "start_ns": nesting.start_ns[units],
             "end_ns": nesting.end_ns[units],
-            "cpu_time_ns": nesting.end_ns[units] - nesting.start_ns[units],
+            "cpu_time_ns": self._own_time_ns[units],
             "thread": tree.thread[units],
             "shapes": self._profile.ranges.shapes[rows],
         }
@@ -299,9 +220,8 @@ class InstanceBuilder:
             units[first], np.full(len(first), Origin.BACKWARD, dtype=np.int32)
         )
         columns["forward"] = forward_row[first]
-        length = nesting.end_ns[units] - nesting.start_ns[units]
         total = np.zeros(len(first), dtype=np.int64)
-        np.add.at(total, inverse, length)
+        np.add.at(total, inverse, self._own_time_ns[units])
         last_end = np.zeros(len(first), dtype=np.int64)
         np.maximum.at(last_end, inverse, nesting.end_ns[units])
         columns["cpu_time_ns"], columns["end_ns"] = total, last_end
@@ -359,6 +279,15 @@ class InstanceBuilder:
                 break
             outermost[same] = above[same]
         return outermost
+
+    def _add_passes(self, calls: Int64, number: Int64) -> Int32:
+        """Backward passes without ranges; returns the instance of each of their calls."""
+        columns = pass_columns(self._profile, calls, number)
+        start, end = columns["start_ns"], columns["end_ns"]
+        process = self._profile.thread_process[columns["thread"]]
+        columns["origin"] = np.full(len(process), Origin.COMBINED, dtype=np.int32)
+        self._busy.append((start.astype(np.int64), end.astype(np.int64), process))
+        return self._append(columns)[number]
 
     def _add_stray(self, calls: Int64) -> Int32:
         api = self._profile.api_calls

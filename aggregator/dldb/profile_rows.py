@@ -26,6 +26,7 @@ from aggregator.imported import (
     memory_column,
 )
 from aggregator.model_settings import NOT_RECORDED, read_settings
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from aggregator.profile import Device, Int32, Int64
 
 TID_MASK = 0xFFFFFF
-NO_MEMORY = "The capture holds no reading of the GPU's memory; a run under dlprof records it."
+NO_MEMORY = say("The capture holds no reading of the GPU's memory; a run under dlprof records it.")
 
 
 def profile_tables(data: ImportedProfile) -> Iterator[Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from aggregator.correlate.op_table import BPROP
 from aggregator.dldb.writer import Table
 from aggregator.eligibility import Eligibility, judge
 from aggregator.flops import forward_flops
-from aggregator.frameworks.shapes import shape_text
+from aggregator.frameworks.shapes import output_shape, parameters_text, shape_text
 from aggregator.imported import ImportedProfile
 from aggregator.profile import Int32, Int64
 
@@ -26,7 +27,9 @@ def shape_texts(data: ImportedProfile) -> tuple[Int64, Table]:
     described = np.isin(instances.range_name, list(meaning.texts))
     shapes = _completed_shapes(instances.shapes, data.ops.op_of_instance, len(data.ops.ops))
     source = np.where(described, -2 - instances.range_name, shapes).astype(np.int64)
+    module, modules = _module_codes(data)
     key = source * len(type_names) + type_of_op[data.ops.op_of_instance]
+    key = np.where(described, key * modules, key * modules + module)
     has_any = source != -1
     unique, first, inverse = np.unique(key[has_any], return_index=True, return_inverse=True)
     rows = np.zeros(len(instances), dtype=np.int64)
@@ -40,6 +43,26 @@ def shape_texts(data: ImportedProfile) -> tuple[Int64, Table]:
         "output_shapes": [text[2] for text in texts],
     }
     return rows, Table("shape_texts", columns)
+
+
+def _module_codes(data: ImportedProfile) -> tuple[Int64, int]:
+    """What the module around each instance tells of its parameters, as codes; and how many."""
+    code_of_text = {"": 0}
+    of_name = np.zeros(len(data.meaning.kind), dtype=np.int64)
+    for row, text in data.meaning.module_texts.items():
+        of_name[row] = code_of_text.setdefault(text.parameters, len(code_of_text))
+    marker = data.work.instances.marker
+    codes = np.zeros(len(marker), dtype=np.int64)
+    inside = (marker >= 0) & (marker < len(of_name))
+    codes[inside] = of_name[marker[inside]]
+    return codes, len(code_of_text)
+
+
+def _module_parameters(data: ImportedProfile, instance: int) -> dict[str, Any] | None:
+    """Parameters that the module around an instance tells; None: it tells none."""
+    text = data.meaning.module_texts.get(int(data.work.instances.marker[instance]))
+    parameters = json.loads(text.parameters) if text and text.parameters else None
+    return parameters if isinstance(parameters, dict) else None
 
 
 def _completed_shapes(shapes: Int32, op: Int32, num_ops: int) -> Int32:
@@ -64,7 +87,19 @@ def _shape_row(data: ImportedProfile, instance: int, shapes: int) -> tuple[str, 
         output = shape_text(op_type, text.output_shapes, output=True)
         return shape_text(op_type, text.input_shapes), text.parameters, output
     recorded = data.profile.shape_texts[shapes]
-    return shape_text(op_type, recorded), "", ""
+    parameters = _module_parameters(data, instance)
+    output = shape_text(op_type, _output(op_type, recorded, parameters), output=True)
+    return shape_text(op_type, recorded), parameters_text(op_type, parameters or {}), output
+
+
+def _output(op_type: str, recorded: str, parameters: dict[str, Any] | None) -> str:
+    """Output shape as JSON; empty: not known."""
+    try:
+        shapes = json.loads(recorded)
+        found = output_shape(op_type, shapes, parameters)
+    except (ValueError, TypeError):
+        return ""
+    return json.dumps([found], separators=(",", ":")) if found else ""
 
 
 def recorded_shapes(data: ImportedProfile) -> list[tuple[str, str]]:
@@ -84,8 +119,11 @@ def recorded_shapes(data: ImportedProfile) -> list[tuple[str, str]]:
         code = int(instances.shapes[sample]) if sample >= 0 else -1
         if text is not None:
             result.append((text.input_shapes, text.output_shapes))
+        elif code >= 0:
+            output = _output(op.op_type, shapes[code], _module_parameters(data, sample))
+            result.append((shapes[code], output))
         else:
-            result.append((shapes[code] if code >= 0 else "", ""))
+            result.append(("", ""))
     return result
 
 

@@ -37,13 +37,15 @@ class OpText:
         data_type: Element type of the first tensor; empty: none told.
         input_shapes: JSON list of the tensors' shapes; empty: none told.
         output_shapes: The same for the output, where it can be computed.
-        parameters: JSON list of the op's parameters, where told.
+        parameters: JSON object of the op's parameters, where told.
+        is_input: The data type is that of a module's input: it holds for every op in it.
     """
 
     data_type: str = ""
     input_shapes: str = ""
     output_shapes: str = ""
     parameters: str = ""
+    is_input: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class RangeMeaning:
         overhead: Labels of groups whose ops are no part of the model.
         helped: Rows of the names of ranges that other threads may work for.
         key_ops: Labels of ops that run once per iteration.
+        combines_backward: Whether a backward pass without ranges is one op.
     """
 
     kind: Int32
@@ -83,6 +86,7 @@ class RangeMeaning:
     overhead: frozenset[str] = frozenset()
     helped: frozenset[int] = frozenset()
     key_ops: frozenset[str] = frozenset()
+    combines_backward: bool = False
 
     def op_type(self, label: int) -> str:
         """Op type of a label."""

@@ -117,6 +117,7 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
         stack_traces=stacks,
         module_texts=module_texts,
         has_dictionary_markers=bool(texts),
+        combines_backward=True,
     )
 
 
@@ -173,9 +174,12 @@ def _read_module(
     known = _parse_marker(more) if more else None
     if not known:
         return
-    parameters = {k: v for k, v in known.items() if k not in {"dtype", "call_site"}}
+    about = {"dtype", "input_dtype", "call_site"}
+    parameters = {k: v for k, v in known.items() if k not in about}
     texts[row] = OpText(
-        data_type=str(known.get("dtype", "")), parameters=_json(parameters) if parameters else ""
+        data_type=str(known.get("dtype", known.get("input_dtype", ""))),
+        parameters=_json(parameters) if parameters else "",
+        is_input="input_dtype" in known,
     )
     if isinstance(known.get("call_site"), str):
         stacks[row] = known["call_site"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any
 
 CONV_INPUTS = ("NCHW", "KCRS")
@@ -58,6 +60,78 @@ def linear_output_shape(shapes: list[list[int]]) -> list[int] | None:
     return [*shapes[0][:-1], shapes[1][0]]
 
 
+_CONVOLUTION = re.compile(r"conv(_transpose)?([123])d$")
+_AXES = {1: "W", 2: "HW", 3: "DHW"}
+_DEFAULTS = (("S", "stride", 1), ("P", "padding", 0), ("D", "dilation", 1))
+
+
+def parameters_text(op_type: str, parameters: Mapping[str, Any]) -> str:
+    """Parameters of a convolution as DLProf's iteration report has them.
+
+    ``<SH:2, SW:2>; <PH:3, PW:3>; <DH:1, DW:1>; <G:1>``: stride, padding, dilation, groups; empty
+    where all have PyTorch's defaults, and for any other op.
+
+    Args:
+        op_type: Type of the op.
+        parameters: What the module's marker tells, by PyTorch's names.
+    """
+    found = _CONVOLUTION.match(op_type)
+    if found is None or not parameters:
+        return ""
+    axes = _AXES[int(found[2])]
+    parts, is_default = [], True
+    for letter, name, default in _DEFAULTS:
+        values = _values(parameters.get(name, default), len(axes))
+        if values is None:
+            return ""
+        is_default &= values == (default,) * len(axes)
+        names = (f"{letter}{axis}:{value}" for axis, value in zip(axes, values, strict=True))
+        parts.append(f"<{', '.join(names)}>")
+    groups = parameters.get("groups", 1)
+    if is_default and groups == 1:
+        return ""
+    return "; ".join([*parts, f"<G:{groups}>"])
+
+
+def output_shape(
+    op_type: str, shapes: list[list[int]], parameters: Mapping[str, Any] | None
+) -> list[int] | None:
+    """Output shape of a convolution or a linear layer; None: the inputs do not tell.
+
+    Args:
+        op_type: Type of the op.
+        shapes: Shapes of input, weight and more.
+        parameters: Of the convolution, by PyTorch's names; None: not known.
+    """
+    if op_type == "linear":
+        return linear_output_shape(shapes)
+    found = _CONVOLUTION.match(op_type)
+    if found is None or parameters is None or len(shapes) < 2:
+        return None
+    dims = int(found[2])
+    names = (*_DEFAULTS, ("", "output_padding", 0))
+    told = [_values(parameters.get(name, default), dims) for _, name, default in names]
+    if len(shapes[0]) != dims + 2 or len(shapes[1]) != dims + 2 or None in told:
+        return None
+    sides = zip(shapes[0][2:], shapes[1][2:], *(values or () for values in told), strict=True)
+    if found[1]:
+        channels = shapes[1][1] * int(parameters.get("groups", 1))
+        size = [(x - 1) * s - 2 * p + d * (k - 1) + 1 + more for x, k, s, p, d, more in sides]
+    else:
+        channels = shapes[1][0]
+        size = [(x + 2 * p - d * (k - 1) - 1) // s + 1 if s else 0 for x, k, s, p, d, _ in sides]
+    return [shapes[0][0], channels, *size] if min(size) > 0 else None
+
+
+def _values(value: Any, count: int) -> tuple[int, ...] | None:
+    """One number per axis; None: it is none (``padding="same"``)."""
+    if isinstance(value, int):
+        return (value,) * count
+    if isinstance(value, list | tuple) and all(isinstance(one, int) for one in value):
+        return tuple(value) if len(value) == count else None
+    return None
+
+
 def shape_text(op_type: str, shapes_json: str, *, output: bool = False) -> str:
     """Shapes as DLProf's iteration report shows them.
 
@@ -75,7 +149,8 @@ def shape_text(op_type: str, shapes_json: str, *, output: bool = False) -> str:
     letters = _letters(op_type, output=output)
     parts = []
     for position, shape in enumerate(shapes):
-        if not isinstance(shape, list):
+        # What is no tensor (a number, a missing bias) is recorded as an empty list.
+        if not isinstance(shape, list) or not shape:
             continue
         names = letters[position] if position < len(letters) else ""
         if len(names) == len(shape) and names:

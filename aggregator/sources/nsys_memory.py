@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aggregator.sources import nsys_schema as names
 from aggregator.sources.sqlite_files import READ_ERRORS
 from aggregator.sqlite_uri import read_only_uri
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +81,7 @@ def _read_samples(
             ).fetchall()
     except READ_ERRORS:
         # The samples are a help, not the profile.
-        return {}, "The samples of the GPU's memory cannot be read."
+        return {}, say("The samples of the GPU's memory cannot be read.")
     found = {}
     for uuid, gpu, total, used, before, busy in rows:
         number = _gpu(gpu_of_uuid, uuid, gpu)
@@ -108,7 +109,9 @@ def _nvml_error(connection: sqlite3.Connection, schema: Schema) -> str:
         return ""
     query = f"SELECT value FROM {schema.table(names.CAPTURE_NOTES)} WHERE name = ?"
     row = connection.execute(query, (NVML_ERROR,)).fetchone()
-    return f"NVML could not be read during the capture: {row[0]}." if row else ""
+    if row is None:
+        return ""
+    return say("NVML could not be read during the capture: {reason}.", reason=row[0])
 
 
 def _read_markers(

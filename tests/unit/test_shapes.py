@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
-from aggregator.frameworks.shapes import conv_output_shape, linear_output_shape, shape_text
+from aggregator.frameworks.shapes import (
+    conv_output_shape,
+    linear_output_shape,
+    output_shape,
+    parameters_text,
+    shape_text,
+)
 
 INPUT, WEIGHT = [32, 3, 224, 224], [64, 3, 7, 7]
 
@@ -59,7 +66,7 @@ def test_output_shape_of_a_linear_layer() -> None:
         ),
         ("linear", "[[8, 512], [10, 512]]", "<N:8, K:512>; <M:10, K:512>"),
         ("linear", "[[8, 4, 512]]", "<8, 4, 512>"),
-        ("relu", "[[1, 2], []]", "<1, 2>; <>"),
+        ("relu", "[[1, 2], []]", "<1, 2>"),
         ("relu", "", ""),
         ("relu", "[[1, 2], nonsense", "[[1, 2], nonsense"),
     ],
@@ -70,3 +77,46 @@ def test_shapes_as_reports_show_them(op_type: str, shapes: str, expected: str) -
 
 def test_output_shapes_have_letters_of_their_own() -> None:
     assert shape_text("conv2d", "[[32,6,30,30]]", output=True) == "<N:32, K:6, P:30, Q:30>"
+
+
+def test_output_shapes_are_those_that_pytorch_computes() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    chance = random.Random(5)
+    for _ in range(100):
+        dims, transposed = chance.choice((1, 2, 3)), chance.random() < 0.4
+        groups = chance.choice((1, 2))
+        stride = [chance.randint(1, 3) for _ in range(dims)]
+        options = {
+            "stride": stride,
+            "padding": [chance.randint(0, 2) for _ in range(dims)],
+            "dilation": [chance.randint(1, 2) for _ in range(dims)],
+            "groups": groups,
+        }
+        if transposed:
+            options["output_padding"] = [chance.randint(0, step - 1) for step in stride]
+        kind = f"conv{'_transpose' if transposed else ''}{dims}d"
+        x = torch.randn(2, 4, *(chance.randint(7, 12) for _ in range(dims)), device="meta")
+        kernel = [chance.randint(1, 3) for _ in range(dims)]
+        weight = torch.randn(4 if transposed else 6, (6 if transposed else 4) // groups, *kernel)
+        expected = list(getattr(torch.nn.functional, kind)(x, weight.to("meta"), **options).shape)
+        assert output_shape(kind, [list(x.shape), list(weight.shape)], options) == expected
+
+
+def test_an_output_that_the_inputs_do_not_tell_is_unknown() -> None:
+    shapes = [[1, 3, 8, 8], [4, 3, 3, 3]]
+    assert output_shape("conv2d", shapes, None) is None
+    assert output_shape("conv2d", shapes, {"padding": "same"}) is None
+    assert output_shape("conv2d", shapes[:1], {}) is None
+    assert output_shape("conv2d", [[1, 3, 2, 2], [4, 3, 3, 3]], {}) is None
+    assert output_shape("relu", shapes, {}) is None
+
+
+def test_parameters_are_empty_where_all_are_pytorchs_defaults() -> None:
+    assert parameters_text("conv2d", {"stride": [1, 1], "padding": [0, 0], "groups": 1}) == ""
+    assert parameters_text("linear", {"stride": 2}) == ""
+    assert parameters_text("conv2d", {"padding": "same"}) == ""
+    assert (
+        parameters_text("conv3d", {"stride": 2, "groups": 4})
+        == "<SD:2, SH:2, SW:2>; <PD:0, PH:0, PW:0>; <DD:1, DH:1, DW:1>; <G:4>"
+    )
+    assert parameters_text("conv1d", {"dilation": [3]}) == "<SW:1>; <PW:0>; <DW:3>; <G:1>"

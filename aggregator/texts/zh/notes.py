@@ -7,6 +7,7 @@ NOTES: dict[str, str] = {
     "{title} ranges found": "找到 {title} 范围",
     "no framework ranges found": "没有找到框架范围",
     "as asked": "按要求",
+    "as asked; no op carries a range": "按要求；没有算子带有范围",
     "{why}; {evidence}": "{why}；{evidence}",
     "Mode {mode} is {evidence}.": "模式 {mode} {evidence}。",
     "unverified: no public capture of TensorFlow was at hand, its ranges are read as NVIDIA's "
@@ -31,6 +32,17 @@ NOTES: dict[str, str] = {
         "没有找到数据加载器、带编号的范围或优化器步骤"
     ),
     "'{name}' is read once per iteration": "每次迭代读取一次 '{name}'",
+    # --- what a capture does not tell
+    "The capture does not tell; dlprof_nvtx records it.": "捕获中没有记录；dlprof_nvtx 会记录它。",
+    "The capture holds no reading of the GPU's memory; a run under dlprof records it.": (
+        "捕获中没有 GPU 显存的读数；在 dlprof 下运行会记录它。"
+    ),
+    "The samples of the GPU's memory cannot be read.": "无法读取 GPU 显存的采样。",
+    "NVML could not be read during the capture: {reason}.": "捕获期间无法读取 NVML：{reason}。",
+    "kernels of the backward pass carry no range, because emit_nvtx was not on: they are one op "
+    "'backward'.": (
+        "个反向传播的内核没有范围，因为没有开启 emit_nvtx：它们合为一个算子 'backward'。"
+    ),
     # --- what was repaired or left out
     "kernels, copies, sets or graphs have no API call in the profile; they count as launched when "
     "they started and belong to unassociated ops.": (

@@ -1,0 +1,138 @@
+"""Pages that are laid out by ourselves are SQLite's own."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aggregator.dldb import pages
+from aggregator.dldb.pages import MIN_ROWS, PageWriter
+
+LIMITS = (0, 1, 127, -128, 2**15 - 1, -(2**23), 2**31 - 1, 2**31, -(2**47), 2**47, 2**63 - 1)
+
+
+def _database(path: Path, page_size: int = 8192) -> Path:
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA page_size = {page_size}")
+        connection.executescript(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER);"
+            "CREATE TABLE u (id INTEGER PRIMARY KEY, a INTEGER);"
+            "CREATE TABLE texts (id INTEGER PRIMARY KEY, a TEXT);"
+            "CREATE TABLE pairs (a INTEGER, b INTEGER, PRIMARY KEY (a, b)) WITHOUT ROWID;"
+        )
+    return path
+
+
+def _rows(path: Path, table: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        rows = connection.execute(f"SELECT * FROM {table}").fetchall()
+        # The tree above the leaves leads to single rows as well.
+        for row in rows[:: max(1, len(rows) // 50)]:
+            assert connection.execute(f"SELECT * FROM {table} WHERE id = ?", row[:1]).fetchone()
+        return rows
+
+
+def _columns(count: int, first: int = 1, **columns: Any) -> dict[str, Any]:
+    return {"id": np.arange(first, first + count), **columns}
+
+
+@pytest.mark.parametrize("page_size", [512, 8192, 65536])
+@pytest.mark.parametrize("count", [MIN_ROWS, 65536, 200_001])
+def test_rows_are_read_back(tmp_path: Path, page_size: int, count: int) -> None:
+    path = _database(tmp_path / "t.sqlite", page_size)
+    numbers = np.random.default_rng(count).integers(-(2**62), 2**62, count)
+    a, b = numbers >> (np.arange(count) % 60), np.arange(count, dtype=np.int32)
+    writer = PageWriter(path)
+    assert writer.append("t", _columns(count, a=a, b=b, c=b % 2 == 0))
+    writer.close()
+    rows = _rows(path, "t")
+    assert np.array_equal(np.array(rows), np.stack([b + 1, a, b, b % 2 == 0], axis=1))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(
+    low=st.sampled_from(LIMITS),
+    high=st.sampled_from(LIMITS),
+    block=st.sampled_from((1000, 4096, 65536)),
+)
+def test_numbers_of_every_width(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, low: int, high: int, block: int
+) -> None:
+    monkeypatch.setattr(pages, "BLOCK_ROWS", block)
+    path = _database(tmp_path / "t.sqlite")
+    a = np.full(MIN_ROWS, low)
+    a[MIN_ROWS // 2 :] = high
+    writer = PageWriter(path)
+    assert writer.append("t", _columns(MIN_ROWS, a=a, b=a[::-1]))
+    writer.close()
+    expected = zip(range(1, MIN_ROWS + 1), a.tolist(), a[::-1].tolist(), strict=True)
+    assert _rows(path, "t") == [(*row, None) for row in expected]
+
+
+def test_tables_grow_in_turn_and_by_sqlite_afterwards(tmp_path: Path) -> None:
+    path = _database(tmp_path / "t.sqlite")
+    a = np.arange(MIN_ROWS)
+    writer = PageWriter(path)
+    assert writer.append("t", _columns(MIN_ROWS, a=a, b=a, c=a))
+    assert writer.append("u", _columns(MIN_ROWS, a=a))
+    assert writer.append("t", _columns(3, MIN_ROWS + 1, a=a[:3], b=a[:3], c=a[:3]))
+    writer.close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO t (a) VALUES (77)")
+        connection.execute("DELETE FROM u WHERE id % 2 = 0")
+        connection.execute("CREATE INDEX by_a ON t (a)")
+        connection.commit()
+    rows = _rows(path, "t")
+    assert len(rows) == MIN_ROWS + 4
+    assert rows[-1] == (MIN_ROWS + 4, 77, None, None)
+    assert len(_rows(path, "u")) == MIN_ROWS // 2
+
+
+def test_the_page_of_the_lock_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "LOCK_BYTE", 10 * 8192)
+    path = _database(tmp_path / "t.sqlite")
+    a = np.arange(100_000)
+    writer = PageWriter(path)
+    for first in range(0, len(a), 10_000):
+        part = a[first : first + 10_000]
+        assert writer.append("u", _columns(len(part), first + 1, a=part))
+    writer.close()
+    content = path.read_bytes()
+    assert content[10 * 8192 : 11 * 8192] == bytes(8192)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*), sum(a) FROM u").fetchone() == (
+            100_000,
+            int(a.sum()),
+        )
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        ("t", _columns(MIN_ROWS - 1, a=np.arange(MIN_ROWS - 1))),
+        ("t", _columns(MIN_ROWS, 2, a=np.arange(MIN_ROWS))),
+        ("t", _columns(MIN_ROWS, a=list(range(MIN_ROWS)))),
+        ("t", _columns(MIN_ROWS, a=np.zeros(MIN_ROWS))),
+        ("t", _columns(MIN_ROWS, other=np.arange(MIN_ROWS))),
+        ("t", {"a": np.arange(MIN_ROWS)}),
+        ("texts", _columns(MIN_ROWS, a=np.arange(MIN_ROWS))),
+        ("pairs", {"a": np.arange(MIN_ROWS), "b": np.arange(MIN_ROWS)}),
+    ],
+)
+def test_what_is_no_long_table_of_integers_is_left_to_sqlite(
+    tmp_path: Path, table: str, columns: dict[str, Any]
+) -> None:
+    path = _database(tmp_path / "t.sqlite")
+    writer = PageWriter(path)
+    assert not writer.append(table, columns)
+    writer.close()
+    assert _rows(path, "t") == []

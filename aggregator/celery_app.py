@@ -1,4 +1,4 @@
-"""The Celery application: how a job's id gets to a worker. It carries nothing else.
+"""The Celery application: how a worker learns that there is work.
 
 By default messages are files in a private folder (``DLPROF_RUN_DIR``), so that nothing has to be
 installed and nothing listens. ``DLPROF_BROKER_URL=redis://...`` takes Redis instead.
@@ -17,7 +17,7 @@ from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport.filesystem import Channel, Transport
 from kombu.utils.json import dumps
 
-AGGREGATE_TASK = "dlprof.aggregate"
+JOB_TASK = "dlprof.job"
 QUEUE = "dlprof"
 _SCHEME = "dlprof-folder"
 _POLLING_INTERVAL_S = 0.1
@@ -61,6 +61,9 @@ def make_app() -> Celery:
         # The job's row says what is to be done again, not the broker.
         task_acks_late=False,
         worker_prefetch_multiplier=1,
+        # One job at a time, in the process itself: a job uses all cores where it can.
+        worker_pool="solo",
+        worker_concurrency=1,
         worker_send_task_events=False,
         worker_enable_remote_control=False,
         worker_hijack_root_logger=False,

@@ -11,6 +11,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -224,6 +225,7 @@ def _environment(
         "DLPROF_NO_AUTH": "1" if options.no_auth else "",
         "DLPROF_RUN_DIR": str(run_dir),
         "DLPROF_JOB_RECORDER": JOB_RECORDER,
+        "DLPROF_STARTED_AT": str(time.time()),
         "PYTHONPATH": os.pathsep.join([packages, inherited] if inherited else [packages]),
         "PYTHONUNBUFFERED": "1",
     }

@@ -18,7 +18,7 @@ from aggregator.errors import ToolError
 
 _WEB: Final = ("-m", "gunicorn", "--config", "python:viewer.gunicorn_config")
 _WORKER: Final = (
-    *("-m", "celery", "--quiet", "--app", "aggregator.celery_app", "worker"),
+    *("-m", "celery", "--quiet", "--app", "aggregator", "worker"),
     # One job at a time, in the process itself: a job uses all cores where it can.
     *("--pool", "solo", "--concurrency", "1", "--loglevel", "WARNING"),
     *("--without-gossip", "--without-mingle", "--without-heartbeat"),
@@ -29,7 +29,7 @@ _WATCH_POLL_S: Final = 0.2
 #: The server finishes its requests within 3 s.
 _STOP_LIMIT_S: Final = 5.0
 _LOG_TAIL_BYTES: Final = 4_000
-#: A worker that ends is started again, unless it does so this often within the time.
+#: A process that ends is started again, unless it does so this often within the time.
 _MAX_RESTARTS: Final = 5
 _RESTART_WINDOW_S: Final = 60.0
 _PR_SET_PDEATHSIG: Final = 1
@@ -80,7 +80,7 @@ class Viewer:
         self._run_dir = run_dir
         self._web: subprocess.Popen[bytes] | None = None
         self._worker: subprocess.Popen[bytes] | None = None
-        self._restarts: list[float] = []
+        self._starts: dict[str, list[float]] = {}
         self._has_complained = False
 
     def __enter__(self) -> Self:
@@ -100,38 +100,55 @@ class Viewer:
         Raises:
             ViewerProcessError: It ended, or did not answer in time.
         """
-        fd = self._listener.fileno()
-        self._web = self._start((*_WEB, "--bind", f"fd://{fd}"), "web", pass_fds=(fd,))
+        web = self._start_web_process()
         deadline = time.monotonic() + _START_LIMIT_S
         while not stop.is_set and not _answers(host, self._listener.getsockname()[1]):
-            if self._web.poll() is not None or time.monotonic() > deadline:
+            if web.poll() is not None or time.monotonic() > deadline:
                 raise self._ended("web", "The web server did not start.")
             time.sleep(_READY_POLL_S)
 
+    def _start_web_process(self) -> subprocess.Popen[bytes]:
+        fd = self._listener.fileno()
+        self._web = self._start((*_WEB, "--bind", f"fd://{fd}"), "web", pass_fds=(fd,))
+        return self._web
+
     def run(self, stop: StopSignal, *, with_worker: bool) -> None:
-        """Start the worker, then watch both until the end is asked for.
+        """Start the worker, then watch both, and start again what ends, until the end is asked for.
 
         Raises:
-            ViewerProcessError: The web server ended.
+            ViewerProcessError: The web server keeps ending.
         """
         while not stop.is_set:
             if self._web is None or self._web.poll() is not None:
-                raise self._ended("web", "The web server has ended.")
+                self._restart_web()
             if with_worker and (self._worker is None or self._worker.poll() is not None):
                 self._start_worker()
             time.sleep(_WATCH_POLL_S)
 
-    def _start_worker(self) -> None:
+    def _restart_web(self) -> None:
+        """Start the web server on the same socket: who asked meanwhile waits, and is answered."""
+        if self._is_too_often("web"):
+            raise self._ended("web", "The web server keeps ending.")
+        self._start_web_process()
+
+    def _is_too_often(self, name: str) -> bool:
+        """Count a start; whether there were too many lately."""
         now = time.monotonic()
-        self._restarts = [at for at in self._restarts if now - at < _RESTART_WINDOW_S]
-        if len(self._restarts) >= _MAX_RESTARTS:
+        recent = [at for at in self._starts.get(name, ()) if now - at < _RESTART_WINDOW_S]
+        if len(recent) >= _MAX_RESTARTS:
+            self._starts[name] = recent
+            return True
+        self._starts[name] = [*recent, now]
+        return False
+
+    def _start_worker(self) -> None:
+        if self._is_too_often("worker"):
             # What has been aggregated can still be shown; once a minute there is another try.
             if not self._has_complained:
                 self._show_log("worker")
                 print(_NO_WORKER, file=sys.stderr)
             self._has_complained = True
             return
-        self._restarts.append(now)
         self._worker = self._start(_WORKER, "worker")
 
     def _start(

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+_16_GIB = 16 * 2**30
+_8_MIB = 8 * 2**20
+_ONE_DAY_S = 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,20 @@ class Environment:
         allowed_hosts: Further names for the Host header (``DLPROF_ALLOWED_HOSTS``, by comma).
         query_timeout_s: Time limit of one request's queries (``DLPROF_QUERY_TIMEOUT_S``).
         export_timeout_s: Time limit of an export (``DLPROF_EXPORT_TIMEOUT_S``).
+        profile_folders: Folders, besides those served, whose files may be registered
+            (``DLPROF_PROFILE_FOLDERS``, separated as PATH).
+        upload_dir: Where uploaded and imported profiles are stored (``DLPROF_UPLOAD_DIR``, else
+            ``profiles`` in the state folder). Workers elsewhere need it at the same path.
+        max_profile_bytes: Largest file that is taken (``DLPROF_MAX_PROFILE_BYTES``).
+        upload_quota_bytes: What all stored profiles may take together; 0: as much as there is
+            (``DLPROF_UPLOAD_QUOTA_BYTES``).
+        upload_chunk_bytes: Largest part of an upload in one request
+            (``DLPROF_UPLOAD_CHUNK_BYTES``).
+        upload_expiry_s: An upload that nobody goes on with is removed after that long
+            (``DLPROF_UPLOAD_EXPIRY_S``).
+        max_queued_jobs: Jobs that may wait (``DLPROF_MAX_QUEUED_JOBS``).
+        started_at: When the command was started, as seconds since 1970; 0: unknown. What was
+            unlisted before and is named again is listed again (``DLPROF_STARTED_AT``).
     """
 
     databases: tuple[Path, ...]
@@ -37,13 +54,22 @@ class Environment:
     allowed_hosts: tuple[str, ...]
     query_timeout_s: float
     export_timeout_s: float
+    profile_folders: tuple[Path, ...]
+    upload_dir: Path
+    max_profile_bytes: int
+    upload_quota_bytes: int
+    upload_chunk_bytes: int
+    upload_expiry_s: float
+    max_queued_jobs: int
+    started_at: float
 
     @classmethod
     def read(cls, variables: Mapping[str, str] = os.environ) -> Environment:
         """Read the process's environment."""
+        state_dir = _state_dir(variables)
         return cls(
             databases=_paths(variables.get("DLPROF_DATABASES", "")),
-            state_dir=_state_dir(variables),
+            state_dir=state_dir,
             bind=variables.get("DLPROF_BIND", "127.0.0.1"),
             port=int(variables.get("DLPROF_PORT", "8000")),
             token=variables.get("DLPROF_TOKEN", ""),
@@ -51,7 +77,21 @@ class Environment:
             allowed_hosts=_names(variables.get("DLPROF_ALLOWED_HOSTS", "")),
             query_timeout_s=float(variables.get("DLPROF_QUERY_TIMEOUT_S", "10")),
             export_timeout_s=float(variables.get("DLPROF_EXPORT_TIMEOUT_S", "600")),
+            profile_folders=_paths(variables.get("DLPROF_PROFILE_FOLDERS", "")),
+            upload_dir=Path(variables.get("DLPROF_UPLOAD_DIR") or state_dir / "profiles").resolve(),
+            max_profile_bytes=int(variables.get("DLPROF_MAX_PROFILE_BYTES", _16_GIB)),
+            upload_quota_bytes=int(variables.get("DLPROF_UPLOAD_QUOTA_BYTES", "0")),
+            upload_chunk_bytes=int(variables.get("DLPROF_UPLOAD_CHUNK_BYTES", _8_MIB)),
+            upload_expiry_s=float(variables.get("DLPROF_UPLOAD_EXPIRY_S", _ONE_DAY_S)),
+            max_queued_jobs=int(variables.get("DLPROF_MAX_QUEUED_JOBS", "5000")),
+            started_at=float(variables.get("DLPROF_STARTED_AT", "0")),
         )
+
+    @property
+    def open_folders(self) -> tuple[Path, ...]:
+        """Folders whose files may be registered: those served, and those named for it."""
+        served = tuple(path for path in self.databases if path.is_dir())
+        return (*served, *self.profile_folders)
 
     @property
     def is_loopback(self) -> bool:

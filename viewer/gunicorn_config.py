@@ -7,6 +7,8 @@ import os
 import threading
 from typing import Any
 
+_KEEPER_DELAY_S = 0.5
+
 wsgi_app = "viewer.wsgi:application"
 worker_class = "gthread"
 workers = int(os.environ.get("DLPROF_WEB_WORKERS", "1"))
@@ -22,8 +24,13 @@ accesslog = None
 
 
 def post_worker_init(worker: Any) -> None:
-    """Once the server answers, load what the first job needs, so that its click is quick."""
+    """Once the server answers, start to keep the jobs; that loads what the first job needs."""
     if os.environ.get("DLPROF_BROKER_URL") or os.environ.get("DLPROF_RUN_DIR"):
-        timer = threading.Timer(1.0, importlib.import_module, args=["aggregator.celery_app"])
+        timer = threading.Timer(_KEEPER_DELAY_S, _start_keeper)
         timer.daemon = True
         timer.start()
+
+
+def _start_keeper() -> None:
+    # Not at the module's top: the settings are loaded by the worker, and Celery late.
+    importlib.import_module("viewer.jobs.keeper").Keeper().start()

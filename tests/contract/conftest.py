@@ -13,6 +13,11 @@ from aggregator.progress import NullProgress
 from tests.contract.client import ApiClient, Served
 
 
+@pytest.fixture(autouse=True)
+def _state(db: None) -> None:
+    """Names of profiles, and what was added, are rows of the viewer's own."""
+
+
 @pytest.fixture(scope="session")
 def golden_database(golden_dir: Path) -> Path:
     return golden_dir / "dlprof_dldb.sqlite"

@@ -61,7 +61,7 @@ def test_every_reply_is_as_described(
     checked = 0
     for path, operations in document["paths"].items():
         content = operations.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
-        if "application/json" not in content or "{job}" in path:
+        if "application/json" not in content or "{job}" in path or "{upload}" in path:
             continue
         for address in _addresses(path, served):
             reply = api.get(address, **({"column": "op_id"} if "distinct" in path else {}))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-import socket
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.conf import LazySettings
 from django.utils import timezone
 
 from aggregator.errors import JSONValue
+from aggregator.jobs import ClaimedJob, Outcome, Snapshot
 from aggregator.options import AggregationRequest
-from aggregator.tasks import ClaimedJob, Outcome, Snapshot
-from viewer.errors import JobNotFoundError, JobStateError
+from aggregator.remote_jobs import BrokerAwayError, process_scope
+from viewer.errors import JobNotFoundError, JobStateError, TooManyJobsError
 from viewer.jobs import service
 from viewer.jobs.models import Job, JobState
 from viewer.jobs.recorder import DatabaseRecorder
@@ -36,6 +38,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return ""
 
     monkeypatch.setattr(service, "send", send)
+    monkeypatch.setattr(service, "count_waiting", lambda: 0)
     return ids
 
 
@@ -200,7 +203,7 @@ def test_the_job_of_a_dead_worker_is_queued_again_once(
     _claimed(recorder, job)
     Job.objects.filter(pk=job.id).update(worker_pid=dead_pid)
 
-    service.recover()
+    service.recover(process_scope())
 
     again = service.find(job.id)
     assert (again.state, again.attempts, again.claim) == ("queued", 1, "")
@@ -214,7 +217,7 @@ def test_a_job_that_kills_its_workers_fails_with_a_reason(
     for _ in range(service.MAX_ATTEMPTS):
         _claimed(recorder, job)
         Job.objects.filter(pk=job.id).update(worker_pid=dead_pid)
-        service.recover()
+        service.recover(process_scope())
 
     failed = service.find(job.id)
     assert failed.state == "failed"
@@ -231,7 +234,7 @@ def test_a_cancelled_job_of_a_dead_worker_is_cancelled(
     service.cancel(job.id)
     Job.objects.filter(pk=job.id).update(worker_pid=dead_pid)
 
-    service.recover()
+    service.recover(process_scope())
 
     assert service.find(job.id).state == "cancelled"
 
@@ -239,13 +242,13 @@ def test_a_cancelled_job_of_a_dead_worker_is_cancelled(
 def test_a_worker_elsewhere_is_known_by_its_heartbeat(recorder: DatabaseRecorder) -> None:
     job = _submit()
     _claimed(recorder, job)
-    Job.objects.filter(pk=job.id).update(worker_host="elsewhere", worker_pid=1)
+    Job.objects.filter(pk=job.id).update(worker_scope="elsewhere", worker_pid=1)
 
-    service.recover()
+    service.recover(process_scope())
     alive = service.find(job.id).state
     late = timezone.now() - service.HEARTBEAT_LIMIT - timedelta(seconds=1)
     Job.objects.filter(pk=job.id).update(heartbeat_at=late)
-    service.recover()
+    service.recover(process_scope())
 
     assert alive == "running"
     assert service.find(job.id).state == "queued"
@@ -275,32 +278,48 @@ def test_a_worker_that_has_to_end_gives_its_job_back(
 
     back = service.find(job.id)
     assert (back.state, back.attempts, back.sent_at) == ("queued", 0, None)
-    service.recover()
+    service.top_up()
     assert sent == [job.id, job.id]
 
 
-def test_a_message_that_got_lost_is_sent_again_after_a_while(sent: list[str]) -> None:
+def test_messages_that_got_lost_are_sent_again(
+    sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [_submit(iter_start=start) for start in range(3)]
+    sent.clear()
+    monkeypatch.setattr(service, "count_waiting", lambda: 1)
+
+    service.top_up()
+
+    assert sent == [jobs[0].id, jobs[1].id]
+
+
+def test_messages_that_are_all_there_are_not_sent_again(
+    sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _submit()
+    sent.clear()
+    monkeypatch.setattr(service, "count_waiting", lambda: 7)
+
+    assert service.top_up() == ""
+
+    assert sent == []
+
+
+def test_while_the_broker_is_away_jobs_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     job = _submit()
 
-    service.recover()
-    early = list(sent)
-    Job.objects.filter(pk=job.id).update(sent_at=timezone.now() - service.RESEND_AFTER * 2)
-    service.recover()
+    def count_waiting() -> int:
+        raise BrokerAwayError("connection refused")
 
-    assert early == [job.id]
-    assert sent == [job.id, job.id]
+    monkeypatch.setattr(service, "count_waiting", count_waiting)
+    service.top_up()
+    away = service.find(job.id).message
+    monkeypatch.setattr(service, "count_waiting", lambda: 0)
+    service.top_up()
 
-
-def test_a_job_that_waits_behind_another_is_not_lost(
-    recorder: DatabaseRecorder, sent: list[str]
-) -> None:
-    first, second = _submit(), _submit(iter_start=1)
-    _claimed(recorder, first)
-    Job.objects.filter(pk=second.id).update(sent_at=timezone.now() - service.RESEND_AFTER * 2)
-
-    service.recover()
-
-    assert sent == [first.id, second.id]
+    assert away == "Waiting for the broker: connection refused"
+    assert service.find(job.id).message == ""
 
 
 def test_a_worker_that_starts_has_everything_sent_anew(
@@ -308,9 +327,89 @@ def test_a_worker_that_starts_has_everything_sent_anew(
 ) -> None:
     lost, waiting = _submit(), _submit(iter_start=1)
     _claimed(recorder, lost)
-    Job.objects.filter(pk=lost.id).update(worker_pid=dead_pid, worker_host=socket.gethostname())
+    Job.objects.filter(pk=lost.id).update(worker_pid=dead_pid)
     sent.clear()
 
     recorder.worker_started()
 
     assert set(sent) == {lost.id, waiting.id}
+
+
+# --- turns ----------------------------------------------------------------------------------------
+
+
+def _submit_for(client: str, profile: str, start: int) -> Job:
+    served = ServedProfile(profile, Path(f"/nowhere/{profile}.sqlite"))
+    return service.submit(served, AggregationRequest(iter_start=start), client)
+
+
+def _order(recorder: DatabaseRecorder, count: int) -> list[str]:
+    """Ids of the jobs that one worker does, one after the other."""
+    done = []
+    for _ in range(count):
+        claimed = recorder.claim("token")
+        assert claimed is not None
+        recorder.finish(claimed, Outcome(1, claimed.database, ""))
+        done.append(claimed.job_id)
+    return done
+
+
+def test_clients_take_turns(recorder: DatabaseRecorder) -> None:
+    greedy = [_submit_for("greedy", "a", start).id for start in range(5)]
+    modest = [_submit_for("modest", "a", start).id for start in range(5, 7)]
+    late = _submit_for("late", "b", 0).id
+
+    order = _order(recorder, 8)
+
+    assert order == [
+        greedy[0], modest[0], late, greedy[1], modest[1], greedy[2], greedy[3], greedy[4],
+    ]  # fmt: skip
+
+
+def test_the_profiles_of_a_client_take_turns(recorder: DatabaseRecorder) -> None:
+    one = [_submit_for("me", "a", start).id for start in range(3)]
+    two = [_submit_for("me", "b", start).id for start in range(2)]
+
+    assert _order(recorder, 5) == [one[0], two[0], one[1], two[1], one[2]]
+
+
+def test_many_profiles_do_not_give_a_client_more_turns(recorder: DatabaseRecorder) -> None:
+    many = [_submit_for("many", f"p{number}", 0).id for number in range(4)]
+    few = [_submit_for("few", "p0", start).id for start in range(1, 3)]
+
+    assert _order(recorder, 4) == [many[0], few[0], many[1], few[1]]
+
+
+def test_whoever_has_a_job_running_comes_after_whoever_has_none(
+    recorder: DatabaseRecorder,
+) -> None:
+    first, second = (_submit_for("busy", "a", start) for start in range(2))
+    assert recorder.claim("token") is not None
+    other = _submit_for("idle", "a", 9)
+
+    claimed = recorder.claim("token")
+
+    assert claimed is not None
+    assert claimed.job_id == other.id
+    assert {service.find(first.id).state, service.find(second.id).state} == {"running", "queued"}
+
+
+def test_more_jobs_than_may_wait_are_refused(settings: LazySettings) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, max_queued_jobs=2)
+    _submit(iter_start=1)
+    first = _submit(iter_start=2)
+
+    with pytest.raises(TooManyJobsError, match="2 jobs wait already"):
+        _submit(iter_start=3)
+    assert _submit(iter_start=2).id == first.id
+
+
+def test_history_is_kept_up_to_a_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "KEPT_JOBS", 3)
+    jobs = [_submit(iter_start=start) for start in range(6)]
+    Job.objects.exclude(pk=jobs[0].id).update(state=JobState.DONE)
+
+    service.prune()
+
+    kept = set(Job.objects.values_list("id", flat=True))
+    assert kept == {jobs[0].id, *(job.id for job in jobs[3:])}

@@ -12,9 +12,11 @@ import pytest
 
 from aggregator import tasks
 from aggregator.errors import AggregationCancelledError, KeyNodeNotFoundError
+from aggregator.job_progress import JobProgress
+from aggregator.jobs import ClaimedJob, Outcome, Snapshot
 from aggregator.options import AggregationRequest
 from aggregator.progress import Level, Progress
-from aggregator.tasks import ClaimedJob, JobProgress, Outcome, Snapshot, run_job
+from aggregator.tasks import run_job
 
 JOB = ClaimedJob("job-1", "claim-1", Path("/nowhere"), AggregationRequest())
 
@@ -215,9 +217,78 @@ def test_a_stopped_progress_stops_the_engine_everywhere() -> None:
         progress.advance(1)
 
 
-def test_without_a_keeper_a_worker_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DLPROF_JOB_RECORDER", raising=False)
+def test_a_keeper_that_is_named_badly_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLPROF_JOB_RECORDER", "nobody")
     tasks.load_recorder.cache_clear()
 
     with pytest.raises(RuntimeError, match="DLPROF_JOB_RECORDER"):
         tasks.load_recorder()
+
+
+def test_without_a_name_the_keeper_is_told_through_the_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("DLPROF_JOB_RECORDER", raising=False)
+    tasks.load_recorder.cache_clear()
+
+    assert type(tasks.load_recorder()).__name__ == "BrokerRecorder"
+    tasks.load_recorder.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [
+        ({"DLPROF_JOB_TIME_LIMIT_S": "0.05"}, "JOB_TIME_LIMIT"),
+        ({"DLPROF_JOB_MEMORY_LIMIT_BYTES": "1000000"}, "JOB_MEMORY_LIMIT"),
+    ],
+)
+def test_a_job_that_passes_a_limit_fails_with_the_limit(
+    monkeypatch: pytest.MonkeyPatch, limits: dict[str, str], code: str
+) -> None:
+    for name, value in limits.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(tasks, "_BEAT_INTERVAL_S", 0.02)
+    # Here the process is pytest's own, which shall not end with the job.
+    monkeypatch.setattr("os._exit", lambda status: None)
+    recorder = FakeRecorder()
+    _engine(monkeypatch, _work_until_stopped)
+
+    run_job("job-1", recorder)
+
+    assert recorder.calls[-1][:2] == ("fail", code)
+
+
+def test_an_engine_that_ignores_its_limit_is_ended_with_its_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[int] = []
+
+    def work(*_: object) -> Result:
+        deadline = time.monotonic() + 5
+        while not ended and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return Result()
+
+    monkeypatch.setenv("DLPROF_JOB_TIME_LIMIT_S", "0.05")
+    monkeypatch.setattr(tasks, "_BEAT_INTERVAL_S", 0.02)
+    monkeypatch.setattr(tasks, "_GRACE_S", 0.1)
+    monkeypatch.setattr("os._exit", ended.append)
+    recorder = FakeRecorder()
+    _engine(monkeypatch, work)
+
+    run_job("job-1", recorder)
+
+    assert recorder.calls[1][:2] == ("fail", "JOB_TIME_LIMIT")
+    assert ended
+
+
+def test_an_engine_without_memory_fails_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(*_: object) -> None:
+        raise MemoryError
+
+    recorder = FakeRecorder()
+    _engine(monkeypatch, work)
+
+    run_job("job-1", recorder)
+
+    assert recorder.calls[-1][:2] == ("fail", "JOB_MEMORY_LIMIT")

@@ -29,6 +29,18 @@ class ResourceView(APIView):
         """Schema of the request's body, if it takes one."""
         return None
 
+    def body_type(self, method: str) -> str:
+        """Media type of the request's body."""
+        return "application/json"
+
+    def header_parameters(self, method: str) -> tuple[Parameter, ...]:
+        """Headers that the request must have."""
+        return ()
+
+    def other_replies(self, method: str) -> dict[int, Schema]:
+        """Further replies that are no error, by their status."""
+        return {}
+
     def reply(self, method: str) -> Schema:
         """Schema of a reply that is no error."""
         return {"type": "object", "additionalProperties": True}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from django.core.exceptions import DisallowedHost
+from django.db import OperationalError
 from django.http import HttpRequest, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
@@ -13,6 +15,7 @@ from rest_framework.response import Response
 from aggregator.errors import DlprofError, JSONValue
 from aggregator.texts import localized, say
 from aggregator.texts.language import current_language
+from viewer.errors import StateError
 
 _DRF_CODES: dict[type[exceptions.APIException], tuple[str, str, str]] = {
     exceptions.NotFound: ("NOT_FOUND", say("There is nothing at this address."), ""),
@@ -64,6 +67,14 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response | 
     """Turn what a view raised into a reply; None leaves it to ``server_error``."""
     if isinstance(exc, DlprofError):
         return Response({"error": exc.to_dict()}, status=exc.http_status)
+    if isinstance(exc, OperationalError):
+        # The only database of Django's is the viewer's own state.
+        logging.getLogger(__name__).error("the state cannot be used: %s", exc)
+        error = StateError(
+            say("The viewer's own state cannot be used: {reason}.", reason=exc),
+            hint=say("Its disk may be full, or its folder not be writable."),
+        )
+        return Response({"error": error.to_dict()}, status=error.http_status)
     if isinstance(exc, exceptions.APIException):
         return _drf_response(exc, context)
     return None

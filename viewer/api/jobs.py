@@ -44,7 +44,6 @@ class JobsView(ResourceView):
         """Those of a profile or in a state, if asked for."""
         params = request.query_params.dict()
         query = parse_list_query(self.spec, params, besides=["state"])
-        service.recover()
         jobs = Job.objects.order_by("-created_at")
         if "state" in params:
             jobs = jobs.filter(state=_state(params["state"]))
@@ -63,7 +62,6 @@ class JobView(ResourceView):
     def get(self, request: Request, job: str) -> Response:
         """Where it is."""
         check_parameters(request.query_params.dict(), [])
-        service.recover()
         return Response(present(service.find(job)))
 
 

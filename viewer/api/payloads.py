@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from unicodedata import category
 
 from aggregator.errors import InvalidValueError, IterationRangeError
-from aggregator.options import AggregationRequest
+from aggregator.options import AggregationRequest, Mode
 from aggregator.query.connection import ProfileDatabase
 from aggregator.query.request import MAX_INTEGER
 from aggregator.texts import say
+from viewer.profiles.addition import NewProfile
 
 _KEYS = ("key_node", "iter_start", "iter_stop")
 _MAX_NAME = 4_000
+MAX_PROFILE_NAME = 200
+#: Control characters, and halves of characters, which no UTF-8 can hold.
+_UNFIT = frozenset({"Cc", "Cs"})
 
 
 def read_aggregation_request(body: Any, database: ProfileDatabase) -> AggregationRequest:
@@ -25,14 +30,7 @@ def read_aggregation_request(body: Any, database: ProfileDatabase) -> Aggregatio
         InvalidValueError: Not an object, an unknown key, a value of a wrong type.
         IterationRangeError: A range that is reversed or beyond the iterations known.
     """
-    if not isinstance(body, Mapping):
-        raise InvalidValueError(say("The body must be a JSON object."))
-    for key in body:
-        if key not in _KEYS:
-            raise InvalidValueError(
-                say("There is no value named {key!r} here.", key=key),
-                hint=say("Known: {names}.", names=", ".join(_KEYS)),
-            )
+    body = read_object(body, _KEYS)
     key_node = body.get("key_node") or ""
     if not isinstance(key_node, str) or len(key_node) > _MAX_NAME:
         raise InvalidValueError(say("key_node must be a text."), parameter="key_node")
@@ -43,6 +41,96 @@ def read_aggregation_request(body: Any, database: ProfileDatabase) -> Aggregatio
     )
     _check_range(wanted, database)
     return wanted
+
+
+def read_new_profile(body: Any) -> NewProfile:
+    """The profile that a body asks to add.
+
+    Raises:
+        InvalidValueError: Not an object, an unknown key, not exactly one of path and upload, or a
+            value of a wrong type.
+    """
+    body = read_object(body, ("path", "upload", "name", "mode"))
+    path = read_text(body, "path", _MAX_NAME)
+    upload = read_text(body, "upload", _MAX_NAME)
+    if bool(path) == bool(upload):
+        raise InvalidValueError(
+            say("Say either the path of a file or the id of an upload."), parameter="path"
+        )
+    mode = body.get("mode") or Mode.AUTO.value
+    if mode not in tuple(Mode):
+        raise InvalidValueError(
+            say("There is no such mode."),
+            hint=say("Known: {names}.", names=", ".join(Mode)),
+            parameter="mode",
+        )
+    return NewProfile(path, upload, read_text(body, "name", MAX_PROFILE_NAME), str(mode))
+
+
+def read_new_name(body: Any) -> str:
+    """The name that a body gives to a profile.
+
+    Raises:
+        InvalidValueError: None is given, or none that a profile can have.
+    """
+    body = read_object(body, ("name",))
+    if not isinstance(body.get("name"), str):
+        raise InvalidValueError(say("name must be a text."), parameter="name")
+    return read_text(body, "name", MAX_PROFILE_NAME)
+
+
+def read_object(body: Any, known: tuple[str, ...]) -> Mapping[str, Any]:
+    """A body that is an object of known names.
+
+    Raises:
+        InvalidValueError: It is not.
+    """
+    if not isinstance(body, Mapping):
+        raise InvalidValueError(say("The body must be a JSON object."))
+    for key in body:
+        if key not in known:
+            raise InvalidValueError(
+                say("There is no value named {key!r} here.", key=key),
+                hint=say("Known: {names}.", names=", ".join(known)),
+            )
+    return body
+
+
+def read_text(body: Mapping[str, Any], name: str, longest: int) -> str:
+    """A line of text; empty if it is left out.
+
+    Raises:
+        InvalidValueError: No text, too long, or with characters that no line of text has.
+    """
+    value = body.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > longest:
+        raise InvalidValueError(
+            say(
+                "{name} must be a text of at most {longest} characters.", name=name, longest=longest
+            ),
+            parameter=name,
+        )
+    if any(category(character) in _UNFIT for character in value):
+        raise InvalidValueError(
+            say("{name} must be one line of plain text.", name=name), parameter=name
+        )
+    return value.strip()
+
+
+def read_size(body: Mapping[str, Any], name: str) -> int:
+    """A number of bytes.
+
+    Raises:
+        InvalidValueError: It is missing, or no whole number from 1 on.
+    """
+    value = _index(body, name)
+    if not value:
+        raise InvalidValueError(
+            say("{name} must be a whole number from 1 on.", name=name), parameter=name
+        )
+    return value
 
 
 def _index(body: Mapping[str, Any], name: str) -> int | None:

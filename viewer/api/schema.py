@@ -11,6 +11,7 @@ from drf_spectacular.utils import OpenApiParameter
 from viewer.api.base import ResourceView
 
 ERROR_COMPONENT = "Error"
+_KINDS = ("jobs", "uploads")
 _ERROR_REFERENCE = {
     "type": "object",
     "properties": {"error": {"$ref": f"#/components/schemas/{ERROR_COMPONENT}"}},
@@ -28,30 +29,45 @@ class ResourceSchema(AutoSchema):
 
     def get_tags(self) -> list[str]:
         """The last fixed part of the address that names a kind of thing."""
-        return ["jobs" if self.path.startswith("/api/v1/jobs") else "profiles"]
+        kind = self.path.removeprefix("/api/v1/").partition("/")[0]
+        return [kind if kind in _KINDS else "profiles"]
 
     def get_override_parameters(self) -> list[Any]:
-        """Query parameters of the view."""
-        return [
+        """Query parameters of the view, and headers that it must be sent."""
+        view = self._described()
+        headers = [
+            OpenApiParameter(
+                name=parameter.name,
+                type=dict(parameter.schema),
+                location=OpenApiParameter.HEADER,
+                required=True,
+                description=parameter.description,
+            )
+            for parameter in view.header_parameters(self.method)
+        ]
+        return headers + [
             OpenApiParameter(
                 name=parameter.name,
                 type=dict(parameter.schema),
                 location=OpenApiParameter.QUERY,
                 description=parameter.description,
             )
-            for parameter in self._described().parameters(self.method)
+            for parameter in view.parameters(self.method)
         ]
 
     def get_request_serializer(self) -> Any:
         """The body, as a plain schema."""
-        body = self._described().body(self.method)
-        return {"application/json": body} if body else {}
+        view = self._described()
+        body = view.body(self.method)
+        return {view.body_type(self.method): body} if body else {}
 
     def get_response_serializers(self) -> Any:
         """The reply, and the one error shape for everything else."""
-        status = self._described().status_of(self.method)
+        view = self._described()
+        good = {view.status_of(self.method): view.reply(self.method)}
+        good |= view.other_replies(self.method)
         return {
-            (status, self._described().media_type): self._described().reply(self.method),
+            **{(status, view.media_type): reply or None for status, reply in good.items()},
             ("4XX", "application/json"): _ERROR_REFERENCE,
             ("5XX", "application/json"): _ERROR_REFERENCE,
         }

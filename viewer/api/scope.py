@@ -20,6 +20,7 @@ from viewer.errors import (
     UnknownDomainError,
 )
 from viewer.profiles.registry import Registry, ServedProfile
+from viewer.profiles.storage import kept_profiles
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def environment() -> Environment:
 
 def registry() -> Registry:
     """The profiles served."""
-    return Registry(environment().databases)
+    return Registry(environment().databases, kept_profiles())
 
 
 @contextmanager

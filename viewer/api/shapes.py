@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from aggregator.options import Mode
 from viewer.api.documents import ERROR, UNKNOWN, Schema, array, record, value
-from viewer.jobs.models import JobState
+from viewer.jobs.models import JobKind, JobState
 
 _ERROR_OR_NULL: Schema = ERROR | {"type": ["object", "null"]}
+
+MODES = tuple(mode.value for mode in Mode)
 
 _PROFILE_FIELDS: dict[str, Schema] = {
     "id": value("string", "Part of the profile's address."),
     "name": value("string", "Name given to the profile, else its file's name."),
     "file_name": value("string", "Name of the file, without its folder."),
+    "is_stored": value("boolean", "Stored by the viewer: deleting the profile deletes it."),
     "is_foreign": value("boolean", "Written by NVIDIA's DLProf.", nullable=True),
     "db_version": value("string", "Version of its DLProf.", nullable=True),
     "mode": value("string", "How its ranges were read.", nullable=True),
@@ -71,10 +75,55 @@ NEW_AGGREGATION: Schema = {
     "additionalProperties": False,
 }
 
+NEW_PROFILE: Schema = {
+    "type": "object",
+    "properties": {
+        "path": value("string", "A file in one of the folders that may be registered from."),
+        "upload": value("string", "A complete upload, instead of a path."),
+        "name": value("string", "Name for the profile; its own if left out."),
+        "mode": {"type": "string", "enum": list(MODES), "description": "How to read ranges."},
+    },
+    "additionalProperties": False,
+}
+PROFILE_CHANGE: Schema = {
+    "type": "object",
+    "properties": {"name": value("string", "New name; empty: the profile's own.")},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+PROFILE_REMOVED = record(
+    {
+        "id": value("string"),
+        "deleted_files": array(value("string", "Name of a file that the viewer had stored.")),
+        "is_unlisted": value("boolean", "A user's own file: it is still where it was."),
+    }
+)
+
+NEW_UPLOAD: Schema = {
+    "type": "object",
+    "properties": {
+        "file_name": value("string", "Name of the file where it comes from."),
+        "size_bytes": value("integer", "Its length."),
+    },
+    "required": ["file_name", "size_bytes"],
+    "additionalProperties": False,
+}
+UPLOAD = record(
+    {
+        "id": value("string", "Part of the upload's address."),
+        "file_name": value("string"),
+        "size_bytes": value("integer"),
+        "offset": value("integer", "Bytes that are here: the next part begins there."),
+        "chunk_bytes": value("integer", "The most that one part may hold."),
+    }
+)
+
 JOB = record(
     {
         "id": value("string"),
-        "profile_id": value("string"),
+        "kind": {"type": "string", "enum": list(JobKind.values)},
+        "profile_id": value("string", "What it works on; of an import, what it makes."),
+        "profile_name": value("string", "Of an import, the name for the profile; may be empty."),
         "state": {"type": "string", "enum": list(JobState.values)},
         "phase": value("string", "Phase of the work; empty before it begins."),
         "progress_pct": value("number"),

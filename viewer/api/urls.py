@@ -12,6 +12,7 @@ from viewer.api.jobs import CancelJobView, JobsView, JobView, RetryJobView
 from viewer.api.profiles import AggregationsView, ProfilesView, ProfileView
 from viewer.api.summaries import ObjectView, OpView, RecommendationsView
 from viewer.api.tables import DistinctView, ExportView, TableView, TopOpsView
+from viewer.api.uploads import UploadsView, UploadView
 
 _AGGREGATION = "profiles/<str:profile>/aggregations/<int:aggregation>"
 
@@ -35,6 +36,8 @@ urlpatterns = [
     path("profiles/", ProfilesView.as_view()),
     path("profiles/<str:profile>/", ProfileView.as_view()),
     path("profiles/<str:profile>/aggregations/", AggregationsView.as_view()),
+    path("uploads/", UploadsView.as_view()),
+    path("uploads/<str:upload>/", UploadView.as_view()),
     path("jobs/", JobsView.as_view()),
     path("jobs/<str:job>/", JobView.as_view()),
     path("jobs/<str:job>/cancel/", CancelJobView.as_view()),

@@ -1,4 +1,4 @@
-"""The job row: the truth about a job; the broker only carries its id to a worker."""
+"""The job row: the truth about a job; the broker only says that there is work."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ class JobState(models.TextChoices):
     CANCELLED = "cancelled"
 
 
+class JobKind(models.TextChoices):
+    """What a job makes."""
+
+    AGGREGATION = "aggregation"
+    IMPORT = "import"
+
+
 ACTIVE_STATES = (JobState.QUEUED, JobState.RUNNING)
 
 
@@ -27,19 +34,27 @@ def _new_id() -> str:
 
 
 class Job(models.Model):
-    """One request for an aggregation.
+    """One request for an aggregation, or for the import of a profile.
 
     Every change of state is an UPDATE with the old state as its condition, so that two processes
     that race for a job cannot both win it.
     """
 
     id = models.CharField(primary_key=True, max_length=32, default=_new_id, editable=False)
+    kind = models.CharField(max_length=12, choices=JobKind, default=JobKind.AGGREGATION)
     profile_id = models.CharField(max_length=80)
+    # Of an import, the one to be made.
     database = models.CharField(max_length=4096)
+    # Who asked: jobs of different clients take turns.
+    client = models.CharField(max_length=64, blank=True, default="")
 
     key_node = models.TextField(blank=True, default="")
     iter_start = models.BigIntegerField(null=True)
     iter_stop = models.BigIntegerField(null=True)
+    # Of an import: files to read, the name for the profile, how ranges are read.
+    sources = models.JSONField(default=list)
+    profile_name = models.TextField(blank=True, default="")
+    mode = models.CharField(max_length=20, default="auto")
 
     state = models.CharField(max_length=10, choices=JobState, default=JobState.QUEUED)
     phase = models.CharField(max_length=40, blank=True, default="")
@@ -58,6 +73,7 @@ class Job(models.Model):
     claim = models.CharField(max_length=32, blank=True, default="")
     worker_host = models.CharField(max_length=255, blank=True, default="")
     worker_pid = models.BigIntegerField(null=True)
+    worker_scope = models.CharField(max_length=255, blank=True, default="")
     heartbeat_at = models.DateTimeField(null=True)
     # When its message was last given to the broker.
     sent_at = models.DateTimeField(null=True)
@@ -68,8 +84,10 @@ class Job(models.Model):
 
     class Meta:
         indexes: ClassVar[list[models.Index]] = [
-            models.Index(fields=["state", "sent_at"], name="job_state_sent"),
+            models.Index(fields=["state", "client", "profile_id"], name="job_state_client"),
+            models.Index(fields=["client", "profile_id", "started_at"], name="job_client_started"),
             models.Index(fields=["profile_id", "created_at"], name="job_profile_created"),
+            models.Index(fields=["created_at"], name="job_created"),
         ]
 
     def __str__(self) -> str:
@@ -79,3 +97,40 @@ class Job(models.Model):
     def is_active(self) -> bool:
         """Whether it still waits or runs."""
         return self.state in ACTIVE_STATES
+
+
+class StoredProfile(models.Model):
+    """What the viewer knows of a profile beyond its file: a name, that it was added or unlisted.
+
+    A file named at the start needs no row; one that was uploaded or registered is served because
+    of its row.
+    """
+
+    # The profile's id in addresses, made of its path.
+    id = models.CharField(primary_key=True, max_length=80)
+    path = models.CharField(max_length=4096)
+    # Given by a user; empty: the profile's own.
+    name = models.TextField(blank=True, default="")
+    # Added through the API, and complete: served like a file named at the start.
+    is_added = models.BooleanField(default=False)
+    # A folder that holds nothing but this profile, and goes with it; empty: a user's own file.
+    folder = models.CharField(max_length=4096, blank=True, default="")
+    hidden_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.path})"
+
+
+class Upload(models.Model):
+    """A file on its way here. How much of it is here is the size of its file, not a column."""
+
+    id = models.CharField(primary_key=True, max_length=32, default=_new_id, editable=False)
+    file_name = models.CharField(max_length=255)
+    size_bytes = models.BigIntegerField()
+    client = models.CharField(max_length=64, blank=True, default="")
+    created_at = models.DateTimeField(default=timezone.now)
+    touched_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.file_name})"

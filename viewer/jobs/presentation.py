@@ -15,7 +15,9 @@ def present(job: Job) -> dict[str, Any]:
     """All that a client may know of a job."""
     return {
         "id": job.id,
+        "kind": str(job.kind),
         "profile_id": job.profile_id,
+        "profile_name": job.profile_name,
         "state": str(job.state),
         "phase": job.phase,
         "progress_pct": job.progress_pct,

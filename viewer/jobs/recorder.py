@@ -1,9 +1,12 @@
-"""The worker's side of the jobs: what the engine's task calls without knowing Django."""
+"""The job rows as workers change them: what the engine's task calls without knowing Django.
+
+A worker on the viewer's own machine calls it directly; for those elsewhere the keeper
+(``viewer.jobs.keeper``) does, as their messages come in.
+"""
 
 from __future__ import annotations
 
 import os
-import socket
 import uuid
 from pathlib import Path
 
@@ -14,17 +17,22 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from aggregator.errors import JSONValue
+from aggregator.jobs import ClaimedJob, Outcome, Snapshot, Worker
 from aggregator.options import AggregationRequest
-from aggregator.tasks import ClaimedJob, Outcome, Snapshot
+from aggregator.remote_jobs import this_worker
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "viewer.settings")
 if not apps.ready:
     django.setup()
 
-from viewer.jobs.models import Job, JobState
-from viewer.jobs.service import recover, send_all_queued
+from viewer.jobs.models import Job, JobKind, JobState
+from viewer.jobs.service import recover, top_up
+from viewer.jobs.turns import next_due
 from viewer.jobs.words import CANCELLED, stored_error
+from viewer.profiles.storage import publish
 from viewer.state import prepare_state
+
+_CLAIM_ATTEMPTS = 10
 
 
 class DatabaseRecorder:
@@ -35,33 +43,23 @@ class DatabaseRecorder:
 
     def worker_started(self) -> None:
         """Take back what dead workers left, and have everything that waits sent anew."""
-        recover()
-        send_all_queued()
+        recover(this_worker().scope)
+        top_up()
         connection.close()
 
-    def claim(self, job_id: str) -> ClaimedJob | None:
-        """Turn a queued job into this process's running one."""
-        claim = uuid.uuid4().hex
-        now = timezone.now()
-        job = Job.objects.filter(pk=job_id).first()
-        if job is None:
-            return None
-        taken = Job.objects.filter(pk=job_id, state=JobState.QUEUED, attempts=job.attempts).update(
-            state=JobState.RUNNING,
-            claim=claim,
-            attempts=job.attempts + 1,
-            worker_host=socket.gethostname(),
-            worker_pid=os.getpid(),
-            heartbeat_at=now,
-            started_at=now,
-            message="",
-        )
-        if not taken:
-            return None
-        request = AggregationRequest(
-            key_node=job.key_node, iter_start=job.iter_start, iter_stop=job.iter_stop
-        )
-        return ClaimedJob(job_id, claim, Path(job.database), request)
+    def claim(self, token: str) -> ClaimedJob | None:
+        """Turn the job whose turn it is into this process's running one."""
+        return self.claim_for(this_worker(), uuid.uuid4().hex)
+
+    def claim_for(self, worker: Worker, claim: str) -> ClaimedJob | None:
+        """Turn the job whose turn it is into a worker's running one."""
+        for _ in range(_CLAIM_ATTEMPTS):
+            job = next_due()
+            if job is None:
+                return None
+            if _take(job, worker, claim):
+                return _claimed(job, claim)
+        return None
 
     def beat(self, job: ClaimedJob, snapshot: Snapshot) -> bool:
         """Write the progress; False if the job was cancelled or given to somebody else."""
@@ -85,7 +83,9 @@ class DatabaseRecorder:
             connection.close()
 
     def finish(self, job: ClaimedJob, outcome: Outcome) -> None:
-        """The job is done."""
+        """The job is done; what it imported is served from now on."""
+        if job.is_import and _held(job).exists():
+            publish(outcome.database)
         self._end(
             job,
             state=JobState.DONE,
@@ -105,10 +105,16 @@ class DatabaseRecorder:
 
     def release(self, job: ClaimedJob) -> None:
         """Back into the queue; being stopped is not the job's fault, so it costs no attempt."""
-        row = Job.objects.get(pk=job.job_id)
-        _held(job).update(
+        self.release_claim(job.claim)
+
+    def release_claim(self, claim: str) -> None:
+        """Back into the queue with whatever job the claim got."""
+        job = Job.objects.filter(claim=claim, state=JobState.RUNNING).first()
+        if job is None:
+            return
+        Job.objects.filter(pk=job.id, state=JobState.RUNNING, claim=claim).update(
             state=JobState.QUEUED,
-            attempts=max(0, row.attempts - 1),
+            attempts=max(0, job.attempts - 1),
             claim="",
             phase="",
             progress_pct=0.0,
@@ -125,6 +131,35 @@ class DatabaseRecorder:
             finished_at=timezone.now(), claim="", eta_s=None, rows_per_s=None, **values
         )
         connection.close()
+
+
+def _take(job: Job, worker: Worker, claim: str) -> int:
+    now = timezone.now()
+    return Job.objects.filter(pk=job.id, state=JobState.QUEUED, attempts=job.attempts).update(
+        state=JobState.RUNNING,
+        claim=claim,
+        attempts=job.attempts + 1,
+        worker_host=worker.host,
+        worker_pid=worker.pid,
+        worker_scope=worker.scope,
+        heartbeat_at=now,
+        started_at=now,
+        message="",
+    )
+
+
+def _claimed(job: Job, claim: str) -> ClaimedJob:
+    return ClaimedJob(
+        job_id=job.id,
+        claim=claim,
+        database=Path(job.database),
+        request=AggregationRequest(
+            key_node=job.key_node, iter_start=job.iter_start, iter_stop=job.iter_stop
+        ),
+        sources=tuple(Path(source) for source in job.sources) if job.kind == JobKind.IMPORT else (),
+        profile_name=job.profile_name,
+        mode=job.mode,
+    )
 
 
 def _held(job: ClaimedJob) -> QuerySet[Job]:

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from datetime import timedelta
 
+from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from aggregator.options import AggregationRequest
 from aggregator.texts import say
-from viewer.errors import JobNotFoundError, JobStateError
-from viewer.jobs.dispatch import send
-from viewer.jobs.models import ACTIVE_STATES, Job, JobState
+from viewer.errors import JobNotFoundError, JobStateError, TooManyJobsError
+from viewer.jobs.dispatch import count_waiting, send
+from viewer.jobs.models import ACTIVE_STATES, Job, JobKind, JobState, StoredProfile
 from viewer.jobs.words import CANCELLED, CANCELLING, stored_error
 from viewer.profiles.registry import ServedProfile
 
-#: A worker beats about twice a second; after this long it is taken for dead.
+#: A worker beats about three times a second; after this long it is taken for dead.
 HEARTBEAT_LIMIT = timedelta(seconds=30)
-#: A queued job whose message has not led to a start by then is sent again: the broker may have
-#: lost it, and a second message does no harm.
-RESEND_AFTER = timedelta(seconds=20)
 #: How often a job is begun before its worker's death is taken to be the job's own fault.
 MAX_ATTEMPTS = 2
+#: Ended jobs beyond these are history that nobody asks for.
+KEPT_JOBS = 5_000
+_AWAY = "Waiting for the broker: "
 
 _CLEARED: dict[str, object] = {
     "phase": "",
@@ -44,9 +43,14 @@ _CLEARED: dict[str, object] = {
 logger = logging.getLogger(__name__)
 
 
-def submit(served: ServedProfile, request: AggregationRequest) -> Job:
-    """Queue an aggregation; the same request while one is under way gives that job."""
-    wanted = {
+def submit(served: ServedProfile, request: AggregationRequest, client: str = "") -> Job:
+    """Queue an aggregation; the same request while one is under way gives that job.
+
+    Raises:
+        TooManyJobsError: As many jobs wait as may.
+    """
+    wanted: dict[str, object] = {
+        "kind": JobKind.AGGREGATION,
         "profile_id": served.id,
         "database": str(served.path),
         "key_node": request.key_node,
@@ -58,7 +62,27 @@ def submit(served: ServedProfile, request: AggregationRequest) -> Job:
         job = running.order_by("created_at").first()
         if job is not None:
             return job
-        job = Job.objects.create(**wanted)
+        job = _create(client, wanted)
+    _send(job)
+    return find(job.id)
+
+
+def submit_import(stored: StoredProfile, sources: list[str], mode: str, client: str = "") -> Job:
+    """Queue the import of a profile into the database that ``stored`` names.
+
+    Raises:
+        TooManyJobsError: As many jobs wait as may.
+    """
+    values: dict[str, object] = {
+        "kind": JobKind.IMPORT,
+        "profile_id": stored.id,
+        "database": stored.path,
+        "sources": sources,
+        "profile_name": stored.name,
+        "mode": mode,
+    }
+    with transaction.atomic():
+        job = _create(client, values)
     _send(job)
     return find(job.id)
 
@@ -99,9 +123,13 @@ def retry(job_id: str) -> Job:
     """Queue a failed or cancelled job again.
 
     Raises:
-        JobStateError: It has not failed or been cancelled.
+        JobStateError: It has not failed or been cancelled, or its profile is gone.
+        TooManyJobsError: As many jobs wait as may.
     """
-    find(job_id)
+    job = find(job_id)
+    if job.kind == JobKind.IMPORT and not StoredProfile.objects.filter(pk=job.profile_id).exists():
+        raise JobStateError(say("What it was to import has been deleted."), state=job.state)
+    check_queue()
     ended = Job.objects.filter(pk=job_id, state__in=[JobState.FAILED, JobState.CANCELLED])
     if not ended.update(state=JobState.QUEUED, attempts=0, sent_at=None, **_CLEARED):
         state = find(job_id).state
@@ -116,40 +144,85 @@ def retry(job_id: str) -> Job:
     return find(job_id)
 
 
-def recover() -> None:
-    """Find jobs whose worker died, and queued jobs whose message got lost.
+def recover(scope: str) -> None:
+    """Take back the jobs of workers that died; cheap if none runs.
 
-    Called whenever somebody asks for jobs and whenever a worker starts; cheap if there are none.
+    Args:
+        scope: Where process ids mean something to the caller.
     """
     for job in Job.objects.filter(state=JobState.RUNNING):
-        if _is_lost(job):
+        if _is_lost(job, scope):
             _take_back(job)
-    if Job.objects.filter(state=JobState.RUNNING).exists():
-        # One worker does one job at a time: those that wait behind it are not lost.
-        return
-    stale = Q(sent_at=None) | Q(sent_at__lt=timezone.now() - RESEND_AFTER)
-    for job in Job.objects.filter(stale, state=JobState.QUEUED):
-        _send(job)
 
 
-def send_all_queued() -> None:
-    """Give every waiting job to the broker: after a restart its old messages are gone."""
-    for job in Job.objects.filter(state=JobState.QUEUED).order_by("created_at"):
-        _send(job)
+def top_up() -> str:
+    """Have as many messages wait as jobs do: a broker that was away may have lost some.
+
+    A worker that takes one message too many finds no job, which does no harm.
+
+    Returns:
+        Why the broker cannot be reached; empty if it can.
+    """
+    queued = Job.objects.filter(state=JobState.QUEUED)
+    count = queued.count()
+    if not count:
+        return ""
+    # Not at the module's top: the server starts without Celery.
+    from aggregator.remote_jobs import BrokerAwayError  # noqa: PLC0415
+
+    try:
+        missing = count - count_waiting()
+    except BrokerAwayError as error:
+        reason = str(error)
+        queued.exclude(message__startswith=_AWAY).update(message=_AWAY + reason)
+        return reason
+    for job_id in queued.order_by("created_at").values_list("id", flat=True)[: max(0, missing)]:
+        if reason := send(job_id):
+            return reason
+    queued.filter(message__startswith=_AWAY).update(message="")
+    return ""
+
+
+def prune() -> int:
+    """Forget the oldest of the ended jobs; how many were."""
+    ended = Job.objects.exclude(state__in=ACTIVE_STATES).order_by("-created_at")
+    oldest = ended.values_list("created_at", flat=True)[KEPT_JOBS : KEPT_JOBS + 1]
+    for moment in oldest:
+        return ended.filter(created_at__lte=moment).delete()[0]
+    return 0
+
+
+def _create(client: str, values: dict[str, object]) -> Job:
+    check_queue()
+    return Job.objects.create(client=client, **values)
+
+
+def check_queue() -> None:
+    """Refuse a further job.
+
+    Raises:
+        TooManyJobsError: As many jobs wait as may.
+    """
+    limit: int = settings.ENVIRONMENT.max_queued_jobs
+    if Job.objects.filter(state=JobState.QUEUED).count() >= limit:
+        raise TooManyJobsError(
+            say("{limit:,} jobs wait already, and no more may.", limit=limit),
+            hint=say("Try again when some are done, or cancel those that nobody needs."),
+            limit=limit,
+        )
 
 
 def _send(job: Job) -> None:
     reason = send(job.id)
-    message = f"Waiting for the broker: {reason}" if reason else ""
     Job.objects.filter(pk=job.id, state=JobState.QUEUED).update(
-        sent_at=timezone.now(), message=message
+        sent_at=timezone.now(), message=_AWAY + reason if reason else ""
     )
 
 
-def _is_lost(job: Job) -> bool:
+def _is_lost(job: Job, scope: str) -> bool:
     if job.heartbeat_at is None or timezone.now() - job.heartbeat_at > HEARTBEAT_LIMIT:
         return True
-    if job.worker_host != socket.gethostname() or job.worker_pid is None:
+    if not job.worker_scope or job.worker_scope != scope or job.worker_pid is None:
         return False
     return not _is_alive(job.worker_pid)
 

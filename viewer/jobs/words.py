@@ -5,30 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aggregator.tasks import REUSED
-from aggregator.texts import Text, from_json, say, to_json
+from aggregator.jobs import IMPORTED, REUSED, WORDS, stored_error
+from aggregator.texts import from_json, say
+
+__all__ = ["CANCELLED", "CANCELLING", "presented_error", "presented_message", "stored_error"]
 
 CANCELLED = say("Cancelled.")
 CANCELLING = say("Cancelling.")
-_MESSAGES: dict[str, str] = {text: text for text in (CANCELLED, CANCELLING, REUSED)}
-_WORDS = "words"
-
-
-def stored_error(error: Mapping[str, Any]) -> dict[str, Any]:
-    """An error for the row: its sentences with what they were made of."""
-    words = {name: to_json(text) for name, text in error.items() if isinstance(text, Text)}
-    return {**error, _WORDS: words}
+_MESSAGES: dict[str, str] = {text: text for text in (CANCELLED, CANCELLING, REUSED, IMPORTED)}
 
 
 def presented_error(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The error of a row in the one shape of all errors."""
     if row is None:
         return None
-    words = row.get(_WORDS, {})
+    words = row.get(WORDS, {})
     return {
         name: from_json(words[name], value) if name in words else value
         for name, value in row.items()
-        if name != _WORDS
+        if name != WORDS
     }
 
 

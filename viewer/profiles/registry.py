@@ -6,7 +6,7 @@ import functools
 import glob
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,26 +27,69 @@ class ServedProfile:
     Attributes:
         id: Part of addresses; the same for the same file in every run of the viewer.
         path: The file.
+        name: Given by a user; empty: the profile's own.
+        is_stored: Whether the viewer stored the file itself, and so may delete it.
     """
 
     id: str
     path: Path
+    name: str = ""
+    is_stored: bool = False
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the viewer keeps of a profile beyond its file.
+
+    Attributes:
+        path: The file.
+        name: Given by a user; empty: the profile's own.
+        is_added: Served although nobody named it at the start.
+        is_stored: Whether the viewer stored the file itself.
+        is_hidden: Not served although it was named.
+    """
+
+    path: Path
+    name: str
+    is_added: bool
+    is_stored: bool
+    is_hidden: bool
 
 
 class Registry:
-    """The files named at the start, and whatever databases the folders named then hold now."""
+    """The files named at the start, what the folders named then hold now, and what was added.
 
-    def __init__(self, databases: tuple[Path, ...]) -> None:
+    Args:
+        databases: Files and folders named at the start.
+        kept: What is kept of profiles, by their ids.
+    """
+
+    def __init__(self, databases: tuple[Path, ...], kept: Mapping[str, Kept] | None = None) -> None:
         self._databases = databases
+        self._kept = kept or {}
 
     def all(self) -> list[ServedProfile]:
         """Every profile, in the order named; a file that is named and lost is still one.
 
-        What was converted from a database of NVIDIA's follows it.
+        What was converted from a database of NVIDIA's follows it, and what was added comes last.
         """
         named = [path for entry in self._databases for path in _files_of(entry)]
+        named += [kept.path for kept in self._kept.values() if kept.is_added]
         paths = dict.fromkeys(found for path in named for found in (path, *conversions_of(path)))
-        return [ServedProfile(profile_id(path), path) for path in paths]
+        return [served for path in paths if (served := self._served(path)) is not None]
+
+    def find(self, wanted: str) -> ServedProfile | None:
+        """The profile of an id, if it is served."""
+        return next((served for served in self.all() if served.id == wanted), None)
+
+    def _served(self, path: Path) -> ServedProfile | None:
+        found = profile_id(path)
+        kept = self._kept.get(found)
+        if kept is None:
+            return ServedProfile(found, path)
+        if kept.is_hidden:
+            return None
+        return ServedProfile(found, path, kept.name, kept.is_stored)
 
     def get(self, wanted: str) -> ServedProfile:
         """The profile of an id.
@@ -54,9 +97,8 @@ class Registry:
         Raises:
             ProfileNotServedError: There is none.
         """
-        for served in self.all():
-            if served.id == wanted:
-                return served
+        if served := self.find(wanted):
+            return served
         raise ProfileNotServedError(
             say("No profile {wanted!r} is served here.", wanted=wanted),
             hint=say("GET /api/v1/profiles/ lists those that are."),

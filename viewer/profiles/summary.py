@@ -29,16 +29,22 @@ def describe(served: ServedProfile, *, time_limit_s: float) -> dict[str, Any]:
     """One item of the list; a file that cannot be opened gives its error instead of its values."""
     try:
         with opened(served.path, time_limit_s=time_limit_s) as database:
-            return profile_item(served.path, served.id, database) | {"error": None}
+            return _item(served, database) | {"error": None}
     except DatabaseError as error:
-        item = {"id": served.id, "name": served.path.stem, "file_name": served.path.name}
+        name = served.name or served.path.stem
+        item = {
+            "id": served.id,
+            "name": name,
+            "file_name": served.path.name,
+            "is_stored": served.is_stored,
+        }
         return item | _UNREADABLE | {"error": error.to_dict()}
 
 
 def describe_fully(served: ServedProfile, database: ProfileDatabase) -> dict[str, Any]:
     """Everything about one profile that no aggregation changes."""
     reason = why_not_reaggregate(served, database)
-    item = profile_item(served.path, served.id, database)
+    item = _item(served, database)
     return (
         item
         | profile_details(database)
@@ -66,3 +72,9 @@ def why_not_reaggregate(served: ServedProfile, database: ProfileDatabase) -> str
     if not (os.access(served.path, os.W_OK) and os.access(served.path.parent, os.W_OK)):
         return say("The database or its folder cannot be written to.")
     return ""
+
+
+def _item(served: ServedProfile, database: ProfileDatabase) -> dict[str, Any]:
+    item = profile_item(served.path, served.id, database)
+    name = served.name or item["name"]
+    return item | {"name": name, "is_stored": served.is_stored}

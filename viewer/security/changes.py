@@ -16,6 +16,8 @@ from viewer.security.access import has_bearer_token
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
+_NO_FORM = frozenset({"PATCH", "DELETE"})
+
 
 class ChangeGuardMiddleware(CsrfViewMiddleware):
     """Django's check, for every view, unless the request proves itself otherwise."""
@@ -42,14 +44,15 @@ def _not_exempt(request: HttpRequest) -> HttpResponse:
 def is_trusted(request: HttpRequest, environment: Environment) -> bool:
     """Whether a change needs no CSRF token.
 
-    A bearer token is shown by scripts only. On a loopback address JSON is enough, for a foreign
-    page cannot send it without asking first, provided that Origin is our own (the Host header has
-    been checked, which keeps out a foreign name that resolves to this machine).
+    A bearer token is shown by scripts only. On a loopback address JSON is enough, or a method that
+    no form has, for a foreign page cannot send either without asking first, provided that Origin
+    is our own (the Host header has been checked, which keeps out a foreign name that resolves to
+    this machine).
     """
     if has_bearer_token(request, environment):
         return True
-    is_json = request.content_type == "application/json"
-    return environment.is_loopback and is_json and _is_own_origin(request)
+    needs_asking = request.content_type == "application/json" or request.method in _NO_FORM
+    return environment.is_loopback and needs_asking and _is_own_origin(request)
 
 
 def _is_own_origin(request: HttpRequest) -> bool:

@@ -1,7 +1,8 @@
-"""Requests are small JSON documents; anything else is not read."""
+"""Requests are small JSON documents or parts of an upload; anything else is not read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from django.conf import settings
@@ -9,6 +10,9 @@ from django.http import HttpRequest, HttpResponse
 
 from aggregator.texts import say
 from viewer.api.errors import error_response
+
+_UPLOAD = re.compile(r"^/api/v1/uploads/[^/]+/$")
+_MAX_DIGITS = 18
 
 
 class BodySizeMiddleware:
@@ -20,8 +24,23 @@ class BodySizeMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer, or refuse to."""
         length = request.headers.get("Content-Length", "")
-        if length.isdecimal() and int(length) > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+        limit = _limit(request)
+        # No request of ours has so many digits, and int() refuses thousands of them.
+        if length.isdecimal() and (len(length) > _MAX_DIGITS or int(length) > limit):
             return error_response(
-                "BODY_TOO_LARGE", say("The body is larger than any request needs."), status=413
+                "BODY_TOO_LARGE",
+                say("The body is larger than the {limit:,} bytes that it may have.", limit=limit),
+                status=413,
             )
         return self._get_response(request)
+
+
+def _limit(request: HttpRequest) -> int:
+    if is_upload_part(request):
+        return int(settings.ENVIRONMENT.upload_chunk_bytes)
+    return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+
+
+def is_upload_part(request: HttpRequest) -> bool:
+    """Whether the body is a part of a file."""
+    return request.method == "PATCH" and bool(_UPLOAD.match(request.path_info))

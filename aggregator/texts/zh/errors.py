@@ -212,8 +212,6 @@ _AGGREGATION: dict[str, str] = {
     "Use a framework mode on a profile with framework ranges, or omit the options.": (
         "请对含有框架范围的性能分析使用框架模式，或省略这些选项。"
     ),
-    "The aggregation was cancelled.": "聚合已取消。",
-    "The aggregation failed by a mistake of ours: {kind}.": "聚合因程序错误而失败：{kind}。",
     "The worker's log has the details; please report them.": (
         "详情见工作进程的日志；请向我们报告。"
     ),
@@ -263,7 +261,6 @@ _REQUESTS: dict[str, str] = {
     "its origin is not known": "来源未知",
     "Reload the page, or send a bearer token.": "请重新加载页面，或发送 bearer 令牌。",
     "This address takes no body.": "此地址不接受请求正文。",
-    "The body is larger than any request needs.": "请求正文过大。",
     "This viewer asks for a token.": "此查看器需要令牌。",
     "Open the address that dlprofviewer printed, or send it as a bearer token.": (
         "请打开 dlprofviewer 打印的地址，或将其作为 bearer 令牌发送。"

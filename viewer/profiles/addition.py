@@ -1,0 +1,122 @@
+"""Adding a profile: a file that was uploaded, or one that lies in an open folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+
+from aggregator.texts import say
+from viewer.environment import Environment
+from viewer.errors import PathNotAllowedError
+from viewer.jobs.models import Job, StoredProfile
+from viewer.jobs.service import check_queue, submit_import
+from viewer.profiles import storage, uploads
+from viewer.profiles.admission import Kind, inspect
+from viewer.profiles.registry import ServedProfile
+
+#: An imported database is about as large as its export; a report becomes a larger export first.
+_ROOM_FOR_IMPORT = 1.5
+
+
+@dataclass(frozen=True)
+class NewProfile:
+    """What is to be added.
+
+    Attributes:
+        path: A file in an open folder; empty: an upload.
+        upload: Id of a complete upload; empty: a path.
+        name: For the profile; empty: its own.
+        mode: How the ranges of an import are read.
+    """
+
+    path: str
+    upload: str
+    name: str
+    mode: str
+
+
+def add_profile(wanted: NewProfile, client: str) -> ServedProfile | Job:
+    """Serve a database at once; queue the import of anything else.
+
+    Raises:
+        PathNotAllowedError: The path leads elsewhere.
+        ProfileRefusedError: The file is no profile.
+        ProfileTooLargeError, StorageFullError, TooManyJobsError, UploadIncompleteError: As named.
+    """
+    if wanted.upload:
+        return _add_upload(wanted, client)
+    path = _allowed(wanted.path)
+    uploads.check_size(path.stat().st_size)
+    if inspect(path, path.name, _nsys_path()) is Kind.DATABASE:
+        return _served(storage.add(path, name=wanted.name, folder=None, is_complete=True))
+    storage.check_room(int(path.stat().st_size * _ROOM_FOR_IMPORT))
+    folder = storage.new_folder()
+    return _import(wanted, path, storage.safe_stem(path.name), folder, client)
+
+
+def _add_upload(wanted: NewProfile, client: str) -> ServedProfile | Job:
+    """Look at an upload where it is, and only then give it its place."""
+    upload = uploads.find(wanted.upload)
+    uploads.check_complete(upload)
+    kind = inspect(uploads.content(upload), upload.file_name, _nsys_path())
+    stem = storage.safe_stem(upload.file_name)
+    if kind is not Kind.DATABASE:
+        check_queue()
+        storage.check_room(int(upload.size_bytes * _ROOM_FOR_IMPORT))
+    folder = storage.new_folder()
+    if kind is Kind.DATABASE:
+        target = folder / f"{stem}.sqlite"
+        uploads.take(upload, target)
+        return _served(storage.add(target, name=wanted.name, folder=folder, is_complete=True))
+    suffix = ".nsys-rep" if kind is Kind.REPORT else ".sqlite"
+    source = folder / "source" / f"{stem}{suffix}"
+    uploads.take(upload, source)
+    return _import(wanted, source, stem, folder, client)
+
+
+def _import(wanted: NewProfile, source: Path, stem: str, folder: Path, client: str) -> Job:
+    stored = storage.add(
+        folder / f"{stem}.dldb.sqlite", name=wanted.name, folder=folder, is_complete=False
+    )
+    try:
+        return submit_import(stored, [str(source)], wanted.mode, client)
+    except Exception:
+        # Not queued: nothing would ever be made of it.
+        stored.delete()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _served(row: StoredProfile) -> ServedProfile:
+    return ServedProfile(row.id, Path(row.path), row.name, bool(row.folder))
+
+
+def _allowed(raw: str) -> Path:
+    """The file of a path, if it lies in an open folder, wherever links lead.
+
+    Raises:
+        PathNotAllowedError: It does not. Whether there is such a file elsewhere is not said.
+    """
+    environment: Environment = settings.ENVIRONMENT
+    folders = [folder.resolve() for folder in environment.open_folders]
+    try:
+        path = Path(raw).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        path = None
+    is_open = path is not None and (
+        path in environment.databases or any(path.is_relative_to(folder) for folder in folders)
+    )
+    if path is None or not is_open or not path.is_file():
+        raise PathNotAllowedError(
+            say("There is no file of that path in the folders that may be registered from."),
+            hint=say("Serve its folder, name it in DLPROF_PROFILE_FOLDERS, or upload the file."),
+        )
+    return path
+
+
+def _nsys_path() -> str:
+    return os.environ.get("DLPROF_NSYS_PATH", "")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from aggregator.options import ImportOptions
 from aggregator.progress import NullProgress
+from tests.jobs.workers import Redis
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +28,12 @@ def database(imported: Path, tmp_path: Path) -> Path:
     copy = tmp_path / "dlprof_dldb.sqlite"
     shutil.copyfile(imported, copy)
     return copy
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Redis]:
+    """A Redis of the test's own, which keeps nothing."""
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    with Redis(folder) as server:
+        yield server

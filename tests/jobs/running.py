@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -132,3 +133,10 @@ def running(words: Sequence[object], env: dict[str, str]) -> Iterator[RunningVie
         for process in alive:
             process.kill()
         assert not alive, f"left behind: {alive}"
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port

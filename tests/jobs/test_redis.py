@@ -3,69 +3,27 @@
 from __future__ import annotations
 
 import shutil
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.jobs.running import environment, running
+from tests.jobs.running import environment, free_port, running
+from tests.jobs.workers import Redis, needs_redis, remote_environment, worker
 
-SERVER = shutil.which("redis-server")
-
-pytestmark = [
-    pytest.mark.jobs,
-    pytest.mark.slow,
-    pytest.mark.skipif(SERVER is None, reason="no redis-server program"),
-]
-
-
-@pytest.fixture
-def broker_url(tmp_path: Path) -> Iterator[str]:
-    """A Redis of the test's own, which keeps nothing."""
-    port = _free_port()
-    words = [str(SERVER), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir"]
-    server = subprocess.Popen([*words, str(tmp_path)], stdout=subprocess.DEVNULL)
-    try:
-        _wait_until_listening(port)
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        server.terminate()
-        server.wait(timeout=10)
-
-
-@contextmanager
-def _worker(env: dict[str, str], tmp_path: Path) -> Iterator[psutil.Process]:
-    words = ["-m", "celery", "--app", "aggregator.celery_app", "worker", "--pool", "solo"]
-    process = subprocess.Popen(
-        [sys.executable, *words, "--loglevel", "WARNING"],
-        env=env | {"DLPROF_JOB_RECORDER": "viewer.jobs.recorder:DatabaseRecorder"},
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
+pytestmark = [pytest.mark.jobs, pytest.mark.slow, needs_redis]
 
 
 def test_a_job_waits_for_a_worker_and_is_done_by_it(
-    broker_url: str, database: Path, tmp_path: Path
+    redis: Redis, database: Path, tmp_path: Path
 ) -> None:
-    env = environment(tmp_path / "state", DLPROF_BROKER_URL=broker_url)
+    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
     with running([database], env) as viewer:
         assert not viewer.children("celery")
         job = viewer.ask_for_aggregation(iter_start=3)
         assert viewer.get(f"jobs/{job['id']}/")["state"] == "queued"
 
-        with _worker(env, tmp_path):
+        with worker(redis.url, tmp_path / "elsewhere"):
             done = viewer.wait_for_end(job)
 
         assert done["state"] == "done"
@@ -73,7 +31,7 @@ def test_a_job_waits_for_a_worker_and_is_done_by_it(
 
 
 def test_a_broker_that_is_away_is_said_to_be(database: Path, tmp_path: Path) -> None:
-    url = f"redis://127.0.0.1:{_free_port()}/0"
+    url = f"redis://127.0.0.1:{free_port()}/0"
     env = environment(tmp_path / "state", DLPROF_BROKER_URL=url)
     with running([database], env) as viewer:
         before = time.monotonic()
@@ -85,34 +43,112 @@ def test_a_broker_that_is_away_is_said_to_be(database: Path, tmp_path: Path) -> 
         assert viewer.post(f"jobs/{job['id']}/cancel/")["state"] == "cancelled"
 
 
-def test_messages_are_json(broker_url: str, database: Path, tmp_path: Path) -> None:
-    import redis
-
-    env = environment(tmp_path / "state", DLPROF_BROKER_URL=broker_url)
+def test_messages_are_json(redis: Redis, database: Path, tmp_path: Path) -> None:
+    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
     with running([database], env) as viewer:
         viewer.ask_for_aggregation(iter_start=3)
 
-        client = redis.Redis.from_url(broker_url)
-        (message,) = client.lrange("dlprof", 0, -1)
+        (message,) = redis.client().lrange("dlprof", 0, -1)
 
     text = str(message, "utf-8") if isinstance(message, bytes) else message
     assert '"content-type": "application/json"' in text
     assert str(database) not in text
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
+def test_a_worker_elsewhere_needs_the_broker_and_the_profiles_only(
+    redis: Redis, database: Path, tmp_path: Path
+) -> None:
+    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
+    with running([database], env) as viewer, worker(redis.url, tmp_path / "elsewhere"):
+        job = viewer.ask_for_aggregation(iter_start=3)
+        done = viewer.wait_for_end(job)
+
+        assert done["progress_pct"] == 100.0
+        assert viewer.aggregation_ids() == [1, done["aggregation_id"]]
+    # Neither a state of its own nor the viewer's was touched by the worker.
+    elsewhere = tmp_path / "elsewhere"
+    assert not [path for path in elsewhere.rglob("*") if "sqlite" in path.name]
 
 
-def _wait_until_listening(port: int) -> None:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError("redis-server did not start")
+def test_progress_and_cancelling_travel(redis: Redis, database: Path, tmp_path: Path) -> None:
+    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
+    hold = tmp_path / "hold"
+    hold.touch()
+    with running([database], env) as viewer, worker(redis.url, tmp_path / "elsewhere", hold=hold):
+        job = viewer.ask_for_aggregation(iter_start=3)
+        running_job = viewer.wait_for(job, lambda now: now["phase"] != "")
+        viewer.post(f"jobs/{job['id']}/cancel/")
+        ended = viewer.wait_for_end(job)
+
+        assert running_job["state"] == "running"
+        assert (ended["state"], ended["aggregation_id"]) == ("cancelled", None)
+        hold.unlink()
+        viewer.post(f"jobs/{job['id']}/retry/")
+        assert viewer.wait_for_end(job)["state"] == "done"
+
+
+def test_a_failure_travels(redis: Redis, database: Path, tmp_path: Path) -> None:
+    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
+    with running([database], env) as viewer, worker(redis.url, tmp_path / "elsewhere"):
+        done = viewer.wait_for_end(viewer.ask_for_aggregation(key_node="NOPE_1"))
+
+        assert (done["state"], done["error"]["code"]) == ("failed", "KEY_NODE_NOT_FOUND")
+
+
+def test_a_worker_that_is_stopped_gives_its_job_back(
+    redis: Redis, database: Path, tmp_path: Path
+) -> None:
+    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
+    hold = tmp_path / "hold"
+    hold.touch()
+    with running([database], env) as viewer:
+        with worker(redis.url, tmp_path / "first", hold=hold) as first:
+            job = viewer.wait_for_state(viewer.ask_for_aggregation(iter_start=3), "running")
+            first.terminate()
+            assert viewer.wait_for(job, lambda now: now["state"] != "running")["state"] == "queued"
+        hold.unlink()
+        with worker(redis.url, tmp_path / "second"):
+            assert viewer.wait_for_end(job)["state"] == "done"
+
+
+def test_a_worker_with_several_processes_does_several_jobs(
+    redis: Redis, database: Path, tmp_path: Path
+) -> None:
+    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
+    words = ("--pool", "prefork", "--concurrency", "2")
+    with running([database], env) as viewer, worker(redis.url, tmp_path / "w", words=words):
+        jobs = [viewer.ask_for_aggregation(iter_start=start) for start in range(4)]
+
+        assert {viewer.wait_for_end(job)["state"] for job in jobs} == {"done"}
+
+
+def test_a_profile_is_imported_elsewhere(
+    redis: Redis, database: Path, demo_profile: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    export = folder / "run.sqlite"
+    shutil.copyfile(demo_profile, export)
+    env = environment(
+        tmp_path / "state",
+        DLPROF_BROKER_URL=redis.url,
+        DLPROF_PROFILE_FOLDERS=str(folder),
+        DLPROF_UPLOAD_DIR=str(folder / "stored"),
+    )
+    with running([database], env) as viewer, worker(redis.url, tmp_path / "elsewhere"):
+        job = viewer.post("profiles/", {"path": str(export), "name": "Elsewhere"})
+        done = viewer.wait_for_end(job)
+
+        assert (done["kind"], done["state"]) == ("import", "done")
+        imported = viewer.get(f"profiles/{done['result_profile_id']}/")
+        assert (imported["name"], imported["aggregation_count"]) == ("Elsewhere", 1)
+        # What was imported can be aggregated anew like anything else.
+        more = viewer.post(f"profiles/{imported['id']}/aggregations/", {"iter_start": 3})
+        assert viewer.wait_for_end(more)["state"] == "done"
+
+
+def test_remote_environments_have_nothing_of_the_viewers(tmp_path: Path) -> None:
+    env = remote_environment("redis://127.0.0.1:1/0", tmp_path / "elsewhere")
+
+    assert [name for name in env if name.startswith("DLPROF_")] == ["DLPROF_BROKER_URL"]
+    assert env["HOME"] == str(tmp_path / "elsewhere")

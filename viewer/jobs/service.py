@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from aggregator.errors import JSONValue
 from aggregator.options import AggregationRequest
 from aggregator.texts import say
 from viewer.errors import JobNotFoundError, JobStateError, TooManyJobsError
@@ -253,7 +254,7 @@ def _take_back(job: Job) -> None:
         if mine.update(state=JobState.QUEUED, sent_at=None, **_CLEARED):
             _send(job)
     else:
-        error = {
+        error: dict[str, JSONValue] = {
             "code": "WORKER_LOST",
             "message": say(
                 "The worker ({worker}) ended before the job did, {attempts} times.",

@@ -43,6 +43,8 @@ class Environment:
         max_queued_jobs: Jobs that may wait (``DLPROF_MAX_QUEUED_JOBS``).
         started_at: When the command was started, as seconds since 1970; 0: unknown. What was
             unlisted before and is named again is listed again (``DLPROF_STARTED_AT``).
+        feedback: Web or mail address that feedback goes to (``DLPROF_FEEDBACK``); empty: a mail
+            without an address.
     """
 
     databases: tuple[Path, ...]
@@ -62,6 +64,7 @@ class Environment:
     upload_expiry_s: float
     max_queued_jobs: int
     started_at: float
+    feedback: str = ""
 
     @classmethod
     def read(cls, variables: Mapping[str, str] = os.environ) -> Environment:
@@ -85,6 +88,7 @@ class Environment:
             upload_expiry_s=float(variables.get("DLPROF_UPLOAD_EXPIRY_S", _ONE_DAY_S)),
             max_queued_jobs=int(variables.get("DLPROF_MAX_QUEUED_JOBS", "5000")),
             started_at=float(variables.get("DLPROF_STARTED_AT", "0")),
+            feedback=variables.get("DLPROF_FEEDBACK", ""),
         )
 
     @property

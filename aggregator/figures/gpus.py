@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aggregator.figures.tables import Table, column, row_count
-from aggregator.figures.theme import Figure, Theme, axis, base_layout, empty_figure, strong_colour
+from aggregator.figures.theme import Figure, Theme, axis, base_layout, empty_figure, gpu_colour
 from aggregator.texts import say
 
 
@@ -24,7 +24,7 @@ def gpus(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
         "y": values,
         "text": ["" if value is None else f"{value:.1f} %" for value in values],
         "customdata": column(table, "gpu_name"),
-        "marker": {"color": strong_colour(theme)},
+        "marker": {"color": gpu_colour(theme)},
         "hovertemplate": "%{x} (%{customdata}): %{y} %<extra></extra>",
     }
     layout = base_layout(theme) | {

@@ -16,8 +16,8 @@ from aggregator.figures.theme import (
     axis,
     base_layout,
     empty_figure,
-    strong_colour,
-    weak_colour,
+    gpu_colour,
+    idle_colour,
 )
 from aggregator.texts import say
 
@@ -43,8 +43,8 @@ def gpu_utilization(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
     """
     using, idle = only_row(table, "using_gpu_pct", "idle_gpu_pct")
     slices = [
-        _percent(say("Using GPU"), using, strong_colour(theme)),
-        _percent(say("Idle GPU"), idle, weak_colour(theme)),
+        _percent(say("Using GPU"), using, gpu_colour(theme)),
+        _percent(say("Idle GPU"), idle, idle_colour(theme)),
     ]
     return _donut(slices, theme, centre=_short_percent(using))
 

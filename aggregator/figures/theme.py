@@ -46,8 +46,9 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 
 _TEXT = {Theme.LIGHT: "#1f2328", Theme.DARK: "#e6e8eb"}
 _GRID = {Theme.LIGHT: "#e3e6ea", Theme.DARK: "#32373e"}
 _BOUNDS = {Theme.LIGHT: "#111418", Theme.DARK: "#f4f6f8"}
-_STRONG = {Theme.LIGHT: "#4b5563", Theme.DARK: "#b6bec9"}
-_WEAK = {Theme.LIGHT: "#d7dbe0", Theme.DARK: "#454c56"}
+#: A GPU at work, whatever it runs; its idle time beside it.
+_GPU = {Theme.LIGHT: "#1b7f3b", Theme.DARK: "#2a9350"}
+_IDLE = {Theme.LIGHT: "#dcdfe5", Theme.DARK: "#343a45"}
 
 
 def bounds_colour(theme: Theme) -> str:
@@ -55,14 +56,14 @@ def bounds_colour(theme: Theme) -> str:
     return _BOUNDS[theme]
 
 
-def strong_colour(theme: Theme) -> str:
-    """For a part that has no colour of its own and matters."""
-    return _STRONG[theme]
+def gpu_colour(theme: Theme) -> str:
+    """Colour of a GPU that works."""
+    return _GPU[theme]
 
 
-def weak_colour(theme: Theme) -> str:
-    """For the rest beside it."""
-    return _WEAK[theme]
+def idle_colour(theme: Theme) -> str:
+    """Colour of its idle time beside it."""
+    return _IDLE[theme]
 
 
 def base_layout(theme: Theme) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,32 @@ def test_a_group_shows_the_rows_right_below_it(page: Page, viewer: Viewer) -> No
     expect(shown).to_have_count(min(100, answer["count"]))
     names = {row["name"] for row in answer["results"]}
     assert {row.get_attribute("data-name") for row in shown.all()} == names
+
+
+def test_columns_of_the_tree_are_chosen_and_stay_so(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="group-ops"))
+    header = tree(page).get_by_role("columnheader", name=re.compile("^CPU overhead"))
+    expect(header).to_be_visible()
+    page.get_by_role("button", name="Choose columns").click()
+    page.get_by_role("checkbox", name="CPU overhead").click()
+    expect(header).to_have_count(0)
+    page.reload()
+    expect(branches(page).first).to_be_visible()
+    expect(header).to_have_count(0)
+    page.get_by_role("button", name="Choose columns").click()
+    page.get_by_role("button", name="Reset").click()
+    expect(header).to_be_visible()
+
+
+def test_the_tree_exports_all_groups_and_ops(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="group-ops"))
+    page.get_by_role("button", name="Export", exact=True).click()
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="JSON").click()
+    written = json.loads(downloading.value.path().read_text())
+    expected = get(page, viewer, "group-ops/?page_size=10&ordering=-gpu_time_ns")
+    assert len(written["results"]) == expected["count"]
+    assert written["results"][:10] == expected["results"]
 
 
 def test_the_tree_works_with_the_keyboard_alone(page: Page, viewer: Viewer) -> None:

@@ -125,6 +125,18 @@ def test_a_top_op_leads_to_its_kernels(page: Page, viewer: Viewer) -> None:
     expect(page.get_by_role("grid", name=f"Kernels of {name}")).to_be_visible()
 
 
+def test_the_bar_leads_to_the_documentation_and_to_feedback(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="ops"))
+    page.get_by_role("link", name="Documentation").click()
+    expect(page.get_by_role("dialog", name="Ops and kernels")).to_be_visible()
+    expect(page).to_have_url(re.compile("docs=ops"))
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    feedback = page.get_by_role("link", name="Send feedback")
+    expect(feedback).to_have_attribute("href", re.compile(r"^mailto:\?subject=DLProf%20Viewer"))
+    expect(feedback).to_have_attribute("target", "_blank")
+
+
 def test_the_theme_stays_after_a_reload(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
     page.get_by_role("button", name="Use the dark theme").click()

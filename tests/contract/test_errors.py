@@ -120,6 +120,15 @@ def test_a_method_that_is_not_offered(served: Served, method: str) -> None:
     assert reply.headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
+def test_a_method_that_is_not_offered_is_told_to_who_may_change_nothing(served: Served) -> None:
+    foreign = ApiClient(**{"sec-fetch-site": "cross-site"})
+
+    reply = foreign.request("DELETE", served.at("ops/"))
+
+    assert_error(reply, 405, "METHOD_NOT_ALLOWED")
+    assert_error(foreign.request("POST", f"{served.profile}aggregations/"), 403, "CSRF_FAILED")
+
+
 def test_a_body_that_is_not_json(api: ApiClient, ours: Served) -> None:
     address = f"{ours.profile}aggregations/"
 

@@ -50,7 +50,9 @@ def shell(request: HttpRequest) -> HttpResponse:
     bundle = read_bundle(settings.STATIC_FILES)
     if bundle is None:
         return render(request, "not_built.html", status=503)
-    return render(request, "shell.html", {"bundle": bundle, "static": _static("")})
+    feedback = settings.ENVIRONMENT.feedback
+    values = {"bundle": bundle, "static": _static(""), "feedback": feedback}
+    return render(request, "shell.html", values)
 
 
 def _static(name: str) -> str:

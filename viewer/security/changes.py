@@ -32,8 +32,17 @@ class ChangeGuardMiddleware(CsrfViewMiddleware):
         """Refuse a forged change; let everything else pass."""
         if request.method in _SAFE_METHODS or is_trusted(request, settings.ENVIRONMENT):
             return None
+        if not _can_change(callback, request.method or ""):
+            return None  # the view answers 405
         # DRF marks its views as exempt; here none is.
         return super().process_view(request, _not_exempt, callback_args, callback_kwargs)
+
+
+def _can_change(callback: Callable[..., HttpResponseBase], method: str) -> bool:
+    """Whether the view does anything on that method; one that does not say so might."""
+    view = getattr(callback, "cls", None)
+    name = method.lower()
+    return view is None or (name in view.http_method_names and hasattr(view, name))
 
 
 def _not_exempt(request: HttpRequest) -> HttpResponse:

@@ -16,7 +16,7 @@ export interface IterationCardProps {
 }
 
 function title(bar: FigureBar): string {
-  if (bar.kind === "before") return t("Interval {index}: before the loop", { index: bar.first });
+  if (bar.kind === "before") return t("Interval {index}: start-up", { index: bar.first });
   if (bar.kind === "after") return t("Interval {index}: after the loop", { index: bar.first });
   return bar.first === bar.last
     ? t("Iteration {index}", { index: bar.first })

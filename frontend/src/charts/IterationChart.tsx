@@ -31,6 +31,10 @@ export interface IterationChartProps {
   readonly onCut?: (isCut: boolean) => void;
 }
 
+/** What interval 0 holds, whichever op is the key node. */
+const START_UP = t(
+  "From the start of the program to the end of the first key node: its set-up and, where the key node ends a step, the first step",
+);
 const OUTSIDE = "outside";
 const CONFIG = { displayModeBar: false, responsive: false, doubleClick: "reset" } as const;
 
@@ -234,7 +238,7 @@ function ChartLegend({
       {hasHatched && (
         <li class="chart-legend-note">
           <span class="swatch swatch-hatched" />
-          {t("Before the loop")}
+          <span title={START_UP}>{t("Start-up")}</span>
         </li>
       )}
     </ul>

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { chooseLanguage, LANGUAGES, language, t } from "../i18n";
+import { openDocs } from "../state/docs";
 import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
 import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
@@ -36,6 +37,8 @@ export function TopBar({ view, onHelp, onMenu }: TopBarProps): JSX.Element {
       <OpSearch isMainSearch={view !== "ops"} />
       <div class="topbar-end">
         <LanguagePicker />
+        <DocsLink view={view} />
+        <FeedbackLink view={view} />
         <button
           type="button"
           class="icon-button"
@@ -56,6 +59,51 @@ export function TopBar({ view, onHelp, onMenu }: TopBarProps): JSX.Element {
         </button>
       </div>
     </header>
+  );
+}
+
+/** The documentation of the view that is open; it comes with the viewer, from this server. */
+function DocsLink({ view }: { view: string }): JSX.Element {
+  const open = (event: MouseEvent) => {
+    if (!isPlainClick(event)) return;
+    event.preventDefault();
+    openDocs();
+  };
+  return (
+    <a
+      class="icon-button"
+      href={hrefWith({ docs: view })}
+      aria-label={t("Documentation")}
+      title={t("Documentation")}
+      onClick={open}
+    >
+      <Icon name="book" />
+    </a>
+  );
+}
+
+/** Where the server says that feedback goes, else a mail with what makes it useful. */
+function feedbackHref(view: string, version: string | null): string {
+  const address = document.getElementById("app")?.dataset.feedback ?? "";
+  if (/^https?:\/\//.test(address)) return address;
+  const subject = encodeURIComponent(`DLProf Viewer ${version ?? ""}`.trim());
+  const body = encodeURIComponent(`\n\n--\n${view}; ${navigator.userAgent}`);
+  return `mailto:${address.replace(/^mailto:/, "")}?subject=${subject}&body=${body}`;
+}
+
+function FeedbackLink({ view }: { view: string }): JSX.Element {
+  const version = useScope().profile.system_config.viewer_version;
+  return (
+    <a
+      class="icon-button"
+      href={feedbackHref(view, version)}
+      target="_blank"
+      rel="noopener noreferrer"
+      aria-label={t("Send feedback")}
+      title={t("Send feedback")}
+    >
+      <Icon name="mail" />
+    </a>
   );
 }
 

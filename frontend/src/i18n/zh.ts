@@ -44,8 +44,6 @@ export const zh = {
     "柱状图，共 {count} 根柱，迭代 {first} 到 {last}。用左右方向键读取各柱。",
   "Bars of unlike height belong to warm-up, evaluation or stalls. Aggregate the even part.":
     "高度不一的柱来自预热、评估或停顿。请聚合平稳的部分。",
-  "Before the loop": "循环之前",
-  "before the loop": "循环之前",
   Block: "线程块",
   Breakdown: "细分",
   Calls: "调用",
@@ -201,7 +199,7 @@ export const zh = {
   Indexing: "正在建立索引",
   interval: "区间",
   "Interval {index}: after the loop": "区间 {index}：循环之后",
-  "Interval {index}: before the loop": "区间 {index}：循环之前",
+  "Interval {index}: start-up": "区间 {index}：启动",
   intervals: "区间",
   "Is dlprofviewer still running in its terminal? Start it again, then try again.":
     "dlprofviewer 是否仍在终端中运行？请重新启动后再试。",
@@ -531,4 +529,10 @@ export const zh = {
   "{pct} % of all ops": "占所有算子的 {pct} %",
   "{start} to {stop}, both included": "{start} 到 {stop}（含两端）",
   "{time} left": "剩余 {time}",
+  Documentation: "文档",
+  "Send feedback": "发送反馈",
+  "Start-up": "启动",
+  "start-up": "启动",
+  "From the start of the program to the end of the first key node: its set-up and, where the key node ends a step, the first step":
+    "从程序开始到第一个关键节点结束：程序的准备工作；如果关键节点结束一个训练步，还包括第一个训练步",
 } as const;

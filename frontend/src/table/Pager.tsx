@@ -21,7 +21,7 @@ export function Pager({
     <footer class="pager">
       <span class="pager-rows">{rowsText(state.page, state.pageSize, count)}</span>
       <label class="pager-size">
-        {t("Rows per page")}
+        <span>{t("Rows per page")}</span>
         <select
           class="select"
           value={String(state.pageSize)}

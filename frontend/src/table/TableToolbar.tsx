@@ -55,15 +55,7 @@ export function TableToolbar<Row>(props: TableToolbarProps<Row>): JSX.Element {
         <span class="table-count" role="status" aria-live="polite">
           {props.countText}
         </span>
-        <button
-          type="button"
-          class="icon-button table-about"
-          aria-label={t("What the columns mean")}
-          title={t("What the columns mean")}
-          onClick={openDocs}
-        >
-          <Icon name="info" size={14} />
-        </button>
+        <AboutButton />
         <SearchBox control={control} noun={spec.noun[1]} />
         <button
           type="button"
@@ -88,6 +80,21 @@ export function TableToolbar<Row>(props: TableToolbarProps<Row>): JSX.Element {
       </div>
       <Chips spec={spec} control={control} />
     </header>
+  );
+}
+
+/** Opens the documentation of the view, which says what each column means. */
+export function AboutButton(): JSX.Element {
+  return (
+    <button
+      type="button"
+      class="icon-button table-about"
+      aria-label={t("What the columns mean")}
+      title={t("What the columns mean")}
+      onClick={openDocs}
+    >
+      <Icon name="info" size={14} />
+    </button>
   );
 }
 
@@ -155,11 +162,11 @@ function Chips<Row>({
   );
 }
 
-function ColumnMenu<Row>({
+export function ColumnMenu<Row>({
   spec,
   columns,
 }: {
-  spec: TableSpec<Row>;
+  spec: Pick<TableSpec<Row>, "columns">;
   columns: ColumnChoice<Row>;
 }): JSX.Element {
   return (
@@ -225,7 +232,7 @@ function plainText(value: unknown): string {
   return typeof value === "number" ? value.toLocaleString("en-US") : String(value);
 }
 
-function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
+export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
   const { spec, columns, exportUrl, listUrl } = props;
   const { profile, aggregation, domain } = useScope();
   const [message, setMessage] = useState("");

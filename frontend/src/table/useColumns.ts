@@ -11,11 +11,13 @@ export interface ColumnChoice<Row> {
   readonly reset: () => void;
 }
 
-function hiddenAtFirst<Row>(spec: TableSpec<Row>): readonly string[] {
+type Columns<Row> = Pick<TableSpec<Row>, "id" | "columns">;
+
+function hiddenAtFirst<Row>(spec: Columns<Row>): readonly string[] {
   return spec.columns.filter((column) => column.isHiddenAtFirst).map((column) => column.key);
 }
 
-function readHidden<Row>(spec: TableSpec<Row>): ReadonlySet<string> {
+function readHidden<Row>(spec: Columns<Row>): ReadonlySet<string> {
   const stored = readStored(`columns.${spec.id}`);
   const known = new Set(spec.columns.map((column) => column.key));
   const keys = stored === null ? hiddenAtFirst(spec) : stored.split(",");
@@ -23,7 +25,7 @@ function readHidden<Row>(spec: TableSpec<Row>): ReadonlySet<string> {
 }
 
 /** The first column names the row: it always stays. */
-export function useColumns<Row>(spec: TableSpec<Row>): ColumnChoice<Row> {
+export function useColumns<Row>(spec: Columns<Row>): ColumnChoice<Row> {
   const [hidden, setHidden] = useState(() => readHidden(spec));
   const keep = (next: ReadonlySet<string>) => {
     writeStored(`columns.${spec.id}`, [...next].join(","));

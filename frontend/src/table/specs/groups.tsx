@@ -38,6 +38,12 @@ export const GROUP_FIGURES: readonly Column<GroupOp>[] = [
 
 const KINDS = { group: t("group"), op: t("op") };
 
+/** The columns of the tree: kind and level are what its shape says. */
+export const TREE_TABLE: Pick<TableSpec<GroupOp>, "id" | "columns"> = {
+  id: "tree",
+  columns: [nameColumn<GroupOp>("name", t("Name"), { width: 340, isWide: true }), ...GROUP_FIGURES],
+};
+
 export const GROUPS_TABLE: TableSpec<GroupOp> = {
   id: "groups",
   noun: [t("group or op"), t("groups and ops")],

@@ -18,9 +18,7 @@ export const INDEX_COLUMN: Column<Iteration> = {
     <span class="iteration-name">
       {row.iteration_index}
       {row.kind !== null && row.kind !== "iteration" && (
-        <span class="tag">
-          {row.kind === "before" ? t("before the loop") : t("after the loop")}
-        </span>
+        <span class="tag">{row.kind === "before" ? t("start-up") : t("after the loop")}</span>
       )}
     </span>
   ),

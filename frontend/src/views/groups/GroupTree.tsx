@@ -12,7 +12,9 @@ import { scopedUrl, useScope } from "../../state/scope";
 import { ShareBar } from "../../table/columns";
 import { nextSort, sortDirection } from "../../table/model";
 import type { CellContext, Column } from "../../table/spec";
-import { GROUP_FIGURES, GROUPS_TABLE } from "../../table/specs/groups";
+import { GROUP_FIGURES, GROUPS_TABLE, TREE_TABLE } from "../../table/specs/groups";
+import { AboutButton, ColumnMenu, ExportMenu } from "../../table/TableToolbar";
+import { useColumns } from "../../table/useColumns";
 import { Icon } from "../../ui/icons";
 import { ErrorNote } from "../../ui/states";
 import { openOp } from "../linking";
@@ -32,6 +34,7 @@ const CONTEXT: CellContext = {
 };
 
 interface Tree {
+  readonly figures: readonly Column<GroupOp>[];
   readonly open: ReadonlySet<string>;
   readonly sort: string;
   /** Key of the row that Tab reaches. */
@@ -52,8 +55,11 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
   const toggle = (name: string) =>
     navigate({ open: writeOpen(toggled(open, name)) }, { replace: true });
   const activate = (row: GroupOp) => (row.kind === "group" ? toggle(row.name) : openOp(row.id));
-  const width = GROUP_FIGURES.reduce((sum, column) => sum + column.width, 320 + 130);
-  const tree: Tree = { open, sort, active, setActive, activate };
+  const scope = useScope();
+  const columns = useColumns(TREE_TABLE);
+  const figures = GROUP_FIGURES.filter((column) => columns.isShown(column.key));
+  const width = figures.reduce((sum, column) => sum + column.width, 320 + 130);
+  const tree: Tree = { figures, open, sort, active, setActive, activate };
   return (
     <section class="data-table tree-table" aria-label={t("Groups and ops")}>
       <header class="table-toolbar">
@@ -62,6 +68,7 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
             <h2>{t("Groups and ops")}</h2>
             {choice}
           </div>
+          <AboutButton />
           <TreeSearch />
           {open.size > 0 && (
             <button
@@ -72,12 +79,25 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
               <Icon name="minus" /> {t("Collapse all")}
             </button>
           )}
+          <ColumnMenu spec={TREE_TABLE} columns={columns} />
+          <ExportMenu
+            spec={GROUPS_TABLE}
+            caption={t("Groups and ops")}
+            columns={columns}
+            chips={[]}
+            exportUrl={(format) =>
+              scopedUrl(scope, "group-ops/export/", { ordering: sort, format })
+            }
+            listUrl={(page, size) =>
+              scopedUrl(scope, "group-ops/", { ordering: sort, page, page_size: size })
+            }
+          />
         </div>
       </header>
       <div class="table-scroll">
         <table role="treegrid" style={{ minWidth: `${width}px` }}>
           <caption class="visually-hidden">{t("Groups and ops")}</caption>
-          <TreeHeader sort={sort} />
+          <TreeHeader sort={sort} figures={figures} />
           <tbody
             ref={body}
             onKeyDown={(event) => {
@@ -119,14 +139,20 @@ function TreeSearch(): JSX.Element {
   );
 }
 
-function TreeHeader({ sort }: { sort: string }): JSX.Element {
+function TreeHeader({
+  sort,
+  figures,
+}: {
+  sort: string;
+  figures: readonly Column<GroupOp>[];
+}): JSX.Element {
   const name = GROUPS_TABLE.columns[0] as Column<GroupOp>;
   return (
     <>
       <colgroup>
         <col />
         <col style={{ width: "130px" }} />
-        {GROUP_FIGURES.map((column) => (
+        {figures.map((column) => (
           <col key={column.key} style={{ width: `${column.width}px` }} />
         ))}
       </colgroup>
@@ -136,7 +162,7 @@ function TreeHeader({ sort }: { sort: string }): JSX.Element {
           <th scope="col" class="align-right" title={t("Of the GPU time of the group above")}>
             <span class="th-plain">{t("Share (%)")}</span>
           </th>
-          {GROUP_FIGURES.map((column) => (
+          {figures.map((column) => (
             <SortCell key={column.key} column={column} sort={sort} />
           ))}
         </tr>
@@ -304,7 +330,7 @@ function TreeRow({ row, tree, whole, isFirst }: TreeRowProps): JSX.Element {
             tone={toneOf(row)}
           />
         </td>
-        {GROUP_FIGURES.map((column) => (
+        {tree.figures.map((column) => (
           <td key={column.key} class={`align-${column.align ?? "left"}`}>
             {column.cell(row, CONTEXT)}
           </td>

@@ -143,6 +143,12 @@ class CorruptProfileError(ProfileError):
     code = "PROFILE_CORRUPT"
 
 
+class NotOneJobError(ProfileError):
+    """Files that are not the ranks of one job."""
+
+    code = "NOT_ONE_JOB"
+
+
 class NoGpuActivityError(ProfileError):
     """The profile holds no CUDA work at all."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -17,6 +18,7 @@ from aggregator.dldb.reader import damaged, open_database
 from aggregator.dldb.stored import load_rollup_inputs
 from aggregator.dldb.versions import is_aggregable
 from aggregator.dldb.writer import (
+    BulkWriter,
     Table,
     aggregation_transaction,
     bulk_writer,
@@ -117,16 +119,40 @@ def import_profile(options: ImportOptions, progress: Progress) -> ImportResult:
     """
     with new_database(options.database, overwrite=options.overwrite) as partial:
         data, options = _read(options, progress)
-        _require_domains(data, options.domains)
+        names = data.profile.domain_names
+        custom = [names[domain.code] for domain in data.domains]
+        require_domains([names[0], *custom], options.domains)
         rollup = _write_import(partial, data, (options.request,), options, progress)
     return _import_result(options, data, rollup)
 
 
-def _require_domains(data: ImportedProfile, wanted: tuple[str, ...]) -> None:
-    names = data.profile.domain_names
-    custom = sorted(names[domain.code] for domain in data.domains)
+def import_part(options: ImportOptions, progress: Progress) -> None:
+    """Read and correlate a rank file and write its events, for them to be joined with others'.
+
+    Raises:
+        DlprofError: Any of the errors of reading or of writing.
+    """
+    with new_database(options.database, overwrite=options.overwrite) as partial:
+        data, options = _read(options, progress)
+        with write_errors(options.database):
+            create_tables(partial)
+            with bulk_writer(partial) as writer:
+                _write_events(writer, data, options, progress)
+
+
+def require_domains(present: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse custom domains that a profile does not have.
+
+    Args:
+        present: Its domains, the default one first.
+        wanted: Those asked for.
+
+    Raises:
+        UsageError: One of them is not there.
+    """
+    custom = sorted(present[1:])
     for name in wanted:
-        if name not in (*custom, names[0]):
+        if name not in present:
             close = get_close_matches(name, custom, n=1)
             listed = (
                 say("There are: {names}.", names=", ".join(custom))
@@ -199,18 +225,12 @@ def _write_import(
             done.append((request, roll_up(data.rollups, request, progress)))
         except (UsageError, KeyNodeNotFoundError) as error:
             progress.message(f"An aggregation of the source was left out: {error.message}")
-    _tell_iterations(done[0][1][0], progress)
+    tell_iterations(done[0][1][0], progress)
     progress.message(f"Creating dlprof database at {_shown(options.database)}")
     with write_errors(options.database):
         create_tables(path)
-        progress.message("Writing profile data to dlprof database")
-        counts = data.profile.counts()
-        total = sum(counts[kind] for kind in _WRITTEN_KINDS) + len(data.work.instances)
-        progress.phase("write", total)
         with bulk_writer(path) as writer:
-            for table in (*_metadata(data, options), *profile_tables(data)):
-                writer.write(table)
-                progress.advance(len(table))
+            _write_events(writer, data, options, progress)
             progress.message("Writing aggregated data to dlprof database")
             for aggr, (request, rollups) in enumerate(done, start=1):
                 for table in aggregation_tables(data.rollups, rollups, request, aggr):
@@ -219,6 +239,19 @@ def _write_import(
         write_rank_tables(path, range(1, len(done) + 1))
         finish(path, has_custom_domains=bool(data.domains))
     return done[0][1][0]
+
+
+def _write_events(
+    writer: BulkWriter, data: ImportedProfile, options: ImportOptions, progress: Progress
+) -> None:
+    """Write what does not depend on an aggregation."""
+    progress.message("Writing profile data to dlprof database")
+    counts = data.profile.counts()
+    total = sum(counts[kind] for kind in _WRITTEN_KINDS) + len(data.work.instances)
+    progress.phase("write", total)
+    for table in (*_metadata(data, options), *profile_tables(data)):
+        writer.write(table)
+        progress.advance(len(table))
 
 
 def _metadata(data: ImportedProfile, options: ImportOptions) -> list[Table]:
@@ -234,7 +267,8 @@ def _shown(path: Path) -> str:
     return str(path) if path.is_absolute() or path.parent != Path() else f"./{path}"
 
 
-def _tell_iterations(rollup: Rollup, progress: Progress) -> None:
+def tell_iterations(rollup: Rollup, progress: Progress) -> None:
+    """Say which iterations were found and which are aggregated."""
     window = rollup.window
     count = len(window.iterations)
     stops = ", ".join(str(stop) for stop in window.iterations.stop_ns[:50].tolist())
@@ -305,7 +339,7 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
         )
     inputs = load_rollup_inputs(database, progress)
     rollups = roll_up(inputs, request, progress)
-    _tell_iterations(rollups[0], progress)
+    tell_iterations(rollups[0], progress)
     progress.phase("write", 1)
     with aggregation_transaction(database) as connection:
         existing = _existing_in(connection, database, request)

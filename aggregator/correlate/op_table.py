@@ -169,7 +169,7 @@ def _row_codes(columns: Int64) -> Int64:
 
 
 def _describe(names: _Names, framework: Framework) -> tuple[Op, ...]:
-    numbers = _type_numbers(names.types, names.forward)
+    numbers = type_numbers(names.types, names.forward)
     used: set[str] = set()
     ops = []
     for row, forward in enumerate(names.forward.tolist()):
@@ -178,7 +178,9 @@ def _describe(names: _Names, framework: Framework) -> tuple[Op, ...]:
         in_model = origin in _MODEL_ORIGINS and not names.is_overhead(row)
         ops.append(
             Op(
-                op_id=unique_op_id(_op_id(op_type, int(numbers[row]), backward=forward >= 0), used),
+                op_id=unique_op_id(
+                    op_id_of(op_type, int(numbers[row]), backward=forward >= 0), used
+                ),
                 op_name=names.full(row),
                 op_type=op_type,
                 direction=_direction(origin) if framework.has_direction else "",
@@ -226,13 +228,14 @@ def unique_op_id(op_id: str, used: set[str]) -> str:
     return candidate
 
 
-def _op_id(op_type: str, number: int, *, backward: bool) -> str:
+def op_id_of(op_type: str, number: int, *, backward: bool) -> str:
+    """``CONV2D_1``; of a backward op ``CONV2D_BPROP_1``."""
     return (
         f"{op_type.upper()}_{BPROP.upper()}_{number}" if backward else f"{op_type.upper()}_{number}"
     )
 
 
-def _type_numbers(types: list[str], forward_of: Int64) -> Int64:
+def type_numbers(types: list[str], forward_of: Int64) -> Int64:
     """Running number per type; a backward op has the number of its forward op."""
     numbers = np.zeros(len(types), dtype=np.int64)
     seen: dict[str, int] = {}

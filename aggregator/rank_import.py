@@ -1,0 +1,188 @@
+"""Several rank files of one training job as one database.
+
+Each file is imported into a database of its own, several at a time, and these are joined. So no
+more captures are in memory than there are workers, and parts may as well be made on other machines.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from aggregator.dldb.aggregation_rows import aggregation_tables
+from aggregator.dldb.stored import load_rollup_inputs
+from aggregator.dldb.writer import bulk_writer, create_tables, finish, new_database, write_errors
+from aggregator.errors import (
+    AmbiguousKeyNodeError,
+    KeyNodeNotFoundError,
+    UsageError,
+)
+from aggregator.metrics.rollup import Rollup, roll_up
+from aggregator.options import AggregationRequest, ImportOptions
+from aggregator.pipeline import ImportResult, require_domains, tell_iterations
+from aggregator.profile import ProfileWarning
+from aggregator.progress import Progress
+from aggregator.rank_workers import import_files
+from aggregator.ranks.checks import key_node_counts
+from aggregator.ranks.join import Joined, join_parts
+from aggregator.ranks.parts import open_parts
+from aggregator.ranks.tables import write_rank_tables
+
+
+def import_ranks(
+    options: ImportOptions,
+    sources: Sequence[Path],
+    progress: Progress,
+    workers: int | None = None,
+) -> ImportResult:
+    """Read rank files of one job, join them, aggregate once and write the database.
+
+    Args:
+        options: As for one file; ``source`` is not read.
+        sources: The rank files: exports, reports, or databases of ours.
+        progress: Listener.
+        workers: Files that are imported at the same time; None: one per processor.
+
+    Raises:
+        DlprofError: Any of the errors of reading, joining, of the request, or of writing; nothing
+            is left half-written then.
+    """
+    require_distinct(sources)
+    with (
+        new_database(options.database, overwrite=options.overwrite) as partial,
+        part_folder(options.database) as folder,
+    ):
+        parts = import_files(options, sources, folder, progress, workers)
+        return join_databases(parts, [str(path) for path in sources], partial, options, progress)
+
+
+def require_distinct(sources: Sequence[Path]) -> None:
+    """Refuse a file that was given twice.
+
+    Raises:
+        UsageError: There is one.
+    """
+    seen: set[Path] = set()
+    for path in sources:
+        if path.resolve() in seen:
+            raise UsageError(f"The rank file '{path}' was given twice.", hint="Give it once.")
+        seen.add(path.resolve())
+
+
+@contextmanager
+def part_folder(database: Path) -> Iterator[Path]:
+    """A folder beside the database for the parts; it goes when the block ends."""
+    with write_errors(database):
+        database.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{database.name}.ranks.", dir=database.parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def join_databases(
+    parts: Sequence[Path],
+    labels: Sequence[str],
+    target: Path,
+    options: ImportOptions,
+    progress: Progress,
+) -> ImportResult:
+    """Join the parts of all ranks into a new file and aggregate it.
+
+    Args:
+        parts: Their databases.
+        labels: Names of the files that they were made from, for people.
+        target: The file to write; it must not exist.
+        options: What the database is to be called, and the first aggregation.
+        progress: Listener.
+    """
+    with write_errors(options.database):
+        create_tables(target)
+        with open_parts(list(parts), list(labels)) as opened:
+            joined = join_parts(opened, target, options, progress)
+        domains = _domains(target)
+        require_domains(domains, options.domains)
+        rollup, warnings = _aggregate(target, options.request, progress)
+        progress.phase("index")
+        write_rank_tables(target, [1])
+        finish(target, has_custom_domains=len(domains) > 1)
+    return _result(options, joined, rollup, warnings)
+
+
+def _domains(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [str(row[0]) for row in connection.execute("SELECT name FROM domains ORDER BY id")]
+
+
+def _aggregate(
+    target: Path, request: AggregationRequest, progress: Progress
+) -> tuple[Rollup, list[ProfileWarning]]:
+    inputs = load_rollup_inputs(target, progress)
+    try:
+        rollups = roll_up(inputs, request, progress)
+    except (KeyNodeNotFoundError, AmbiguousKeyNodeError):
+        if request.key_node:
+            raise
+        reason = "the key nodes of the ranks cannot be found in all of them"
+        inputs = tuple(replace(data, default_key=("", reason)) for data in inputs)
+        _forget_key_node(target, reason)
+        rollups = roll_up(inputs, request, progress)
+    tell_iterations(rollups[0], progress)
+    warnings = key_node_counts(_key_node_counts(target, rollups[0]))
+    with bulk_writer(target) as writer:
+        for table in aggregation_tables(inputs, rollups, request, 1):
+            writer.write(table)
+    with closing(sqlite3.connect(target)) as connection:
+        rows = [(warning.code, warning.message, warning.count) for warning in warnings]
+        connection.executemany("INSERT INTO warnings VALUES (?, ?, ?)", rows)
+        connection.commit()
+    return rollups[0], warnings
+
+
+def _forget_key_node(target: Path, reason: str) -> None:
+    with closing(sqlite3.connect(target)) as connection:
+        connection.execute("UPDATE dldb_meta SET value = '' WHERE key = 'key_node'")
+        query = "UPDATE dldb_meta SET value = ? WHERE key = 'key_node_reason'"
+        connection.execute(query, (reason,))
+        connection.commit()
+
+
+def _key_node_counts(target: Path, rollup: Rollup) -> dict[int, int]:
+    """Instances of the key node by rank."""
+    key_node = rollup.window.key_node
+    if not key_node.name:
+        return {}
+    with closing(sqlite3.connect(target)) as connection:
+        ranks = connection.execute("SELECT process - 1, rank FROM ranks").fetchall()
+    stops = dict(zip(key_node.processes, map(len, key_node.stops_ns), strict=True))
+    return {int(rank): stops.get(process, 0) for process, rank in ranks}
+
+
+def _result(
+    options: ImportOptions, joined: Joined, rollup: Rollup, warnings: list[ProfileWarning]
+) -> ImportResult:
+    window, totals = rollup.window, rollup.totals
+    return ImportResult(
+        database=options.database,
+        aggr_id=1,
+        mode=joined.mode,
+        mode_reason=joined.mode_reason,
+        key_node=window.key_node.name,
+        key_node_reason=window.key_node.reason,
+        iteration_stops_ns=tuple(window.iterations.stop_ns.tolist()),
+        iter_start=window.first,
+        iter_stop=window.last,
+        iter_start_ns=window.start_ns,
+        iter_stop_ns=window.stop_ns,
+        counts=joined.counts,
+        warnings=(*joined.warnings, *warnings),
+        wall_time_ns=int(totals["wall_time"]),
+        gpu_time_ns=int(totals["kernels_all_gpu_time"]),
+        tc_gpu_time_ns=int(totals["kernels_tc_gpu_time"]),
+    )

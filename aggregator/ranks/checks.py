@@ -1,0 +1,157 @@
+"""What is wrong with a set of rank files: errors where joining makes no sense, else warnings."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from aggregator.dldb.rank_rows import NOTHING
+from aggregator.errors import NotOneJobError
+from aggregator.profile import ProfileWarning
+from aggregator.ranks.alignment import SUBSTANTIAL_NS, Capture, Clock, runs_beside_others
+from aggregator.ranks.parts import Part
+
+_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[_\-.=]?(\d+)(?!\d)", re.IGNORECASE)
+
+
+def require_one_job(parts: list[Part]) -> None:
+    """Refuse files that cannot be ranks of one job, whatever their clocks say.
+
+    Raises:
+        NotOneJobError: One file twice, files of different frameworks, or one without GPU work.
+    """
+    seen: dict[tuple[object, ...], str] = {}
+    for part in parts:
+        if not part.ranks:
+            raise NotOneJobError(
+                f"No process in '{part.label}' ran any work on a GPU: it is no rank.",
+                hint="Leave the file out.",
+            )
+        own = _fingerprint(part)
+        if own in seen:
+            raise NotOneJobError(
+                f"'{seen[own]}' and '{part.label}' hold the same rank.", hint="Give each rank once."
+            )
+        seen[own] = part.label
+    modes = {part.meta["mode"]: part.label for part in parts}
+    if len(modes) > 1:
+        what = ", ".join(f"'{label}' {mode}" for mode, label in modes.items())
+        raise NotOneJobError(
+            f"The rank files hold ranges of different frameworks: {what}.",
+            hint="Give files of one job, or read all of them alike with --mode=simple.",
+        )
+
+
+def _fingerprint(part: Part) -> tuple[object, ...]:
+    """Equal for two copies of one capture of the same processes."""
+    query = "SELECT pid FROM ranks AS r JOIN processes AS p ON p.id = r.process ORDER BY pid"
+    pids = tuple(row[0] for row in part.connection.execute(query))
+    kernels = part.connection.execute(
+        "SELECT count(*), min(start), max(start + duration) FROM kernels"
+    ).fetchone()
+    start, host = part.meta.get("session_start_utc_ns"), part.meta.get("host_name")
+    return (start, host, pids, *kernels)
+
+
+def require_one_time(parts: list[Part], captures: list[Capture], clocks: list[Clock]) -> None:
+    """Refuse captures that ran at another time than all others and share no collective with them.
+
+    Raises:
+        NotOneJobError: There is such a capture.
+    """
+    for number, part in enumerate(parts):
+        shares = number == 0 or clocks[number].residual_ns is not None
+        if not shares and runs_beside_others(captures, number) is False:
+            raise NotOneJobError(
+                f"'{part.label}' was not captured at the time of the other files.",
+                hint="Give the files of one run, one for each rank.",
+            )
+
+
+def rank_numbers(parts: list[Part]) -> list[tuple[int, ...]]:
+    """Number in the job of each part's ranks: by file name, ``rank12``, else in the order given."""
+    named = [_RANK_IN_NAME.findall(part.label.rpartition("/")[2]) for part in parts]
+    alone = all(len(part.ranks) == 1 for part in parts)
+    if alone and all(named):
+        numbers = [int(found[-1]) for found in named]
+        if len(set(numbers)) == len(numbers):
+            return [(number,) for number in numbers]
+    result, first = [], 0
+    for part in parts:
+        result.append(tuple(range(first, first + len(part.ranks))))
+        first += len(part.ranks)
+    return result
+
+
+def warnings_of(parts: list[Part], clocks: list[Clock]) -> list[ProfileWarning]:
+    """What people should know before they trust the numbers."""
+    return [*_missing(parts), *_unlike(parts), *_clocks(parts, clocks)]
+
+
+def _missing(parts: list[Part]) -> list[ProfileWarning]:
+    present = {rank for part in parts for rank in part.new_ranks}
+    missing = sorted(set(range(max(present) + 1)) - present)
+    if not missing:
+        return []
+    text = f"Ranks are missing: {_listed([str(rank) for rank in missing])}; waiting may be longer."
+    return [ProfileWarning("MISSING_RANKS", text, len(missing))]
+
+
+def _unlike(parts: list[Part]) -> list[ProfileWarning]:
+    """Ranks whose loops were cut at another range, or ran on another driver."""
+    result = []
+    keys = Counter(part.meta["key_node"] for part in parts)
+    if len(keys) > 1:
+        common = keys.most_common(1)[0][0]
+        odd = [part.label for part in parts if part.meta["key_node"] != common]
+        text = f"The key node of most ranks, '{common}', was not the one found in {_listed(odd)}."
+        result.append(ProfileWarning("KEY_NODES_DIFFER", text, len(odd)))
+    versions = Counter(_versions(part) for part in parts)
+    if len(versions) > 1:
+        text = "The ranks ran with different versions of the driver or of CUDA."
+        result.append(ProfileWarning("VERSIONS_DIFFER", text, len(versions)))
+    return result
+
+
+def _versions(part: Part) -> tuple[str, ...]:
+    query = "SELECT driver_version, cuda_version FROM system_config"
+    return tuple(str(value) for value in part.connection.execute(query).fetchone())
+
+
+def _clocks(parts: list[Part], clocks: list[Clock]) -> list[ProfileWarning]:
+    named = list(zip((part.label for part in parts), clocks, strict=True))
+    unknown = [label for label, clock in named if clock.aligned_by == NOTHING]
+    off = [label for label, clock in named if abs(clock.correction_ns) > SUBSTANTIAL_NS]
+    result = []
+    if unknown:
+        text = (
+            "Neither start times nor collectives tell how the clocks of these files relate: "
+            f"{_listed(unknown)}; waiting in collectives is unknown for them."
+        )
+        result.append(ProfileWarning("CLOCKS_UNKNOWN", text, len(unknown)))
+    if off:
+        text = f"Clocks of machines differed by more than 1 ms and were corrected: {_listed(off)}."
+        result.append(ProfileWarning("CLOCKS_CORRECTED", text, len(off)))
+    return result
+
+
+def key_node_counts(counts: dict[int, int]) -> list[ProfileWarning]:
+    """A warning where ranks have different numbers of iterations.
+
+    Args:
+        counts: Instances of the key node by number of the rank.
+    """
+    if len(set(counts.values())) <= 1:
+        return []
+    common = Counter(counts.values()).most_common(1)[0][0]
+    odd = [f"rank {rank}: {count}" for rank, count in counts.items() if count != common]
+    text = (
+        f"The key node ran {common} times on most ranks, but not on all ({_listed(odd)}): every "
+        "stop of any rank ends an iteration."
+    )
+    return [ProfileWarning("ITERATIONS_DIFFER", text, len(odd))]
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

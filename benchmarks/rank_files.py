@@ -131,12 +131,8 @@ def _place_gpus(connection: sqlite3.Connection, placing: Placing) -> None:
 
 def shift(connection: sqlite3.Connection, table: str, cut_ns: int, by_ns: int) -> None:
     """Move everything from a point in time on; what is open then gets longer."""
-    connection.execute(
-        f'UPDATE "{table}" SET "end" = "end" + ? WHERE "end" >= ?', (by_ns, cut_ns)
-    )
-    connection.execute(
-        f'UPDATE "{table}" SET start = start + ? WHERE start >= ?', (by_ns, cut_ns)
-    )
+    connection.execute(f'UPDATE "{table}" SET "end" = "end" + ? WHERE "end" >= ?', (by_ns, cut_ns))
+    connection.execute(f'UPDATE "{table}" SET start = start + ? WHERE start >= ?', (by_ns, cut_ns))
 
 
 def collectives(path: Path) -> list[tuple[int, int, int]]:

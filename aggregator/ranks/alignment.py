@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from aggregator.dldb.rank_rows import COLLECTIVES, NOTHING, SAME_CLOCK, START_TIMES
+from aggregator.profile import Int64
 from aggregator.ranks.collectives import (
     MIN_OVERLAP_SHARE,
     Stream,
@@ -85,24 +86,52 @@ def align(captures: list[Capture]) -> list[Clock]:
     known = all(start is not None for start in starts)
     coarse = [start - base if start is not None and known else 0 for start in starts]
     clocks: dict[int, Clock] = {0: Clock(coarse[0], 0, None, SAME_CLOCK)}
-    waiting = set(range(1, len(captures)))
-    frontier = [0]
-    while frontier and waiting:
-        reached = []
-        for reference in frontier:
-            for number in sorted(waiting):
-                pair = (captures[reference], captures[number])
-                offsets = (clocks[reference].offset_ns, coarse[number])
-                found = _by_collectives(pair, offsets, has_starts=known)
+    reached = True
+    while reached:
+        reached = False
+        for number in range(len(captures)):
+            if number not in clocks:
+                found = _place(captures, clocks, number, coarse[number], has_starts=known)
                 if found is not None:
                     clocks[number] = found
-                    reached.append(number)
-            waiting -= set(reached)
-        frontier = reached
-    for number in waiting:
-        by = START_TIMES if known else NOTHING
-        clocks[number] = Clock(coarse[number], 0, None, by)
-    return _from_zero([clocks[number] for number in range(len(captures))])
+                    reached = True
+    by = START_TIMES if known else NOTHING
+    return _from_zero(
+        [clocks.get(number, Clock(coarse[number], 0, None, by)) for number in range(len(captures))]
+    )
+
+
+def _place(
+    captures: list[Capture],
+    clocks: dict[int, Clock],
+    number: int,
+    coarse_ns: int,
+    *,
+    has_starts: bool,
+) -> Clock | None:
+    """Clock of a capture by those that have theirs: first of its own machine, then of others.
+
+    One machine has one clock: what was found for one of its captures holds for all.
+    """
+    own = captures[number]
+    beside = [other for other in clocks if has_starts and own.is_beside(captures[other])]
+    for other in beside[:1]:
+        clock = clocks[other]
+        correction = clock.correction_ns
+        pair = _common_calls(captures[other], own)
+        if pair is None:
+            continue
+        reference = pair[0].shifted(clock.offset_ns)
+        moved = pair[1].shifted(coarse_ns + correction)
+        if overlap_share(reference, moved) >= MIN_OVERLAP_SHARE:
+            by = START_TIMES if clock.aligned_by == SAME_CLOCK else clock.aligned_by
+            residual = int(np.median(np.abs(reference.end_ns - moved.end_ns)))
+            return Clock(coarse_ns + correction, correction, residual, by)
+    for other, clock in clocks.items():
+        found = _by_collectives(captures[other], own, clock.offset_ns, coarse_ns)
+        if found is not None:
+            return found
+    return None
 
 
 def _from_zero(clocks: list[Clock]) -> list[Clock]:
@@ -122,56 +151,43 @@ def _from_zero(clocks: list[Clock]) -> list[Clock]:
 
 
 def _by_collectives(
-    pair: tuple[Capture, Capture], offsets: tuple[int, int], *, has_starts: bool
+    first: Capture, second: Capture, offset_ns: int, coarse_ns: int
 ) -> Clock | None:
-    """Clock of the second capture by the collectives that it shares with the first."""
-    first, second = pair
-    best = _best_pair(first, second)
-    if best is None:
+    """Clock of the second capture by the ends of the collectives that it shares with the first."""
+    pair = _common_calls(first, second)
+    if pair is None:
         return None
-    reference, own = best[0].shifted(offsets[0]), best[1].shifted(offsets[1])
-    shared = same_calls(reference, own)
-    rows = np.flatnonzero(is_synchronising(reference, first.kinds)[:shared])
-    if not len(rows):
-        rows = np.arange(shared)
-    apart = reference.end_ns[rows] - own.end_ns[rows]
+    reference, own = pair[0].shifted(offset_ns), pair[1].shifted(coarse_ns)
+    apart = reference.end_ns - own.end_ns
     correction = int(np.sort(apart)[len(apart) // 2])
-    if has_starts and first.is_beside(second) and _fits(reference, own, 0, first.kinds):
-        return Clock(offsets[1], 0, int(np.median(np.abs(apart))), START_TIMES)
-    if not _fits(reference, own, correction, first.kinds):
+    if overlap_share(reference, own.shifted(correction)) < MIN_OVERLAP_SHARE:
         return None
     residual = int(np.median(np.abs(apart - correction)))
-    return Clock(offsets[1] + correction, correction, residual, COLLECTIVES)
+    return Clock(coarse_ns + correction, correction, residual, COLLECTIVES)
 
 
-def _best_pair(first: Capture, second: Capture) -> tuple[Stream, Stream] | None:
-    """The pair of streams with the most calls in common; kinds are compared by name."""
+def _common_calls(first: Capture, second: Capture) -> tuple[Stream, Stream] | None:
+    """The calls that two captures have in common, of the pair of streams that shares most.
+
+    Only those that synchronise, where there are any: the root of a broadcast leaves early.
+    """
     found: tuple[int, Stream, Stream] | None = None
     for a in first.streams:
         for b in second.streams:
-            shared = same_calls(a, b) if len(b) else 0
+            shared = same_calls(a, b)
             if shared and (found is None or shared > found[0]):
                 found = (shared, a, b)
-    return (found[1], found[2]) if found else None
-
-
-def _fits(a: Stream, b: Stream, correction_ns: int, kinds: tuple[str, ...]) -> bool:
-    """Whether the calls that synchronise run at the same time after a correction."""
-    shared = same_calls(a, b)
-    rows = np.flatnonzero(is_synchronising(a, kinds)[:shared])
+    if found is None:
+        return None
+    shared, a, b = found
+    rows = np.flatnonzero(is_synchronising(a, first.kinds)[:shared])
     rows = rows if len(rows) else np.arange(shared)
-    moved = b.shifted(correction_ns)
-    return overlap_share(_part(a, rows), _part(moved, rows)) >= MIN_OVERLAP_SHARE
+    return _part(a, rows), _part(b, rows)
 
 
-def _part(stream: Stream, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Stream:
-    return Stream(
-        stream.rank,
-        stream.rows[rows],
-        stream.kind[rows],
-        stream.start_ns[rows],
-        stream.end_ns[rows],
-    )
+def _part(stream: Stream, rows: Int64) -> Stream:
+    columns = (stream.rows, stream.kind, stream.start_ns, stream.end_ns)
+    return Stream(stream.rank, *(column[rows] for column in columns))
 
 
 def runs_beside_others(captures: list[Capture], number: int) -> bool | None:

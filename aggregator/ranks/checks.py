@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 from aggregator.dldb.rank_rows import NOTHING
 from aggregator.errors import NotOneJobError
@@ -103,7 +104,7 @@ def _unlike(parts: list[Part]) -> list[ProfileWarning]:
     keys = Counter(part.meta["key_node"] for part in parts)
     if len(keys) > 1:
         common = keys.most_common(1)[0][0]
-        odd = [part.label for part in parts if part.meta["key_node"] != common]
+        odd = [Path(part.label).name for part in parts if part.meta["key_node"] != common]
         text = f"The key node of most ranks, '{common}', was not the one found in {_listed(odd)}."
         result.append(ProfileWarning("KEY_NODES_DIFFER", text, len(odd)))
     versions = Counter(_versions(part) for part in parts)
@@ -119,7 +120,8 @@ def _versions(part: Part) -> tuple[str, ...]:
 
 
 def _clocks(parts: list[Part], clocks: list[Clock]) -> list[ProfileWarning]:
-    named = list(zip((part.label for part in parts), clocks, strict=True))
+    names = [Path(part.label).name for part in parts]
+    named = list(zip(names, clocks, strict=True))
     unknown = [label for label, clock in named if clock.aligned_by == NOTHING]
     off = [label for label, clock in named if abs(clock.correction_ns) > SUBSTANTIAL_NS]
     result = []

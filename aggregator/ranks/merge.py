@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aggregator.dldb.writer import Column
     from aggregator.profile import Int64
 
-WINDOW_ROWS = 1 << 20
+WINDOW_ROWS = 1 << 18
 """About as many rows are merged at once."""
 SAMPLE_STEP = 1024
 

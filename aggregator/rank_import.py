@@ -20,6 +20,7 @@ from aggregator.dldb.writer import bulk_writer, create_tables, finish, new_datab
 from aggregator.errors import (
     AmbiguousKeyNodeError,
     KeyNodeNotFoundError,
+    ProfileNotFoundError,
     UsageError,
 )
 from aggregator.metrics.rollup import Rollup, roll_up
@@ -32,6 +33,7 @@ from aggregator.ranks.checks import key_node_counts
 from aggregator.ranks.join import Joined, join_parts
 from aggregator.ranks.parts import open_parts
 from aggregator.ranks.tables import write_rank_tables
+from aggregator.texts import say
 
 
 def import_ranks(
@@ -52,7 +54,7 @@ def import_ranks(
         DlprofError: Any of the errors of reading, joining, of the request, or of writing; nothing
             is left half-written then.
     """
-    require_distinct(sources)
+    require_files(sources)
     with (
         new_database(options.database, overwrite=options.overwrite) as partial,
         part_folder(options.database) as folder,
@@ -61,16 +63,21 @@ def import_ranks(
         return join_databases(parts, [str(path) for path in sources], partial, options, progress)
 
 
-def require_distinct(sources: Sequence[Path]) -> None:
-    """Refuse a file that was given twice.
+def require_files(sources: Sequence[Path]) -> None:
+    """Refuse what need not be read to be wrong, before hours are spent on the others.
 
     Raises:
-        UsageError: There is one.
+        ProfileNotFoundError: A file is not there.
+        UsageError: A file was given twice.
     """
     seen: set[Path] = set()
     for path in sources:
+        if not path.is_file():
+            raise ProfileNotFoundError(say("The rank file '{path}' does not exist.", path=path))
         if path.resolve() in seen:
-            raise UsageError(f"The rank file '{path}' was given twice.", hint="Give it once.")
+            raise UsageError(
+                say("The rank file '{path}' was given twice.", path=path), hint=say("Give it once.")
+            )
         seen.add(path.resolve())
 
 
@@ -129,7 +136,7 @@ def _aggregate(
     except (KeyNodeNotFoundError, AmbiguousKeyNodeError):
         if request.key_node:
             raise
-        reason = "the key nodes of the ranks cannot be found in all of them"
+        reason = say("the key nodes of the ranks cannot be found in all of them")
         inputs = tuple(replace(data, default_key=("", reason)) for data in inputs)
         _forget_key_node(target, reason)
         rollups = roll_up(inputs, request, progress)

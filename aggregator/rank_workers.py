@@ -17,6 +17,7 @@ from aggregator.errors import DlprofError, JSONValue, NotADldbError, ProfileErro
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_part
 from aggregator.progress import NullProgress, Progress
+from aggregator.texts import say
 
 
 def import_rank_file(options: ImportOptions, progress: Progress) -> Path:
@@ -133,8 +134,11 @@ def _part_of(future: Future[Path | _Failure], task: ImportOptions) -> Path:
         result = future.result()
     except BrokenProcessPool as error:
         raise ProfileError(
-            f"A process that imported rank files ended, '{task.source}' among those left.",
-            hint="The machine may be short of memory: try with --workers=1.",
+            say(
+                "A process that imported rank files ended; '{path}' was not imported.",
+                path=str(task.source),
+            ),
+            hint=say("The machine may be short of memory: try with --workers=1."),
         ) from error
     if isinstance(result, _Failure):
         raise result.error()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ def check_request(options: Options) -> None:
         UsageError: There is nothing to profile or to aggregate.
     """
     if options.database:
-        _check_one_file(options.database)
+        rank_files(options.database)
         return
     if not options.application:
         raise UsageError(
@@ -34,11 +36,46 @@ def check_request(options: Options) -> None:
         )
 
 
-def _check_one_file(database: str) -> None:
-    """A list of files, as one for each rank, is told apart from a name that holds a comma."""
-    names = database.split(",")
-    if len(names) > 1 and not Path(database).exists() and Path(names[0]).is_file():
-        raise UsageError(
-            f"--database names {len(names)} files; this version aggregates one.",
-            hint="Aggregate each into a folder of its own with --output_path.",
-        )
+def rank_files(database: str) -> list[Path]:
+    """Files that ``--database`` names: one, several with commas between, or a pattern.
+
+    A name that holds a comma or an asterisk is told apart by its being there.
+
+    Raises:
+        UsageError: A pattern that fits no file, a file given twice, or an empty name.
+    """
+    if Path(database).exists():
+        return [Path(database)]
+    found: list[Path] = []
+    for name in database.split(","):
+        if not name.strip():
+            raise UsageError(
+                f"--database has an empty name in '{database}'.",
+                hint="Example: --database=rank0.sqlite,rank1.sqlite",
+            )
+        found += _matching(name.strip())
+    seen: set[Path] = set()
+    for path in found:
+        if path.resolve() in seen:
+            raise UsageError(f"--database names '{path}' twice.", hint="Give each file once.")
+        seen.add(path.resolve())
+    return found
+
+
+def _matching(name: str) -> list[Path]:
+    """Files that a pattern fits, ``rank2`` before ``rank10``; any other name as it is."""
+    if not _PATTERN.search(name) or Path(name).exists():
+        return [Path(name)]
+    paths = [Path(found) for found in glob.glob(name)]  # noqa: PTH207 - may begin with /
+    if not paths:
+        raise UsageError(f"No file fits '{name}' of --database.", hint="Check the folder.")
+    return sorted(paths, key=_natural)
+
+
+_PATTERN = re.compile(r"[*?\[]")
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """Sorts numbers in a name by their values."""
+    parts = re.split(r"(\d+)", str(path))
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

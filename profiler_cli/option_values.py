@@ -89,12 +89,17 @@ class Choice:
 class WholeNumber:
     """A whole number that is not negative."""
 
+    at_least: int = 0
     metavar: str = "N"
-    expects: str = "a whole number of at least 0"
+
+    @property
+    def expects(self) -> str:
+        """The limit in words."""
+        return f"a whole number of at least {self.at_least}"
 
     def parse(self, text: str) -> int:
         """The number."""
-        if not (text.isascii() and text.isdigit()):
+        if not (text.isascii() and text.isdigit()) or int(text) < self.at_least:
             raise ValueError(text)
         return int(text)
 

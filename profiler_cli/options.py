@@ -47,7 +47,8 @@ class Options:
     """What the user asked for; the defaults are those of ``--help``.
 
     Attributes:
-        database: The Nsight Systems export or DLProf database to aggregate.
+        database: The Nsight Systems export or DLProf database to aggregate, or several.
+        workers: Rank files read at the same time; None: one per processor.
         iter_start: First iteration, inclusive; None: the first.
         iter_stop: Last iteration, inclusive; None: the last found.
         profile_name: As given; empty: none was given.
@@ -64,6 +65,7 @@ class Options:
     verbosity: str = "normal"
     mode: Mode = Mode.AUTO
     database: str = ""
+    workers: int | None = None
     nsys_base_name: str = "nsys_profile"
     nsys_opts: str = "-t cuda,nvtx -s none"
     nsys_path: str = ""
@@ -141,10 +143,18 @@ INPUT: Final = (
     Option(
         "database",
         ("--database", "--nsys_database"),
-        Text("FILE"),
+        Text("FILE[,FILE...]"),
         "Aggregate this Nsight Systems export (SQLite) or DLProf database instead of profiling "
-        "an application. Application words after it are ignored.",
+        "an application. Several files, or a pattern in quotes ('rank*.sqlite'), are the ranks of "
+        "one job: they become one database. Application words after it are ignored.",
         "none",
+    ),
+    Option(
+        "workers",
+        ("--workers",),
+        WholeNumber(at_least=1),
+        "Rank files that are read at the same time.",
+        "one per processor",
     ),
     Option(
         "mode",

@@ -99,7 +99,7 @@ def plan_outputs(
     *,
     writes_database: bool,
     force: bool,
-    source: Path,
+    sources: Sequence[Path],
 ) -> OutputPlan:
     """Choose the number of this run's files.
 
@@ -109,7 +109,7 @@ def plan_outputs(
         reports: (suffix, format) of each report to write.
         writes_database: Whether a new database is written too.
         force: Existing files may be replaced.
-        source: The file that is read: it is never replaced, not even with ``force``.
+        sources: The files that are read: they are never replaced, not even with ``force``.
 
     Raises:
         DatabaseWriteError: The folder cannot be listed.
@@ -118,7 +118,7 @@ def plan_outputs(
     if writes_database:
         patterns.append(_numbered(DATABASE_STEM, DATABASE_EXTENSION, with_domain=False))
     try:
-        taken = _taken_numbers(folder, patterns, only=source if force else None)
+        taken = _taken_numbers(folder, patterns, only=sources if force else None)
     except OSError as error:
         raise write_error(folder, error) from error
     number = next(number for number in range(len(taken) + 1) if number not in taken)
@@ -133,12 +133,13 @@ def _numbered(stem: str, extension: str, *, with_domain: bool = True) -> re.Patt
 
 
 def _taken_numbers(
-    folder: Path, patterns: Sequence[re.Pattern[str]], only: Path | None
+    folder: Path, patterns: Sequence[re.Pattern[str]], only: Sequence[Path] | None
 ) -> set[int]:
-    """Numbers that files in the folder carry; of the single file ``only``, if that is given."""
+    """Numbers that files in the folder carry; of the files ``only``, if they are given."""
     taken = set()
+    kept = None if only is None else {path.resolve() for path in only}
     for entry in folder.iterdir():
-        if only is not None and entry.resolve() != only.resolve():
+        if kept is not None and entry.resolve() not in kept:
             continue
         for pattern in patterns:
             if match := pattern.fullmatch(entry.name):

@@ -13,6 +13,8 @@ from aggregator.dldb.reader import open_database
 from aggregator.errors import DatabaseError, NotADldbError, UsageError
 from aggregator.options import AggregationRequest, ImportOptions, Mode
 from aggregator.pipeline import aggregate_copy, import_profile
+from aggregator.rank_import import import_ranks
+from profiler_cli.application import rank_files
 from profiler_cli.option_values import did_you_mean
 from profiler_cli.options import DEFAULT_PROFILE_NAME, Options
 from profiler_cli.outputs import (
@@ -52,8 +54,8 @@ def run_aggregation(options: Options, command: Sequence[str], console: Console) 
         command: The whole command line, to be kept in the database.
         console: Where messages and results go.
     """
-    source = Path(options.database)
-    is_own_database = _is_own_database(source)
+    sources = rank_files(options.database)
+    is_own_database = len(sources) == 1 and _is_own_database(sources[0])
     with output_folder(options.output_path):
         plan = plan_outputs(
             options.output_path,
@@ -61,13 +63,13 @@ def run_aggregation(options: Options, command: Sequence[str], console: Console) 
             _planned_files(options),
             writes_database=True,
             force=options.force,
-            source=source,
+            sources=sources,
         )
         with console.working():
             if is_own_database:
-                done = _add_aggregation(source, plan.database, options, console)
+                done = _add_aggregation(sources[0], plan.database, options, console)
             else:
-                done = _import(source, plan.database, options, command, console)
+                done = _import(sources, plan.database, options, command, console)
             feedback = _write_reports(done, plan, options, console)
     console.message("Writing expert_systems report to (stdout)")
     console.result(feedback)
@@ -101,23 +103,28 @@ def _request(options: Options) -> AggregationRequest:
 
 
 def _import(
-    source: Path, database: Path, options: Options, command: Sequence[str], console: Console
+    sources: Sequence[Path],
+    database: Path,
+    options: Options,
+    command: Sequence[str],
+    console: Console,
 ) -> Aggregated:
-    """Read the profile into a new database."""
-    result = import_profile(
-        ImportOptions(
-            source=source,
-            database=database,
-            mode=options.mode,
-            request=_request(options),
-            profile_name=options.profile_name,
-            original_command=tuple(command),
-            overwrite=options.force,
-            domains=options.domains,
-            nsys_path=options.nsys_path,
-        ),
-        console,
+    """Read the profile, or those of all ranks, into a new database."""
+    wanted = ImportOptions(
+        source=sources[0],
+        database=database,
+        mode=options.mode,
+        request=_request(options),
+        profile_name=options.profile_name,
+        original_command=tuple(command),
+        overwrite=options.force,
+        domains=options.domains,
+        nsys_path=options.nsys_path,
     )
+    if len(sources) == 1:
+        result = import_profile(wanted, console)
+    else:
+        result = import_ranks(wanted, sources, console, options.workers)
     for warning in result.warnings:
         console.message(f"Warning: {warning.message}")
     return Aggregated(result.database, result.aggr_id)

@@ -11,6 +11,7 @@ from aggregator.errors import NotOneJobError
 from aggregator.profile import ProfileWarning
 from aggregator.ranks.alignment import SUBSTANTIAL_NS, Capture, Clock, runs_beside_others
 from aggregator.ranks.parts import Part
+from aggregator.texts import say
 
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[_\-.=]?(\d+)(?!\d)", re.IGNORECASE)
 
@@ -25,21 +26,29 @@ def require_one_job(parts: list[Part]) -> None:
     for part in parts:
         if not part.ranks:
             raise NotOneJobError(
-                f"No process in '{part.label}' ran any work on a GPU: it is no rank.",
-                hint="Leave the file out.",
+                say(
+                    "No process in '{file}' ran any work on a GPU: it is no rank.",
+                    file=part.label,
+                ),
+                hint=say("Leave the file out."),
             )
         own = _fingerprint(part)
         if own in seen:
             raise NotOneJobError(
-                f"'{seen[own]}' and '{part.label}' hold the same rank.", hint="Give each rank once."
+                say(
+                    "'{first}' and '{second}' hold the same rank.",
+                    first=seen[own],
+                    second=part.label,
+                ),
+                hint=say("Give each rank once."),
             )
         seen[own] = part.label
     modes = {part.meta["mode"]: part.label for part in parts}
     if len(modes) > 1:
         what = ", ".join(f"'{label}' {mode}" for mode, label in modes.items())
         raise NotOneJobError(
-            f"The rank files hold ranges of different frameworks: {what}.",
-            hint="Give files of one job, or read all of them alike with --mode=simple.",
+            say("The rank files hold ranges of different frameworks: {files}.", files=what),
+            hint=say("Give files of one job, or read all of them alike with --mode=simple."),
         )
 
 
@@ -64,8 +73,8 @@ def require_one_time(parts: list[Part], captures: list[Capture], clocks: list[Cl
         shares = number == 0 or clocks[number].residual_ns is not None
         if not shares and runs_beside_others(captures, number) is False:
             raise NotOneJobError(
-                f"'{part.label}' was not captured at the time of the other files.",
-                hint="Give the files of one run, one for each rank.",
+                say("'{file}' was not captured at the time of the other files.", file=part.label),
+                hint=say("Give the files of one run, one for each rank."),
             )
 
 
@@ -94,7 +103,10 @@ def _missing(parts: list[Part]) -> list[ProfileWarning]:
     missing = sorted(set(range(max(present) + 1)) - present)
     if not missing:
         return []
-    text = f"Ranks are missing: {_listed([str(rank) for rank in missing])}; waiting may be longer."
+    text = say(
+        "Ranks are missing: {ranks}; the others may have waited longer than is shown.",
+        ranks=_listed([str(rank) for rank in missing]),
+    )
     return [ProfileWarning("MISSING_RANKS", text, len(missing))]
 
 
@@ -105,11 +117,15 @@ def _unlike(parts: list[Part]) -> list[ProfileWarning]:
     if len(keys) > 1:
         common = keys.most_common(1)[0][0]
         odd = [Path(part.label).name for part in parts if part.meta["key_node"] != common]
-        text = f"The key node of most ranks, '{common}', was not the one found in {_listed(odd)}."
+        text = say(
+            "The key node of most ranks, '{name}', was not the one found in {files}.",
+            name=common,
+            files=_listed(odd),
+        )
         result.append(ProfileWarning("KEY_NODES_DIFFER", text, len(odd)))
     versions = Counter(_versions(part) for part in parts)
     if len(versions) > 1:
-        text = "The ranks ran with different versions of the driver or of CUDA."
+        text = say("The ranks ran with different versions of the driver or of CUDA.")
         result.append(ProfileWarning("VERSIONS_DIFFER", text, len(versions)))
     return result
 
@@ -126,13 +142,17 @@ def _clocks(parts: list[Part], clocks: list[Clock]) -> list[ProfileWarning]:
     off = [label for label, clock in named if abs(clock.correction_ns) > SUBSTANTIAL_NS]
     result = []
     if unknown:
-        text = (
+        text = say(
             "Neither start times nor collectives tell how the clocks of these files relate: "
-            f"{_listed(unknown)}; waiting in collectives is unknown for them."
+            "{files}; waiting in collectives is unknown for them.",
+            files=_listed(unknown),
         )
         result.append(ProfileWarning("CLOCKS_UNKNOWN", text, len(unknown)))
     if off:
-        text = f"Clocks of machines differed by more than 1 ms and were corrected: {_listed(off)}."
+        text = say(
+            "Clocks of machines differed by more than 1 ms and were corrected: {files}.",
+            files=_listed(off),
+        )
         result.append(ProfileWarning("CLOCKS_CORRECTED", text, len(off)))
     return result
 
@@ -147,13 +167,18 @@ def key_node_counts(counts: dict[int, int]) -> list[ProfileWarning]:
         return []
     common = Counter(counts.values()).most_common(1)[0][0]
     odd = [f"rank {rank}: {count}" for rank, count in counts.items() if count != common]
-    text = (
-        f"The key node ran {common} times on most ranks, but not on all ({_listed(odd)}): every "
-        "stop of any rank ends an iteration."
+    text = say(
+        "The key node ran {count} times on most ranks, but not on all ({ranks}): every stop of any "
+        "rank ends an iteration.",
+        count=common,
+        ranks=_listed(odd),
     )
     return [ProfileWarning("ITERATIONS_DIFFER", text, len(odd))]
 
 
+_LISTED = 5
+
+
 def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:5])
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+    shown = ", ".join(names[:_LISTED])
+    return f"{shown}, ... ({len(names)})" if len(names) > _LISTED else shown

@@ -14,6 +14,7 @@ import numpy as np
 from aggregator.errors import NotADldbError
 from aggregator.ranks.reading import ColumnReader, column_reader
 from aggregator.sqlite_uri import lenient_text, read_only_uri
+from aggregator.texts import from_json, say
 
 if TYPE_CHECKING:
     from aggregator.profile import Int64
@@ -46,6 +47,7 @@ class Part:
         connection: Reads rows of small tables.
         reader: Reads columns of large ones.
         meta: What the database says about itself.
+        texts: Its sentences, with what they were made of.
         ranks: Its ranks.
         maps: Table -> new row id by old row id, filled while joining.
         offset_ns: Added to its times. Unit: ns.
@@ -58,6 +60,7 @@ class Part:
     reader: ColumnReader
     meta: dict[str, str]
     ranks: tuple[LocalRank, ...]
+    texts: dict[str, str] = field(default_factory=dict)
     maps: dict[str, Int64] = field(default_factory=dict)
     offset_ns: int = 0
     new_ranks: tuple[int, ...] = ()
@@ -66,7 +69,14 @@ class Part:
         """All rows of a small table."""
         cursor = self.connection.execute(f"SELECT * FROM {table} ORDER BY {order}")
         names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        if table not in _SENTENCES:
+            return [dict(zip(names, row, strict=True)) for row in cursor]
+        told = ([self.said(value) for value in row] for row in cursor)
+        return [dict(zip(names, row, strict=True)) for row in told]
+
+    def said(self, value: Any) -> Any:
+        """A sentence with what it was made of, where the database tells; all else as it is."""
+        return self.texts.get(value, value) if isinstance(value, str) else value
 
     def columns(self, table: str) -> tuple[str, ...]:
         """Names of a table's columns."""
@@ -113,16 +123,27 @@ def _open(path: Path, label: str, stack: ExitStack) -> Part:
     connection.text_factory = lenient_text
     reader = stack.enter_context(column_reader(path))
     try:
-        meta = {str(key): str(value) for key, value in connection.execute(_META)}
+        told = connection.execute(_TEXTS)
+        texts = {str(text): from_json(str(raw), str(text)) for text, raw in told}
+        meta = {str(key): texts.get(value, str(value)) for key, value in connection.execute(_META)}
         ranks = tuple(LocalRank(*row) for row in connection.execute(_RANKS))
         int(meta["last_ns"])
-    except (sqlite3.DatabaseError, KeyError, ValueError) as error:
+    except (sqlite3.DatabaseError, KeyError, ValueError, TypeError) as error:
         raise NotADldbError(
-            f"'{label}' cannot be joined with other ranks: {str(error).splitlines()[0]}.",
-            hint="Give the Nsight Systems export, or make the database again with this version.",
+            say(
+                "'{file}' cannot be joined with other ranks: {error}.",
+                file=label,
+                error=str(error).splitlines()[0],
+            ),
+            hint=say(
+                "Give the Nsight Systems export, or make the database again with this version."
+            ),
         ) from error
-    return Part(path, label, connection, reader, meta, ranks)
+    return Part(path, label, connection, reader, meta, ranks, texts)
 
 
+_SENTENCES = frozenset({"warnings", "ops", "devices", "model_config"})
+"""Tables that hold sentences for people."""
+_TEXTS = "SELECT text, made_of FROM texts"
 _META = "SELECT key, value FROM dldb_meta"
 _RANKS = "SELECT id, rank, process, device FROM ranks ORDER BY id"

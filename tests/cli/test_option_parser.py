@@ -17,6 +17,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "force": ("true", True),
     "verbosity": ("detailed", "detailed"),
     "database": ("a.sqlite", "a.sqlite"),
+    "workers": ("4", 4),
     "mode": ("pytorch", Mode.PYTORCH),
     "nsys_base_name": ("mine", "mine"),
     "nsys_opts": ("-t cuda,nvtx,osrt -s cpu", "-t cuda,nvtx,osrt -s cpu"),

@@ -28,7 +28,7 @@ def make_plan(
         [("detailed", "csv"), ("detailed", "json"), ("summary", "csv")],
         writes_database=writes_database,
         force=force,
-        source=source,
+        sources=(source,),
     )
 
 

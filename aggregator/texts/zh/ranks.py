@@ -1,0 +1,61 @@
+"""What joining rank files says."""
+
+from __future__ import annotations
+
+RANKS: dict[str, str] = {
+    "No process in '{file}' ran any work on a GPU: it is no rank.": (
+        "“{file}”中没有任何进程在 GPU 上运行：它不是一个 rank。"
+    ),
+    "Leave the file out.": "请去掉该文件。",
+    "'{first}' and '{second}' hold the same rank.": "“{first}”和“{second}”是同一个 rank。",
+    "Give each rank once.": "每个 rank 只给出一次。",
+    "The rank files hold ranges of different frameworks: {files}.": (
+        "这些 rank 文件含有不同框架的范围：{files}。"
+    ),
+    "Give files of one job, or read all of them alike with --mode=simple.": (
+        "请给出同一作业的文件，或用 --mode=simple 统一读取。"
+    ),
+    "'{file}' was not captured at the time of the other files.": (
+        "“{file}”与其他文件不是在同一时间采集的。"
+    ),
+    "Give the files of one run, one for each rank.": "请给出同一次运行的文件，每个 rank 一个。",
+    "Ranks are missing: {ranks}; the others may have waited longer than is shown.": (
+        "缺少 rank：{ranks}；其他 rank 的实际等待可能比显示的更长。"
+    ),
+    "The key node of most ranks, '{name}', was not the one found in {files}.": (
+        "大多数 rank 的关键节点是“{name}”，但 {files} 中找到的不是它。"
+    ),
+    "The ranks ran with different versions of the driver or of CUDA.": (
+        "各 rank 的驱动程序或 CUDA 版本不同。"
+    ),
+    "Neither start times nor collectives tell how the clocks of these files relate: "
+    "{files}; waiting in collectives is unknown for them.": (
+        "开始时间和集合通信都无法说明这些文件的时钟关系：{files}；它们在集合通信中的等待未知。"
+    ),
+    "Clocks of machines differed by more than 1 ms and were corrected: {files}.": (
+        "各机器的时钟相差超过 1 ms，已校正：{files}。"
+    ),
+    "The key node ran {count} times on most ranks, but not on all ({ranks}): every stop of any "
+    "rank ends an iteration.": (
+        "关键节点在大多数 rank 上运行了 {count} 次，但并非全部如此（{ranks}）："
+        "任一 rank 的每次结束都会结束一次迭代。"
+    ),
+    "'{file}' cannot be joined with other ranks: {error}.": (
+        "“{file}”无法与其他 rank 合并：{error}。"
+    ),
+    "Give the Nsight Systems export, or make the database again with this version.": (
+        "请给出 Nsight Systems 导出文件，或用此版本重新生成数据库。"
+    ),
+    "The rank file '{path}' does not exist.": "rank 文件“{path}”不存在。",
+    "The rank file '{path}' was given twice.": "rank 文件“{path}”给出了两次。",
+    "Give it once.": "请只给出一次。",
+    "the key nodes of the ranks cannot be found in all of them": (
+        "无法在所有 rank 中找到各 rank 的关键节点"
+    ),
+    "A process that imported rank files ended; '{path}' was not imported.": (
+        "导入 rank 文件的一个进程已结束；“{path}”未导入。"
+    ),
+    "The machine may be short of memory: try with --workers=1.": (
+        "机器内存可能不足：请用 --workers=1 重试。"
+    ),
+}

@@ -1,0 +1,194 @@
+"""Rank files of one job joined into one database, on a real capture of two ranks."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.options import AggregationRequest, ImportOptions
+from aggregator.pipeline import aggregate
+from aggregator.progress import NullProgress
+from aggregator.rank_import import import_ranks
+from aggregator.ranks import merge
+from benchmarks.rank_files import (
+    Placing,
+    be_kept_waiting,
+    collectives,
+    come_late,
+    make_ranks,
+    place,
+    split,
+)
+from tests.builders import query
+
+ProfileFactory = Callable[[str], Path]
+NAME = "ddp2_resnet50_amp"
+LATE_NS = 50_000_000
+CALL = 40
+"""An all-reduce in the middle of the run."""
+#: What tells from how many files a database was made.
+OWN_COLUMNS = {"row_id", "source_file", "aligned_by", "clock_residual_ns", "aggr_start"}
+
+
+@pytest.fixture(scope="module")
+def two(profile: ProfileFactory, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The capture of two processes as two captures of one process each."""
+    return split(profile(NAME), tmp_path_factory.mktemp("split"))
+
+
+def join(files: list[Path], database: Path, workers: int = 1, **request: Any) -> Path:
+    options = ImportOptions(Path(), database, request=AggregationRequest(**request))
+    return import_ranks(options, files, NullProgress(), workers).database
+
+
+def view_rows(path: Path) -> dict[str, Counter[tuple[Any, ...]]]:
+    """Rows of every view, without what tells how many files there were."""
+    result = {}
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        views = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall()
+        for (view,) in views:
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({view})")]
+            kept = ", ".join(f'"{name}"' for name in columns if name not in OWN_COLUMNS)
+            result[view] = Counter(connection.execute(f"SELECT {kept} FROM {view}").fetchall())
+    told = result["view_profile_info"]
+    result["view_profile_info"] = Counter(
+        {row: count for row, count in told.items() if row[0] not in ("source_file", "rank_files")}
+    )
+    return result
+
+
+def test_two_files_joined_are_the_capture_of_both_processes(
+    two: list[Path], imported: Callable[[str], Path], tmp_path: Path
+) -> None:
+    single, joined = view_rows(imported(NAME)), view_rows(join(two, tmp_path / "joined.sqlite"))
+    assert single.keys() == joined.keys()
+    assert {view for view in single if single[view] != joined[view]} == set()
+    assert sum(joined["view_kernel_launches"].values()) == 24_262
+
+
+def test_the_order_of_the_files_and_the_size_of_the_windows_change_nothing(
+    two: list[Path], imported: Callable[[str], Path], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(merge, "WINDOW_ROWS", 1000)
+    monkeypatch.setattr(merge, "SAMPLE_STEP", 10)
+    joined = view_rows(join(two[::-1], tmp_path / "joined.sqlite"))
+    single = view_rows(imported(NAME))
+    assert {view for view in single if single[view] != joined[view]} == set()
+
+
+def test_databases_of_the_ranks_can_be_joined_as_well(
+    two: list[Path], imported: Callable[[str], Path], tmp_path: Path
+) -> None:
+    from aggregator.pipeline import import_profile
+
+    made = []
+    for number, file in enumerate(two):
+        made.append(tmp_path / f"rank{number}.dldb.sqlite")
+        import_profile(ImportOptions(file, made[-1]), NullProgress())
+    joined = view_rows(join(made, tmp_path / "joined.sqlite"))
+    single = view_rows(imported(NAME))
+    assert {view for view in single if single[view] != joined[view]} == set()
+
+
+def test_aggregating_a_part_is_the_same_as_with_both_processes_in_one_file(
+    two: list[Path], imported: Callable[[str], Path], tmp_path: Path
+) -> None:
+    request = AggregationRequest(iter_start=3, iter_stop=6)
+    both = shutil.copyfile(imported(NAME), tmp_path / "both.sqlite")
+    joined = join(two, tmp_path / "joined.sqlite")
+    for path in (both, joined):
+        aggregate(path, request, NullProgress())
+    ranks = "SELECT rank, gpu_utilization, waiting_ns, imbalance_pct FROM view_ranks"
+    assert query(both, f"{ranks} WHERE aggr_id = 2") == query(joined, f"{ranks} WHERE aggr_id = 2")
+    single, parts = view_rows(both), view_rows(joined)
+    assert {view for view in single if single[view] != parts[view]} == set()
+
+
+def waiting(database: Path) -> dict[tuple[int, int], int]:
+    """(call, rank) -> waiting."""
+    sql = "SELECT sequence, rank, waiting_ns FROM view_collectives"
+    return {(call, rank): value for call, rank, value in query(database, sql)}
+
+
+@pytest.mark.parametrize("sources", [1, 2])
+def test_a_rank_that_is_50_ms_late_keeps_the_others_waiting_for_50_ms(
+    two: list[Path], tmp_path: Path, sources: int
+) -> None:
+    """Four ranks on two hosts with clocks that differ; rank 2 is late once."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    for folder in (before, after):
+        folder.mkdir()
+    plain = make_ranks(two[:sources], 4, before, gpus_per_host=2)
+    late = make_ranks(two[:sources], 4, after, gpus_per_host=2)
+    for rank, file in enumerate(late):
+        (come_late if rank == 2 else be_kept_waiting)(file, CALL, LATE_NS)
+    was = waiting(join(plain, tmp_path / "before.sqlite"))
+    found = waiting(join(late, tmp_path / "after.sqlite"))
+    assert found.keys() == was.keys()
+    assert len(was) == 4 * 86
+    more = {key: found[key] - was[key] for key in found if found[key] != was[key]}
+    assert more == {(CALL, 0): LATE_NS, (CALL, 1): LATE_NS, (CALL, 3): LATE_NS}
+
+
+def test_waiting_is_what_plain_sql_over_the_exports_says(two: list[Path], tmp_path: Path) -> None:
+    """The two halves have one clock, so their own times can be compared."""
+    found = waiting(join(two, tmp_path / "joined.sqlite"))
+    times = [collectives(file) for file in two]
+    for call, pair in enumerate(zip(*times, strict=True)):
+        for rank, (own, other) in enumerate((pair, pair[::-1])):
+            came_before_it_left = own[1] < other[1] <= own[2]
+            expected = other[1] - own[1] if came_before_it_left else 0
+            assert found[call, rank] == expected, (call, rank)
+
+
+def test_clocks_that_differ_are_brought_together(two: list[Path], tmp_path: Path) -> None:
+    """The session of the second host starts later, and its clock is 3 s ahead."""
+    placings = [
+        Placing("alpha", 0, gpus_per_host=1),
+        Placing("beta", 0, 1, session_delay_ns=-7_000_000_000, clock_error_ns=3_000_000_000),
+    ]
+    files = [
+        place(two[0], tmp_path / f"rank{rank}.sqlite", placing)
+        for rank, placing in enumerate(placings)
+    ]
+    database = join(files, tmp_path / "joined.sqlite")
+    sql = (
+        "SELECT rank, host_name, device_id, host_device_id, process_id, clock_offset_ns,"
+        " clock_correction_ns, aligned_by FROM view_ranks ORDER BY rank"
+    )
+    assert query(database, sql) == [
+        (0, "alpha", 0, 0, 645, 0, 0, "same clock"),
+        (1, "beta", 1, 0, 645, 7_000_000_000, -3_000_000_000, "collectives"),
+    ]
+    assert set(waiting(database).values()) == {0}
+    assert "CLOCKS_CORRECTED" in dict(query(database, "SELECT code, count FROM view_warnings"))
+
+
+def test_ranks_keep_apart_what_hosts_share(two: list[Path], tmp_path: Path) -> None:
+    """Process ids and GPU numbers are the same on every host."""
+    files = make_ranks(two, 6, tmp_path, gpus_per_host=2)
+    database = join(files, tmp_path / "joined.sqlite", workers=2)
+    ranks = query(database, "SELECT rank, host_name, device_id, host_device_id FROM view_ranks")
+    assert sorted(ranks) == [(r, f"node{r // 2}", r, r % 2) for r in range(6)]
+    names = query(
+        database,
+        "SELECT DISTINCT substr(op_node_name, 1, 8) FROM view_op_nodes"
+        " WHERE op_node_name LIKE '/rank%'",
+    )
+    assert sorted(names) == [(f"/rank_{rank}/",) for rank in range(6)]
+    per_device = "SELECT device_id, count(*) FROM view_kernel_launches GROUP BY device_id"
+    assert query(database, per_device) == [(rank, 12_131) for rank in range(6)]
+    assert query(database, "SELECT num_gpus FROM view_system_config") == [("6",)]
+
+
+def test_workers_change_nothing(two: list[Path], tmp_path: Path) -> None:
+    one, many = (join(two, tmp_path / f"{count}.sqlite", workers=count) for count in (1, 2))
+    assert view_rows(one) == view_rows(many)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.sqlite", "2.sqlite"]

@@ -1,0 +1,278 @@
+"""What every execution of an op should cost: its device work traced to the operators that ran it.
+
+An op's range holds ranges of the operators that it calls (``linear`` holds ``addmm``; the wrapper of
+``AddmmBackward0`` holds two ``mm`` and a ``sum``), each with its own sizes. Device work belongs to
+the innermost of them; the outermost one around it that has a formula is *counted*, once per range.
+So backward is counted from its own sizes, and casts beside a product are seen as what they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aggregator.correlate.cost_calls import CallTypes, Describer, kernel_type_table
+from aggregator.correlate.cost_outputs import find_outputs
+from aggregator.correlate.range_tree import RangeTree
+from aggregator.correlate.work import CorrelatedWork
+from aggregator.flops.registry import is_counted, is_sharing
+from aggregator.flops.units import CostUnit, InstanceCosts
+from aggregator.frameworks.meaning import RangeKind, RangeMeaning
+from aggregator.profile import Bool, Int32, Int64, Profile
+
+_KERNEL, _COPY, _SET = range(3)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Kernels, copies and sets, one after another; graphs' content is unknown.
+
+    Attributes:
+        kind: ``_KERNEL``, ``_COPY``, ``_SET``; 3: a graph.
+        instance: Op instance.
+        position: Innermost range of the launching call; -1: none.
+        duration_ns: Unit: ns.
+        detail: Row of the kernel's types; copy kind.
+        num_bytes: Bytes of copies and sets. Unit: bytes.
+    """
+
+    kind: Int64
+    instance: Int64
+    position: Int64
+    duration_ns: Int64
+    detail: Int64
+    num_bytes: Int64
+
+
+@dataclass(frozen=True)
+class CountedCalls:
+    """One row per counted range (or per instance, for work in no counted range).
+
+    Attributes:
+        instance: Op instance.
+        position: The counted range; -1: none.
+        name: Code of its name; -1: none.
+        shapes: Code into ``Profile.shape_texts``; -1: none.
+        types: Row of the kernel types table of its longest kernel whose types are known; -1: none.
+        kind: 0 kernels, 1 copies only, 2 sets only, 3 a graph.
+        detail: Copy kind where ``kind`` is 1.
+        num_bytes: Recorded bytes where it ran no kernel. Unit: bytes.
+        main_kernels: Kernels that compute, not only lay out.
+        uses_tc: Whether any kernel ran Tensor Core instructions.
+    """
+
+    instance: Int64
+    position: Int64
+    name: Int64
+    shapes: Int64
+    types: Int64
+    kind: Int64
+    detail: Int64
+    num_bytes: Int64
+    main_kernels: Int64
+    uses_tc: Bool
+
+    def __len__(self) -> int:
+        return len(self.instance)
+
+
+def compute_costs(
+    profile: Profile,
+    meaning: RangeMeaning,
+    tree: RangeTree | None,
+    call_range: Int32 | None,
+    work: CorrelatedWork,
+) -> InstanceCosts:
+    """Count all device work of a profile.
+
+    Args:
+        profile: The profile.
+        meaning: What range names mean.
+        tree: Nested ranges; None: simple mode.
+        call_range: Innermost range of each API call; None: simple mode.
+        work: Device work and op instances.
+    """
+    types = kernel_type_table(profile)
+    pieces = _pieces(profile, call_range, work, types)
+    calls = _counted_calls(profile, meaning, tree, pieces, types)
+    outputs = find_outputs(profile, meaning, work.instances, calls)
+    describer = Describer(profile, meaning, work.instances, types)
+    signature, units = _units(describer, calls, outputs)
+    return _join(signature, units, calls.instance, len(work.instances))
+
+
+def _pieces(
+    profile: Profile, call_range: Int32 | None, work: CorrelatedWork, types: CallTypes
+) -> _Pieces:
+    parts = (work.kernels, work.copies, work.sets, work.graphs)
+    lengths = [len(part.instance) for part in parts]
+    call = np.concatenate([part.call for part in parts]).astype(np.int64)
+    position = np.full(len(call), -1, dtype=np.int64)
+    if call_range is not None and len(call_range):
+        position = np.where(call >= 0, call_range[np.maximum(call, 0)], -1).astype(np.int64)
+    none = [np.full(length, -1, dtype=np.int64) for length in lengths]
+    return _Pieces(
+        kind=np.repeat(np.arange(4), lengths),
+        instance=np.concatenate([part.instance for part in parts]).astype(np.int64),
+        position=position,
+        duration_ns=np.concatenate([part.work.end_ns - part.work.start_ns for part in parts]),
+        detail=np.concatenate([types.of_kernel, profile.copies.copy_kind, none[2], none[3]]),
+        num_bytes=np.concatenate(
+            [none[0] + 1, profile.copies.num_bytes, profile.sets.num_bytes, none[3] + 1]
+        ),
+    )
+
+
+def _counted_ranges(
+    profile: Profile, meaning: RangeMeaning, tree: RangeTree, position: Int64
+) -> Int64:
+    """The range that counts for each innermost range; -1: none with a formula."""
+    labels = [is_counted(label) for label in meaning.labels]
+    shares = [is_sharing(label) for label in meaning.labels]
+    is_op = meaning.kind == RangeKind.OP
+    described = np.isin(np.arange(len(is_op)), list(meaning.texts))
+    counted = is_op & ~described & np.array(labels, dtype=bool)[meaning.label]
+    sharing = np.array(shares, dtype=bool)[meaning.label]
+    unique, inverse = np.unique(position, return_inverse=True)
+    result = np.full(len(unique), -1, dtype=np.int64)
+    rows = np.flatnonzero(unique >= 0)
+    current = unique[rows]
+    unit = tree.unit[current]
+    while len(rows):
+        name = tree.name[current]
+        takes = counted[name] & ((result[rows] < 0) | ~sharing[name])
+        result[rows[takes]] = current[takes]
+        current = tree.nesting.parent[current].astype(np.int64)
+        inside = (current >= 0) & (tree.unit[np.maximum(current, 0)] == unit)
+        rows, current, unit = rows[inside], current[inside], unit[inside]
+    return result[inverse.ravel()]
+
+
+def _counted_calls(
+    profile: Profile,
+    meaning: RangeMeaning,
+    tree: RangeTree | None,
+    pieces: _Pieces,
+    types: CallTypes,
+) -> CountedCalls:
+    """Join the pieces of each counted range; work outside is joined per instance and kind."""
+    count = len(pieces.kind)
+    counted = np.full(count, -1, dtype=np.int64)
+    if tree is not None:
+        counted = _counted_ranges(profile, meaning, tree, pieces.position)
+    outside = counted < 0
+    # Copies and sets outside are known by their bytes: one call each.
+    alone = outside & np.isin(pieces.kind, (_COPY, _SET))
+    key = np.where(outside, -2 - pieces.instance, counted)
+    key[alone] = np.iinfo(np.int64).min + np.flatnonzero(alone)
+    is_kernel = pieces.kind == _KERNEL
+    known = is_kernel & types.is_known[np.where(is_kernel, pieces.detail, 0)] if count else is_kernel
+    order = np.lexsort((-pieces.duration_ns, ~known, pieces.kind, key))
+    heads = np.flatnonzero(np.concatenate([[True], np.diff(key[order]) != 0])) if count else order
+    first = order[heads]
+    totals = np.where(pieces.kind == _KERNEL, 0, pieces.num_bytes)[order]
+    main = np.where(is_kernel, types.is_main[np.where(is_kernel, pieces.detail, 0)], False)[order]
+    tensor = np.where(is_kernel, types.uses_tc[np.where(is_kernel, pieces.detail, 0)], False)[order]
+    position = counted[first]
+    ranges = profile.ranges
+    row = tree.nesting.order[position] if tree is not None else np.zeros(len(first), np.int64)
+    has_range = position >= 0
+    name = ranges.name[row] if len(ranges) else np.full(len(first), -1)
+    shapes = ranges.shapes[row] if len(ranges) else np.full(len(first), -1)
+    return CountedCalls(
+        instance=pieces.instance[first],
+        position=position,
+        name=np.where(has_range, name, -1).astype(np.int64),
+        shapes=np.where(has_range, shapes, -1).astype(np.int64),
+        types=np.where(pieces.kind[first] == _KERNEL, pieces.detail[first], -1),
+        kind=pieces.kind[first],
+        detail=np.where(pieces.kind[first] == _COPY, pieces.detail[first], -1),
+        num_bytes=_sum(totals, heads),
+        main_kernels=_sum(main.astype(np.int64), heads),
+        uses_tc=_sum(tensor.astype(np.int64), heads) > 0,
+    )
+
+
+def _sum(values: Int64, heads: Int64) -> Int64:
+    if not len(heads):
+        return np.empty(0, dtype=np.int64)
+    result: Int64 = np.add.reduceat(values, heads)
+    return result
+
+
+def _units(
+    describer: Describer, calls: CountedCalls, outputs: tuple[Int64, list[tuple[int, ...]]]
+) -> tuple[Int64, tuple[CostUnit, ...]]:
+    """Distinct units, and the unit of each call: every formula is worked out once per unit."""
+    output, output_shapes = outputs
+    columns = np.stack(
+        [
+            calls.name,
+            calls.shapes,
+            describer.types_code(calls.types),
+            output,
+            np.where(calls.kind == _KERNEL, np.minimum(calls.main_kernels, 2), 0),
+            calls.uses_tc.astype(np.int64),
+            calls.kind,
+            calls.detail,
+            np.where(calls.kind == _KERNEL, 0, calls.num_bytes),
+            describer.context(calls.instance, calls.position),
+        ],
+        axis=1,
+    )
+    first, inverse = _distinct(columns)
+    units = []
+    for row in first.tolist():
+        shape = output_shapes[int(output[row])] if output[row] >= 0 else None
+        units.append(describer.unit(calls, row, shape))
+    # Calls that differ in nothing that the database shows are one.
+    rows: dict[CostUnit, int] = {}
+    number = np.array([rows.setdefault(unit, len(rows)) for unit in units], dtype=np.int64)
+    joined: Int64 = number[inverse] if len(number) else np.empty(0, dtype=np.int64)
+    return joined, tuple(rows)
+
+
+def _distinct(columns: Int64) -> tuple[Int64, Int64]:
+    """First row of each distinct one, and the number of each row's; mixed radix is quickest."""
+    code = np.zeros(len(columns), dtype=np.int64)
+    for column in range(columns.shape[1]):
+        _, dense = np.unique(columns[:, column], return_inverse=True)
+        code = code * (int(dense.max(initial=0)) + 1) + dense.ravel()
+        _, code = np.unique(code, return_inverse=True)
+        code = code.ravel().astype(np.int64)
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    return first.astype(np.int64), inverse.ravel().astype(np.int64)
+
+
+def _join(
+    unit: Int64, units: tuple[CostUnit, ...], instance: Int64, num_instances: int
+) -> InstanceCosts:
+    """Instances with the same units, as often, share a cost."""
+    of_instance = np.full(num_instances, -1, dtype=np.int32)
+    if not len(unit):
+        return InstanceCosts(of_instance=of_instance)
+    order = np.lexsort((unit, instance))
+    pair_unit, pair_instance = unit[order], instance[order]
+    new = (np.diff(pair_unit) != 0) | (np.diff(pair_instance) != 0)
+    heads = np.flatnonzero(np.concatenate([[True], new]))
+    calls = np.diff(np.concatenate([heads, [len(order)]]))
+    pair_unit, pair_instance = pair_unit[heads], pair_instance[heads]
+    # A random number per (unit, calls), added up, stands for the multiset; fixed: same file, same ids.
+    numbers = np.random.default_rng(20).integers(1, 1 << 62, size=(2, len(units)), dtype=np.int64)
+    with np.errstate(over="ignore"):
+        weight = numbers[0][pair_unit] * calls + numbers[1][pair_unit] * calls * calls
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(pair_instance) != 0]))
+    total = np.add.reduceat(weight, starts)
+    _, first, inverse = np.unique(total, return_index=True, return_inverse=True)
+    of_instance[pair_instance[starts]] = inverse.ravel()
+    stops = np.concatenate([starts[1:], [len(pair_unit)]])
+    rows = [np.arange(starts[row], stops[row]) for row in first.tolist()]
+    return InstanceCosts(
+        units=units,
+        part_cost=np.repeat(np.arange(len(rows)), [len(part) for part in rows]),
+        part_unit=pair_unit[np.concatenate(rows)],
+        part_calls=calls[np.concatenate(rows)],
+        of_instance=of_instance,
+        count=len(rows),
+    )

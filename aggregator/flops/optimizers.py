@@ -1,0 +1,96 @@
+"""Optimizers' work on whole lists of tensors: ``_foreach_*`` and ``_fused_*``.
+
+The sizes of all lists stand one after another. Lists of the same sizes are counted, not guessed:
+``_foreach_add_(a, b)`` records twice as many as ``_foreach_add_(a, 2)``. PyProf knew apex's FusedAdam
+only and gave it no operations.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aggregator.flops.cost import UNKNOWN, Cost, OpCall, elements
+from aggregator.flops.pointwise import SERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_LISTS = 6
+
+
+def _lists(call: OpCall) -> tuple[int, int]:
+    """Elements of one list, and how many lists of the same sizes there are."""
+    tensors = call.tensors
+    if not tensors:
+        return sum(1 for _ in call.shapes), 1
+    for count in range(MAX_LISTS, 1, -1):
+        length, rest = divmod(len(tensors), count)
+        if not rest and length and tensors == tensors[:length] * count:
+            return sum(map(elements, tensors[:length])), count
+    return sum(map(elements, tensors)), 1
+
+
+def _foreach(operations: int) -> Callable[[OpCall], Cost]:
+    def count(call: OpCall) -> Cost:
+        size, lists = _lists(call)
+        return Cost(operations * size, call.traffic(lists * size, size))
+
+    return count
+
+
+def _foreach_reduced(operations: int) -> Callable[[OpCall], Cost]:
+    def count(call: OpCall) -> Cost:
+        size, lists = _lists(call)
+        return Cost(operations * size, call.traffic(lists * size, 0))
+
+    return count
+
+
+def _foreach_copy(call: OpCall) -> Cost:
+    """Two lists, destination and source."""
+    size, lists = _lists(call)
+    return Cost(0, call.traffic((lists - 1) * size, size)) if lists > 1 else UNKNOWN
+
+
+def _foreach_fill(call: OpCall) -> Cost:
+    size, _ = _lists(call)
+    return Cost(0, call.traffic(0, size))
+
+
+def _fused(operations: int, read: int, kept: int) -> Callable[[OpCall], Cost]:
+    """A fused optimizer: ``read`` lists are read; parameters and ``kept`` moments are written."""
+
+    def count(call: OpCall) -> Cost:
+        size, lists = _lists(call)
+        if lists < read:
+            return UNKNOWN
+        return Cost(operations * size, call.traffic(lists * size, (1 + kept + lists - read) * size))
+
+    return count
+
+
+_ONE = (
+    "add sub mul div neg abs sign maximum minimum clamp_max clamp_min reciprocal ceil floor round"
+)
+_SERIES = "sqrt rsqrt exp log pow tanh sigmoid expm1 log1p"
+# Two moments: weight decay 2, first moment 3, second 4, bias corrections 4, update 3, and a root.
+_ADAM = _fused(16 + SERIES, read=4, kept=2)
+
+FORMULAS: dict[str, Callable[[OpCall], Cost]] = {
+    **{f"_foreach_{name}": _foreach(1) for name in _ONE.split()},
+    **{f"_foreach_{name}": _foreach(SERIES) for name in _SERIES.split()},
+    "_foreach_addcmul": _foreach(3),
+    "_foreach_addcdiv": _foreach(3),
+    "_foreach_lerp": _foreach(3),
+    "_foreach_norm": _foreach_reduced(2),
+    "_foreach_max": _foreach_reduced(1),
+    "_foreach_copy": _foreach_copy,
+    "_foreach_zero": _foreach_fill,
+    "_fused_adam": _ADAM,
+    "_fused_adamw": _ADAM,
+    "_fused_sgd": _fused(6, read=2, kept=0),
+    "_fused_adagrad": _fused(6 + SERIES, read=3, kept=1),
+    "_amp_foreach_non_finite_check_and_unscale": _foreach(2),
+    "_amp_update_scale": lambda call: Cost(3, 12),
+}
+"""By name without a trailing underscore."""

@@ -1,0 +1,169 @@
+"""What GPUs can do: dense peak rates and memory bandwidth by product name.
+
+From NVIDIA's data sheets and architecture white papers (listed in docs/flops.md): boost clock, dense
+(never with structured sparsity), Tensor Core rates with 32-bit accumulation, which is what PyTorch
+uses (on consumer GPUs half of the advertised rate). A rate that a sheet does not tell is None.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, replace
+
+from aggregator.errors import UsageError
+
+RATES = (
+    "float64",
+    "float64_tensor",
+    "float32",
+    "tf32",
+    "float16_vector",
+    "float16",
+    "bfloat16",
+    "float8",
+    "int8",
+)
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Peak rates of one GPU; None: unknown or not there.
+
+    Attributes:
+        name: What they were found by.
+        float64: Vector units. Unit: TFLOP/s.
+        float64_tensor: Tensor Cores. Unit: TFLOP/s.
+        float32: Vector units. Unit: TFLOP/s.
+        tf32: Tensor Cores. Unit: TFLOP/s.
+        float16_vector: Vector units. Unit: TFLOP/s.
+        float16: Tensor Cores. Unit: TFLOP/s.
+        bfloat16: Tensor Cores. Unit: TFLOP/s.
+        float8: Tensor Cores. Unit: TFLOP/s.
+        int8: Tensor Cores. Unit: TOP/s.
+        bandwidth: Device memory. Unit: GB/s.
+        link: Bus to the host, one way. Unit: GB/s.
+    """
+
+    name: str = ""
+    float64: float | None = None
+    float64_tensor: float | None = None
+    float32: float | None = None
+    tf32: float | None = None
+    float16_vector: float | None = None
+    float16: float | None = None
+    bfloat16: float | None = None
+    float8: float | None = None
+    int8: float | None = None
+    bandwidth: float | None = None
+    link: float | None = None
+
+    def rate(self, precision: str) -> float | None:
+        """Peak of a precision. Unit: TFLOP/s."""
+        value = getattr(self, precision, None) if precision in RATES else None
+        return value if isinstance(value, int | float) else None
+
+
+_PCIE3, _PCIE4, _PCIE5, _C2C = 15.75, 31.5, 63.0, 450.0
+_NAMES = tuple(field.name for field in fields(Peaks))[1:]
+
+# Pattern of the product name; fp64, fp64 TC, fp32, tf32, fp16 vector, fp16 TC, bf16 TC, fp8, int8,
+# memory GB/s, bus GB/s. The first match counts: the more special name stands first.
+_Row = tuple[str, tuple[float | None, ...]]
+_TABLE: tuple[_Row, ...] = (
+    (r"GB200|GB300", (40, 40, 80, 1250, None, 2500, 2500, 5000, 5000, 8000, _C2C)),
+    (r"B300", (1.25, 1.25, 75, 1125, None, 2250, 2250, 4500, None, 8000, _PCIE5)),
+    (r"B200", (37, 37, 75, 1125, None, 2250, 2250, 4500, 4500, 8000, _PCIE5)),
+    (r"B100", (30, 30, 60, 875, None, 1750, 1750, 3500, 3500, 8000, _PCIE5)),
+    (r"GH200.*144", (33.5, 66.9, 66.9, 494.7, 133.8, 989.4, 989.4, 1978.9, 1978.9, 4900, _C2C)),
+    (r"GH200", (33.5, 66.9, 66.9, 494.7, 133.8, 989.4, 989.4, 1978.9, 1978.9, 4000, _C2C)),
+    (r"H200 NVL", (30, 60, 60, 417.5, 120, 835.5, 835.5, 1670.5, 1670.5, 4800, _PCIE5)),
+    (r"H200", (33.5, 66.9, 66.9, 494.7, 133.8, 989.4, 989.4, 1978.9, 1978.9, 4800, _PCIE5)),
+    (r"H100 NVL", (30, 60, 60, 417.5, 120, 835.5, 835.5, 1670.5, 1670.5, 3938, _PCIE5)),
+    (r"H100 PCIe", (25.6, 51.2, 51.2, 378, 102.4, 756, 756, 1513, 1513, 2039, _PCIE5)),
+    (r"H100", (33.5, 66.9, 66.9, 494.7, 133.8, 989.4, 989.4, 1978.9, 1978.9, 3352, _PCIE5)),
+    (r"H800 PCIe", (0.8, 0.8, 51.2, 378, 102.4, 756, 756, 1513, 1513, 2039, _PCIE5)),
+    (r"H800", (1, 1, 66.9, 494.7, 133.8, 989.4, 989.4, 1978.9, 1978.9, 3352, _PCIE5)),
+    (r"H20\b", (1, 1, 44, 74, 88, 148, 148, 296, 296, 4000, _PCIE5)),
+    (r"L40S", (1.4, None, 91.6, 183, 91.6, 362, 362, 733, 733, 864, _PCIE4)),
+    (r"L40\b", (1.4, None, 90.5, 90.5, 90.5, 181, 181, 362, 362, 864, _PCIE4)),
+    (r"L4\b", (0.5, None, 30.3, 60, 30.3, 121, 121, 242.5, 242.5, 300, _PCIE4)),
+    (r"RTX PRO 6000", (1.95, None, 125, 251.9, 125, 503.8, 503.8, 1007.6, 1007.6, 1792, _PCIE5)),
+    (r"RTX 6000 Ada", (1.42, None, 91.1, 182.1, 91.1, 364.2, 364.2, 728.5, 728.5, 960, _PCIE4)),
+    (r"A100.*PCI.*40GB", (9.7, 19.5, 19.5, 156, 78, 312, 312, None, 624, 1555, _PCIE4)),
+    (r"A100.*PCI|A800.*PCI", (9.7, 19.5, 19.5, 156, 78, 312, 312, None, 624, 1935, _PCIE4)),
+    (r"A100.*80GB|A800", (9.7, 19.5, 19.5, 156, 78, 312, 312, None, 624, 2039, _PCIE4)),
+    (r"A100", (9.7, 19.5, 19.5, 156, 78, 312, 312, None, 624, 1555, _PCIE4)),
+    (r"A30\b", (5.2, 10.3, 10.3, 82, 41.2, 165, 165, None, 330, 933, _PCIE4)),
+    (r"A40\b", (0.58, None, 37.4, 74.8, 37.4, 149.7, 149.7, None, 299.3, 696, _PCIE4)),
+    (r"A10G", (0.49, None, 31.5, 35, 31.5, 70, 70, None, 140, 600, _PCIE4)),
+    (r"A10\b", (0.49, None, 31.2, 62.5, 31.2, 125, 125, None, 250, 600, _PCIE4)),
+    (r"A2\b", (0.07, None, 4.5, 9, 4.5, 18, 18, None, 36, 200, 15.75)),
+    (r"RTX A6000", (0.6, None, 38.7, 77.4, 38.7, 154.8, 154.8, None, 309.7, 768, _PCIE4)),
+    (r"RTX A5000", (0.43, None, 27.8, 55.6, 27.8, 111.1, 111.1, None, 222.2, 768, _PCIE4)),
+    (r"RTX A4000", (0.3, None, 19.2, 38.3, 19.2, 76.7, 76.7, None, 153.4, 448, _PCIE4)),
+    (r"RTX 5090", (1.64, None, 104.8, 104.8, 104.8, 209.5, 209.5, 419, 838, 1792, _PCIE5)),
+    (r"RTX 5080", (0.88, None, 56.3, 56.3, 56.3, 112.6, 112.6, 225.1, 450.2, 960, _PCIE5)),
+    (r"RTX 4090", (1.29, None, 82.6, 82.6, 82.6, 165.2, 165.2, 330.3, 660.6, 1008, _PCIE4)),
+    (r"RTX 4080", (0.76, None, 48.7, 48.7, 48.7, 97.5, 97.5, 194.9, 389.9, 717, _PCIE4)),
+    (r"RTX 4070 Ti", (0.63, None, 40.1, 40.1, 40.1, 80.2, 80.2, 160.4, 320.7, 504, _PCIE4)),
+    (r"RTX 4070", (0.46, None, 29.1, 29.1, 29.1, 58.3, 58.3, 116.6, 233.2, 504, _PCIE4)),
+    (r"RTX 3090 Ti", (0.63, None, 40, 40, 40, 80, 80, None, 320, 1008, _PCIE4)),
+    (r"RTX 3090", (0.56, None, 35.6, 35.6, 35.6, 71, 71, None, 284, 936, _PCIE4)),
+    (r"RTX 3080 Ti", (0.53, None, 34.1, 34.1, 34.1, 68.2, 68.2, None, 272.8, 912, _PCIE4)),
+    (r"RTX 3080", (0.47, None, 29.8, 29.8, 29.8, 59.5, 59.5, None, 238, 760, _PCIE4)),
+    (r"RTX 3070", (0.32, None, 20.3, 20.3, 20.3, 40.6, 40.6, None, 162.6, 448, _PCIE4)),
+    (r"RTX 3060", (0.2, None, 12.7, 12.7, 12.7, 25.5, 25.5, None, 102, 360, _PCIE4)),
+    (r"RTX 2080 Ti", (0.42, None, 13.4, None, 26.9, 53.8, None, None, 215.2, 616, _PCIE3)),
+    (r"TITAN RTX", (0.51, None, 16.3, None, 32.6, 130.5, None, None, 261, 672, _PCIE3)),
+    (r"T4\b", (0.25, None, 8.1, None, 16.2, 65, None, None, 130, 320, _PCIE3)),
+    (r"V100S", (8.2, None, 16.4, None, 32.8, 130, None, None, None, 1134, _PCIE3)),
+    (r"V100.*PCI", (7, None, 14, None, 28, 112, None, None, None, 900, _PCIE3)),
+    (r"V100", (7.8, None, 15.7, None, 31.4, 125, None, None, None, 900, _PCIE3)),
+    (r"TITAN V", (7.4, None, 14.9, None, 29.8, 119, None, None, None, 653, _PCIE3)),
+    (r"P100.*PCI", (4.7, None, 9.3, None, 18.7, None, None, None, None, 732, _PCIE3)),
+    (r"P100", (5.3, None, 10.6, None, 21.2, None, None, None, None, 732, _PCIE3)),
+    (r"P40\b", (0.37, None, 11.8, None, None, None, None, None, None, 346, _PCIE3)),
+    (r"P4\b", (0.17, None, 5.5, None, None, None, None, None, None, 192, _PCIE3)),
+)
+
+
+def peaks_of(gpu_name: str, override: str = "") -> Peaks:
+    """Peaks of a GPU by its product name, with what the user gave in their place.
+
+    Args:
+        gpu_name: Name as CUDA tells it; one that is not in the table has no known peaks.
+        override: ``float16=312,bandwidth=2039``; empty: none.
+
+    Raises:
+        UsageError: The override is malformed.
+    """
+    found = Peaks()
+    for pattern, values in _TABLE:
+        if re.search(rf"(?<![A-Za-z0-9]){pattern}", gpu_name):
+            found = Peaks(gpu_name, **dict(zip(_NAMES, values, strict=True)))
+            break
+    given = parse_peaks(override)
+    return replace(found, name=found.name or gpu_name, **given) if given else found
+
+
+def parse_peaks(text: str) -> dict[str, float]:
+    """Peaks that a user gave.
+
+    Raises:
+        UsageError: A name that is none, or a value that is no number above 0.
+    """
+    given: dict[str, float] = {}
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = word.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = 0.0
+        if name.strip() not in _NAMES or not 0 < number < float("inf"):
+            raise UsageError(
+                f"The GPU peak '{word}' is not understood.",
+                hint="Give name=value with a comma between them, float16=989.4,bandwidth=4800; "
+                f"names: {', '.join(_NAMES)}; TFLOP/s, bandwidth and link in GB/s.",
+            )
+        given[name.strip()] = number
+    return given

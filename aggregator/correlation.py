@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aggregator.correlate.combined_backward import has_engine_threads
+from aggregator.correlate.costs import compute_costs
 from aggregator.correlate.custom_domains import DomainWork, correlate_domain
 from aggregator.correlate.helper_threads import adopt_calls
 from aggregator.correlate.op_table import OpTable, build_op_table
@@ -16,6 +17,7 @@ from aggregator.correlate.ranges import Nesting, innermost, nest, nest_start_end
 from aggregator.correlate.simple import simple_instances, simple_meaning, simple_table
 from aggregator.correlate.work import CorrelatedWork, correlate_work
 from aggregator.errors import NoFrameworkRangesError, UsageError
+from aggregator.flops.units import InstanceCosts
 from aggregator.frameworks import (
     FRAMEWORK_DOMAINS,
     FRAMEWORKS,
@@ -58,6 +60,7 @@ class _Found:
     table: OpTable
     ranges: NamedRanges
     key_node: KeyNode
+    costs: InstanceCosts
 
 
 @dataclass(frozen=True)
@@ -184,14 +187,16 @@ def _framework_ops(profile: Profile, nesting: Nesting, reading: Reading) -> _Fou
     if key_node.name and key_node.name not in (*ranges.names, *plain.names):
         named = name_by_op(key_node, table, work.instances)
         key_node = named or find_key_node(meaning, tree, ranges, plain, allow_op=False)
-    return _Found(meaning, work, table, joined_ranges(ranges, plain), key_node)
+    costs = compute_costs(profile, meaning, (tree, call_range), work, table.op_of_instance)
+    return _Found(meaning, work, table, joined_ranges(ranges, plain), key_node, costs)
 
 
 def _simple(profile: Profile) -> _Found:
     work = correlate_work(profile, simple_instances(profile))
     key_node = KeyNode("", "simple mode has no iterations")
     table = simple_table(work.instances)
-    return _Found(simple_meaning(), work, table, NamedRanges.empty(), key_node)
+    costs = compute_costs(profile, simple_meaning(), None, work, table.op_of_instance)
+    return _Found(simple_meaning(), work, table, NamedRanges.empty(), key_node, costs)
 
 
 def _custom_domains(
@@ -234,6 +239,7 @@ def _finish(
         ranges=ranges,
         key_node=found.key_node,
         rollups=(),
+        costs=found.costs,
     )
     imported.rollups = build_rollup_inputs(imported)
     progress.advance(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from aggregator.communication import is_communication
 from aggregator.correlate.custom_domains import DomainWork
 from aggregator.correlate.op_table import Op, OpTable
 from aggregator.correlate.work import CorrelatedWork
+from aggregator.flops.units import InstanceCosts
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.intervals import Flattened, SegmentUnion
 from aggregator.iterations import KeyNode, NamedRanges
@@ -77,6 +78,7 @@ class ImportedProfile:
         ranges: Ranges that may mark an iteration.
         key_node: The key node found.
         rollups: What aggregations are computed from: the default domain, then each custom one.
+        costs: What each op instance should cost.
     """
 
     profile: Profile
@@ -92,6 +94,7 @@ class ImportedProfile:
     ranges: NamedRanges
     key_node: KeyNode
     rollups: tuple[RollupInput, ...]
+    costs: InstanceCosts = field(default_factory=InstanceCosts)
 
     @property
     def rollup(self) -> RollupInput:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+
+GPU_PEAKS_VARIABLE = "DLPROF_GPU_PEAKS"
+"""Environment variable with peaks of the GPU."""
 
 
 class Mode(StrEnum):
@@ -28,11 +32,13 @@ class AggregationRequest:
             empty: chosen from the profile.
         iter_start: First iteration, inclusive; None: the first.
         iter_stop: Last iteration, inclusive; None: the last found.
+        gpu_peaks: Peaks of the GPU in place of those of the table, ``float16=989,bandwidth=4800``.
     """
 
     key_node: str = ""
     iter_start: int | None = None
     iter_stop: int | None = None
+    gpu_peaks: str = field(default_factory=lambda: os.environ.get(GPU_PEAKS_VARIABLE, ""))
 
 
 @dataclass(frozen=True)

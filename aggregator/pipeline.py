@@ -29,12 +29,18 @@ from aggregator.dldb.writer import (
     new_database,
     write_errors,
 )
+from aggregator.efficiency.tables import (
+    read_costed_instances,
+    write_efficiency,
+    write_import_efficiency,
+)
 from aggregator.errors import (
     DatabaseWriteError,
     DldbVersionError,
     KeyNodeNotFoundError,
     UsageError,
 )
+from aggregator.flops.peaks import parse_peaks
 from aggregator.given import GivenProfile
 from aggregator.given_import import GivenImport, correlate_given
 from aggregator.imported import ImportedProfile
@@ -117,6 +123,7 @@ def import_profile(options: ImportOptions, progress: Progress) -> ImportResult:
         DlprofError: Any of the errors of reading, of the request, or of writing; nothing is left
             half-written then.
     """
+    parse_peaks(options.request.gpu_peaks)
     with new_database(options.database, overwrite=options.overwrite) as partial:
         data, options = _read(options, progress)
         names = data.profile.domain_names
@@ -237,6 +244,7 @@ def _write_import(
                     writer.write(table)
         progress.phase("index")
         write_rank_tables(path, range(1, len(done) + 1))
+        write_import_efficiency(path, data, [request for request, _ in done])
         finish(path, has_custom_domains=bool(data.domains))
     return done[0][1][0]
 
@@ -321,6 +329,7 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
             does not fit the profile.
         AggregationCancelledError: Raised by ``progress``.
     """
+    parse_peaks(request.gpu_peaks)
     version = _own_version(database)
     if version is None:
         database = convert(database, progress)
@@ -340,6 +349,7 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
     inputs = load_rollup_inputs(database, progress)
     rollups = roll_up(inputs, request, progress)
     tell_iterations(rollups[0], progress)
+    costed = read_costed_instances(database)
     progress.phase("write", 1)
     with aggregation_transaction(database) as connection:
         existing = _existing_in(connection, database, request)
@@ -350,6 +360,7 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
         for table in aggregation_tables(inputs, rollups, request, aggr):
             insert_rows(connection, table)
         write_rank_metrics(connection, aggr)
+        write_efficiency(connection, aggr, costed, request.gpu_peaks)
         progress.advance(1)
     window = rollups[0].window
     progress.message(f"Aggregation {aggr} written", Level.DETAILED)

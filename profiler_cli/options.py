@@ -82,6 +82,7 @@ class Options:
     formats: tuple[str, ...] = ("csv",)
     domains: tuple[str, ...] = ()
     extended: bool = False
+    gpu_peaks: str = ""
     dump_model_data: bool = False
     tb_dir: str = "event_files"
     suppress_tb_files: bool = False
@@ -238,6 +239,14 @@ AGGREGATION: Final = (
         WholeNumber(),
         "Last iteration to aggregate, inclusive.",
         "the last found",
+    ),
+    Option(
+        "gpu_peaks",
+        ("--gpu_peaks",),
+        Text("NAME=VALUE[,NAME=VALUE...]"),
+        "Peak rates of the GPU in place of those known of it, as in "
+        "float16=989.4,bandwidth=4800 (TFLOP/s and GB/s).",
+        "those of the GPU, or of DLPROF_GPU_PEAKS",
     ),
 )
 

@@ -99,7 +99,8 @@ def _is_own_database(source: Path) -> bool:
 
 
 def _request(options: Options) -> AggregationRequest:
-    return AggregationRequest(options.key_node, options.iter_start, options.iter_stop)
+    request = AggregationRequest(options.key_node, options.iter_start, options.iter_stop)
+    return replace(request, gpu_peaks=options.gpu_peaks) if options.gpu_peaks else request
 
 
 def _import(

@@ -1,4 +1,4 @@
-"""From a counted call to its unit: its name, sizes, element types and precision, and the formula."""
+"""From a counted call to its unit: name, sizes, element types, precision, and the formula."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aggregator.communication import is_communication
 from aggregator.correlate.ops import Instances, Origin
 from aggregator.flops.cost import UNKNOWN, Cost, OpCall, Shape
 from aggregator.flops.kernel_types import SIZES, KernelTypes, kernel_types
@@ -19,6 +20,7 @@ from aggregator.flops.units import LINK, VECTOR, CostUnit
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.profile import Bool, Int64, Profile
 from aggregator.tensor_cores import classify
+from aggregator.texts import say
 
 if TYPE_CHECKING:
     from aggregator.correlate.costs import CountedCalls
@@ -48,10 +50,13 @@ _SCALAR_PRECISION = {
     "bfloat16": VECTOR,
     "complex64": VECTOR,
 }
-NO_SIZES = "the sizes of its arguments were not recorded"
-_NO_TYPE = "the kernels' names do not tell the element type"
-_NO_OUTPUT = "the sizes of its output were not recorded"
-_NO_FORMULA = "there is no formula for it"
+NO_SIZES = say("the sizes of its arguments were not recorded")
+_NO_TYPE = say("the kernels' names do not tell the element type")
+_NO_OUTPUT = say("the sizes of its output were not recorded")
+_BETWEEN_GPUS = say("it moves data between GPUs")
+_IN_GRAPH = say("the kernels of a CUDA graph were not recorded")
+_BY_VALUES = say("its operations depend on the values")
+_NO_FORMULA = say("there is no formula for it")
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,7 @@ class CallTypes:
         is_known: Whether the name tells them.
         is_main: Whether the kernel computes, not only lays out.
         uses_tc: Whether it runs Tensor Core instructions.
+        communicates: Whether it moves data between GPUs.
     """
 
     of_kernel: Int64
@@ -71,6 +77,7 @@ class CallTypes:
     is_known: Bool
     is_main: Bool
     uses_tc: Bool
+    communicates: Bool
 
 
 def kernel_type_table(profile: Profile) -> CallTypes:
@@ -92,6 +99,7 @@ def kernel_type_table(profile: Profile) -> CallTypes:
         is_known=np.array([bool(one.read or one.write) for one in types]),
         is_main=np.array([_HELPER.search(name) is None for name in names] or [False]),
         uses_tc=uses_tc,
+        communicates=np.array([is_communication(name) for name in names] or [False]),
     )
 
 
@@ -154,7 +162,7 @@ class Describer:
             moved = int(calls.num_bytes[row])
             return CostUnit("set on the device", flops=0, num_bytes=moved, precision=VECTOR)
         if kind == 3:
-            return CostUnit("graph", reason="the kernels of a CUDA graph were not recorded")
+            return CostUnit("graph", reason=_IN_GRAPH)
         if calls.position[row] < 0:
             return self._outside(calls, row, output)
         return self._counted(calls, row, output)
@@ -176,15 +184,20 @@ class Describer:
         )
         cost = count(call) if text else UNKNOWN
         reason = NO_SIZES if not text else _reason(call, cost)
-        return _unit(call, text, cost, self._precision(cost, types, calls.uses_tc[row]), reason)
+        return _unit(
+            call, text, cost, self._precision(cost, types, uses_tc=bool(calls.uses_tc[row])), reason
+        )
 
     def _outside(self, calls: CountedCalls, row: int, output: Shape | None) -> CostUnit:
         """Work in no range with a formula: described by a marker, or unknown."""
         instance = int(self.described_by(np.array([calls.instance[row]]))[0])
         label = int(self._instances.label[instance])
         stray = self._instances.origin[instance] == Origin.STRAY
-        name = self._profile.strings[label] if stray else self._meaning.labels[label]
+        names = self._profile.strings if stray else self._meaning.labels
+        name = names[label] if 0 <= label < len(names) else ""
         text = self._meaning.texts.get(int(self._instances.range_name[instance]))
+        if bool(calls.communicates[row]):
+            return CostUnit("communication", reason=_BETWEEN_GPUS)
         if text is None or stray:
             return CostUnit(name, reason=_NO_FORMULA)
         types = self._types_of(calls, row)
@@ -197,7 +210,9 @@ class Describer:
             one_gradient=int(calls.main_kernels[row]) == 1,
         )
         cost = count_marked(call, backward=instance != int(calls.instance[row]))
-        precision = self._precision(cost, types, calls.uses_tc[row], text.data_type)
+        precision = self._precision(
+            cost, types, uses_tc=bool(calls.uses_tc[row]), told=text.data_type
+        )
         return _unit(call, text.input_shapes, cost, precision, _reason(call, cost))
 
     def _types_of(self, calls: CountedCalls, row: int) -> KernelTypes:
@@ -216,7 +231,7 @@ class Describer:
         return read, write
 
     @staticmethod
-    def _precision(cost: Cost, types: KernelTypes, uses_tc: bool, told: str = "") -> str:
+    def _precision(cost: Cost, types: KernelTypes, *, uses_tc: bool, told: str = "") -> str:
         if not cost.is_matrix:
             return VECTOR
         kind = types.read or told.removeprefix("torch.")
@@ -245,7 +260,7 @@ def _unit(call: OpCall, text: str, cost: Cost, precision: str, reason: str) -> C
 
 def _reason(call: OpCall, cost: Cost) -> str:
     if cost.num_bytes is not None:
-        return "" if cost.flops is not None else "its operations depend on the values"
+        return "" if cost.flops is not None else _BY_VALUES
     if cost.flops is not None:
         return _NO_TYPE
     if call.output is None and (call.name in NEEDS_OUTPUT or call.name.startswith("conv")):

@@ -1,13 +1,14 @@
 """Sizes of outputs, which ``emit_nvtx`` does not record, from what else the profile tells.
 
-A convolution's or pool's output has the sizes of the gradient that its backward got: the first choice.
-Otherwise the stride and padding that a module's range records, and last the first input of one of the
-next counted calls on the thread, if batch and channels are those of the output.
+A convolution's or pool's output has the sizes of the gradient that its backward got: the first
+choice. Otherwise the stride and padding that a module's range records, and last the first input of
+one of the next counted calls on the thread, if batch and channels are those of the output.
 """
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,10 +96,10 @@ class _Finder:
             same = forward[place] == self._calls.instance[rows]
             rows, giver = rows[same], givers[place[same]]
             codes = np.stack([self._calls.shapes[rows], self._calls.shapes[giver]], axis=1)
-            self._take(rows, _pair_key(codes), lambda at, codes=codes: self._gradient(*codes[at]))
+            self._take(rows, _pair_key(codes), partial(self._gradient, codes))
 
-    def _gradient(self, forward: int, backward: int) -> Shape | None:
-        image, gradient = sizes_of(self._texts[forward]), sizes_of(self._texts[backward])
+    def _gradient(self, codes: Int64, at: int) -> Shape | None:
+        image, gradient = (sizes_of(self._texts[code]) for code in codes[at].tolist())
         if not image or len(gradient) < 2 or not gradient[0] or gradient[1] != image[0]:
             return None
         return gradient[0]
@@ -142,18 +143,13 @@ class _Finder:
             rows, after = rows[same], with_sizes[after[same]]
             codes = np.stack([calls.shapes[rows], calls.shapes[after]], axis=1)
             is_pool = np.array(["conv" not in label for label in self._meaning.labels])
-            pools = is_pool[self._label[rows]].astype(np.int64)
-            key = _pair_key(np.stack([_pair_key(codes), pools], axis=1))
-            self._take(
-                rows,
-                key,
-                lambda at, codes=codes, pools=pools: self._following(
-                    int(codes[at][0]), int(codes[at][1]), pool=bool(pools[at])
-                ),
-            )
+            pools = is_pool[self._label[rows]]
+            key = _pair_key(np.stack([_pair_key(codes), pools.astype(np.int64)], axis=1))
+            self._take(rows, key, partial(self._following, codes, pools))
 
-    def _following(self, own: int, following: int, *, pool: bool) -> Shape | None:
-        sizes, after = sizes_of(self._texts[own]), sizes_of(self._texts[following])
+    def _following(self, codes: Int64, pools: Bool, at: int) -> Shape | None:
+        sizes, after = (sizes_of(self._texts[code]) for code in codes[at].tolist())
+        pool = bool(pools[at])
         if not sizes or not after or len(sizes[0]) != len(after[0]) or len(sizes[0]) < 3:
             return None
         image, result = sizes[0], after[0]
@@ -162,7 +158,9 @@ class _Finder:
         if result[:2] != (image[0], channels):
             return None
         reach = [1 if pool else size for size in (weight[2:] or (1,) * len(image[2:]))]
-        fits = all(0 < p <= h + 2 * r for p, h, r in zip(result[2:], image[2:], reach, strict=False))
+        fits = all(
+            0 < p <= h + 2 * r for p, h, r in zip(result[2:], image[2:], reach, strict=False)
+        )
         return result if fits else None
 
 

@@ -1,18 +1,19 @@
-"""What every execution of an op should cost: its device work traced to the operators that ran it.
+"""What every execution of an op should cost: its device work, by operator.
 
-An op's range holds ranges of the operators that it calls (``linear`` holds ``addmm``; the wrapper of
-``AddmmBackward0`` holds two ``mm`` and a ``sum``), each with its own sizes. Device work belongs to
-the innermost of them; the outermost one around it that has a formula is *counted*, once per range.
-So backward is counted from its own sizes, and casts beside a product are seen as what they are.
+An op's range holds ranges of the operators that it calls (``linear`` holds ``addmm``; the wrapper
+of ``AddmmBackward0`` holds two ``mm`` and a ``sum``), each with its own sizes. Device work belongs
+to the innermost of them; the outermost one around it that has a formula is *counted*, once per
+range. So backward is counted from its own sizes, and casts beside a product are seen as what they
+are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aggregator.correlate.cost_calls import CallTypes, Describer, kernel_type_table
+from aggregator.correlate.cost_calls import NO_SIZES, CallTypes, Describer, kernel_type_table
 from aggregator.correlate.cost_outputs import find_outputs
 from aggregator.correlate.range_tree import RangeTree
 from aggregator.correlate.work import CorrelatedWork
@@ -21,7 +22,7 @@ from aggregator.flops.units import CostUnit, InstanceCosts
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.profile import Bool, Int32, Int64, Profile
 
-_KERNEL, _COPY, _SET = range(3)
+_KERNEL, _COPY, _SET, _GRAPH = range(4)
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class _Pieces:
     """Kernels, copies and sets, one after another; graphs' content is unknown.
 
     Attributes:
-        kind: ``_KERNEL``, ``_COPY``, ``_SET``; 3: a graph.
+        kind: ``_KERNEL``, ``_COPY``, ``_SET`` or ``_GRAPH``.
         instance: Op instance.
         position: Innermost range of the launching call; -1: none.
         duration_ns: Unit: ns.
@@ -60,6 +61,7 @@ class CountedCalls:
         num_bytes: Recorded bytes where it ran no kernel. Unit: bytes.
         main_kernels: Kernels that compute, not only lay out.
         uses_tc: Whether any kernel ran Tensor Core instructions.
+        communicates: Whether its longest kernel moves data between GPUs.
     """
 
     instance: Int64
@@ -72,6 +74,7 @@ class CountedCalls:
     num_bytes: Int64
     main_kernels: Int64
     uses_tc: Bool
+    communicates: Bool
 
     def __len__(self) -> int:
         return len(self.instance)
@@ -80,26 +83,28 @@ class CountedCalls:
 def compute_costs(
     profile: Profile,
     meaning: RangeMeaning,
-    tree: RangeTree | None,
-    call_range: Int32 | None,
+    nested: tuple[RangeTree, Int32] | None,
     work: CorrelatedWork,
+    op_of_instance: Int32,
 ) -> InstanceCosts:
     """Count all device work of a profile.
 
     Args:
         profile: The profile.
         meaning: What range names mean.
-        tree: Nested ranges; None: simple mode.
-        call_range: Innermost range of each API call; None: simple mode.
+        nested: Nested ranges, and the innermost one of each API call; None: there are none.
         work: Device work and op instances.
+        op_of_instance: Op of each instance.
     """
+    tree, call_range = nested if nested is not None else (None, None)
     types = kernel_type_table(profile)
     pieces = _pieces(profile, call_range, work, types)
     calls = _counted_calls(profile, meaning, tree, pieces, types)
     outputs = find_outputs(profile, meaning, work.instances, calls)
     describer = Describer(profile, meaning, work.instances, types)
     signature, units = _units(describer, calls, outputs)
-    return _join(signature, units, calls.instance, len(work.instances))
+    costs = _join(signature, units, calls.instance, len(work.instances))
+    return _completed(costs, op_of_instance)
 
 
 def _pieces(
@@ -157,41 +162,55 @@ def _counted_calls(
     types: CallTypes,
 ) -> CountedCalls:
     """Join the pieces of each counted range; work outside is joined per instance and kind."""
-    count = len(pieces.kind)
-    counted = np.full(count, -1, dtype=np.int64)
+    counted = np.full(len(pieces.kind), -1, dtype=np.int64)
     if tree is not None:
         counted = _counted_ranges(profile, meaning, tree, pieces.position)
-    outside = counted < 0
-    # Copies and sets outside are known by their bytes: one call each.
-    alone = outside & np.isin(pieces.kind, (_COPY, _SET))
-    key = np.where(outside, -2 - pieces.instance, counted)
-    key[alone] = np.iinfo(np.int64).min + np.flatnonzero(alone)
     is_kernel = pieces.kind == _KERNEL
-    known = is_kernel & types.is_known[np.where(is_kernel, pieces.detail, 0)] if count else is_kernel
-    order = np.lexsort((-pieces.duration_ns, ~known, pieces.kind, key))
-    heads = np.flatnonzero(np.concatenate([[True], np.diff(key[order]) != 0])) if count else order
+    detail = np.where(is_kernel, pieces.detail, 0)
+    moves = is_kernel & types.communicates[detail]
+    key = _keys(pieces, counted, moves)
+    known = is_kernel & types.is_known[detail]
+    order = np.lexsort((-pieces.duration_ns, ~known, pieces.kind, key)).astype(np.int64)
+    changed = np.diff(key[order]) != 0
+    heads = np.flatnonzero(np.concatenate([np.ones(min(len(key), 1), dtype=bool), changed]))
     first = order[heads]
-    totals = np.where(pieces.kind == _KERNEL, 0, pieces.num_bytes)[order]
-    main = np.where(is_kernel, types.is_main[np.where(is_kernel, pieces.detail, 0)], False)[order]
-    tensor = np.where(is_kernel, types.uses_tc[np.where(is_kernel, pieces.detail, 0)], False)[order]
-    position = counted[first]
-    ranges = profile.ranges
-    row = tree.nesting.order[position] if tree is not None else np.zeros(len(first), np.int64)
-    has_range = position >= 0
-    name = ranges.name[row] if len(ranges) else np.full(len(first), -1)
-    shapes = ranges.shapes[row] if len(ranges) else np.full(len(first), -1)
+    name, shapes = _texts_of(profile, tree, counted[first])
     return CountedCalls(
         instance=pieces.instance[first],
-        position=position,
-        name=np.where(has_range, name, -1).astype(np.int64),
-        shapes=np.where(has_range, shapes, -1).astype(np.int64),
-        types=np.where(pieces.kind[first] == _KERNEL, pieces.detail[first], -1),
+        position=counted[first],
+        name=name,
+        shapes=shapes,
+        types=np.where(is_kernel[first], pieces.detail[first], -1),
         kind=pieces.kind[first],
         detail=np.where(pieces.kind[first] == _COPY, pieces.detail[first], -1),
-        num_bytes=_sum(totals, heads),
-        main_kernels=_sum(main.astype(np.int64), heads),
-        uses_tc=_sum(tensor.astype(np.int64), heads) > 0,
+        num_bytes=_sum(np.where(is_kernel, 0, pieces.num_bytes)[order], heads),
+        main_kernels=_sum((is_kernel & types.is_main[detail]).astype(np.int64)[order], heads),
+        uses_tc=_sum((is_kernel & types.uses_tc[detail]).astype(np.int64)[order], heads) > 0,
+        communicates=moves[first],
     )
+
+
+def _keys(pieces: _Pieces, counted: Int64, moves: Bool) -> Int64:
+    """What belongs together: a counted range; outside an instance's kernels, a copy, a set."""
+    outside = counted < 0
+    key = np.where(outside, -2 - pieces.instance, counted)
+    key[outside & moves] -= 1 << 40
+    key[outside & (pieces.kind == _GRAPH)] -= 1 << 41
+    # Copies and sets outside are known by their bytes: one call each.
+    alone = outside & np.isin(pieces.kind, (_COPY, _SET))
+    key[alone] = np.iinfo(np.int64).min + np.flatnonzero(alone)
+    return key
+
+
+def _texts_of(profile: Profile, tree: RangeTree | None, position: Int64) -> tuple[Int64, Int64]:
+    """Codes of name and sizes of each range; -1: none."""
+    none = np.full(len(position), -1, dtype=np.int64)
+    if tree is None or not len(profile.ranges):
+        return none, none
+    row = tree.nesting.order[np.maximum(position, 0)]
+    has = position >= 0
+    name = np.where(has, profile.ranges.name[row], -1).astype(np.int64)
+    return name, np.where(has, profile.ranges.shapes[row], -1).astype(np.int64)
 
 
 def _sum(values: Int64, heads: Int64) -> Int64:
@@ -216,6 +235,7 @@ def _units(
             calls.uses_tc.astype(np.int64),
             calls.kind,
             calls.detail,
+            calls.communicates.astype(np.int64),
             np.where(calls.kind == _KERNEL, 0, calls.num_bytes),
             describer.context(calls.instance, calls.position),
         ],
@@ -258,7 +278,7 @@ def _join(
     heads = np.flatnonzero(np.concatenate([[True], new]))
     calls = np.diff(np.concatenate([heads, [len(order)]]))
     pair_unit, pair_instance = pair_unit[heads], pair_instance[heads]
-    # A random number per (unit, calls), added up, stands for the multiset; fixed: same file, same ids.
+    # Random numbers per unit, added up, stand for the multiset; the seed is fixed.
     numbers = np.random.default_rng(20).integers(1, 1 << 62, size=(2, len(units)), dtype=np.int64)
     with np.errstate(over="ignore"):
         weight = numbers[0][pair_unit] * calls + numbers[1][pair_unit] * calls * calls
@@ -276,3 +296,26 @@ def _join(
         of_instance=of_instance,
         count=len(rows),
     )
+
+
+def _completed(costs: InstanceCosts, op: Int32) -> InstanceCosts:
+    """Executions without recorded sizes cost what all others of their op cost.
+
+    The markers write sizes in the first steps only: it is what costs the most time.
+    """
+    bare = np.array([unit.reason == NO_SIZES for unit in costs.units], dtype=bool)
+    if not bare.any():
+        return costs
+    incomplete = np.zeros(costs.count, dtype=bool)
+    incomplete[costs.part_cost[bare[costs.part_unit]]] = True
+    cost = costs.of_instance
+    has = cost >= 0
+    known = has & ~incomplete[np.maximum(cost, 0)]
+    num_ops = int(op.max(initial=-1)) + 1
+    low = np.full(num_ops, np.iinfo(np.int32).max, dtype=np.int32)
+    high = np.full(num_ops, -1, dtype=np.int32)
+    np.minimum.at(low, op[known], cost[known])
+    np.maximum.at(high, op[known], cost[known])
+    of_op = np.where(low == high, high, -1)
+    take = has & ~known & (of_op[op] >= 0)
+    return replace(costs, of_instance=np.where(take, of_op[op], cost).astype(np.int32))

@@ -15,7 +15,8 @@ from aggregator.options import AggregationRequest
 
 def request_key(request: AggregationRequest) -> str:
     """One text per distinct request."""
-    return json.dumps([request.key_node, request.iter_start, request.iter_stop])
+    asked: list[object] = [request.key_node, request.iter_start, request.iter_stop]
+    return json.dumps([*asked, request.gpu_peaks] if request.gpu_peaks else asked)
 
 
 def aggregation_tables(

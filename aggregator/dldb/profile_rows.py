@@ -9,10 +9,10 @@ import numpy as np
 
 from aggregator.correlate.op_table import Op
 from aggregator.correlate.ops import Origin
+from aggregator.dldb.cost_rows import cost_numbers, cost_tables, op_flops
 from aggregator.dldb.domain_rows import domain_tables, graph_launches
 from aggregator.dldb.rank_rows import rank_table
 from aggregator.dldb.shape_rows import (
-    op_flops,
     recorded_shapes,
     shape_texts,
     tensor_core_fits,
@@ -42,6 +42,7 @@ def profile_tables(data: ImportedProfile) -> Iterator[Table]:
     yield from _small_tables(data)
     shape_rows, shapes = shape_texts(data)
     yield shapes
+    yield from cost_tables(data.costs)
     yield _instances(data, shape_rows)
     yield from domain_tables(data)
     yield graph_launches(data)
@@ -178,7 +179,7 @@ def _ops(data: ImportedProfile) -> Table:
             "forward": [op.forward + 1 if op.forward >= 0 else None for op in ops],
             "tc_fit": [fit.eligible for fit in fits],
             "tc_fit_reason": [fit.reason for fit in fits],
-            "flops": op_flops(data, recorded),
+            "flops": op_flops(data.costs, data.ops.op_of_instance, len(ops)),
         },
     )
 
@@ -246,6 +247,7 @@ def _instances(data: ImportedProfile, shape_rows: Int64) -> Table:
             "gpu_idle": columns.gpu_idle_ns,
             "thread": data.work.instances.thread + 1,
             "shapes": shape_rows,
+            "cost": cost_numbers(data.costs, len(columns.op)),
         },
     )
 

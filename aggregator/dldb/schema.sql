@@ -190,7 +190,9 @@ CREATE TABLE op_instances (
     -- Row of threads. Unit: none.
     thread INTEGER NOT NULL,
     -- Row of shape_texts; 0: none. Unit: none.
-    shapes INTEGER NOT NULL
+    shapes INTEGER NOT NULL,
+    -- What it should cost: op_cost_parts; NULL: it ran nothing on a GPU. Unit: none.
+    cost INTEGER
 );
 
 -- Names of CUDA calls.
@@ -848,3 +850,154 @@ CREATE TABLE rank_metrics (
     kept_waiting INTEGER,
     PRIMARY KEY (aggr, rank)
 ) WITHOUT ROWID;
+
+-- Distinct calls of operators, copies and sets, with what they should cost.
+CREATE TABLE cost_units (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Operator, or kind of copy. Unit: none.
+    name TEXT NOT NULL,
+    -- Sizes of the arguments as JSON; empty: not recorded. Unit: none.
+    input_shapes TEXT NOT NULL,
+    -- Sizes of the output as JSON, where they had to be found elsewhere; else empty. Unit: none.
+    output_shape TEXT NOT NULL,
+    -- Floating point operations; NULL: unknown. Unit: count.
+    flops INTEGER,
+    -- Data to move when every tensor is read and written once; NULL: unknown. Unit: bytes.
+    bytes INTEGER,
+    -- Whether the operations are those of matrix products. Unit: none.
+    is_matrix INTEGER NOT NULL,
+    -- What bounds it: a name in peak_rates; empty: unknown. Unit: none.
+    precision TEXT NOT NULL,
+    -- Why something is unknown; empty: all is known. Unit: none.
+    reason TEXT NOT NULL
+);
+
+-- What costs are made of.
+CREATE TABLE op_cost_parts (
+    -- Number of the cost. Unit: none.
+    cost INTEGER NOT NULL,
+    -- Row of cost_units. Unit: none.
+    unit INTEGER NOT NULL,
+    -- How often it is in the cost. Unit: count.
+    calls INTEGER NOT NULL,
+    PRIMARY KEY (cost, unit)
+) WITHOUT ROWID;
+
+-- What the GPU can do, by an aggregation's reckoning.
+CREATE TABLE peak_rates (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Precision, bandwidth (of the memory) or link (to the host). Unit: none.
+    name TEXT NOT NULL,
+    -- TFLOP/s (TOP/s for int8), GB/s for bandwidth and link; NULL: unknown. Unit: none.
+    rate REAL,
+    -- GPU whose rates they are; empty: not in the table. Unit: none.
+    gpu_name TEXT NOT NULL,
+    -- Whether the user gave it. Unit: none.
+    is_given INTEGER NOT NULL,
+    PRIMARY KEY (aggr, name)
+) WITHOUT ROWID;
+
+-- What ops should cost and took, in an aggregation.
+CREATE TABLE op_efficiency (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Row of ops. Unit: none.
+    op INTEGER NOT NULL,
+    -- Executions that ran something on a GPU. Unit: count.
+    calls INTEGER NOT NULL,
+    -- Of them those with known operations or bytes. Unit: count.
+    known_calls INTEGER NOT NULL,
+    -- GPU time of all. Unit: ns.
+    gpu_time INTEGER NOT NULL,
+    -- GPU time of those with known operations or bytes. Unit: ns.
+    known_gpu_time INTEGER NOT NULL,
+    -- Floating point operations of the executions with known ones; NULL: there is none. Unit: count.
+    flops INTEGER,
+    -- GPU time of those executions. Unit: ns.
+    flops_gpu_time INTEGER,
+    -- Operations of matrix products among them. Unit: count.
+    matrix_flops INTEGER,
+    -- Those at the peak of their precision. Unit: ns.
+    matrix_ideal_time INTEGER,
+    -- Data to move of the executions for which it is known; NULL: there is none. Unit: bytes.
+    bytes INTEGER,
+    -- GPU time of those executions. Unit: ns.
+    bytes_gpu_time INTEGER,
+    -- Time at the GPU's peaks of the executions for which it is known; NULL: there is none. Unit: ns.
+    ideal_time INTEGER,
+    -- GPU time of those executions. Unit: ns.
+    ideal_gpu_time INTEGER,
+    -- Part of the ideal time that operations bound. Unit: ns.
+    compute_time INTEGER,
+    -- Part that memory bounds. Unit: ns.
+    memory_time INTEGER,
+    -- Part that the bus to the host bounds. Unit: ns.
+    link_time INTEGER,
+    PRIMARY KEY (aggr, op)
+) WITHOUT ROWID;
+
+-- The same by iteration.
+CREATE TABLE iteration_efficiency (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Number of the iteration. Unit: none.
+    iter_value INTEGER NOT NULL,
+    -- Executions that ran something on a GPU. Unit: count.
+    calls INTEGER NOT NULL,
+    -- Of them those with known operations or bytes. Unit: count.
+    known_calls INTEGER NOT NULL,
+    -- GPU time of all. Unit: ns.
+    gpu_time INTEGER NOT NULL,
+    -- GPU time of those with known operations or bytes. Unit: ns.
+    known_gpu_time INTEGER NOT NULL,
+    -- Floating point operations of the executions with known ones; NULL: there is none. Unit: count.
+    flops INTEGER,
+    -- GPU time of those executions. Unit: ns.
+    flops_gpu_time INTEGER,
+    -- Operations of matrix products among them. Unit: count.
+    matrix_flops INTEGER,
+    -- Those at the peak of their precision. Unit: ns.
+    matrix_ideal_time INTEGER,
+    -- Data to move of the executions for which it is known; NULL: there is none. Unit: bytes.
+    bytes INTEGER,
+    -- GPU time of those executions. Unit: ns.
+    bytes_gpu_time INTEGER,
+    -- Time at the GPU's peaks of the executions for which it is known; NULL: there is none. Unit: ns.
+    ideal_time INTEGER,
+    -- GPU time of those executions. Unit: ns.
+    ideal_gpu_time INTEGER,
+    -- Part of the ideal time that operations bound. Unit: ns.
+    compute_time INTEGER,
+    -- Part that memory bounds. Unit: ns.
+    memory_time INTEGER,
+    -- Part that the bus to the host bounds. Unit: ns.
+    link_time INTEGER,
+    PRIMARY KEY (aggr, iter_value)
+) WITHOUT ROWID;
+
+-- Calls of units in ops, in an aggregation.
+CREATE TABLE op_units (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Row of ops. Unit: none.
+    op INTEGER NOT NULL,
+    -- Row of cost_units. Unit: none.
+    unit INTEGER NOT NULL,
+    -- Unit: count.
+    calls INTEGER NOT NULL,
+    PRIMARY KEY (aggr, op, unit)
+) WITHOUT ROWID;
+
+-- Efficiency of a whole aggregation.
+CREATE TABLE model_efficiency (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER PRIMARY KEY,
+    -- GPUs that ran kernels. Unit: count.
+    gpus INTEGER NOT NULL,
+    -- Operations of matrix products, those of checkpoints' recomputation left out; NULL: unknown. Unit: count.
+    model_flops INTEGER,
+    -- Model FLOPs utilisation: model_flops at the peaks of their precisions over wall time and GPUs; NULL: unknown. Unit: percent.
+    mfu REAL
+);

@@ -10,7 +10,6 @@ import numpy as np
 from aggregator.correlate.op_table import BPROP
 from aggregator.dldb.writer import Table
 from aggregator.eligibility import Eligibility, judge
-from aggregator.flops import forward_flops
 from aggregator.frameworks.shapes import output_shape, parameters_text, shape_text
 from aggregator.imported import ImportedProfile
 from aggregator.profile import Int32, Int64
@@ -125,14 +124,6 @@ def recorded_shapes(data: ImportedProfile) -> list[tuple[str, str]]:
         else:
             result.append(("", ""))
     return result
-
-
-def op_flops(data: ImportedProfile, recorded: list[tuple[str, str]]) -> list[int | None]:
-    """Floating point operations of the first call of forward ops; None: unknown."""
-    return [
-        forward_flops(op.op_type, *shapes) if op.direction != BPROP else None
-        for op, shapes in zip(data.all_ops(), recorded, strict=True)
-    ]
 
 
 def tensor_core_fits(data: ImportedProfile, recorded: list[tuple[str, str]]) -> list[Eligibility]:

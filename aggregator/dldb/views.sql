@@ -125,8 +125,18 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_nam
        m.gpu_time_sum + m.gpu_idle_sum AS mapped_gpu_time_sum, o.tc_fit, o.tc_fit_reason,
        m.kernel_time, m.tc_kernel_time,
        CASE o.tc_fit WHEN 1 THEN 'yes' WHEN 0 THEN 'no' ELSE 'unknown' END AS tc_fit_text,
-       rtrim(o.op_name, replace(o.op_name, '/', '')) AS module_path, o.flops AS flops_per_call
-FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
+       rtrim(o.op_name, replace(o.op_name, '/', '')) AS module_path, o.flops AS flops_per_call,
+       e.flops, e.bytes,
+       round(e.flops / 1000.0 / nullif(e.flops_gpu_time, 0), 6) AS tflops_per_second,
+       round(1.0 * e.bytes / nullif(e.bytes_gpu_time, 0), 6) AS gbytes_per_second,
+       round(1.0 * e.flops / nullif(e.bytes, 0), 6) AS arithmetic_intensity,
+       CASE WHEN e.ideal_time IS NULL OR e.ideal_time = 0 THEN NULL
+            WHEN e.link_time > e.memory_time AND e.link_time > e.compute_time THEN 'link'
+            WHEN e.compute_time > e.memory_time THEN 'compute' ELSE 'memory' END AS bound,
+       e.ideal_time, e.ideal_gpu_time - e.ideal_time AS left_time,
+       round(100.0 * e.ideal_time / nullif(e.ideal_gpu_time, 0), 6) AS peak_pct
+FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain
+LEFT JOIN op_efficiency AS e ON e.aggr = m.aggr AND e.op = m.op;
 
 CREATE VIEW view_op_type_summary AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_type AS op_node_type, count(*) AS num_nodes,
@@ -141,8 +151,14 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_type AS op_node_type, coun
        min(m.cpu_overhead_min) AS cpu_overhead_min, max(m.cpu_overhead_max) AS cpu_overhead_max,
        sum(m.gpu_idle_sum) AS gpu_idle_sum,
        round(1.0 * sum(m.gpu_idle_sum) / max(sum(m.num_calls), 1), 6) AS gpu_idle_avg,
-       min(m.gpu_idle_min) AS gpu_idle_min, max(m.gpu_idle_max) AS gpu_idle_max
+       min(m.gpu_idle_min) AS gpu_idle_min, max(m.gpu_idle_max) AS gpu_idle_max,
+       sum(e.flops) AS flops, sum(e.bytes) AS bytes,
+       round(sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0), 6) AS tflops_per_second,
+       round(1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0), 6) AS gbytes_per_second,
+       sum(e.ideal_time) AS ideal_time, sum(e.ideal_gpu_time) - sum(e.ideal_time) AS left_time,
+       round(100.0 * sum(e.ideal_time) / nullif(sum(e.ideal_gpu_time), 0), 6) AS peak_pct
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain
+LEFT JOIN op_efficiency AS e ON e.aggr = m.aggr AND e.op = m.op
 GROUP BY m.aggr, d.name, o.op_type;
 
 CREATE VIEW view_kernel_summaries AS
@@ -372,3 +388,110 @@ WHERE i.aggregated = 1;
 
 CREATE VIEW view_texts AS
 SELECT text, made_of FROM texts;
+
+CREATE VIEW view_op_efficiency AS
+SELECT e.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_name AS op_node_name,
+       o.direction, o.op_type AS op_node_type, e.calls AS num_calls, e.gpu_time AS gpu_time_sum,
+       e.known_calls, e.known_gpu_time, e.flops, e.matrix_flops, e.bytes,
+       round(e.flops / 1000.0 / nullif(e.flops_gpu_time, 0), 6) AS tflops_per_second,
+       round(1.0 * e.bytes / nullif(e.bytes_gpu_time, 0), 6) AS gbytes_per_second,
+       round(1.0 * e.flops / nullif(e.bytes, 0), 6) AS arithmetic_intensity,
+       CASE WHEN e.ideal_time IS NULL OR e.ideal_time = 0 THEN NULL
+            WHEN e.link_time > e.memory_time AND e.link_time > e.compute_time THEN 'link'
+            WHEN e.compute_time > e.memory_time THEN 'compute' ELSE 'memory' END AS bound,
+       e.ideal_time, e.ideal_gpu_time - e.ideal_time AS left_time,
+       round(100.0 * e.ideal_time / nullif(e.ideal_gpu_time, 0), 6) AS peak_pct,
+       round(100.0 * e.matrix_ideal_time / nullif(e.flops_gpu_time, 0), 6) AS flops_peak_pct,
+       round(100.0 * e.bytes / nullif(e.bytes_gpu_time, 0) / w.rate, 6) AS bandwidth_peak_pct,
+       round(100.0 * e.known_gpu_time / nullif(e.gpu_time, 0), 6) AS known_pct,
+       (SELECT max(u.precision) FROM op_units AS x JOIN cost_units AS u ON u.id = x.unit
+        WHERE x.aggr = e.aggr AND x.op = e.op AND u.is_matrix = 1) AS precision,
+       coalesce((SELECT max(u.reason) FROM op_units AS x JOIN cost_units AS u ON u.id = x.unit
+                 WHERE x.aggr = e.aggr AND x.op = e.op), '') AS unknown_reason,
+       o.stack_trace, o.id AS row_id
+FROM op_efficiency AS e JOIN ops AS o ON o.id = e.op JOIN domains AS d ON d.id = o.domain
+LEFT JOIN peak_rates AS w ON w.aggr = e.aggr AND w.name = 'bandwidth';
+
+CREATE VIEW view_op_type_efficiency AS
+SELECT e.aggr AS aggr_id, d.name AS domain_name, o.op_type AS op_node_type, count(*) AS num_nodes,
+       sum(e.calls) AS num_calls, sum(e.gpu_time) AS gpu_time_sum,
+       sum(e.known_gpu_time) AS known_gpu_time, sum(e.flops) AS flops,
+       sum(e.matrix_flops) AS matrix_flops, sum(e.bytes) AS bytes,
+       round(sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0), 6) AS tflops_per_second,
+       round(1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0), 6) AS gbytes_per_second,
+       round(1.0 * sum(e.flops) / nullif(sum(e.bytes), 0), 6) AS arithmetic_intensity,
+       CASE WHEN coalesce(sum(e.ideal_time), 0) = 0 THEN NULL
+            WHEN sum(e.link_time) > sum(e.memory_time) AND sum(e.link_time) > sum(e.compute_time)
+            THEN 'link' WHEN sum(e.compute_time) > sum(e.memory_time) THEN 'compute'
+            ELSE 'memory' END AS bound,
+       sum(e.ideal_time) AS ideal_time, sum(e.ideal_gpu_time) - sum(e.ideal_time) AS left_time,
+       round(100.0 * sum(e.ideal_time) / nullif(sum(e.ideal_gpu_time), 0), 6) AS peak_pct,
+       round(100.0 * sum(e.known_gpu_time) / nullif(sum(e.gpu_time), 0), 6) AS known_pct
+FROM op_efficiency AS e JOIN ops AS o ON o.id = e.op JOIN domains AS d ON d.id = o.domain
+GROUP BY e.aggr, d.name, o.op_type;
+
+CREATE VIEW view_group_efficiency AS
+SELECT g.aggr AS aggr_id, d.name AS domain_name, g.group_name, count(*) AS num_nodes,
+       sum(e.calls) AS num_calls, sum(e.gpu_time) AS gpu_time_sum,
+       sum(e.known_gpu_time) AS known_gpu_time, sum(e.flops) AS flops,
+       sum(e.matrix_flops) AS matrix_flops, sum(e.bytes) AS bytes,
+       round(sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0), 6) AS tflops_per_second,
+       round(1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0), 6) AS gbytes_per_second,
+       round(1.0 * sum(e.flops) / nullif(sum(e.bytes), 0), 6) AS arithmetic_intensity,
+       CASE WHEN coalesce(sum(e.ideal_time), 0) = 0 THEN NULL
+            WHEN sum(e.link_time) > sum(e.memory_time) AND sum(e.link_time) > sum(e.compute_time)
+            THEN 'link' WHEN sum(e.compute_time) > sum(e.memory_time) THEN 'compute'
+            ELSE 'memory' END AS bound,
+       sum(e.ideal_time) AS ideal_time, sum(e.ideal_gpu_time) - sum(e.ideal_time) AS left_time,
+       round(100.0 * sum(e.ideal_time) / nullif(sum(e.ideal_gpu_time), 0), 6) AS peak_pct,
+       round(100.0 * sum(e.known_gpu_time) / nullif(sum(e.gpu_time), 0), 6) AS known_pct
+FROM group_metrics AS g JOIN domains AS d ON d.id = g.domain
+JOIN op_efficiency AS e ON e.aggr = g.aggr JOIN ops AS o ON o.id = e.op AND o.domain = g.domain
+WHERE g.group_name = '_CompleteModel_' OR substr(o.op_name, 1, length(g.group_name)) = g.group_name
+GROUP BY g.aggr, g.domain, g.group_name;
+
+CREATE VIEW view_iteration_efficiency AS
+SELECT e.aggr AS aggr_id, d.name AS domain_name, e.iter_value, i.stop - i.start AS duration,
+       e.calls AS num_calls, e.gpu_time AS gpu_time_sum, e.known_gpu_time, e.flops, e.matrix_flops,
+       e.bytes, round(e.flops / 1000.0 / nullif(e.flops_gpu_time, 0), 6) AS tflops_per_second,
+       round(1.0 * e.bytes / nullif(e.bytes_gpu_time, 0), 6) AS gbytes_per_second,
+       round(1.0 * e.flops / nullif(e.bytes, 0), 6) AS arithmetic_intensity, e.ideal_time,
+       e.ideal_gpu_time - e.ideal_time AS left_time,
+       round(100.0 * e.ideal_time / nullif(e.ideal_gpu_time, 0), 6) AS peak_pct,
+       round(100.0 * e.known_gpu_time / nullif(e.gpu_time, 0), 6) AS known_pct,
+       round(e.matrix_flops / 1000.0 / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6)
+           AS tflops_per_second_per_gpu,
+       round(100.0 * e.matrix_ideal_time / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6) AS mfu
+FROM iteration_efficiency AS e JOIN domains AS d ON d.id = 1
+JOIN iterations AS i ON i.aggr = e.aggr AND i.iter_value = e.iter_value
+JOIN model_efficiency AS m ON m.aggr = e.aggr;
+
+CREATE VIEW view_model_efficiency AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, t.wall_time, m.gpus AS used_gpu_count, m.mfu,
+       m.model_flops,
+       round(m.model_flops / 1000.0 / nullif(t.wall_time, 0) / nullif(m.gpus, 0), 6)
+           AS tflops_per_second_per_gpu,
+       sum(e.gpu_time) AS gpu_time_sum, sum(e.known_gpu_time) AS known_gpu_time,
+       sum(e.flops) AS flops, sum(e.matrix_flops) AS matrix_flops, sum(e.bytes) AS bytes,
+       round(sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0), 6) AS tflops_per_second,
+       round(1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0), 6) AS gbytes_per_second,
+       round(1.0 * sum(e.flops) / nullif(sum(e.bytes), 0), 6) AS arithmetic_intensity,
+       sum(e.ideal_time) AS ideal_time, sum(e.ideal_gpu_time) - sum(e.ideal_time) AS left_time,
+       sum(e.compute_time) AS compute_time, sum(e.memory_time) AS memory_time,
+       sum(e.link_time) AS link_time,
+       round(100.0 * sum(e.ideal_time) / nullif(sum(e.ideal_gpu_time), 0), 6) AS peak_pct,
+       round(100.0 * sum(e.known_gpu_time) / nullif(sum(e.gpu_time), 0), 6) AS known_pct
+FROM model_efficiency AS m JOIN domains AS d ON d.id = 1
+JOIN model_metrics AS t ON t.aggr = m.aggr AND t.domain = 1
+JOIN op_efficiency AS e ON e.aggr = m.aggr
+GROUP BY m.aggr;
+
+CREATE VIEW view_op_units AS
+SELECT x.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, u.name AS unit_name,
+       u.input_shapes, u.output_shape, x.calls, u.flops AS flops_per_call, u.bytes AS bytes_per_call,
+       u.is_matrix, u.precision, u.reason AS unknown_reason, u.id AS row_id
+FROM op_units AS x JOIN cost_units AS u ON u.id = x.unit JOIN ops AS o ON o.id = x.op
+JOIN domains AS d ON d.id = o.domain;
+
+CREATE VIEW view_peak_rates AS
+SELECT aggr AS aggr_id, name AS rate_name, rate, gpu_name, is_given FROM peak_rates;

@@ -1,10 +1,10 @@
 """Scaled dot product attention, whatever kernel computes it.
 
 Forward two products per head: Q K^T and P V, 2 B H Sq Sk (D + Dv) operations. Backward five: flash
-attention computes Q K^T again, then dP = dO V^T, dV = P^T dO, dQ = dS K and dK = dS^T Q. That is how
-``torch.utils.flop_counter`` counts all of them; the softmax in between is not counted, and neither
-it nor we subtract the half that a causal mask leaves out (the profile does not tell the mask). Bytes:
-Q, K, V and O once; the scores stay on chip.
+attention computes Q K^T again, then dP = dO V^T, dV = P^T dO, dQ = dS K and dK = dS^T Q. That is
+how ``torch.utils.flop_counter`` counts all of them; the softmax in between is not counted, and
+neither it nor we subtract the half that a causal mask leaves out (the profile does not tell the
+mask). Bytes: Q, K, V and O once; the scores stay on chip.
 """
 
 from __future__ import annotations

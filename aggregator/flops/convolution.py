@@ -139,26 +139,35 @@ def output_shape(
         return None
     if parameters.get("padding") == "same":
         return (image[0], weight[0], *image[2:])
-    if parameters.get("padding") == "valid":
-        padding = (0,) * dims
+    padding = (0,) * dims if parameters.get("padding") == "valid" else padding
+    reach = [d * (r - 1) for d, r in zip(dilation, weight[2:], strict=True)]
     if padding is None:
         return None
-    reach = [d * (r - 1) for d, r in zip(dilation, weight[2:], strict=True)]
     if "transpose" in kind.lower():
-        more = _sizes(parameters.get("output_padding"), 0, dims)
-        groups = parameters.get("groups", 1)
-        if more is None or not isinstance(groups, int):
-            return None
-        sizes = [
-            (h - 1) * s - 2 * p + k + o + 1
-            for h, s, p, k, o in zip(image[2:], stride, padding, reach, more, strict=True)
-        ]
-        return (image[0], weight[1] * groups, *sizes)
+        return _transposed_shape(image, weight, parameters, (stride, padding, tuple(reach)))
     sizes = [
         (h + 2 * p - k - 1) // s + 1
         for h, s, p, k in zip(image[2:], stride, padding, reach, strict=True)
     ]
     return (image[0], weight[0], *sizes)
+
+
+def _transposed_shape(
+    image: Shape,
+    weight: Shape,
+    parameters: dict[str, object],
+    how: tuple[Shape, Shape, Shape],
+) -> Shape | None:
+    stride, padding, reach = how
+    more = _sizes(parameters.get("output_padding"), 0, len(reach))
+    groups = parameters.get("groups", 1)
+    if more is None or not isinstance(groups, int):
+        return None
+    sizes = [
+        (h - 1) * s - 2 * p + k + o + 1
+        for h, s, p, k, o in zip(image[2:], stride, padding, reach, more, strict=True)
+    ]
+    return (image[0], weight[1] * groups, *sizes)
 
 
 def _sizes(value: object, default: int, dims: int) -> tuple[int, ...] | None:

@@ -1,8 +1,8 @@
 """Normalisation, softmax, pooling, embeddings and losses.
 
 Bytes are those of reading and writing every large tensor once. PyProf counted batch norm with four
-and five passes and softmax with three and five, which is what its kernels of then did; a kernel that
-does better would have shown more than 100 % of the bandwidth.
+and five passes and softmax with three and five, which is what its kernels of then did; a kernel
+that does better would have shown more than 100 % of the bandwidth.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def _log_softmax(call: OpCall) -> Cost:
 
 
 def _softmax_backward(call: OpCall) -> Cost:
-    """dx = (dy - sum(dy y)) y."""
+    """The gradient is dx = (dy - sum(dy y)) y."""
     count = elements(call.argument(0))
     return Cost(4 * count, call.traffic(2 * count, count))
 
 
 def _log_softmax_backward(call: OpCall) -> Cost:
-    """dx = dy - exp(y) sum(dy)."""
+    """The gradient is dx = dy - exp(y) sum(dy)."""
     count = elements(call.argument(0))
     return Cost((SERIES + 3) * count, call.traffic(2 * count, count))
 

@@ -7,11 +7,9 @@ rule, which counted by kernel), or three tensors moved.
 
 from __future__ import annotations
 
-
 from aggregator.flops import convolution, pointwise
 from aggregator.flops.cost import UNKNOWN, Cost, OpCall, Shape, elements
 from aggregator.flops.registry import count, formula_of
-
 
 _SAME = {
     "batch_norm": "cudnn_batch_norm",
@@ -67,14 +65,16 @@ def count_marked(call: OpCall, *, backward: bool) -> Cost:
         return _cross_entropy(call, backward=backward)
     if not backward:
         return count(_renamed(call, _SAME.get(kind, kind)))
+    return _backward(call, kind)
+
+
+def _backward(call: OpCall, kind: str) -> Cost:
     if kind in _MATRIX:
         return _twice(count(_renamed(call, _SAME.get(kind, kind))))
     image = call.argument(0)
     if kind in _BACKWARD:
         return count(_renamed(call, _BACKWARD[kind], (image, image)))
-    if kind in _POOLS:
-        return _pool_backward(call)
-    return _pointwise_backward(call, kind)
+    return _pool_backward(call) if kind in _POOLS else _pointwise_backward(call, kind)
 
 
 _POOLS = frozenset(name for name in _SAME if "pool" in name) | {"avg_pool2d", "avg_pool3d"}
@@ -133,11 +133,9 @@ def _pool_backward(call: OpCall) -> Cost:
 
 
 def _pointwise_backward(call: OpCall, kind: str) -> Cost:
-    """dx = dy f'(x): reads dy and x, writes dx."""
+    """The gradient is dx = dy f'(x): reads dy and x, writes dx."""
     image = call.argument(0)
     if kind not in pointwise.FORMULAS or not image or formula_of(kind) is None:
         return UNKNOWN
     size = elements(image)
     return Cost(size, call.traffic(2 * size, size))
-
-

@@ -1,8 +1,8 @@
 """Ops that move data: no operations, only bytes; and reductions, which read all and write little.
 
 What a reduction writes is not recorded; it is smaller than what it reads by the length of what is
-reduced, and left out. PyProf counted a cast with one element size for both sides; here each side has
-its own.
+reduced, and left out. PyProf counted a cast with one element size for both sides; here each side
+has its own.
 """
 
 from __future__ import annotations

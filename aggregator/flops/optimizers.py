@@ -1,8 +1,8 @@
 """Optimizers' work on whole lists of tensors: ``_foreach_*`` and ``_fused_*``.
 
 The sizes of all lists stand one after another. Lists of the same sizes are counted, not guessed:
-``_foreach_add_(a, b)`` records twice as many as ``_foreach_add_(a, 2)``. PyProf knew apex's FusedAdam
-only and gave it no operations.
+``_foreach_add_(a, b)`` records twice as many as ``_foreach_add_(a, 2)``. PyProf knew apex's
+FusedAdam only and gave it no operations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What GPUs can do: dense peak rates and memory bandwidth by product name.
 
-From NVIDIA's data sheets and architecture white papers (listed in docs/flops.md): boost clock, dense
-(never with structured sparsity), Tensor Core rates with 32-bit accumulation, which is what PyTorch
-uses (on consumer GPUs half of the advertised rate). A rate that a sheet does not tell is None.
+From NVIDIA's data sheets and architecture white papers (listed in docs/flops.md): boost clock,
+dense (never with structured sparsity), Tensor Core rates with 32-bit accumulation, which is what
+PyTorch uses (on consumer GPUs half of the advertised rate). A rate that a sheet does not tell is
+None.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from dataclasses import dataclass, fields, replace
 
 from aggregator.errors import UsageError
+from aggregator.texts import say
 
 RATES = (
     "float64",
@@ -161,9 +163,12 @@ def parse_peaks(text: str) -> dict[str, float]:
             number = 0.0
         if name.strip() not in _NAMES or not 0 < number < float("inf"):
             raise UsageError(
-                f"The GPU peak '{word}' is not understood.",
-                hint="Give name=value with a comma between them, float16=989.4,bandwidth=4800; "
-                f"names: {', '.join(_NAMES)}; TFLOP/s, bandwidth and link in GB/s.",
+                say("The GPU peak '{word}' is not understood.", word=word),
+                hint=say(
+                    "Give {example}; names: {names}; TFLOP/s, bandwidth and link in GB/s.",
+                    example="float16=989.4,bandwidth=4800",
+                    names=", ".join(_NAMES),
+                ),
             )
         given[name.strip()] = number
     return given

@@ -1,10 +1,10 @@
 """Ops that treat every element alone.
 
-One operation per element for arithmetic, comparison and cheap activations; 20 for what is computed by
-a series (exp, log, sqrt, pow, erf, trigonometry): PyProf's estimate. Inputs broadcast; each is read
-once and the output written once. PyProf counted ``prod`` of the larger input, asserted on most
-binary ops in backward and gave an activation the bytes of its own dtype only; here a comparison
-writes one byte per element and masks are read as one.
+One operation per element for arithmetic, comparison and cheap activations; 20 for what is computed
+by a series (exp, log, sqrt, pow, erf, trigonometry): PyProf's estimate. Inputs broadcast; each is
+read once and the output written once. PyProf counted ``prod`` of the larger input, asserted on
+most binary ops in backward and gave an activation the bytes of its own dtype only; here a
+comparison writes one byte per element and masks are read as one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _CHEAP_UNARY = (
     "logical_not nan_to_num square positive rad2deg deg2rad conj_physical"
 )
 _SERIES_UNARY = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh "
-    "acosh atanh erf erfc erfinv sigmoid logit lgamma digamma softplus log_sigmoid_forward "
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh "
+    "asinh acosh atanh erf erfc erfinv sigmoid logit lgamma digamma softplus log_sigmoid_forward "
     "log_sigmoid logsigmoid elu celu selu softsign tanhshrink silu mish gelu i0 polar"
 )
 _CHEAP_BINARY = (
@@ -39,8 +39,8 @@ _CHEAP_BINARY = (
 )
 _SERIES_BINARY = "pow float_power atan2 hypot xlogy logaddexp logaddexp2"
 _COMPARISONS = (
-    "eq ne lt le gt ge equal greater less greater_equal less_equal not_equal logical_and logical_or "
-    "logical_xor"
+    "eq ne lt le gt ge equal greater less greater_equal less_equal not_equal logical_and "
+    "logical_or logical_xor"
 )
 _TESTS = "isnan isinf isfinite isposinf isneginf signbit"
 _BACKWARD = {

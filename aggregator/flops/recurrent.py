@@ -1,7 +1,7 @@
 """Recurrent layers: cuDNN's whole layers, and the fused pointwise part of single cells.
 
-Every weight matrix multiplies every time step once: 2 T B rows x columns operations, summed over the
-weights of all layers and directions that the call lists. The gates' pointwise work (about nine
+Every weight matrix multiplies every time step once: 2 T B rows x columns operations, summed over
+the weights of all layers and directions that the call lists. The gates' pointwise work (about nine
 operations per hidden element) is left out of whole layers, as PyProf did, and is all there is of a
 cell's fused kernel. Backward: two products for each one forward.
 """

@@ -79,6 +79,17 @@ OP_TIMES: Final = (
     *time_columns("GPU Idle", "gpu_idle", "Avg."),
 )
 
+# What ops should have cost and did: ours, for the reports on ops and op types.
+EFFICIENCY: Final = (
+    Column("FLOPs", "flops", Format.NUMBER, extended=True),
+    Column("Bytes", "bytes", Format.NUMBER, extended=True),
+    Column("TFLOP/s", "tflops_per_second", Format.NUMBER, extended=True),
+    Column("GB/s", "gbytes_per_second", Format.NUMBER, extended=True),
+    Column("Ideal Time (ns)", "ideal_time", Format.NUMBER, extended=True),
+    Column("Left To Win (ns)", "left_time", Format.NUMBER, extended=True),
+    Column("Share Of Peak %", "peak_pct", Format.DECIMAL, extended=True),
+)
+
 Renderer = Callable[[object], str]
 
 

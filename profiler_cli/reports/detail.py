@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from profiler_cli.reports.columns import OP_TIMES, Column, Format
+from profiler_cli.reports.columns import EFFICIENCY, OP_TIMES, Column, Format
 from profiler_cli.reports.table import TableReport
 
 # GPU time of an op is the union of its device work, copies and sets included.
@@ -33,6 +33,9 @@ DETAIL: Final = TableReport(
         Column("FLOPs per Call", "flops_per_call", Format.NUMBER, extended=True),
         Column("TC Possible", "tc_fit_text", Format.WORD, extended=True),
         Column("TC Possible Reason", "tc_fit_reason", Format.NAME, extended=True),
+        *EFFICIENCY,
+        Column("Arithmetic Intensity", "arithmetic_intensity", Format.NUMBER, extended=True),
+        Column("Bound", "bound", Format.WORD, extended=True),
     ),
     order_by=("op_node_id", "row_id"),
 )

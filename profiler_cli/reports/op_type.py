@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from profiler_cli.reports.columns import OP_TIMES, Column, Format
+from profiler_cli.reports.columns import EFFICIENCY, OP_TIMES, Column, Format
 from profiler_cli.reports.table import TableReport
 
 OP_TYPE: Final = TableReport(
@@ -17,6 +17,7 @@ OP_TYPE: Final = TableReport(
         Column("# Ops", "num_nodes", Format.NUMBER),
         Column("# Calls", "num_calls", Format.NUMBER),
         *OP_TIMES,
+        *EFFICIENCY,
     ),
     order_by=("op_node_type",),
 )

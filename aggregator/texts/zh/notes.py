@@ -82,6 +82,18 @@ NOTES: dict[str, str] = {
     "The profile holds no ranges of a data loader.": "性能分析中没有数据加载器的范围。",
     "Nothing was aggregated for this domain.": "此域没有聚合任何内容。",
     "The profile does not say.": "性能分析没有说明。",
+    # --- what ops should cost
+    "the sizes of its arguments were not recorded": "没有记录其参数的大小",
+    "the kernels' names do not tell the element type": "内核名称没有说明元素类型",
+    "the sizes of its output were not recorded": "没有记录其输出的大小",
+    "there is no formula for it": "没有适用于它的公式",
+    "its operations depend on the values": "其运算次数取决于数值",
+    "the kernels of a CUDA graph were not recorded": "没有记录 CUDA 图中的内核",
+    "it moves data between GPUs": "它在 GPU 之间传输数据",
+    "The GPU peak '{word}' is not understood.": "无法理解 GPU 峰值 '{word}'。",
+    "Give {example}; names: {names}; TFLOP/s, bandwidth and link in GB/s.": (
+        "请给出 {example}；名称：{names}；单位 TFLOP/s，bandwidth 和 link 为 GB/s。"
+    ),
     # --- jobs
     "Cancelled.": "已取消。",
     "Cancelling.": "正在取消。",

@@ -20,6 +20,7 @@ from aggregator.profile import Bool, Int64
 
 Floats = npt.NDArray[np.float64]
 
+
 @dataclass(frozen=True)
 class CostColumns:
     """Costs as columns, one row per cost; sums of their parts.
@@ -113,9 +114,7 @@ def _unit_times(unit: CostUnit, peaks: Peaks) -> tuple[float, float, float, floa
     has_memory = unit.num_bytes is not None and peaks.bandwidth is not None
     has_compute = unit.flops is not None and rate is not None
     # Work that is no matrix product hardly ever computes for longer than it moves data.
-    known = (has_memory and (has_compute or not unit.is_matrix)) or (
-        unit.is_matrix and has_compute
-    )
+    known = (has_memory and (has_compute or not unit.is_matrix)) or (unit.is_matrix and has_compute)
     matrix = compute if unit.is_matrix else 0.0
     if compute > memory:
         return compute, 0.0, 0.0, matrix, known
@@ -167,7 +166,10 @@ def compute_efficiency(
         op=by_op.groups,
         ops={"calls": by_op.counts, **{name: by_op.sum(one) for name, one in values.items()}},
         iteration=by_iteration.groups,
-        iterations={name: by_iteration.sum(one) for name, one in values.items()},
+        iterations={
+            "calls": by_iteration.counts,
+            **{name: by_iteration.sum(one) for name, one in values.items()},
+        },
         peaks=peaks,
     )
 
@@ -195,13 +197,30 @@ def _instance_values(columns: CostColumns, cost: Int64, gpu_time: Int64) -> dict
         "bytes_gpu_time": np.where(moved, gpu_time, 0),
         "bytes_calls": moved.astype(np.int64),
         "known_gpu_time": np.where(flops | moved, gpu_time, 0),
-        "ideal_time": sum(parts.values()),
+        "ideal_time": parts["compute_time"] + parts["memory_time"] + parts["link_time"],
         "ideal_gpu_time": np.where(ideal, gpu_time, 0),
         "ideal_calls": ideal.astype(np.int64),
         **parts,
-        "matrix_ideal_time": np.where(
-            flops, np.rint(columns.matrix_ns[cost]), 0
-        ).astype(np.int64),
+        "matrix_ideal_time": np.where(flops, np.rint(columns.matrix_ns[cost]), 0).astype(np.int64),
         "gpu_time": gpu_time,
     }
 
+
+def unit_calls(costs: InstanceCosts, op: Int64, cost: Int64) -> tuple[Int64, Int64, Int64]:
+    """How often each unit was called in each op.
+
+    Returns:
+        Op, row of the unit and calls, sorted by op.
+    """
+    rows = np.flatnonzero(cost >= 0)
+    pairs = GroupOrder.of(op[rows] * max(costs.count, 1) + cost[rows])
+    pair_op, pair_cost = pairs.groups // max(costs.count, 1), pairs.groups % max(costs.count, 1)
+    bounds = np.searchsorted(costs.part_cost, np.arange(costs.count + 1))
+    low, length = bounds[pair_cost], np.diff(bounds)[pair_cost]
+    offset = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+    part = np.repeat(low, length) + offset
+    width = max(len(costs.units), 1)
+    key = np.repeat(pair_op, length) * width + costs.part_unit[part]
+    summed = GroupOrder.of(key)
+    calls = summed.sum(costs.part_calls[part] * np.repeat(pairs.counts, length))
+    return summed.groups // width, summed.groups % width, calls

@@ -1,0 +1,116 @@
+"""Costs of real captures: what is known, and the totals, beside PyTorch's own counter."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from aggregator.options import AggregationRequest, ImportOptions
+from aggregator.pipeline import aggregate, import_profile
+from aggregator.progress import NullProgress
+from tests.conftest import ProfileFactory
+
+RESNET50_IMAGE = 777_570_484_224 // 32
+"""Operations of a training step on one image: tests/flops/test_torch_counts.py."""
+BERT_STEP = 1_338_966_540_288 + 12 * (805_306_368 + 2_013_265_920)
+"""Linear layers by PyTorch's counter, and 12 layers of attention, forward and backward."""
+
+
+def imported(source: Path, folder: Path) -> sqlite3.Connection:
+    database = folder / "dldb.sqlite"
+    import_profile(ImportOptions(source, database), NullProgress())
+    connection = sqlite3.connect(database)
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+@pytest.fixture(scope="module", params=["pytorch_resnet50_fp32", "pytorch_bert_bf16"])
+def run(
+    request: pytest.FixtureRequest,
+    profile: ProfileFactory,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[str, sqlite3.Connection]:
+    name = str(request.param)
+    return name, imported(profile(name), tmp_path_factory.mktemp(name))
+
+
+def test_nearly_all_gpu_time_is_in_ops_with_known_costs(
+    run: tuple[str, sqlite3.Connection],
+) -> None:
+    row = run[1].execute("SELECT * FROM view_model_efficiency").fetchone()
+    assert row["known_pct"] >= 99.0
+    total = run[1].execute("SELECT sum(gpu_time) FROM op_instances").fetchone()[0]
+    assert row["gpu_time_sum"] == total
+
+
+def test_every_step_has_the_operations_of_pytorchs_counter(
+    run: tuple[str, sqlite3.Connection],
+) -> None:
+    name, connection = run
+    expected = 32 * RESNET50_IMAGE if "resnet50" in name else BERT_STEP
+    rows = connection.execute(
+        "SELECT matrix_flops, kind FROM view_iteration_efficiency"
+        " JOIN view_iterations_all USING (aggr_id, iter_value) WHERE matrix_flops > 0"
+    ).fetchall()
+    assert len(rows) == (8 if "resnet50" in name else 15)
+    assert all(abs(row["matrix_flops"] / expected - 1) < 0.01 for row in rows)
+
+
+def test_ops_types_iterations_and_groups_add_up_to_the_model(
+    run: tuple[str, sqlite3.Connection],
+) -> None:
+    def sums(view: str, more: str = "") -> tuple[int, ...]:
+        columns = "sum(flops), sum(bytes), sum(ideal_time), sum(gpu_time_sum), sum(left_time)"
+        return tuple(run[1].execute(f"SELECT {columns} FROM {view} {more}").fetchone())
+
+    whole = sums("view_model_efficiency")
+    assert sums("view_op_efficiency") == whole
+    assert sums("view_op_type_efficiency") == whole
+    assert sums("view_group_efficiency", "WHERE group_name = '_CompleteModel_'") == whole
+    assert sums("view_iteration_efficiency") == whole
+
+
+def test_nothing_is_faster_than_the_gpu(run: tuple[str, sqlite3.Connection]) -> None:
+    # Winograd's and Fourier's ways need fewer operations than the convolution has.
+    rows = (
+        run[1]
+        .execute(
+            "SELECT e.op_node_id, flops_peak_pct, group_concat(kernel_name) AS kernels"
+            " FROM view_op_efficiency AS e JOIN view_kernel_metrics USING (aggr_id, op_node_id)"
+            " WHERE flops_peak_pct > 0 GROUP BY e.op_node_id"
+        )
+        .fetchall()
+    )
+    assert len(rows) > 100
+    direct = [row for row in rows if not re.search("winograd|fft", row["kernels"])]
+    assert len(direct) > 80
+    assert all(row["flops_peak_pct"] <= 100.0 for row in direct)
+
+
+def test_a_convolution_has_its_output_from_the_gradient(
+    profile: ProfileFactory, tmp_path: Path
+) -> None:
+    connection = imported(profile("pytorch_resnet50_fp32"), tmp_path)
+    row = connection.execute(
+        "SELECT * FROM view_op_units WHERE op_node_id = 'CONV2D_1' AND unit_name = 'convolution'"
+    ).fetchone()
+    assert row["output_shape"] == "[32,64,112,112]"
+    assert row["flops_per_call"] == 2 * 32 * 64 * 112 * 112 * 3 * 7 * 7
+    assert row["bytes_per_call"] == 4 * (32 * 3 * 224 * 224 + 64 * 147 + 32 * 64 * 112 * 112)
+
+
+def test_given_peaks_make_another_aggregation(profile: ProfileFactory, tmp_path: Path) -> None:
+    connection = imported(profile("pytorch_resnet50_fp32"), tmp_path)
+    request = AggregationRequest(gpu_peaks="float32=1,bandwidth=1000")
+    result = aggregate(tmp_path / "dldb.sqlite", request, NullProgress())
+    assert result.aggr_id == 2
+    first, second = connection.execute("SELECT * FROM view_model_efficiency ORDER BY aggr_id")
+    assert first["flops"] == second["flops"]
+    assert second["mfu"] == pytest.approx(first["mfu"] * 66.9, rel=1e-4)
+    rates = dict(
+        connection.execute("SELECT rate_name, rate FROM view_peak_rates WHERE aggr_id = 2")
+    )
+    assert (rates["float32"], rates["bandwidth"], rates["tf32"]) == (1.0, 1000.0, 494.7)

@@ -10,6 +10,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+#: What the build leaves last: the viewer's page, and the page of the HTML report.
+BUILT = ("viewer/static/dlprof/.vite/manifest.json", "aggregator/html_report/page.html")
 SKIP_VARIABLE = "DLPROF_SKIP_FRONTEND_BUILD"
 NO_NPM = f"""\
 npm was not found, and the viewer's page has to be built before it can be packaged.
@@ -38,7 +40,7 @@ class FrontendBuildHook(BuildHookInterface[Any]):
             self.app.display_info(f"frontend: npm {' '.join(arguments)}")
             subprocess.run([npm, *arguments], cwd=frontend, check=True)
         if not self._built(root):
-            message = f"the frontend build left no manifest under {root / 'viewer/static/dlprof'}"
+            message = f"the frontend build left not all of {', '.join(BUILT)} under {root}"
             raise RuntimeError(message)
 
     @staticmethod
@@ -48,4 +50,4 @@ class FrontendBuildHook(BuildHookInterface[Any]):
 
     @staticmethod
     def _built(root: Path) -> bool:
-        return (root / "viewer/static/dlprof/.vite/manifest.json").is_file()
+        return all((root / name).is_file() for name in BUILT)

@@ -111,6 +111,13 @@ class NsysTooOldError(ToolError):
     code = "NSYS_TOO_OLD"
 
 
+class ReportPageMissingError(ToolError):
+    """A checkout in which the page of the HTML report was not built."""
+
+    code = "REPORT_PAGE_MISSING"
+    http_status = 503
+
+
 class ProfileError(DlprofError):
     """The profile cannot be used."""
 

@@ -15,6 +15,7 @@ from profiler_cli.application import check_request
 from profiler_cli.console import Console, Verbosity, discard_output
 from profiler_cli.option_help import format_help
 from profiler_cli.option_parser import parse_options
+from profiler_cli.options import HTML_REPORT
 from profiler_cli.version import program_version
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ def _run(words: Sequence[str]) -> int:
         print(f"dlprof {program_version()}")
         return EXIT_DONE
     check_request(options)
+    if HTML_REPORT in options.reports:
+        # Before a long run rather than after it.
+        from aggregator.html_report.template import require_page  # noqa: PLC0415
+
+        require_page()
     console = Console(Verbosity[options.verbosity.upper()])
     _say_what_is_ignored(options, console)
     if not options.database:

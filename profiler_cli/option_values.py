@@ -153,6 +153,7 @@ class Tokens:
         tokens: The set, in the order in which ``all`` stands for it.
         aliases: Further spellings of members.
         accepts_all: Whether ``all`` stands for the whole set.
+        extra: Further members, which ``all`` does not stand for.
     """
 
     what: str
@@ -160,6 +161,7 @@ class Tokens:
     aliases: Mapping[str, str]
     accepts_all: bool
     metavar: str
+    extra: tuple[str, ...] = ()
 
     @property
     def expects(self) -> str:
@@ -167,7 +169,7 @@ class Tokens:
         return f"a list of {', '.join(self._spellings())}"
 
     def _spellings(self) -> tuple[str, ...]:
-        return (("all",) if self.accepts_all else ()) + self.tokens
+        return (("all",) if self.accepts_all else ()) + self.tokens + self.extra
 
     def is_member(self, word: str) -> bool:
         """Whether a word on its own can only be one more part of this list."""
@@ -185,11 +187,11 @@ class Tokens:
             member = self.aliases.get(word, word)
             if self.accepts_all and member == "all":
                 chosen.update(self.tokens)
-            elif member in self.tokens:
+            elif member in self.tokens or member in self.extra:
                 chosen.add(member)
             else:
                 raise self._unknown(word)
-        return tuple(token for token in self.tokens if token in chosen)
+        return tuple(token for token in (*self.tokens, *self.extra) if token in chosen)
 
     def _unknown(self, word: str) -> UnknownReportError:
         spellings = self._spellings()

@@ -28,6 +28,9 @@ REPORT_TOKENS: Final = (
     "group_node",
     "expert_systems",
 )
+# Reports that DLProf did not have: `all` goes on meaning DLProf's.
+HTML_REPORT: Final = "html"
+EXTRA_REPORT_TOKENS: Final = (HTML_REPORT,)
 # The names that the report files carry, accepted as tokens too.
 REPORT_ALIASES: Final = {
     "detailed": "detail",
@@ -38,8 +41,15 @@ FORMATS: Final = ("csv", "json")
 VERBOSITIES: Final = ("quiet", "minimal", "normal", "detailed", "diagnostic")
 DEFAULT_PROFILE_NAME: Final = "dlprof"
 
-REPORTS_KIND: Final = Tokens("report", REPORT_TOKENS, REPORT_ALIASES, True, "REPORT[,REPORT...]")  # noqa: FBT003
-FORMATS_KIND: Final = Tokens("report format", FORMATS, {}, True, "csv,json")  # noqa: FBT003
+REPORTS_KIND: Final = Tokens(
+    "report",
+    REPORT_TOKENS,
+    REPORT_ALIASES,
+    accepts_all=True,
+    metavar="REPORT[,REPORT...]",
+    extra=EXTRA_REPORT_TOKENS,
+)
+FORMATS_KIND: Final = Tokens("report format", FORMATS, {}, accepts_all=True, metavar="csv,json")
 
 
 @dataclass(frozen=True)
@@ -270,7 +280,8 @@ OUTPUT: Final = (
         "reports",
         ("--reports", "--report"),
         REPORTS_KIND,
-        f"Reports to write: all, {', '.join(REPORT_TOKENS)}.",
+        f"Reports to write: all, {', '.join(REPORT_TOKENS)}; besides these "
+        f"{', '.join(EXTRA_REPORT_TOKENS)}.",
         "none",
     ),
     Option(

@@ -80,11 +80,15 @@ def _planned_files(options: Options) -> list[tuple[str, str]]:
     files = [
         (REPORTS[token].suffix, file_format)
         for token in options.reports
-        for file_format in options.formats
+        for file_format in _formats(REPORTS[token], options)
     ]
     if options.dump_model_data:
         files.append((MODEL_DATA_SUFFIX, "json"))
     return files
+
+
+def _formats(report: Report, options: Options) -> tuple[str, ...]:
+    return (report.own_format,) if report.own_format else options.formats
 
 
 def _is_own_database(source: Path) -> bool:
@@ -163,6 +167,7 @@ def _write_reports(done: Aggregated, plan: OutputPlan, options: Options, console
         try:
             source = _report_source(connection, done, options)
             domains = _chosen_domains(connection, options.domains)
+            source = replace(source, domains=tuple(domains))
             _write_files(source, domains, plan, options, console)
             return _simple_totals(source) + format_feedback(source)
         except sqlite3.Error as error:
@@ -184,6 +189,7 @@ def _report_source(
         mode,
         has_data_types=options.detailed_mode or not is_tensorflow,
         is_extended=options.extended,
+        database=done.database,
     )
 
 
@@ -236,7 +242,7 @@ def _write_report(
     batch: Batch,
     console: Console,
 ) -> None:
-    for file_format in options.formats:
+    for file_format in _formats(report, options):
         path = plan.report(report.suffix, source.domain, file_format)
         console.message(f"Writing {report.name} report to ({display(path)})")
         with batch.open(path) as stream:

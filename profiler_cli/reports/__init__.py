@@ -1,7 +1,8 @@
 """The reports of ``dlprof``: one file each.
 
 A report is written from the views of a finished database, for one aggregation and one domain. To
-add one, write its file, list it here and in ``profiler_cli.options.REPORT_TOKENS``.
+add one, write its file, list it here and in ``profiler_cli.options.REPORT_TOKENS`` (or
+``EXTRA_REPORT_TOKENS``, for one that DLProf did not have).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from profiler_cli.reports.detail import DETAIL
 from profiler_cli.reports.expert_systems import EXPERT_SYSTEMS
 from profiler_cli.reports.group_node import GROUP_NODE
+from profiler_cli.reports.html import HTML
 from profiler_cli.reports.iteration import ITERATION
 from profiler_cli.reports.kernel import KERNEL
 from profiler_cli.reports.op_type import OP_TYPE
@@ -37,6 +39,10 @@ class Report(Protocol):
     def per_domain(self) -> bool:
         """Whether each domain has a report of its own."""
 
+    @property
+    def own_format(self) -> str:
+        """The only format it comes in; empty: those of ``--formats``."""
+
     def write(
         self, source: ReportSource, file_format: str, stream: BinaryIO, on_rows: RowsListener
     ) -> None:
@@ -54,5 +60,6 @@ REPORTS: Final[dict[str, Report]] = {
         OP_TYPE,
         GROUP_NODE,
         EXPERT_SYSTEMS,
+        HTML,
     )
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from aggregator.options import Mode
@@ -24,6 +25,8 @@ class ReportSource:
         mode: How the ranges were read.
         is_extended: ``--extended=true`` asked for the columns that DLProf did not have.
         has_data_types: False: ``--detailed_mode=false`` took data types away.
+        database: The file, for who opens it anew.
+        domains: All domains that reports were asked for, ``domain`` among them.
     """
 
     connection: sqlite3.Connection
@@ -32,6 +35,8 @@ class ReportSource:
     mode: Mode
     has_data_types: bool = True
     is_extended: bool = False
+    database: Path = Path()
+    domains: tuple[str, ...] = ()
 
     @property
     def has_directions(self) -> bool:

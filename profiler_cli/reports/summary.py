@@ -111,6 +111,7 @@ class SummaryReport:
     name: str = "summary"
     suffix: str = "summary"
     per_domain: bool = True
+    own_format: str = ""
 
     def write(
         self, source: ReportSource, file_format: str, stream: BinaryIO, on_rows: RowsListener

@@ -39,6 +39,7 @@ class TableReport:
         columns: Its columns, in order.
         order_by: Columns of the view that make the order total; names sort as bytes.
         per_domain: Whether each domain has a report of its own.
+        own_format: Empty: it comes in every format of ``--formats``.
     """
 
     name: str
@@ -48,6 +49,7 @@ class TableReport:
     columns: tuple[Column, ...]
     order_by: tuple[str, ...]
     per_domain: bool = True
+    own_format: str = ""
 
     def write(
         self, source: ReportSource, file_format: str, stream: BinaryIO, on_rows: RowsListener

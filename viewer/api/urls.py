@@ -10,6 +10,7 @@ from aggregator.resources.addresses import OBJECTS, TABLES
 from viewer.api.figures import FigureView
 from viewer.api.jobs import CancelJobView, JobsView, JobView, RetryJobView
 from viewer.api.profiles import AggregationsView, ProfilesView, ProfileView
+from viewer.api.report import ReportView
 from viewer.api.summaries import ObjectView, OpView, RecommendationsView
 from viewer.api.tables import DistinctView, ExportView, TableView, TopOpsView
 from viewer.api.uploads import UploadsView, UploadView
@@ -48,6 +49,7 @@ urlpatterns = [
     ),
     path(f"{_AGGREGATION}/top-ops/", TopOpsView.as_view()),
     path(f"{_AGGREGATION}/recommendations/", RecommendationsView.as_view()),
+    path(f"{_AGGREGATION}/report/", ReportView.as_view()),
     path(f"{_AGGREGATION}/figures/<str:name>/", FigureView.as_view()),
     *(pattern for address, spec in TABLES.items() for pattern in _table_paths(address, spec)),
     path(f"{_AGGREGATION}/ops/<path:op_id>/", OpView.as_view()),

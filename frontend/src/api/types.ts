@@ -10,6 +10,12 @@ export interface ApiErrorBody {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
+/** How much of a table a report in one file holds, whatever the filters. */
+export interface Cut {
+  readonly held: number;
+  readonly count: number;
+}
+
 export interface ListPage<Row> {
   readonly count: number;
   readonly page: number;
@@ -18,6 +24,8 @@ export interface ListPage<Row> {
   readonly results: readonly Row[];
   /** Columns that this database does not hold. */
   readonly unknown?: UnknownReasons;
+  /** In a report, which holds the first rows of a table only. */
+  readonly cut?: Cut;
 }
 
 export interface ProfileItem {

@@ -1,6 +1,7 @@
 /** The help dialog: keys, and what runs here. */
 
 import type { JSX } from "preact";
+import { isReport } from "../api/source";
 import { GENERAL_SHORTCUTS, type ShortcutHelp, TABLE_SHORTCUTS } from "../content/shortcuts";
 import { t } from "../i18n";
 import { Dialog } from "../ui/Dialog";
@@ -21,12 +22,18 @@ export function HelpDialog({
         <KeyList title={t("Go to")} shortcuts={go} />
         <KeyList title={t("In a table")} shortcuts={TABLE_SHORTCUTS} />
         <p class="help-note">
-          {t(
-            "The address holds all that you see: bookmark it, or send it to someone who can reach this server.",
-          )}
+          {isReport()
+            ? t("This report is one file with everything inside: send it as it is.")
+            : t(
+                "The address holds all that you see: bookmark it, or send it to someone who can reach this server.",
+              )}
           {version !== null && ` ${t("Version {version}.", { version })}`}{" "}
-          {t("The REST API behind this page is described at")}{" "}
-          <a href="/api/v1/schema/">/api/v1/schema/</a>.
+          {!isReport() && (
+            <>
+              {t("The REST API behind this page is described at")}{" "}
+              <a href="/api/v1/schema/">/api/v1/schema/</a>.
+            </>
+          )}
         </p>
       </div>
     </Dialog>

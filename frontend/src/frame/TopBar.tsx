@@ -9,6 +9,7 @@ import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
 import { toggleTheme, useTheme } from "../state/theme";
 import { Icon } from "../ui/icons";
+import { ReportPart } from "./ReportPart";
 
 export interface TopBarProps {
   readonly view: string;
@@ -36,6 +37,7 @@ export function TopBar({ view, onHelp, onMenu }: TopBarProps): JSX.Element {
       <ProfilePicker />
       <OpSearch isMainSearch={view !== "ops"} />
       <div class="topbar-end">
+        <ReportPart />
         <LanguagePicker />
         <DocsLink view={view} />
         <FeedbackLink view={view} />

@@ -2,6 +2,23 @@
 
 // The key is the sentence as the code has it; {holes} are the same in both.
 export const zh = {
+  "Aggregation #{id}, in one file; it reads nothing from a server.":
+    "聚合 #{id}，保存于单个文件中；不从服务器读取任何内容。",
+  "Download this profile as a report in one file": "将此性能分析下载为单文件报告",
+  "Open the database in the viewer: it shows everything.":
+    "请在查看器中打开数据库：那里显示全部内容。",
+  Report: "报告",
+  "The report cannot be read: the file is damaged, or this browser is too old. ({reason})":
+    "无法读取报告：文件已损坏，或浏览器版本过旧。（{reason}）",
+  "The rows of this report that fit the filters": "此报告中符合筛选条件的行",
+  "This report does not hold that.": "此报告不包含该内容。",
+  "This report does not hold the kernels of this op.": "此报告不包含该算子的内核。",
+  "This report holds the top {held} of {all}; the viewer shows all of them.":
+    "此报告只包含{all}中的前 {held} 个；查看器显示全部。",
+  "This report is one file with everything inside: send it as it is.":
+    "此报告是包含全部内容的单个文件：可直接发送。",
+  "To stay small enough to send, this report holds the ops and kernels of {count} iterations: {ranges}. The viewer shows those of all.":
+    "为便于发送，此报告只包含 {count} 次迭代的算子和内核：{ranges}。查看器显示全部迭代。",
   "1 note on this profile": "关于此性能分析的 1 条说明",
   "A kernel that uses Tensor Cores was running": "有使用 Tensor Core 的内核在运行",
   "A large memory part hints at copies or layout changes that can be avoided.":

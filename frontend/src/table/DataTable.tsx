@@ -9,6 +9,7 @@ import { t } from "../i18n";
 import { countOf, formatInt } from "../lib/units";
 import { scopedUrl, useScope } from "../state/scope";
 import { Empty, ErrorNote } from "../ui/states";
+import { LeftOut } from "./LeftOut";
 import {
   filterParams,
   isFiltered,
@@ -149,6 +150,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
           />
         )}
       </div>
+      <LeftOut cut={page.data?.cut} noun={spec.noun} />
       <Pager control={control} count={count} />
     </section>
   );

@@ -3,6 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { getJson } from "../api/client";
+import { isReport } from "../api/source";
 import type { ListPage } from "../api/types";
 import { t } from "../i18n";
 import { tsvLine } from "../lib/text";
@@ -272,12 +273,17 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
   return (
     <MenuButton label={t("Export")} class="icon-button" face={<Icon name="download" />}>
       <div class="menu-list">
-        <p class="menu-note">{t("All rows that fit the filters")}</p>
-        {EXPORTS.map(({ format, label }) => (
-          <a key={format} class="menu-item" href={exportUrl(format)} download>
-            {label}
-          </a>
-        ))}
+        <p class="menu-note">
+          {isReport()
+            ? t("The rows of this report that fit the filters")
+            : t("All rows that fit the filters")}
+        </p>
+        {!isReport() &&
+          EXPORTS.map(({ format, label }) => (
+            <a key={format} class="menu-item" href={exportUrl(format)} download>
+              {label}
+            </a>
+          ))}
         <button type="button" class="menu-item" onClick={() => void copy()}>
           {t("Copy to the clipboard")}
         </button>

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
+import { isReport } from "../../api/source";
 import type { GroupOp, ListPage } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
@@ -10,6 +11,7 @@ import { navigate } from "../../state/location";
 import type { Query } from "../../state/query";
 import { scopedUrl, useScope } from "../../state/scope";
 import { ShareBar } from "../../table/columns";
+import { LeftOut } from "../../table/LeftOut";
 import { nextSort, sortDirection } from "../../table/model";
 import type { CellContext, Column } from "../../table/spec";
 import { GROUP_FIGURES, GROUPS_TABLE, TREE_TABLE } from "../../table/specs/groups";
@@ -111,8 +113,15 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
           </tbody>
         </table>
       </div>
+      {isReport() && <TreeCut />}
     </section>
   );
+}
+
+/** In a report: how many groups and ops it does not hold. */
+function TreeCut(): JSX.Element {
+  const url = scopedUrl(useScope(), "group-ops/", { page_size: 10 });
+  return <LeftOut cut={useResource<ListPage<GroupOp>>(url).data?.cut} noun={GROUPS_TABLE.noun} />;
 }
 
 /** Enter shows what fits as a list. */

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { isReport } from "../../api/source";
 import type { Iteration, PerformanceSummary } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { IterationChart } from "../../charts/IterationChart";
@@ -35,7 +36,7 @@ export function IterationsView(): JSX.Element {
         <Badges summary={summary} />
       </header>
       <ChartSection draft={draft} />
-      <ReaggregateForm draft={draft} last={total === null ? null : total - 1} />
+      {!isReport() && <ReaggregateForm draft={draft} last={total === null ? null : total - 1} />}
       <DataTable<Iteration>
         spec={ITERATIONS_TABLE}
         control={table}

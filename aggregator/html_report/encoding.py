@@ -1,0 +1,94 @@
+"""Rows as JSON by columns, every text once; JSON as a block of the file.
+
+A profile repeats few texts often, and compression sees only 32 KB back: texts are numbered.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aggregator.query.spec import Column, Kind, TableSpec
+
+_BEST_COMPRESSION = 9
+
+
+class Strings:
+    """All texts of a report; each is named by its place."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    def place(self, text: str) -> int:
+        """The number of a text."""
+        return self._places.setdefault(text, len(self._places))
+
+    def all(self) -> list[str]:
+        """The texts in the order of their numbers."""
+        return list(self._places)
+
+
+def is_text(column: Column) -> bool:
+    """Whether the values of a column are texts."""
+    if column.kind is Kind.IDENTIFIER:
+        return not column.integer
+    return column.kind in {Kind.TEXT, Kind.CHOICE}
+
+
+def encode_rows(
+    spec: TableSpec, rows: Sequence[Mapping[str, Any]], strings: Strings
+) -> list[list[Any] | dict[str, list[int]]]:
+    """The values of each column.
+
+    Texts are their numbers, yes and no are 1 and 0, unknown is null. A column that hardly does
+    anything but rise, as points in time do, is ``{"steps": [...]}``, each added to the one before.
+    """
+    columns = [
+        _values(column, [row[column.name] for row in rows], strings) for column in spec.columns
+    ]
+    return [_shorter(values) for values in columns]
+
+
+def _values(column: Column, values: list[Any], strings: Strings) -> list[Any]:
+    if is_text(column):
+        # An older database may hold a number where a text belongs.
+        return [None if value is None else strings.place(str(value)) for value in values]
+    if column.kind is Kind.BOOLEAN:
+        return [None if value is None else int(value) for value in values]
+    return values
+
+
+def _shorter(values: list[Any]) -> list[Any] | dict[str, list[int]]:
+    if not all(isinstance(value, int) for value in values):
+        return values
+    steps = [value - before for before, value in zip([0, *values], values, strict=False)]
+    is_shorter = sum(len(str(step)) for step in steps) < 0.7 * sum(len(str(n)) for n in values)
+    return {"steps": steps} if is_shorter else values
+
+
+def describe(spec: TableSpec) -> dict[str, Any]:
+    """What the page has to know of a table to sort, search and filter its rows."""
+    return {
+        "ordering": ",".join(spec.default_ordering),
+        "columns": [
+            {
+                "name": column.name,
+                "kind": str(column.kind),
+                "is_text": is_text(column),
+                "is_searched": column.is_searched,
+            }
+            for column in spec.columns
+        ],
+    }
+
+
+def pack(value: Any) -> str:
+    """JSON, compressed, as text that ends no HTML element."""
+    # A text may hold half of a surrogate pair, which ASCII JSON can say and UTF-8 cannot.
+    plain = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    # Without a time stamp, so that the same data gives the same bytes.
+    packed = gzip.compress(plain.encode("ascii"), _BEST_COMPRESSION, mtime=0)
+    return base64.b64encode(packed).decode("ascii")

@@ -1,0 +1,197 @@
+"""Writes the report: reads each domain, packs it, and keeps the file small enough to send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from aggregator.conversion import SOURCE_NAME
+from aggregator.errors import DatabaseError
+from aggregator.html_report.content import (
+    OP_DETAILS,
+    ROWS,
+    Part,
+    choose_iterations,
+    read_figures,
+    read_iteration,
+    read_objects,
+    read_op_kernels,
+    read_tables,
+)
+from aggregator.html_report.encoding import Strings, describe, pack
+from aggregator.html_report.template import Page, block, escaped_title, require_page
+from aggregator.query.connection import ProfileDatabase, opened
+from aggregator.query.request import parse_list_query
+from aggregator.query.sql import bind, iter_rows
+from aggregator.resources.addresses import TABLES
+from aggregator.resources.figures import Place
+from aggregator.resources.iterations import AGGREGATIONS
+from aggregator.resources.profile import (
+    display_name,
+    domains,
+    moment,
+    profile_details,
+    profile_item,
+)
+
+FORMAT = 1
+#: What a mail takes. The tables of single iterations fill what the rest leaves. Unit: bytes.
+_FILE_BYTES = 4_900_000
+_ITERATIONS_BYTES = 2_500_000
+#: For the texts that the iterations add to the first block. Unit: bytes.
+_RESERVE_BYTES = 200_000
+#: Each takes a few queries.
+_MAX_ITERATIONS = 200
+_TIME_LIMIT_S = 600.0
+
+RowsListener = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """What a report is about.
+
+    Attributes:
+        database: The file.
+        aggr_id: The aggregation.
+        domains: NVTX domains, the first one is shown first; empty: all.
+        profile_id: The profile's id in the page's address.
+    """
+
+    database: Path
+    aggr_id: int
+    domains: tuple[str, ...] = ()
+    profile_id: str = "report"
+
+
+def write_html_report(
+    request: ReportRequest, stream: IO[bytes], on_rows: RowsListener = lambda _: None
+) -> None:
+    """Write the whole file.
+
+    Args:
+        request: What it is about.
+        stream: Where it goes.
+        on_rows: Told how many more rows were read.
+
+    Raises:
+        ReportPageMissingError: The frontend was not built.
+        DatabaseError: The database cannot be read, or has no such aggregation or domain.
+    """
+    page = require_page()
+    with opened(request.database, time_limit_s=_TIME_LIMIT_S) as database:
+        report = _Report(request, database, on_rows)
+        main = report.main_part()
+        room = _FILE_BYTES - _RESERVE_BYTES - page.size - len(pack(main))
+        iterations = report.iterations(main, max(0, min(room, _ITERATIONS_BYTES)))
+        blocks = [block(name, packed) for name, packed in iterations]
+        main["strings"] = report.strings.all()
+        name = display_name(request.database, database)
+    _write(page, name, [block("dlprof-report", pack(main)), *blocks], stream)
+
+
+def _write(page: Page, name: str, blocks: list[str], stream: IO[bytes]) -> None:
+    stream.write(page.before_title.encode())
+    stream.write(escaped_title(f"{name} - DLProf report").encode("utf-8", "replace"))
+    stream.write(page.before_data.encode())
+    for text in blocks:
+        stream.write(text.encode("ascii"))
+    stream.write(page.after_data.encode())
+
+
+class _Report:
+    def __init__(
+        self, request: ReportRequest, database: ProfileDatabase, on_rows: RowsListener
+    ) -> None:
+        self.strings = Strings()
+        self._request = request
+        self._database = database
+        self._on_rows = on_rows
+        self._aggregation = self._find_aggregation()
+        self._domains = self._find_domains()
+
+    def main_part(self) -> dict[str, Any]:
+        """All but the tables of single iterations."""
+        return {
+            "format": FORMAT,
+            "rows": ROWS,
+            "profile": self._profile(),
+            "aggregation": self._aggregation,
+            "tables": {name: describe(spec) for name, spec in TABLES.items()}
+            | {"op-details": describe(OP_DETAILS)},
+            "domains": {name: self._domain(name) for name in self._domains},
+            "strings": self.strings.all(),
+        }
+
+    def iterations(self, main: dict[str, Any], room: int) -> Iterator[tuple[str, str]]:
+        """Name and packed data of each iteration that there is room for, noted in ``main``."""
+        for place, domain in enumerate(self._domains):
+            share = room // (len(self._domains) - place)
+            listed = main["domains"][domain]["iterations"]
+            for iteration, packed in self._iterations_of(domain, share):
+                listed[str(iteration)] = f"dlprof-iteration-{place}-{iteration}"
+                room -= len(packed)
+                yield listed[str(iteration)], packed
+
+    def _iterations_of(self, domain: str, room: int) -> Iterator[tuple[int, str]]:
+        place = self._place(domain)
+        chosen = choose_iterations(place, self._aggregation["key_node"])
+        for number, iteration in enumerate(chosen):
+            packed = pack(self._counted(read_iteration(place, self.strings, iteration)))
+            room -= len(packed)
+            if number >= _MAX_ITERATIONS or room < 0:
+                return
+            yield iteration, packed
+
+    def _domain(self, name: str) -> dict[str, Any]:
+        place = self._place(name)
+        return {
+            "objects": read_objects(place),
+            "figures": read_figures(place),
+            "tables": self._counted(read_tables(place, self.strings)),
+            "op_kernels": self._counted(read_op_kernels(place, self.strings)),
+            "iterations": {},
+        }
+
+    def _counted(self, part: Part) -> dict[str, Any]:
+        self._on_rows(part.rows)
+        return part.data
+
+    def _place(self, domain: str) -> Place:
+        return Place(self._database, {"aggr_id": self._request.aggr_id, "domain": domain})
+
+    def _profile(self) -> dict[str, Any]:
+        request = self._request
+        item = profile_item(request.database, request.profile_id, self._database)
+        details = profile_details(self._database)
+        return (
+            item
+            | details
+            | {
+                "domains": list(self._domains),
+                "error": None,
+                "converted_from": self._database.info.get(SOURCE_NAME),
+                "conversion_ids": [],
+                "can_reaggregate": False,
+                "cannot_reaggregate_reason": "A report holds no more than one aggregation.",
+            }
+        )
+
+    def _find_aggregation(self) -> dict[str, Any]:
+        table = bind(AGGREGATIONS, self._database, {})
+        rows = iter_rows(table, parse_list_query(AGGREGATIONS, {}), self._database)
+        for row in rows:
+            if row["id"] == self._request.aggr_id:
+                return row | {"created_at": moment(row["created_at"], self._database)}
+        raise DatabaseError(f"The database has no aggregation {self._request.aggr_id}.")
+
+    def _find_domains(self) -> tuple[str, ...]:
+        known = domains(self._database)
+        for name in self._request.domains:
+            if name not in known:
+                raise DatabaseError(
+                    f"The database has no domain {name!r}.", hint=f"It has {', '.join(known)}."
+                )
+        return self._request.domains or tuple(known)

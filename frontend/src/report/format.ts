@@ -1,0 +1,52 @@
+/** What `dlprof --reports=html` puts into the file; written by aggregator/html_report. */
+
+import type { Aggregation, Profile, UnknownReasons } from "../api/types";
+
+export interface ColumnInfo {
+  readonly name: string;
+  readonly kind: "text" | "number" | "boolean" | "choice" | "identifier";
+  readonly is_text: boolean;
+  readonly is_searched: boolean;
+}
+
+export interface TableInfo {
+  readonly ordering: string;
+  readonly columns: readonly ColumnInfo[];
+}
+
+/** Numbers; texts are places in `strings`. Steps are each added to the one before. */
+export type EncodedColumn = readonly (number | null)[] | { readonly steps: readonly number[] };
+
+export interface EncodedTable {
+  /** Rows that the profile has; the columns may hold fewer. */
+  readonly count: number;
+  readonly unknown: UnknownReasons;
+  readonly columns: readonly EncodedColumn[];
+}
+
+export interface EncodedIteration {
+  readonly ops: EncodedTable;
+  readonly kernels: EncodedTable;
+  /** Launches of each op; there when `kernels` does not hold all of the iteration's. */
+  readonly launches_of_op?: Readonly<Record<string, number>>;
+}
+
+export interface DomainData {
+  readonly objects: Readonly<Record<string, unknown>>;
+  readonly figures: Readonly<Record<string, unknown>>;
+  readonly tables: Readonly<Record<string, EncodedTable>>;
+  readonly op_kernels: Readonly<Record<string, EncodedTable>>;
+  /** Id of the element that holds the iteration. */
+  readonly iterations: Readonly<Record<string, string>>;
+}
+
+export interface ReportData {
+  readonly format: number;
+  /** Rows that the report holds of a table, at most. */
+  readonly rows: number;
+  readonly profile: Profile;
+  readonly aggregation: Aggregation;
+  readonly tables: Readonly<Record<string, TableInfo>>;
+  readonly domains: Readonly<Record<string, DomainData>>;
+  readonly strings: readonly string[];
+}

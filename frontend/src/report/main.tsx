@@ -1,0 +1,31 @@
+/** The page of a report in one file: the viewer's, answered out of the file. */
+
+import { render } from "preact";
+import { answerFrom } from "../api/source";
+import { App } from "../app";
+import { language, t } from "../i18n";
+import type { ReportData } from "./format";
+import { ReportSource } from "./source";
+import { unpackElement } from "./unpack";
+import "../styles/index.css";
+
+const FORMAT = 1;
+
+async function start(root: HTMLElement): Promise<void> {
+  const data = await unpackElement<ReportData>("dlprof-report");
+  if (data.format !== FORMAT) throw new Error(`format ${data.format}`);
+  const source = new ReportSource(data, unpackElement);
+  answerFrom((url) => source.answer(url));
+  render(<App />, root);
+}
+
+document.documentElement.lang = language;
+const root = document.getElementById("app");
+if (root !== null) {
+  start(root).catch((reason: unknown) => {
+    root.textContent = t(
+      "The report cannot be read: the file is damaged, or this browser is too old. ({reason})",
+      { reason: reason instanceof Error ? reason.message : String(reason) },
+    );
+  });
+}

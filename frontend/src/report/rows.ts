@@ -1,0 +1,158 @@
+/** Sorts, filters and pages rows the way the server does. Pure functions only. */
+
+import type { ColumnInfo, EncodedColumn, EncodedTable, TableInfo } from "./format";
+
+export type Value = string | number | boolean | null;
+export type Row = Readonly<Record<string, Value>>;
+export type Parameters = ReadonlyMap<string, string>;
+
+/** Parameters that are no filters. */
+const OTHERS = new Set(["page", "page_size", "ordering", "search", "domain", "column", "format"]);
+
+function numbersOf(column: EncodedColumn): readonly (number | null)[] {
+  if (!("steps" in column)) return column;
+  let value = 0;
+  return column.steps.map((step) => {
+    value += step;
+    return value;
+  });
+}
+
+function valuesOf(
+  column: EncodedColumn,
+  info: ColumnInfo,
+  strings: readonly string[],
+): readonly Value[] {
+  const numbers = numbersOf(column);
+  if (info.is_text) return numbers.map((place) => (place === null ? null : (strings[place] ?? "")));
+  if (info.kind === "boolean") return numbers.map((flag) => (flag === null ? null : flag === 1));
+  return numbers;
+}
+
+/** The rows of a table as the API gives them. */
+export function decodeRows(
+  table: EncodedTable,
+  info: TableInfo,
+  strings: readonly string[],
+): readonly Row[] {
+  const columns = info.columns.map((column, place) => {
+    const encoded = table.columns[place] ?? [];
+    return [column.name, valuesOf(encoded, column, strings)] as const;
+  });
+  const length = columns[0]?.[1].length ?? 0;
+  return Array.from({ length }, (_, place) =>
+    Object.fromEntries(columns.map(([name, values]) => [name, values[place] ?? null])),
+  );
+}
+
+/** The server knows upper and lower case of ASCII only; more is found here, never less. */
+function contains(value: Value | undefined, text: string): boolean {
+  return value !== null && String(value).toLowerCase().includes(text.toLowerCase());
+}
+
+type Test = (value: Value) => boolean;
+
+function equals(wanted: string): Test {
+  const isYes = wanted === "1" || wanted.toLowerCase() === "true";
+  return (value) => (typeof value === "boolean" ? value === isYes : String(value) === wanted);
+}
+
+/** What an operator asks of a value; what is not known fits nothing. */
+function testOf(operator: string, wanted: string): Test {
+  switch (operator) {
+    case "gte":
+      return (value) => Number(value) >= Number(wanted);
+    case "lte":
+      return (value) => Number(value) <= Number(wanted);
+    case "icontains":
+      return (value) => contains(value, wanted);
+    case "startswith":
+      return (value) => String(value).startsWith(wanted);
+    case "in": {
+      const several = new Set(wanted.split(","));
+      return (value) => several.has(String(value));
+    }
+    default:
+      return equals(wanted);
+  }
+}
+
+function filtersOf(parameters: Parameters): readonly ((row: Row) => boolean)[] {
+  return [...parameters]
+    .filter(([name]) => !OTHERS.has(name))
+    .map(([name, wanted]) => {
+      const [column = name, operator = ""] = name.split("__");
+      const test = testOf(operator, wanted);
+      return (row: Row) => {
+        const value = row[column] ?? null;
+        return value !== null && test(value);
+      };
+    });
+}
+
+function searchOf(parameters: Parameters, info: TableInfo): (row: Row) => boolean {
+  const text = (parameters.get("search") ?? "").trim();
+  if (text === "") return () => true;
+  const names = info.columns.filter((column) => column.is_searched).map((column) => column.name);
+  return (row) => names.some((name) => contains(row[name], text));
+}
+
+/** The rows that the search and the filters leave. */
+export function filterRows(
+  rows: readonly Row[],
+  parameters: Parameters,
+  info: TableInfo,
+): readonly Row[] {
+  const tests = [searchOf(parameters, info), ...filtersOf(parameters)];
+  return rows.filter((row) => tests.every((test) => test(row)));
+}
+
+function compare(a: Value, b: Value): number {
+  if (typeof a === "string" || typeof b === "string") {
+    const [left, right] = [String(a), String(b)];
+    if (left === right) return 0;
+    return left < right ? -1 : 1;
+  }
+  return Number(a) - Number(b);
+}
+
+/** Unknown values come last in either direction. */
+function comparison(term: string): (a: Row, b: Row) => number {
+  const isDescending = term.startsWith("-");
+  const name = isDescending ? term.slice(1) : term;
+  return (a, b) => {
+    const left = a[name] ?? null;
+    const right = b[name] ?? null;
+    if (left === null || right === null) return Number(left === null) - Number(right === null);
+    return isDescending ? compare(right, left) : compare(left, right);
+  };
+}
+
+/** Rows in order; equal ones stay as they came. */
+export function sortRows(rows: readonly Row[], ordering: string): readonly Row[] {
+  const terms = ordering.split(",").filter((term) => term !== "");
+  const comparisons = terms.map(comparison);
+  return rows.toSorted((a, b) => {
+    for (const compareBy of comparisons) {
+      const order = compareBy(a, b);
+      if (order !== 0) return order;
+    }
+    return 0;
+  });
+}
+
+export interface Distinct {
+  readonly value: Value;
+  readonly count: number;
+}
+
+/** The values of a column and how many rows have each, commonest first. */
+export function distinctValues(rows: readonly Row[], column: string): readonly Distinct[] {
+  const counts = new Map<Value, number>();
+  for (const row of rows) {
+    const value = row[column] ?? null;
+    counts.set(value, (counts.get(value) ?? 0) + 1);
+  }
+  const found = [...counts].map(([value, count]) => ({ value, count }));
+  return found.sort((a, b) => b.count - a.count || compare(a.value, b.value));
+}

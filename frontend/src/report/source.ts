@@ -1,0 +1,218 @@
+/** Answers the API's addresses out of the file, so that the page is the viewer's own. */
+
+import { ApiError } from "../api/client";
+import type { ListPage, UnknownReasons } from "../api/types";
+import type { IterationFigure } from "../charts/iterationFigure";
+import { t } from "../i18n";
+import { formatInt } from "../lib/units";
+import { cutFigure } from "./figure";
+import type { DomainData, EncodedIteration, EncodedTable, ReportData } from "./format";
+import {
+  decodeRows,
+  distinctValues,
+  filterRows,
+  type Parameters,
+  type Row,
+  sortRows,
+} from "./rows";
+
+const API = "/api/v1/";
+const DISTINCT_LIMIT = 200;
+
+/** Rows of a table that are at hand. */
+interface Held {
+  readonly rows: readonly Row[];
+  /** Rows that the profile has. */
+  readonly count: number;
+  readonly unknown: UnknownReasons;
+  /** Describes the columns. */
+  readonly template: string;
+}
+
+/** Gives the data of an element of the file. */
+export type Unpack = (id: string) => Promise<unknown>;
+
+function notHere(path: string): ApiError {
+  return new ApiError(404, {
+    code: "NOT_IN_REPORT",
+    message: t("This report does not hold that."),
+    hint: t("Open the database in the viewer: it shows everything."),
+    details: { path },
+  });
+}
+
+export class ReportSource {
+  readonly #report: ReportData;
+  readonly #unpack: Unpack;
+  /** Tables by domain and address, decoded when first asked for. */
+  readonly #held = new Map<string, Promise<Held>>();
+
+  constructor(report: ReportData, unpack: Unpack) {
+    this.#report = report;
+    this.#unpack = unpack;
+  }
+
+  /** The answer to an address of the API. */
+  async answer(url: string): Promise<unknown> {
+    const { pathname, searchParams } = new URL(url, "http://report");
+    const parts = pathname.slice(API.length).split("/").filter(Boolean).map(decodeURIComponent);
+    const { profile, aggregation } = this.#report;
+    if (parts[0] === "jobs") return listOf([]);
+    if (parts[0] !== "profiles") throw notHere(pathname);
+    if (parts.length === 1) return listOf([profile]);
+    if (parts.length === 2) return profile;
+    if (parts.length === 3) return listOf([aggregation]);
+    return this.#scoped(parts.slice(4), new Map(searchParams));
+  }
+
+  async #scoped(parts: readonly string[], parameters: Parameters): Promise<unknown> {
+    const domain = parameters.get("domain") ?? Object.keys(this.#report.domains)[0] ?? "";
+    const data = this.#report.domains[domain];
+    if (data === undefined) throw notHere(domain);
+    if (parts[0] === "figures") return figureOf(data, parts[1] ?? "", parameters);
+    const object = data.objects[parts.join("/")];
+    if (object !== undefined) return object;
+    if (parts.at(-1) === "distinct") {
+      const held = await this.#table(domain, parts.slice(0, -1));
+      return this.#distinct(held, parameters);
+    }
+    if (parts[0] === "ops" && parts.length === 2) return this.#op(domain, parts[1] ?? "");
+    return this.#page(await this.#table(domain, parts), parameters);
+  }
+
+  async #op(domain: string, opId: string): Promise<unknown> {
+    const { rows, unknown } = await this.#table(domain, ["op-details"]);
+    const row = rows.find((candidate) => candidate.op_id === opId);
+    if (row === undefined) throw notHere(opId);
+    return { ...row, unknown };
+  }
+
+  #page(held: Held, parameters: Parameters): ListPage<Row> {
+    const info = this.#report.tables[held.template];
+    if (info === undefined) throw notHere(held.template);
+    const ordering = parameters.get("ordering") ?? info.ordering;
+    const rows = sortRows(filterRows(held.rows, parameters, info), ordering);
+    const page = Number(parameters.get("page") ?? 1);
+    const size = Number(parameters.get("page_size") ?? 50);
+    return {
+      count: rows.length,
+      page,
+      page_size: size,
+      ordering,
+      results: rows.slice((page - 1) * size, page * size),
+      unknown: held.unknown,
+      cut: { held: held.rows.length, count: held.count },
+    };
+  }
+
+  #distinct(held: Held, parameters: Parameters): unknown {
+    const column = parameters.get("column") ?? "";
+    const values = distinctValues(held.rows, column);
+    return {
+      column,
+      is_truncated: values.length > DISTINCT_LIMIT,
+      results: values.slice(0, DISTINCT_LIMIT),
+    };
+  }
+
+  #table(domain: string, parts: readonly string[]): Promise<Held> {
+    const key = JSON.stringify([domain, ...parts]);
+    const known = this.#held.get(key);
+    if (known !== undefined) return known;
+    const held = this.#read(domain, parts);
+    this.#held.set(key, held);
+    return held;
+  }
+
+  async #read(domain: string, parts: readonly string[]): Promise<Held> {
+    const data = this.#report.domains[domain];
+    if (data === undefined) throw notHere(domain);
+    const [first = "", second = "", third, ...rest] = parts;
+    if (third === undefined) return this.#decoded(first, data.tables[first]);
+    if (first === "ops")
+      return this.#decoded("ops/{op_id}/kernels", data.op_kernels[second], second);
+    const op = third === "ops" ? rest[0] : undefined;
+    return this.#ofIteration(data, second, op === undefined ? third : "op", op ?? "");
+  }
+
+  #decoded(template: string, table: EncodedTable | undefined, opId?: string): Held {
+    const info = this.#report.tables[template];
+    if (info === undefined) throw notHere(template);
+    if (table === undefined) {
+      if (opId === undefined) throw notHere(template);
+      const reason = t("This report does not hold the kernels of this op.");
+      return { rows: [], count: 0, unknown: { "*": reason }, template };
+    }
+    const rows = decodeRows(table, info, this.#report.strings);
+    return { rows, count: table.count, unknown: table.unknown, template };
+  }
+
+  async #ofIteration(
+    data: DomainData,
+    iteration: string,
+    what: string,
+    opId: string,
+  ): Promise<Held> {
+    const template = `iterations/{iteration}/${what === "op" ? "ops/{op_id}/kernels" : what}`;
+    const element = data.iterations[iteration];
+    if (element === undefined) return this.#noIteration(data, iteration, template);
+    const found = (await this.#unpack(element)) as EncodedIteration;
+    if (what === "ops") return this.#decoded(template, found.ops);
+    const launches = this.#decoded("iterations/{iteration}/kernels", found.kernels);
+    if (what === "kernels") {
+      const rows = launches.rows.slice(0, this.#report.rows);
+      return { ...launches, rows };
+    }
+    const rows = launches.rows.filter((row) => row.op_id === opId);
+    const count = found.launches_of_op?.[opId] ?? rows.length;
+    return { ...launches, rows: rows.slice(0, this.#report.rows), count, template };
+  }
+
+  /** Empty, with the reason: not aggregated (the page says so itself), or left out for size. */
+  #noIteration(data: DomainData, iteration: string, template: string): Held {
+    const { iter_start: start, iter_stop: stop } = this.#report.aggregation;
+    const index = Number(iteration);
+    const isOutside = start !== null && stop !== null && (index < start || index > stop);
+    const unknown: UnknownReasons = isOutside ? {} : { "*": leftOutText(data) };
+    return { rows: [], count: 0, unknown, template };
+  }
+}
+
+function leftOutText(data: DomainData): string {
+  const held = Object.keys(data.iterations).map(Number);
+  return t(
+    "To stay small enough to send, this report holds the ops and kernels of {count} iterations: {ranges}. The viewer shows those of all.",
+    { count: formatInt(held.length), ranges: rangesText(held) },
+  );
+}
+
+/** "0–3, 7, 9–12". */
+export function rangesText(numbers: readonly number[]): string {
+  const ranges: [number, number][] = [];
+  for (const number of numbers.toSorted((a, b) => a - b)) {
+    const last = ranges.at(-1);
+    if (last !== undefined && last[1] + 1 === number) last[1] = number;
+    else ranges.push([number, number]);
+  }
+  return ranges
+    .map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`))
+    .join(", ");
+}
+
+function listOf(results: readonly unknown[]): ListPage<unknown> {
+  return { count: results.length, page: 1, page_size: 200, ordering: "", results };
+}
+
+function index(text: string | undefined): number | null {
+  return text === undefined || text === "" ? null : Number(text);
+}
+
+function figureOf(data: DomainData, name: string, parameters: Parameters): unknown {
+  const theme = parameters.get("theme") ?? "light";
+  const figure = data.figures[`${name}/${theme}/${parameters.get("view") ?? "all"}`];
+  if (figure === undefined) throw notHere(name);
+  const [start, stop] = [index(parameters.get("start")), index(parameters.get("stop"))];
+  return start === null && stop === null
+    ? figure
+    : cutFigure(figure as IterationFigure, start, stop);
+}

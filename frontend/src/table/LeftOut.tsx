@@ -1,0 +1,22 @@
+/** Below a table of a report: how many rows of the profile are not in it. */
+
+import type { JSX } from "preact";
+import type { Cut } from "../api/types";
+import { t } from "../i18n";
+import { countOf, formatInt } from "../lib/units";
+
+export function LeftOut(props: {
+  cut: Cut | undefined;
+  noun: readonly [one: string, many: string];
+}): JSX.Element | null {
+  const { cut, noun } = props;
+  if (cut === undefined || cut.held === cut.count) return null;
+  return (
+    <p class="left-out">
+      {t("This report holds the top {held} of {all}; the viewer shows all of them.", {
+        held: formatInt(cut.held),
+        all: countOf(cut.count, noun),
+      })}
+    </p>
+  );
+}

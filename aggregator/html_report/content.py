@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aggregator.figures import Theme
+from aggregator.figures import MAX_BARS, Theme
 from aggregator.html_report.encoding import Strings, encode_rows
 from aggregator.query.request import parse_list_query
 from aggregator.query.spec import TableSpec
@@ -25,6 +25,9 @@ ROWS = 1_000
 _LAUNCHES = 5_000
 #: Kernels of single ops, all ops together.
 _OP_KERNELS = 20_000
+
+#: Bars of the iteration figure of which the page shows a part when it is zoomed.
+_FINE_BARS = 1_000
 
 #: Which rows are the first, where the table's own order would leave out what matters.
 _FIRST = {
@@ -75,15 +78,22 @@ def _top_ops(place: Place) -> dict[str, Any]:
 
 
 def read_figures(place: Place) -> dict[str, Any]:
-    """Each figure in both themes; those of iterations with and without what is outside."""
-    figures: dict[str, Any] = {}
-    for name, build in FIGURES.items():
-        views = ("all", "profiled") if name in FIGURES_OF_ITERATIONS else ("all",)
-        for view in views:
-            for theme in Theme:
-                look = Look(theme, only_profiled=view == "profiled")
-                figures[f"{name}/{theme}/{view}"] = build(place, look)
-    return figures
+    """Each figure in both themes.
+
+    Those of iterations also without what is outside, and with more bars for a part of them.
+    """
+    looks = {f"{theme}": Look(theme) for theme in Theme}
+    of_iterations = {
+        f"{theme}/{view}{detail}": Look(theme, only_profiled=view == "profiled", max_bars=bars)
+        for theme in Theme
+        for view in ("all", "profiled")
+        for detail, bars in (("", MAX_BARS), ("/fine", _FINE_BARS))
+    }
+    return {
+        f"{name}/{key}": build(place, look)
+        for name, build in FIGURES.items()
+        for key, look in (of_iterations if name in FIGURES_OF_ITERATIONS else looks).items()
+    }
 
 
 def read_tables(place: Place, strings: Strings) -> Part:
@@ -113,6 +123,7 @@ def read_table(
     table = bind(spec, place.database, {**place.params, **(more or {})})
     query = parse_list_query(spec, {"ordering": ",".join(_FIRST.get(spec.name, ()))})
     rows = list(iter_rows(table, query, place.database, limit=limit))
+    strings.keep_sentences(table.unknown.values())
     whole = len(rows) < limit
     data = {
         "count": len(rows) if whole else count_rows(table, query, place.database),

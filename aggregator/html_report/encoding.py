@@ -8,19 +8,21 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from aggregator.query.spec import Column, Kind, TableSpec
+from aggregator.texts import translate
 
 _BEST_COMPRESSION = 9
 
 
 class Strings:
-    """All texts of a report; each is named by its place."""
+    """All texts of a report: those of the rows by their place, sentences with translations."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
+        self._sentences: set[str] = set()
 
     def place(self, text: str) -> int:
         """The number of a text."""
@@ -29,6 +31,14 @@ class Strings:
     def all(self) -> list[str]:
         """The texts in the order of their numbers."""
         return list(self._places)
+
+    def keep_sentences(self, sentences: Iterable[str]) -> None:
+        """Take what the tables say about themselves, to be translated."""
+        self._sentences.update(sentences)
+
+    def translations(self, language: str) -> dict[str, str]:
+        """The sentences in a language, by their English words."""
+        return {str(text): str(translate(text, language)) for text in sorted(self._sentences)}
 
 
 def is_text(column: Column) -> bool:

@@ -35,6 +35,8 @@ from aggregator.resources.profile import (
     profile_details,
     profile_item,
 )
+from aggregator.texts import LANGUAGES, localized, say
+from aggregator.texts.language import speaking
 
 FORMAT = 1
 #: What a mail takes. The tables of single iterations fill what the rest leaves. Unit: bytes.
@@ -81,15 +83,19 @@ def write_html_report(
         DatabaseError: The database cannot be read, or has no such aggregation or domain.
     """
     page = require_page()
-    with opened(request.database, time_limit_s=_TIME_LIMIT_S) as database:
+    # In English the database's sentences are not told from other texts, and stay as they are.
+    not_english = speaking(LANGUAGES[-1])
+    with not_english, opened(request.database, time_limit_s=_TIME_LIMIT_S) as database:
         report = _Report(request, database, on_rows)
+        said = {f"dlprof-said-{name}": pack(part) for name, part in report.said_parts()}
         main = report.main_part()
-        room = _FILE_BYTES - _RESERVE_BYTES - page.size - len(pack(main))
-        iterations = report.iterations(main, max(0, min(room, _ITERATIONS_BYTES)))
-        blocks = [block(name, packed) for name, packed in iterations]
-        main["strings"] = report.strings.all()
+        used = page.size + len(pack(main)) + sum(map(len, said.values()))
+        room = min(_FILE_BYTES - _RESERVE_BYTES - used, _ITERATIONS_BYTES)
+        iterations = dict(report.iterations(main, max(0, room)))
+        report.add_texts(main)
         name = display_name(request.database, database)
-    _write(page, name, [block("dlprof-report", pack(main)), *blocks], stream)
+    blocks = {"dlprof-report": pack(main)} | said | iterations
+    _write(page, name, [block(name, packed) for name, packed in blocks.items()], stream)
 
 
 def _write(page: Page, name: str, blocks: list[str], stream: IO[bytes]) -> None:
@@ -112,18 +118,32 @@ class _Report:
         self._aggregation = self._find_aggregation()
         self._domains = self._find_domains()
 
+    def said_parts(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What holds sentences, in each language: the profile, panels and figures."""
+        domains = {}
+        for name in self._domains:
+            place = self._place(name)
+            domains[name] = {"objects": read_objects(place), "figures": read_figures(place)}
+        part = {"profile": self._profile(), "aggregation": self._aggregation, "domains": domains}
+        for language in LANGUAGES:
+            yield language, localized(part, language)
+
     def main_part(self) -> dict[str, Any]:
-        """All but the tables of single iterations."""
-        return {
+        """The tables, but for those of single iterations."""
+        main: dict[str, Any] = {
             "format": FORMAT,
             "rows": ROWS,
-            "profile": self._profile(),
-            "aggregation": self._aggregation,
             "tables": {name: describe(spec) for name, spec in TABLES.items()}
             | {"op-details": describe(OP_DETAILS)},
             "domains": {name: self._domain(name) for name in self._domains},
-            "strings": self.strings.all(),
         }
+        self.add_texts(main)
+        return main
+
+    def add_texts(self, main: dict[str, Any]) -> None:
+        """All texts of the tables read so far."""
+        main["strings"] = self.strings.all()
+        main["sentences"] = {name: self.strings.translations(name) for name in LANGUAGES}
 
     def iterations(self, main: dict[str, Any], room: int) -> Iterator[tuple[str, str]]:
         """Name and packed data of each iteration that there is room for, noted in ``main``."""
@@ -148,8 +168,6 @@ class _Report:
     def _domain(self, name: str) -> dict[str, Any]:
         place = self._place(name)
         return {
-            "objects": read_objects(place),
-            "figures": read_figures(place),
             "tables": self._counted(read_tables(place, self.strings)),
             "op_kernels": self._counted(read_op_kernels(place, self.strings)),
             "iterations": {},
@@ -175,7 +193,7 @@ class _Report:
                 "converted_from": self._database.info.get(SOURCE_NAME),
                 "conversion_ids": [],
                 "can_reaggregate": False,
-                "cannot_reaggregate_reason": "A report holds no more than one aggregation.",
+                "cannot_reaggregate_reason": say("A report holds one aggregation and adds none."),
             }
         )
 
@@ -185,13 +203,16 @@ class _Report:
         for row in rows:
             if row["id"] == self._request.aggr_id:
                 return row | {"created_at": moment(row["created_at"], self._database)}
-        raise DatabaseError(f"The database has no aggregation {self._request.aggr_id}.")
+        raise DatabaseError(
+            say("The profile has no aggregation {aggr_id}.", aggr_id=self._request.aggr_id)
+        )
 
     def _find_domains(self) -> tuple[str, ...]:
         known = domains(self._database)
         for name in self._request.domains:
             if name not in known:
                 raise DatabaseError(
-                    f"The database has no domain {name!r}.", hint=f"It has {', '.join(known)}."
+                    say("The profile has no domain {wanted!r}.", wanted=name),
+                    hint=say("It has {names}.", names=", ".join(known)),
                 )
         return self._request.domains or tuple(known)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aggregator.errors import ReportPageMissingError
+from aggregator.texts import say
 
 #: Made by `npm run build` in frontend/; a released package holds it.
 PAGE = Path(__file__).with_name("page.html")
@@ -39,9 +40,11 @@ def require_page() -> Page:
         text = PAGE.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ReportPageMissingError(
-            "The page of the HTML report has not been built.",
-            hint="This is a checkout of the source: run `make frontend` once. A released package "
-            "brings the page with it.",
+            say("The page of the HTML report has not been built."),
+            hint=say(
+                "This is a checkout of the source: run `make frontend` once. A released package "
+                "brings the page with it."
+            ),
         ) from error
     before_title, _, rest = text.partition(_TITLE)
     before_data, _, after_data = rest.partition(_DATA)

@@ -31,12 +31,14 @@ class Look:
         start: First iteration, inclusive.
         stop: Last iteration, inclusive.
         only_profiled: Leave out what the aggregation does not cover.
+        max_bars: At most so many bars; iterations beyond share them.
     """
 
     theme: Theme = Theme.LIGHT
     start: int | None = None
     stop: int | None = None
     only_profiled: bool = False
+    max_bars: int = figures.MAX_BARS
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ def _iteration_summary(place: Place, look: Look) -> Figure:
         start=look.start,
         stop=look.stop,
         only_profiled=look.only_profiled,
+        max_bars=look.max_bars,
     )
 
 

@@ -26,6 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = {"aggregator", "viewer", "profiler_cli", "dlprof_nvtx"}
 PAGE = "viewer/static/dlprof/"
 MANIFEST = f"{PAGE}.vite/manifest.json"
+REPORT_PAGE = "aggregator/html_report/page.html"
 SOURCE_SUFFIXES = {".ts", ".tsx", ".jsx", ".map"}
 SECRET_SUFFIXES = {".env", ".pem", ".key", ".sqlite", ".sqlite3", ".log", ".pyc"}
 FORBIDDEN_PARTS = {
@@ -132,6 +133,13 @@ def test_the_wheel_holds_the_built_page(wheel: Path, names: set[str]) -> None:
     assert built <= names
 
 
+def test_the_wheel_holds_the_page_of_the_html_report(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        page = archive.read(REPORT_PAGE).decode()
+    assert page.count("<!--dlprof:data-->") == 1
+    assert page.count("<!--dlprof:title-->") == 1
+
+
 def test_the_wheel_holds_no_source_of_the_page_no_tests_and_no_secrets(names: set[str]) -> None:
     unwanted = [
         name
@@ -153,6 +161,7 @@ def test_the_sdist_can_be_built_again_but_carries_no_dependencies(dist: Path) ->
         "LICENSE",
         "frontend/package.json",
         MANIFEST,
+        REPORT_PAGE,
     } <= held
     assert not any("node_modules" in name for name in held)
 

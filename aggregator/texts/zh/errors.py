@@ -220,6 +220,12 @@ _AGGREGATION: dict[str, str] = {
         "NVIDIA 的数据库从不更改，而是在旁边转换为新的数据库，但其文件夹不可写。"
     ),
     "The database or its folder cannot be written to.": "数据库或其文件夹不可写。",
+    "A report holds one aggregation and adds none.": "报告只包含一个聚合，不能添加。",
+    "The page of the HTML report has not been built.": "HTML 报告的页面尚未构建。",
+    "This is a checkout of the source: run `make frontend` once. A released package "
+    "brings the page with it.": (
+        "这是源码检出：请运行一次 `make frontend`。发布的软件包自带该页面。"
+    ),
     "Only a failed or cancelled job can be tried again; this one is {state}.": (
         "只有失败或已取消的作业可以重试；此作业的状态为 {state}。"
     ),

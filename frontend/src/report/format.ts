@@ -32,21 +32,34 @@ export interface EncodedIteration {
 }
 
 export interface DomainData {
-  readonly objects: Readonly<Record<string, unknown>>;
-  readonly figures: Readonly<Record<string, unknown>>;
   readonly tables: Readonly<Record<string, EncodedTable>>;
   readonly op_kernels: Readonly<Record<string, EncodedTable>>;
   /** Id of the element that holds the iteration. */
   readonly iterations: Readonly<Record<string, string>>;
 }
 
+/** What holds sentences, in one language. */
+export interface SaidData {
+  readonly profile: Profile;
+  readonly aggregation: Aggregation;
+  readonly domains: Readonly<
+    Record<
+      string,
+      {
+        readonly objects: Readonly<Record<string, unknown>>;
+        readonly figures: Readonly<Record<string, unknown>>;
+      }
+    >
+  >;
+}
+
 export interface ReportData {
   readonly format: number;
   /** Rows that the report holds of a table, at most. */
   readonly rows: number;
-  readonly profile: Profile;
-  readonly aggregation: Aggregation;
   readonly tables: Readonly<Record<string, TableInfo>>;
   readonly domains: Readonly<Record<string, DomainData>>;
   readonly strings: readonly string[];
+  /** By language: what tables say about themselves, by its English words. */
+  readonly sentences: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }

@@ -3,10 +3,10 @@
 import { ApiError } from "../api/client";
 import type { ListPage, UnknownReasons } from "../api/types";
 import type { IterationFigure } from "../charts/iterationFigure";
-import { t } from "../i18n";
+import { language, t } from "../i18n";
 import { formatInt } from "../lib/units";
 import { cutFigure } from "./figure";
-import type { DomainData, EncodedIteration, EncodedTable, ReportData } from "./format";
+import type { DomainData, EncodedIteration, EncodedTable, ReportData, SaidData } from "./format";
 import {
   decodeRows,
   distinctValues,
@@ -43,12 +43,14 @@ function notHere(path: string): ApiError {
 
 export class ReportSource {
   readonly #report: ReportData;
+  readonly #said: SaidData;
   readonly #unpack: Unpack;
   /** Tables by domain and address, decoded when first asked for. */
   readonly #held = new Map<string, Promise<Held>>();
 
-  constructor(report: ReportData, unpack: Unpack) {
+  constructor(report: ReportData, said: SaidData, unpack: Unpack) {
     this.#report = report;
+    this.#said = said;
     this.#unpack = unpack;
   }
 
@@ -56,7 +58,7 @@ export class ReportSource {
   async answer(url: string): Promise<unknown> {
     const { pathname, searchParams } = new URL(url, "http://report");
     const parts = pathname.slice(API.length).split("/").filter(Boolean).map(decodeURIComponent);
-    const { profile, aggregation } = this.#report;
+    const { profile, aggregation } = this.#said;
     if (parts[0] === "jobs") return listOf([]);
     if (parts[0] !== "profiles") throw notHere(pathname);
     if (parts.length === 1) return listOf([profile]);
@@ -67,10 +69,10 @@ export class ReportSource {
 
   async #scoped(parts: readonly string[], parameters: Parameters): Promise<unknown> {
     const domain = parameters.get("domain") ?? Object.keys(this.#report.domains)[0] ?? "";
-    const data = this.#report.domains[domain];
-    if (data === undefined) throw notHere(domain);
-    if (parts[0] === "figures") return figureOf(data, parts[1] ?? "", parameters);
-    const object = data.objects[parts.join("/")];
+    const said = this.#said.domains[domain];
+    if (said === undefined) throw notHere(domain);
+    if (parts[0] === "figures") return figureOf(said.figures, parts[1] ?? "", parameters);
+    const object = said.objects[parts.join("/")];
     if (object !== undefined) return object;
     if (parts.at(-1) === "distinct") {
       const held = await this.#table(domain, parts.slice(0, -1));
@@ -144,7 +146,13 @@ export class ReportSource {
       return { rows: [], count: 0, unknown: { "*": reason }, template };
     }
     const rows = decodeRows(table, info, this.#report.strings);
-    return { rows, count: table.count, unknown: table.unknown, template };
+    return { rows, count: table.count, unknown: this.#translated(table.unknown), template };
+  }
+
+  #translated(reasons: UnknownReasons): UnknownReasons {
+    const sentences = this.#report.sentences[language] ?? {};
+    const said = Object.entries(reasons).map(([name, text]) => [name, sentences[text] ?? text]);
+    return Object.fromEntries(said) as UnknownReasons;
   }
 
   async #ofIteration(
@@ -170,7 +178,7 @@ export class ReportSource {
 
   /** Empty, with the reason: not aggregated (the page says so itself), or left out for size. */
   #noIteration(data: DomainData, iteration: string, template: string): Held {
-    const { iter_start: start, iter_stop: stop } = this.#report.aggregation;
+    const { iter_start: start, iter_stop: stop } = this.#said.aggregation;
     const index = Number(iteration);
     const isOutside = start !== null && stop !== null && (index < start || index > stop);
     const unknown: UnknownReasons = isOutside ? {} : { "*": leftOutText(data) };
@@ -207,12 +215,23 @@ function index(text: string | undefined): number | null {
   return text === undefined || text === "" ? null : Number(text);
 }
 
-function figureOf(data: DomainData, name: string, parameters: Parameters): unknown {
+/** Bars that are drawn at once: as many as the server gives. */
+const MAX_BARS = 120;
+
+function figureOf(
+  figures: Readonly<Record<string, unknown>>,
+  name: string,
+  parameters: Parameters,
+): unknown {
   const theme = parameters.get("theme") ?? "light";
-  const figure = data.figures[`${name}/${theme}/${parameters.get("view") ?? "all"}`];
+  const whole = figures[`${name}/${theme}`] as IterationFigure | undefined;
+  if (whole !== undefined) return whole;
+  const key = `${name}/${theme}/${parameters.get("view") ?? "all"}`;
+  const figure = figures[key] as IterationFigure | undefined;
   if (figure === undefined) throw notHere(name);
   const [start, stop] = [index(parameters.get("start")), index(parameters.get("stop"))];
-  return start === null && stop === null
-    ? figure
-    : cutFigure(figure as IterationFigure, start, stop);
+  if (start === null && stop === null) return figure;
+  const fine = cutFigure((figures[`${key}/fine`] ?? figure) as IterationFigure, start, stop);
+  const isTooFine = (fine.layout.meta?.bars.length ?? 0) > MAX_BARS;
+  return isTooFine ? cutFigure(figure, start, stop) : fine;
 }

@@ -60,12 +60,14 @@ class ReportRequest:
         aggr_id: The aggregation.
         domains: NVTX domains, the first one is shown first; empty: all.
         profile_id: The profile's id in the page's address.
+        name: The profile's name; empty: its own.
     """
 
     database: Path
     aggr_id: int
     domains: tuple[str, ...] = ()
     profile_id: str = "report"
+    name: str = ""
 
 
 def write_html_report(
@@ -93,7 +95,7 @@ def write_html_report(
         room = min(_FILE_BYTES - _RESERVE_BYTES - used, _ITERATIONS_BYTES)
         iterations = dict(report.iterations(main, max(0, room)))
         report.add_texts(main)
-        name = display_name(request.database, database)
+        name = report.name
     blocks = {"dlprof-report": pack(main)} | said | iterations
     _write(page, name, [block(name, packed) for name, packed in blocks.items()], stream)
 
@@ -115,6 +117,7 @@ class _Report:
         self._request = request
         self._database = database
         self._on_rows = on_rows
+        self.name = request.name or display_name(request.database, database)
         self._aggregation = self._find_aggregation()
         self._domains = self._find_domains()
 
@@ -188,6 +191,8 @@ class _Report:
             item
             | details
             | {
+                "name": self.name,
+                "is_stored": False,
                 "domains": list(self._domains),
                 "error": None,
                 "converted_from": self._database.info.get(SOURCE_NAME),

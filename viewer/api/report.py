@@ -39,8 +39,9 @@ class ReportView(ResourceView):
         place = Place(**parts)
         with open_scope(place, request.query_params.get("domain")) as scope:
             names = sorted(domains(scope.database), key=lambda name: name != scope.domain)
+            name = scope.served.name or display_name(scope.served.path, scope.database)
             header = ExportHeader(
-                profile=display_name(scope.served.path, scope.database),
+                profile=name,
                 table="report",
                 title="Report",
                 aggregation_id=place.aggregation,
@@ -48,7 +49,7 @@ class ReportView(ResourceView):
                 columns=(),
             )
             wanted = ReportRequest(
-                scope.served.path, place.aggregation, tuple(names), scope.served.id
+                scope.served.path, place.aggregation, tuple(names), scope.served.id, name
             )
         # Closed by the reply.
         file = SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from aggregator.columns import distinct
 from aggregator.correlate.custom_domains import Covered, DomainWork
 from aggregator.correlate.ops import Instances, Origin
 from aggregator.correlate.work import CorrelatedWork, LaunchedWork
@@ -126,7 +127,7 @@ def _processes_of(profile: Profile, device: int) -> Int64:
     Where nothing ran on any device the first device stands for the whole run.
     """
     kinds = (profile.kernels, profile.copies, profile.sets, profile.graphs)
-    used = [np.unique(work.process[work.device == device]) for work in kinds]
+    used = [distinct(work.process[work.device == device]) for work in kinds]
     found = np.unique(np.concatenate(used)).astype(np.int64)
     nothing_ran = not any(len(work) for work in kinds)
     return np.arange(len(profile.process_ids)) if nothing_ran and device == 0 else found

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from aggregator.profile import Bool, Int32, Int64
-
-    Integers = NDArray[Any]
+    from aggregator.profile import Bool, Int32, Int64, Integers
 
 MAX_SPAN = 1 << 16
 """Ranges of values up to this are counted in a table, however few the rows are."""
@@ -50,6 +46,22 @@ def _codes_by_table(values: Integers, low: int, high: int) -> tuple[Int64, Int32
     return np.flatnonzero(present) + low, code_of[offset]
 
 
+def row_codes(*columns: Integers) -> tuple[Int64, Int32]:
+    """First row of each distinct row of some columns, in their order, and which each row is."""
+    code = dense_codes(columns[0])[1]
+    for column in columns[1:]:
+        unique, dense = dense_codes(column)
+        code = dense_codes(code.astype(np.int64) * max(len(unique), 1) + dense)[1]
+    return first_rows(code), code
+
+
+def first_rows(codes: Int32) -> Int64:
+    """First row of each dense code."""
+    first = np.empty(int(codes.max(initial=-1)) + 1, dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return first
+
+
 def run_heads(values: Integers) -> Int64:
     """Rows at which a value differs from the row before; the first row is one."""
     changed: Bool = np.ones(len(values), dtype=bool)
@@ -57,11 +69,30 @@ def run_heads(values: Integers) -> Int64:
     return np.flatnonzero(changed)
 
 
-def ordered(values: Integers) -> Int64:
-    """Rows in order of their values, equal ones as they stand; at once where they are in order."""
+def ordered(*keys: Integers) -> Int64:
+    """Rows in the order of some keys, the first one first; equal rows as they stand.
+
+    At once where they are in order, and by radix where the values span 32 bits or fewer.
+    """
+    rows = _ordered_by(keys[-1])
+    for key in keys[-2::-1]:
+        rows = rows[_ordered_by(key[rows])]
+    return rows
+
+
+def _ordered_by(values: Integers) -> Int64:
     if not len(values) or bool((values[1:] >= values[:-1]).all()):
         return np.arange(len(values))
-    return np.argsort(values, kind="stable")
+    low = int(values.min())
+    span = int(values.max()) - low
+    if span >= 1 << 32:
+        return np.argsort(values, kind="stable")
+    offset = (values.astype(np.int64) - low).astype(np.uint32)
+    # NumPy sorts 16 bits by radix.
+    rows = np.argsort(offset.astype(np.uint16), kind="stable")
+    if span >= 1 << 16:
+        rows = rows[np.argsort((offset[rows] >> 16).astype(np.uint16), kind="stable")]
+    return rows
 
 
 def narrow(values: Integers) -> Integers:
@@ -75,10 +106,11 @@ def narrow(values: Integers) -> Integers:
 
 
 def narrowest(values: Integers) -> Any:
-    """The same values, none of them negative, in the smallest type that also holds one more."""
-    largest = int(values.max(initial=0)) + 1
+    """The same values in the smallest type that also holds one more."""
+    low, high = int(values.min(initial=0)), int(values.max(initial=0)) + 1
     for dtype in (np.int8, np.int16, np.int32):
-        if largest <= np.iinfo(dtype).max:
+        limits = np.iinfo(dtype)
+        if limits.min <= low and high <= limits.max:
             return values.astype(dtype)
     return values
 

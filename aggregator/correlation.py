@@ -13,7 +13,7 @@ from aggregator.correlate.helper_threads import adopt_calls
 from aggregator.correlate.op_table import OpTable, build_op_table
 from aggregator.correlate.ops import InstanceBuilder
 from aggregator.correlate.range_tree import build_tree
-from aggregator.correlate.ranges import Nesting, innermost, nest, nest_start_end_ranges
+from aggregator.correlate.ranges import Nesting, innermost, nest, nest_start_end_ranges, sort_ranges
 from aggregator.correlate.simple import simple_instances, simple_meaning, simple_table
 from aggregator.correlate.work import CorrelatedWork, correlate_work
 from aggregator.errors import NoFrameworkRangesError, UsageError
@@ -92,6 +92,7 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     progress.message(f"Mode: {chosen} ({reason})")
     if reading is not None:
         _prepare(profile, reading)
+    sort_ranges(profile.ranges)
     nesting = nest(profile.ranges)
     progress.advance(1)
     found = _framework_ops(profile, nesting, reading) if reading else _simple(profile)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aggregator.busy_time import busy_levels, communication_busy, domain_busy_levels
+from aggregator.columns import dense_codes, distinct, first_rows, ordered
 from aggregator.communication import is_communication
 from aggregator.correlate.custom_domains import DomainWork
 from aggregator.correlate.op_table import Op, OpTable
@@ -121,7 +122,7 @@ def memory_column(work: CorrelatedWork, name: str) -> Int64:
 def memory_launch_order(work: CorrelatedWork) -> Int64:
     """Rows of copies followed by sets in order of launch."""
     start, api = memory_column(work, "start_ns"), memory_column(work, "api_start_ns")
-    return np.lexsort((start, api)).astype(np.int64)
+    return ordered(api, start)
 
 
 def distinct_kernels(profile: Profile, kernels: Kernels, order: Int64) -> KernelNames:
@@ -130,7 +131,7 @@ def distinct_kernels(profile: Profile, kernels: Kernels, order: Int64) -> Kernel
     columns = (kernels.name[order], kernels.long_name[order], device)
     size = [int(column.max(initial=0)) + 1 for column in columns]
     key = (columns[0].astype(np.int64) * size[1] + columns[1]) * size[2] + columns[2]
-    unique, inverse = np.unique(key, return_inverse=True)
+    unique, code = dense_codes(key)
     short = (unique // size[2] // size[1]).astype(np.int32)
     long = (unique // size[2] % size[1]).astype(np.int32)
     device_of = unique % size[2]
@@ -140,7 +141,7 @@ def distinct_kernels(profile: Profile, kernels: Kernels, order: Int64) -> Kernel
         rows = np.flatnonzero(device_of == row)
         names = [profile.strings[code] for code in long[rows].tolist()]
         verdict[rows] = classify(names, capability)
-    return KernelNames(inverse.astype(np.int32), short, long, verdict)
+    return KernelNames(code, short, long, verdict)
 
 
 def build_rollup_inputs(data: ImportedProfile) -> tuple[RollupInput, ...]:
@@ -225,7 +226,7 @@ class _InputBuilder:
         pair_of: Int32,
         pairs: OpKernelColumns,
     ) -> RollupInput:
-        order = np.argsort(positions, kind="stable")
+        order = ordered(positions)
         columns = InstanceColumns(
             op=(domain.op + self._data.op_offset(number)).astype(np.int32),
             start_ns=domain.start_ns,
@@ -340,7 +341,8 @@ def _op_kernels(
     uses_tc = names.uses_tc[of_kernel].astype(np.int64)
     width = int(short.max(initial=0)) + 1
     key = (op * width + short) * 2 + uses_tc
-    unique, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    unique, code = dense_codes(key)
+    first = first_rows(code)
     half_names = np.array(
         [is_half_precision(profile.strings[code]) for code in names.long.tolist()], dtype=bool
     )
@@ -350,13 +352,13 @@ def _op_kernels(
         uses_tc=unique % 2 == 1,
         half_precision=half_names[of_kernel[first]] if len(first) else np.empty(0, dtype=bool),
     )
-    return inverse.astype(np.int32), columns
+    return code, columns
 
 
 def _device_columns(profile: Profile) -> DeviceColumns:
     used = np.zeros(len(profile.devices), dtype=bool)
     for work in (profile.kernels, profile.copies, profile.sets, profile.graphs):
-        used[np.unique(work.device)] = True
+        used[distinct(work.device)] = True
     return DeviceColumns(
         device_ids=tuple(device.device_id for device in profile.devices),
         names=tuple(device.name for device in profile.devices),

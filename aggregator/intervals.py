@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.columns import ordered
 from aggregator.profile import Int64
 
 
@@ -50,7 +51,7 @@ def flatten(start_ns: Int64, end_ns: Int64) -> Flattened:
     start, end = start_ns[keep], end_ns[keep]
     if not len(start):
         return Flattened(start, end)
-    order = np.argsort(start, kind="stable")
+    order = ordered(start)
     start, end = start[order], np.maximum.accumulate(end[order])
     first = np.concatenate([[True], start[1:] > end[:-1]])
     heads = np.flatnonzero(first)
@@ -98,7 +99,7 @@ def segment_union(
     zeros = np.zeros(num_segments, dtype=np.int64)
     if not len(segment):
         return SegmentUnion(zeros, zeros.copy(), zeros.copy())
-    order = np.lexsort((start_ns, segment))
+    order = ordered(segment, start_ns)
     seg, start, end = segment[order], start_ns[order], end_ns[order]
     heads = np.flatnonzero(np.concatenate([[True], seg[1:] != seg[:-1]]))
     first = start[heads]

@@ -31,10 +31,7 @@ _ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#")
 
 def named_ranges(meaning: RangeMeaning, tree: RangeTree) -> NamedRanges:
     """Group ranges outside every op: what a person may name as key node."""
-    position = np.arange(len(tree.kind))
-    is_group = (tree.group == position) & np.isin(
-        tree.kind, (RangeKind.GROUP, RangeKind.DATALOADER)
-    )
+    is_group = tree.is_group() & tree.is_any(RangeKind.GROUP, RangeKind.DATALOADER)
     rows = np.flatnonzero(is_group)
     used, code = np.unique(tree.label[rows], return_inverse=True)
     return NamedRanges(
@@ -126,10 +123,9 @@ def find_key_node(
 
 def _key_op(meaning: RangeMeaning, tree: RangeTree) -> KeyNode | None:
     """The op that a framework's loops run once per iteration, if it ran more than once."""
-    position = np.arange(len(tree.kind))
     for name in sorted(meaning.key_ops & set(meaning.labels)):
         label = meaning.labels.index(name)
-        rows = np.flatnonzero((tree.unit == position) & (tree.label == label))
+        rows = np.flatnonzero(tree.is_unit() & (tree.label == label))
         if len(rows) > 1:
             stops = stops_by_process(tree.nesting.end_ns[rows], tree.process[rows])
             return stops.key_node(name, say("'{name}' is read once per iteration", name=name))
@@ -185,11 +181,10 @@ def _first_child(
 ) -> tuple[str, Stops] | None:
     """Range or op that begins every range of a name; None if they begin with different things."""
     label = meaning.labels.index(ranges.names[code])
-    position = np.arange(len(tree.kind))
-    owners = np.flatnonzero((tree.group == position) & (tree.label == label))
+    owners = np.flatnonzero(tree.is_group() & (tree.label == label))
     nesting = tree.nesting
     # The next op or group in the sorted order is the first inside, if it is inside at all.
-    usable = np.flatnonzero(np.isin(tree.kind, (RangeKind.OP, RangeKind.GROUP)))
+    usable = np.flatnonzero(tree.is_any(RangeKind.OP, RangeKind.GROUP))
     found = np.searchsorted(usable, owners, side="right")
     if not len(owners) or int(found[-1]) >= len(usable):
         return None

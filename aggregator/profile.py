@@ -8,7 +8,7 @@ into a tuple of distinct strings; -1 means "none". Intervals are half-open ``[st
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ import numpy.typing as npt
 Int64: TypeAlias = npt.NDArray[np.int64]
 Int32: TypeAlias = npt.NDArray[np.int32]
 Bool: TypeAlias = npt.NDArray[np.bool_]
+Integers: TypeAlias = npt.NDArray[Any]
+"""Whole numbers of any width."""
 
 DEFAULT_DOMAIN = "default-domain"
 
@@ -49,7 +51,7 @@ class Ranges:
     thread: Int32 = field(default_factory=empty_i32)
     domain: Int32 = field(default_factory=empty_i32)
     name: Int32 = field(default_factory=empty_i32)
-    seq: Int64 = field(default_factory=empty_i64)
+    seq: Integers = field(default_factory=empty_i64)
     shapes: Int32 = field(default_factory=empty_i32)
 
     def __len__(self) -> int:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aggregator.columns import distinct, ordered
+
 if TYPE_CHECKING:
-    from aggregator.profile import Bool, Int32, Int64
+    from aggregator.profile import Bool, Int32, Int64, Integers
 
 
 def link_forward(
-    seq: Int64, start_ns: Int64, process: Int32, is_forward: Bool, is_node: Bool
+    seq: Integers, start_ns: Int64, process: Int32, is_forward: Bool, is_node: Bool
 ) -> tuple[Int64, Int64]:
     """Link backward nodes to forward ranges.
 
@@ -35,39 +37,43 @@ def link_forward(
     forward = np.flatnonzero(is_forward & (seq >= 0))
     nodes = np.flatnonzero(is_node & (seq >= 0))
     result = np.full(len(nodes), -1, dtype=np.int64)
-    if not len(forward) or not len(nodes):
-        return nodes, result
-    order = np.lexsort((start_ns[forward], seq[forward], process[forward]))
-    forward = forward[order]
-    group = _group_numbers(process[forward], seq[forward])
-    heads = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
-    node_group = _find_groups(process, seq, forward[heads], nodes)
-    # One sorted key (group, start) finds the last start before the node within its own group.
-    # Ranks stand for the times: hours in ns and a million groups do not fit one int64 together.
-    times = np.unique(np.concatenate([start_ns[forward], start_ns[nodes]]))
-    span = len(times) + 1
-    key = group * span + np.searchsorted(times, start_ns[forward])
-    wanted = node_group * span + np.searchsorted(times, start_ns[nodes])
-    found = np.searchsorted(key, wanted, side="left") - 1
-    valid = (node_group >= 0) & (found >= 0)
-    valid[valid] = group[found[valid]] == node_group[valid]
-    result[valid] = forward[found[valid]]
+    of_node, of_forward = process[nodes], process[forward]
+    for number in distinct(of_node).tolist():
+        own = of_node == number
+        result[own] = _last_before(
+            _by_number(forward[of_forward == number], seq, start_ns), nodes[own], seq, start_ns
+        )
     return nodes, result
 
 
-def _group_numbers(process: Int32, seq: Int64) -> Int64:
-    changed = (process[1:] != process[:-1]) | (seq[1:] != seq[:-1])
-    return np.concatenate([[0], np.cumsum(changed)]).astype(np.int64)
+def _by_number(rows: Int64, seq: Integers, start_ns: Int64) -> Int64:
+    """Rows by number and start; numbers grow with time, so most stand in this order."""
+    return rows[ordered(seq[rows], start_ns[rows])]
 
 
-def _find_groups(process: Int32, seq: Int64, heads: Int64, nodes: Int64) -> Int64:
-    """Number of the (process, seq) group of each node; -1: no forward range has that number."""
-    width = int(max(seq[heads].max(), seq[nodes].max())) + 1
-    keys = process[heads].astype(np.int64) * width + seq[heads]
-    wanted = process[nodes].astype(np.int64) * width + seq[nodes]
-    found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    groups: Int64 = np.where(keys[found] == wanted, found, -1).astype(np.int64)
-    return groups
+def _last_before(forward: Int64, nodes: Int64, seq: Integers, start_ns: Int64) -> Int64:
+    """Of the forward ranges with a node's number the last one that started before it; -1: none.
+
+    Args:
+        forward: Rows by number and start.
+        nodes: Rows of the nodes.
+        seq: Sequence number of each range.
+        start_ns: Start of each range. Unit: ns.
+    """
+    number, start, time = seq[forward], start_ns[forward], start_ns[nodes]
+    first = np.searchsorted(number, seq[nodes], side="left")
+    low, high = first.copy(), np.searchsorted(number, seq[nodes], side="right")
+    searching = np.flatnonzero(low < high)
+    while len(searching):
+        middle = (low[searching] + high[searching]) // 2
+        is_before = start[middle] < time[searching]
+        low[searching[is_before]] = middle[is_before] + 1
+        high[searching[~is_before]] = middle[~is_before]
+        searching = searching[low[searching] < high[searching]]
+    result = np.full(len(nodes), -1, dtype=np.int64)
+    found = low > first
+    result[found] = forward[low[found] - 1]
+    return result
 
 
 def occurrence_numbers(*keys: Int64 | Int32) -> Int64:
@@ -75,11 +81,11 @@ def occurrence_numbers(*keys: Int64 | Int32) -> Int64:
     count = len(keys[0])
     if not count:
         return np.empty(0, dtype=np.int64)
-    order = np.lexsort(tuple(reversed(keys)))
+    order = ordered(*keys)
     same = np.ones(count, dtype=bool)
     for key in keys:
-        ordered = key[order]
-        same[1:] &= ordered[1:] == ordered[:-1]
+        values = key[order]
+        same[1:] &= values[1:] == values[:-1]
     same[0] = False
     position = np.arange(count)
     heads = np.maximum.accumulate(np.where(same, 0, position))

@@ -78,10 +78,10 @@ def correlate_domain(
     profile: Profile, nesting: Nesting, work: CorrelatedWork, code: int
 ) -> DomainWork:
     """Find the ops of one custom domain."""
-    in_domain = profile.ranges.domain[nesting.order] == code
+    in_domain = nesting.in_order(profile.ranges.domain) == code
     positions = np.flatnonzero(in_domain)
     positions = positions[np.argsort(nesting.start_ns[positions], kind="stable")]
-    row_of = np.full(len(nesting.order), -1, dtype=np.int64)
+    row_of = np.full(len(nesting), -1, dtype=np.int64)
     row_of[positions] = np.arange(len(positions))
     call_instance, call_by_time = _call_instances(profile, nesting, row_of, code)
     kinds = [
@@ -103,7 +103,7 @@ def correlate_domain(
         end_ns=nesting.end_ns[positions],
         cpu_time_ns=cpu_time,
         cpu_overhead_ns=np.maximum(cpu_time - api_time.covered_ns, 0),
-        thread=profile.ranges.thread[nesting.order[positions]],
+        thread=profile.ranges.thread[nesting.rows(positions)],
         gpu=_gpu_union(kinds, (work.kernels, work.copies, work.sets), len(positions)),
         kernels=kinds[0],
         copies=kinds[1],
@@ -170,8 +170,8 @@ def _ops(
 ) -> tuple[tuple[Op, ...], Int32]:
     """Ranges of one path and process are one op."""
     ranges = profile.ranges
-    names = [normalise(profile.range_names[n]) for n in ranges.name[nesting.order[positions]]]
-    process = profile.thread_process[ranges.thread[nesting.order[positions]]]
+    names = [normalise(profile.range_names[n]) for n in ranges.name[nesting.rows(positions)]]
+    process = profile.thread_process[ranges.thread[nesting.rows(positions)]]
     paths: list[str] = [""] * len(positions)
     keys: dict[tuple[int, str], int] = {}
     op = np.zeros(len(positions), dtype=np.int32)

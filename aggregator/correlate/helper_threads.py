@@ -38,7 +38,7 @@ def adopt_calls(
     api = profile.api_calls
     calls = np.flatnonzero((call_range < 0) & _is_helper(profile, tree, meaning)[api.thread])
     position = np.arange(len(tree.name))
-    is_owner = (tree.group == position) & np.isin(tree.name, list(meaning.helped))
+    is_owner = tree.is_group() & np.isin(tree.name, list(meaning.helped))
     owner = tree.nesting.inherit(np.where(is_owner, position, -1).astype(np.int32))
     result = call_range.copy()
     for thread in np.unique(tree.thread[is_owner]).tolist():

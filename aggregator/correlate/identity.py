@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from aggregator.columns import ordered
 from aggregator.profile import Int64
 
 MAX_ALIGN_CELLS = 25_000_000
@@ -45,7 +46,7 @@ def assign_places(code: Int64, step: Int64, num_steps: int) -> Places:
     Returns:
         Places by item.
     """
-    order = np.argsort(step, kind="stable")
+    order = ordered(step)
     bounds = np.searchsorted(step[order], np.arange(num_steps + 1))
     sequences = [code[order[low:high]] for low, high in pairwise(bounds.tolist())]
     groups = _group_equal(sequences)

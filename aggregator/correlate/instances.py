@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.columns import ordered
 from aggregator.profile import Int32, Int64
 
 
@@ -81,7 +82,7 @@ class Instances:
 
     def sorted_by_start(self) -> Instances:
         """The same instances in order of start, all references renumbered."""
-        order = np.argsort(self.start_ns, kind="stable")
+        order = ordered(self.start_ns)
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
         columns: dict[str, Any] = {name: getattr(self, name)[order] for name in ROW_COLUMNS}

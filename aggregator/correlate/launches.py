@@ -9,8 +9,7 @@ import numpy as np
 from aggregator.columns import SPAN_PER_ROW, ordered
 
 if TYPE_CHECKING:
-    from aggregator.columns import Integers
-    from aggregator.profile import DeviceWork, Int32, Int64, Profile
+    from aggregator.profile import DeviceWork, Int32, Int64, Integers, Profile
 
 
 class LaunchIndex:

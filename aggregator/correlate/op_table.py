@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.columns import dense_codes, ordered, row_codes
 from aggregator.correlate.identity import assign_places
 from aggregator.correlate.ops import Instances, Origin
 from aggregator.frameworks import Framework
@@ -82,7 +83,7 @@ def build_op_table(
     backward = np.flatnonzero(instances.origin == Origin.BACKWARD)
     base = int(identity.max(initial=-1)) + 1
     identity[backward] = base + identity[instances.forward[backward]]
-    distinct, inverse = np.unique(identity, return_inverse=True)
+    distinct, inverse = dense_codes(identity)
     num_ops = len(distinct)
     first_start = np.full(num_ops, np.iinfo(np.int64).max)
     np.minimum.at(first_start, inverse, instances.start_ns)
@@ -123,49 +124,26 @@ def _forward_identity(
     if (meaning.has_dictionary_markers or num_steps > 1) and not meaning.is_graph:
         for number in np.unique(process[placed]).tolist():
             rows = placed[process[placed] == number]
-            rows = rows[np.lexsort((instances.start_ns[rows], instances.thread[rows]))]
+            rows = rows[ordered(instances.thread[rows], instances.start_ns[rows])]
             places = assign_places(code[rows], step[rows], num_steps)
             has_place = places.place >= 0
             identity[rows[has_place]] = next_identity + places.place[has_place]
             next_identity += places.length
     rest = np.flatnonzero(own & (identity < 0))
     # Without a place: joined by path, name, direction and shapes.
-    joined = np.stack([code[rest], instances.shapes[rest].astype(np.int64)], axis=1)
-    joined[instances.origin[rest] == Origin.STRAY, 1] = -1
+    shapes = instances.shapes[rest].astype(np.int64)
+    stray = instances.origin[rest] == Origin.STRAY
+    shapes[stray] = -1
     if meaning.has_dictionary_markers:
-        stray = instances.origin[rest] == Origin.STRAY
-        joined[stray, 1] = -2 - np.arange(int(stray.sum()))
-    if len(rest):
-        _, inverse = np.unique(joined, axis=0, return_inverse=True)
-        identity[rest] = next_identity + inverse.ravel()
+        shapes[stray] = -2 - np.arange(int(stray.sum()))
+    identity[rest] = next_identity + row_codes(code[rest], shapes)[1]
     return identity, next_identity
 
 
 def _codes(instances: Instances, process: Int64) -> Int64:
     """One number per distinct (process, origin, path, label, name of a dictionary marker)."""
-    columns = np.stack(
-        [
-            process,
-            instances.origin.astype(np.int64),
-            instances.path.astype(np.int64),
-            instances.label.astype(np.int64),
-            instances.marker.astype(np.int64),
-        ],
-        axis=1,
-    )
-    return _row_codes(columns)
-
-
-def _row_codes(columns: Int64) -> Int64:
-    """Dense code per distinct row; mixed radix is far quicker than ``np.unique(axis=0)``."""
-    code = np.zeros(len(columns), dtype=np.int64)
-    for column in range(columns.shape[1]):
-        values = columns[:, column]
-        _, dense = np.unique(values, return_inverse=True)
-        code = code * (int(dense.max(initial=0)) + 1) + dense.ravel()
-        _, code = np.unique(code, return_inverse=True)
-        code = code.ravel().astype(np.int64)
-    return code
+    columns = (process, instances.origin, instances.path, instances.label, instances.marker)
+    return row_codes(*columns)[1].astype(np.int64)
 
 
 def _describe(names: _Names, framework: Framework) -> tuple[Op, ...]:
@@ -264,7 +242,7 @@ class _Names:
         self._meaning = meaning
         self._instances = instances
         self._sample = np.full(num_ops, -1, dtype=np.int64)
-        by_time = np.argsort(instances.start_ns, kind="stable")[::-1]
+        by_time = ordered(instances.start_ns)[::-1]
         self._sample[op_of[by_time]] = by_time
         self._prefix = _rank_prefixes(profile, instances)
         self.origins = [Origin(int(v)) for v in instances.origin[self._sample]]

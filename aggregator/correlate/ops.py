@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from aggregator.columns import dense_codes, distinct, first_rows, ordered
 from aggregator.correlate.backward import link_forward, occurrence_numbers
 from aggregator.correlate.combined_backward import find_passes, pass_columns
 from aggregator.correlate.instances import Instances, Origin
-from aggregator.correlate.range_tree import RangeTree, own_time_ns
+from aggregator.correlate.range_tree import RangeTree, is_any, own_time_ns
 from aggregator.correlate.ranges import innermost
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.profile import Bool, Int32, Int64, Profile
@@ -40,7 +41,6 @@ class InstanceBuilder:
         self._columns: list[dict[str, Int64 | Int32]] = []
         self._count = 0
         self._busy: list[tuple[Int64, Int64, Int32]] = []
-        self._own_time_ns = own_time_ns(tree)
 
     def build(self, call_range: Int32) -> Instances:
         """Make the instances.
@@ -79,23 +79,21 @@ class InstanceBuilder:
     def _unit_columns(self, units: Int64, origin: Int32) -> dict[str, Int64 | Int32]:
         tree, nesting = self._tree, self._tree.nesting
         parent = nesting.parent[units]
-        rows = nesting.order[units]
-        name = self._profile.ranges.name
-        marker_rows = nesting.order[np.maximum(parent, 0)]
-        describes = np.isin(tree.kind, (RangeKind.IGNORED, RangeKind.MODULE))
-        has_marker = (parent >= 0) & describes[np.maximum(parent, 0)]
+        around = np.maximum(parent, 0)
+        describes = is_any(tree.kind[around], (RangeKind.IGNORED, RangeKind.MODULE))
+        has_marker = (parent >= 0) & describes
         return {
             "origin": origin,
-            "label": tree.label[units],
-            "path": tree.path[units],
-            "range_name": name[rows],
-            "marker": np.where(has_marker, name[marker_rows], -1).astype(np.int32),
+            "label": tree.label[units].astype(np.int32),
+            "path": tree.path[units].astype(np.int32),
+            "range_name": tree.name[units],
+            "marker": np.where(has_marker, tree.name[around], -1).astype(np.int32),
             "forward": np.full(len(units), -1, dtype=np.int64),
             "start_ns": nesting.start_ns[units],
             "end_ns": nesting.end_ns[units],
-            "cpu_time_ns": self._own_time_ns[units],
-            "thread": tree.thread[units],
-            "shapes": self._profile.ranges.shapes[rows],
+            "cpu_time_ns": own_time_ns(tree, units),
+            "thread": tree.thread[units].astype(np.int32),
+            "shapes": self._profile.ranges.shapes[nesting.rows(units)],
         }
 
     def _add_busy(self, positions: Int64) -> None:
@@ -106,13 +104,11 @@ class InstanceBuilder:
 
     def _add_forward_units(self) -> None:
         tree = self._tree
-        position = np.arange(len(tree.unit))
-        own = tree.unit == position
-        units = np.flatnonzero(own & (tree.kind == RangeKind.OP))
+        units = np.flatnonzero(tree.is_unit() & (tree.kind == RangeKind.OP))
         parent = tree.nesting.parent[units]
         in_module = (parent >= 0) & (tree.kind[np.maximum(parent, 0)] == RangeKind.MODULE)
         # The data loader is a group for what lies in it and an op by itself.
-        loaders = np.flatnonzero((tree.kind == RangeKind.DATALOADER) & (tree.group == position))
+        loaders = np.flatnonzero((tree.kind == RangeKind.DATALOADER) & tree.is_group())
         on_engine = self._on_autograd_thread(units) & ~in_module
         for positions, origin in (
             (units[~on_engine], Origin.FORWARD),
@@ -133,8 +129,8 @@ class InstanceBuilder:
         Such a thread carries wrappers and no group; on the CPU the engine runs on the main thread.
         """
         tree = self._tree
-        wrapper_threads = np.unique(tree.thread[tree.kind == RangeKind.WRAPPER])
-        group_threads = np.unique(tree.thread[tree.group >= 0])
+        wrapper_threads = distinct(tree.thread[tree.kind == RangeKind.WRAPPER])
+        group_threads = distinct(tree.thread[tree.group >= 0])
         result: Bool = np.isin(tree.thread[units], np.setdiff1d(wrapper_threads, group_threads))
         return result
 
@@ -147,10 +143,7 @@ class InstanceBuilder:
     def _add_wrappers(self) -> None:
         """Backward units: those of one forward instance are one instance."""
         tree = self._tree
-        position = np.arange(len(tree.unit))
-        unit_kind = tree.kind
-        is_unit = (tree.unit == position) & np.isin(unit_kind, (RangeKind.WRAPPER, RangeKind.NODE))
-        units = np.flatnonzero(is_unit)
+        units = np.flatnonzero(tree.is_unit() & tree.is_any(RangeKind.WRAPPER, RangeKind.NODE))
         if not len(units):
             return
         forward_row = self._forward_rows(units)
@@ -167,17 +160,16 @@ class InstanceBuilder:
     def _forward_rows(self, units: Int64) -> Int64:
         """Instance of the forward op of each backward unit; -1: none."""
         tree, nesting = self._tree, self._tree.nesting
-        unit_kind = np.where(tree.unit >= 0, tree.kind[np.maximum(tree.unit, 0)], RangeKind.IGNORED)
-        in_backward = np.isin(unit_kind, (RangeKind.WRAPPER, RangeKind.NODE))
+        in_backward = is_any(tree.unit_kind(), (RangeKind.WRAPPER, RangeKind.NODE))
         is_node = in_backward & (tree.kind == RangeKind.NODE)
         nodes, forward = link_forward(
             tree.seq,
             nesting.start_ns,
-            (2 * tree.process + self._is_again(in_backward)).astype(np.int32),
-            ~in_backward & (tree.thread >= 0),
+            2 * tree.process.astype(np.int32) + self._is_again(in_backward),
+            ~in_backward,
             is_node,
         )
-        found = np.full(len(tree.unit), -1, dtype=np.int64)
+        found = np.full(len(tree.unit), -1, dtype=np.int32)
         # Reversed: the first node of a wrapper is the one it was opened for.
         has = forward >= 0
         found[tree.unit[nodes[has]][::-1]] = forward[has][::-1]
@@ -199,29 +191,28 @@ class InstanceBuilder:
         tree, nesting = self._tree, self._tree.nesting
         position = np.arange(len(tree.unit), dtype=np.int32)
         is_wrapper = tree.kind == RangeKind.WRAPPER
-        outermost = nesting.inherit(np.where(is_wrapper, position, -1).astype(np.int32))
-        result: Bool = np.where(
-            in_backward, (outermost >= 0) & (outermost != tree.unit), outermost >= 0
-        )
+        outermost = nesting.inherit(np.where(is_wrapper, position, np.int32(-1)))
+        result: Bool = (outermost >= 0) & ~(in_backward & (outermost == tree.unit))
         return result
 
     def _add_backward_of_forward(self, units: Int64, forward_row: Int64) -> None:
         if not len(units):
             return
         tree, nesting = self._tree, self._tree.nesting
-        order = np.argsort(nesting.start_ns[units], kind="stable")
+        order = ordered(nesting.start_ns[units])
         units, forward_row = units[order], forward_row[order]
         # A second backward pass over one graph repeats a node: it is a second call of the op.
         node_seq = self._first_node_seq(units)
         again = occurrence_numbers(forward_row, tree.label[units], node_seq)
         key = forward_row * (int(again.max()) + 1) + again
-        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        inverse = dense_codes(key)[1]
+        first = first_rows(inverse)
         columns = self._unit_columns(
             units[first], np.full(len(first), Origin.BACKWARD, dtype=np.int32)
         )
         columns["forward"] = forward_row[first]
         total = np.zeros(len(first), dtype=np.int64)
-        np.add.at(total, inverse, self._own_time_ns[units])
+        np.add.at(total, inverse, own_time_ns(tree, units))
         last_end = np.zeros(len(first), dtype=np.int64)
         np.maximum.at(last_end, inverse, nesting.end_ns[units])
         columns["cpu_time_ns"], columns["end_ns"] = total, last_end
@@ -231,7 +222,7 @@ class InstanceBuilder:
     def _first_node_seq(self, units: Int64) -> Int64:
         tree = self._tree
         nodes = np.flatnonzero((tree.kind == RangeKind.NODE) & (tree.seq >= 0) & (tree.unit >= 0))
-        seq = np.full(len(tree.unit), -1, dtype=np.int64)
+        seq = np.full(len(tree.unit), -1, dtype=tree.seq.dtype)
         seq[tree.unit[nodes][::-1]] = tree.seq[nodes][::-1]
         return seq[units]
 
@@ -243,7 +234,7 @@ class InstanceBuilder:
         tree, nesting = self._tree, self._tree.nesting
         path = np.zeros(len(units), dtype=np.int32)
         groups = np.flatnonzero(tree.group >= 0)
-        for process in np.unique(tree.process[units]).tolist():
+        for process in distinct(tree.process[units]).tolist():
             rows = np.flatnonzero(tree.process[units] == process)
             of_process = groups[tree.process[groups] == process]
             if not len(of_process):

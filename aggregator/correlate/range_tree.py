@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.columns import narrowest
 from aggregator.correlate.ranges import Nesting
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
-from aggregator.profile import Bool, Int32, Int64, Profile
+from aggregator.profile import Bool, Int32, Int64, Integers, Profile
 
 GROUP_KINDS = (
     RangeKind.GROUP,
@@ -46,15 +47,45 @@ class RangeTree:
 
     nesting: Nesting
     name: Int32
-    kind: Int32
-    label: Int32
-    thread: Int32
-    process: Int32
-    seq: Int64
+    kind: Integers
+    label: Integers
+    thread: Integers
+    process: Integers
+    seq: Integers
     unit: Int32
     group: Int32
-    path: Int32
+    path: Integers
     paths: tuple[str, ...]
+
+    def is_any(self, *kinds: RangeKind) -> Bool:
+        """Whether each range is of one of some kinds."""
+        return is_any(self.kind, kinds)
+
+    def is_unit(self) -> Bool:
+        """Whether each range is a unit."""
+        return _is_own(self.unit)
+
+    def is_group(self) -> Bool:
+        """Whether each range is a group."""
+        return _is_own(self.group)
+
+    def unit_kind(self) -> Integers:
+        """Kind of the unit that each range belongs to; ``IGNORED``: none."""
+        kind = self.kind[self.unit]  # without a unit: any
+        kind[self.unit < 0] = RangeKind.IGNORED
+        return kind
+
+
+def is_any(kind: Integers, kinds: tuple[RangeKind, ...]) -> Bool:
+    """Whether each is one of some kinds: quicker than ``numpy.isin`` for so few."""
+    wanted = np.zeros(len(RangeKind), dtype=bool)
+    wanted[list(kinds)] = True
+    return wanted[kind]
+
+
+def _is_own(owner: Int32) -> Bool:
+    result: Bool = owner == np.arange(len(owner), dtype=np.int32)
+    return result
 
 
 def build_tree(profile: Profile, nesting: Nesting, meaning: RangeMeaning, domain: int) -> RangeTree:
@@ -66,28 +97,29 @@ def build_tree(profile: Profile, nesting: Nesting, meaning: RangeMeaning, domain
         meaning: What the range names mean.
         domain: Domain whose ranges may be ops and groups.
     """
-    order = nesting.order
-    name = profile.ranges.name[order]
-    in_domain = profile.ranges.domain[order] == domain
-    kind = np.where(in_domain, meaning.kind[name], RangeKind.IGNORED).astype(np.int32)
+    name = nesting.in_order(profile.ranges.name)
+    kind = meaning.kind.astype(np.int8)[name]
+    in_domain = nesting.in_order(profile.ranges.domain) == domain
+    kind[~in_domain] = RangeKind.IGNORED
     if meaning.is_graph:
         kind[_contains_ops(nesting, kind == RangeKind.OP, name)] = RangeKind.CONTAINER
-    label = meaning.label[name]
-    thread = profile.ranges.thread[order]
-    position = np.arange(len(order), dtype=np.int32)
+    label = narrowest(meaning.label)[name]
+    thread = nesting.in_order(profile.ranges.thread)
+    position = np.arange(len(nesting), dtype=np.int32)
     is_wrapper = kind == RangeKind.WRAPPER
     # A node outside a wrapper is a unit: PyTorch before 1.9 opened no wrapper.
-    opens_unit = is_wrapper | (kind == RangeKind.OP) | (kind == RangeKind.NODE)
-    own_unit = np.where(opens_unit, position, -1).astype(np.int32)
+    opens_unit = is_any(kind, (RangeKind.WRAPPER, RangeKind.OP, RangeKind.NODE))
+    own_unit = np.where(opens_unit, position, np.int32(-1))
     is_module = kind == RangeKind.MODULE
     # An op directly in a module is an op also inside a backward node: a checkpoint's.
     in_module = (nesting.parent >= 0) & is_module[np.maximum(nesting.parent, 0)]
     unit = nesting.inherit(own_unit, keep_own=is_wrapper | (in_module & (kind == RangeKind.OP)))
-    is_group = np.isin(kind, GROUP_KINDS) & (unit < 0)
-    group = nesting.inherit_innermost(np.where(is_group, position, -1).astype(np.int32))
+    is_group = is_any(kind, GROUP_KINDS) & (unit < 0)
+    group = nesting.inherit_innermost(np.where(is_group, position, np.int32(-1)))
     on_path = (is_group & (kind != RangeKind.CONTAINER)) | is_module
     # 1: a module keeps its name even inside one of its own; 2: and is computed again.
-    how = np.where(is_module, np.where((unit >= 0) & ~in_module, 2, 1), 0)
+    how = is_module.astype(np.int8)
+    how[is_module & (unit >= 0) & ~in_module] = 2
     path, paths = _paths(nesting, on_path, label, how, meaning.labels)
     return RangeTree(
         nesting=nesting,
@@ -95,35 +127,36 @@ def build_tree(profile: Profile, nesting: Nesting, meaning: RangeMeaning, domain
         kind=kind,
         label=label,
         thread=thread,
-        process=profile.thread_process[thread],
-        seq=profile.ranges.seq[order],
+        process=narrowest(profile.thread_process)[thread],
+        seq=nesting.in_order(profile.ranges.seq),
         unit=unit,
         group=group,
-        path=path,
+        path=narrowest(path),
         paths=paths,
     )
 
 
-def own_time_ns(tree: RangeTree) -> Int64:
-    """Length of each unit without the units in it, so that no time counts twice. Unit: ns.
+def own_time_ns(tree: RangeTree, units: Integers) -> Int64:
+    """Length of units without the units in them, so that no time counts twice. Unit: ns.
 
     A checkpoint computes its ops again inside the backward node that needs them.
     """
     nesting = tree.nesting
-    length = nesting.end_ns - nesting.start_ns
-    own: Int64 = length.copy()
-    parent = nesting.parent
-    inner = np.flatnonzero((tree.unit == np.arange(len(tree.unit))) & (parent >= 0))
-    around = tree.unit[parent[inner]]
-    nested = around >= 0
-    np.subtract.at(own, around[nested], length[inner[nested]])
+    own: Int64 = nesting.end_ns[units] - nesting.start_ns[units]
+    inner = np.flatnonzero(tree.is_unit() & (nesting.parent >= 0))
+    around = tree.unit[nesting.parent[inner]]
+    inner, around = inner[around >= 0], around[around >= 0]
+    if len(inner):
+        nested = np.zeros(len(nesting), dtype=np.int64)
+        np.add.at(nested, around, nesting.end_ns[inner] - nesting.start_ns[inner])
+        own -= nested[units]
     return own
 
 
 def _contains_ops(nesting: Nesting, is_op: Bool, name: Int32) -> Bool:
     """Op ranges of a name that is somewhere around another op: a loop, a recorded graph."""
     position = np.arange(len(is_op), dtype=np.int32)
-    innermost_op = nesting.inherit_innermost(np.where(is_op, position, -1).astype(np.int32))
+    innermost_op = nesting.inherit_innermost(np.where(is_op, position, np.int32(-1)))
     parent = nesting.parent
     above = np.where(parent >= 0, innermost_op[np.maximum(parent, 0)], -1)
     names = np.unique(name[above[is_op & (above >= 0)]])
@@ -131,7 +164,7 @@ def _contains_ops(nesting: Nesting, is_op: Bool, name: Int32) -> Bool:
 
 
 def _paths(
-    nesting: Nesting, is_group: Bool, label: Int32, how: Int64, labels: tuple[str, ...]
+    nesting: Nesting, is_group: Bool, label: Integers, how: Integers, labels: tuple[str, ...]
 ) -> tuple[Int32, tuple[str, ...]]:
     """Path in force *inside* each range: the groups from outside in."""
     path = np.zeros(len(label), dtype=np.int32)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.profile import Bool, Int32, Int64, Profile, Ranges
+from aggregator.columns import dense_codes
+from aggregator.profile import Bool, Int32, Int64, Integers, Profile, Ranges
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Nesting:
     """Ranges sorted by (lane, start) with their parents; a *lane* is one thread in one domain.
 
     Attributes:
-        order: Row of ``Ranges`` at each sorted position.
+        order: Row of ``Ranges`` at each sorted position; None: they are in this order already.
         lane_of: Lane of each sorted position.
         lanes: Shape (l, 2): thread and domain of each lane.
         lane_start: First sorted position of each lane, plus the total as last element.
@@ -27,15 +28,26 @@ class Nesting:
         by_depth: Sorted positions grouped by depth, outermost first.
     """
 
-    order: Int64
-    lane_of: Int32
+    order: Int64 | None
+    lane_of: Integers
     lanes: Int32
     lane_start: Int64
     start_ns: Int64
     end_ns: Int64
     parent: Int32
     depth: Int32
-    by_depth: tuple[Int64, ...]
+    by_depth: tuple[Integers, ...]
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def rows(self, positions: Integers) -> Integers:
+        """Rows of ``Ranges`` at sorted positions."""
+        return positions if self.order is None else self.order[positions]
+
+    def in_order(self, column: Integers) -> Integers:
+        """A column of ``Ranges`` in the sorted order."""
+        return column if self.order is None else column[self.order]
 
     def inherit(self, own: Int32, *, keep_own: Bool | None = None) -> Int32:
         """Pass a value down the nesting: the outermost range that has one decides.
@@ -73,8 +85,11 @@ def nest(ranges: Ranges) -> Nesting:
     """
     lanes, lane_of_row = _lanes(ranges)
     order = _order(ranges, lane_of_row)
-    lane_of = lane_of_row[order]
-    start, end = ranges.start_ns[order], ranges.end_ns[order]
+    if order is None:
+        lane_of, start, end = lane_of_row, ranges.start_ns, ranges.end_ns
+    else:
+        lane_of = lane_of_row[order]
+        start, end = ranges.start_ns[order], ranges.end_ns[order]
     lane_start = np.searchsorted(lane_of, np.arange(len(lanes) + 1)).astype(np.int64)
     depth = _depths(start, end, lane_start)
     by_depth = _group_by_depth(depth)
@@ -82,26 +97,37 @@ def nest(ranges: Ranges) -> Nesting:
     return Nesting(order, lane_of, lanes, lane_start, start, end, parent, depth, by_depth)
 
 
-def _order(ranges: Ranges, lane_of_row: Int32) -> Int64:
-    """Rows by lane and start.
+def sort_ranges(ranges: Ranges) -> None:
+    """Bring ranges into the order in which they nest, so that nothing keeps them twice."""
+    order = _order(ranges, _lanes(ranges)[1])
+    if order is not None:
+        for column in fields(Ranges):
+            setattr(ranges, column.name, getattr(ranges, column.name)[order])
+
+
+def _order(ranges: Ranges, lane: Integers) -> Int64 | None:
+    """Rows by lane and start; None: they are in this order.
 
     Equal starts: the longer one was pushed first. Equal both: the order of the source.
     """
-    length = ranges.end_ns - ranges.start_ns
+    if _is_in_order(ranges.start_ns, ranges.end_ns, lane):
+        return None
     # Exports hold a thread's ranges in the order of their starts, so sorting the lanes often does;
     # numbers of 16 bits are sorted by radix.
-    few_lanes = len(lane_of_row) == 0 or int(lane_of_row.max()) < np.iinfo(np.int16).max
-    lane = lane_of_row.astype(np.int16) if few_lanes else lane_of_row
-    order = np.argsort(lane, kind="stable").astype(np.int64)
-    start, lane = ranges.start_ns[order], lane[order]
-    earlier = start[1:] < start[:-1]
-    tie = start[1:] == start[:-1]
-    if tie.any():
-        ordered_length = length[order]
-        earlier |= tie & (ordered_length[1:] > ordered_length[:-1])
-    if not bool((earlier & (lane[1:] == lane[:-1])).any()):
+    order = np.argsort(lane, kind="stable")
+    if _is_in_order(ranges.start_ns[order], ranges.end_ns[order], lane[order]):
         return order
-    return np.lexsort((-length, ranges.start_ns, lane_of_row)).astype(np.int64)
+    length = ranges.end_ns - ranges.start_ns
+    return np.lexsort((-length, ranges.start_ns, lane)).astype(np.int64)
+
+
+def _is_in_order(start: Int64, end: Int64, lane: Integers) -> bool:
+    if bool((lane[1:] < lane[:-1]).any()):
+        return False
+    earlier = start[1:] < start[:-1]
+    # Equal starts: a longer range behind a shorter one ends later.
+    earlier |= (start[1:] == start[:-1]) & (end[1:] > end[:-1])
+    return not bool((earlier & (lane[1:] == lane[:-1])).any())
 
 
 def nest_start_end_ranges(profile: Profile, domain: int) -> None:
@@ -123,14 +149,16 @@ def nest_start_end_ranges(profile: Profile, domain: int) -> None:
     profile.start_end_ranges = Ranges(**part(apart, ~moved))
 
 
-def _lanes(ranges: Ranges) -> tuple[Int32, Int32]:
+def _lanes(ranges: Ranges) -> tuple[Int32, Integers]:
     if not len(ranges):
         return np.empty((0, 2), dtype=np.int32), np.empty(0, dtype=np.int32)
     num_domains = int(ranges.domain.max()) + 1
-    key = ranges.thread.astype(np.int64) * num_domains + ranges.domain
-    present = np.unique(key)
+    wide = (int(ranges.thread.max()) + 1) * num_domains > np.iinfo(np.int16).max
+    key: Integers = ranges.thread.astype(np.int64 if wide else np.int16)
+    key = key * num_domains + ranges.domain
+    present, lane = dense_codes(key)
     lanes = np.stack([present // num_domains, present % num_domains], axis=1).astype(np.int32)
-    return lanes, np.searchsorted(present, key).astype(np.int32)
+    return lanes, lane.astype(np.int16) if len(lanes) < np.iinfo(np.int16).max else lane
 
 
 def _depths(start: Int64, end: Int64, lane_start: Int64) -> Int32:
@@ -145,16 +173,22 @@ def _depths(start: Int64, end: Int64, lane_start: Int64) -> Int32:
     return depth
 
 
-def _group_by_depth(depth: Int32) -> tuple[Int64, ...]:
-    if not len(depth):
-        return (np.empty(0, dtype=np.int64),)
-    order = np.argsort(depth, kind="stable")
-    bounds = np.searchsorted(depth[order], np.arange(int(depth.max()) + 2))
-    groups = [order[low:high] for low, high in pairwise(bounds.tolist())]
-    return tuple(group for group in groups if len(group)) or (order,)
+def _group_by_depth(depth: Int32) -> tuple[Int32, ...]:
+    deepest = int(depth.max(initial=0))
+    if deepest <= _FEW_DEPTHS:
+        groups = [np.flatnonzero(depth == d).astype(np.int32) for d in range(deepest + 1)]
+    else:
+        order = np.argsort(depth, kind="stable").astype(np.int32)
+        bounds = np.searchsorted(depth[order], np.arange(deepest + 2))
+        groups = [order[low:high] for low, high in pairwise(bounds.tolist())]
+    return tuple(group for group in groups if len(group)) or (groups[0],)
 
 
-def _parents(start: Int64, end: Int64, lane_of: Int32, by_depth: tuple[Int64, ...]) -> Int32:
+_FEW_DEPTHS = 64
+"""Up to so many depths looking for each is quicker, and smaller, than sorting them."""
+
+
+def _parents(start: Int64, end: Int64, lane_of: Integers, by_depth: tuple[Integers, ...]) -> Int32:
     parent = np.full(len(start), -1, dtype=np.int32)
     for above, here in pairwise(by_depth):
         found = np.searchsorted(above, here) - 1
@@ -176,7 +210,7 @@ def _climb(candidate: Int32, start: Int64, stop: Int64, end: Int64, parent: Int3
 
 
 def innermost(
-    nesting: Nesting, thread: Int32, time_ns: Int64, stop_ns: Int64, domain: int
+    nesting: Nesting, thread: Integers, time_ns: Int64, stop_ns: Int64, domain: int
 ) -> Int32:
     """Innermost range of a domain that covers each event ``[time, stop]`` on its own thread.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.columns import ordered
 from aggregator.correlate.launches import LaunchIndex
 from aggregator.correlate.ops import Instances, Origin
 from aggregator.intervals import SegmentUnion, segment_union
@@ -33,7 +34,7 @@ class LaunchedWork:
 
     def launch_order(self) -> Int64:
         """Rows in order of launch."""
-        return np.lexsort((self.work.start_ns, self.api_start_ns)).astype(np.int64)
+        return ordered(self.api_start_ns, self.work.start_ns)
 
 
 @dataclass
@@ -98,7 +99,7 @@ def correlate_work(profile: Profile, instances: Instances) -> CorrelatedWork:
 
 
 def _rank_by_start(instances: Instances) -> Int64:
-    order = np.argsort(instances.start_ns, kind="stable")
+    order = ordered(instances.start_ns)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from aggregator.columns import Integers
+    from aggregator.profile import Integers
+
 
 BLOCK_ROWS = 65536
 """Rows that share the widths of their numbers: their pages fit the processor's cache."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aggregator.columns import ordered, row_codes
 from aggregator.correlate.op_table import Op
 from aggregator.correlate.ops import Origin
 from aggregator.dldb.cost_rows import cost_numbers, cost_tables, op_flops
@@ -197,7 +198,7 @@ def _model_config(data: ImportedProfile) -> dict[str, list[str | None]]:
 
 def _range_tables(data: ImportedProfile) -> Iterator[Table]:
     ranges = data.ranges
-    order = np.argsort(ranges.start_ns, kind="stable")
+    order = ordered(ranges.start_ns)
     yield Table(
         "range_names", {"id": list(range(1, len(ranges.names) + 1)), "name": list(ranges.names)}
     )
@@ -328,23 +329,18 @@ def _kernel_tables(data: ImportedProfile) -> Iterator[Table]:
     )
 
 
-def _launch_sizes(grid: Int32, block: Int32) -> tuple[Table, Int64]:
-    dims = np.concatenate([grid, block], axis=1).astype(np.int64)
-    code = np.zeros(len(dims), dtype=np.int64)
-    for column in range(6):
-        _, dense = np.unique(dims[:, column], return_inverse=True)
-        code = code * (int(dense.max(initial=0)) + 1) + dense
-        _, code = np.unique(code, return_inverse=True)
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+def _launch_sizes(grid: Int32, block: Int32) -> tuple[Table, Int32]:
+    dims = [*grid.T, *block.T]
+    first, code = row_codes(*dims)
     names = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
-    columns = {name: dims[first, position] for position, name in enumerate(names)}
+    columns = {name: column[first] for name, column in zip(names, dims, strict=True)}
     table = Table("launch_sizes", {"id": np.arange(1, len(first) + 1), **columns})
-    return table, (inverse + 1).astype(np.int64)
+    return table, code + 1
 
 
 def _api_calls(data: ImportedProfile) -> Table:
     api = data.profile.api_calls
-    order = np.argsort(api.start_ns, kind="stable")
+    order = ordered(api.start_ns)
     instance = data.work.instances.call_instance[order]
     return Table(
         "api_calls",

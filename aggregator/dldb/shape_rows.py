@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.columns import dense_codes, first_rows
 from aggregator.correlate.op_table import BPROP
 from aggregator.dldb.writer import Table
 from aggregator.eligibility import Eligibility, judge
@@ -30,7 +31,8 @@ def shape_texts(data: ImportedProfile) -> tuple[Int64, Table]:
     key = source * len(type_names) + type_of_op[data.ops.op_of_instance]
     key = np.where(described, key * modules, key * modules + module)
     has_any = source != -1
-    unique, first, inverse = np.unique(key[has_any], return_index=True, return_inverse=True)
+    unique, inverse = dense_codes(key[has_any])
+    first = first_rows(inverse)
     rows = np.zeros(len(instances), dtype=np.int64)
     rows[has_any] = inverse + 1
     samples = np.flatnonzero(has_any)[first]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.columns import ordered
 from aggregator.profile import Int32, Int64
 
 
@@ -31,11 +32,11 @@ class GroupOrder:
         if not len(group):
             none = np.empty(0, dtype=np.int64)
             return GroupOrder(none, none, none, none)
-        order = np.argsort(group, kind="stable").astype(np.int64)
-        ordered = group[order]
-        heads = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+        order = ordered(group)
+        values = group[order]
+        heads = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
         counts = np.diff(np.concatenate([heads, [len(group)]]))
-        return GroupOrder(ordered[heads].astype(np.int64), counts, order, heads)
+        return GroupOrder(values[heads].astype(np.int64), counts, order, heads)
 
     def sum(self, values: Int64) -> Int64:
         """Sum per group; exact, unlike weights of ``bincount``."""

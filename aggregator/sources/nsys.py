@@ -77,8 +77,7 @@ if TYPE_CHECKING:
 
     import adbc_driver_sqlite.dbapi as adbc
 
-    from aggregator.columns import Integers
-    from aggregator.profile import Int64
+    from aggregator.profile import Int64, Integers
     from aggregator.progress import Progress
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aggregator.columns import drained, narrow, run_heads
-from aggregator.profile import DEFAULT_DOMAIN, Marks, Ranges
+from aggregator.profile import DEFAULT_DOMAIN, Integers, Marks, Ranges
 from aggregator.sources import nsys_schema as names
 from aggregator.sources.nvtx_text import take_apart
 from aggregator.sources.sqlite_files import iter_batches
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import adbc_driver_sqlite.dbapi as adbc
     import pyarrow as pa
 
-    from aggregator.columns import Integers
     from aggregator.profile import Int32, Int64
     from aggregator.progress import Progress
     from aggregator.sources.nsys_schema import Schema

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.columns import dense_codes, distinct, drained, narrow, narrowest, ordered
+from aggregator.columns import dense_codes, distinct, drained, narrow, narrowest, ordered, row_codes
 from aggregator.profile import Int64
 
 SMALL = st.integers(-5, 5)
@@ -39,6 +39,20 @@ def test_dense_codes_of_narrow_columns(values: list[int]) -> None:
 @given(COLUMNS)
 def test_order_is_stable(values: list[int]) -> None:
     assert ordered(_array(values)).tolist() == np.argsort(_array(values), kind="stable").tolist()
+
+
+@given(st.lists(st.tuples(SMALL, st.one_of(SMALL, st.integers(0, 2**33)), LARGE), max_size=40))
+def test_order_of_several_keys(rows: list[tuple[int, int, int]]) -> None:
+    keys = [_array([row[position] for row in rows]) for position in range(3)]
+    assert ordered(*keys).tolist() == sorted(range(len(rows)), key=lambda row: rows[row])
+
+
+@given(st.lists(st.tuples(SMALL, LARGE), min_size=1, max_size=40))
+def test_row_codes_are_ranks(rows: list[tuple[int, int]]) -> None:
+    first, codes = row_codes(*(_array([row[position] for row in rows]) for position in range(2)))
+    distinct_rows = sorted(set(rows))
+    assert codes.tolist() == [distinct_rows.index(row) for row in rows]
+    assert first.tolist() == [rows.index(row) for row in distinct_rows]
 
 
 @given(COLUMNS)

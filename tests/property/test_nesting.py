@@ -57,7 +57,7 @@ def _ranges(spans: list[Span]) -> Ranges:
 
 def _parents(nesting: Nesting) -> dict[int, int]:
     """Row -> row of its parent; -1: none."""
-    order = nesting.order.tolist()
+    order = nesting.rows(np.arange(len(nesting))).tolist()
     return {
         order[position]: order[parent] if parent >= 0 else -1
         for position, parent in enumerate(nesting.parent.tolist())
@@ -123,4 +123,4 @@ def test_innermost_range_around_an_event(
         around = [row for row, span in enumerate(spans) if _encloses(span, event) or span == event]
         expected = max(around, key=lambda row: spans[row].start, default=-1)
         position = int(found[0])
-        assert (int(nesting.order[position]) if position >= 0 else -1) == expected
+        assert (int(nesting.rows(np.array([position]))[0]) if position >= 0 else -1) == expected

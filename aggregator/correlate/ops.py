@@ -19,7 +19,7 @@ from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.profile import Bool, Int32, Int64, Profile
 
 
-def _at(values: Int32, positions: Int32) -> Int32:
+def _at(values: Int32, positions: Int32 | Int64) -> Int32:
     """Values at positions; -1 where there is none."""
     result = np.full(len(positions), -1, dtype=np.int32)
     inside = positions >= 0
@@ -146,19 +146,23 @@ class InstanceBuilder:
         units = np.flatnonzero(tree.is_unit() & tree.is_any(RangeKind.WRAPPER, RangeKind.NODE))
         if not len(units):
             return
-        forward_row = self._forward_rows(units)
+        forward = self._forward_positions(units)
+        forward_row = _at(self._row_of_unit, _at(tree.unit, forward)).astype(np.int64)
         linked = forward_row >= 0
         self._add_backward_of_forward(units[linked], forward_row[linked])
         alone = units[~linked]
         columns = self._unit_columns(
             alone, np.full(len(alone), Origin.BACKWARD_ALONE, dtype=np.int32)
         )
-        columns["path"] = self._path_of_main_thread(alone)
+        # The backward of a function of several ops, such as a compiled graph, lies in its path.
+        around = _at(tree.group, forward[~linked])
+        path = self._path_of_main_thread(alone)
+        columns["path"] = np.where(around >= 0, _at(tree.path, around), path).astype(np.int32)
         self._row_of_unit[alone] = self._append(columns)
         self._add_busy(units)
 
-    def _forward_rows(self, units: Int64) -> Int64:
-        """Instance of the forward op of each backward unit; -1: none."""
+    def _forward_positions(self, units: Int64) -> Int64:
+        """Position of the forward range of each backward unit; -1: none."""
         tree, nesting = self._tree, self._tree.nesting
         in_backward = is_any(tree.unit_kind(), (RangeKind.WRAPPER, RangeKind.NODE))
         is_node = in_backward & (tree.kind == RangeKind.NODE)
@@ -173,14 +177,8 @@ class InstanceBuilder:
         # Reversed: the first node of a wrapper is the one it was opened for.
         has = forward >= 0
         found[tree.unit[nodes[has]][::-1]] = forward[has][::-1]
-        forward_position = found[units]
-        forward_unit = np.where(
-            forward_position >= 0, tree.unit[np.maximum(forward_position, 0)], -1
-        )
-        rows: Int64 = np.where(
-            forward_unit >= 0, self._row_of_unit[np.maximum(forward_unit, 0)], -1
-        ).astype(np.int64)
-        return rows
+        positions: Int64 = found[units]
+        return positions
 
     def _is_again(self, in_backward: Bool) -> Bool:
         """Ranges of a backward pass inside a backward node, and of the ops computed again for it.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.options import ImportOptions
+from aggregator.options import ImportOptions, Mode
 from aggregator.pipeline import ImportResult, import_profile
 from aggregator.progress import NullProgress
 
@@ -45,7 +45,10 @@ def layers(connection: sqlite3.Connection, op_type: str) -> dict[tuple[str, str]
     return {(name, direction): data_type for name, direction, data_type in rows}
 
 
-MARKED = ["ddp", "fsdp", "checkpoint", "checkpoint_reentrant", "two_backwards", "out_of_memory"]
+MARKED = [
+    *("ddp", "fsdp", "checkpoint", "checkpoint_reentrant", "two_backwards", "out_of_memory"),
+    "compile",
+]
 
 
 @pytest.mark.parametrize("name", MARKED)
@@ -134,3 +137,100 @@ def test_both_ranks_of_a_sharded_model_are_linked(imported: Callable[[str], Impo
 def test_without_markers_the_mode_is_simple(imported: Callable[[str], Imported]) -> None:
     result, _ = imported("no_markers")
     assert result.mode == "simple"
+
+
+def test_without_emit_nvtx_the_backward_pass_is_one_op(imported: Callable[[str], Imported]) -> None:
+    _, connection = imported("no_emit_nvtx")
+    rows = connection.execute(
+        "SELECT op_node_name, direction, num_calls, kernel_calls FROM view_op_metrics "
+        "WHERE op_node_type = 'backward'"
+    ).fetchall()
+    # Counted in the export: 180 of its 372 kernels were launched by the autograd thread.
+    assert rows == [("/backward", "bprop", 4, 180)]
+    found = layers(connection, "linear")
+    assert len(found) == 8
+    assert set(found.values()) == {"float32"}
+    assert found["/Net/blocks.1/up/linear", "fprop"]
+    warnings = dict(connection.execute("SELECT code, count FROM view_warnings"))
+    assert warnings["NO_BACKWARD_RANGES"] == 180
+
+
+def test_a_capture_without_any_range_has_the_combined_backward_in_pytorch_mode(
+    imported: Callable[[str], Imported], tmp_path: Path
+) -> None:
+    imported("no_markers")
+    source, database = tmp_path / "no_markers.sqlite", tmp_path / "pytorch.sqlite"
+    options = ImportOptions(source=source, database=database, mode=Mode.PYTORCH)
+    import_profile(options, NullProgress())
+    with closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute(
+            "SELECT op_node_name, num_calls, kernel_calls FROM view_op_metrics "
+            "WHERE op_node_type = 'backward'"
+        ).fetchall()
+    assert rows == [("/backward", 4, 180)]
+
+
+def test_a_compiled_graph_lies_in_its_module_and_its_backward_in_the_graph(
+    imported: Callable[[str], Imported],
+) -> None:
+    _, connection = imported("compile")
+    names = [
+        name
+        for (name,) in connection.execute(
+            "SELECT op_node_name FROM view_op_metrics WHERE op_node_name LIKE '%Compiled%'"
+        )
+    ]
+    assert names
+    assert all(name.startswith("/Net/Torch-Compiled Region") for name in names)
+    assert any(name.endswith("/backward/CompiledFunctionBackward") for name in names)
+
+
+@pytest.mark.parametrize("name", ["no_emit_nvtx", "compile"])
+def test_memory_versions_and_settings_of_a_real_run(
+    imported: Callable[[str], Imported], name: str
+) -> None:
+    _, connection = imported(name)
+    (memory,) = connection.execute(
+        "SELECT total, used, used_before, source, reason FROM view_gpu_memories"
+    ).fetchall()
+    total, used, before, source, reason = memory
+    assert (source, reason) == ("nvml", "")
+    assert 0 < before < used < total
+    assert total == 150109880320
+    config = connection.execute(
+        "SELECT framework, cuda_version, cudnn_version FROM view_system_config"
+    ).fetchone()
+    assert config == ("PyTorch 2.11.0+cu130", "13.0", "9.19.0")
+    settings = dict(connection.execute("SELECT key, value FROM view_model_settings"))
+    assert settings["emit_nvtx"] == ("false" if name == "no_emit_nvtx" else "true")
+    assert settings["torch_compile"] == ("true" if name == "compile" else "false")
+    assert settings["optimizer"] == '"Adam"'
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "checkpoint_reentrant", "two_backwards"])
+def test_every_nanosecond_of_the_autograd_thread_counts_once(
+    imported: Callable[[str], Imported], tmp_path: Path, name: str
+) -> None:
+    """CPU time of the ops of that thread against the lengths of its outermost ranges."""
+    _, connection = imported(name)
+    counted = connection.execute(
+        """
+        SELECT t.tid, sum(i.cpu_time) FROM op_instances AS i
+        JOIN ops AS o ON o.id = i.op JOIN threads AS t ON t.id = i.thread
+        WHERE o.op_name NOT LIKE 'unassociated%' GROUP BY t.tid
+        """
+    ).fetchall()
+    with closing(sqlite3.connect(tmp_path / f"{name}.sqlite")) as export:
+        ((thread,),) = export.execute(
+            "SELECT DISTINCT globalTid FROM NVTX_EVENTS WHERE text LIKE 'autograd::engine::%'"
+        ).fetchall()
+        ranges = export.execute(
+            "SELECT start, end FROM NVTX_EVENTS WHERE globalTid = ? AND eventType = 59 "
+            "ORDER BY start, end DESC",
+            (thread,),
+        ).fetchall()
+    expected, last = 0, 0
+    for start, end in ranges:
+        if end > last:
+            expected, last = expected + end - start, end
+    assert dict(counted)[thread & 0xFFFFFF] == expected

@@ -1,9 +1,11 @@
 """What markers cost: a ResNet-50 step without any, under plain ``emit_nvtx``, and under ours.
 
-    python -m benchmarks.capture_overhead [--batch 64] [--steps 40] [--nsys PATH]
+    python -m benchmarks.capture_overhead [--batch 64] [--steps 64] [--repeats 2] [--nsys PATH]
 
-Each case runs in its own process, FP32 and AMP, first alone and then under Nsight Systems where
-that is installed; all in one run, in turn, so that clocks and temperature are alike.
+Each case runs in its own process, FP32 and AMP, alone and under Nsight Systems where that is
+installed; all in one run and in turn, ``--repeats`` times, so that clocks and heat are alike.
+Told are the median round and the fastest, in ms a step: with other work on the machine the fastest
+says what the markers cost, the median what the run cost.
 """
 
 from __future__ import annotations
@@ -20,28 +22,35 @@ from pathlib import Path
 from typing import Any
 
 MARKERS = ("none", "emit_nvtx", "dlprof_nvtx", "dlprof_nvtx all shapes")
+PRECISIONS = ("fp32", "amp")
 REPOSITORY = Path(__file__).resolve().parent.parent
 WARMUP_STEPS = 12
-ROUNDS = 5
+ROUNDS = 8
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--nsys", default="")
     parser.add_argument("--measure", choices=MARKERS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
         print(json.dumps(measure(arguments.measure, arguments.batch, arguments.steps)))
         return
-    rows = []
-    for nsys in filter(None, ("none", arguments.nsys)):
-        for markers in MARKERS:
-            result = run(markers, nsys, arguments)
-            rows.append({"nsys": nsys != "none", "markers": markers, **result})
-            print(json.dumps(rows[-1]), flush=True)
-    print(table(rows))
+    times: dict[tuple[bool, str], dict[str, list[float]]] = {}
+    for _ in range(arguments.repeats):
+        for nsys in filter(None, ("none", arguments.nsys)):
+            for markers in MARKERS:
+                result = run(markers, nsys, arguments)
+                print(
+                    json.dumps({"nsys": nsys != "none", "markers": markers, **result}), flush=True
+                )
+                case = times.setdefault((nsys != "none", markers), {p: [] for p in PRECISIONS})
+                for precision in PRECISIONS:
+                    case[precision] += result[precision]
+    print(table(times))
 
 
 def run(markers: str, nsys: str, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -62,8 +71,8 @@ def run(markers: str, nsys: str, arguments: argparse.Namespace) -> dict[str, Any
     return result
 
 
-def measure(markers: str, batch: int, steps: int) -> dict[str, float]:
-    """Milliseconds per step; the median round, and how far the rounds lie apart."""
+def measure(markers: str, batch: int, steps: int) -> dict[str, list[float]]:
+    """Milliseconds per step, by precision and round."""
     import torch
     import torchvision
 
@@ -71,8 +80,8 @@ def measure(markers: str, batch: int, steps: int) -> dict[str, float]:
         import dlprof_nvtx
 
         dlprof_nvtx.init(shapes="first" if markers == "dlprof_nvtx" else "always")
-    result: dict[str, float] = {}
-    for precision in ("fp32", "amp"):
+    result: dict[str, list[float]] = {}
+    for precision in PRECISIONS:
         model = torchvision.models.resnet50(weights=None).cuda()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
         images = torch.randn(batch, 3, 224, 224, device="cuda")
@@ -99,22 +108,22 @@ def measure(markers: str, batch: int, steps: int) -> dict[str, float]:
                     step()
                 torch.cuda.synchronize()
                 times.append((time.perf_counter() - begin) * 1000 / (steps // ROUNDS))
-        result[f"{precision}_ms"] = round(statistics.median(times), 2)
-        result[f"{precision}_spread_ms"] = round(max(times) - min(times), 2)
+        result[precision] = [round(value, 2) for value in times]
     return result
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| nsys | markers | FP32 ms | | AMP ms | |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        base = next(r for r in rows if r["nsys"] == row["nsys"] and r["markers"] == "none")
-        cells = [
-            f"{row[f'{p}_ms']:.2f} | {row[f'{p}_ms'] / base[f'{p}_ms'] * 100 - 100:+.1f} %"
-            for p in ("fp32", "amp")
-        ]
-        lines.append(
-            f"| {'yes' if row['nsys'] else 'no'} | {row['markers']} | {' | '.join(cells)} |"
-        )
+def table(times: dict[tuple[bool, str], dict[str, list[float]]]) -> str:
+    lines = [
+        "| nsys | markers | FP32 median | | fastest | | AMP median | | fastest | |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (nsys, markers), case in times.items():
+        cells = []
+        for precision in PRECISIONS:
+            for of in (statistics.median, min):
+                value, base = of(case[precision]), of(times[nsys, "none"][precision])
+                cells.append(f"{value:.2f} | {value / base * 100 - 100:+.1f} %")
+        lines.append(f"| {'yes' if nsys else 'no'} | {markers} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -207,7 +207,7 @@ def _texts_of(profile: Profile, tree: RangeTree | None, position: Int64) -> tupl
     none = np.full(len(position), -1, dtype=np.int64)
     if tree is None or not len(profile.ranges):
         return none, none
-    row = tree.nesting.order[np.maximum(position, 0)]
+    row = tree.nesting.rows(np.maximum(position, 0))
     has = position >= 0
     name = np.where(has, profile.ranges.name[row], -1).astype(np.int64)
     return name, np.where(has, profile.ranges.shapes[row], -1).astype(np.int64)

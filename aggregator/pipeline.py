@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from aggregator.advising.tables import add_advice, write_advice
 from aggregator.conversion import conversion_notes, find_conversion
 from aggregator.correlation import correlate
 from aggregator.dldb.aggregation_rows import aggregation_tables, request_key
@@ -246,6 +247,7 @@ def _write_import(
         write_rank_tables(path, range(1, len(done) + 1))
         write_import_efficiency(path, data, [request for request, _ in done])
         finish(path, has_custom_domains=bool(data.domains))
+        write_advice(path, range(1, len(done) + 1))
     return done[0][1][0]
 
 
@@ -361,6 +363,7 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
             insert_rows(connection, table)
         write_rank_metrics(connection, aggr)
         write_efficiency(connection, aggr, costed, request.gpu_peaks)
+        add_advice(connection, aggr)
         progress.advance(1)
     window = rollups[0].window
     progress.message(f"Aggregation {aggr} written", Level.DETAILED)

@@ -1001,3 +1001,43 @@ CREATE TABLE model_efficiency (
     -- Model FLOPs utilisation: model_flops at the peaks of their precisions over wall time and GPUs; NULL: unknown. Unit: percent.
     mfu REAL
 );
+
+-- Our own advice for an aggregation, and the questions that its profile does not answer.
+CREATE TABLE advice (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Place in the list, from 1: what could win most comes first, open questions last. Unit: none.
+    place INTEGER NOT NULL,
+    -- Stable name. Unit: none.
+    advice TEXT NOT NULL,
+    -- found, or unknown: the profile does not tell. Unit: none.
+    status TEXT NOT NULL,
+    -- high, medium or low; empty: unknown. Unit: none.
+    severity TEXT NOT NULL,
+    -- Share of the steps' time that acting on it could win; NULL: the profile cannot tell. Unit: percent.
+    gain_pct REAL,
+    -- sure, likely or possible; empty: unknown. Unit: none.
+    certainty TEXT NOT NULL,
+    -- One sentence. Unit: none.
+    problem TEXT NOT NULL,
+    -- What to do; empty: unknown. Unit: none.
+    recommendation TEXT NOT NULL,
+    -- Where the number comes from; empty: unknown. Unit: none.
+    reasoning TEXT NOT NULL,
+    -- What data would make it sure; empty: nothing is missing. Unit: none.
+    needs TEXT NOT NULL,
+    -- Frameworks that it applies to. Unit: none.
+    frameworks TEXT NOT NULL,
+    -- JSON: the view of the viewer that shows all of it, with its filters; empty: none does. Unit: none.
+    drill_down TEXT NOT NULL,
+    -- JSON list: ops, kernels, iterations, GPUs, settings, with their times in ns. Unit: none.
+    evidence TEXT NOT NULL,
+    -- SQL over the public views whose one row proves it; empty: unknown. Unit: none.
+    proof_query TEXT NOT NULL,
+    -- Column of that row. Unit: none.
+    proof_column TEXT NOT NULL,
+    -- What the column says; NULL: unknown. Unit: none.
+    proof_value INTEGER
+);

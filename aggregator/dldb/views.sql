@@ -315,6 +315,21 @@ SELECT o.op_id AS op_node_id, o.op_name AS op_node_name, v.device_id, g.stream_i
 FROM graph_launches AS g JOIN ops AS o ON o.id = g.op JOIN devices AS v ON v.id = g.device
 JOIN processes AS p ON p.id = g.process;
 
+CREATE VIEW view_gpu_work AS
+SELECT 'kernel' AS kind, n.name, o.op_id AS op_node_id, v.device_id, k.stream_id,
+       k.start AS timestamp, k.duration, k.api_start, k.api_duration, p.pid AS process_id,
+       k.id AS row_id
+FROM kernels AS k JOIN kernel_names AS n ON n.id = k.name JOIN op_kernels AS q ON q.id = k.op_kernel
+JOIN ops AS o ON o.id = q.op JOIN devices AS v ON v.id = k.device JOIN processes AS p ON p.id = k.process
+UNION ALL
+SELECT kind, name, op_node_id, device_id, stream_id, timestamp, duration, api_start, api_duration,
+       process_id, row_id
+FROM view_memory_ops
+UNION ALL
+SELECT 'graph', '', op_node_id, device_id, stream_id, timestamp, duration, api_start, api_duration,
+       process_id, row_id
+FROM view_graph_launches;
+
 CREATE VIEW view_domain_kernels AS
 SELECT d.name AS domain_name, x.by_time, o.op_id AS op_node_id, o.op_name AS op_node_name,
        n.name AS kernel_name, k.start AS kernel_timestamp, k.duration AS kernel_duration, n.uses_tc,
@@ -495,3 +510,9 @@ JOIN domains AS d ON d.id = o.domain;
 
 CREATE VIEW view_peak_rates AS
 SELECT aggr AS aggr_id, name AS rate_name, rate, gpu_name, is_given FROM peak_rates;
+
+CREATE VIEW view_advice AS
+SELECT aggr AS aggr_id, place, advice AS advice_name, status, severity, gain_pct, certainty, problem,
+       recommendation, reasoning, needs, frameworks, drill_down, evidence, proof_query, proof_column,
+       proof_value, id AS row_id
+FROM advice;

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from aggregator.advising.tables import write_advice
 from aggregator.dldb.aggregation_rows import aggregation_tables
 from aggregator.dldb.stored import load_rollup_inputs
 from aggregator.dldb.writer import bulk_writer, create_tables, finish, new_database, write_errors
@@ -119,6 +120,7 @@ def join_databases(
         progress.phase("index")
         write_rank_tables(target, [1])
         finish(target, has_custom_domains=len(domains) > 1)
+        write_advice(target, [1])
     return _result(options, joined, rollup, warnings)
 
 

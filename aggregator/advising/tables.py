@@ -16,6 +16,8 @@ from aggregator.expert.advice.finding import Finding, Unknown
 from aggregator.texts import say
 
 FOUND, UNKNOWN = "found", "unknown"
+_DAMAGE = (ValueError, TypeError, KeyError, IndexError, OverflowError)
+"""What values of a damaged file raise when they are read as what they should be."""
 
 
 def write_advice(path: Path, aggregations: Iterable[int]) -> None:
@@ -42,6 +44,8 @@ def judge(connection: sqlite3.Connection, aggr: int) -> tuple[list[Finding], lis
     """Advice, and open questions, of an aggregation."""
     try:
         facts = read_facts(connection, aggr)
+    except _DAMAGE as error:
+        raise sqlite3.DatabaseError(f"its values do not fit together ({error})") from error
     except NoSteps:
         return [], [
             Unknown(

@@ -2,6 +2,8 @@
 
 // The key is the sentence as the code has it; {holes} are the same in both.
 export const zh = {
+  "This table has no column “{name}” to filter or sort by.":
+    "此表没有可用于筛选或排序的列“{name}”。",
   "Aggregation #{id}, in one file; it reads nothing from a server.":
     "聚合 #{id}，保存于单个文件中；不从服务器读取任何内容。",
   "Download this profile as a report in one file": "将此性能分析下载为单文件报告",

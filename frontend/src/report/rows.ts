@@ -6,6 +6,9 @@ export type Value = string | number | boolean | null;
 export type Row = Readonly<Record<string, Value>>;
 export type Parameters = ReadonlyMap<string, string>;
 
+/** The end of a filter's name. */
+const OPERATOR = /__(gte|lte|icontains|startswith|in)$/;
+
 /** Parameters that are no filters. */
 const OTHERS = new Set(["page", "page_size", "ordering", "search", "domain", "column", "format"]);
 
@@ -77,11 +80,27 @@ function testOf(operator: string, wanted: string): Test {
   }
 }
 
+/** A column that a filter or the order names and the table does not have. */
+export function unknownColumn(
+  parameters: Parameters,
+  ordering: string,
+  info: TableInfo,
+): string | null {
+  const known = new Set(info.columns.map((column) => column.name));
+  const filters = [...parameters.keys()].filter((name) => !OTHERS.has(name));
+  const named = [
+    ...filters.map((name) => name.replace(OPERATOR, "")),
+    ...ordering.split(",").map((term) => term.replace(/^-/, "")),
+  ];
+  return named.find((name) => name !== "" && !known.has(name)) ?? null;
+}
+
 function filtersOf(parameters: Parameters): readonly ((row: Row) => boolean)[] {
   return [...parameters]
     .filter(([name]) => !OTHERS.has(name))
     .map(([name, wanted]) => {
-      const [column = name, operator = ""] = name.split("__");
+      const column = name.replace(OPERATOR, "");
+      const operator = OPERATOR.exec(name)?.[1] ?? "";
       const test = testOf(operator, wanted);
       return (row: Row) => {
         const value = row[column] ?? null;

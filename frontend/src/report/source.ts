@@ -14,6 +14,7 @@ import {
   type Parameters,
   type Row,
   sortRows,
+  unknownColumn,
 } from "./rows";
 
 const API = "/api/v1/";
@@ -38,6 +39,14 @@ function notHere(path: string): ApiError {
     message: t("This report does not hold that."),
     hint: t("Open the database in the viewer: it shows everything."),
     details: { path },
+  });
+}
+
+function noColumn(name: string): ApiError {
+  return new ApiError(400, {
+    code: "UNKNOWN_COLUMN",
+    message: t("This table has no column “{name}” to filter or sort by.", { name }),
+    hint: "",
   });
 }
 
@@ -92,7 +101,9 @@ export class ReportSource {
   #page(held: Held, parameters: Parameters): ListPage<Row> {
     const info = this.#report.tables[held.template];
     if (info === undefined) throw notHere(held.template);
-    const ordering = parameters.get("ordering") ?? info.ordering;
+    const ordering = parameters.get("ordering") || info.ordering;
+    const unknown = unknownColumn(parameters, ordering, info);
+    if (unknown !== null) throw noColumn(unknown);
     const rows = sortRows(filterRows(held.rows, parameters, info), ordering);
     const page = Number(parameters.get("page") ?? 1);
     const size = Number(parameters.get("page_size") ?? 50);

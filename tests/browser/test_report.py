@@ -1,0 +1,269 @@
+"""The HTML report, opened from disk without a network: the viewer's views with its numbers."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from aggregator.html_report.template import PAGE
+from tests.browser.conftest import MakeDatabase, Viewer, Watch
+from tests.browser.test_views import HEADINGS, PANELS, WITH_ITERATION_CHART
+
+pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="the page is not built: make frontend")
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+@pytest.fixture(scope="module")
+def made(demo_profile: Path, make_database: MakeDatabase) -> Path:
+    """The folder of a run with its database and its report."""
+    return make_database(demo_profile, "--reports=html", "--profile_name=Demo").parent
+
+
+@pytest.fixture(scope="module")
+def report_url(made: Path) -> str:
+    return (made / "Demo_report.html").as_uri()
+
+
+@pytest.fixture
+def offline(browser: Browser, watch: Watch, theme: str) -> Iterator[Page]:
+    """A page without a network; what it asks for besides files fails the test."""
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 800},
+        color_scheme="dark" if theme == "dark" else "light",
+        offline=True,
+        accept_downloads=True,
+        locale="en-US",
+    )
+    page = context.new_page()
+    page.on("console", watch.console)
+    page.on("pageerror", watch.crashed)
+    page.on("dialog", lambda dialog: watch.crashed(dialog.message))
+    page.on(
+        "request",
+        lambda request: (
+            None
+            if re.match(r"(file|data|blob):", request.url)
+            else watch.troubles.append(f"request: {request.url}")
+        ),
+    )
+    yield page
+    context.close()
+    assert watch.unexpected == []
+
+
+def at(url: str, **query: str) -> str:
+    return f"{url}?{urlencode(dotted(query))}"
+
+
+def dotted(query: dict[str, str]) -> dict[str, str]:
+    """`__` stands for the dot of a table's parameters, unless there are dots already."""
+    return {
+        name if "." in name else name.replace("__", "."): value for name, value in query.items()
+    }
+
+
+def shown(page: Page) -> None:
+    expect(page.get_by_role("heading", level=1)).to_be_attached()
+    expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+@pytest.mark.parametrize("view", HEADINGS)
+def test_every_view_opens_from_disk_and_axe_finds_nothing(
+    offline: Page,
+    report_url: str,
+    view: str,
+    theme: str,
+    find_violations: Callable[[Page], list[str]],
+) -> None:
+    offline.goto(at(report_url, view=view))
+    expect(offline.get_by_role("heading", level=1, name=HEADINGS[view])).to_be_attached()
+    shown(offline)
+    expect(offline.locator("html")).to_have_attribute("data-theme", theme)
+    if view in WITH_ITERATION_CHART:
+        expect(offline.locator(".js-plotly-plot .bars").first).to_be_visible()
+    assert find_violations(offline) == []
+
+
+def test_the_dashboard_has_every_panel(offline: Page, report_url: str) -> None:
+    offline.goto(report_url)
+    for name in PANELS:
+        expect(offline.get_by_role("region", name=name, exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"view": "op-types"},
+        {"view": "op-types", "op-types__sort": "op_type"},
+        {"view": "group-ops"},
+        {"view": "group-ops", "as": "list", "groups__q": "conv"},
+        {"view": "ops"},
+        {"view": "ops", "ops__sort": "-cpu_time_ns", "ops__f__using_tc": "1", "ops__page": "2"},
+        {"view": "ops", "ops.f.direction__in": "bprop", "kernels__q": "gemm"},
+        {"view": "kernels-by-iteration", "iteration": "5"},
+        {"view": "kernels-by-op", "iteration": "7"},
+        {"view": "iterations"},
+        {"view": "gpus"},
+    ],
+    ids=lambda query: "-".join(query.values()),
+)
+def test_tables_show_what_the_viewer_shows(
+    offline: Page,
+    page: Page,
+    made: Path,
+    start_viewer: Callable[[Path], Viewer],
+    report_url: str,
+    viewers: dict[Path, Viewer],
+    query: dict[str, str],
+) -> None:
+    if made not in viewers:
+        viewers[made] = start_viewer(made / "dlprof_dldb.sqlite")
+    page.goto(at(f"{viewers[made].url}/", **query))
+    offline.goto(at(report_url, **query))
+    for one in (page, offline):
+        shown(one)
+        expect(one.locator("main table tbody tr").first).to_be_visible()
+        expect(one.locator("main .is-stale")).to_have_count(0)
+
+    cells = "tables => tables.map(table => table.innerText)"
+    tables = [one.locator("main table").evaluate_all(cells) for one in (page, offline)]
+    assert tables[0]
+    assert tables[1] == tables[0]
+    counts = [one.locator("main .table-count").all_inner_texts() for one in (page, offline)]
+    assert counts[1] == counts[0]
+
+
+@pytest.fixture(scope="module")
+def viewers() -> dict[Path, Viewer]:
+    """Those started so far, by the folder that they serve."""
+    return {}
+
+
+def test_selecting_sorting_searching_and_going_back_work(offline: Page, report_url: str) -> None:
+    offline.goto(at(report_url, view="ops"))
+    offline.get_by_label("Search ops").fill("conv")
+    expect(offline.locator(".table-count").first).to_contain_text(" of ")
+    offline.locator("#op-rows tr").first.click()
+    expect(offline.get_by_role("heading", name="Kernels of", exact=True)).to_be_visible()
+    kernels = offline.locator("#kernel-rows tr")
+    expect(kernels.first).to_be_visible()
+    offline.reload()
+    expect(kernels.first).to_be_visible()
+    expect(offline.get_by_label("Search ops")).to_have_value("conv")
+    offline.go_back()
+    expect(offline.get_by_role("region", name="Kernels of all ops")).to_be_visible()
+
+
+def test_the_kernels_of_an_op_in_an_iteration_are_shown(offline: Page, report_url: str) -> None:
+    offline.goto(at(report_url, view="kernels-by-op", iteration="4"))
+    offline.locator("#iteration-op-rows tr").first.click()
+    expect(offline.locator("#op-launch-rows tr").first).to_be_visible()
+
+
+def test_the_iteration_chart_zooms(offline: Page, report_url: str) -> None:
+    offline.goto(at(report_url, view="iterations", zoom="3-6"))
+    chart = offline.get_by_role("group", name="Bar chart of 4 bars, iterations 3 to 6")
+    expect(chart).to_be_visible()
+
+
+def test_it_offers_nothing_that_needs_the_server(offline: Page, report_url: str) -> None:
+    for view in HEADINGS:
+        offline.goto(at(report_url, view=view))
+        shown(offline)
+        links = offline.locator("a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
+        assert [link for link in links if re.match(r"/|https?://(localhost|127)", link)] == []
+    expect(offline.get_by_role("button", name="Reaggregate")).to_have_count(0)
+    expect(offline.get_by_text("Report", exact=True)).to_be_visible()
+
+
+def test_theme_and_language_can_be_chosen(offline: Page, report_url: str) -> None:
+    offline.goto(report_url)
+    offline.get_by_role("button", name="Use the dark theme").click()
+    expect(offline.locator("html")).to_have_attribute("data-theme", "dark")
+    offline.get_by_label("Language").select_option("zh")
+    expect(offline.locator("html")).to_have_attribute("lang", "zh")
+    expect(offline.get_by_role("heading", name="建议")).to_be_visible()
+
+
+def test_a_chart_can_be_saved(offline: Page, report_url: str) -> None:
+    offline.goto(at(report_url, view="iterations"))
+    expect(offline.locator(".js-plotly-plot .bars").first).to_be_visible()
+    offline.get_by_role("button", name="Save the chart").click()
+    with offline.expect_download() as download:
+        offline.get_by_role("button", name="SVG").click()
+    assert b"<svg" in Path(download.value.path()).read_bytes()[:400]
+
+
+def test_the_viewers_button_gives_the_same_report(
+    page: Page, offline: Page, viewer: Viewer, tmp_path: Path
+) -> None:
+    page.goto(viewer.address())
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download this profile as a report in one file").click()
+    saved = tmp_path / download.value.suggested_filename
+    download.value.save_as(saved)
+    assert saved.suffix == ".html"
+
+    offline.goto(saved.as_uri())
+
+    panel = "Performance summary"
+    expect(offline.get_by_role("region", name=panel)).to_be_visible()
+    texts = [one.get_by_role("region", name=panel).inner_text() for one in (page, offline)]
+    assert texts[1] == texts[0]
+
+
+@pytest.fixture
+def hostile_report(demo_profile: Path, make_database: MakeDatabase, tmp_path: Path) -> Path:
+    """Of a program that put tags into the names of its ranges."""
+    profile = tmp_path / "hostile.sqlite"
+    shutil.copyfile(demo_profile, profile)
+    profile.chmod(0o644)
+    with sqlite3.connect(profile) as connection:
+        changed: Any = connection.execute(
+            "UPDATE NVTX_EVENTS SET text = replace(text, 'aten::conv2d,', ?) "
+            "WHERE text LIKE 'aten::conv2d,%'",
+            (f"aten::conv2d{HOSTILE},",),
+        )
+        assert changed.rowcount > 0
+    connection.close()
+    words = ("--reports=html", f"--profile_name={HOSTILE}", "--mode=pytorch")
+    (report,) = make_database(profile, *words).parent.glob("*.html")
+    return report
+
+
+def test_tags_in_names_are_text(offline: Page, hostile_report: Path) -> None:
+    offline.goto(at(hostile_report.as_uri(), view="ops", ops__q="<script>alert("))
+    # The path of a group has no numbers and no slashes of its own.
+    expect(offline.locator("#op-rows tr").first).to_contain_text("<script>alert(#)<|script>")
+    expect(offline.locator("header.topbar")).to_contain_text(HOSTILE)
+    expect(offline.locator("main img")).to_have_count(0)
+    offline.goto(hostile_report.as_uri())
+    shown(offline)
+
+
+def test_an_address_that_names_no_column_is_refused(offline: Page, report_url: str) -> None:
+    offline.goto(at(report_url, view="ops", **{"ops.f.nope__gte": "1"}))
+    expect(offline.get_by_role("button", name="Reset filters and order")).to_be_visible()
+    offline.goto(at(report_url, view="ops", **{"ops.sort": "-nope"}))
+    offline.get_by_role("button", name="Reset filters and order").click()
+    expect(offline.locator("#op-rows tr").first).to_be_visible()
+
+
+def test_a_damaged_file_says_so(offline: Page, made: Path, tmp_path: Path) -> None:
+    text = (made / "Demo_report.html").read_text()
+    broken = tmp_path / "broken.html"
+    broken.write_text(text.replace('id="dlprof-report">"', 'id="dlprof-report">"AAAA'))
+
+    offline.goto(broken.as_uri())
+
+    expect(offline.get_by_text("The report cannot be read")).to_be_visible()

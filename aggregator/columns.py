@@ -19,10 +19,12 @@ def dense_codes(values: Integers) -> tuple[Int64, Int32]:
     """Distinct values in order, and which of them each row has; as ``numpy.unique`` gives them.
 
     Much quicker where the values lie close together or stay the same for many rows, as threads,
-    names and other codes do.
+    names and other codes do. Truth values count as 0 and 1.
     """
     if not len(values):
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+    if values.dtype == np.bool_:
+        values = values.astype(np.int8)
     low, high = int(values.min()), int(values.max())
     if high - low < max(MAX_SPAN, SPAN_PER_ROW * len(values)):
         return _codes_by_table(values, low, high)
@@ -83,6 +85,8 @@ def ordered(*keys: Integers) -> Int64:
 def _ordered_by(values: Integers) -> Int64:
     if not len(values) or bool((values[1:] >= values[:-1]).all()):
         return np.arange(len(values))
+    if values.dtype == np.bool_:
+        return np.argsort(values, kind="stable")
     low = int(values.min())
     span = int(values.max()) - low
     if span >= 1 << 32:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from aggregator.columns import dense_codes, ordered, row_codes
 from aggregator.correlate.cost_calls import NO_SIZES, CallTypes, Describer, kernel_type_table
 from aggregator.correlate.cost_outputs import find_outputs
 from aggregator.correlate.range_tree import RangeTree
@@ -139,7 +140,7 @@ def _counted_ranges(
     described = np.isin(np.arange(len(is_op)), list(meaning.texts))
     counted = is_op & ~described & np.array(labels, dtype=bool)[meaning.label]
     sharing = np.array(shares, dtype=bool)[meaning.label]
-    unique, inverse = np.unique(position, return_inverse=True)
+    unique, inverse = dense_codes(position)
     result = np.full(len(unique), -1, dtype=np.int64)
     rows = np.flatnonzero(unique >= 0)
     current = unique[rows]
@@ -151,7 +152,7 @@ def _counted_ranges(
         current = tree.nesting.parent[current].astype(np.int64)
         inside = (current >= 0) & (tree.unit[np.maximum(current, 0)] == unit)
         rows, current, unit = rows[inside], current[inside], unit[inside]
-    return result[inverse.ravel()]
+    return result[inverse]
 
 
 def _counted_calls(
@@ -170,7 +171,7 @@ def _counted_calls(
     moves = is_kernel & types.communicates[detail]
     key = _keys(pieces, counted, moves)
     known = is_kernel & types.is_known[detail]
-    order = np.lexsort((-pieces.duration_ns, ~known, pieces.kind, key)).astype(np.int64)
+    order = ordered(key, pieces.kind, ~known, -pieces.duration_ns)
     changed = np.diff(key[order]) != 0
     heads = np.flatnonzero(np.concatenate([np.ones(min(len(key), 1), dtype=bool), changed]))
     first = order[heads]
@@ -225,23 +226,20 @@ def _units(
 ) -> tuple[Int64, tuple[CostUnit, ...]]:
     """Distinct units, and the unit of each call: every formula is worked out once per unit."""
     output, output_shapes = outputs
-    columns = np.stack(
-        [
-            calls.name,
-            calls.shapes,
-            describer.types_code(calls.types),
-            output,
-            np.where(calls.kind == _KERNEL, np.minimum(calls.main_kernels, 2), 0),
-            calls.uses_tc.astype(np.int64),
-            calls.kind,
-            calls.detail,
-            calls.communicates.astype(np.int64),
-            np.where(calls.kind == _KERNEL, 0, calls.num_bytes),
-            describer.context(calls.instance, calls.position),
-        ],
-        axis=1,
+    columns = (
+        calls.name,
+        calls.shapes,
+        describer.types_code(calls.types),
+        output,
+        np.where(calls.kind == _KERNEL, np.minimum(calls.main_kernels, 2), 0),
+        calls.uses_tc,
+        calls.kind,
+        calls.detail,
+        calls.communicates,
+        np.where(calls.kind == _KERNEL, 0, calls.num_bytes),
+        describer.context(calls.instance, calls.position),
     )
-    first, inverse = _distinct(columns)
+    first, inverse = row_codes(*columns)
     units = []
     for row in first.tolist():
         shape = output_shapes[int(output[row])] if output[row] >= 0 else None
@@ -253,18 +251,6 @@ def _units(
     return joined, tuple(rows)
 
 
-def _distinct(columns: Int64) -> tuple[Int64, Int64]:
-    """First row of each distinct one, and the number of each row's; mixed radix is quickest."""
-    code = np.zeros(len(columns), dtype=np.int64)
-    for column in range(columns.shape[1]):
-        _, dense = np.unique(columns[:, column], return_inverse=True)
-        code = code * (int(dense.max(initial=0)) + 1) + dense.ravel()
-        _, code = np.unique(code, return_inverse=True)
-        code = code.ravel().astype(np.int64)
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-    return first.astype(np.int64), inverse.ravel().astype(np.int64)
-
-
 def _join(
     unit: Int64, units: tuple[CostUnit, ...], instance: Int64, num_instances: int
 ) -> InstanceCosts:
@@ -272,7 +258,7 @@ def _join(
     of_instance = np.full(num_instances, -1, dtype=np.int32)
     if not len(unit):
         return InstanceCosts(of_instance=of_instance)
-    order = np.lexsort((unit, instance))
+    order = ordered(instance, unit)
     pair_unit, pair_instance = unit[order], instance[order]
     new = (np.diff(pair_unit) != 0) | (np.diff(pair_instance) != 0)
     heads = np.flatnonzero(np.concatenate([[True], new]))

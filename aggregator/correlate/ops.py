@@ -177,7 +177,7 @@ class InstanceBuilder:
         # Reversed: the first node of a wrapper is the one it was opened for.
         has = forward >= 0
         found[tree.unit[nodes[has]][::-1]] = forward[has][::-1]
-        positions: Int64 = found[units]
+        positions: Int64 = found[units].astype(np.int64)
         return positions
 
     def _is_again(self, in_backward: Bool) -> Bool:

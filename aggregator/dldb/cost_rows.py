@@ -42,11 +42,11 @@ def cost_tables(costs: InstanceCosts) -> Iterator[Table]:
     )
 
 
-def cost_numbers(costs: InstanceCosts, count: int) -> list[int | None]:
-    """Cost of each of the instances; None: it ran nothing on a GPU."""
+def cost_numbers(costs: InstanceCosts, count: int) -> Int32:
+    """Cost of each of the instances; 0: it ran nothing on a GPU."""
     if not len(costs.of_instance):
-        return [None] * count
-    return [value + 1 if value >= 0 else None for value in costs.of_instance.tolist()]
+        return np.zeros(count, dtype=np.int32)
+    return np.maximum(costs.of_instance, -1).astype(np.int32) + np.int32(1)
 
 
 def op_flops(costs: InstanceCosts, op: Int32, count: int) -> list[int | None]:

@@ -37,6 +37,7 @@ def _instances(data: ImportedProfile, number: int, domain: DomainWork, first: in
             "gpu_idle": columns.gpu_idle_ns,
             "thread": domain.thread + 1,
             "shapes": np.zeros(len(columns.op), dtype=np.int64),
+            "cost": np.zeros(len(columns.op), dtype=np.int64),
         },
     )
 

@@ -191,8 +191,8 @@ CREATE TABLE op_instances (
     thread INTEGER NOT NULL,
     -- Row of shape_texts; 0: none. Unit: none.
     shapes INTEGER NOT NULL,
-    -- What it should cost: op_cost_parts; NULL: it ran nothing on a GPU. Unit: none.
-    cost INTEGER
+    -- What it should cost: op_cost_parts; 0: it ran nothing on a GPU. Unit: none.
+    cost INTEGER NOT NULL
 );
 
 -- Names of CUDA calls.

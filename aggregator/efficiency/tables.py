@@ -69,7 +69,7 @@ def read_costed_instances(path: Path) -> CostedInstances:
         )
     with column_reader(path) as reader:
         names = ("op", "start", "gpu_time", "cost")
-        rows = reader.read("op_instances", names, "WHERE cost IS NOT NULL ORDER BY id")
+        rows = reader.read("op_instances", names, "WHERE cost > 0 ORDER BY id")
         part = reader.read("op_cost_parts", ("cost", "unit", "calls"), "ORDER BY cost, unit")
     costs = InstanceCosts(
         units=units,

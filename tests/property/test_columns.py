@@ -70,3 +70,11 @@ def test_drained_parts_are_gone() -> None:
     parts: list[Any] = [_array([1, 2]), _array([3]).astype(np.int32)]
     assert drained(parts).tolist() == [1, 2, 3]
     assert parts == []
+
+
+@given(st.lists(st.booleans(), max_size=20))
+def test_truth_values_are_ordered_and_counted(values: list[bool]) -> None:
+    column = np.array(values, dtype=bool)
+    assert ordered(column).tolist() == sorted(range(len(values)), key=lambda row: values[row])
+    unique, codes = dense_codes(column)
+    assert unique[codes].tolist() == [int(value) for value in values]

@@ -69,7 +69,7 @@ from aggregator.sources.repair import (
     time_offset_ns,
     warn_of_graphs,
 )
-from aggregator.sources.sqlite_files import arrow_connection, decoded, iter_batches
+from aggregator.sources.sqlite_files import arrow_connection, decoded, integers, iter_batches
 from aggregator.texts import say
 
 if TYPE_CHECKING:
@@ -282,8 +282,7 @@ def _read_ints(
         query = f"SELECT {select} FROM {schema.table(table)} ORDER BY rowid"
         for batch in iter_batches(connection, query):
             for position, name in enumerate(columns):
-                array = batch.column(position).to_numpy(zero_copy_only=False)
-                array = array.astype(np.int64, copy=False)
+                array = integers(batch.column(position))
                 parts[name].append(array if name in _WIDE else narrow(array))
             progress.advance(batch.num_rows)
     return {name: drained(arrays) for name, arrays in parts.items()}

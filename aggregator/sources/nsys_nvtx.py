@@ -11,7 +11,7 @@ from aggregator.columns import drained, narrow, run_heads
 from aggregator.profile import DEFAULT_DOMAIN, Integers, Marks, Ranges
 from aggregator.sources import nsys_schema as names
 from aggregator.sources.nvtx_text import take_apart
-from aggregator.sources.sqlite_files import iter_batches
+from aggregator.sources.sqlite_files import integers, iter_batches
 
 if TYPE_CHECKING:
     import adbc_driver_sqlite.dbapi as adbc
@@ -99,7 +99,7 @@ class NvtxPart:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take in a batch of rows."""
-        start, end, tid, kind, domain_id = (_integers(batch.column(i)) for i in range(5))
+        start, end, tid, kind, domain_id = (integers(batch.column(i)) for i in range(5))
         texts = take_apart(batch.column(5))
         columns = {
             "start": start,
@@ -117,11 +117,6 @@ class NvtxPart:
                 self.ranges[name].append(values if whole else values[is_range])
             if not whole:
                 self.others[name].append(values[~is_range])
-
-
-def _integers(column: pa.Array) -> Int64:
-    values: Int64 = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    return values
 
 
 @dataclass

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
+import numpy as np
 import pyarrow as pa
 from adbc_driver_manager import AdbcStatusCode
 
@@ -18,6 +19,8 @@ from aggregator.texts import say
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from aggregator.profile import Int64
 
 READ_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)
 """What a damaged file raises: SQLite's own error messages may quote bytes of it."""
@@ -125,6 +128,12 @@ def iter_batches(connection: adbc.Connection, query: str) -> Iterator[pa.RecordB
         cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
         cursor.execute(query)
         yield from cursor.fetch_record_batch()
+
+
+def integers(column: pa.Array) -> Int64:
+    """Numbers of a column, copied: a view would keep the whole batch, its texts too."""
+    values: Int64 = column.to_numpy(zero_copy_only=False).astype(np.int64)
+    return values
 
 
 def decoded(column: pa.Array) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
+from aggregator.dldb.rank_rows import main_devices
 from aggregator.dldb.secrets import masked_command
 from aggregator.dldb.versions import DB_VERSION
 from aggregator.dldb.writer import Table
@@ -59,6 +60,7 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
         "io_measured": "0",
         "session_start_utc_ns": str(session.start_utc_ns or ""),
         "host_name": session.host_name,
+        "rank_count": str(len(main_devices(data.profile))),
     }
 
 

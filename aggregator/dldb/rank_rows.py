@@ -54,7 +54,7 @@ def main_devices(profile: Profile) -> dict[int, int]:
     """The GPU that each process used most, by number of kernels, else of other work."""
     result: dict[int, int] = {}
     for work in (profile.kernels, profile.graphs, profile.copies, profile.sets):
-        for process in np.unique(work.process).tolist():
+        for process in np.flatnonzero(np.bincount(work.process)).tolist():
             rows = work.device[work.process == process]
             result.setdefault(int(process), int(np.bincount(rows).argmax()))
     return result

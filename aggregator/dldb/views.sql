@@ -395,10 +395,10 @@ SELECT i.aggr AS aggr_id, i.iter_value, c.communicator, c.sequence, c.kind AS co
        k.stream_id, c.kernel AS row_id
 FROM iterations AS i
 JOIN collectives AS c ON c.kernel >= i.kernel_low AND c.kernel < i.kernel_high
-JOIN kernels AS k ON k.id = c.kernel
-JOIN kernel_names AS n ON n.id = k.name
-JOIN ranks AS r ON r.id = c.rank
-JOIN devices AS v ON v.id = k.device
+LEFT JOIN kernels AS k ON k.id = c.kernel
+LEFT JOIN kernel_names AS n ON n.id = k.name
+LEFT JOIN ranks AS r ON r.id = c.rank
+LEFT JOIN devices AS v ON v.id = k.device
 WHERE i.aggregated = 1;
 
 CREATE VIEW view_texts AS

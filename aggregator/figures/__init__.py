@@ -15,6 +15,7 @@ from aggregator.figures.parts import (
     resource_usage,
     tensor_core_efficiency,
 )
+from aggregator.figures.ranks import ranks
 from aggregator.figures.tables import Table
 from aggregator.figures.theme import Figure, Theme
 
@@ -27,6 +28,7 @@ __all__ = [
     "gpus",
     "iteration_summary",
     "kernel_gpu_time",
+    "ranks",
     "resource_usage",
     "tensor_core_efficiency",
 ]

@@ -123,6 +123,7 @@ def _meta(parts: list[Part], clocks: list[Clock]) -> Table:
         "last_ns": str(max(part.last_ns + part.offset_ns for part in parts)),
         "session_start_utc_ns": str(min(started)) if started else "",
         "host_name": hosts.pop() if len(hosts) == 1 else "",
+        "rank_count": str(sum(len(part.ranks) for part in parts)),
         "rank_files": str(len(parts)),
     }
     return Table("dldb_meta", {"key": list(values), "value": list(values.values())})

@@ -14,6 +14,7 @@ from aggregator.resources.kernels import (
     OP_KERNELS,
 )
 from aggregator.resources.ops import GROUP_OPS, ITERATION_OPS, OP_TYPES, OPS
+from aggregator.resources.ranks import COLLECTIVES, RANKS
 from aggregator.resources.summaries import (
     GPU_UTILIZATION,
     KERNEL_SUMMARY,
@@ -48,6 +49,8 @@ TABLES: dict[str, TableSpec] = {
     "group-ops": GROUP_OPS,
     "kernels": KERNELS,
     "gpus": GPUS,
+    "ranks": RANKS,
+    "collectives": COLLECTIVES,
 }
 
 #: The tables whose address has no holes, by that address.

@@ -14,6 +14,7 @@ from aggregator.query.spec import ObjectSpec, TableSpec
 from aggregator.query.sql import bind, iter_rows
 from aggregator.resources.iterations import GPUS, ITERATIONS
 from aggregator.resources.objects import read_object
+from aggregator.resources.ranks import RANKS
 from aggregator.resources.summaries import (
     GPU_UTILIZATION,
     KERNEL_SUMMARY,
@@ -97,6 +98,10 @@ def _gpus(place: Place, look: Look) -> Figure:
     return figures.gpus(place.table(GPUS), look.theme)
 
 
+def _ranks(place: Place, look: Look) -> Figure:
+    return figures.ranks(place.table(RANKS), look.theme)
+
+
 #: Each figure at its address.
 FIGURES: dict[str, Callable[[Place, Look], Figure]] = {
     "gpu-utilization": _gpu_utilization,
@@ -105,6 +110,7 @@ FIGURES: dict[str, Callable[[Place, Look], Figure]] = {
     "tensor-core-efficiency": _tensor_core_efficiency,
     "iteration-summary": _iteration_summary,
     "gpus": _gpus,
+    "ranks": _ranks,
 }
 
 #: Those that show iterations, and so take a range of them.

@@ -26,7 +26,8 @@ def test_plotly_takes_every_figure_in_both_themes(
     assert reply.status == 200
     assert set(reply.json) == {"data", "layout"}
     drawn = go.Figure(reply.json)
-    assert len(drawn.data) > 0
+    # A database of NVIDIA's tells no ranks: the figure says so.
+    assert len(drawn.data) > 0 or (name == "ranks" and drawn.layout.annotations[0].text)
     assert drawn.layout.title.text is None
     assert drawn.layout.paper_bgcolor == "rgba(0,0,0,0)"
 

@@ -13,6 +13,8 @@ from aggregator.query.spec import Column, Kind
 from aggregator.resources.addresses import TABLES
 from tests.contract.client import ApiClient, Served
 
+#: These have rows in a distributed job only; tests/contract/test_ranks.py reads one.
+OF_SEVERAL_RANKS = {"ranks", "collectives"}
 EVERY_TABLE = pytest.mark.parametrize("address", TABLES, ids=lambda address: TABLES[address].name)
 EVERY_COLUMN = pytest.mark.parametrize(
     ("address", "column"),
@@ -30,7 +32,8 @@ def test_a_list_has_the_one_envelope(api: ApiClient, served: Served, address: st
     assert set(body) == {"count", "page", "page_size", "ordering", "results", "unknown"}
     assert (body["page"], body["page_size"]) == (1, 50)
     assert body["ordering"] == ",".join(TABLES[address].default_ordering)
-    assert len(body["results"]) == min(50, body["count"]) > 0
+    assert len(body["results"]) == min(50, body["count"])
+    assert body["count"] > 0 or address in OF_SEVERAL_RANKS
     for row in body["results"]:
         assert list(row) == list(TABLES[address].by_name)
 

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 RANKS: dict[str, str] = {
+    "Ranks": "各 rank",
+    "Collectives": "集合通信",
+    "Computing": "计算",
+    "Exposed communication": "暴露的通信",
+    "Waiting for other ranks": "等待其他 rank",
+    "No ranks in this profile": "此性能分析中没有 rank",
+    "{name}: %{{customdata:,}} ns<extra></extra>": "{name}：%{{customdata:,}} ns<extra></extra>",
+    "Rank": "Rank 编号",
+    "Time ({unit})": "时间 ({unit})",
     "No process in '{file}' ran any work on a GPU: it is no rank.": (
         "“{file}”中没有任何进程在 GPU 上运行：它不是一个 rank。"
     ),

@@ -1,0 +1,83 @@
+"""Ranks and collectives of a distributed job over the API."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.conf import LazySettings
+
+from aggregator.options import ImportOptions
+from aggregator.pipeline import import_profile
+from aggregator.progress import NullProgress
+from tests.contract.client import ApiClient, Served
+
+
+@pytest.fixture(scope="module")
+def two_ranks(profile: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    database = tmp_path_factory.mktemp("ranks") / "dlprof_dldb.sqlite"
+    import_profile(ImportOptions(profile("ddp2_resnet50_amp"), database), NullProgress())
+    return database
+
+
+@pytest.fixture
+def served(two_ranks: Path, settings: LazySettings) -> Served:
+    settings.ENVIRONMENT = replace(
+        settings.ENVIRONMENT, databases=(two_ranks,), token="", bind="127.0.0.1"
+    )
+    return Served(two_ranks, aggregation=1, iteration=0, op_id="")
+
+
+def stored(path: Path, sql: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_ranks_are_those_of_the_view(api: ApiClient, served: Served) -> None:
+    rows = api.get(served.at("ranks/")).json["results"]
+    names = ("rank", "device_id", "gpu_utilization_pct", "waiting_ns", "kept_waiting_ns")
+    sql = (
+        "SELECT rank, device_id, gpu_utilization, waiting_ns, kept_waiting_ns FROM view_ranks"
+        " ORDER BY rank"
+    )
+    assert [tuple(row[name] for name in names) for row in rows] == stored(served.path, sql)
+    assert [row["waiting_ns"] for row in rows] == [89_010_444, 107_052_975]
+
+
+def test_collectives_come_by_waiting_and_can_be_filtered(api: ApiClient, served: Served) -> None:
+    body = api.get(served.at("collectives/"), collective_name__in="AllReduce", rank="1").json
+    assert body["count"] == 56
+    waited = [row["waiting_ns"] for row in body["results"]]
+    assert waited == sorted(waited, reverse=True)
+    assert {row["bytes"] for row in body["results"]} == {None}
+    total = "SELECT sum(waiting_ns) FROM view_collectives WHERE rank = 1"
+    of_broadcasts = f"{total} AND collective_name <> 'AllReduce'"
+    everything = api.get(served.at("collectives/export/"), format="json", rank="1").json
+    assert (
+        sum(row["waiting_ns"] for row in everything["results"]) == stored(served.path, total)[0][0]
+    )
+    reduced = api.get(
+        served.at("collectives/export/"), format="json", rank="1", collective_name__in="AllReduce"
+    ).json["results"]
+    rest = stored(served.path, of_broadcasts)[0][0]
+    assert sum(row["waiting_ns"] for row in reduced) + rest == 107_052_975
+
+
+def test_the_figure_has_a_bar_for_each_rank_and_part(api: ApiClient, served: Served) -> None:
+    figure = api.get(served.at("figures/ranks/")).json
+    assert [trace["name"] for trace in figure["data"]] == [
+        "Computing",
+        "Exposed communication",
+        "Waiting for other ranks",
+    ]
+    assert [trace["x"] for trace in figure["data"]] == [[0, 1]] * 3
+    assert figure["data"][2]["customdata"] == [89_010_444, 107_052_975]
+
+
+def test_a_profile_tells_how_many_ranks_it_has(api: ApiClient, served: Served) -> None:
+    address = served.at("").split("aggregations/")[0]
+    assert api.get(address).json["info"]["rank_count"] == "2"

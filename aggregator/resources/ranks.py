@@ -6,7 +6,6 @@ from aggregator.query.spec import (
     Source,
     TableSpec,
     choice,
-    identifier,
     number,
     real,
     text,
@@ -20,7 +19,7 @@ RANKS = TableSpec(
     title=say("Ranks"),
     source=Source(view="view_ranks", where=_WHOLE_RUN),
     columns=(
-        identifier("rank", "t.rank", "Number of the rank.", integer=True),
+        number("rank", "t.rank", "Number of the rank."),
         text("host_name", "t.host_name", "Machine that it ran on; empty: unknown."),
         number("device_id", "t.device_id", "GPU that it used most.", nullable=True),
         number("host_device_id", "t.host_device_id", "Its number there.", nullable=True),
@@ -99,7 +98,7 @@ COLLECTIVES = TableSpec(
         number("sequence", "t.sequence", "Number of the call; null: unmatched.", nullable=True),
         number("communicator", "t.communicator", "Group of ranks, from 1.", nullable=True),
         choice("collective_name", "t.collective_name", "AllReduce, Broadcast, ..."),
-        identifier("rank", "t.rank", "Number of the rank.", integer=True),
+        number("rank", "t.rank", "Number of the rank."),
         number(
             "waiting_ns",
             "t.waiting_ns",

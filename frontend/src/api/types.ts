@@ -269,6 +269,45 @@ export interface Gpu {
   readonly memory_used_bytes?: number | null;
 }
 
+/** A rank of a distributed job. */
+export interface Rank {
+  readonly rank: number;
+  readonly host_name: string | null;
+  readonly device_id: number | null;
+  readonly host_device_id: number | null;
+  readonly gpu_utilization_pct: number | null;
+  readonly computing_ns: number | null;
+  readonly imbalance_pct: number | null;
+  readonly communication_ns: number | null;
+  readonly exposed_communication_ns: number | null;
+  readonly waiting_ns: number | null;
+  readonly waiting_pct: number | null;
+  readonly times_last: number | null;
+  readonly kept_waiting_ns: number | null;
+  readonly collective_count: number | null;
+  readonly unmatched_count: number | null;
+  readonly kernel_count: number | null;
+  readonly aligned_by: string | null;
+  readonly clock_offset_ns: number | null;
+  readonly clock_residual_ns: number | null;
+  readonly source_file: string | null;
+}
+
+/** A collective on one rank. */
+export interface Collective {
+  readonly sequence: number | null;
+  readonly communicator: number | null;
+  readonly collective_name: string;
+  readonly rank: number;
+  readonly waiting_ns: number | null;
+  readonly duration_ns: number;
+  readonly start_time_ns: number;
+  readonly iteration_index: number;
+  readonly rank_count: number;
+  readonly kept_waiting_ns: number | null;
+  readonly kernel_name: string;
+}
+
 /** An op inside of one iteration. */
 export interface IterationOp {
   readonly op_id: string;

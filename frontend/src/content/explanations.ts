@@ -24,6 +24,17 @@ export const EXPLANATIONS = {
       "Higher is better. Below about 80 %, see in the breakdown what the GPU was waiting for.",
     ),
   },
+  ranks: {
+    what: t(
+      "What the GPU of each rank did, and how long the rank waited for others in collectives.",
+    ),
+    how: t(
+      "A rank waits in a collective from its own start to the start of the last rank that came before it left.",
+    ),
+    advice: t(
+      "The rank that waits least keeps the others waiting: look at what it does before its collectives.",
+    ),
+  },
   tcEfficiency: {
     what: t("How well the work that could use Tensor Cores does use them."),
     how: t(

@@ -4,8 +4,9 @@ import type { JSX } from "preact";
 import { isReport } from "../api/source";
 import { GENERAL_SHORTCUTS, type ShortcutHelp, TABLE_SHORTCUTS } from "../content/shortcuts";
 import { t } from "../i18n";
+import { useScope } from "../state/scope";
 import { Dialog } from "../ui/Dialog";
-import { VIEWS } from "../views/registry";
+import { viewsOf } from "../views/registry";
 
 export function HelpDialog({
   version,
@@ -14,7 +15,10 @@ export function HelpDialog({
   version: string | null;
   onClose: () => void;
 }): JSX.Element {
-  const go = VIEWS.map((view) => ({ keys: ["g", view.letter], does: view.title }));
+  const go = viewsOf(useScope().profile).map((view) => ({
+    keys: ["g", view.letter],
+    does: view.title,
+  }));
   return (
     <Dialog title={t("Help")} onClose={onClose}>
       <div class="help">

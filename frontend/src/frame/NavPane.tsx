@@ -9,7 +9,7 @@ import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/locatio
 import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
 import { Icon } from "../ui/icons";
-import { VIEWS } from "../views/registry";
+import { type VIEWS, viewsOf } from "../views/registry";
 
 export interface NavPaneProps {
   readonly view: string;
@@ -20,11 +20,12 @@ export interface NavPaneProps {
 }
 
 export function NavPane({ view, isFolded, onFold, onNavigate, jobs }: NavPaneProps): JSX.Element {
+  const views = viewsOf(useScope().profile);
   const foldLabel = isFolded ? t("Unfold the navigation") : t("Fold the navigation");
   return (
     <nav class="nav" aria-label={t("Views")}>
       <ul class="nav-views">
-        {VIEWS.map((item) => (
+        {views.map((item) => (
           <li key={item.id}>
             <NavLink {...item} isCurrent={item.id === view} onNavigate={onNavigate} />
           </li>

@@ -554,4 +554,54 @@ export const zh = {
   "start-up": "启动",
   "From the start of the program to the end of the first key node: its set-up and, where the key node ends a step, the first step":
     "从程序开始到第一个关键节点结束：程序的准备工作；如果关键节点结束一个训练步，还包括第一个训练步",
+  Ranks: "各 rank",
+  Rank: "Rank",
+  rank: "rank",
+  ranks: "rank",
+  Host: "主机",
+  Computing: "计算",
+  "Time in which kernels ran that do not move data between GPUs":
+    "不在 GPU 之间传输数据的内核的运行时间",
+  "Imbalance (%)": "不均衡 (%)",
+  "Its computing time against the mean of all ranks; below zero: less than the mean":
+    "其计算时间与所有 rank 平均值之差；负值表示低于平均值",
+  "Exposed communication": "暴露的通信",
+  "Time in which data moved between GPUs while no kernel computed":
+    "在 GPU 之间传输数据而没有内核计算的时间",
+  Waiting: "等待",
+  "Time in collectives before the last rank came": "在集合通信中等待最后一个 rank 到来的时间",
+  "Waiting (%)": "等待 (%)",
+  "Times last": "最后到达次数",
+  "Collectives in which the others waited for this rank": "其他 rank 等待此 rank 的集合通信次数",
+  "Kept others waiting": "使其他 rank 等待",
+  "What the other ranks together waited for this one": "其他 rank 为此 rank 等待的总时间",
+  Collectives: "集合通信",
+  collective: "次集合通信",
+  collectives: "次集合通信",
+  Collective: "集合通信",
+  Unmatched: "未匹配",
+  "Collectives in which no other rank was found": "没有找到其他 rank 的集合通信",
+  Communication: "通信",
+  "Clock aligned by": "时钟对齐依据",
+  "Clock residual": "时钟残差",
+  "How far its ends of collectives lie from the first rank's, median":
+    "其集合通信结束时刻与第一个 rank 之差的中位数",
+  "There was nothing to compare it with.": "没有可以比较的对象。",
+  "Clock offset": "时钟偏移",
+  File: "文件",
+  "It was not found on any other rank.": "在其他 rank 上没有找到它。",
+  Call: "调用",
+  "Time between its start and that of the last rank it waited for":
+    "从其开始到所等待的最后一个 rank 开始之间的时间",
+  Group: "组",
+  "Ranks that call collectives together": "一起调用集合通信的 rank",
+  "Computing, communication and waiting of each rank": "各 rank 的计算、通信和等待",
+  "Bar chart of computing, communication and waiting; the table has the figures":
+    "计算、通信和等待的柱状图；数值见表格",
+  "What the GPU of each rank did, and how long the rank waited for others in collectives.":
+    "各 rank 的 GPU 做了什么，以及该 rank 在集合通信中等待其他 rank 多久。",
+  "A rank waits in a collective from its own start to the start of the last rank that came before it left.":
+    "一个 rank 在集合通信中的等待，是从其自身开始到在它离开之前最后到来的 rank 开始之间的时间。",
+  "The rank that waits least keeps the others waiting: look at what it does before its collectives.":
+    "等待最少的 rank 使其他 rank 等待：请查看它在集合通信之前做了什么。",
 } as const;

@@ -1,6 +1,7 @@
 /** The views of the product. A new one: write its file and add its line here. */
 
 import type { ComponentType } from "preact";
+import type { Profile } from "../api/types";
 import { t } from "../i18n";
 import type { IconName } from "../ui/icons";
 import { DashboardView } from "./dashboard/DashboardView";
@@ -10,6 +11,7 @@ import { IterationsView } from "./iterations/IterationsView";
 import { KernelsByIterationView } from "./kernels/KernelsByIterationView";
 import { KernelsByOpView } from "./kernels/KernelsByOpView";
 import { OpsView } from "./ops/OpsView";
+import { RanksView } from "./ranks/RanksView";
 import { OpTypesView } from "./types/OpTypesView";
 
 export interface ViewSpec {
@@ -20,6 +22,12 @@ export interface ViewSpec {
   /** The letter after `g` that opens it. */
   readonly letter: string;
   readonly component: ComponentType;
+  /** Whether a profile has what it shows; a view without this is always there. */
+  readonly isFor?: (profile: Profile) => boolean;
+}
+
+function hasSeveralRanks(profile: Profile): boolean {
+  return Number(profile.info.rank_count ?? 0) > 1;
 }
 
 export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
@@ -61,7 +69,20 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     component: IterationsView,
   },
   { id: "gpus", title: t("GPUs"), icon: "gpu", letter: "u", component: GpusView },
+  {
+    id: "ranks",
+    title: t("Ranks"),
+    icon: "ranks",
+    letter: "r",
+    component: RanksView,
+    isFor: hasSeveralRanks,
+  },
 ];
+
+/** The views that a profile fills. */
+export function viewsOf(profile: Profile): readonly ViewSpec[] {
+  return VIEWS.filter((view) => view.isFor?.(profile) ?? true);
+}
 
 export function findView(id: string | undefined): ViewSpec | null {
   if (id === undefined) return VIEWS[0];

@@ -1,0 +1,52 @@
+/** Ranks of a distributed job: how busy each was, and how long it waited for the others. */
+
+import type { JSX } from "preact";
+import type { Collective, Rank } from "../../api/types";
+import { ChartMenu } from "../../charts/ChartMenu";
+import { FigureChart } from "../../charts/FigureChart";
+import { EXPLANATIONS } from "../../content/explanations";
+import { t } from "../../i18n";
+import { useQuery } from "../../state/location";
+import { DataTable } from "../../table/DataTable";
+import { COLLECTIVES_TABLE, RANKS_TABLE } from "../../table/specs/ranks";
+import { useUrlTable } from "../../table/useTableState";
+import { Panel } from "../../ui/Panel";
+
+const CHART_HEIGHT = 280;
+
+export function RanksView(): JSX.Element {
+  const query = useQuery();
+  const ranks = useUrlTable(RANKS_TABLE, query);
+  const collectives = useUrlTable(COLLECTIVES_TABLE, query);
+  return (
+    <div class="view view-ranks">
+      <h1 class="visually-hidden">{t("Ranks")}</h1>
+      <Panel
+        title={t("Computing, communication and waiting of each rank")}
+        info={EXPLANATIONS.ranks}
+        span={12}
+        actions={<ChartMenu figure="ranks" />}
+      >
+        <FigureChart
+          name="ranks"
+          label={t("Bar chart of computing, communication and waiting; the table has the figures")}
+          height={CHART_HEIGHT}
+        />
+      </Panel>
+      <DataTable<Rank>
+        spec={RANKS_TABLE}
+        control={ranks}
+        path="ranks/"
+        caption={t("Ranks")}
+        title={<h2>{t("Ranks")}</h2>}
+      />
+      <DataTable<Collective>
+        spec={COLLECTIVES_TABLE}
+        control={collectives}
+        path="collectives/"
+        caption={t("Collectives")}
+        title={<h2>{t("Collectives")}</h2>}
+      />
+    </div>
+  );
+}

@@ -18,6 +18,7 @@ from aggregator.advising.tables import write_advice
 from aggregator.dldb.aggregation_rows import aggregation_tables
 from aggregator.dldb.stored import load_rollup_inputs
 from aggregator.dldb.writer import bulk_writer, create_tables, finish, new_database, write_errors
+from aggregator.efficiency.tables import read_costed_instances, write_efficiency
 from aggregator.errors import (
     AmbiguousKeyNodeError,
     KeyNodeNotFoundError,
@@ -119,9 +120,18 @@ def join_databases(
         rollup, warnings = _aggregate(target, options.request, progress)
         progress.phase("index")
         write_rank_tables(target, [1])
+        _write_efficiency(target, options.request)
         finish(target, has_custom_domains=len(domains) > 1)
         write_advice(target, [1])
     return _result(options, joined, rollup, warnings)
+
+
+def _write_efficiency(target: Path, request: AggregationRequest) -> None:
+    costed = read_costed_instances(target)
+    with closing(sqlite3.connect(target)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        write_efficiency(connection, 1, costed, request.gpu_peaks)
+        connection.commit()
 
 
 def _domains(path: Path) -> list[str]:

@@ -16,7 +16,7 @@ INSTANCES = Ordered(
     "op_instances",
     ("start",),
     ("start", "stop"),
-    {"op": "ops", "thread": "threads", "shapes": "shape_texts"},
+    {"op": "ops", "thread": "threads", "shapes": "shape_texts", "cost": "costs"},
 )
 KERNELS = Ordered(
     "kernels",

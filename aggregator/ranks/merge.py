@@ -114,16 +114,12 @@ def merge(
 
 
 def _written(joined: dict[str, Int64], order: Int64) -> dict[str, Column]:
-    result: dict[str, Column] = {}
-    for name, column in joined.items():
-        values = column[order]
-        absent = values == ABSENT
-        result[name] = (
-            [None if value == ABSENT else value for value in values.tolist()]
-            if absent.any()
-            else values
-        )
-    return result
+    """The rows in order, with NULL where a value is absent."""
+    sorted_columns = {name: column[order] for name, column in joined.items()}
+    return {
+        name: np.ma.masked_equal(column, ABSENT) if (column == ABSENT).any() else column
+        for name, column in sorted_columns.items()
+    }
 
 
 def _read(
@@ -134,7 +130,9 @@ def _read(
     for name in table.times:
         found[name] = found[name] + piece.offset_ns
     for name, target in table.references.items():
-        found[name] = piece.maps[target][found[name]]
+        old = found[name]
+        known = old != ABSENT
+        found[name] = np.where(known, piece.maps[target][np.where(known, old, 0)], ABSENT)
     return found
 
 

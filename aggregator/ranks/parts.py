@@ -142,7 +142,7 @@ def _open(path: Path, label: str, stack: ExitStack) -> Part:
     return Part(path, label, connection, reader, meta, ranks, texts)
 
 
-_SENTENCES = frozenset({"warnings", "ops", "devices", "model_config"})
+_SENTENCES = frozenset({"warnings", "ops", "devices", "model_config", "cost_units"})
 """Tables that hold sentences for people."""
 _TEXTS = "SELECT text, made_of FROM texts"
 _META = "SELECT key, value FROM dldb_meta"

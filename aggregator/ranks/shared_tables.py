@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from aggregator.dldb.writer import Table
 from aggregator.ranks.parts import Part
 
@@ -15,6 +17,7 @@ DISTINCT_TABLES = (
     "kernel_names",
     "launch_sizes",
     "range_names",
+    "cost_units",
 )
 """Tables of distinct values: an equal row of two parts is one row."""
 
@@ -34,6 +37,7 @@ def shared_tables(parts: list[Part]) -> Iterator[Table]:
     yield _devices(parts)
     yield _warnings(parts)
     yield as_table("model_config", _first_of_each(parts, "model_config", "key"))
+    yield _costs(parts)
     yield _marks(parts)
     yield _annotations(parts)
 
@@ -103,6 +107,31 @@ def _first_of_each(parts: list[Part], table: str, key: str) -> list[dict[str, An
         for row in part.rows(table):
             rows.setdefault(row[key], row | {"id": len(rows) + 1})
     return list(rows.values())
+
+
+def _costs(parts: list[Part]) -> Table:
+    """Costs made of the same units are one; they have no row ids but a number of their own."""
+    numbers: dict[tuple[tuple[int, int], ...], int] = {}
+    for part in parts:
+        units, made_of = part.maps["cost_units"], _by_cost(part)
+        renumber = np.zeros(max(made_of, default=0) + 1, dtype=np.int64)
+        for old, parts_of in made_of.items():
+            key = tuple(sorted((int(units[unit]), calls) for unit, calls in parts_of))
+            renumber[old] = numbers.setdefault(key, len(numbers) + 1)
+        part.maps["costs"] = renumber
+    rows = [
+        {"cost": number, "unit": unit, "calls": calls}
+        for key, number in numbers.items()
+        for unit, calls in key
+    ]
+    return as_table("op_cost_parts", rows)
+
+
+def _by_cost(part: Part) -> dict[int, list[tuple[int, int]]]:
+    found: dict[int, list[tuple[int, int]]] = {}
+    for row in part.rows("op_cost_parts", "cost, unit"):
+        found.setdefault(row["cost"], []).append((row["unit"], row["calls"]))
+    return found
 
 
 def _marks(parts: list[Part]) -> Table:

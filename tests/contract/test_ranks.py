@@ -32,6 +32,9 @@ def served(two_ranks: Path, settings: LazySettings) -> Served:
     return Served(two_ranks, aggregation=1, iteration=0, op_id="")
 
 
+OF_RANK_1 = {"rank__gte": "1", "rank__lte": "1"}
+
+
 def stored(path: Path, sql: str) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute(sql).fetchall()
@@ -49,19 +52,22 @@ def test_ranks_are_those_of_the_view(api: ApiClient, served: Served) -> None:
 
 
 def test_collectives_come_by_waiting_and_can_be_filtered(api: ApiClient, served: Served) -> None:
-    body = api.get(served.at("collectives/"), collective_name__in="AllReduce", rank__gte="1", rank__lte="1").json
+    body = api.get(served.at("collectives/"), collective_name__in="AllReduce", **OF_RANK_1).json
     assert body["count"] == 56
     waited = [row["waiting_ns"] for row in body["results"]]
     assert waited == sorted(waited, reverse=True)
     assert {row["bytes"] for row in body["results"]} == {None}
     total = "SELECT sum(waiting_ns) FROM view_collectives WHERE rank = 1"
     of_broadcasts = f"{total} AND collective_name <> 'AllReduce'"
-    everything = api.get(served.at("collectives/export/"), format="json", rank__gte="1", rank__lte="1").json
+    everything = api.get(served.at("collectives/export/"), format="json", **OF_RANK_1).json
     assert (
         sum(row["waiting_ns"] for row in everything["results"]) == stored(served.path, total)[0][0]
     )
     reduced = api.get(
-        served.at("collectives/export/"), format="json", rank__gte="1", rank__lte="1", collective_name__in="AllReduce"
+        served.at("collectives/export/"),
+        format="json",
+        **OF_RANK_1,
+        collective_name__in="AllReduce",
     ).json["results"]
     rest = stored(served.path, of_broadcasts)[0][0]
     assert sum(row["waiting_ns"] for row in reduced) + rest == 107_052_975

@@ -64,6 +64,12 @@ def view_rows(path: Path) -> dict[str, Counter[tuple[Any, ...]]]:
     return result
 
 
+def filled_tables(path: Path) -> set[str]:
+    """A table that a join forgets is empty in its result."""
+    names = query(path, "SELECT name FROM sqlite_master WHERE type = 'table'")
+    return {name for (name,) in names if query(path, f"SELECT 1 FROM {name} LIMIT 1")}
+
+
 def test_two_files_joined_are_the_capture_of_both_processes(
     two: list[Path], imported: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -71,6 +77,7 @@ def test_two_files_joined_are_the_capture_of_both_processes(
     assert single.keys() == joined.keys()
     assert {view for view in single if single[view] != joined[view]} == set()
     assert sum(joined["view_kernel_launches"].values()) == 24_262
+    assert filled_tables(imported(NAME)) == filled_tables(tmp_path / "joined.sqlite")
 
 
 def test_the_order_of_the_files_and_the_size_of_the_windows_change_nothing(

@@ -33,4 +33,5 @@ def post_worker_init(worker: Any) -> None:
 
 def _start_keeper() -> None:
     # Not at the module's top: the settings are loaded by the worker, and Celery late.
+    importlib.import_module("viewer.jobs.dispatch").load()
     importlib.import_module("viewer.jobs.keeper").Keeper().start()

@@ -1,14 +1,22 @@
 /** The frame around the views: what the address asks for, loaded and checked once for all of them. */
 
-import type { JSX } from "preact";
-import { useCallback, useEffect, useErrorBoundary, useMemo, useState } from "preact/hooks";
+import { createContext, type JSX } from "preact";
+import {
+  useCallback,
+  useContext,
+  useEffect,
+  useErrorBoundary,
+  useMemo,
+  useState,
+} from "preact/hooks";
 import { ApiError, toApiError } from "./api/client";
 import { forgetResources } from "./api/useResource";
 import { DocsDialog } from "./frame/DocsDialog";
 import { HelpDialog } from "./frame/HelpDialog";
 import { JobPanel } from "./frame/JobPanel";
 import { NavPane } from "./frame/NavPane";
-import { Brand, TopBar } from "./frame/TopBar";
+import { ProfilesDialog } from "./frame/profiles/ProfilesDialog";
+import { Brand, ProfilesButton, TopBar } from "./frame/TopBar";
 import { t } from "./i18n";
 import { JobContext } from "./state/jobContext";
 import { type JobControl, useJob } from "./state/jobs";
@@ -22,7 +30,27 @@ import { ErrorPage } from "./ui/ErrorPage";
 import { Empty, Skeleton } from "./ui/states";
 import { findView, VIEWS, type ViewSpec } from "./views/registry";
 
+/** Opens the list of profiles; it outlives whatever the page shows below it. */
+const ProfilesContext = createContext<() => void>(() => undefined);
+
 export function App(): JSX.Element {
+  const query = useQuery();
+  const [isProfilesOpen, setProfilesOpen] = useState(false);
+  const open = useCallback(() => setProfilesOpen(true), []);
+  return (
+    <ProfilesContext.Provider value={open}>
+      <Page />
+      {isProfilesOpen && (
+        <ProfilesDialog
+          shown={query.get("profile") ?? null}
+          onClose={() => setProfilesOpen(false)}
+        />
+      )}
+    </ProfilesContext.Provider>
+  );
+}
+
+function Page(): JSX.Element {
   const query = useQuery();
   const result = useScopeResult(query);
   const view = findView(query.get("view"));
@@ -43,7 +71,8 @@ export function App(): JSX.Element {
     return (
       <Bare>
         <Empty title={t("No profile is open")}>
-          {t("Start the viewer with a database:")} <code>dlprofviewer dlprof_dldb.sqlite</code>
+          {t("Add one with the button above, or start the viewer with a database:")}{" "}
+          <code>dlprofviewer dlprof_dldb.sqlite</code>
         </Empty>
       </Bare>
     );
@@ -65,10 +94,12 @@ function unknownView(id: string): ApiError {
 
 /** The page while there is no profile to show. */
 function Bare({ children }: { children: JSX.Element }): JSX.Element {
+  const openProfiles = useContext(ProfilesContext);
   return (
     <div class="bare">
       <header class="topbar">
         <Brand />
+        <ProfilesButton onClick={openProfiles} />
       </header>
       <main>{children}</main>
     </div>
@@ -109,6 +140,7 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
   const docsPage = useQuery().get("docs");
   const docs = VIEWS.find((item) => item.id === docsPage) ?? null;
   const [isHelpOpen, setHelpOpen] = useState(false);
+  const openProfiles = useContext(ProfilesContext);
   const [isSheetOpen, setSheetOpen] = useState(false);
   const [isFolded, setFolded] = useState(() => readStored("nav") === "folded");
   const openHelp = useCallback(() => setHelpOpen(true), []);
@@ -134,7 +166,12 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
         <a class="skip-link" href="#content">
           {t("Skip to the content")}
         </a>
-        <TopBar view={view.id} onHelp={openHelp} onMenu={() => setSheetOpen(!isSheetOpen)} />
+        <TopBar
+          view={view.id}
+          onHelp={openHelp}
+          onProfiles={openProfiles}
+          onMenu={() => setSheetOpen(!isSheetOpen)}
+        />
         <NavPane
           view={view.id}
           isFolded={isFolded}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -37,10 +39,23 @@ class RunningViewer:
     def get(self, path: str) -> Any:
         return self._ask(Request(f"{self.url}/api/v1/{path}"))
 
-    def post(self, path: str, body: object | None = None) -> Any:
+    def post(self, path: str, body: object | None = None, client: str = "") -> Any:
         data = json.dumps(body or {}).encode()
         headers = {"Content-Type": "application/json"}
+        if client:
+            headers["X-DLProf-Client"] = client
         return self._ask(Request(f"{self.url}/api/v1/{path}", data, headers))
+
+    def jobs(self, **filters: str) -> list[Job]:
+        """All jobs that pass the filters, on however many pages."""
+        found: list[Job] = []
+        while True:
+            page = len(found) // 200 + 1
+            query = "&".join(f"{name}={value}" for name, value in filters.items())
+            body = self.get(f"jobs/?page_size=200&page={page}&ordering=created_at&{query}")
+            found += body["results"]
+            if len(found) >= body["count"] or not body["results"]:
+                return found
 
     def profile_id(self) -> str:
         found: str = self.get("profiles/")["results"][0]["id"]
@@ -101,11 +116,20 @@ def environment(state_dir: Path, **more: str) -> dict[str, str]:
     return os.environ | {"DLPROF_STATE_DIR": str(state_dir), "PYTHONPATH": inherited} | more
 
 
-def start(words: Sequence[object], env: dict[str, str]) -> RunningViewer:
-    """Start the command and wait until it says where it is."""
+def start(
+    words: Sequence[object], env: dict[str, str], largest_file: int | None = None
+) -> RunningViewer:
+    """Start the command and wait until it says where it is.
+
+    Args:
+        words: Of the command line.
+        env: Its environment.
+        largest_file: Bytes that a file may have: writing beyond fails as on a full disk.
+    """
     process = subprocess.Popen(
         [*COMMAND, "--port", "0", *map(str, words)],
         env=env,
+        preexec_fn=None if largest_file is None else partial(limit_files, largest_file),  # noqa: PLW1509
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -118,10 +142,17 @@ def start(words: Sequence[object], env: dict[str, str]) -> RunningViewer:
     return RunningViewer(process, line.split()[-1])
 
 
+def limit_files(size: int) -> None:
+    """In a child: no file may grow beyond a size."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
 @contextmanager
-def running(words: Sequence[object], env: dict[str, str]) -> Iterator[RunningViewer]:
+def running(
+    words: Sequence[object], env: dict[str, str], largest_file: int | None = None
+) -> Iterator[RunningViewer]:
     """A viewer for the length of the block; it must not leave anything behind."""
-    viewer = start(words, env)
+    viewer = start(words, env, largest_file)
     family = psutil.Process(viewer.process.pid).children(recursive=True)
     try:
         yield viewer

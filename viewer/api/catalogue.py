@@ -34,6 +34,7 @@ JOBS = TableSpec(
     columns=(
         identifier("id", "t.id", "Part of the job's address."),
         identifier("profile", "t.profile_id", "Profile that it works on."),
+        choice("kind", "t.kind", "aggregation or import."),
         choice("state", "t.state", "queued, running, done, failed or cancelled."),
         number("aggregation_id", "t.aggregation_id", "What it made.", nullable=True),
         real("progress_pct", "t.progress_pct", "Done of the whole."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,18 @@ from typing import Any
 from viewer.jobs.models import Job
 from viewer.jobs.words import presented_error, presented_message
 from viewer.profiles.registry import profile_id
+
+#: Columns that lists of jobs can be sorted and filtered by.
+SUMMARY = (
+    *("id", "kind", "profile_id", "state", "aggregation_id", "progress_pct"),
+    *("created_at", "started_at", "finished_at"),
+)
+
+
+def summary(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Those columns as a client sees them."""
+    times = {name: _time(row[name]) for name in ("created_at", "started_at", "finished_at")}
+    return {**row, **times}
 
 
 def present(job: Job) -> dict[str, Any]:

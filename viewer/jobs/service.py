@@ -14,7 +14,7 @@ from aggregator.errors import JSONValue
 from aggregator.options import AggregationRequest
 from aggregator.texts import say
 from viewer.errors import JobNotFoundError, JobStateError, TooManyJobsError
-from viewer.jobs.dispatch import count_waiting, send
+from viewer.jobs.dispatch import count_waiting, load, send
 from viewer.jobs.models import ACTIVE_STATES, Job, JobKind, JobState, StoredProfile
 from viewer.jobs.words import CANCELLED, CANCELLING, stored_error
 from viewer.profiles.registry import ServedProfile
@@ -169,6 +169,7 @@ def top_up() -> str:
     if not count:
         return ""
     # Not at the module's top: the server starts without Celery.
+    load()
     from aggregator.remote_jobs import BrokerAwayError  # noqa: PLC0415
 
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import uuid
@@ -9,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from django.conf import settings
+from django.db import OperationalError
 from django.db.models import Q
 from django.utils import timezone
 
@@ -22,9 +24,28 @@ _MAX_STEM = 80
 #: Left free on the disk, so that an upload does not starve jobs and the state of their last bytes.
 RESERVE_BYTES = 64 * 2**20
 
+logger = logging.getLogger(__name__)
+
+_last_kept: dict[str, Kept] = {}
+
 
 def kept_profiles() -> dict[str, Kept]:
-    """What is kept, by the profile's id."""
+    """What is kept, by the profile's id.
+
+    While the state cannot be read, for a full disk say, what was kept last still counts: looking
+    at profiles does not depend on it.
+    """
+    try:
+        kept = _read_kept()
+    except OperationalError as error:
+        logger.warning("the state cannot be read: %s", error)
+        return dict(_last_kept)
+    _last_kept.clear()
+    _last_kept.update(kept)
+    return kept
+
+
+def _read_kept() -> dict[str, Kept]:
     environment: Environment = settings.ENVIRONMENT
     started = datetime.fromtimestamp(environment.started_at, tz=UTC)
     named = set(environment.databases)

@@ -81,7 +81,8 @@ async function request<T>(url: string, init: RequestInit): Promise<T> {
     });
   }
   if (!response.ok) throw await errorFrom(response);
-  return (await response.json()) as T;
+  // 204: there is nothing to say.
+  return (response.status === 204 ? undefined : await response.json()) as T;
 }
 
 export function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
@@ -93,14 +94,37 @@ function csrfToken(): string | null {
   return match?.[1] === undefined ? null : decodeURIComponent(match[1]);
 }
 
-export function postJson<T>(url: string, body: unknown = {}): Promise<T> {
-  const headers: Record<string, string> = {
-    ...WANTED,
-    "Content-Type": "application/json",
-  };
+/** Headers of a change: it shows that it comes from this page. */
+function changeHeaders(contentType: string): Record<string, string> {
+  const headers: Record<string, string> = { ...WANTED, "Content-Type": contentType };
   const token = csrfToken();
   if (token !== null) headers["X-CSRFToken"] = token;
-  return request<T>(url, { method: "POST", headers, body: JSON.stringify(body) });
+  return headers;
+}
+
+export function sendJson<T>(
+  method: "POST" | "PATCH" | "DELETE",
+  url: string,
+  body: unknown = {},
+): Promise<T> {
+  const headers = changeHeaders("application/json");
+  return request<T>(url, { method, headers, body: JSON.stringify(body) });
+}
+
+export function postJson<T>(url: string, body: unknown = {}): Promise<T> {
+  return sendJson<T>("POST", url, body);
+}
+
+/** Sends one part of an upload: the bytes that begin at an offset. */
+export function patchPart<T>(
+  url: string,
+  part: Blob,
+  offset: number,
+  signal: AbortSignal,
+): Promise<T> {
+  const headers = changeHeaders("application/offset+octet-stream");
+  headers["Upload-Offset"] = String(offset);
+  return request<T>(url, { method: "PATCH", headers, body: part, signal });
 }
 
 /** Any failure as an ApiError, so that there is one way to show it. */

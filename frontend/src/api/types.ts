@@ -32,6 +32,8 @@ export interface ProfileItem {
   readonly id: string;
   readonly name: string | null;
   readonly file_name: string;
+  /** The viewer stored the file: deleting the profile deletes it. */
+  readonly is_stored?: boolean;
   readonly is_foreign: boolean;
   readonly db_version: string | null;
   readonly mode: string | null;
@@ -85,6 +87,21 @@ export interface Aggregation {
   readonly created_at: string | null;
 }
 
+export interface Upload {
+  readonly id: string;
+  readonly file_name: string;
+  readonly size_bytes: number;
+  /** Bytes that are there: the next part begins here. */
+  readonly offset: number;
+  readonly chunk_bytes: number;
+}
+
+export interface RemovedProfile {
+  readonly id: string;
+  readonly deleted_files: readonly string[];
+  readonly is_unlisted: boolean;
+}
+
 export type JobState = "queued" | "running" | "done" | "failed" | "cancelled";
 
 export interface AggregationRequest {
@@ -95,7 +112,9 @@ export interface AggregationRequest {
 
 export interface Job {
   readonly id: string;
+  readonly kind?: "aggregation" | "import";
   readonly profile_id: string;
+  readonly profile_name?: string;
   readonly state: JobState;
   readonly phase: string | null;
   readonly progress_pct: number | null;

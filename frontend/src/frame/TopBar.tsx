@@ -14,10 +14,11 @@ import { ReportPart } from "./ReportPart";
 export interface TopBarProps {
   readonly view: string;
   readonly onHelp: () => void;
+  readonly onProfiles: () => void;
   readonly onMenu: () => void;
 }
 
-export function TopBar({ view, onHelp, onMenu }: TopBarProps): JSX.Element {
+export function TopBar({ view, onHelp, onProfiles, onMenu }: TopBarProps): JSX.Element {
   const theme = useTheme();
   const themeLabel = theme === "dark" ? t("Use the light theme") : t("Use the dark theme");
   return (
@@ -35,6 +36,7 @@ export function TopBar({ view, onHelp, onMenu }: TopBarProps): JSX.Element {
         /
       </span>
       <ProfilePicker />
+      <ProfilesButton onClick={onProfiles} />
       <OpSearch isMainSearch={view !== "ops"} />
       <div class="topbar-end">
         <ReportPart />
@@ -181,6 +183,21 @@ function ProfilePicker(): JSX.Element {
         </option>
       ))}
     </select>
+  );
+}
+
+/** Opens the list of profiles, where one is added, renamed or deleted. */
+export function ProfilesButton({ onClick }: { onClick: () => void }): JSX.Element {
+  return (
+    <button
+      type="button"
+      class="icon-button"
+      aria-label={t("Profiles")}
+      title={t("Add, rename or delete profiles")}
+      onClick={onClick}
+    >
+      <Icon name="folder" />
+    </button>
   );
 }
 

@@ -31,6 +31,39 @@ export const zh = {
     "正在重新聚合：结束后才能开始下一次。",
   "A wide spread means warm-up or stalls are inside the range: aggregate a steady range instead.":
     "离散程度大说明范围内含有预热或停顿：请改为聚合稳定的范围。",
+  Add: "添加",
+  "Add a profile": "添加性能分析",
+  "A file of this computer": "本机上的文件",
+  "Or a path on the server": "或服务器上的路径",
+  "Name (optional)": "名称（可选）",
+  "An SQLite export of Nsight Systems, a .nsys-rep, or a database that dlprof wrote.":
+    "Nsight Systems 的 SQLite 导出、.nsys-rep，或 dlprof 写出的数据库。",
+  "Looking at the file": "正在检查文件",
+  Uploading: "正在上传",
+  "Added. A profile that has to be imported appears when that is done.":
+    "已添加。需要导入的性能分析将在导入完成后出现。",
+  "Stopped. Choose the same file again to go on.": "已停止。再次选择同一文件即可继续。",
+  Profiles: "性能分析列表",
+  "Profiles of this viewer": "此查看器的性能分析",
+  "There is none yet.": "还没有。",
+  Imports: "导入",
+  Waiting: "等待中",
+  "Progress of the import": "导入进度",
+  Delete: "删除",
+  Rename: "重命名",
+  "Rename {name}": "重命名 {name}",
+  "Delete {name}": "删除 {name}",
+  "New name": "新名称",
+  Save: "保存",
+  Keep: "保留",
+  "Remove from the list": "从列表中移除",
+  "The viewer stored {file} itself: it will be deleted for good.":
+    "{file} 由查看器存储：将被永久删除。",
+  "{file} is listed no more; the file itself stays where it is.":
+    "{file} 将不再列出；文件本身保留在原处。",
+  "Add, rename or delete profiles": "添加、重命名或删除性能分析",
+  "Add one with the button above, or start the viewer with a database:":
+    "请用上方按钮添加，或用数据库启动查看器：",
   "About {subject}": "关于{subject}",
   "Active filters": "当前筛选",
   "after the loop": "循环之后",
@@ -425,7 +458,6 @@ export const zh = {
     "从最上面开始。警告色的叉号表示可以使用 Tensor Core 但未使用的算子。",
   "Start of its first instance in this iteration, counted from the start of the profile":
     "该算子在本次迭代中首个实例的开始时间，从性能分析开始计",
-  "Start the viewer with a database:": "请用数据库启动查看器：",
   "Start with the time of an iteration and what it is spent on; then look at the ops that take most of it.":
     "先看一次迭代的时间及其去向，再看占用最多的算子。",
   "Start, counted from the start of the profile": "开始时刻，从性能分析开始计",

@@ -1,0 +1,78 @@
+/** Profiles on their way: what the import is at, or why it failed. */
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { type ApiError, apiUrl, postJson, sendJson, toApiError } from "../../api/client";
+import type { Job } from "../../api/types";
+import { t } from "../../i18n";
+import { formatPct } from "../../lib/units";
+import { isActive } from "../../state/jobs";
+import { ErrorNote } from "../../ui/states";
+
+export interface ImportListProps {
+  readonly jobs: readonly Job[];
+  readonly onChanged: () => void;
+}
+
+export function ImportList({ jobs, onChanged }: ImportListProps): JSX.Element | null {
+  if (jobs.length === 0) return null;
+  return (
+    <section aria-label={t("Imports")}>
+      <h3>{t("Imports")}</h3>
+      <ul class="profiles-list">
+        {jobs.map((job) => (
+          <ImportRow key={job.id} job={job} onChanged={onChanged} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function label(job: Job): string {
+  const name = job.profile_name ?? "";
+  return name === "" ? job.profile_id : name;
+}
+
+function ImportRow({ job, onChanged }: { job: Job; onChanged: () => void }): JSX.Element {
+  const [error, setError] = useState<ApiError | null>(null);
+  const act = (change: Promise<unknown>) => {
+    change.then(onChanged).catch((reason: unknown) => setError(toApiError(reason)));
+  };
+  const post = (verb: string) => act(postJson(apiUrl(`jobs/${job.id}/${verb}/`)));
+  const pct = job.progress_pct ?? 0;
+  return (
+    <li>
+      <div class="profiles-row">
+        <span class="profiles-name">{label(job)}</span>
+        {isActive(job) ? (
+          <>
+            <progress max={100} value={pct} aria-label={t("Progress of the import")} />
+            <span>{job.state === "queued" ? t("Waiting") : `${formatPct(pct)} %`}</span>
+            <button type="button" class="button" onClick={() => post("cancel")}>
+              {t("Cancel")}
+            </button>
+          </>
+        ) : (
+          <>
+            <button type="button" class="button" onClick={() => post("retry")}>
+              {t("Try again")}
+            </button>
+            <button
+              type="button"
+              class="button"
+              onClick={() => act(sendJson("DELETE", apiUrl(`profiles/${job.profile_id}/`)))}
+            >
+              {t("Delete")}
+            </button>
+          </>
+        )}
+      </div>
+      {!isActive(job) && job.error !== null && (
+        <p class="error-message">
+          {job.error.message} {job.error.hint}
+        </p>
+      )}
+      {error !== null && <ErrorNote error={error} />}
+    </li>
+  );
+}

@@ -1,0 +1,148 @@
+"""Adding, renaming and deleting profiles in the page."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Viewer, Watch
+
+
+def _open(page: Page, viewer: Viewer, **query: str) -> None:
+    page.goto(viewer.address(**query))
+    page.get_by_role("button", name="Profiles", exact=True).click()
+    expect(page.get_by_role("dialog", name="Profiles")).to_be_visible()
+
+
+def _names(viewer: Viewer) -> list[str]:
+    with urlopen(f"{viewer.url}/api/v1/profiles/", timeout=10) as response:
+        return [item["name"] for item in json.load(response)["results"]]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+def test_the_dialog_is_accessible(
+    page: Page, viewer: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
+) -> None:
+    _open(page, viewer)
+    expect(page.get_by_role("link", name="ResNet-50, AMP")).to_be_visible()
+    assert find_violations(page) == []
+    page.get_by_role("button", name="Delete ResNet-50, AMP").click()
+    expect(page.get_by_text("the file itself stays where it is")).to_be_visible()
+    assert find_violations(page) == []
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_an_export_is_uploaded_imported_renamed_and_deleted(
+    page: Page, own_viewer: Viewer, profile: Callable[[str], Path], tmp_path: Path
+) -> None:
+    export = tmp_path / "second run.sqlite"
+    shutil.copyfile(profile("pytorch_resnet50_amp"), export)
+    _open(page, own_viewer)
+    page.get_by_label("A file of this computer").set_input_files(export)
+    page.get_by_label("Name (optional)").fill("Second run")
+    page.get_by_role("button", name="Add", exact=True).click()
+
+    link = page.get_by_role("link", name="Second run")
+    expect(link).to_be_visible(timeout=60_000)
+    assert "Second run" in _names(own_viewer)
+
+    page.get_by_role("button", name="Rename Second run").click()
+    page.get_by_label("New name").fill("Third run")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("link", name="Third run")).to_be_visible()
+    page.get_by_role("link", name="Third run").click()
+    expect(page).to_have_url(re.compile("profile=second-run"))
+    expect(page.get_by_role("heading", level=1, name="Dashboard")).to_be_attached()
+
+    expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+    page.get_by_role("button", name="Profiles", exact=True).click()
+    page.get_by_role("button", name="Delete Third run").click()
+    expect(page.get_by_text("it will be deleted for good")).to_be_visible()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_role("link", name="Third run")).to_have_count(0)
+    assert _names(own_viewer) == ["ResNet-50, AMP"]
+    # The page that showed it goes to one that is there.
+    page.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("heading", level=1, name="Dashboard")).to_be_attached()
+
+
+def test_a_file_that_is_no_profile_is_refused_with_the_reason(
+    page: Page, own_viewer: Viewer, tmp_path: Path, watch: Watch
+) -> None:
+    watch.expect("422")
+    letter = tmp_path / "letter.sqlite"
+    letter.write_text("Dear aunt,")
+    _open(page, own_viewer)
+
+    page.get_by_label("A file of this computer").set_input_files(letter)
+    page.get_by_role("button", name="Add", exact=True).click()
+
+    expect(page.get_by_text("The file is no profile")).to_be_visible()
+
+
+def test_a_path_outside_is_refused(page: Page, own_viewer: Viewer, watch: Watch) -> None:
+    watch.expect("403")
+    _open(page, own_viewer)
+
+    page.get_by_label("Or a path on the server").fill("/etc/passwd")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_text("There is no file of that path")).to_be_visible()
+
+
+def test_an_upload_that_breaks_off_is_gone_on_with(
+    page: Page, own_viewer: Viewer, profile: Callable[[str], Path], watch: Watch
+) -> None:
+    watch.expect("net::ERR|Failed to load")
+    _open(page, own_viewer)
+    broken: list[str] = []
+    offsets: list[str] = []
+
+    def break_once(route: object) -> None:
+        request = route.request  # type: ignore[attr-defined]
+        offsets.append(request.headers["upload-offset"])
+        if len(offsets) == 2 and not broken:
+            broken.append(offsets[-1])
+            route.abort()  # type: ignore[attr-defined]
+        else:
+            route.continue_()  # type: ignore[attr-defined]
+
+    page.route(
+        re.compile("/uploads/"),
+        lambda route: break_once(route) if route.request.method == "PATCH" else route.continue_(),
+    )
+    page.get_by_label("A file of this computer").set_input_files(profile("pytorch_resnet50_amp"))
+    page.get_by_label("Name (optional)").fill("Resumed")
+    page.get_by_role("button", name="Add", exact=True).click()
+
+    expect(page.get_by_role("link", name="Resumed")).to_be_visible(timeout=60_000)
+    assert broken
+    # The part that was lost was sent again from where it began.
+    assert offsets.count(broken[0]) == 2
+
+
+def test_the_dialog_speaks_chinese(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(lang="zh"))
+    page.get_by_role("button", name="性能分析列表").click()
+
+    expect(page.get_by_role("dialog", name="性能分析列表")).to_be_visible()
+    expect(page.get_by_role("heading", name="添加性能分析")).to_be_visible()
+
+
+def test_keys_alone_will_do(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address())
+    page.get_by_role("button", name="Profiles", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("A file of this computer")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Or a path on the server")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)

@@ -16,7 +16,7 @@ function ReportLink(): JSX.Element {
   const label = t("Download this profile as a report in one file");
   return (
     <a
-      class="icon-button"
+      class="icon-button only-wide"
       href={scopedUrl(scope, "report/")}
       download
       aria-label={label}
@@ -34,7 +34,7 @@ function ReportBadge(): JSX.Element {
     id: aggregation.id,
   });
   return (
-    <span class="topbar-badge" title={text}>
+    <span class="topbar-badge only-wide" title={text}>
       {t("Report")}
     </span>
   );

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.columns import distinct
 from aggregator.correlate.combined_backward import has_engine_threads
 from aggregator.correlate.costs import compute_costs
 from aggregator.correlate.custom_domains import DomainWork, correlate_domain
@@ -42,6 +43,7 @@ from aggregator.loop import (
     plain_ranges,
     step_of_instances,
 )
+from aggregator.memory import give_back
 from aggregator.options import Mode
 from aggregator.profile import Profile, ProfileWarning
 from aggregator.progress import Level, Progress
@@ -96,8 +98,13 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     nesting = nest(profile.ranges)
     progress.advance(1)
     found = _framework_ops(profile, nesting, reading) if reading else _simple(profile)
+    domains = _custom_domains(profile, nesting, found.work)
+    # Nothing asks for single ranges any more, and they are most of a profile.
+    del nesting
+    profile.release_ranges()
+    give_back()
     progress.advance(1)
-    return _finish(profile, (chosen, reason), found, nesting, progress)
+    return _finish(profile, (chosen, reason), found, domains, progress)
 
 
 def choose_mode(profile: Profile, mode: Mode) -> tuple[Reading | None, str]:
@@ -179,6 +186,7 @@ def _framework_ops(profile: Profile, nesting: Nesting, reading: Reading) -> _Fou
     call_range = innermost(nesting, api.thread, api.start_ns, api.end_ns, domain)
     call_range = adopt_calls(profile, tree, meaning, domain, call_range)
     instances = InstanceBuilder(profile, meaning, tree).build(call_range)
+    give_back()
     work = correlate_work(profile, instances)
     ranges = named_ranges(meaning, tree)
     plain = plain_ranges(profile) if domain else NamedRanges.empty()
@@ -204,7 +212,7 @@ def _custom_domains(
     profile: Profile, nesting: Nesting, work: CorrelatedWork
 ) -> tuple[DomainWork, ...]:
     """Domains that no framework writes to, with the ops in them."""
-    present = set(np.unique(profile.ranges.domain).tolist())
+    present = set(distinct(profile.ranges.domain).tolist())
     return tuple(
         correlate_domain(profile, nesting, work, code)
         for code, name in enumerate(profile.domain_names)
@@ -216,11 +224,10 @@ def _finish(
     profile: Profile,
     mode: tuple[Mode, str],
     found: _Found,
-    nesting: Nesting,
+    domains: tuple[DomainWork, ...],
     progress: Progress,
 ) -> ImportedProfile:
     work = found.work
-    domains = _custom_domains(profile, nesting, work)
     ranges = joined_ranges(found.ranges, custom_ranges(profile, domains))
     kernel_order = work.kernels.launch_order()
     memory_order = memory_launch_order(work)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.columns import ordered
-from aggregator.profile import Int64
+from aggregator.columns import ordered, run_heads
+from aggregator.profile import Int64, Integers
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,9 @@ def flatten(start_ns: Int64, end_ns: Int64) -> Flattened:
 
 def union_of(*parts: Flattened) -> Flattened:
     """Union of several flattened sets."""
+    parts = tuple(part for part in parts if len(part.start_ns)) or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
     return flatten(
         np.concatenate([part.start_ns for part in parts]),
         np.concatenate([part.end_ns for part in parts]),
@@ -83,7 +87,7 @@ class SegmentUnion:
 
 
 def segment_union(
-    segment: Int64, start_ns: Int64, end_ns: Int64, num_segments: int
+    segment: Integers, start_ns: Int64, end_ns: Int64, num_segments: int
 ) -> SegmentUnion:
     """Length of the union of the intervals of each segment.
 
@@ -99,18 +103,36 @@ def segment_union(
     zeros = np.zeros(num_segments, dtype=np.int64)
     if not len(segment):
         return SegmentUnion(zeros, zeros.copy(), zeros.copy())
-    order = ordered(segment, start_ns)
-    seg, start, end = segment[order], start_ns[order], end_ns[order]
-    heads = np.flatnonzero(np.concatenate([[True], seg[1:] != seg[:-1]]))
-    first = start[heads]
-    last = np.maximum.reduceat(end, heads)
-    shift = np.concatenate([[0], np.cumsum(last - first)[:-1]]) - first
-    row_shift = np.repeat(shift, np.diff(np.concatenate([heads, [len(seg)]])))
-    start, end = start + row_shift, end + row_shift
-    reached = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]])
-    gained = np.maximum(end - np.maximum(start, reached), 0)
     covered, first_start, last_end = zeros, zeros.copy(), zeros.copy()
-    covered[seg[heads]] = np.add.reduceat(gained, heads)
-    first_start[seg[heads]] = first
-    last_end[seg[heads]] = last
+    order = ordered(segment, start_ns)
+    for rows in _whole_segments(segment, order):
+        seg, start, end = segment[rows], start_ns[rows], end_ns[rows]
+        heads = run_heads(seg)
+        first = start[heads]
+        last = np.maximum.reduceat(end, heads)
+        shift = np.concatenate([[0], np.cumsum(last - first)[:-1]]) - first
+        row_shift = np.repeat(shift, np.diff(np.concatenate([heads, [len(seg)]])))
+        start, end = start + row_shift, end + row_shift
+        reached = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]])
+        gained = np.maximum(end - np.maximum(start, reached), 0)
+        covered[seg[heads]] = np.add.reduceat(gained, heads)
+        first_start[seg[heads]] = first
+        last_end[seg[heads]] = last
     return SegmentUnion(covered, first_start, last_end)
+
+
+PART_ROWS = 1 << 19
+"""Rows whose columns fit the memory that everything else leaves."""
+
+
+def _whole_segments(segment: Integers, order: Int64) -> Iterator[Int64]:
+    """Parts of an order of rows; no segment is in two of them."""
+    low = 0
+    while low < len(order):
+        high = min(low + PART_ROWS, len(order))
+        while high < len(order) and segment[order[high]] == segment[order[high - 1]]:
+            following = segment[order[high : high + PART_ROWS]]
+            other = np.flatnonzero(following != segment[order[high - 1]])
+            high += int(other[0]) if len(other) else len(following)
+        yield order[low:high]
+        low = high

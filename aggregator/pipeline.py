@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 
 from aggregator.advising.tables import add_advice, write_advice
@@ -259,7 +260,7 @@ def _write_events(
     counts = data.profile.counts()
     total = sum(counts[kind] for kind in _WRITTEN_KINDS) + len(data.work.instances)
     progress.phase("write", total)
-    for table in (*_metadata(data, options), *profile_tables(data)):
+    for table in chain(_metadata(data, options), profile_tables(data)):
         writer.write(table)
         progress.advance(len(table))
 

@@ -273,6 +273,7 @@ class Profile:
         thread_names: Thread names by global thread id.
         graphs: CUDA graphs that were recorded as a whole, without their kernels.
         start_end_ranges: Ranges of ``nvtxRangeStart/End``: they do not nest and may end elsewhere.
+        released: Rows of the kinds that were forgotten.
     """
 
     source_name: str
@@ -299,6 +300,13 @@ class Profile:
     system: SystemInfo = field(default_factory=SystemInfo)
     session: Session = field(default_factory=Session)
     warnings: list[ProfileWarning] = field(default_factory=list)
+    released: dict[str, int] = field(default_factory=dict)
+
+    def release_ranges(self) -> None:
+        """Forget single ranges, but not how many there were: most of the memory of a profile."""
+        for kind in ("ranges", "start_end_ranges"):
+            self.released[kind] = len(getattr(self, kind))
+            setattr(self, kind, Ranges())
 
     def counts(self) -> dict[str, int]:
         """Rows per kind of event."""
@@ -313,7 +321,7 @@ class Profile:
             "syncs",
             "graphs",
         )
-        return {kind: len(getattr(self, kind)) for kind in kinds}
+        return {kind: self.released.get(kind, len(getattr(self, kind))) for kind in kinds}
 
 
 def take(columns: Kernels, order: Int64) -> Kernels:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aggregator.columns import dense_codes, distinct, first_rows, ordered
+from aggregator.columns import dense_codes, distinct, drained, first_rows, ordered
 from aggregator.correlate.backward import link_forward, occurrence_numbers
 from aggregator.correlate.combined_backward import find_passes, pass_columns
 from aggregator.correlate.instances import Instances, Origin
@@ -309,8 +309,9 @@ class InstanceBuilder:
 
     def _finish(self, call_instance: Int32) -> Instances:
         names = self._columns[0].keys()
-        joined = {name: np.concatenate([c[name] for c in self._columns]) for name in names}
+        joined = {name: drained([c.pop(name) for c in self._columns]) for name in [*names]}
         busy = [np.concatenate([part[i] for part in self._busy]) for i in range(3)]
+        self._busy.clear()
         return Instances(
             **joined,
             call_instance=call_instance,

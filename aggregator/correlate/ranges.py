@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.columns import dense_codes
+from aggregator.columns import dense_codes, narrowest
 from aggregator.profile import Bool, Int32, Int64, Integers, Profile, Ranges
 
 
@@ -35,7 +35,7 @@ class Nesting:
     start_ns: Int64
     end_ns: Int64
     parent: Int32
-    depth: Int32
+    depth: Integers
     by_depth: tuple[Integers, ...]
 
     def __len__(self) -> int:
@@ -94,6 +94,7 @@ def nest(ranges: Ranges) -> Nesting:
     depth = _depths(start, end, lane_start)
     by_depth = _group_by_depth(depth)
     parent = _parents(start, end, lane_of, by_depth)
+    depth = narrowest(depth)
     return Nesting(order, lane_of, lanes, lane_start, start, end, parent, depth, by_depth)
 
 

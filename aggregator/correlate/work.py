@@ -81,7 +81,7 @@ def correlate_work(profile: Profile, instances: Instances) -> CorrelatedWork:
     api = _api_union(profile, instances)
     cpu_time = np.where(instances.origin == Origin.GROUP, api.covered_ns, instances.cpu_time_ns)
     gpu = segment_union(
-        np.concatenate([part.instance for part in launched]).astype(np.int64),
+        np.concatenate([part.instance for part in launched]),
         np.concatenate([part.work.start_ns for part in launched]),
         np.concatenate([part.work.end_ns for part in launched]),
         len(instances),
@@ -183,6 +183,4 @@ def _launched(profile: Profile, work: DeviceWork, call: Int32, instance: Int32) 
 
 def _api_union(profile: Profile, instances: Instances) -> SegmentUnion:
     api = profile.api_calls
-    return segment_union(
-        instances.call_instance.astype(np.int64), api.start_ns, api.end_ns, len(instances)
-    )
+    return segment_union(instances.call_instance, api.start_ns, api.end_ns, len(instances))

@@ -32,7 +32,7 @@ from aggregator.texts import say
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from aggregator.profile import Device, Int32, Int64
+    from aggregator.profile import Device, Int32, Integers
 
 TID_MASK = 0xFFFFFF
 NO_MEMORY = say("The capture holds no reading of the GPU's memory; a run under dlprof records it.")
@@ -44,12 +44,12 @@ def profile_tables(data: ImportedProfile) -> Iterator[Table]:
     shape_rows, shapes = shape_texts(data)
     yield shapes
     yield from cost_tables(data.costs)
-    yield _instances(data, shape_rows)
+    yield from _instances(data, shape_rows)
     yield from domain_tables(data)
     yield graph_launches(data)
     yield _memory_ops(data)
     yield from _kernel_tables(data)
-    yield _api_calls(data)
+    yield from _api_calls(data)
 
 
 def _small_tables(data: ImportedProfile) -> Iterator[Table]:
@@ -89,7 +89,7 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     )
     yield Table("model_config", _model_config(data))
     yield from _range_tables(data)
-    yield _busy_time(data)
+    yield from _busy_time(data)
 
 
 def _marks(data: ImportedProfile) -> Table:
@@ -214,43 +214,52 @@ def _range_tables(data: ImportedProfile) -> Iterator[Table]:
     )
 
 
-def _busy_time(data: ImportedProfile) -> Table:
-    rows = [
-        (inputs.domain + 1, device, level, busy)
-        for inputs in data.rollups
-        for device, levels in enumerate(inputs.busy, start=1)
-        for level, busy in enumerate((*levels, *inputs.collectives[device - 1]), start=1)
-    ]
-    return Table(
-        "busy_time",
-        {
-            "domain": [row[0] for row in rows],
-            "device": [row[1] for row in rows],
-            "level": [row[2] for row in rows],
-            "starts": [row[3].start_ns.astype("<i8").tobytes() for row in rows],
-            "stops": [row[3].end_ns.astype("<i8").tobytes() for row in rows],
-        },
-    )
+def _busy_time(data: ImportedProfile) -> Iterator[Table]:
+    """A table per row: their columns of times become bytes one after the other."""
+    for inputs in data.rollups:
+        for device, levels in enumerate(inputs.busy, start=1):
+            for level, busy in enumerate((*levels, *inputs.collectives[device - 1]), start=1):
+                yield Table(
+                    "busy_time",
+                    {
+                        "domain": [inputs.domain + 1],
+                        "device": [device],
+                        "level": [level],
+                        "starts": [busy.start_ns.astype("<i8", copy=False)],
+                        "stops": [busy.end_ns.astype("<i8", copy=False)],
+                    },
+                )
 
 
-def _instances(data: ImportedProfile, shape_rows: Int64) -> Table:
+PART_ROWS = 1 << 20
+"""Rows of a table that are made at a time."""
+
+
+def _parts(count: int) -> Iterator[slice]:
+    """Rows of long tables in parts, in order."""
+    return (slice(low, min(low + PART_ROWS, count)) for low in range(0, count, PART_ROWS))
+
+
+def _instances(data: ImportedProfile, shape_rows: Integers) -> Iterator[Table]:
     columns = data.rollup.instances
-    return Table(
-        "op_instances",
-        {
-            "id": np.arange(1, len(columns.op) + 1),
-            "op": columns.op + 1,
-            "start": columns.start_ns,
-            "stop": columns.stop_ns,
-            "cpu_time": columns.cpu_time_ns,
-            "cpu_overhead": columns.cpu_overhead_ns,
-            "gpu_time": columns.gpu_time_ns,
-            "gpu_idle": columns.gpu_idle_ns,
-            "thread": data.work.instances.thread + 1,
-            "shapes": shape_rows,
-            "cost": cost_numbers(data.costs, len(columns.op)),
-        },
-    )
+    cost = cost_numbers(data.costs, len(columns.op))
+    for rows in _parts(len(columns.op)):
+        yield Table(
+            "op_instances",
+            {
+                "id": np.arange(rows.start + 1, rows.stop + 1),
+                "op": columns.op[rows] + 1,
+                "start": columns.start_ns[rows],
+                "stop": columns.stop_ns[rows],
+                "cpu_time": columns.cpu_time_ns[rows],
+                "cpu_overhead": columns.cpu_overhead_ns[rows],
+                "gpu_time": columns.gpu_time_ns[rows],
+                "gpu_idle": columns.gpu_idle_ns[rows],
+                "thread": data.work.instances.thread[rows] + 1,
+                "shapes": shape_rows[rows],
+                "cost": cost[rows],
+            },
+        )
 
 
 def _memory_ops(data: ImportedProfile) -> Table:
@@ -310,23 +319,25 @@ def _kernel_tables(data: ImportedProfile) -> Iterator[Table]:
     sizes, size_of = _launch_sizes(kernels.grid[order], kernels.block[order])
     yield sizes
     columns = data.rollup.kernels
-    yield Table(
-        "kernels",
-        {
-            "id": np.arange(1, len(order) + 1),
-            "op_kernel": columns.op_kernel + 1,
-            "instance": data.work.kernels.instance[order] + 1,
-            "name": names.of_kernel + 1,
-            "api_start": columns.api_start_ns,
-            "api_duration": columns.api_duration_ns,
-            "start": kernels.start_ns[order],
-            "duration": columns.duration_ns,
-            "device": kernels.device[order] + 1,
-            "stream_id": kernels.stream_id[order],
-            "process": kernels.process[order] + 1,
-            "size": size_of,
-        },
-    )
+    for rows in _parts(len(order)):
+        row = order[rows]
+        yield Table(
+            "kernels",
+            {
+                "id": np.arange(rows.start + 1, rows.stop + 1),
+                "op_kernel": columns.op_kernel[rows] + 1,
+                "instance": data.work.kernels.instance[row] + 1,
+                "name": names.of_kernel[rows] + 1,
+                "api_start": columns.api_start_ns[rows],
+                "api_duration": columns.api_duration_ns[rows],
+                "start": kernels.start_ns[row],
+                "duration": columns.duration_ns[rows],
+                "device": kernels.device[row] + 1,
+                "stream_id": kernels.stream_id[row],
+                "process": kernels.process[row] + 1,
+                "size": size_of[rows],
+            },
+        )
 
 
 def _launch_sizes(grid: Int32, block: Int32) -> tuple[Table, Int32]:
@@ -338,19 +349,21 @@ def _launch_sizes(grid: Int32, block: Int32) -> tuple[Table, Int32]:
     return table, code + 1
 
 
-def _api_calls(data: ImportedProfile) -> Table:
+def _api_calls(data: ImportedProfile) -> Iterator[Table]:
     api = data.profile.api_calls
     order = ordered(api.start_ns)
-    instance = data.work.instances.call_instance[order]
-    return Table(
-        "api_calls",
-        {
-            "id": np.arange(1, len(order) + 1),
-            "name": api.name[order] + 1,
-            "op": data.ops.op_of_instance[instance] + 1,
-            "start": api.start_ns[order],
-            "duration": (api.end_ns - api.start_ns)[order],
-            "thread": api.thread[order] + 1,
-            "correlation_id": api.correlation_id[order],
-        },
-    )
+    for rows in _parts(len(order)):
+        row = order[rows]
+        instance = data.work.instances.call_instance[row]
+        yield Table(
+            "api_calls",
+            {
+                "id": np.arange(rows.start + 1, rows.stop + 1),
+                "name": api.name[row] + 1,
+                "op": data.ops.op_of_instance[instance] + 1,
+                "start": api.start_ns[row],
+                "duration": api.end_ns[row] - api.start_ns[row],
+                "thread": api.thread[row] + 1,
+                "correlation_id": api.correlation_id[row],
+            },
+        )

@@ -16,7 +16,7 @@ from aggregator.imported import ImportedProfile
 from aggregator.profile import Int32, Int64
 
 
-def shape_texts(data: ImportedProfile) -> tuple[Int64, Table]:
+def shape_texts(data: ImportedProfile) -> tuple[Int32, Table]:
     """Distinct shape texts, and the row of each instance; 0: none.
 
     PyTorch's own ``sizes`` are JSON already; a dictionary marker's are computed from its arguments.
@@ -33,7 +33,7 @@ def shape_texts(data: ImportedProfile) -> tuple[Int64, Table]:
     has_any = source != -1
     unique, inverse = dense_codes(key[has_any])
     first = first_rows(inverse)
-    rows = np.zeros(len(instances), dtype=np.int64)
+    rows = np.zeros(len(instances), dtype=np.int32)
     rows[has_any] = inverse + 1
     samples = np.flatnonzero(has_any)[first]
     texts = [_shape_row(data, int(sample), int(shapes[sample])) for sample in samples]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Column: TypeAlias = "NDArray[Any] | Sequence[str | int | float | bytes | None]"
+    Column: TypeAlias = "NDArray[Any] | Sequence[str | int | float | bytes | NDArray[Any] | None]"
     Columns: TypeAlias = "Mapping[str, Column]"
 
 BUSY_TIMEOUT_S = 30.0
@@ -199,7 +199,9 @@ class BulkWriter:
         """Complete the pages and insert what was kept."""
         self._pages.close()
         with adbc.connect(f"file:{quote(str(self._path))}") as connection:
-            for table in (*self._kept, *self._made_of()):
+            self._kept += self._made_of()
+            while self._kept:
+                table = self._kept.pop(0)
                 names = {name: _arrow(column) for name, column in table.columns.items()}
                 with connection.cursor() as cursor:
                     cursor.adbc_ingest(table.name, pa.table(names), mode="append")
@@ -219,7 +221,7 @@ class BulkWriter:
 def _arrow(column: Column) -> pa.Array:
     if isinstance(column, np.ndarray):
         return pa.array(column.astype(np.int64) if column.dtype == np.bool_ else column)
-    return pa.array(list(column))
+    return pa.array([one.tobytes() if isinstance(one, np.ndarray) else one for one in column])
 
 
 @contextmanager

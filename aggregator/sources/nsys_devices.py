@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aggregator.columns import dense_codes
+from aggregator.columns import dense_codes, narrowest
 from aggregator.profile import Device
 from aggregator.sources.repair import RawTable
 
@@ -40,13 +40,13 @@ class DeviceRows:
     def work_columns(self, table: RawTable) -> dict[str, Any]:
         """Columns that all device work shares."""
         pids, pid_code = dense_codes(table["pid"])
-        process = np.searchsorted(self._process_keys, pids >> PID_SHIFT).astype(np.int32)
+        process = narrowest(np.searchsorted(self._process_keys, pids >> PID_SHIFT))
         pairs, pair_of = _pairs(table)
         rows = [self._row[self._device_id(pid, ordinal)] for pid, ordinal in pairs]
         return {
             "start_ns": table["start"],
             "end_ns": table["end"],
-            "device": np.array(rows, dtype=np.int32)[pair_of],
+            "device": narrowest(np.array(rows, dtype=np.int32))[pair_of],
             "stream_id": table["stream"],
             "process": process[pid_code],
             "correlation_id": table["corr"],

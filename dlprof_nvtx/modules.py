@@ -8,10 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from dlprof_nvtx.names import COMPILED, TRANSPARENT, Entry, Names, op_text
+from dlprof_nvtx.settings import note_training_flags
 from dlprof_nvtx.state import STATE
 
 NAMES = Names()
 CALLS_WITH_SHAPES = 3
+CALLS_BEFORE_FLAGS = 2
+"""A script that only infers has no optimizer whose steps would tell that it is set up."""
 
 
 class _Stack(threading.local):
@@ -94,6 +97,8 @@ def _wrapped(  # noqa: C901 - one function on the way of every call: each split 
             entry.chain = tuple(texts)
         elif not entry.name:
             entry.calls += 1
+            if entry.calls == CALLS_BEFORE_FLAGS:
+                note_training_flags()
             if entry.calls > CALLS_WITH_SHAPES:
                 STATE.end_shapes()
         else:

@@ -131,7 +131,8 @@ def patch() -> None:
     except ImportError:  # PyTorch 2.0: the flags stay unknown
         pass
     else:
-        register_optimizer_step_pre_hook(_before_step)
+        register_optimizer_step_pre_hook(_look_at)
+    _look_at_clearing(torch.optim.Optimizer)
     _note_on_enter(torch.amp.autocast_mode.autocast)
     scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
     _note_on_init(scaler)
@@ -142,7 +143,19 @@ def patch() -> None:
         _repeat_after(runtime, "cudaProfilerStart")
 
 
-def _before_step(optimizer: Any, *_: Any) -> None:
+def _look_at_clearing(owner: Any) -> None:
+    """A gradient scaler skips steps; gradients are cleared all the same."""
+    clear = owner.zero_grad
+
+    @functools.wraps(clear)
+    def cleared(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _look_at(self)
+        return clear(self, *args, **kwargs)
+
+    owner.zero_grad = cleared
+
+
+def _look_at(optimizer: Any, *_: Any) -> None:
     if not STATE.on:
         return
     note_training_flags()

@@ -311,6 +311,26 @@ def test_flags_of_the_training_are_noted(recorder: Recorder) -> None:
     assert found["matmul_allow_tf32"] is (torch.get_float32_matmul_precision() != "highest")
 
 
+def test_an_optimizer_whose_steps_are_all_skipped_is_noted(recorder: Recorder) -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**120)
+    optimizer.zero_grad()
+    scaler.scale(model(torch.full((1, 2), 1e30)).sum()).backward()
+    before = model.weight.clone()
+    scaler.step(optimizer)
+    torch.testing.assert_close(model.weight, before)
+    optimizers = [config["optimizer"] for config in recorder.configs() if "optimizer" in config]
+    assert optimizers == [{"name": "SGD", "foreach": None, "fused": None}]
+
+
+def test_a_script_that_only_infers_tells_its_flags(recorder: Recorder) -> None:
+    model = nn.Linear(2, 2)
+    for _ in range(2):
+        model(torch.ones(1, 2))
+    assert any("cudnn_benchmark" in config for config in recorder.configs())
+
+
 def test_settings_are_written_again_while_the_training_runs(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
+    if words[:1] == ["pyprof"]:
+        from profiler_cli.pyprof import run_pyprof  # noqa: PLC0415
+
+        return run_pyprof(words[1:])
     options = parse_options(words)
     if options.help:
         print(format_help(), end="")

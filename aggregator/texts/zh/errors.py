@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 _FILES: dict[str, str] = {
+    "No such file '{path}'.": "没有文件 '{path}'。",
+    "'{path}' is neither an Nsight Systems export nor an nvprof file.": (
+        "'{path}' 既不是 Nsight Systems 导出，也不是 nvprof 文件。"
+    ),
+    "Export a report with: nsys export --type=sqlite report.nsys-rep": (
+        "请用以下命令导出报告：nsys export --type=sqlite report.nsys-rep"
+    ),
+    "Line {number} is no dictionary of a kernel.": "第 {number} 行不是内核的字典。",
+    "Give the output of: dlprof pyprof parse FILE": (
+        "请给出以下命令的输出：dlprof pyprof parse FILE"
+    ),
     "'{path}' cannot be read: {error}.": "无法读取 '{path}'：{error}。",
     "'{path}' cannot be opened: {error}.": "无法打开 '{path}'：{error}。",
     "'{path}' is an SQLite file, but neither an Nsight Systems export nor a DLProf database.": (

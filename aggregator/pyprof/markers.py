@@ -1,0 +1,168 @@
+"""What the ranges around a launch say: PyProf's markers, PyTorch's sequence numbers, the rest."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+_WRAPPER = "autograd::engine::evaluate_function: "
+_DROPPED = (
+    "/torch/nn/modules/",
+    "/torch/nn/functional.py",
+    "/torch/tensor.py",
+    "/torch/_tensor.py",
+    "/torch/autograd/__init__.py",
+    "/torch/_jit_internal.py",
+    "/pyprof/nvtx/nvmarker.py",
+    "/apex/optimizers/",
+    "/torch/_utils.py",
+    "/torch/optim/",
+)
+MAX_LITERAL = 1 << 17
+
+
+@dataclass(frozen=True)
+class Around:
+    """The ranges around a launch, sorted into kinds.
+
+    Attributes:
+        layer: User's layers, outermost first.
+        trace: Call stack of the user's program, innermost last.
+        representations: PyProf's markers of modules.
+        markers: PyProf's markers of functions.
+        sequence: PyTorch's ranges with a sequence number.
+        seq_ids: Their numbers, ascending.
+        direction: ``fprop`` or ``bprop``.
+        modules: Module per function; ``na``: unknown.
+        ops: Function or op names, the best known first.
+    """
+
+    layer: list[str]
+    trace: list[str]
+    representations: list[str]
+    markers: list[str]
+    sequence: list[str]
+    seq_ids: list[int]
+    direction: str
+    modules: list[str]
+    ops: list[str]
+
+
+def shortened(text: str) -> str:
+    """A range's text as PyTorch up to 1.11 wrote it: ``name, seq = 3`` or ``name``."""
+    head, found, _ = text.partition(", op_id = ")
+    return head if found else text
+
+
+@lru_cache(maxsize=65536)
+def literal(text: str) -> Any:
+    """A Python literal's value; None where the text is none. Nothing is ever evaluated."""
+    if len(text) > MAX_LITERAL:
+        return None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return None
+
+
+class _Numbered(NamedTuple):
+    """A range with a sequence number; ordered as PyProf did, the number as text."""
+
+    number: str
+    name: str
+
+
+def sort_out(texts: tuple[str, ...]) -> Around:
+    """Sort the ranges around a launch, given outermost first."""
+    kinds: dict[str, list[str]] = {name: [] for name in _KINDS}
+    numbered: set[_Numbered] = set()
+    for text in texts:
+        name, separator, number = text.rpartition(", seq = ")
+        if "CheckpointFunctionBackward" in text:
+            continue
+        kind = _kind(text)
+        if kind == "other" and separator and number.isdigit():
+            numbered.add(_Numbered(number, name))
+        else:
+            kinds[kind].append(text)
+    sequence = _pruned(sorted(numbered, key=lambda one: one.number + one.name))
+    ids = sorted({int(one.number) for one in sequence})
+    if any(ids) and 0 in ids:
+        ids.remove(0)
+    other = [text.removeprefix(_WRAPPER) for text in kinds["other"]]
+    backward = any(map(_is_backward, sequence)) or other != kinds["other"]
+    modules, ops = _names(kinds["marker"], sequence, other)
+    return Around(
+        layer=[text.split(":")[1] for text in kinds["layer"]],
+        trace=_trace(kinds["trace"]),
+        representations=kinds["representation"],
+        markers=kinds["marker"],
+        sequence=[f"{one.name}, seq = {one.number}" for one in sequence],
+        seq_ids=ids,
+        direction="bprop" if backward else "fprop",
+        modules=modules,
+        ops=ops,
+    )
+
+
+_KINDS = ("marker", "layer", "trace", "representation", "other")
+
+
+def _kind(text: str) -> str:
+    if "mod" in text and "op" in text and "args" in text and "type" in text and text[:1] == "{":
+        return "marker"
+    if "layer:" in text:
+        return "layer"
+    if "traceMarker" in text:
+        return "trace"
+    if "strRepr" in text:
+        return "representation"
+    return "other"
+
+
+def _is_backward(one: _Numbered) -> bool:
+    return one.name.rstrip("0123456789").endswith(("Backward", "backward"))
+
+
+def _pruned(ordered: list[_Numbered]) -> list[_Numbered]:
+    """Of like names with one number, the first stays."""
+    kept = ordered[:1]
+    for before, one in pairwise(ordered):
+        alike = one.name in before.name or before.name in one.name
+        if not (alike and one.number == before.number):
+            kept.append(one)
+    return kept
+
+
+def _trace(texts: list[str]) -> list[str]:
+    """The user's part of the innermost call stack."""
+    content = literal(texts[-1]) if texts else None
+    frames = content.get("traceMarker") if isinstance(content, dict) else None
+    if not isinstance(frames, list):
+        return []
+    return [str(frame) for frame in frames if not any(part in str(frame) for part in _DROPPED)]
+
+
+def _names(
+    markers: list[str], sequence: list[_Numbered], other: list[str]
+) -> tuple[list[str], list[str]]:
+    """Modules and ops: by PyProf's markers, by backward nodes, by any node, by anything."""
+    told = [content for text in markers if isinstance(content := literal(text), dict)]
+    ops = [str(content.get("op", "")) for content in told]
+    if ops:
+        return [str(content.get("mod", "na")) for content in told], ops
+    ops = [_node(one.name) for one in sequence if _is_backward(one)]
+    ops = ops or [one.name for one in sequence]
+    if ops:
+        return ["na"] * len(ops), ops
+    return ["na"], other[:1]
+
+
+def _node(name: str) -> str:
+    """Name of the function that a backward node belongs to."""
+    for part in ("torch", "autograd", "_backward", "::", "jit", "(anonymous namespace)"):
+        name = name.replace(part, "")
+    return name.partition("Backward")[0]

@@ -1,0 +1,157 @@
+"""Matrix products, linear layers and convolutions, kernel by kernel."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import Any
+
+from aggregator.flops.convolution import output_shape
+from aggregator.flops.cost import broadcast
+from aggregator.pyprof.calls import Args, Kernel, OpCost, need, unnamed
+from aggregator.pyprof.tensors import item_size, parameters
+
+
+def _gemm(op: str, kernel: Kernel, sizes: tuple[int, ...], dtype: str) -> OpCost:
+    """Batch, rows, columns, inner: PyProf names M what cuBLAS does, the columns."""
+    batch, rows, columns, inner = sizes
+    shown = {"B": batch} if op == "bmm" else {}
+    params = parameters(shown | {"M": columns, "N": rows, "K": inner, "type": dtype})
+    moved = item_size(dtype) * batch * (rows * columns + rows * inner + columns * inner)
+    flops = 2 * batch * rows * columns * inner
+    return OpCost(op, params, str(kernel.tensor_cores), flops, moved)
+
+
+def addmm(op: str, args: Args, kernel: Kernel) -> OpCost:
+    """``addmm(C, A, B)``."""
+    tensors = [arg for arg in unnamed(args) if arg["type"] == "tensor"]
+    _, left, right = tensors
+    (rows, inner), (again, columns) = left["shape"], right["shape"]
+    need(fits=inner == again)
+    return _gemm(op, kernel, (1, rows, columns, inner), left["dtype"])
+
+
+def mm(op: str, args: Args, kernel: Kernel) -> OpCost:
+    """``mm(A, B)`` and ``bmm``."""
+    left, right = unnamed(args)[:2]
+    *batch, rows, inner = left["shape"]
+    *_, again, columns = right["shape"]
+    need(fits=inner == again and len(batch) == (op == "bmm"))
+    return _gemm(op, kernel, (prod(batch), rows, columns, inner), left["dtype"])
+
+
+_NO_GEMM = ("kernelPointwiseApply2", "reduce_1Block_kernel", "elementwise_kernel")
+
+
+def matmul(op: str, args: Args, kernel: Kernel) -> OpCost:
+    """``matmul``: vectors, matrices, stacks that broadcast; or a helper kernel of one."""
+    left, right = args[:2]
+    a, b, dtype = tuple(left["shape"]), tuple(right["shape"]), left["dtype"]
+    params = parameters({"A": a, "B": b, "type": dtype})
+    if kernel.name in _NO_GEMM:
+        return OpCost(op, params, "-", 0, 2 * item_size(dtype) * prod(a))
+    rows = a[-2] if len(a) > 1 else 1
+    columns = b[-1] if len(b) > 1 else 1
+    need(fits=a[-1] == (b[-2] if len(b) > 1 else b[0]))
+    batch = broadcast((a[:-2], b[:-2]))
+    need(fits=batch is not None)
+    count = prod(batch or ())
+    moved = item_size(dtype) * (prod(a) + prod(b) + count * rows * columns)
+    tc = "-" if kernel.name == "dot_kernel" else str(kernel.tensor_cores)
+    return OpCost(op, params, tc, 2 * count * rows * columns * a[-1], moved)
+
+
+_GEMM_KERNEL = re.compile(
+    r"gemm|gemv|dot_kernel|splitKreduce|reduce_1Block_kernel|cutlass|nvjet|xmma|Kernel2"
+)
+_SPLIT_KERNEL = re.compile(r"splitK_?reduce|reduce_1Block_kernel")
+
+
+def linear(op: str, args: Args, kernel: Kernel) -> OpCost:
+    """``linear``: its product, the bias beside it, and what adds up a split product."""
+    image, weight = args[:2]
+    *lead, inner = image["shape"]
+    outputs, again = weight["shape"]
+    need(fits=inner == again)
+    rows, dtype = prod(lead), image["dtype"]
+    shown = lead[0] if len(lead) == 1 else tuple(lead)
+    size = item_size(dtype)
+    if not _GEMM_KERNEL.search(kernel.long_name):
+        # In backward the bias is a reduction: it reads, and writes next to nothing.
+        moved = (2 if kernel.is_forward else 1) * outputs * rows * size
+        params = parameters({"M": outputs, "N": shown, "type": dtype})
+        return OpCost("bias", params, "-", outputs * rows, moved)
+    tc = str(kernel.tensor_cores)
+    names: dict[str, Any] = {"M": outputs, "N": shown, "K": inner, "type": dtype}
+    if not kernel.is_forward and kernel.sub == 0:  # of the input, most likely
+        names |= {"M": inner, "K": outputs}
+    elif not kernel.is_forward and kernel.sub == 1:  # of the weight, most likely
+        names |= {"M": inner, "N": outputs, "K": shown}
+    elif not kernel.is_forward or _SPLIT_KERNEL.search(kernel.name):
+        shapes = {"X": tuple(image["shape"]), "W": tuple(weight["shape"]), "type": dtype}
+        return OpCost(op, parameters(shapes), tc, 0, 0)
+    moved = size * (outputs * rows + outputs * inner + rows * inner)
+    return OpCost(op, parameters(names), tc, 2 * outputs * rows * inner, moved)
+
+
+# Kernels that lay out or transform for the one that computes.
+_CONV_HELPER = re.compile(
+    r"im2col|nchwToNhwc|nhwcToNchw|OffsetsKernel|generateWinogradTiles|winogradWgrad|winograd\w*(?:Data|Delta"
+    r"|Output|Filter)|gemm_pointers|flip_filter|fft[12]d_|scaleTensor|scalePacked|init_device"
+    r"|splitK_?reduce|ranspose|elementwise_kernel|reduce_wgrad|copy_kernel|convertTensor"
+)
+_CONV_NAMES = ("N", "C", "H", "W", "K", "P", "Q", "R", "S", "ph", "pw", "U", "V", "dh", "dw", "g")
+
+
+def _argument(args: Args, position: int, name: str, default: int) -> Any:
+    if len(args) > position and args[position].get("name", "") == "":
+        return args[position].get("value", default)
+    for arg in args:
+        if arg.get("name") == name:
+            return arg.get("value", default)
+    return default
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    if isinstance(value, int):
+        return value, value
+    values = tuple(value)
+    return (values[0], values[-1]) if values else (0, 0)
+
+
+def conv(op: str, args: Args, kernel: Kernel) -> OpCost:
+    """A convolution: each kernel that computes does all of it, or one of its gradients."""
+    image, weight = tuple(args[0]["shape"]), tuple(args[1]["shape"])
+    dtype = args[0]["dtype"]
+    how = {
+        name: _argument(args, position, name, default)
+        for position, name, default in (
+            (3, "stride", 1),
+            (4, "padding", 0),
+            (5, "dilation", 1),
+            (6, "groups", 1),
+        )
+    }
+    given = {name: list(v) if isinstance(v, tuple) else v for name, v in how.items()}
+    output = output_shape((image, weight), given, op)
+    need(fits=output is not None)
+    assert output is not None
+    params, padding = "", how["padding"]
+    if len(image) <= 4:
+        one = len(image) == 3  # PyProf shows a one-dimensional one with H = R = P = 1
+        (ph, pw), (u, v), (dh, dw) = (_pair(how[n]) for n in ("padding", "stride", "dilation"))
+        values = [image[0], image[1], 1 if one else image[2], image[-1]]
+        values += [weight[0], 1 if one else output[2], output[-1]]
+        values += [1 if one else weight[2], weight[-1]]
+        values += [0 if one else ph, pw, 1 if one else u, v, 1 if one else dh, dw, how["groups"]]
+        params = parameters(dict(zip(_CONV_NAMES, values, strict=True)) | {"type": dtype})
+    else:
+        params = parameters({"T": [image, weight], "pad": padding, "type": dtype})
+    tc = "1" if kernel.tensor_cores else "-"
+    if "calc_bias_diff" in kernel.name:
+        return OpCost(op, params, tc, prod(output), 2 * prod(output) * item_size(dtype))
+    if _CONV_HELPER.search(kernel.long_name):
+        return OpCost(op, params, tc, 0, 0)
+    base = image if "transpose" in op else output
+    moved = (prod(image) + prod(weight) + prod(output)) * item_size(dtype)
+    return OpCost(op, params, tc, 2 * prod(base) * prod(weight[1:]), moved)

@@ -1,0 +1,343 @@
+"""What each kernel of an op should cost, from PyProf's marker of the op: one function per class.
+
+The classes and formulas are PyProf's, per kernel and direction; where one was wrong it is right
+here and named in docs/pyprof.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from aggregator.pyprof import matrix_ops, recurrent
+from aggregator.pyprof.calls import Args, Kernel, OpCost, need, unnamed
+from aggregator.pyprof.tensors import (
+    Tensor,
+    UnknownCallError,
+    item_size,
+    joined,
+    parameters,
+    tensor_of,
+)
+
+
+def cost_of(marker: dict[str, Any], kernel: Kernel) -> OpCost:
+    """Cost of a kernel; what its marker does not tell, or no class knows, is unknown."""
+    op, args = str(marker.get("op", "")), marker.get("args")
+    arguments = [arg for arg in args if isinstance(arg, dict)] if isinstance(args, list) else []
+    mod = str(marker.get("mod", ""))
+    formula = recurrent_cost if _is_cell(mod, op) else FORMULAS.get(op)
+    if formula is not None:
+        try:
+            return formula(mod if _is_cell(mod, op) else op, arguments, kernel)
+        except (UnknownCallError, KeyError, IndexError, TypeError, ValueError, ZeroDivisionError):
+            pass
+    return OpCost(op, _unknown_parameters(arguments), "-", None, None)
+
+
+def _is_cell(mod: str, op: str) -> bool:
+    return mod in recurrent.GATES and op == "forward"
+
+
+def _unknown_parameters(args: Args) -> str:
+    tensors = [arg for arg in args if arg.get("type") == "tensor"]
+    shapes = [arg.get("shape") for arg in tensors]
+    return parameters({"T": shapes, "type": [arg.get("dtype") for arg in tensors]})
+
+
+def _input(args: Args) -> dict[str, Any]:
+    for arg in args:
+        if arg.get("name") == "input":
+            return arg
+    return args[0]
+
+
+def _activation(op: str, args: Args, kernel: Kernel) -> OpCost:
+    image = tensor_of(unnamed(args)[0])
+    params = parameters({"T": image.shape, "type": image.dtype})
+    return OpCost(op, params, "-", image.size, image.bytes * (2 if kernel.is_forward else 3))
+
+
+def _inputs(args: Args) -> list[Tensor]:
+    """Tensors and numbers; other arguments say nothing about the cost."""
+    return [tensor_of(arg) for arg in args if arg.get("type") in ("tensor", "float", "int", "bool")]
+
+
+def _listed(tensors: list[Tensor]) -> str:
+    return ";".join(map(str, tensors))
+
+
+def _unary(operations: int) -> Callable[[str, Args, Kernel], OpCost]:
+    def count(op: str, args: Args, _: Kernel) -> OpCost:
+        inputs = _inputs(unnamed(args))
+        flops = operations * inputs[0].size
+        return OpCost(op, _listed(inputs), "-", flops, 2 * inputs[0].bytes)
+
+    return count
+
+
+_MOVES_GRADIENT = {"add", "add_", "__add__", "__radd__", "__iadd__"} | {
+    *("sub", "sub_", "__sub__", "__rsub__", "__isub__")
+}
+
+
+def _binary(operations: int, *, compares: bool = False) -> Callable[[str, Args, Kernel], OpCost]:
+    def count(op: str, args: Args, kernel: Kernel) -> OpCost:
+        inputs = _inputs(unnamed(args))
+        out = joined(inputs[:2])
+        if not kernel.is_forward:
+            moves = op in _MOVES_GRADIENT
+            flops, tensors = (0, 2) if moves else (operations * out.size, 3)
+            return OpCost(op, _listed(inputs), "-", flops, tensors * out.bytes)
+        read = sum(tensor.bytes for tensor in inputs[:2])
+        written = out.size if compares else out.bytes
+        return OpCost(op, _listed(inputs), "-", operations * out.size, read + written)
+
+    return count
+
+
+def _ternary(op: str, args: Args, _: Kernel) -> OpCost:
+    inputs = _inputs(unnamed(args))
+    tensors = [tensor for tensor in inputs if tensor.shape]
+    need(fits=len(tensors) == 3)
+    out = joined(tensors)
+    moved = sum(tensor.bytes for tensor in tensors) + out.bytes
+    return OpCost(op, _listed(inputs), "-", 3 * out.size, moved)
+
+
+def _softmax(operations: int) -> Callable[[str, Args, Kernel], OpCost]:
+    def count(op: str, args: Args, kernel: Kernel) -> OpCost:
+        image = tensor_of(_input(args))
+        moved = image.bytes * (3 if kernel.is_forward else 5)
+        return OpCost(op, str(image), "-", operations * image.size, moved)
+
+    return count
+
+
+def _batch_norm(op: str, args: Args, kernel: Kernel) -> OpCost:
+    image = tensor_of(args[0])
+    params = parameters({"T": image.shape, "type": image.dtype})
+    moved = 0 if kernel.sub > 0 else image.bytes * (4 if kernel.is_forward else 5)
+    return OpCost(op, params, "-", 0 if kernel.sub > 0 else 8 * image.size, moved)
+
+
+def _dropout(op: str, args: Args, _: Kernel) -> OpCost:
+    image = tensor_of(args[0])
+    params = parameters({"T": image.shape, "type": image.dtype})
+    return OpCost(op, params, "-", 5 * image.size, 2 * image.bytes)
+
+
+def _embedding(op: str, args: Args, kernel: Kernel) -> OpCost:
+    index, weight = tensor_of(args[0]), tensor_of(args[1])
+    need(fits=len(weight.shape) == 2)
+    params = parameters(
+        {"I": index.shape, "itype": index.dtype, "E": weight.shape, "etype": weight.dtype}
+    )
+    row = index.size * weight.shape[1] * item_size(weight.dtype)
+    if kernel.is_forward:
+        return OpCost(op, params, "-", 0, index.bytes + 2 * row)
+    return OpCost(op, params, "-", 0, 3 * row if kernel.sub == 0 else 0)
+
+
+def _reduction(factor: int, more: int, writes: int) -> Callable[[str, Args, Kernel], OpCost]:
+    def count(op: str, args: Args, kernel: Kernel) -> OpCost:
+        image = tensor_of(_input(args))
+        first = kernel.sub == 0
+        params = parameters({"T": image.shape, "type": image.dtype})
+        shown = str(image) if op == "mean" else params
+        moved = image.bytes + writes * item_size(image.dtype)
+        flops = factor * image.size + more
+        return OpCost(op, shown, "-", flops if first else 0, moved if first else 0)
+
+    return count
+
+
+def _mse_loss(op: str, args: Args, kernel: Kernel) -> OpCost:
+    image = tensor_of(args[0])
+    reduction = next((arg["value"] for arg in args if arg.get("type") == "str"), "mean")
+    params = parameters({"T": image.shape, "type": image.dtype, "red": reduction})
+    tensors = (2 if kernel.is_forward else 3) + (reduction == "none")
+    flops = 2 * image.size + (reduction != "none")
+    return OpCost(op, params, "-", flops, tensors * image.bytes)
+
+
+def _adam(op: str, args: Args, kernel: Kernel) -> OpCost:
+    weight, gradient = tensor_of(args[0]), tensor_of(args[4])
+    params = parameters({"T": weight.shape, "wtype": weight.dtype, "gtype": gradient.dtype})
+    moved = 6 * weight.bytes + gradient.bytes
+    if weight.dtype != gradient.dtype:  # a copy of the weights in the gradient's type
+        moved += gradient.bytes
+    first = kernel.sub == 0
+    return OpCost(op, params, "-", 18 * weight.size if first else 0, moved if first else 0)
+
+
+def _random_permutation(op: str, args: Args, _: Kernel) -> OpCost:
+    count = int(args[0]["value"])
+    return OpCost(op, parameters({"N": count}), "-", 3 * count, 8 * count)
+
+
+def _convert(op: str, args: Args, _: Kernel) -> OpCost:
+    image = tensor_of(args[0])
+    told = [arg.get("value") for arg in args[1:] if isinstance(arg.get("value"), str)]
+    target = next((str(value) for value in told if str(value).startswith("torch.")), "")
+    dtype = op if op != "to" else (target or image.dtype)
+    return OpCost(op, str(image), "-", 0, image.bytes + image.size * item_size(dtype))
+
+
+def _copy(op: str, args: Args, _: Kernel) -> OpCost:
+    target, source = tensor_of(args[0]), tensor_of(args[1])
+    params = parameters({"T": target.shape, "stype": source.dtype, "dtype": target.dtype})
+    return OpCost(op, params, "-", 0, source.bytes + target.bytes)
+
+
+def _twice(op: str, args: Args, _: Kernel) -> OpCost:
+    image = tensor_of(args[0])
+    params = parameters({"T": image.shape, "type": image.dtype})
+    return OpCost(op, params, "-", 0, 2 * image.bytes)
+
+
+def _reshape(op: str, args: Args, _: Kernel) -> OpCost:
+    image = tensor_of(args[0])
+    params = parameters({"T": image.shape, "type": image.dtype})
+    return OpCost(op, params, "-", 0, 2 * image.bytes)  # a kernel ran: it was copied
+
+
+def _any(op: str, args: Args, _: Kernel) -> OpCost:
+    image = tensor_of(args[0])
+    params = parameters({"T": image.shape, "type": image.dtype})
+    return OpCost(op, params, "-", 0, image.bytes)
+
+
+def _cat(op: str, args: Args, kernel: Kernel) -> OpCost:
+    tensors = [tensor_of(arg) for arg in args if arg["type"] == "tensor"]
+    axis = next((arg["value"] for arg in args if arg["type"] == "int"), 0)
+    axis = axis if axis >= 0 else axis + len(tensors[0].shape)
+    moved = 2 * sum(tensor.bytes for tensor in tensors)
+    params = f"T={_listed(tensors)},A={axis}"
+    return OpCost(op, params, "-", 0, moved if kernel.sub == 0 else 0)
+
+
+def _masked(op: str, args: Args, kernel: Kernel) -> OpCost:
+    image, mask = tensor_of(args[0]), tensor_of(args[1])
+    shown: dict[str, Any] = {"T": image.shape, "type": image.dtype}
+    if op == "masked_select":
+        shown = {"T": image.shape, "M": mask.shape, "type": image.dtype}
+    moved = 2 * image.bytes + mask.size
+    first = kernel.sub == 0 or op == "masked_select"
+    return OpCost(op, parameters(shown), "-", 0, moved if first else 0)
+
+
+def _nonzero(op: str, args: Args, kernel: Kernel) -> OpCost:
+    image = tensor_of(args[0])
+    params = parameters({"T": image.shape, "type": image.dtype})
+    moved = image.bytes + image.size * len(image.shape) * 8  # at worst, all are
+    return OpCost(op, params, "-", 0, moved if kernel.sub == 0 else 0)
+
+
+def _index_select(op: str, args: Args, _: Kernel) -> OpCost:
+    given = [arg for arg in args if arg.get("name") != "out"]
+    image, axis, index = tensor_of(given[0]), int(given[1]["value"]), tensor_of(given[2])
+    params = parameters({"T": image.shape, "D": axis, "I": index.size, "type": image.dtype})
+    shape = list(image.shape)
+    shape[axis] = index.size
+    moved = 2 * prod(shape) * item_size(image.dtype) + index.size * 8
+    return OpCost(op, params, "-", 0, moved)
+
+
+def _filled(op: str, args: Args, _: Kernel) -> OpCost:
+    image = tensor_of(args[0])
+    params = parameters({"T": image.shape, "type": image.dtype})
+    return OpCost(op, params, "-", 0, image.bytes)
+
+
+def recurrent_cost(cell: str, args: Args, kernel: Kernel) -> OpCost:
+    """A kernel of a cell that runs as several."""
+    image, state = args[0]["shape"], args[1]["shape"]
+    (batch, inputs), (again, hidden) = image, state
+    need(fits=batch == again)
+    sizes = recurrent.CellSizes(cell, inputs, hidden, batch)
+    dtype = args[0]["dtype"]
+    tc = str(kernel.tensor_cores) if "gemm" in kernel.name else "-"
+    part = recurrent.part_of(sizes, kernel.name, kernel.grid, kernel.sub, forward=kernel.is_forward)
+    if isinstance(part, recurrent.Product):
+        names = {"gemm": part.what, "M": part.m, "N": part.n, "K": part.k, "type": dtype}
+        moved = (part.m * part.k + part.k * part.n + part.m * part.n) * item_size(dtype)
+        flops = 2 * part.m * part.n * part.k
+        return OpCost("forward", parameters(names), tc, flops, moved)
+    shown = {"cell": cell, "X": inputs, "H": hidden, "B": batch, "type": dtype}
+    if part is None:
+        return OpCost("forward", parameters(shown), tc, None, None)
+    moved = part * item_size(dtype)
+    return OpCost("forward", parameters(shown), tc, 9 * hidden * batch, moved)
+
+
+_ACTIVATIONS = (
+    "celu elu elu_ hardshrink hardtanh hardtanh_ leaky_relu leaky_relu_ logsigmoid prelu relu "
+    "relu_ relu6 rrelu rrelu_ selu softplus softshrink softsign tanhshrink threshold threshold_ "
+    "gelu silu mish hardswish"
+)
+_CHEAP = (
+    "abs neg reciprocal ceil clamp floor frac round sign trunc __abs__ __neg__ __invert__ "
+    "clamp_min clamp_max"
+)
+_COSTLY = (
+    "exp exp1m expm1 log log10 log1p log2 rsqrt sqrt acos asin atan cos cosh sin sinh tan sigmoid "
+    "tanh erf erfc erfinv digamma"
+)
+_ARITHMETIC = (
+    "add div mul remainder sub fmod __add__ __sub__ __mul__ __floordiv__ __truediv__ __mod__ "
+    "__radd__ __rsub__ __rmul__ __rdiv__ __rtruediv__ __rfloordiv__ __iadd__ __isub__ __imul__ "
+    "__itruediv__ __and__ __or__ __xor__ __lshift__ __rshift__ __iand__ __ior__ __ixor__ "
+    "__ilshift__ __irshift__"
+)
+_COMPARISONS = "lt gt ge le eq ne __lt__ __gt__ __ge__ __le__ __eq__ __ne__"
+
+
+def _names(text: str) -> list[str]:
+    """Each name, and with an underscore as the form that works in place."""
+    names = text.split()
+    return names + [f"{name}_" for name in names if not name.endswith("_")]
+
+
+Formula = Callable[[str, Args, Kernel], OpCost]
+
+_CONVERSIONS = "byte char double float half int long short to bfloat16 bool"
+
+FORMULAS: dict[str, Formula] = {
+    **dict.fromkeys(_ACTIVATIONS.split(), _activation),
+    **dict.fromkeys(_names(_CHEAP), _unary(1)),
+    **dict.fromkeys(_names(_COSTLY), _unary(20)),
+    **dict.fromkeys(_names(_ARITHMETIC), _binary(1)),
+    **dict.fromkeys(_names(_COMPARISONS), _binary(1, compares=True)),
+    **dict.fromkeys(_names("pow atan2 __pow__ __rpow__"), _binary(20)),
+    **dict.fromkeys(_names("addcdiv addcmul lerp"), _ternary),
+    **dict.fromkeys(("addmm", "addmm_"), matrix_ops.addmm),
+    **dict.fromkeys(("mm", "bmm"), matrix_ops.mm),
+    **dict.fromkeys(("matmul", "__matmul__"), matrix_ops.matmul),
+    "linear": matrix_ops.linear,
+    **dict.fromkeys(
+        [f"conv{kind}{dims}d" for kind in ("", "_transpose") for dims in (1, 2, 3)], matrix_ops.conv
+    ),
+    "softmax": _softmax(40),
+    "log_softmax": _softmax(21),
+    "batch_norm": _batch_norm,
+    "dropout": _dropout,
+    "embedding": _embedding,
+    "sum": _reduction(1, 0, 0),
+    "mean": _reduction(1, 1, 1),
+    "norm": _reduction(2, 1, 0),
+    "mse_loss": _mse_loss,
+    "adam": _adam,
+    "randperm": _random_permutation,
+    **dict.fromkeys(_CONVERSIONS.split(), _convert),
+    "copy_": _copy,
+    **dict.fromkeys(("clone", "contiguous", "gather"), _twice),
+    "reshape": _reshape,
+    "any": _any,
+    "cat": _cat,
+    **dict.fromkeys(("masked_scatter_", "masked_select"), _masked),
+    "nonzero": _nonzero,
+    "index_select": _index_select,
+    **dict.fromkeys(("zero_", "fill_", "ones_like", "zeros_like", "full_like"), _filled),
+}

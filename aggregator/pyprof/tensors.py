@@ -1,0 +1,114 @@
+"""Tensors and parameters as PyProf writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from aggregator.flops.cost import Shape, broadcast
+
+_TYPES = {
+    "uint8": (1, "uint8"),
+    "int8": (1, "int8"),
+    "byte": (1, "uint8"),
+    "char": (1, "int8"),
+    "bool": (1, "bool"),
+    "float16": (2, "fp16"),
+    "half": (2, "fp16"),
+    "bfloat16": (2, "bf16"),
+    "int16": (2, "int16"),
+    "short": (2, "int16"),
+    "float32": (4, "fp32"),
+    "float": (4, "fp32"),
+    "int32": (4, "int32"),
+    "int": (4, "int32"),
+    "int64": (8, "int64"),
+    "long": (8, "int64"),
+    "float64": (8, "fp64"),
+    "double": (8, "fp64"),
+    "complex64": (8, "complex64"),
+    "complex128": (16, "complex128"),
+    "float8_e4m3fn": (1, "fp8e4m3"),
+    "float8_e5m2": (1, "fp8e5m2"),
+}
+
+
+class UnknownCallError(ValueError):
+    """A marker that does not say what its op needs: the kernel's values stay unknown."""
+
+
+def type_name(dtype: str) -> str:
+    """Short name of an element type; an unknown one as it is."""
+    return _TYPES.get(dtype.removeprefix("torch."), (0, dtype))[1]
+
+
+def item_size(dtype: str) -> int:
+    """Bytes of an element.
+
+    Raises:
+        UnknownCallError: An element type that is not known.
+    """
+    try:
+        return _TYPES[dtype.removeprefix("torch.")][0]
+    except KeyError as error:
+        raise UnknownCallError(dtype) from error
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Sizes and element type of an argument; a number has no dimensions."""
+
+    shape: Shape
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Unit: bytes."""
+        return self.size * item_size(self.dtype)
+
+    def __str__(self) -> str:
+        return f"[{','.join(map(str, self.shape))}]{type_name(self.dtype)}"
+
+
+def tensor_of(argument: dict[str, Any]) -> Tensor:
+    """The tensor or number that a marker's argument describes.
+
+    Raises:
+        UnknownCallError: The argument is neither.
+    """
+    kind = argument.get("type")
+    if kind == "tensor":
+        return Tensor(tuple(argument["shape"]), str(argument["dtype"]))
+    if kind in ("float", "int", "bool"):
+        return Tensor((), str(kind))
+    raise UnknownCallError(kind)
+
+
+def joined(tensors: list[Tensor]) -> Tensor:
+    """What tensors broadcast to, with the first one's element type.
+
+    Raises:
+        UnknownCallError: They do not fit each other.
+    """
+    shape = broadcast(tuple(tensor.shape for tensor in tensors))
+    if shape is None:
+        raise UnknownCallError("broadcast")
+    widest = max(tensors, key=lambda tensor: len(tensor.shape))
+    return Tensor(shape, widest.dtype)
+
+
+def parameters(values: dict[str, Any]) -> str:
+    """``M=64,N=32,K=8,fp16,``: names and values, element types by themselves."""
+    parts = []
+    for name, value in values.items():
+        if "type" not in name:
+            parts.append(f"{name}={value},")
+        else:
+            parts.append(f"{type_name(value)}," if isinstance(value, str) else str(value))
+    return "".join(parts).replace(" ", "")

@@ -1,0 +1,292 @@
+"""PyProf's two steps on an nvprof file made by hand, and on the golden run's export."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import sqlite3
+import struct
+from pathlib import Path
+
+import pytest
+
+from aggregator.errors import CorruptProfileError, UnsupportedProfileError
+from aggregator.pyprof.launches import demangled
+from aggregator.pyprof.markers import sort_out
+from aggregator.pyprof.parse import parse_file, short_name
+from aggregator.pyprof.rows import read_record, rows
+from profiler_cli.dlprof import main
+
+PID, TID = 41, 0x9A3C5700
+RELU = "_ZN2at6native18elementwise_kernelILi512ELi1EEEvi"
+GEMM = "volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_tn"
+IMAGE = "{'name': '', 'type': 'tensor', 'shape': (64, 128), 'dtype': 'float16'}"
+WEIGHT = "{'name': '', 'type': 'tensor', 'shape': (32, 128), 'dtype': 'float16'}"
+LINEAR = f"{{'mod': 'torch.nn.functional', 'op': 'linear', 'args': [{IMAGE}, {WEIGHT}]}}"
+RELU_MARKER = f"{{'mod': 'torch.nn.functional', 'op': 'relu', 'args': [{IMAGE}]}}"
+TRACE = "{'traceMarker': ['net.py:7', '/usr/lib/torch/nn/modules/module.py:493', 'net.py:3']}"
+
+
+class NvprofFile:
+    """Writes what nvprof writes, as far as it is read."""
+
+    def __init__(self, path: Path, kernel_table: str) -> None:
+        self._connection = sqlite3.connect(path)
+        self._kernels = kernel_table
+        self._strings: dict[str, int] = {}
+        self._number = 0
+        self._connection.executescript(
+            f"""
+            CREATE TABLE StringTable (_id_ INTEGER PRIMARY KEY, value TEXT);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (_id_ INTEGER PRIMARY KEY, start INT, end INT,
+                processId INT, threadId INT, correlationId INT);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_DRIVER (_id_ INTEGER PRIMARY KEY, start INT, end INT,
+                processId INT, threadId INT, correlationId INT);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_MARKER (_id_ INTEGER PRIMARY KEY, flags INT,
+                timestamp INT, id INT, objectKind INT, objectId BLOB, name INT);
+            CREATE TABLE {kernel_table} (_id_ INTEGER PRIMARY KEY, start INT, end INT, deviceId INT,
+                streamId INT, gridX INT, gridY INT, gridZ INT, blockX INT, blockY INT, blockZ INT,
+                correlationId INT, name INT);
+            """
+        )
+
+    def _string(self, text: str) -> int:
+        number = self._strings.setdefault(text, len(self._strings) + 1)
+        self._connection.execute("INSERT OR IGNORE INTO StringTable VALUES (?, ?)", (number, text))
+        return number
+
+    def marker(self, text: str, start: int, end: int) -> None:
+        self._number += 1
+        thread = struct.pack("<i", PID) + struct.pack("<q", TID)
+        for flags, time, name in ((2, start, self._string(text)), (4, end, 0)):
+            row = (flags, time, self._number, 2, thread, name)
+            self._connection.execute(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_MARKER"
+                " (flags, timestamp, id, objectKind, objectId, name) VALUES (?, ?, ?, ?, ?, ?)",
+                row,
+            )
+
+    def kernel(self, name: str, called: int, duration: int = 1000) -> None:
+        self._number += 1
+        signed = struct.unpack("<i", struct.pack("<I", TID))[0]
+        self._connection.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME"
+            " (start, end, processId, threadId, correlationId) VALUES (?, ?, ?, ?, ?)",
+            (called, called + 5, PID, signed, self._number),
+        )
+        self._connection.execute(
+            f"INSERT INTO {self._kernels} (start, end, deviceId, streamId, gridX, gridY, gridZ,"
+            " blockX, blockY, blockZ, correlationId, name)"
+            " VALUES (?, ?, 0, 7, 80, 1, 1, 256, 1, 1, ?, ?)",
+            (called + 50, called + 50 + duration, self._number, self._string(name)),
+        )
+
+    def close(self) -> None:
+        self._connection.commit()
+        self._connection.close()
+
+
+@pytest.fixture(params=["CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "CUPTI_ACTIVITY_KIND_KERNEL"])
+def net(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A linear layer and a relu, forward and backward, as nvprof wrote them."""
+    path = tmp_path / "net.sql"
+    file = NvprofFile(path, str(request.param))
+    file.marker("layer:encoder", 0, 300)
+    file.marker(TRACE, 5, 299)
+    file.marker(LINEAR, 10, 100)
+    file.marker("addmm, seq = 3", 20, 90)
+    file.kernel(GEMM, 30, 5000)
+    file.marker(RELU_MARKER, 110, 200)
+    file.marker("relu, seq = 4", 120, 190)
+    file.kernel(RELU, 130, 700)
+    file.marker("ReluBackward0, seq = 4", 310, 400)
+    file.kernel(RELU, 330, 900)
+    file.marker("AddmmBackward, seq = 3", 410, 500)
+    file.kernel(GEMM, 420, 4000)
+    file.kernel(GEMM, 450, 4500)
+    file.marker("optimizer", 510, 600)
+    file.kernel("_ZN5thing7unknownEv", 520)
+    file.close()
+    return path
+
+
+def test_every_kernel_is_a_dictionary_with_pyprofs_keys(net: Path) -> None:
+    count, records = parse_file(net)
+    found = list(records)
+    assert count == len(found) == 6
+    assert list(found[0]) == [
+        *("kShortName", "kDuration", "layer", "trace", "reprMarkers", "marker", "seqMarker"),
+        *("seqId", "subSeqId", "altSeqId", "dir", "mod", "op", "tid", "device", "stream", "grid"),
+        *("block", "kLongName"),
+    ]
+    assert found[0] == {
+        "kShortName": GEMM,
+        "kDuration": 5000,
+        "layer": ["encoder"],
+        "trace": ["net.py:7", "net.py:3"],
+        "reprMarkers": [],
+        "marker": [LINEAR],
+        "seqMarker": ["addmm, seq = 3"],
+        "seqId": [3],
+        "subSeqId": 0,
+        "altSeqId": [],
+        "dir": "fprop",
+        "mod": ["torch.nn.functional"],
+        "op": ["linear"],
+        "tid": TID,
+        "device": 0,
+        "stream": 7,
+        "grid": (80, 1, 1),
+        "block": (256, 1, 1),
+        "kLongName": GEMM,
+    }
+    assert [record["dir"] for record in found] == ["fprop"] * 2 + ["bprop"] * 3 + ["fprop"]
+    assert [record["subSeqId"] for record in found] == [0, 0, 0, 0, 1, 0]
+    assert [record["op"] for record in found[2:]] == [["Relu"], ["Addmm"], ["Addmm"], ["optimizer"]]
+    assert found[1]["kShortName"] == "elementwise_kernel"
+    assert found[1]["kLongName"] == "void at::native::elementwise_kernel<512, 1>(int)"
+
+
+def test_backward_kernels_take_what_forward_tells(net: Path) -> None:
+    found = list(rows(parse_file(net)[1]))
+    size = 2 * (64 * 32 + 64 * 128 + 32 * 128)
+    flops = 2 * 64 * 32 * 128
+    values = [
+        [row[name] for name in ("op", "params", "tc", "flops", "bytes", "layer")] for row in found
+    ]
+    assert values == [
+        ["linear", "M=32,N=64,K=128,fp16,", "1", flops, size, "encoder"],
+        ["relu", "T=(64,128),fp16,", "-", 8192, 2 * 2 * 8192, "encoder"],
+        ["relu", "T=(64,128),fp16,", "-", 8192, 3 * 2 * 8192, "encoder"],
+        ["linear", "M=128,N=64,K=32,fp16,", "1", flops, size, "encoder"],
+        ["linear", "M=128,N=32,K=64,fp16,", "1", flops, size, "encoder"],
+        ["optimizer", "na=na,", "na", "na", "na", "-"],
+    ]
+
+
+def test_the_readmes_example_is_reproduced() -> None:
+    # The rows of PyProf2's README: relu of 51,380,224 elements of 16 bits, forward.
+    shape = "(64, 64, 112, 112)"
+    argument = f"{{'name': '', 'type': 'tensor', 'shape': {shape}, 'dtype': 'float16'}}"
+    marker = f"{{'mod': 'torch.nn.functional', 'op': 'relu', 'args': [{argument}]}}"
+    record = {
+        "kShortName": "elementwise_kernel",
+        "kDuration": 381028,
+        "marker": [marker],
+        "dir": "fprop",
+        "seqId": [1],
+        "subSeqId": 0,
+        "mod": ["torch.nn.functional"],
+        "op": ["relu"],
+    }
+    row = next(iter(rows([record])))
+    assert (row["flops"], row["bytes"]) == (51380224, 205520896)
+
+
+def test_columns_widths_and_forms(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pyprof", "parse", str(net)]) == 0
+    out, err = capsys.readouterr()
+    assert err == "Found 6 kernels. Getting info for each kernel.\n"
+    assert all(isinstance(ast.literal_eval(line), dict) for line in out.splitlines())
+    dictionary = tmp_path / "net.dict"
+    dictionary.write_text(out)
+    assert main(["pyprof", "prof", "--csv", str(dictionary)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == '"Idx","Direction","Sub","Module","Op","Kernel","Params","Sil(ns)"'
+    assert lines[2] == (
+        '"2","fprop","0","torch.nn.functional","relu","elementwise_kernel","T=(64,128),fp16,","700"'
+    )
+    assert main(["pyprof", "prof", "-w", "60", "-c", "idx,kernel,trace", str(dictionary)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "      1 " + GEMM[:28].ljust(28) + " " + "net.py:3".ljust(25) + " "
+    assert main(["pyprof", "prof", "-c", "seq,tc,grid", str(dictionary)]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == ["SeqId TC Grid", "3 1 80,1,1"]
+
+
+def test_all_twenty_columns(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dictionary = tmp_path / "net.dict"
+    dictionary.write_text("".join(f"{record!r}\n" for record in parse_file(net)[1]))
+    assert main(["pyprof", "prof", "--csv", "-c", "all", str(dictionary)]) == 0
+    header, *found = csv.reader(io.StringIO(capsys.readouterr().out))
+    assert len(header) == 20
+    assert all(len(row) == 20 for row in found)
+
+
+def test_errors_are_pyprofs(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pyprof", "prof", str(tmp_path / "none.dict")]) == 1
+    assert f"Error opening file {tmp_path / 'none.dict'}. Exiting." in capsys.readouterr().err
+    assert main(["pyprof", "prof", "-c", "idx,nonsense", "x"]) == 2
+    assert "nonsense is not a valid column name. Valid column names are idx,seq," in (
+        capsys.readouterr().err
+    )
+    assert main(["pyprof", "prof", "-w", "30", "-c", "idx,trace", str(net)]) == 1
+    assert capsys.readouterr().out == ("Minimum width required to print idx,trace = 32. Exiting.\n")
+    assert main(["pyprof", "parse", str(tmp_path / "none.sql")]) == 4
+    empty = tmp_path / "empty.sql"
+    NvprofFile(empty, "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL").close()
+    assert main(["pyprof", "parse", str(empty)]) == 0
+    assert "Found 0 kernels. Exiting." in capsys.readouterr().err
+
+
+def test_text_of_a_file_is_never_evaluated(tmp_path: Path) -> None:
+    path = tmp_path / "made"
+    evil = f"{{'mod': 'm', 'op': 'o', 'args': [], 'type': open({str(path)!r}, 'w')}}"
+    around = sort_out((evil,))
+    assert around.markers == [evil]
+    assert not path.exists()
+    with pytest.raises(CorruptProfileError):
+        read_record(f"{{'kShortName': open({str(path)!r}, 'w'), 'kDuration': 1}}", 1)
+    assert not path.exists()
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("no database")
+    with pytest.raises(UnsupportedProfileError):
+        parse_file(path)
+
+
+def test_one_unknown_op_stops_nothing(net: Path) -> None:
+    records = list(parse_file(net)[1])
+    records[1]["marker"] = [RELU_MARKER.replace("(64, 128)", "'what'")]
+    records[0]["marker"] = [LINEAR.replace("'linear'", "'of_tomorrow'")]
+    found = list(rows(records))
+    assert len(found) == 6
+    assert (found[0]["op"], found[0]["flops"], found[0]["params"]) == (
+        "of_tomorrow",
+        "na",
+        "T=[(64,128),(32,128)],['float16','float16']",
+    )
+    assert found[1]["flops"] == "na"
+
+
+def test_todays_pytorch_is_read_like_that_of_then() -> None:
+    today = sort_out(("iteration 3", "aten::linear, seq = 5", "aten::addmm, seq = 5"))
+    assert (today.seq_ids, today.direction, today.ops[0]) == ([5], "fprop", "aten::addmm")
+    wrapper = "autograd::engine::evaluate_function: AddmmBackward0"
+    assert sort_out((wrapper,)).direction == "bprop"
+    assert sort_out((wrapper, "AddmmBackward0, seq = 5")).ops == ["Addmm"]
+
+
+def test_the_golden_run_is_read(golden_dir: Path) -> None:
+    count, records = parse_file(golden_dir / "nsys_profile.sqlite")
+    found = list(rows(records))
+    assert count == len(found) == 59
+    query = "SELECT end - start FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY rowid"
+    uri = f"file:{golden_dir / 'nsys_profile.sqlite'}?mode=ro&immutable=1"
+    with sqlite3.connect(uri, uri=True) as connection:
+        assert [row["sil"] for row in found] == [row[0] for row in connection.execute(query)]
+    first = found[0]
+    assert first["params"].startswith("N=32,C=3,H=32,W=32,K=6,P=30,Q=30,R=3,S=3,")
+    assert first["flops"] == 2 * 32 * 6 * 30 * 30 * 3 * 3 * 3
+
+
+def test_names_are_demangled_and_shortened() -> None:
+    assert demangled("_ZN2at6native3addEi") == "at::native::add(int)"
+    assert demangled("plain_name") == "plain_name"
+    assert demangled("_Zbroken") == "_Zbroken"
+    assert short_name("void at::native::<unnamed>::multi<float>(int)") == "multi"
+    assert short_name("void at::native::(anonymous namespace)::multi<float>(int)") == "multi"

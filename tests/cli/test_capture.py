@@ -35,9 +35,10 @@ class Bench:
     environment: dict[str, str]
     words: list[str] = field(default_factory=list)
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, setting: str = "") -> subprocess.Popen[str]:
+        program = [*PROGRAM[:2], f"import profiler_cli.capture as capture; {setting}; {PROGRAM[2]}"]
         return subprocess.Popen(
-            [*PROGRAM, *words],
+            [*(program if setting else PROGRAM), *words],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -46,8 +47,9 @@ class Bench:
             text=True,
         )
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        process = self.start(*words)
+    def run(self, *words: str, setting: str = "") -> subprocess.CompletedProcess[str]:
+        """Run dlprof to its end; ``setting`` is a statement about the module ``capture``."""
+        process = self.start(*words, setting=setting)
         out, err = process.communicate(timeout=120)
         return subprocess.CompletedProcess(list(words), process.returncode, out, err)
 
@@ -265,6 +267,31 @@ def test_a_range_that_never_started_is_told(bench: Bench) -> None:
     done = bench.run("--nsys_profile_range=true", "true")
     assert done.returncode == 3
     assert "never started the profiled range" in done.stderr
+
+
+def test_a_run_of_more_than_five_minutes_is_told_of_duration(bench: Bench) -> None:
+    words = (PYTHON, "-c", "import time; time.sleep(1)")
+    long = bench.run(*words, setting="assert capture.LONG_RUN_S == 300; capture.LONG_RUN_S = 0.2")
+    assert long.stdout.count("profiling for more than 5 minutes") == 1
+    assert "--duration" in long.stdout
+    assert "5 minutes" not in bench.run(*words).stdout
+
+
+def test_files_of_more_than_a_gigabyte_are_told_of_duration(bench: Bench) -> None:
+    setting = "assert capture.LARGE_FILE_BYTES == 10**9; capture.LARGE_FILE_BYTES = 10**5"
+    large = bench.run("true", setting=setting)
+    assert "nsys_profile.sqlite is 0.0 GB; --duration" in large.stdout
+    assert "GB" not in bench.run("true").stdout
+
+
+def test_a_range_whose_stop_ends_nothing_is_profiled_with_every_version(bench: Bench) -> None:
+    for version, switch in (("2020.4.1", "--stop-on-range-end=true"), ("2025.3.2", "stop")):
+        bench.environment["FAKE_VERSION"] = version
+        bench.run("--nsys_profile_range=true", "--force=true", "true")
+        command = bench.command()
+        assert "--capture-range=cudaProfilerApi" in command
+        assert any(word.endswith(switch) for word in command)
+        assert "--kill=none" in command
 
 
 # --- how the application ends ----------------------------------------------------------------

@@ -74,6 +74,8 @@ def dotted(query: dict[str, str]) -> dict[str, str]:
 def shown(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_be_attached()
     expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+    expect(page.locator("main [aria-busy='true']")).to_have_count(0)
+    expect(page.get_by_text("Loading…")).to_have_count(0)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
@@ -131,8 +133,8 @@ def test_tables_show_what_the_viewer_shows(
     page.goto(at(f"{viewers[made].url}/", **query))
     offline.goto(at(report_url, **query))
     for one in (page, offline):
-        shown(one)
         expect(one.locator("main table tbody tr").first).to_be_visible()
+        shown(one)
         expect(one.locator("main .is-stale")).to_have_count(0)
 
     cells = "tables => tables.map(table => table.innerText)"
@@ -267,3 +269,25 @@ def test_a_damaged_file_says_so(offline: Page, made: Path, tmp_path: Path) -> No
     offline.goto(broken.as_uri())
 
     expect(offline.get_by_text("The report cannot be read")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_the_report_of_a_big_profile_opens_and_says_what_it_leaves_out(
+    offline: Page, profile: Callable[[str], Path], make_database: MakeDatabase
+) -> None:
+    database = make_database(profile("pytorch_gpt2_large"), "--reports=html")
+    (report,) = database.parent.glob("*.html")
+    assert report.stat().st_size <= 5_000_000
+    url = report.as_uri()
+
+    offline.goto(at(url, view="ops"))
+    expect(offline.get_by_text("top 1,000 of 1,228 ops")).to_be_visible()
+    offline.goto(at(url, view="group-ops"))
+    expect(offline.get_by_text("top 1,000 of 1,232 groups and ops")).to_be_visible()
+    offline.goto(at(url, view="kernels-by-iteration", iteration="1"))
+    expect(offline.get_by_text("top 1,000 of 1,086 kernels")).to_be_visible()
+    offline.goto(at(url, view="kernels-by-iteration", iteration="399"))
+    expect(offline.get_by_text("this report holds the ops and kernels of")).to_be_visible()
+    offline.goto(at(url, view="iterations", zoom="100-150"))
+    chart = offline.get_by_role("group", name="Bar chart of 51 bars, iterations 100 to 150")
+    expect(chart).to_be_visible()

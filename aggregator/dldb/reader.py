@@ -91,6 +91,7 @@ def _check_version(path: Path, version: str, *, is_ours: bool) -> None:
             ),
             hint=say("Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite"),
             version=version,
+            is_newer=False,
         )
     newest = parse_version(DB_VERSION)[:2] if is_ours else NEWEST_FOREIGN
     if numbers[:2] > newest:
@@ -104,6 +105,7 @@ def _check_version(path: Path, version: str, *, is_ours: bool) -> None:
             ),
             hint=say("Update open-dlprof."),
             version=version,
+            is_newer=True,
         )
 
 

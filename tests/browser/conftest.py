@@ -117,22 +117,23 @@ def _first_address(process: subprocess.Popen[str]) -> str:
     raise AssertionError(f"dlprofviewer did not start:\n{''.join(seen)}")
 
 
-StartViewer = Callable[[Path], Viewer]
+StartViewer = Callable[..., Viewer]
 
 
 @pytest.fixture(scope="session")
 def start_viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartViewer]:
-    """Starts `dlprofviewer` on a database, with a state folder of its own."""
+    """Starts `dlprofviewer` on databases or folders, with a state folder of its own."""
     if not MANIFEST.is_file():
         pytest.skip("the page is not built: make frontend")
     processes: list[subprocess.Popen[str]] = []
 
-    def start(database: Path) -> Viewer:
+    def start(database: Path, *more: Path, **variables: str) -> Viewer:
         state = tmp_path_factory.mktemp("state")
+        paths = [str(path) for path in (database, *more)]
         process = subprocess.Popen(
-            [sys.executable, "-m", "profiler_cli.dlprofviewer", "--port", "0", str(database)],
+            [sys.executable, "-m", "profiler_cli.dlprofviewer", "--port", "0", *paths],
             cwd=REPOSITORY,
-            env=os.environ | {"DLPROF_STATE_DIR": str(state), "PYTHONUNBUFFERED": "1"},
+            env=os.environ | {"DLPROF_STATE_DIR": str(state), "PYTHONUNBUFFERED": "1"} | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

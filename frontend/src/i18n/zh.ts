@@ -403,7 +403,7 @@ export const zh = {
   "Progress of the re-aggregation": "重新聚合的进度",
   "Re-aggregate": "重新聚合",
   "Re-aggregating": "正在重新聚合",
-  "Re-aggregation": "重新聚合",
+  "Re-aggregation": "重新聚合任务",
   "Re-aggregation cancelled": "重新聚合已取消",
   "Re-aggregation failed": "重新聚合失败",
   "Read more": "详细说明",
@@ -636,4 +636,6 @@ export const zh = {
     "一个 rank 在集合通信中的等待，是从其自身开始到在它离开之前最后到来的 rank 开始之间的时间。",
   "The rank that waits least keeps the others waiting: look at what it does before its collectives.":
     "等待最少的 rank 使其他 rank 等待：请查看它在集合通信之前做了什么。",
+  "A newer database was found": "找到了较新的数据库",
+  "An older database was found": "找到了较旧的数据库",
 } as const;

@@ -116,7 +116,11 @@ function SearchBox({ control, noun }: { control: TableControl; noun: string }): 
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
-          if (text === "") event.currentTarget.blur();
+          if (text === "") {
+            // Nothing to clear: the key is for what the table is in.
+            event.currentTarget.blur();
+            return;
+          }
           setText("");
           event.preventDefault();
         }}

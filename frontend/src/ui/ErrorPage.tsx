@@ -26,6 +26,11 @@ const TITLES: Readonly<Record<string, string>> = {
 };
 
 function titleFor(error: ApiError): string {
+  if (error.code === "DATABASE_VERSION" && typeof error.details.is_newer === "boolean") {
+    return error.details.is_newer
+      ? t("A newer database was found")
+      : t("An older database was found");
+  }
   const known = TITLES[error.code];
   if (known !== undefined) return known;
   if (error.status === 404) return t("Not found");
@@ -52,6 +57,11 @@ export function ErrorPage({ error, onRetry, profiles }: ErrorPageProps): JSX.Ele
       <h1>{titleFor(error)}</h1>
       <p>{error.message}</p>
       {error.hint !== "" && <p class="error-hint">{error.hint}</p>}
+      {error.code.startsWith("DATABASE_") && (
+        <p class="error-hint">
+          {t("Start the viewer with a database:")} <code>dlprofviewer dlprof_dldb.sqlite</code>
+        </p>
+      )}
       <p>
         {t("Code")} <code>{error.code}</code>
       </p>

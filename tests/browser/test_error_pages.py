@@ -1,0 +1,133 @@
+"""The guide's five error pages.
+
+Four of them end the command when it starts with such a file; here the file becomes such a one
+while the viewer runs.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import StartViewer, Viewer, Watch
+
+
+def open_then_lose(page: Page, viewer: Viewer, watch: Watch) -> None:
+    """The dashboard is open when the file goes."""
+    watch.expect(r"status of 4\d\d")
+    page.goto(viewer.address())
+    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+    viewer.database.unlink()
+
+
+def write_version(path: Path, version: str) -> None:
+    """A DLProf database that says that it is of this version."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "CREATE VIEW view_db_version AS "
+            f"SELECT '{version}' AS current_version, '{version}' AS original_version"
+        )
+        connection.execute("CREATE VIEW view_aggregations AS SELECT 1 AS aggr_id")
+        connection.execute("CREATE VIEW view_op_nodes AS SELECT 1 AS aggr_id")
+
+
+def alert(page: Page, title: str) -> Locator:
+    found = page.get_by_role("alert")
+    expect(found.get_by_role("heading", name=title, exact=True)).to_be_visible()
+    return found
+
+
+def test_a_file_that_is_no_profile_any_more(page: Page, own_viewer: Viewer, watch: Watch) -> None:
+    open_then_lose(page, own_viewer, watch)
+    own_viewer.database.write_text("Dear aunt,\n" * 500)
+    page.reload()
+    found = alert(page, "The file holds no DLProf profile")
+    expect(found).to_contain_text("DATABASE_FOREIGN")
+    expect(found).to_contain_text("dlprofviewer dlprof_dldb.sqlite")
+
+
+def test_no_file_any_more(page: Page, own_viewer: Viewer, watch: Watch) -> None:
+    open_then_lose(page, own_viewer, watch)
+    page.reload()
+    found = alert(page, "DLProf database not found")
+    expect(found).to_contain_text("DATABASE_NOT_FOUND")
+    expect(found).to_contain_text(own_viewer.database.name)
+    # How the viewer is started, as the guide's page says.
+    expect(found).to_contain_text("dlprofviewer dlprof_dldb.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("version", "title"),
+    [("1.1.0", "An older database was found"), ("99.0.0", "A newer database was found")],
+)
+def test_a_file_of_another_version(
+    page: Page, own_viewer: Viewer, watch: Watch, version: str, title: str
+) -> None:
+    open_then_lose(page, own_viewer, watch)
+    write_version(own_viewer.database, version)
+    page.reload()
+    found = alert(page, title)
+    expect(found).to_contain_text("DATABASE_VERSION")
+    expect(found).to_contain_text(version)
+
+
+def test_the_page_comes_back_with_its_file(page: Page, own_viewer: Viewer, watch: Watch) -> None:
+    kept = own_viewer.database.read_bytes()
+    open_then_lose(page, own_viewer, watch)
+    page.reload()
+    alert(page, "DLProf database not found")
+    own_viewer.database.write_bytes(kept)
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+
+
+def test_a_lost_file_leads_to_the_other_profiles(
+    page: Page, start_viewer: StartViewer, demo_database: Path, tmp_path: Path, watch: Watch
+) -> None:
+    watch.expect(r"status of 4\d\d")
+    first, second = tmp_path / "first.sqlite", tmp_path / "second.sqlite"
+    first.write_bytes(demo_database.read_bytes())
+    second.write_bytes(demo_database.read_bytes())
+    viewer = start_viewer(first, second)
+    page.goto(viewer.address())
+    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+    first.unlink()
+    page.reload()
+    found = alert(page, "DLProf database not found")
+    others = found.get_by_role("link")
+    expect(others).to_have_count(2)
+    others.nth(1).click()
+    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_bad_parameters(
+    page: Page,
+    viewer: Viewer,
+    language: str,
+    theme: str,
+    find_violations: object,
+) -> None:
+    titles = {"en": "Bad parameters in the address", "zh": "地址中的参数有误"}
+    page.goto(viewer.address(aggregation="seven", lang=language))
+    found = alert(page, titles[language])
+    expect(found).to_contain_text("BAD_ADDRESS")
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    assert callable(find_violations)
+    assert find_violations(page) == []
+    name = "Open the dashboard" if language == "en" else "仪表板"
+    found.get_by_role("button", name=re.compile(name)).click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_servers_error_is_told_in_chinese(page: Page, own_viewer: Viewer, watch: Watch) -> None:
+    watch.expect(r"status of 4\d\d")
+    own_viewer.database.unlink()
+    page.goto(own_viewer.address(lang="zh"))
+    expect(page.get_by_role("alert")).to_contain_text("处没有数据库")

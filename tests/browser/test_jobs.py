@@ -1,0 +1,105 @@
+"""While an aggregation is made: the page stays usable, and the job can be cancelled."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import REPOSITORY, StartViewer, Viewer
+from tests.browser.test_iterations import open_chart
+from tests.browser.test_tables import ops_table, rows
+
+HELD_ENGINE = REPOSITORY / "tests/jobs/held_engine.py"
+
+
+@pytest.fixture
+def hold(tmp_path: Path) -> Path:
+    """While this file is there, aggregations wait."""
+    file = tmp_path / "hold"
+    file.touch()
+    return file
+
+
+@pytest.fixture
+def held_viewer(
+    start_viewer: StartViewer, demo_database: Path, tmp_path: Path, hold: Path
+) -> Viewer:
+    shutil.copyfile(HELD_ENGINE, tmp_path / "sitecustomize.py")
+    database = tmp_path / "dlprof_dldb.sqlite"
+    shutil.copyfile(demo_database, database)
+    path = os.pathsep.join([str(tmp_path), str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+    return start_viewer(database, DLPROF_TEST_HOLD=str(hold), PYTHONPATH=path)
+
+
+def reaggregate(page: Page, viewer: Viewer, **query: str) -> Locator:
+    """Asks for the iterations 4 to 18; the panel of the job."""
+    open_chart(page, viewer, start=4, stop=18, **query)
+    page.get_by_role("button", name="Reaggregate", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Reaggregate").click()
+    panel = page.get_by_role("region", name="Re-aggregation", exact=True)
+    expect(panel.get_by_role("heading", name="Underway!")).to_be_visible()
+    return panel
+
+
+def test_the_page_stays_usable_while_a_job_runs(
+    page: Page, held_viewer: Viewer, hold: Path
+) -> None:
+    panel = reaggregate(page, held_viewer)
+    page.get_by_role("link", name="Ops and kernels").click()
+    table = ops_table(page)
+    expect(rows(table).first).to_be_visible()
+    table.get_by_role("columnheader", name=re.compile("^CPU time")).get_by_role("button").click()
+    expect(page).to_have_url(re.compile("ops.sort=-cpu_time_ns"))
+    page.get_by_role("region", name="Ops", exact=True).get_by_role(
+        "button", name="Next page"
+    ).click()
+    expect(rows(table).first).to_have_attribute("aria-rowindex", "51")
+    rows(table).nth(1).click()
+    bookmark = page.url
+    expect(panel.get_by_role("heading", name="Underway!")).to_be_visible()
+    page.go_back()
+    expect(rows(table).first).to_have_attribute("aria-rowindex", "51")
+    page.go_back()
+    expect(rows(table).first).to_have_attribute("aria-rowindex", "1")
+    page.reload()
+    expect(page).to_have_url(re.compile("ops.sort=-cpu_time_ns"))
+    expect(panel.get_by_role("heading", name="Underway!")).to_be_visible()
+    other = page.context.new_page()
+    other.goto(bookmark)
+    expect(rows(ops_table(other)).first).to_have_attribute("aria-rowindex", "51")
+    expect(rows(ops_table(other)).nth(1)).to_have_attribute("aria-selected", "true")
+    other.close()
+    hold.unlink()
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=60_000)
+    # The aggregation that was open is still the one that is shown.
+    expect(page).to_have_url(re.compile("aggregation=1"))
+    expect(page).to_have_url(re.compile("ops.sort=-cpu_time_ns"))
+
+
+def test_a_job_can_be_cancelled_and_tried_again(
+    page: Page, held_viewer: Viewer, hold: Path
+) -> None:
+    panel = reaggregate(page, held_viewer)
+    panel.get_by_role("button", name="Cancel").click()
+    expect(panel.get_by_role("heading", name="Re-aggregation cancelled")).to_be_visible(
+        timeout=30_000
+    )
+    expect(page.get_by_role("combobox", name="Aggregation").locator("option")).to_have_count(1)
+    hold.unlink()
+    panel.get_by_role("button", name="Try again").click()
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("combobox", name="Aggregation").locator("option")).to_have_count(2)
+
+
+def test_an_ended_job_speaks_chinese(page: Page, held_viewer: Viewer) -> None:
+    page.goto(held_viewer.address(view="iterations", start=4, stop=18, lang="zh"))
+    page.get_by_role("button", name="重新聚合", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="重新聚合").click()
+    panel = page.get_by_role("region", name="重新聚合任务", exact=True)
+    panel.get_by_role("button", name="取消").click()
+    expect(panel.get_by_text("已取消。")).to_be_visible(timeout=30_000)

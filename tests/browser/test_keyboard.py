@@ -1,0 +1,126 @@
+"""Without a mouse: everything that can be clicked is reached by Tab, in order, and is seen."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Viewer
+from tests.browser.test_views import HEADINGS
+
+#: What has the focus: role or tag, its name, and whether it can be seen that it has it.
+FOCUSED = """
+() => {
+  const one = document.activeElement;
+  const style = getComputedStyle(one);
+  const frame = one.closest('.table-search, .topbar-search form') ?? one;
+  const around = getComputedStyle(frame);
+  const row = one.querySelector?.('td, th');
+  const isShown = (s) => s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0
+    || s.boxShadow !== 'none';
+  const box = one.getBoundingClientRect();
+  return {
+    tag: one.tagName,
+    name: one.getAttribute('aria-label') ?? one.textContent.trim().slice(0, 60),
+    seen: isShown(style) || isShown(around) || (row !== null && row !== undefined
+      && isShown(getComputedStyle(row))),
+    size: Math.min(box.width, box.height),
+    top: box.top,
+    left: box.left,
+    path: (() => { let p = ''; for (let e = one; e; e = e.parentElement)
+      p = [...(e.parentElement?.children ?? [])].indexOf(e) + '/' + p; return p; })(),
+  };
+}
+"""
+#: How many places Tab should reach at least; those that it can are counted by this.
+REACHABLE = """
+() => [...document.querySelectorAll(
+  'a[href], button, input, select, textarea, [tabindex="0"]'
+)].filter((one) => one.tabIndex >= 0 && !one.disabled && one.getClientRects().length > 0
+  && getComputedStyle(one).visibility !== 'hidden').length
+"""
+
+
+@pytest.mark.parametrize("view", HEADINGS)
+def test_tab_reaches_everything_once_and_shows_where_it_is(
+    page: Page, viewer: Viewer, view: str
+) -> None:
+    page.goto(viewer.address(view=view))
+    expect(page.get_by_role("heading", level=1)).to_be_attached()
+    expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+    page.wait_for_load_state("networkidle")
+    expected = page.evaluate(REACHABLE)
+    seen: list[str] = []
+    unseen: list[str] = []
+    for _ in range(expected + 10):
+        page.keyboard.press("Tab")
+        found = page.evaluate(FOCUSED)
+        if found["tag"] == "BODY" or found["path"] in seen:
+            break
+        seen.append(found["path"])
+        if not found["seen"]:
+            unseen.append(f"{found['tag']} {found['name']}")
+    assert unseen == []
+    assert len(seen) >= expected
+
+
+def test_the_first_tab_skips_the_navigation(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="ops"))
+    expect(page.get_by_role("grid", name="Ops", exact=True)).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+
+
+def test_a_re_aggregation_needs_no_mouse(page: Page, own_viewer: Viewer) -> None:
+    page.goto(own_viewer.address())
+    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("i")
+    start = page.get_by_role("spinbutton", name="Select iteration start")
+    expect(start).to_be_visible()
+    start.focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    expect(start).to_have_value("2")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("spinbutton", name="Select iteration stop")).to_be_focused()
+    page.get_by_role("button", name="Choose key node").focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Select key node")
+    expect(dialog.locator("tbody tr[aria-rowindex]").first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    button = page.get_by_role("button", name="Reaggregate", exact=True)
+    expect(button).to_be_enabled()
+    button.focus()
+    page.keyboard.press("Enter")
+    confirm = page.get_by_role("dialog", name="Reaggregate this profile?")
+    expect(confirm).to_be_visible()
+    confirm.get_by_role("button", name="Reaggregate").focus()
+    page.keyboard.press("Enter")
+    panel = page.get_by_role("region", name="Re-aggregation", exact=True)
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=60_000)
+    panel.get_by_role("button", name="Show it").focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("aggregation=2"))
+
+
+def test_menus_open_and_close_and_give_the_focus_back(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="ops"))
+    region = page.get_by_role("region", name="Ops", exact=True)
+    expect(region.locator("tbody tr[aria-rowindex]").first).to_be_visible()
+    for name, inside in (
+        ("Choose columns", region.get_by_role("checkbox")),
+        ("Export", region.get_by_role("link")),
+    ):
+        opener = region.get_by_role("button", name=name, exact=True)
+        opener.focus()
+        page.keyboard.press("Enter")
+        expect(inside.first).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(inside).to_have_count(0)
+        expect(opener).to_be_focused()

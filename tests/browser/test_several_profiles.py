@@ -1,0 +1,71 @@
+"""One viewer on several databases, and on a folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import MakeDatabase, StartViewer, Viewer
+
+
+@pytest.fixture(scope="module")
+def folder(
+    demo_database: Path,
+    make_database: MakeDatabase,
+    profile: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """Two profiles and what else lies about in such a folder."""
+    found = tmp_path_factory.mktemp("profiles")
+    (found / "resnet.sqlite").write_bytes(demo_database.read_bytes())
+    other = make_database(profile("nvtx_domains"), "--profile_name=Domains")
+    (found / "domains.sqlite").write_bytes(other.read_bytes())
+    (found / "notes.txt").write_text("not a database")
+    return found
+
+
+@pytest.fixture(scope="module", params=["files", "folder"])
+def several(request: pytest.FixtureRequest, start_viewer: StartViewer, folder: Path) -> Viewer:
+    if request.param == "folder":
+        return start_viewer(folder)
+    return start_viewer(folder / "resnet.sqlite", folder / "domains.sqlite")
+
+
+def test_profiles_are_switched_and_the_address_keeps_it(page: Page, several: Viewer) -> None:
+    page.goto(several.address(view="ops"))
+    picker = page.get_by_role("combobox", name="Profile")
+    expect(picker.locator("option")).to_have_count(2)
+    names = set(picker.locator("option").all_inner_texts())
+    assert names == {"ResNet-50, AMP", "Domains"}
+    picker.select_option(label="Domains")
+    expect(page).to_have_title(re.compile("Domains"))
+    expect(page).to_have_url(re.compile("profile=.*view=ops|view=ops.*profile="))
+    domains = page.get_by_role("combobox", name="Domain")
+    expect(domains.locator("option")).not_to_have_count(1)
+    domains.select_option("Loop")
+    expect(page).to_have_url(re.compile("domain=Loop"))
+    # What the other profile does not have goes.
+    picker.select_option(label="ResNet-50, AMP")
+    expect(page).to_have_title(re.compile("ResNet-50, AMP"))
+    expect(page).not_to_have_url(re.compile("domain=Loop"))
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.reload()
+    expect(page).to_have_title(re.compile("ResNet-50, AMP"))
+    page.go_back()
+    expect(page).to_have_title(re.compile("Domains"))
+
+
+@pytest.mark.parametrize("view", ["dashboard", "op-types", "iterations", "kernels-by-op"])
+def test_custom_domains_fill_the_views(page: Page, several: Viewer, view: str) -> None:
+    page.goto(several.address())
+    page.get_by_role("combobox", name="Profile").select_option(label="Domains")
+    for domain in ("Forward", "Gradient", "Loop"):
+        page.get_by_role("combobox", name="Domain").select_option(domain)
+        page.goto(re.sub("view=[a-z-]+", f"view={view}", page.url))
+        expect(page.get_by_role("heading", level=1)).to_be_attached()
+        expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+        expect(page.get_by_role("alert")).to_have_count(0)

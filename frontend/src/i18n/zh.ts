@@ -600,7 +600,6 @@ export const zh = {
   "Exposed communication": "暴露的通信",
   "Time in which data moved between GPUs while no kernel computed":
     "在 GPU 之间传输数据而没有内核计算的时间",
-  Waiting: "等待",
   "Time in collectives before the last rank came": "在集合通信中等待最后一个 rank 到来的时间",
   "Waiting (%)": "等待 (%)",
   "Times last": "最后到达次数",
@@ -638,4 +637,5 @@ export const zh = {
     "等待最少的 rank 使其他 rank 等待：请查看它在集合通信之前做了什么。",
   "A newer database was found": "找到了较新的数据库",
   "An older database was found": "找到了较旧的数据库",
+  "Start the viewer with a database:": "请用数据库启动查看器：",
 } as const;

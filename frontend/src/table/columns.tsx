@@ -3,7 +3,14 @@
 import type { ComponentChildren } from "preact";
 import { t } from "../i18n";
 import { fold } from "../lib/text";
-import { exactNs, formatInt, formatPct, formatTimeIn, type TimeUnit } from "../lib/units";
+import {
+  exactNs,
+  formatFixed,
+  formatInt,
+  formatPct,
+  formatTimeIn,
+  type TimeUnit,
+} from "../lib/units";
 import { Flag, Name } from "../ui/Name";
 import { Unknown } from "../ui/states";
 import type { Column } from "./spec";
@@ -77,6 +84,32 @@ export function countColumn<Row>(
     ...more,
     plain: read,
     cell: (row, { unknown }) => orUnknown(read(row), unknown[key] ?? more.whenNull, formatInt),
+  };
+}
+
+const GIB = 2 ** 30;
+
+/** An amount of memory: shown in GiB with one decimal, the exact bytes as tooltip. */
+export function memoryColumn<Row>(
+  key: KeyOf<Row, MaybeNumber>,
+  title: string,
+  more: Common = {},
+): Column<Row> {
+  const read = (row: Row) => row[key] as MaybeNumber;
+  return {
+    key,
+    title,
+    kind: "number",
+    align: "right",
+    width: 130,
+    // A bound would be in bytes.
+    isFilterable: false,
+    ...more,
+    plain: read,
+    cell: (row, { unknown }) =>
+      orUnknown(read(row), unknown[key] ?? more.whenNull, (bytes) => (
+        <span title={`${formatInt(bytes)} B`}>{formatFixed(bytes / GIB, 1)}</span>
+      )),
   };
 }
 

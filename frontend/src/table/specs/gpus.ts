@@ -2,7 +2,7 @@
 
 import type { Gpu } from "../../api/types";
 import { t } from "../../i18n";
-import { countColumn, nameColumn, shareColumn, textColumn } from "../columns";
+import { countColumn, memoryColumn, nameColumn, shareColumn, textColumn } from "../columns";
 import type { TableSpec } from "../spec";
 
 export const GPUS_TABLE: TableSpec<Gpu> = {
@@ -24,6 +24,12 @@ export const GPUS_TABLE: TableSpec<Gpu> = {
     countColumn<Gpu>("sm_count", t("SM count"), {
       width: 110,
       hint: t("Streaming multiprocessors"),
+    }),
+    memoryColumn<Gpu>("memory_total_bytes", t("Memory (GiB)")),
+    memoryColumn<Gpu>("memory_used_bytes", t("Memory used (GiB)"), {
+      width: 160,
+      hint: t("Most memory in use at once during the run"),
+      whenNull: t("The capture holds no reading of the GPU's memory"),
     }),
   ],
   defaults: { sort: "device_id", pageSize: 50 },

@@ -16,6 +16,7 @@ from pathlib import Path
 
 KEPT_TABLES = re.compile(
     r"StringIds|TARGET_INFO_.*|CUPTI_.*|NVTX_EVENTS|ThreadNames|ENUM_.*|META_DATA_EXPORT|CUDA_.*"
+    r"|DLPROF_.*"
 )
 KEPT_SYSTEM = ("CpuDescription", "NvDriverVersion", "CudaDriverVersion", "OsDescription")
 KEPT_META = ("EXPORT_SCHEMA_VERSION%", "EXPORT_PRODUCT_VERSION%", "EXPORT_SCHEMA%")
@@ -48,10 +49,10 @@ def _drop(connection: sqlite3.Connection) -> None:
         query = f"DELETE FROM META_DATA_EXPORT WHERE NOT ({wanted})"  # noqa: S608
         connection.execute(query, KEPT_META)
     if "ThreadNames" in tables:
-        connection.execute(
-            "DELETE FROM ThreadNames WHERE globalTid NOT IN (SELECT globalTid FROM NVTX_EVENTS "
-            "UNION SELECT globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME)"
-        )
+        events = [t for t in ("NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME") if t in tables]
+        threads = " UNION ".join(f"SELECT globalTid FROM {table}" for table in events)  # noqa: S608
+        query = f"DELETE FROM ThreadNames WHERE globalTid NOT IN ({threads})"  # noqa: S608
+        connection.execute(query)
     _drop_strings(connection, [table for table in tables if KEPT_TABLES.fullmatch(table)])
 
 

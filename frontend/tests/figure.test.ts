@@ -5,8 +5,10 @@ import {
   cutMarks,
   type FigureBar,
   type IterationFigure,
+  panned,
   prepareFigure,
   presentParts,
+  scaled,
   zoomFromRelayout,
 } from "../src/charts/iterationFigure";
 
@@ -113,6 +115,22 @@ describe("zooming", () => {
 
   it("ends with a double click", () => {
     expect(zoomFromRelayout({ "xaxis.autorange": true }, meta)).toBeNull();
+  });
+
+  it("is moved by a range that is as wide as before", () => {
+    const meta = { ...figure().layout.meta, first: 10, last: 19 };
+    const change = { "xaxis.range[0]": 14.4, "xaxis.range[1]": 24.6 };
+    expect(zoomFromRelayout(change, meta, [0, 99])).toEqual([15, 24]);
+    expect(zoomFromRelayout(change, meta, [0, 21])).toEqual([12, 21]);
+  });
+
+  it("stays within the limits when it is moved or scaled", () => {
+    expect(panned([10, 19], -30, [3, 99])).toEqual([3, 12]);
+    expect(panned([10, 19], 500, [3, 99])).toEqual([90, 99]);
+    expect(scaled([10, 19], 1 / 2, [0, 99])).toEqual([12, 16]);
+    expect(scaled([0, 9], 2, [0, 99])).toEqual([0, 19]);
+    expect(scaled([0, 59], 2, [0, 99])).toBeNull();
+    expect(scaled([7, 7], 1 / 2, [0, 99])).toEqual([7, 7]);
   });
 
   it("has nothing to do with other changes", () => {

@@ -80,6 +80,32 @@ def test_dragging_zooms_and_the_address_keeps_it(page: Page, viewer: Viewer) -> 
     expect(bars(page)).to_have_count(everything)
 
 
+def test_a_zoomed_chart_is_moved(page: Page, viewer: Viewer) -> None:
+    open_chart(page, viewer, zoom="5-10")
+    expect(bars(page)).to_have_count(6)
+    page.get_by_role("button", name="Later iterations").click()
+    expect(page).to_have_url(re.compile("zoom=8-13"))
+    page.get_by_role("button", name="Earlier iterations").click()
+    expect(page).to_have_url(re.compile("zoom=5-10"))
+    chart(page).focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    expect(page).to_have_url(re.compile("zoom=2-7"))
+    page.keyboard.press("+")
+    expect(page).to_have_url(re.compile("zoom=3-5"))
+    expect(bars(page)).to_have_count(3)
+    left, right = bars(page).nth(0).bounding_box(), bars(page).nth(2).bounding_box()
+    assert left is not None
+    assert right is not None
+    page.keyboard.down("Shift")
+    page.mouse.move(right["x"] + 2, left["y"] + left["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(left["x"] + 2, left["y"] + left["height"] / 2, steps=8)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    expect(page).to_have_url(re.compile("zoom=5-7"))
+    expect(bars(page)).to_have_count(3)
+
+
 def test_the_bounds_follow_keys_wheel_and_typing(page: Page, viewer: Viewer) -> None:
     open_chart(page, viewer)
     start = page.get_by_role("spinbutton", name="Select iteration start")

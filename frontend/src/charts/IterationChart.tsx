@@ -13,8 +13,10 @@ import {
   type ChartTokens,
   type IndexRange,
   type IterationFigure,
+  panned,
   prepareFigure,
   presentParts,
+  scaled,
   zoomFromRelayout,
 } from "./iterationFigure";
 import { loadPlotly } from "./plotly";
@@ -27,6 +29,8 @@ export interface IterationChartProps {
   readonly bounds: IndexRange | null;
   readonly isFullHeight?: boolean;
   readonly onZoom?: (zoom: IndexRange | null) => void;
+  /** How far the zoom can be moved. */
+  readonly limits?: IndexRange | null;
   /** Told when bars were cut off at the top. */
   readonly onCut?: (isCut: boolean) => void;
 }
@@ -138,6 +142,12 @@ function Plot(props: PlotProps): JSX.Element {
       // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys read its bars
       tabIndex={0}
       onKeyDown={(event) => {
+        const zoom = zoomAfterKey(event, props);
+        if (zoom !== undefined) {
+          event.preventDefault();
+          props.onZoom?.(zoom);
+          return;
+        }
         const next = hoverAfterKey(event.key, hovered, bars.length);
         if (next === undefined) return;
         event.preventDefault();
@@ -159,6 +169,22 @@ function hoverAfterKey(key: string, now: number | null, count: number): number |
   return undefined;
 }
 
+/** What is shown after a key that zooms or moves; null for all, undefined is no such key. */
+function zoomAfterKey(event: KeyboardEvent, props: PlotProps): IndexRange | null | undefined {
+  const { meta } = props.figure.layout;
+  // The figure may still be the one before: what counts is what was asked for.
+  const shown: IndexRange = props.zoom ?? [meta.first, meta.last];
+  const { limits, onZoom } = props;
+  if (onZoom === undefined || limits === null || limits === undefined) return undefined;
+  const half = Math.max(1, Math.round((shown[1] - shown[0] + 1) / 2));
+  if (event.key === "+") return scaled(shown, 1 / 2, limits);
+  if (event.key === "-") return scaled(shown, 2, limits);
+  if (!event.shiftKey) return undefined;
+  if (event.key === "ArrowRight") return panned(shown, half, limits);
+  if (event.key === "ArrowLeft") return panned(shown, -half, limits);
+  return undefined;
+}
+
 function listen(
   plot: PlotlyElement,
   latest: { readonly current: PlotProps },
@@ -170,8 +196,8 @@ function listen(
   plot.on("plotly_hover", ({ points }) => setHovered(points[0]?.pointNumber ?? null));
   plot.on("plotly_unhover", () => setHovered(null));
   plot.on("plotly_relayout", (change) => {
-    const { figure, onZoom } = latest.current;
-    const zoom = zoomFromRelayout(change, figure.layout.meta);
+    const { figure, onZoom, limits } = latest.current;
+    const zoom = zoomFromRelayout(change, figure.layout.meta, limits ?? undefined);
     if (zoom !== undefined) onZoom?.(zoom);
   });
 }

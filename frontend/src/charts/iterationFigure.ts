@@ -302,7 +302,7 @@ export function prepareFigure(figure: IterationFigure, options: PrepareOptions):
       tickcolor: tokens.grid,
       tickformat: ",d",
       ...xTicks(meta),
-      range: [meta.first - 0.6, meta.last + 0.6],
+      range: [meta.first - AXIS_MARGIN, meta.last + AXIS_MARGIN],
       title: { text: t("Iteration"), font: { size: 12 }, standoff: 6 },
     },
     yaxis: {
@@ -343,15 +343,43 @@ function xTicks(meta: FigureMeta): Record<string, unknown> {
   return span <= 24 ? { dtick: 1, tick0: 0 } : { nticks: 12 };
 }
 
-/** The iterations that a zoomed axis shows, from what Plotly reports; null for all. */
+/** How far the axis reaches beyond its first and last bar. */
+const AXIS_MARGIN = 0.6;
+
+/** The same number of iterations, `by` further on, as far as there are any. */
+export function panned(shown: IndexRange, by: number, limits: IndexRange): IndexRange {
+  const [first, last] = shown;
+  const least = limits[0] - first;
+  const most = limits[1] - last;
+  const step = Math.max(Math.min(least, 0), Math.min(Math.max(most, 0), by));
+  return [first + step, last + step];
+}
+
+/** `factor` times as many iterations around the middle of those shown; null for all. */
+export function scaled(shown: IndexRange, factor: number, limits: IndexRange): IndexRange | null {
+  const middle = (shown[0] + shown[1]) / 2;
+  const count = Math.max(1, Math.round((shown[1] - shown[0] + 1) * factor));
+  if (count >= limits[1] - limits[0] + 1) return null;
+  const wanted = Math.floor(middle - (count - 1) / 2);
+  const first = Math.max(limits[0], Math.min(limits[1] - count + 1, wanted));
+  return [first, first + count - 1];
+}
+
+/** The iterations that a zoomed or moved axis shows, from what Plotly reports; null for all. */
 export function zoomFromRelayout(
   change: Readonly<Record<string, unknown>>,
   meta: FigureMeta,
+  limits: IndexRange = [meta.first, meta.last],
 ): IndexRange | null | undefined {
   if (change["xaxis.autorange"] === true) return null;
   const low = change["xaxis.range[0]"];
   const high = change["xaxis.range[1]"];
   if (typeof low !== "number" || typeof high !== "number") return undefined;
+  const width = meta.last - meta.first + 2 * AXIS_MARGIN;
+  if (Math.abs(high - low - width) < 1e-6 * width) {
+    // As wide as before: it was moved.
+    return panned([meta.first, meta.last], Math.round(low - meta.first + AXIS_MARGIN), limits);
+  }
   const first = Math.max(meta.first, Math.ceil(low - 0.4));
   const last = Math.min(meta.last, Math.floor(high + 0.4));
   return first <= last ? [first, last] : undefined;

@@ -15,6 +15,12 @@ export const GENERAL_SHORTCUTS: readonly ShortcutHelp[] = [
   { keys: ["Esc"], does: t("Close the dialog or pane, or go back to the table above") },
 ];
 
+export const CHART_SHORTCUTS: readonly ShortcutHelp[] = [
+  { keys: ["←", "→"], does: t("Read the bars") },
+  { keys: ["+", "-"], does: t("Show fewer or more iterations") },
+  { keys: ["Shift+←", "Shift+→"], does: t("Earlier or later iterations") },
+];
+
 export const TABLE_SHORTCUTS: readonly ShortcutHelp[] = [
   { keys: ["↑", "↓"], does: t("Move from row to row") },
   { keys: ["Home", "End"], does: t("First or last row of the page") },

@@ -2,7 +2,12 @@
 
 import type { JSX } from "preact";
 import { isReport } from "../api/source";
-import { GENERAL_SHORTCUTS, type ShortcutHelp, TABLE_SHORTCUTS } from "../content/shortcuts";
+import {
+  CHART_SHORTCUTS,
+  GENERAL_SHORTCUTS,
+  type ShortcutHelp,
+  TABLE_SHORTCUTS,
+} from "../content/shortcuts";
 import { t } from "../i18n";
 import { useScope } from "../state/scope";
 import { Dialog } from "../ui/Dialog";
@@ -25,6 +30,7 @@ export function HelpDialog({
         <KeyList title={t("Anywhere")} shortcuts={GENERAL_SHORTCUTS} />
         <KeyList title={t("Go to")} shortcuts={go} />
         <KeyList title={t("In a table")} shortcuts={TABLE_SHORTCUTS} />
+        <KeyList title={t("In the chart of the iterations")} shortcuts={CHART_SHORTCUTS} />
         <p class="help-note">
           {isReport()
             ? t("This report is one file with everything inside: send it as it is.")

@@ -160,7 +160,8 @@ export const zh = {
   "DLProf version": "DLProf 版本",
   "DLProf Viewer version": "DLProf Viewer 版本",
   Domain: "域",
-  "Drag over the bars to zoom": "在柱上拖动以缩放",
+  "Drag over the bars to zoom; then drag with Shift to move":
+    "在柱上拖动以缩放；缩放后按住 Shift 拖动以平移",
   "Drawing…": "正在绘制…",
   Duration: "时长",
   "Duration ({unit})": "时长 ({unit})",
@@ -642,4 +643,10 @@ export const zh = {
   "A newer database was found": "找到了较新的数据库",
   "An older database was found": "找到了较旧的数据库",
   "Start the viewer with a database:": "请用数据库启动查看器：",
+  "Earlier iterations": "更早的迭代",
+  "Later iterations": "更晚的迭代",
+  "Read the bars": "读取各柱",
+  "Show fewer or more iterations": "显示更少或更多迭代",
+  "Earlier or later iterations": "更早或更晚的迭代",
+  "In the chart of the iterations": "在迭代图中",
 } as const;

@@ -1,12 +1,12 @@
 /** Iterations: how long each took and on what, which are aggregated, and the way to another choice. */
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { isReport } from "../../api/source";
 import type { Iteration, PerformanceSummary } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { IterationChart } from "../../charts/IterationChart";
-import type { IndexRange } from "../../charts/iterationFigure";
+import { type IndexRange, panned } from "../../charts/iterationFigure";
 import { t } from "../../i18n";
 import { formatInt } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
@@ -35,7 +35,7 @@ export function IterationsView(): JSX.Element {
         <h1>{t("Iterations")}</h1>
         <Badges summary={summary} />
       </header>
-      <ChartSection draft={draft} />
+      <ChartSection draft={draft} total={total} />
       {!isReport() && <ReaggregateForm draft={draft} last={total === null ? null : total - 1} />}
       <DataTable<Iteration>
         spec={ITERATIONS_TABLE}
@@ -67,7 +67,7 @@ function Badges({ summary }: { summary: PerformanceSummary | null }): JSX.Elemen
   );
 }
 
-function ChartSection({ draft }: { draft: Draft }): JSX.Element {
+function ChartSection({ draft, total }: { draft: Draft; total: number | null }): JSX.Element {
   const query = useQuery();
   const range = query.get("range") === "profiled" ? "profiled" : "all";
   const zoom = parseIndexRange(query.get("zoom"));
@@ -75,6 +75,11 @@ function ChartSection({ draft }: { draft: Draft }): JSX.Element {
   const [isFullHeight, setFullHeight] = useState(false);
   const onZoom = (next: IndexRange | null) =>
     navigate({ zoom: next === null ? null : `${next[0]}-${next[1]}` });
+  const limits = useLimits(range, total);
+  const move = (by: number) => {
+    if (zoom !== null && limits !== null) onZoom(panned(zoom, by, limits));
+  };
+  const half = zoom === null ? 0 : Math.max(1, Math.round((zoom[1] - zoom[0] + 1) / 2));
   const bounds: IndexRange | null =
     draft.start === null || draft.stop === null ? null : [draft.start, draft.stop];
   return (
@@ -93,13 +98,35 @@ function ChartSection({ draft }: { draft: Draft }): JSX.Element {
         )}
         <span class="chart-hint">
           {zoom === null
-            ? t("Drag over the bars to zoom")
+            ? t("Drag over the bars to zoom; then drag with Shift to move")
             : t("Zoomed to {first}–{last}", { first: zoom[0], last: zoom[1] })}
         </span>
         {zoom !== null && (
-          <button type="button" class="button" onClick={() => onZoom(null)}>
-            <Icon name="zoomOut" /> {t("Reset zoom")}
-          </button>
+          <>
+            <button
+              type="button"
+              class="icon-button"
+              aria-label={t("Earlier iterations")}
+              title={t("Earlier iterations")}
+              disabled={limits === null || zoom[0] <= limits[0]}
+              onClick={() => move(-half)}
+            >
+              <Icon name="chevronLeft" />
+            </button>
+            <button
+              type="button"
+              class="icon-button"
+              aria-label={t("Later iterations")}
+              title={t("Later iterations")}
+              disabled={limits === null || zoom[1] >= limits[1]}
+              onClick={() => move(half)}
+            >
+              <Icon name="chevronRight" />
+            </button>
+            <button type="button" class="button" onClick={() => onZoom(null)}>
+              <Icon name="zoomOut" /> {t("Reset zoom")}
+            </button>
+          </>
         )}
         <ChartMenu
           figure="iteration-summary"
@@ -113,10 +140,19 @@ function ChartSection({ draft }: { draft: Draft }): JSX.Element {
         bounds={bounds}
         isFullHeight={isFullHeight}
         onZoom={onZoom}
+        limits={limits}
         onCut={setCut}
       />
     </section>
   );
+}
+
+/** First and last iteration that the chart can show. */
+function useLimits(range: "all" | "profiled", total: number | null): IndexRange | null {
+  const { iter_start: start, iter_stop: stop } = useScope().aggregation;
+  const first = range === "all" ? 0 : start;
+  const last = range === "all" && total !== null ? total - 1 : stop;
+  return useMemo(() => (first === null || last === null ? null : [first, last]), [first, last]);
 }
 
 function RangeToggle({ range }: { range: "all" | "profiled" }): JSX.Element {

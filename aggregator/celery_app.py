@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
+from kombu import Queue
 from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport.filesystem import Channel, Transport
 from kombu.utils.json import dumps
 
 JOB_TASK = "dlprof.job"
 QUEUE = "dlprof"
+#: Rank files of a job that any worker may import; apart, so that jobs can be counted.
+PART_TASK = "dlprof.part"
+PART_QUEUE = "dlprof.parts"
 _SCHEME = "dlprof-folder"
 _POLLING_INTERVAL_S = 0.1
 _LONGEST_WAIT_S = 0.3
@@ -58,6 +62,8 @@ def make_app() -> Celery:
         task_ignore_result=True,
         task_store_errors_even_if_ignored=False,
         task_default_queue=QUEUE,
+        task_queues=[Queue(QUEUE, routing_key=QUEUE), Queue(PART_QUEUE, routing_key=PART_QUEUE)],
+        task_routes={PART_TASK: {"queue": PART_QUEUE, "routing_key": PART_QUEUE}},
         # The job's row says what is to be done again, not the broker.
         task_acks_late=False,
         worker_prefetch_multiplier=1,

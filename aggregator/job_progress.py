@@ -17,6 +17,8 @@ from aggregator.texts import say
 
 #: Share of the whole that each phase usually takes, in their order.
 _PHASE_WEIGHTS = {"read": 40, "correlate": 10, "aggregate": 30, "write": 15, "index": 5}
+#: Of a job of several rank files: importing and joining them, before the joined whole is read.
+_RANK_WEIGHTS = {"import": 60, "join": 20}
 #: Before this much is done, the time left is a guess not worth showing.
 _ETA_FROM_PCT = 5.0
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -115,6 +117,7 @@ class JobProgress:
         self._total_rows: int | None = None
         self._message = ""
         self._progress_pct = 0.0
+        self._has_ranks = False
 
     @property
     def elapsed_s(self) -> float:
@@ -163,17 +166,51 @@ class JobProgress:
             raise AggregationCancelledError(say("The job was cancelled."))
 
     def _percent(self) -> float:
+        ranks = float(sum(_RANK_WEIGHTS.values()))
+        if self._phase in _RANK_WEIGHTS:
+            self._has_ranks = True
+            return self._percent_of(_RANK_WEIGHTS)
         if self._phase not in _PHASE_WEIGHTS:
             return 0.0
+        done = self._percent_of(_PHASE_WEIGHTS)
+        return ranks + (100.0 - ranks) * done / 100.0 if self._has_ranks else done
+
+    def _percent_of(self, weights: Mapping[str, int]) -> float:
         before = 0
-        for name, weight in _PHASE_WEIGHTS.items():
+        for name, weight in weights.items():
             if name == self._phase:
                 break
             before += weight
         done = min(1.0, self._rows / self._total_rows) if self._total_rows else 0.0
-        return before + done * _PHASE_WEIGHTS[self._phase]
+        return before + done * weights[self._phase]
 
     def _time_left_s(self, elapsed_s: float) -> float | None:
         if self._progress_pct < _ETA_FROM_PCT:
             return None
         return round(elapsed_s * (100.0 - self._progress_pct) / self._progress_pct, 1)
+
+
+class LimitedProgress:
+    """Passes progress on, and raises the error of a limit that is passed."""
+
+    def __init__(self, progress: JobProgress, limits: JobLimits) -> None:
+        self._progress = progress
+        self._limits = limits
+
+    def phase(self, name: str, total_rows: int | None = None) -> None:
+        """A new phase begins."""
+        self._check()
+        self._progress.phase(name, total_rows)
+
+    def advance(self, rows: int) -> None:
+        """Some rows more are done."""
+        self._check()
+        self._progress.advance(rows)
+
+    def message(self, text: str, level: Level = Level.NORMAL) -> None:
+        """Pass it on."""
+        self._progress.message(text, level)
+
+    def _check(self) -> None:
+        if error := self._limits.passed(self._progress.elapsed_s, resident_bytes()):
+            raise error

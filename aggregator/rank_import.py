@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import ImportResult, require_domains, tell_iterations
 from aggregator.profile import ProfileWarning
 from aggregator.progress import Progress
+from aggregator.rank_parts import RankParts, import_all, rank_folder
 from aggregator.rank_workers import import_files
 from aggregator.ranks.checks import key_node_counts
 from aggregator.ranks.join import Joined, join_parts
@@ -63,6 +64,35 @@ def import_ranks(
     ):
         parts = import_files(options, sources, folder, progress, workers)
         return join_databases(parts, [str(path) for path in sources], partial, options, progress)
+
+
+def import_ranks_shared(
+    options: ImportOptions,
+    sources: Sequence[Path],
+    progress: Progress,
+    announce: Callable[[Path], None],
+) -> ImportResult:
+    """The same with workers elsewhere: whoever hears of the folder of parts imports some of them.
+
+    Args:
+        options: As for one file; ``source`` is not read.
+        sources: The rank files, where all workers find them.
+        progress: Listener.
+        announce: Tells other workers of the folder.
+
+    Raises:
+        DlprofError: As ``import_ranks``.
+    """
+    require_files(sources)
+    folder = rank_folder(options.database)
+    try:
+        with new_database(options.database, overwrite=options.overwrite) as partial:
+            shared = RankParts.create(folder, sources, options)
+            parts = import_all(shared, progress, lambda: announce(folder))
+            labels = [str(path) for path in sources]
+            return join_databases(parts, labels, partial, options, progress)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def require_files(sources: Sequence[Path]) -> None:

@@ -12,19 +12,29 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from celery.signals import worker_ready, worker_shutting_down
+from kombu.exceptions import KombuError
 
-from aggregator.celery_app import JOB_TASK, app
+from aggregator.celery_app import JOB_TASK, PART_TASK, app
 from aggregator.dldb.reader import open_database
 from aggregator.errors import AggregationCancelledError, DlprofError, JSONValue
-from aggregator.job_progress import JobLimits, JobProgress, memory_error, resident_bytes
+from aggregator.job_progress import (
+    JobLimits,
+    JobProgress,
+    LimitedProgress,
+    memory_error,
+    resident_bytes,
+)
 from aggregator.jobs import IMPORTED, REUSED, ClaimedJob, JobRecorder, Outcome
 from aggregator.options import ImportOptions, Mode
 from aggregator.pipeline import aggregate, import_profile
+from aggregator.rank_import import import_ranks_shared
+from aggregator.rank_parts import import_part_of
 from aggregator.texts import say
 
 DEFAULT_RECORDER = "aggregator.remote_jobs:BrokerRecorder"
@@ -41,6 +51,15 @@ _shutting_down = threading.Event()
 def do_job(token: str) -> None:
     """Do the job whose turn it is."""
     run_job(token, load_recorder())
+
+
+@app.task(name=PART_TASK)
+def do_part(folder: str) -> None:
+    """Import one rank file of a job that another worker has, if any is still to be done."""
+    limits = JobLimits.read()
+    progress = JobProgress(_shutting_down)
+    with suppress(AggregationCancelledError):
+        import_part_of(Path(folder), LimitedProgress(progress, limits))
 
 
 def run_job(token: str, recorder: JobRecorder) -> None:
@@ -83,6 +102,8 @@ def _import(job: ClaimedJob, progress: JobProgress) -> Outcome:
     if job.database.exists():
         open_database(job.database).close()
         return Outcome(1, job.database, IMPORTED)
+    if len(job.sources) > 1:
+        return _import_ranks(job, progress)
     options = ImportOptions(
         source=job.sources[0],
         database=job.database,
@@ -92,6 +113,29 @@ def _import(job: ClaimedJob, progress: JobProgress) -> Outcome:
         nsys_path=os.environ.get("DLPROF_NSYS_PATH", ""),
     )
     result = import_profile(options, progress)
+    return Outcome(result.aggr_id, result.database, "")
+
+
+def _import_ranks(job: ClaimedJob, progress: JobProgress) -> Outcome:
+    """Rank files, shared out among all workers, as one database."""
+    options = ImportOptions(
+        source=job.sources[0],
+        database=job.database,
+        mode=Mode(job.mode),
+        request=job.request,
+        profile_name=job.profile_name,
+        nsys_path=os.environ.get("DLPROF_NSYS_PATH", ""),
+    )
+
+    def announce(folder: Path) -> None:
+        for _ in job.sources[1:]:
+            try:
+                app.send_task(PART_TASK, args=[str(folder)], retry=False, ignore_result=True)
+            except (KombuError, OSError) as error:
+                logger.warning("job %s: other workers were not told: %s", job.job_id, error)
+                return
+
+    result = import_ranks_shared(options, job.sources, progress, announce)
     return Outcome(result.aggr_id, result.database, "")
 
 

@@ -16,6 +16,7 @@ from viewer.profiles.addition import NewProfile
 _KEYS = ("key_node", "iter_start", "iter_stop")
 _MAX_NAME = 4_000
 MAX_PROFILE_NAME = 200
+MAX_RANK_FILES = 1024
 #: Control characters, and halves of characters, which no UTF-8 can hold.
 _UNFIT = frozenset({"Cc", "Cs"})
 
@@ -47,15 +48,16 @@ def read_new_profile(body: Any) -> NewProfile:
     """The profile that a body asks to add.
 
     Raises:
-        InvalidValueError: Not an object, an unknown key, not exactly one of path and upload, or a
-            value of a wrong type.
+        InvalidValueError: Not an object, an unknown key, not exactly one of path, upload and their
+            plurals, or a value of a wrong type.
     """
-    body = read_object(body, ("path", "upload", "name", "mode"))
+    body = read_object(body, ("path", "paths", "upload", "uploads", "name", "mode"))
     path = read_text(body, "path", _MAX_NAME)
     upload = read_text(body, "upload", _MAX_NAME)
-    if bool(path) == bool(upload):
+    paths, uploads = _texts(body, "paths"), _texts(body, "uploads")
+    if sum(map(bool, (path, upload, paths, uploads))) != 1:
         raise InvalidValueError(
-            say("Say either the path of a file or the id of an upload."), parameter="path"
+            say("Say one of path, paths, upload and uploads."), parameter="path"
         )
     mode = body.get("mode") or Mode.AUTO.value
     if mode not in tuple(Mode):
@@ -64,7 +66,33 @@ def read_new_profile(body: Any) -> NewProfile:
             hint=say("Known: {names}.", names=", ".join(Mode)),
             parameter="mode",
         )
-    return NewProfile(path, upload, read_text(body, "name", MAX_PROFILE_NAME), str(mode))
+    name = read_text(body, "name", MAX_PROFILE_NAME)
+    return NewProfile(path, upload, name, str(mode), paths, uploads)
+
+
+def _texts(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Rank files of one job: several, each once; empty: the body has no such list."""
+    values = body.get(name)
+    if values is None:
+        return ()
+    texts = values if isinstance(values, list) else []
+    fits = all(
+        isinstance(text, str)
+        and 0 < len(text) <= _MAX_NAME
+        and not any(category(character) in _UNFIT for character in text)
+        for text in texts
+    )
+    if not fits or not 2 <= len(set(texts)) == len(texts) <= MAX_RANK_FILES:
+        raise InvalidValueError(
+            say(
+                "{name} must be a list of at least two different texts, and of no more than "
+                "{limit}.",
+                name=name,
+                limit=MAX_RANK_FILES,
+            ),
+            parameter=name,
+        )
+    return tuple(texts)
 
 
 def read_new_name(body: Any) -> str:

@@ -80,6 +80,8 @@ NEW_PROFILE: Schema = {
     "properties": {
         "path": value("string", "A file in one of the folders that may be registered from."),
         "upload": value("string", "A complete upload, instead of a path."),
+        "paths": array(value("string", "Rank files of one job, instead: they are joined.")),
+        "uploads": array(value("string", "Complete uploads of rank files, instead.")),
         "name": value("string", "Name for the profile; its own if left out."),
         "mode": {"type": "string", "enum": list(MODES), "description": "How to read ranges."},
     },

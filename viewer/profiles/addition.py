@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ class NewProfile:
     Attributes:
         path: A file in an open folder; empty: an upload.
         upload: Id of a complete upload; empty: a path.
+        paths: Rank files of one job in open folders, instead of a path or upload.
+        uploads: Ids of complete uploads of rank files, instead.
         name: For the profile; empty: its own.
         mode: How the ranges of an import are read.
     """
@@ -37,6 +40,8 @@ class NewProfile:
     upload: str
     name: str
     mode: str
+    paths: tuple[str, ...] = ()
+    uploads: tuple[str, ...] = ()
 
 
 def add_profile(wanted: NewProfile, client: str) -> ServedProfile | Job:
@@ -47,6 +52,10 @@ def add_profile(wanted: NewProfile, client: str) -> ServedProfile | Job:
         ProfileRefusedError: The file is no profile.
         ProfileTooLargeError, StorageFullError, TooManyJobsError, UploadIncompleteError: As named.
     """
+    if wanted.paths:
+        return _add_ranks(wanted, [_allowed(path) for path in wanted.paths], client)
+    if wanted.uploads:
+        return _add_uploaded_ranks(wanted, client)
     if wanted.upload:
         return _add_upload(wanted, client)
     path = _allowed(wanted.path)
@@ -78,12 +87,55 @@ def _add_upload(wanted: NewProfile, client: str) -> ServedProfile | Job:
     return _import(wanted, source, stem, folder, client)
 
 
+def _add_ranks(wanted: NewProfile, paths: list[Path], client: str) -> Job:
+    """Rank files where they are become one database of the viewer's own."""
+    sizes = [path.stat().st_size for path in paths]
+    for path, size in zip(paths, sizes, strict=True):
+        uploads.check_size(size)
+        inspect(path, path.name, _nsys_path())
+    # Each part lies beside the whole for a while.
+    storage.check_room(int(2 * sum(sizes) * _ROOM_FOR_IMPORT))
+    return _import_all(wanted, paths, _stem_of_ranks(paths[0].name), storage.new_folder(), client)
+
+
+def _add_uploaded_ranks(wanted: NewProfile, client: str) -> Job:
+    """The same with uploads; none is taken before all have been looked at."""
+    found = [uploads.find(upload) for upload in wanted.uploads]
+    kinds = []
+    for upload in found:
+        uploads.check_complete(upload)
+        kinds.append(inspect(uploads.content(upload), upload.file_name, _nsys_path()))
+    check_queue()
+    storage.check_room(int(2 * sum(upload.size_bytes for upload in found) * _ROOM_FOR_IMPORT))
+    folder = storage.new_folder()
+    sources = []
+    for number, (upload, kind) in enumerate(zip(found, kinds, strict=True)):
+        suffix = ".nsys-rep" if kind is Kind.REPORT else ".sqlite"
+        # Names may be equal; the rank is read from the name, so it stays.
+        name = f"{storage.safe_stem(upload.file_name)}{suffix}"
+        sources.append(folder / "source" / str(number) / name)
+        uploads.take(upload, sources[-1])
+    return _import_all(wanted, sources, _stem_of_ranks(found[0].file_name), folder, client)
+
+
+def _stem_of_ranks(file_name: str) -> str:
+    """``resnet_rank0.sqlite`` -> ``resnet``; ``rank0.sqlite`` -> ``ranks``."""
+    stem = re.sub(r"[_.-]*rank[_.=-]?\d+$", "", storage.safe_stem(file_name), flags=re.IGNORECASE)
+    return stem or "ranks"
+
+
 def _import(wanted: NewProfile, source: Path, stem: str, folder: Path, client: str) -> Job:
+    return _import_all(wanted, [source], stem, folder, client)
+
+
+def _import_all(
+    wanted: NewProfile, sources: list[Path], stem: str, folder: Path, client: str
+) -> Job:
     stored = storage.add(
         folder / f"{stem}.dldb.sqlite", name=wanted.name, folder=folder, is_complete=False
     )
     try:
-        return submit_import(stored, [str(source)], wanted.mode, client)
+        return submit_import(stored, [str(source) for source in sources], wanted.mode, client)
     except Exception:
         # Not queued: nothing would ever be made of it.
         stored.delete()

@@ -67,4 +67,13 @@ RANKS: dict[str, str] = {
     "The machine may be short of memory: try with --workers=1.": (
         "机器内存可能不足：请用 --workers=1 重试。"
     ),
+    "Workers ended {attempts} times while they imported '{path}'.": (
+        "导入“{path}”时工作进程结束了 {attempts} 次。"
+    ),
+    "They may have run out of memory.": "可能是内存不足。",
+    "There was too little memory to import '{path}'.": "内存不足，无法导入“{path}”。",
+    "Say one of path, paths, upload and uploads.": ("请给出 path、paths、upload 和 uploads 之一。"),
+    "{name} must be a list of at least two different texts, and of no more than {limit}.": (
+        "{name} 必须是至少两个、至多 {limit} 个不同文本的列表。"
+    ),
 }

@@ -37,9 +37,6 @@ _BODIES: dict[str, str] = {
     ),
     "{name} must be one line of plain text.": "{name} 必须是一行纯文本。",
     "{name} must be a whole number from 1 on.": "{name} 必须是不小于 1 的整数。",
-    "Say either the path of a file or the id of an upload.": (
-        "请给出文件路径或上传编号，二者只能选一。"
-    ),
     "There is no such mode.": "没有这种模式。",
     "name must be a text.": "name 必须是文本。",
     "file_name must not be empty.": "file_name 不能为空。",

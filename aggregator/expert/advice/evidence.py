@@ -56,6 +56,10 @@ def kernel_items(facts: Facts, rows: Bool) -> tuple[Item, ...]:
     name = work.name[rows]
     if not len(name):
         return ()
+    # A kernel has a row for each GPU that it ran on.
+    first: dict[str, int] = {}
+    same = np.array([first.setdefault(n, row) for row, n in enumerate(facts.names.short)])
+    name = same[name]
     total = np.bincount(name, weights=work.duration_ns[rows].astype(np.float64))
     count = np.bincount(name)
     order = [row for row in np.argsort(-total, kind="stable")[:MOST_ITEMS].tolist() if count[row]]

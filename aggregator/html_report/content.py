@@ -14,7 +14,7 @@ from aggregator.query.sql import bind, count_rows, distinct_values, iter_rows
 from aggregator.resources.addresses import OBJECTS, WHOLE_TABLES
 from aggregator.resources.figures import FIGURES, FIGURES_OF_ITERATIONS, Look, Place
 from aggregator.resources.iterations import ITERATIONS
-from aggregator.resources.kernels import ITERATION_KERNELS, OP_KERNELS
+from aggregator.resources.kernels import ITERATION_KERNELS, KERNELS_OF_EVERY_OP, OP_KERNELS
 from aggregator.resources.objects import read_object
 from aggregator.resources.ops import GROUP_OPS, ITERATION_OPS, OP_DETAIL, OPS, TOP_OPS
 from aggregator.resources.recommendations import read_recommendations
@@ -135,18 +135,25 @@ def read_table(
 
 def read_op_kernels(place: Place, strings: Strings) -> Part:
     """The kernels of each op that the report lists, by op, as long as there is room."""
-    details = bind(OPS, place.database, place.params)
-    query = parse_list_query(OPS, {})
-    ops = [row["op_id"] for row in iter_rows(details, query, place.database, limit=ROWS)]
+    ops = bind(OPS, place.database, place.params)
+    listed = iter_rows(ops, parse_list_query(OPS, {}), place.database, limit=ROWS)
+    kernels: dict[str, list[dict[str, Any]]] = {row["op_id"]: [] for row in listed}
+    table = bind(KERNELS_OF_EVERY_OP, place.database, place.params)
+    query = parse_list_query(KERNELS_OF_EVERY_OP, {})
+    for row in iter_rows(table, query, place.database):
+        if row["op_id"] in kernels:
+            kernels[row["op_id"]].append(row)
+    strings.keep_sentences(table.unknown.values())
+    unknown = {name: text for name, text in table.unknown.items() if name != "op_id"}
     tables: dict[str, Any] = {}
-    rows = 0
-    for op_id in ops:
-        if rows >= _OP_KERNELS:
+    count = 0
+    for op_id, rows in kernels.items():
+        if count >= _OP_KERNELS:
             break
-        part = read_table(OP_KERNELS, place, strings, {"op_id": op_id})
-        tables[op_id] = part.data
-        rows += part.rows
-    return Part(tables, rows)
+        columns = encode_rows(OP_KERNELS, rows[:ROWS], strings)
+        tables[op_id] = {"count": len(rows), "unknown": unknown, "columns": columns}
+        count += len(rows)
+    return Part(tables, count)
 
 
 def read_iteration(place: Place, strings: Strings, iteration: int) -> Part:

@@ -118,6 +118,23 @@ OP_KERNELS = replace(
 )
 
 
+def _of_every_op(spec: TableSpec, time: str) -> TableSpec:
+    """The same rows for all ops at once: hundreds of queries in one."""
+    of_op = f"NULLIF(SUM(t.{time}) OVER (PARTITION BY t.op_node_id), 0)"
+    share = replace(spec.by_name["share_pct"], sql=f"100.0 * t.{time} / {of_op}")
+    shown = tuple(share if column.name == share.name else column for column in spec.columns)
+    return replace(
+        spec,
+        source=replace(spec.source, where=_IN_DOMAIN),
+        columns=(*shown, identifier("op_id", "t.op_node_id", OP_ID)),
+        fallback=_of_every_op(spec.fallback, "gpu_time") if spec.fallback else None,
+    )
+
+
+#: With the op as one more column.
+KERNELS_OF_EVERY_OP = _of_every_op(OP_KERNELS, "gpu_time_sum")
+
+
 def _launch(
     name_alias: str, start: str, api_start: str, grid: str, block: str
 ) -> tuple[Column, ...]:

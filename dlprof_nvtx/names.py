@@ -103,7 +103,7 @@ class Entry:
             if dtype is not None:
                 # A matrix layer tells what it computes in, another one what it is given.
                 told = "dtype" if self.is_weighted else "input_dtype"
-                more[told] = str(dtype).removeprefix("torch.")
+                more[told] = str(dtype).rpartition(".")[2]
             if call_site:
                 more["call_site"] = call_site
             tail = f" {json.dumps(more, separators=(',', ':'))}" if more else ""

@@ -89,7 +89,7 @@ def note_training_flags() -> None:
         # PyTorch refuses to tell where a script mixes its old and its new switches.
         flags["cudnn_allow_tf32"] = torch.backends.cudnn.allow_tf32
         precision = torch.get_float32_matmul_precision()
-        flags |= {"matmul_precision": precision, "matmul_allow_tf32": precision != "highest"}
+        flags.update(matmul_precision=precision, matmul_allow_tf32=precision != "highest")
     except RuntimeError:
         pass
     note_config(flags)
@@ -189,7 +189,7 @@ def _note_on_enter(owner: Any) -> None:
     def entered(self: Any) -> Any:
         if STATE.on and getattr(self, "_enabled", False):
             _SEEN.add("autocast")
-            dtype = str(getattr(self, "fast_dtype", "")).removeprefix("torch.")
+            dtype = str(getattr(self, "fast_dtype", "")).rpartition(".")[2]
             note_config({"amp_enabled": True, "dtype": dtype}, "autocast")
         return enter(self)
 

@@ -88,6 +88,16 @@ def test_hard_cases_leave_no_kernel_without_an_op(tmp_path: Path, how: str) -> N
     assert share_of_named_kernels(connection) >= 0.995
 
 
+def test_a_training_step_as_a_cuda_graph_is_recorded_and_replayed(tmp_path: Path) -> None:
+    connection = profile(tmp_path, sys.executable, str(PROGRAMS / "small.py"), "cuda_graph")
+    launches = connection.execute("SELECT count(*) FROM view_graph_launches").fetchone()
+    assert launches == (4,)
+    found = connection.execute(
+        "SELECT direction, count(*) FROM view_op_metrics WHERE op_node_type = 'linear' GROUP BY 1"
+    ).fetchall()
+    assert dict(found) == {"fprop": 8, "bprop": 8}
+
+
 def test_out_of_memory_in_the_script_keeps_what_was_captured(tmp_path: Path) -> None:
     words = [sys.executable, str(PROGRAMS / "small.py"), "out_of_memory"]
     connection = profile(tmp_path, *words, exit_code=1)

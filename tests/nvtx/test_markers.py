@@ -434,6 +434,20 @@ def run_injected(code: str, **more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_the_markers_are_written_for_the_oldest_python_of_pytorch_2() -> None:
+    import ast
+
+    newer = {"removeprefix", "removesuffix"}
+    for path in (REPOSITORY / "dlprof_nvtx").rglob("*.py"):
+        tree = ast.parse(path.read_text(), feature_version=(3, 8))
+        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not names & newer, path
+        assert not any(
+            isinstance(node, ast.AugAssign) and isinstance(node.op, ast.BitOr)
+            for node in ast.walk(tree)
+        ), path
+
+
 def test_a_program_without_torch_pays_nothing() -> None:
     done = run_injected("import sys; print('dlprof_nvtx' in sys.modules, 'torch' in sys.modules)")
     assert done.stdout == "False False\n"

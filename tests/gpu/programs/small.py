@@ -68,14 +68,41 @@ def wrapped(how: str, model: nn.Module) -> nn.Module:
     return model
 
 
+def graphed(model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device):
+    """One training step as a CUDA graph; returns its inputs and the graph."""
+    x = torch.zeros(32, 64, device=device)
+    y = torch.zeros(32, dtype=torch.long, device=device)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            optimizer.zero_grad(set_to_none=True)
+            step("plain", model, x, y)
+            optimizer.step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    optimizer.zero_grad(set_to_none=True)
+    with torch.cuda.graph(graph):
+        step("plain", model, x, y)
+        optimizer.step()
+    return x, y, graph
+
+
 def main() -> None:
     how = sys.argv[1]
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     torch.cuda.set_device(device)
     model = wrapped(how, Net(how).to(device))
-    optimizer = torch.optim.Adam(model.parameters())
+    optimizer = torch.optim.Adam(model.parameters(), capturable=how == "cuda_graph")
+    if how == "cuda_graph":
+        static_x, static_y, graph = graphed(model, optimizer, device)
     data = [(torch.full((64,), i / 64), i % 10) for i in range(32 * 4)]
     for x, y in torch.utils.data.DataLoader(data, batch_size=32):
+        if how == "cuda_graph":
+            static_x.copy_(x)
+            static_y.copy_(y)
+            graph.replay()
+            continue
         optimizer.zero_grad()
         if how == "out_of_memory" and x[0, 0] > 0.5:
             torch.empty(1 << 40, device=device)

@@ -25,7 +25,7 @@ export const GPUS_TABLE: TableSpec<Gpu> = {
       width: 100,
       hint: t("Streaming multiprocessors"),
     }),
-    memoryColumn<Gpu>("memory_total_bytes", t("Memory (GiB)"), { width: 116 }),
+    memoryColumn<Gpu>("memory_total_bytes", t("Memory (GiB)"), { width: 128 }),
     memoryColumn<Gpu>("memory_used_bytes", t("Memory used (GiB)"), {
       width: 172,
       hint: t("Most memory in use at once during the run"),

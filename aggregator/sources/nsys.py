@@ -16,6 +16,7 @@ import numpy as np
 
 from aggregator.columns import dense_codes, distinct, drained, narrow, narrowest
 from aggregator.errors import NoGpuActivityError, UnsupportedNsysSchemaError
+from aggregator.memory import give_back
 from aggregator.model_settings import read_settings
 from aggregator.profile import (
     Annotation,
@@ -114,12 +115,15 @@ def read(path: Path, tables: frozenset[str], progress: Progress) -> Profile:
         pending = {table: pool.submit(_read_table, schema, table, progress) for table in _RAW}
         strings = pool.submit(_read_strings, schema)
         nvtx = merge_nvtx(_results(slices))
+        give_back()
         raw = {table: future.result() for table, future in pending.items()}
     progress.message("Reading System Information from Nsight Systems database")
     tables_read = _RawTables(strings.result(), *raw.values())
     if not any(len(table["start"]) for table in (tables_read.api, *_work(tables_read))):
         raise _no_activity(path)
-    return _assemble(schema, tables_read, nvtx)
+    profile = _assemble(schema, tables_read, nvtx)
+    give_back()
+    return profile
 
 
 def _readers() -> int:

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.advising.long_tables import lookup, window_columns
 from aggregator.advising.steps import NoSteps, read_steps
+from aggregator.columns import distinct
 from aggregator.communication import is_communication
 from aggregator.expert.advice.facts import (
     COPY,
@@ -65,7 +67,7 @@ def read_facts(connection: sqlite3.Connection, aggr: int) -> Facts:
         names=names,
         waits=_read_waits(connection, steps),
         gpus=_gpus(connection, work, steps, moves & (work.name >= 0), loading),
-        idle_devices=_idle_devices(connection),
+        idle_devices=_idle_devices(connection, work),
         settings=_read_settings(connection),
         has_graphs=bool((work.kind == GRAPH).any()),
         has_loader=_meta(connection, "dataloader_measured") == "1",
@@ -100,7 +102,8 @@ def _read_work(connection: sqlite3.Connection, aggr: int, steps: Steps) -> Work:
     query = "SELECT stop FROM iterations WHERE aggr = ? AND iter_value = ?"
     row = connection.execute(query, (aggr, steps.last + 1)).fetchone()
     bounds = (steps.api_low_ns, row[0] if row else steps.api_high_ns)
-    parts = []
+    rows = [_first_row(connection, "kernels", "api_start", bound) for bound in bounds]
+    parts = [_kernel_columns(connection, (rows[0], rows[1]))]
     for table, sql in _WORK_QUERIES.items():
         rows = [_first_row(connection, table, "api_start", bound) for bound in bounds]
         parts.append(_columns(connection, sql, rows, len(_WORK_COLUMNS)))
@@ -108,11 +111,24 @@ def _read_work(connection: sqlite3.Connection, aggr: int, steps: Steps) -> Work:
     return _with_end(Work(**dict(zip(_WORK_COLUMNS, columns, strict=True))), steps)
 
 
+def _kernel_columns(connection: sqlite3.Connection, rows: tuple[int, int]) -> Int64:
+    """The columns of ``Work`` of some kernels."""
+    names = ("start", "duration", "device", "api_start", "api_duration", "op_kernel", "name")
+    start, duration, device, api_start, api_duration, pair, name = window_columns(
+        connection, "kernels", names, rows
+    )
+    none = np.full(len(start), -1, dtype=np.int64)
+    device_id = lookup(connection, "SELECT id, device_id FROM devices")[device]
+    op = lookup(connection, "SELECT id, op - 1 FROM op_kernels")[pair]
+    return np.stack(
+        [
+            *(np.full(len(start), KERNEL, dtype=np.int64), start, start + duration, device_id),
+            *(api_start, api_start + api_duration, op, name - 1, none, none, none + 1),
+        ]
+    )
+
+
 _WORK_QUERIES = {
-    "kernels": f"SELECT {KERNEL}, k.start, k.start + k.duration, v.device_id, k.api_start,"
-    " k.api_start + k.api_duration, p.op - 1, k.name - 1, -1, -1, 0 FROM kernels AS k"
-    " JOIN op_kernels AS p ON p.id = k.op_kernel JOIN devices AS v ON v.id = k.device"
-    " WHERE k.id >= ? AND k.id < ? ORDER BY k.id",
     "memory_ops": f"SELECT CASE is_copy WHEN 1 THEN {COPY} ELSE {SET} END, m.start,"
     " m.start + m.duration, v.device_id, m.api_start, m.api_start + m.api_duration, m.op - 1, -1,"
     " m.copy_kind, m.host_kind, m.bytes FROM memory_ops AS m JOIN devices AS v ON v.id = m.device"
@@ -171,19 +187,19 @@ def _read_waits(connection: sqlite3.Connection, steps: Steps) -> Calls:
         _first_row(connection, "api_calls", "start", bound)
         for bound in (steps.api_low_ns, steps.api_high_ns)
     )
-    marks = ", ".join("?" for _ in names)
-    start, duration, op, process, name = _columns(
-        connection,
-        "SELECT c.start, c.duration, c.op - 1, t.process, c.name FROM api_calls AS c"
-        " JOIN threads AS t ON t.id = c.thread"
-        f" WHERE c.id >= ? AND c.id < ? AND c.name IN ({marks}) ORDER BY c.id",
-        [low, high, *names],
-        5,
+    columns = ("start", "duration", "op", "thread", "name")
+    start, duration, op, thread, name = window_columns(
+        connection, "api_calls", columns, (low, high)
     )
+    waits = np.flatnonzero(np.isin(name, list(names)))
+    start, duration, op, thread, name = (
+        column[waits] for column in (start, duration, op - 1, thread, name)
+    )
+    process = lookup(connection, "SELECT id, process FROM threads")[thread]
     device_of = _device_of_process(connection)
     device = np.array([device_of.get(one, -1) for one in process.tolist()], dtype=np.int64)
     texts = tuple(names[code] for code in name.tolist())
-    return Calls(start, start + duration, op, device, texts)
+    return Calls(start, start + duration, op - 1, device, texts)
 
 
 def _device_of_process(connection: sqlite3.Connection) -> dict[int, int]:
@@ -241,7 +257,10 @@ def _gpus(
     return tuple(result)
 
 
-def _idle_devices(connection: sqlite3.Connection) -> tuple[int, ...]:
+def _idle_devices(connection: sqlite3.Connection, work: Work) -> tuple[int, ...]:
+    every = connection.execute("SELECT device_id FROM devices").fetchall()
+    if {int(row[0]) for row in every} <= set(distinct(work.device).tolist()):
+        return ()
     query = (
         "SELECT device_id FROM devices WHERE id NOT IN (SELECT device FROM kernels UNION"
         " SELECT device FROM memory_ops UNION SELECT device FROM graph_launches) ORDER BY id"

@@ -12,6 +12,8 @@ import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
 import numpy as np
 
+from aggregator.columns import distinct
+from aggregator.dldb.page_columns import PageColumns, page_columns
 from aggregator.dldb.writer import BUSY_TIMEOUT_S
 from aggregator.errors import DatabaseBusyError, NotADldbError
 from aggregator.intervals import Flattened
@@ -65,9 +67,10 @@ def _load_once(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
             closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection,
             # Without a transaction of its own a reader does not hold up another's commit.
             adbc.connect(read_only_uri(path), autocommit=True) as columns,
+            page_columns(path) as pages,
         ):
             connection.text_factory = lenient_text
-            return _Loader(connection, columns, progress).load()
+            return _Loader(connection, _ColumnReader(columns, pages, progress), progress).load()
     except (sqlite3.DatabaseError, adbc_driver_manager.Error, *_DAMAGE) as error:
         if isinstance(error, adbc_driver_manager.Error):
             raise_interrupt(error)
@@ -86,19 +89,18 @@ class _Loader:
     """Reads the stored profile of one database."""
 
     def __init__(
-        self, connection: sqlite3.Connection, columns: adbc.Connection, progress: Progress
+        self, connection: sqlite3.Connection, reader: _ColumnReader, progress: Progress
     ) -> None:
         self._connection = connection
         rows = connection.execute("SELECT key, value FROM dldb_meta")
         self._meta = {str(key): str(value) for key, value in rows}
         progress.phase("read", self._count_rows())
-        reader = _ColumnReader(columns, progress)
         self._instances = reader.read("op_instances", _INSTANCE_COLUMNS)
-        self._kernels = reader.read("kernels", _KERNEL_COLUMNS)
-        self._memory = reader.read("memory_ops", _MEMORY_COLUMNS)
+        *self._kernels, kernel_device = reader.read("kernels", (*_KERNEL_COLUMNS, "device"))
+        *self._memory, memory_device = reader.read("memory_ops", (*_MEMORY_COLUMNS, "device"))
         self._ops, self._op_domain = _ops(connection)
         self._op_kernels = _op_kernels(connection)
-        self._devices = _devices(connection)
+        self._devices = _devices(connection, kernel_device, memory_device)
         self._settings = _settings(connection)
         self._ranges = _ranges(connection, reader)
 
@@ -170,12 +172,17 @@ _MEMORY_COLUMNS = ("name", "api_start", "api_duration", "duration")
 class _ColumnReader:
     """Integer columns of whole tables, in order of row id."""
 
-    def __init__(self, connection: adbc.Connection, progress: Progress) -> None:
+    def __init__(self, connection: adbc.Connection, pages: PageColumns, progress: Progress) -> None:
         self._connection = connection
+        self._pages = pages
         self._progress = progress
 
     def read(self, table: str, names: tuple[str, ...]) -> list[Int64]:
         """One array per column."""
+        whole = self._pages.read(table, names)
+        if whole is not None:
+            self._progress.advance(len(whole[0]))
+            return whole
         parts: list[list[Int64]] = [[] for _ in names]
         select = ", ".join(f'"{name}"' for name in names)
         for batch in iter_batches(self._connection, f"SELECT {select} FROM {table} ORDER BY rowid"):
@@ -219,16 +226,11 @@ def _op_kernels(connection: sqlite3.Connection) -> OpKernelColumns:
     )
 
 
-def _devices(connection: sqlite3.Connection) -> DeviceColumns:
+def _devices(connection: sqlite3.Connection, *of_work: Int64) -> DeviceColumns:
     rows = connection.execute(
         "SELECT id, device_id, name, memory_bytes, memory_used_bytes FROM devices ORDER BY id"
     ).fetchall()
-    used = {
-        int(row[0])
-        for row in connection.execute(
-            "SELECT DISTINCT device FROM kernels UNION SELECT DISTINCT device FROM memory_ops"
-        )
-    }
+    used = {device for column in of_work for device in distinct(column).tolist()}
     return DeviceColumns(
         device_ids=tuple(int(row[1]) for row in rows),
         names=tuple(str(row[2]) for row in rows),

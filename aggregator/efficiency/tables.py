@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.dldb.page_columns import page_columns
 from aggregator.dldb.writer import Table, insert_rows
 from aggregator.efficiency.rollup import Efficiency, compute_efficiency, unit_calls
 from aggregator.flops.peaks import Peaks, peaks_of
@@ -18,7 +19,7 @@ from aggregator.flops.units import CostUnit, InstanceCosts
 from aggregator.imported import ImportedProfile
 from aggregator.options import AggregationRequest
 from aggregator.profile import Int64
-from aggregator.ranks.reading import column_reader
+from aggregator.ranks.reading import ColumnReader, column_reader
 from aggregator.sqlite_uri import read_only_uri
 
 RECOMPUTED = "/recompute/"
@@ -68,8 +69,7 @@ def read_costed_instances(path: Path) -> CostedInstances:
             )
         )
     with column_reader(path) as reader:
-        names = ("op", "start", "gpu_time", "cost")
-        rows = reader.read("op_instances", names, "WHERE cost > 0 ORDER BY id")
+        rows = _costed_rows(path, reader)
         part = reader.read("op_cost_parts", ("cost", "unit", "calls"), "ORDER BY cost, unit")
     costs = InstanceCosts(
         units=units,
@@ -79,6 +79,17 @@ def read_costed_instances(path: Path) -> CostedInstances:
         count=int(part["cost"].max(initial=0)),
     )
     return CostedInstances(rows["op"], rows["start"], rows["gpu_time"], rows["cost"] - 1, costs)
+
+
+def _costed_rows(path: Path, reader: ColumnReader) -> dict[str, Int64]:
+    """Instances that have a cost."""
+    names = ("op", "start", "gpu_time", "cost")
+    with page_columns(path) as pages:
+        found = pages.read("op_instances", names)
+    if found is None:
+        return reader.read("op_instances", names, "WHERE cost > 0 ORDER BY id")
+    has = found[-1] > 0
+    return {name: column[has] for name, column in zip(names, found, strict=True)}
 
 
 def write_import_efficiency(
@@ -162,6 +173,10 @@ def _stop(connection: sqlite3.Connection, aggr: int, iterations: Int64) -> int:
 
 def _gpu_name(connection: sqlite3.Connection) -> str:
     """Product name of the GPU that ran most of the kernels; empty: unknown."""
+    only = connection.execute("SELECT name FROM devices LIMIT 2").fetchall()
+    if len(only) == 1:
+        ran = connection.execute("SELECT EXISTS (SELECT 1 FROM kernels)").fetchone()[0]
+        return str(only[0][0]) if ran else ""
     row = connection.execute(
         "SELECT v.name FROM (SELECT device, count(*) AS many FROM kernels GROUP BY device) AS k"
         " JOIN devices AS v ON v.id = k.device ORDER BY k.many DESC, v.id LIMIT 1"

@@ -47,7 +47,6 @@ export const zh = {
   "Profiles of this viewer": "此查看器的性能分析",
   "There is none yet.": "还没有。",
   Imports: "导入",
-  Waiting: "等待中",
   "Progress of the import": "导入进度",
   Delete: "删除",
   Rename: "重命名",

@@ -17,7 +17,10 @@ from hypothesis import settings
 REPOSITORY = Path(__file__).resolve().parent.parent
 DEMO_PROFILE = "pytorch_resnet50_amp"
 # Variables that steer the tests; any other of ours in the caller's shell would change the product.
-KEPT = {"DLPROF_SHARED", "DLPROF_TEST_CACHE", "DLPROF_CHROMIUM"}
+KEPT = {
+    *("DLPROF_SHARED", "DLPROF_TEST_CACHE", "DLPROF_CHROMIUM"),
+    *("DLPROF_MUTANTS", "DLPROF_MUTANT"),
+}
 
 settings.register_profile("default", max_examples=50, deadline=None)
 settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)

@@ -57,7 +57,12 @@ class Dldb:
         """Column names of a view; empty if the database lacks it."""
         if view not in self.views:
             return ()
-        rows = self.connection.execute(f'PRAGMA table_info("{view}")')
+        try:
+            rows = self.connection.execute(f'PRAGMA table_info("{view}")').fetchall()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF in _BUSY_CODES:
+                raise
+            return ()  # a view on a table that is not there
         return tuple(str(row["name"]) for row in rows)
 
     def close(self) -> None:
@@ -159,6 +164,12 @@ _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQL
 """Primary result codes of a database that another process is writing, or left half-written."""
 
 
+LONGEST_VALUE_BYTES = 8 * 2**20
+"""No text of a profile is longer; a view that makes a longer one fails."""
+_OPEN_LIMIT_S = 5.0
+_CHECK_EVERY = 20_000
+
+
 def _roll_back(path: Path) -> None:
     """Let SQLite undo what a writer killed in mid-commit left in the journal."""
     if not path.with_name(f"{path.name}-journal").exists():
@@ -173,7 +184,13 @@ def _connect_once(path: Path) -> Dldb:
         connection.row_factory = sqlite3.Row
         connection.text_factory = lenient_text
         connection.execute("PRAGMA query_only = ON")
-        return Dldb(path, connection)
+        # Whose database it is: its views are somebody else's SQL, and opening it asks one of them.
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE_BYTES)
+        deadline = time.monotonic() + _OPEN_LIMIT_S
+        connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_EVERY)
+        opened = Dldb(path, connection)
+        connection.set_progress_handler(None, 0)
+        return opened
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         connection.close()
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY_CODES:

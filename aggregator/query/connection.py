@@ -41,6 +41,8 @@ _ALLOWED_ACTIONS = frozenset(
 #: Functions that reach outside the database.
 _FORBIDDEN_FUNCTIONS = frozenset({"load_extension", "readfile", "writefile", "edit"})
 
+_TRY_AGAIN = say("Try again in a moment.")
+
 Params = Mapping[str, str | int | float | None]
 Row = tuple[Any, ...]
 
@@ -169,9 +171,13 @@ class ProfileDatabase:
                 ),
                 hint=say("Filter the table further, or raise DLPROF_QUERY_TIMEOUT_S."),
             )
-        if code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}:
-            return DatabaseError(say("The database cannot be read: {error}.", error=error))
-        return error
+        if code in _PASSING:
+            return DatabaseBusyError(say("The database is being written to."), hint=_TRY_AGAIN)
+        # A view on what is not there, an expression that fails: the file is not what it claims.
+        return DatabaseError(
+            say("The database cannot be read: {error}.", error=error),
+            hint=say("Make it anew with dlprof, or run an integrity check with sqlite3."),
+        )
 
 
 @contextmanager

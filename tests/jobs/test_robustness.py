@@ -293,7 +293,7 @@ def tiny_database(tmp_path: Path) -> Path:
     thread = trace.thread()
     for step in range(30):
         at = 1_000 * step
-        thread.range("iteration", at, at + 900)
+        thread.range(f"iteration {step}", at, at + 900)
         thread.op("conv2d", at + 10, at + 500, seq=step)
         thread.launch("gemm", at + 20, gpu=(at + 30, at + 300))
     folder = tmp_path / "tiny"

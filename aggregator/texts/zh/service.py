@@ -25,6 +25,7 @@ _JOBS: dict[str, str] = {
         "请等部分作业完成后再试，或取消不需要的作业。"
     ),
     "The viewer's own state cannot be used: {reason}.": "无法使用查看器自身的状态：{reason}。",
+    "The database is being written to.": "数据库正在被写入。",
     "Its disk may be full, or its folder not be writable.": "磁盘可能已满，或文件夹不可写。",
 }
 

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { isReport } from "../api/source";
 import { chooseLanguage, LANGUAGES, language, t } from "../i18n";
 import { openDocs } from "../state/docs";
 import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
@@ -36,7 +37,7 @@ export function TopBar({ view, onHelp, onProfiles, onMenu }: TopBarProps): JSX.E
         /
       </span>
       <ProfilePicker />
-      <ProfilesButton onClick={onProfiles} />
+      {!isReport() && <ProfilesButton onClick={onProfiles} />}
       <OpSearch isMainSearch={view !== "ops"} />
       <div class="topbar-end">
         <ReportPart />

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import adbc_driver_manager
@@ -34,6 +34,7 @@ from aggregator.sqlite_uri import lenient_text, read_only_uri
 from aggregator.texts import say
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from aggregator.profile import Int32, Int64
@@ -62,19 +63,31 @@ _DAMAGE = (ValueError, TypeError, KeyError, IndexError, OverflowError)
 
 
 def _load_once(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
+    with (
+        reading_errors(path),
+        closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection,
+        # Without a transaction of its own a reader does not hold up another's commit.
+        adbc.connect(read_only_uri(path), autocommit=True) as columns,
+        page_columns(path) as pages,
+    ):
+        connection.text_factory = lenient_text
+        return _Loader(connection, _ColumnReader(columns, pages, progress), progress).load()
+
+
+@contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """Turn what reading a damaged or busy database raises into one sentence.
+
+    Raises:
+        DatabaseBusyError: Another process writes it.
+        NotADldbError: It is damaged.
+    """
     try:
-        with (
-            closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection,
-            # Without a transaction of its own a reader does not hold up another's commit.
-            adbc.connect(read_only_uri(path), autocommit=True) as columns,
-            page_columns(path) as pages,
-        ):
-            connection.text_factory = lenient_text
-            return _Loader(connection, _ColumnReader(columns, pages, progress), progress).load()
+        yield
     except (sqlite3.DatabaseError, adbc_driver_manager.Error, *_DAMAGE) as error:
         if isinstance(error, adbc_driver_manager.Error):
             raise_interrupt(error)
-        text = str(error).splitlines()[0]
+        text = (str(error).splitlines() or [type(error).__name__])[0]
         if "locked" in text or "busy" in text:
             raise DatabaseBusyError(
                 say("The database '{path}' is being written by another process.", path=str(path)),

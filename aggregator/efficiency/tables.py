@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from aggregator.dldb.page_columns import page_columns
+from aggregator.dldb.stored import reading_errors
 from aggregator.dldb.writer import Table, insert_rows
 from aggregator.efficiency.rollup import Efficiency, compute_efficiency, unit_calls
 from aggregator.flops.peaks import Peaks, peaks_of
@@ -46,7 +47,16 @@ class CostedInstances:
 
 
 def read_costed_instances(path: Path) -> CostedInstances:
-    """The instances that a database holds; none in one of an older version."""
+    """The instances that a database holds; none in one of an older version.
+
+    Raises:
+        NotADldbError: The database is damaged.
+    """
+    with reading_errors(path):
+        return _read_costed_instances(path)
+
+
+def _read_costed_instances(path: Path) -> CostedInstances:
     empty = np.empty(0, dtype=np.int64)
     with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
         if not _has_costs(connection):

@@ -18,6 +18,7 @@ KEPT_TABLES = re.compile(
     r"StringIds|TARGET_INFO_.*|CUPTI_.*|NVTX_EVENTS|ThreadNames|ENUM_.*|META_DATA_EXPORT|CUDA_.*"
     r"|DLPROF_.*"
 )
+STRING_COLUMNS = ("nameId", "textId", "shortName", "demangledName", "mangledName")
 KEPT_SYSTEM = ("CpuDescription", "NvDriverVersion", "CudaDriverVersion", "OsDescription")
 KEPT_META = ("EXPORT_SCHEMA_VERSION%", "EXPORT_PRODUCT_VERSION%", "EXPORT_SCHEMA%")
 
@@ -62,7 +63,8 @@ def _drop_strings(connection: sqlite3.Connection, tables: list[str]) -> None:
         if table == "StringIds" or table.startswith("ENUM_"):
             continue
         for column in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
-            if re.search(r"(name|Name|textId|Id)$", column[1]) and column[2] == "INTEGER":
+            # Other ids are numbers of their own: taken for strings they would keep any of them.
+            if column[1] in STRING_COLUMNS:
                 query = f'SELECT "{column[1]}" FROM "{table}" WHERE "{column[1]}" IS NOT NULL'  # noqa: S608
                 connection.execute(f"INSERT OR IGNORE INTO used {query}")
     connection.execute("DELETE FROM StringIds WHERE id NOT IN (SELECT id FROM used)")

@@ -131,13 +131,31 @@ def _forward_identity(
             next_identity += places.length
     rest = np.flatnonzero(own & (identity < 0))
     # Without a place: joined by path, name, direction and shapes.
-    shapes = instances.shapes[rest].astype(np.int64)
+    shapes = _told_shapes(code[rest], instances.shapes[rest].astype(np.int64))
     stray = instances.origin[rest] == Origin.STRAY
     shapes[stray] = -1
     if meaning.has_dictionary_markers:
         shapes[stray] = -2 - np.arange(int(stray.sum()))
     identity[rest] = next_identity + row_codes(code[rest], shapes)[1]
     return identity, next_identity
+
+
+def _told_shapes(code: Int64, shapes: Int64) -> Int64:
+    """Shapes of executions that recorded none: those of the others, where these all had the same.
+
+    The markers write shapes in the first calls of a model only.
+    """
+    known = shapes >= 0
+    if known.all() or not known.any():
+        return shapes
+    count = int(code.max()) + 1
+    low = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
+    high = np.full(count, -1, dtype=np.int64)
+    np.minimum.at(low, code[known], shapes[known])
+    np.maximum.at(high, code[known], shapes[known])
+    of_code = np.where(low == high, high, -1)
+    told: Int64 = np.where(known, shapes, of_code[code])
+    return told
 
 
 def _codes(instances: Instances, process: Int64) -> Int64:

@@ -207,3 +207,23 @@ def test_data_types_hold_for_all_of_a_layer_but_what_casts_in_a_matrix_layer(
         main.launch(f"kernel{number}", at + 20)
     rows = analyse(trace, tmp_path).query("SELECT op_node_type, data_type FROM view_op_nodes")
     assert dict(rows) == {"layer_norm": "float32", "linear": "float16", "to": "", "add": ""}
+
+
+def test_calls_that_wrote_no_shapes_join_those_that_did_where_no_loop_is_found(
+    tmp_path: Path,
+) -> None:
+    trace = Trace()
+    main = trace.thread()
+    for call in range(6):
+        at = 1_000 * call
+        main.range("torch.nn: Net (Net)", at, at + 900)
+        # Of one shape; of two shapes, where those without any stay apart.
+        main.op("linear", at + 10, at + 100, sizes="[[8, 4], [2, 4]]" if call < 3 else "")
+        main.launch(f"linear{call}", at + 20)
+        main.op("add", at + 200, at + 300, sizes="[[8], [8]]" if call < 3 else "")
+        main.launch(f"add{call}", at + 210)
+        main.op("add", at + 400, at + 500, sizes="[[9], [9]]" if call < 3 else "")
+        main.launch(f"again{call}", at + 410)
+    ops = analyse(trace, tmp_path).ops()
+    assert ops["/Net/linear", "fprop"] == 6
+    assert sorted(calls for (name, _), calls in ops.items() if "add" in name) == [3, 3, 6]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -234,3 +235,28 @@ def test_every_nanosecond_of_the_autograd_thread_counts_once(
         if end > last:
             expected, last = expected + end - start, end
     assert dict(counted)[thread & 0xFFFFFF] == expected
+
+
+def test_steps_before_and_inside_a_cuda_graph_are_calls_of_the_same_ops(
+    imported: Callable[[str], Imported],
+) -> None:
+    """Three warm-up steps and the recorded one; only the first three calls wrote shapes."""
+    _, connection = imported("cuda_graph")
+    rows = connection.execute(
+        "SELECT direction, count(*), min(num_calls), max(num_calls) FROM view_op_metrics "
+        "WHERE op_node_type = 'linear' GROUP BY direction"
+    ).fetchall()
+    assert sorted(rows) == [("bprop", 8, 4, 4), ("fprop", 8, 4, 4)]
+    assert connection.execute("SELECT count(*) FROM view_graph_launches").fetchone() == (4,)
+
+
+def test_captures_tell_nothing_of_their_machine() -> None:
+    machine = re.compile(rb"[A-Z_]{4,}=/|/root/|/home/|vsock|kworker|TOKEN|HOSTNAME")
+    packed = [
+        *CAPTURES.glob("*.xz"),
+        CAPTURES.parents[2] / "demo" / "pytorch_resnet50_amp.sqlite.xz",
+    ]
+    assert len(packed) >= 10
+    for path in packed:
+        found = machine.search(lzma.decompress(path.read_bytes()))
+        assert found is None, (path.name, found)

@@ -23,7 +23,20 @@ describe("markdown", () => {
   });
 });
 
+/** What a translation has to keep: kinds of blocks, rows of tables, items of lists. */
+async function shapeOf(id: string, language: "en" | "zh"): Promise<readonly string[]> {
+  return parseMarkdown((await loadPage(id, language)) ?? "").map((block) => {
+    if (block.kind === "table") return `table of ${block.rows.length} × ${block.header.length}`;
+    return block.kind === "list" ? `list of ${block.items.length}` : block.kind;
+  });
+}
+
 describe("the documentation", () => {
+  it.each(VIEWS.map((view) => view.id))("says the same of %s in Chinese", async (id) => {
+    expect(await shapeOf(id, "zh")).toEqual(await shapeOf(id, "en"));
+    expect(await loadPage(id, "zh")).toMatch(/[\u4e00-\u9fff]/);
+  });
+
   it.each(VIEWS.map((view) => view.id))("has a page for the view %s", async (id) => {
     const page = await loadPage(id);
     const blocks = parseMarkdown(page ?? "");

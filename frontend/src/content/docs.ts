@@ -1,12 +1,15 @@
 /** The pages of docs/views, one for each view: part of the build, loaded when one is opened. */
 
-const PAGES = import.meta.glob<string>("../../../docs/views/*.md", {
-  query: "?raw",
-  import: "default",
-});
+import type { Language } from "../i18n";
 
-/** The text of a page; null when there is none of that name. */
-export function loadPage(name: string): Promise<string> | null {
-  const load = PAGES[`../../../docs/views/${name}.md`];
+const PAGES = import.meta.glob<string>(
+  ["../../../docs/views/*.md", "../../../docs/views/zh/*.md"],
+  { query: "?raw", import: "default" },
+);
+
+/** The text of a page in a language; null when there is none of that name. */
+export function loadPage(name: string, language: Language = "en"): Promise<string> | null {
+  const folder = language === "en" ? "" : `${language}/`;
+  const load = PAGES[`../../../docs/views/${folder}${name}.md`];
   return load === undefined ? null : load();
 }

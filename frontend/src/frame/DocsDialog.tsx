@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { loadPage } from "../content/docs";
-import { t } from "../i18n";
+import { language, t } from "../i18n";
 import { type Block, type Inline, parseMarkdown } from "../lib/markdown";
 import { Dialog } from "../ui/Dialog";
 import { Empty, Skeleton } from "../ui/states";
@@ -17,11 +17,13 @@ export function DocsDialog(props: {
   const [blocks, setBlocks] = useState<readonly Block[] | null>(null);
   useEffect(() => {
     const missing = Promise.resolve("");
-    void (loadPage(page) ?? missing).catch(() => "").then((text) => setBlocks(parseMarkdown(text)));
+    void (loadPage(page, language) ?? missing)
+      .catch(() => "")
+      .then((text) => setBlocks(parseMarkdown(text)));
   }, [page]);
   return (
     <Dialog title={title} size="large" onClose={onClose}>
-      <article class="docs" lang="en">
+      <article class="docs" lang={language}>
         {blocks === null && <Skeleton lines={10} />}
         {blocks?.length === 0 && <Empty title={t("This page cannot be loaded")} />}
         {blocks?.map((block, index) => (

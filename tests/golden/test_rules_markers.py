@@ -227,3 +227,21 @@ def test_calls_that_wrote_no_shapes_join_those_that_did_where_no_loop_is_found(
     ops = analyse(trace, tmp_path).ops()
     assert ops["/Net/linear", "fprop"] == 6
     assert sorted(calls for (name, _), calls in ops.items() if "add" in name) == [3, 3, 6]
+
+
+def test_dlprofs_own_markers_without_emit_nvtx_have_a_combined_backward_too(tmp_path: Path) -> None:
+    trace = Trace()
+    main = trace.thread()
+    engine = main.process.thread(2)
+    trace_marker = "{'traceMarker': ['train.py:3'], 'funcStack': '/<module>/linear'}"
+    tensor = "{'name': '', 'type': 'tensor', 'shape': (8, 16), 'dtype': 'float32'}"
+    op = f"{{'mod': 'torch.nn.functional', 'op': 'linear', 'args': [{tensor}]}}"
+    for step in range(3):
+        at = 10_000 * step
+        main.range(trace_marker, at + 90, at + 410)
+        main.range(op, at + 100, at + 400)
+        main.launch("forward", at + 110)
+        unmarked_backward(engine, at + 1_000)
+    rows = {row[0]: row for row in analyse(trace, tmp_path).query(OPS)}
+    assert rows["/backward"][1:5] == ("bprop", "backward", 3, 9)
+    assert {row[2] for row in rows.values()} == {"linear", "backward"}

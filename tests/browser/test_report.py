@@ -262,6 +262,33 @@ def test_an_address_that_names_no_column_is_refused(offline: Page, report_url: s
     expect(offline.locator("#op-rows tr").first).to_be_visible()
 
 
+def test_it_works_inside_of_a_frame_without_an_origin(offline: Page, made: Path) -> None:
+    # GIVEN a page that shows the file as notebooks and build servers do
+    offline.goto("about:blank")
+    offline.evaluate(
+        """text => {
+            const frame = document.createElement("iframe");
+            frame.sandbox = "allow-scripts";
+            frame.srcdoc = text;
+            frame.style = "width: 1200px; height: 700px";
+            document.body.append(frame);
+        }""",
+        (made / "Demo_report.html").read_text(),
+    )
+    frame = offline.frame_locator("iframe")
+    expect(frame.get_by_role("region", name="Performance summary")).to_be_visible()
+
+    # WHEN the reader goes to another view and sorts its table
+    frame.get_by_role("link", name="Op type summary").click()
+    frame.get_by_role("columnheader", name="Op type").get_by_role("button").click()
+
+    # THEN it is shown, though no address can say so
+    expect(frame.get_by_role("columnheader", name="Op type")).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+    expect(frame.get_by_role("heading", level=1, name="Op type summary")).to_be_attached()
+
+
 def test_a_damaged_file_says_so(offline: Page, made: Path, tmp_path: Path) -> None:
     text = (made / "Demo_report.html").read_text()
     broken = tmp_path / "broken.html"

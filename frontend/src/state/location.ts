@@ -5,9 +5,28 @@ import { applyPatch, formatQuery, parseQuery, type Query, type QueryPatch } from
 
 const NAVIGATED = "dlprof:navigated";
 
+/**
+ * The query string where the address cannot be written: a report inside of a frame that has no
+ * origin of its own, as notebooks and build servers show files. The way back is then missing.
+ */
+let kept: string | null = null;
+
+function currentSearch(): string {
+  return kept ?? window.location.search;
+}
+
+function write(url: string, search: string, isReplaced: boolean): void {
+  try {
+    if (isReplaced) window.history.replaceState(null, "", url);
+    else window.history.pushState(null, "", url);
+  } catch {
+    kept = search;
+  }
+}
+
 /** The query as it is now, for event handlers. */
 export function currentQuery(): Query {
-  return parseQuery(window.location.search);
+  return parseQuery(currentSearch());
 }
 
 /** The address of this page with a change applied; for links. */
@@ -19,10 +38,8 @@ export function hrefWith(patch: QueryPatch, query: Query = currentQuery()): stri
 /** Changes the query. `replace` for what nobody wants to step back through (typing, defaults). */
 export function navigate(patch: QueryPatch, options: { replace?: boolean } = {}): void {
   const search = formatQuery(applyPatch(currentQuery(), patch));
-  if (search === window.location.search) return;
-  const url = `${window.location.pathname}${search}`;
-  if (options.replace) window.history.replaceState(null, "", url);
-  else window.history.pushState(null, "", url);
+  if (search === currentSearch()) return;
+  write(`${window.location.pathname}${search}`, search, options.replace ?? false);
   window.dispatchEvent(new Event(NAVIGATED));
 }
 

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import type { ApiError } from "../api/client";
 import type { ProfileItem } from "../api/types";
 import { t } from "../i18n";
-import { navigate } from "../state/location";
+import { currentQuery, navigate } from "../state/location";
 import { CopyButton, errorDetails } from "./states";
 
 const TITLES: Readonly<Record<string, string>> = {
@@ -40,7 +40,7 @@ function titleFor(error: ApiError): string {
 /** Takes everything but the profile out of the address. */
 function startOver(): void {
   const patch: Record<string, null> = {};
-  for (const key of new URLSearchParams(window.location.search).keys()) patch[key] = null;
+  for (const key of currentQuery().keys()) patch[key] = null;
   navigate(patch);
 }
 

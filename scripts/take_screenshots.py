@@ -24,10 +24,14 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PICTURES = REPOSITORY / "docs/img"
 DATABASE = REPOSITORY / "demo/out/dlprof_dldb.sqlite"
 SIZE: ViewportSize = {"width": 1440, "height": 900}
-SHOTS: Final[tuple[tuple[str, Theme], ...]] = (
-    ("dashboard", "light"),
-    ("ops", "light"),
-    ("iterations", "dark"),
+#: Name of the picture, theme, and the address of what it shows.
+SHOTS: Final[tuple[tuple[str, Theme, str], ...]] = (
+    ("dashboard-light", "light", "view=dashboard"),
+    ("dashboard-zh-dark", "dark", "view=dashboard&lang=zh"),
+    ("ops-light", "light", "view=ops"),
+    ("group-ops-light", "light", "view=group-ops&open=/|/iteration%20%23/"),
+    ("kernels-by-op-light", "light", "view=kernels-by-op&iteration=5&op=BATCH_NORM_BPROP_1"),
+    ("iterations-dark", "dark", "view=iterations"),
 )
 START_LIMIT_S = 60
 # The browser gets no network but the viewer: some systems forbid its own background requests.
@@ -69,10 +73,10 @@ def main() -> None:
     chromium = os.environ.get("DLPROF_CHROMIUM", "/usr/bin/chromium")
     with running_viewer() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        for view, theme in SHOTS:
+        for name, theme, query in SHOTS:
             page = browser.new_page(viewport=SIZE, color_scheme=theme)
-            page.goto(f"{address}?view={view}", wait_until="networkidle")
-            save_small(page.screenshot(), PICTURES / f"{view}-{theme}.png")
+            page.goto(f"{address}?{query}", wait_until="networkidle")
+            save_small(page.screenshot(), PICTURES / f"{name}.png")
             page.close()
         browser.close()
 

@@ -15,6 +15,13 @@ describe("markdown", () => {
     ]);
   });
 
+  it("leaves out pictures", () => {
+    expect(parseMarkdown("# A\n\n![B](../img/b.png)\n\nc").map((block) => block.kind)).toEqual([
+      "heading",
+      "paragraph",
+    ]);
+  });
+
   it("reads headings, paragraphs, lists and tables", () => {
     const text = "# A\n\nb\nc\n\n- d\n- e\n\n| f | g |\n|---|---|\n| h | i |\n";
     const blocks = parseMarkdown(text);

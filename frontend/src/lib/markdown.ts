@@ -55,12 +55,12 @@ function blockOf(text: string): Block {
   return { kind: "paragraph", content: inline(lines.join(" ")) };
 }
 
-/** Blocks are parted by empty lines. */
+/** Blocks are parted by empty lines. Pictures are for who reads the files: here is the view itself. */
 export function parseMarkdown(text: string): readonly Block[] {
   return text
     .replaceAll("\r\n", "\n")
     .split(/\n{2,}/)
     .map((block) => block.trim())
-    .filter((block) => block !== "")
+    .filter((block) => block !== "" && !block.startsWith("!["))
     .map(blockOf);
 }

@@ -58,6 +58,7 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
         "no_ops_reason": NO_OPS if simple else "",
         "dataloader_measured": "0" if simple else "1",
         "io_measured": "0",
+        "has_costs": "1" if data.costs.count else "0",
         "session_start_utc_ns": str(session.start_utc_ns or ""),
         "host_name": session.host_name,
         "rank_count": str(len(main_devices(data.profile))),

@@ -16,6 +16,7 @@ from aggregator.figures.parts import (
     tensor_core_efficiency,
 )
 from aggregator.figures.ranks import ranks
+from aggregator.figures.roofline import roofline
 from aggregator.figures.tables import Table
 from aggregator.figures.theme import Figure, Theme
 
@@ -30,5 +31,6 @@ __all__ = [
     "kernel_gpu_time",
     "ranks",
     "resource_usage",
+    "roofline",
     "tensor_core_efficiency",
 ]

@@ -6,6 +6,15 @@ import re
 from dataclasses import dataclass
 
 from aggregator.query.spec import ObjectSpec, TableSpec
+from aggregator.resources.efficiency import (
+    EFFICIENCY,
+    GROUP_EFFICIENCY,
+    ITERATION_EFFICIENCY,
+    OP_EFFICIENCY,
+    OP_TYPE_EFFICIENCY,
+    OP_UNITS,
+    PEAK_RATES,
+)
 from aggregator.resources.iterations import GPUS, ITERATIONS
 from aggregator.resources.kernels import (
     ITERATION_KERNELS,
@@ -44,6 +53,7 @@ TABLES: dict[str, TableSpec] = {
     "iterations/{iteration}/ops": ITERATION_OPS,
     "iterations": ITERATIONS,
     "ops/{op_id}/kernels": OP_KERNELS,
+    "ops/{op_id}/units": OP_UNITS,
     "ops": OPS,
     "op-types": OP_TYPES,
     "group-ops": GROUP_OPS,
@@ -51,6 +61,11 @@ TABLES: dict[str, TableSpec] = {
     "gpus": GPUS,
     "ranks": RANKS,
     "collectives": COLLECTIVES,
+    "op-efficiency": OP_EFFICIENCY,
+    "op-type-efficiency": OP_TYPE_EFFICIENCY,
+    "group-efficiency": GROUP_EFFICIENCY,
+    "iteration-efficiency": ITERATION_EFFICIENCY,
+    "peak-rates": PEAK_RATES,
 }
 
 #: The tables whose address has no holes, by that address.
@@ -66,6 +81,7 @@ OBJECTS: dict[str, ObjectSpec] = {
         OP_SUMMARY,
         GPU_UTILIZATION,
         TENSOR_CORE_EFFICIENCY,
+        EFFICIENCY,
     )
 }
 

@@ -12,6 +12,7 @@ from aggregator.query.connection import ProfileDatabase
 from aggregator.query.request import parse_list_query
 from aggregator.query.spec import ObjectSpec, TableSpec
 from aggregator.query.sql import bind, iter_rows
+from aggregator.resources.efficiency import OP_EFFICIENCY, PEAK_RATES
 from aggregator.resources.iterations import GPUS, ITERATIONS
 from aggregator.resources.objects import read_object
 from aggregator.resources.ranks import RANKS
@@ -102,8 +103,13 @@ def _ranks(place: Place, look: Look) -> Figure:
     return figures.ranks(place.table(RANKS), look.theme)
 
 
+def _roofline(place: Place, look: Look) -> Figure:
+    return figures.roofline(place.table(OP_EFFICIENCY), place.table(PEAK_RATES), look.theme)
+
+
 #: Each figure at its address.
 FIGURES: dict[str, Callable[[Place, Look], Figure]] = {
+    "roofline": _roofline,
     "gpu-utilization": _gpu_utilization,
     "resource-usage": _resource_usage,
     "kernel-gpu-time": _kernel_gpu_time,

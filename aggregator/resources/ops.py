@@ -46,12 +46,25 @@ _OP_COLUMNS: tuple[Column, ...] = (
         "Share of the GPU time of all ops of the domain.",
         nullable=True,
     ),
+    real("tflops_per_second", "m.tflops_per_second", "TFLOP/s achieved.", nullable=True),
+    real("gbytes_per_second", "m.gbytes_per_second", "GB/s achieved.", nullable=True),
+    real("arithmetic_intensity", "m.arithmetic_intensity", "Operations per byte.", nullable=True),
+    choice("bound", "m.bound", "compute, memory or link.", nullable=True),
+    number("ideal_time_ns", "m.ideal_time", "Time at the GPU's peaks.", nullable=True),
+    number("left_time_ns", "m.left_time", "What is left to win.", nullable=True),
+    real("peak_pct", "m.peak_pct", "Ideal time over GPU time.", nullable=True),
+)
+
+_METRICS = Join(
+    "view_op_metrics",
+    "m",
+    "m.aggr_id = t.aggr_id AND m.domain_name = t.domain_name AND m.op_node_id = t.op_node_id",
 )
 
 OPS = TableSpec(
     name="ops",
     title=say("Ops"),
-    source=Source(view="view_op_nodes"),
+    source=Source(view="view_op_nodes", joins=(_METRICS,)),
     columns=_OP_COLUMNS,
     default_ordering=("-gpu_time_ns",),
     key=("op_id",),
@@ -88,14 +101,7 @@ OP_DETAIL = TableSpec(
     title=say("Op"),
     source=Source(
         view="view_op_nodes",
-        joins=(
-            Join(
-                "view_op_metrics",
-                "m",
-                "m.aggr_id = t.aggr_id AND m.domain_name = t.domain_name "
-                "AND m.op_node_id = t.op_node_id",
-            ),
-        ),
+        joins=(_METRICS,),
         where="t.aggr_id = :aggr_id AND t.domain_name = :domain AND t.op_node_id = :op_id",
     ),
     columns=(

@@ -27,7 +27,9 @@ def test_plotly_takes_every_figure_in_both_themes(
     assert set(reply.json) == {"data", "layout"}
     drawn = go.Figure(reply.json)
     # A database of NVIDIA's tells no ranks: the figure says so.
-    assert len(drawn.data) > 0 or (name == "ranks" and drawn.layout.annotations[0].text)
+    assert len(drawn.data) > 0 or (
+        name in ("ranks", "roofline") and drawn.layout.annotations[0].text
+    )
     assert drawn.layout.title.text is None
     assert drawn.layout.paper_bgcolor == "rgba(0,0,0,0)"
 

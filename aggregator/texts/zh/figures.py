@@ -29,4 +29,23 @@ FIGURES: dict[str, str] = {
     "CPU": "CPU",
     "Other": "其他",
     "Outside Aggregation": "聚合之外",
+    "Bound by computing": "受计算限制",
+    "Bound by memory": "受内存限制",
+    "Bound by the bus": "受总线限制",
+    "Operations per byte": "每字节运算数",
+    "TFLOP/s": "TFLOP/s",
+    "No op with known operations and bytes": "没有已知运算数和字节数的算子",
+    "%{customdata[0]}<br>%{y:.3g} TFLOP/s at %{x:.3g} per byte<br>"
+    "%{customdata[2]:.1f} % of what the GPU could do<br>"
+    "%{customdata[3]:,} of %{customdata[1]:,} ns left to win<extra></extra>": (
+        "%{customdata[0]}<br>%{y:.3g} TFLOP/s，每字节 %{x:.3g}<br>"
+        "GPU 能力的 %{customdata[2]:.1f} %<br>"
+        "%{customdata[1]:,} ns 中可节省 %{customdata[3]:,} ns<extra></extra>"
+    ),
+    "Efficiency of ops": "算子效率",
+    "Efficiency of op types": "算子类型效率",
+    "Efficiency of groups": "组效率",
+    "Efficiency of iterations": "迭代效率",
+    "What the op was counted by": "算子的计数依据",
+    "Peak rates of the GPU": "GPU 峰值速率",
 }

@@ -198,6 +198,46 @@ export interface Op {
   readonly data_type: string | null;
   readonly stack_trace: string | null;
   readonly share_pct: number | null;
+  readonly tflops_per_second?: number | null;
+  readonly gbytes_per_second?: number | null;
+  readonly arithmetic_intensity?: number | null;
+  readonly bound?: string | null;
+  readonly ideal_time_ns?: number | null;
+  readonly left_time_ns?: number | null;
+  readonly peak_pct?: number | null;
+}
+
+/** What an op should have cost beside what it took. */
+export interface OpEfficiency {
+  readonly op_id: string;
+  readonly op_name: string;
+  readonly direction: string | null;
+  readonly op_type: string | null;
+  readonly num_calls: number | null;
+  readonly gpu_time_ns: number | null;
+  readonly known_pct: number | null;
+  readonly flops: number | null;
+  readonly bytes: number | null;
+  readonly tflops_per_second: number | null;
+  readonly gbytes_per_second: number | null;
+  readonly arithmetic_intensity: number | null;
+  readonly ideal_time_ns: number | null;
+  readonly left_time_ns: number | null;
+  readonly peak_pct: number | null;
+  readonly bound: string | null;
+  readonly precision: string | null;
+  readonly unknown_reason: string | null;
+  readonly stack_trace: string | null;
+}
+
+/** The same of the whole aggregation. */
+export interface Efficiency {
+  readonly mfu_pct: number | null;
+  readonly tflops_per_second_per_gpu: number | null;
+  readonly tflops_per_second: number | null;
+  readonly gbytes_per_second: number | null;
+  readonly peak_pct: number | null;
+  readonly known_pct: number | null;
 }
 
 export interface Kernel {

@@ -24,6 +24,26 @@ export const EXPLANATIONS = {
       "Higher is better. Below about 80 %, see in the breakdown what the GPU was waiting for.",
     ),
   },
+  efficiency: {
+    what: t("How much of what the GPUs could do the run used."),
+    how: t(
+      "Model FLOPs utilisation: operations of matrix products at the peak rate of their precision, over wall time and GPUs.",
+    ),
+    advice: t(
+      "Low with a busy GPU: see in the table where most is left to win. Low with an idle GPU: see the breakdown first.",
+    ),
+  },
+  roofline: {
+    what: t(
+      "Each op by its operations per byte and its rate; the lines are the GPU's bandwidth and peak rates.",
+    ),
+    how: t(
+      "Operations and bytes come from the recorded sizes, each tensor read and written once; large points took more GPU time.",
+    ),
+    advice: t(
+      "A point far below its line can be faster: fuse ops that memory bounds, use Tensor Cores for those that computing bounds.",
+    ),
+  },
   ranks: {
     what: t(
       "What the GPU of each rank did, and how long the rank waited for others in collectives.",

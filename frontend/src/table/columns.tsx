@@ -113,6 +113,33 @@ export function memoryColumn<Row>(
   };
 }
 
+function rounded(value: number): string {
+  if (value === 0) return "0";
+  return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
+}
+
+/** A rate or ratio with three digits. */
+export function rateColumn<Row>(
+  key: KeyOf<Row, MaybeNumber>,
+  title: string,
+  hint: string,
+  isHiddenAtFirst = false,
+): Column<Row> {
+  const column = countColumn<Row>(key, title, {
+    width: 120,
+    hint,
+    whenNull: t("Its operations or bytes are not known."),
+    isHiddenAtFirst,
+  });
+  return {
+    ...column,
+    cell: (row, context) => {
+      const value = row[key] as MaybeNumber;
+      return typeof value === "number" ? rounded(value) : column.cell(row, context);
+    },
+  };
+}
+
 /**
  * A share with a bar in its cell. `tone` names the colour: `tc`, `non_tc`, `memory`.
  *

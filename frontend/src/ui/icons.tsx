@@ -11,6 +11,7 @@ const PATHS = {
   kernels: "M2.5 4h5M2.5 8h8M2.5 12h3M9.5 4h4M12.5 8h1M7.5 12h6",
   linked: "M2.5 2.5h11v3h-11zM4.5 6.5h9v3h-9zM6.5 10.5h7v3h-7z",
   gpu: "M2.5 4h11v7h-11zM5 11v2M8 11v2M11 11v2M8 9.2a1.7 1.7 0 1 0 0-3.4 1.7 1.7 0 0 0 0 3.4z",
+  roofline: "M2.5 2.5v11h11M3.5 11.5L8 5.5h5.5M6.5 10.5v.1M9.5 8v.1M11.5 10v.1",
   ranks: "M2.5 3h11M2.5 6.5h6M2.5 10h9M2.5 13.5h4M13.5 6.5v7",
   print: "M4.5 6V2.5h7V6M4.5 11.5h-2v-5h11v5h-2M4.5 9.5h7v4h-7z",
   language:

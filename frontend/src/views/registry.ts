@@ -12,6 +12,7 @@ import { KernelsByIterationView } from "./kernels/KernelsByIterationView";
 import { KernelsByOpView } from "./kernels/KernelsByOpView";
 import { OpsView } from "./ops/OpsView";
 import { RanksView } from "./ranks/RanksView";
+import { RooflineView } from "./roofline/RooflineView";
 import { OpTypesView } from "./types/OpTypesView";
 
 export interface ViewSpec {
@@ -28,6 +29,11 @@ export interface ViewSpec {
 
 function hasSeveralRanks(profile: Profile): boolean {
   return Number(profile.info.rank_count ?? 0) > 1;
+}
+
+/** A database of NVIDIA's, and one of an older version, tells no costs. */
+function hasCosts(profile: Profile): boolean {
+  return profile.info.has_costs === "1";
 }
 
 export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
@@ -69,6 +75,14 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     component: IterationsView,
   },
   { id: "gpus", title: t("GPUs"), icon: "gpu", letter: "u", component: GpusView },
+  {
+    id: "roofline",
+    title: t("Roofline"),
+    icon: "roofline",
+    letter: "f",
+    component: RooflineView,
+    isFor: hasCosts,
+  },
   {
     id: "ranks",
     title: t("Ranks"),

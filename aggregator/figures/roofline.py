@@ -1,0 +1,137 @@
+"""The roofline: each op by its arithmetic intensity and its rate, under what the GPU can do."""
+
+from __future__ import annotations
+
+from math import isfinite, log10
+from typing import Any
+
+from aggregator.figures.tables import Table, column
+from aggregator.figures.theme import Figure, Theme, axis, base_layout, bounds_colour, empty_figure
+from aggregator.texts import say
+
+MAX_POINTS = 400
+"""Ops with most GPU time; more points than that say nothing more."""
+_COLOURS = {"compute": "#1b7f3b", "memory": "#3b7dd8", "link": "#c9935a"}
+_NAMES = {
+    "compute": say("Bound by computing"),
+    "memory": say("Bound by memory"),
+    "link": say("Bound by the bus"),
+}
+_ROOFS = ("float16", "bfloat16", "float8", "tf32", "float32", "float64")
+_LEAST, _MOST = 1e-3, 1e5
+_MARKER, _LARGEST = 6.0, 34.0
+
+
+def roofline(ops: Table, rates: Table, theme: Theme = Theme.LIGHT) -> Figure:
+    """Draw the ops of a table under the roofs of a GPU.
+
+    Args:
+        ops: ``op_id, op_name, arithmetic_intensity, tflops_per_second, bound, gpu_time_ns,
+            peak_pct, left_time_ns, precision``.
+        rates: ``rate_name, rate``.
+        theme: The colours.
+    """
+    points = _points(ops)
+    peaks = dict(zip(column(rates, "rate_name"), column(rates, "rate"), strict=True))
+    bandwidth = peaks.get("bandwidth")
+    if not points:
+        return empty_figure(theme, say("No op with known operations and bytes"))
+    traces = [
+        _scatter(kind, [point for point in points if point["bound"] == kind]) for kind in _NAMES
+    ]
+    roofs = _roofs(peaks, bandwidth, {point["precision"] for point in points}, theme)
+    layout = base_layout(theme) | {
+        "xaxis": axis(theme, say("Operations per byte"), type="log", dtick=1),
+        "yaxis": axis(theme, say("TFLOP/s"), type="log", dtick=1),
+        "hovermode": "closest",
+    }
+    shown = [trace for trace in traces if trace["x"]]
+    layout["xaxis"]["range"] = _log_range([x for trace in shown for x in trace["x"]], 0.5)
+    ceilings = [roof["y"][-1] for roof in roofs]
+    layout["yaxis"]["range"] = _log_range([y for t in shown for y in t["y"]] + ceilings, 0.3)
+    return {"data": [*roofs, *shown], "layout": layout}
+
+
+def _points(ops: Table) -> list[dict[str, Any]]:
+    names = (
+        *("op_id", "op_name", "arithmetic_intensity", "tflops_per_second", "bound"),
+        *("gpu_time_ns", "peak_pct", "left_time_ns", "precision"),
+    )
+    rows = [
+        dict(zip(names, row, strict=True))
+        for row in zip(*(column(ops, name) for name in names), strict=True)
+    ]
+    usable = [
+        row
+        for row in rows
+        if row["bound"] in _NAMES
+        and _positive(row["arithmetic_intensity"], row["tflops_per_second"])
+    ]
+    usable.sort(key=lambda row: -int(row["gpu_time_ns"] or 0))
+    return usable[:MAX_POINTS]
+
+
+def _positive(*values: float | None) -> bool:
+    return all(value is not None and value > 0 and isfinite(value) for value in values)
+
+
+def _scatter(kind: str, points: list[dict[str, Any]]) -> dict[str, Any]:
+    most = max((int(point["gpu_time_ns"] or 1) for point in points), default=1)
+    sizes = [
+        _MARKER + (_LARGEST - _MARKER) * (int(point["gpu_time_ns"] or 0) / most) ** 0.5
+        for point in points
+    ]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": _NAMES[kind],
+        "x": [point["arithmetic_intensity"] for point in points],
+        "y": [point["tflops_per_second"] for point in points],
+        "marker": {"size": sizes, "color": _COLOURS[kind], "opacity": 0.7, "line": {"width": 0}},
+        "customdata": [
+            [point["op_id"], point["gpu_time_ns"], point["peak_pct"], point["left_time_ns"]]
+            for point in points
+        ],
+        "hovertemplate": say(
+            "%{customdata[0]}<br>%{y:.3g} TFLOP/s at %{x:.3g} per byte<br>"
+            "%{customdata[2]:.1f} % of what the GPU could do<br>"
+            "%{customdata[3]:,} of %{customdata[1]:,} ns left to win<extra></extra>"
+        ),
+    }
+
+
+def _roofs(
+    peaks: dict[str, float | None], bandwidth: float | None, used: set[str | None], theme: Theme
+) -> list[dict[str, Any]]:
+    """Lines: bandwidth times intensity, up to the peak of each precision that ops used."""
+    if not bandwidth:
+        return []
+    wanted = [name for name in _ROOFS if name in used or name == "float32"]
+    roofs = []
+    for name in wanted:
+        peak = peaks.get(name)
+        if not peak:
+            continue
+        ridge = peak * 1e3 / bandwidth
+        x = [_LEAST, ridge, _MOST]
+        y = [_LEAST * bandwidth / 1e3, peak, peak]
+        roofs.append(
+            {
+                "type": "scatter",
+                "mode": "lines+text",
+                "name": name,
+                "x": x,
+                "y": y,
+                "text": ["", "", f"{name} {peak:g} TFLOP/s"],
+                "textposition": "top left",
+                "line": {"color": bounds_colour(theme), "width": 1.2},
+                "showlegend": False,
+                "hoverinfo": "skip",
+            }
+        )
+    return roofs
+
+
+def _log_range(values: list[float], margin: float) -> list[float]:
+    """Ends of a logarithmic axis around values."""
+    return [log10(min(values)) - margin, log10(max(values)) + margin]

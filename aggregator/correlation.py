@@ -185,9 +185,9 @@ def _framework_ops(profile: Profile, nesting: Nesting, reading: Reading) -> _Fou
     api = profile.api_calls
     call_range = innermost(nesting, api.thread, api.start_ns, api.end_ns, domain)
     call_range = adopt_calls(profile, tree, meaning, domain, call_range)
-    instances = InstanceBuilder(profile, meaning, tree).build(call_range)
+    # Not kept by a name of their own: the work has its own, sorted.
+    work = correlate_work(profile, InstanceBuilder(profile, meaning, tree).build(call_range))
     give_back()
-    work = correlate_work(profile, instances)
     ranges = named_ranges(meaning, tree)
     plain = plain_ranges(profile) if domain else NamedRanges.empty()
     key_node = find_key_node(meaning, tree, ranges, plain, allow_op=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aggregator.columns import ordered
 from aggregator.correlate.ops import Instances
 from aggregator.flops.convolution import output_shape
 from aggregator.flops.cost import Shape
@@ -130,7 +131,7 @@ class _Finder:
         calls = self._calls
         with_sizes = np.flatnonzero((calls.position >= 0) & (calls.shapes >= 0))
         thread = self._instances.thread[calls.instance[with_sizes]].astype(np.int64)
-        order = np.lexsort((calls.position[with_sizes], thread))
+        order = ordered(thread, calls.position[with_sizes])
         with_sizes, thread = with_sizes[order], thread[order]
         place_of = np.full(len(calls), -1, dtype=np.int64)
         place_of[with_sizes] = np.arange(len(with_sizes))
@@ -168,6 +169,7 @@ def _pair_key(pairs: Int64) -> Int64:
     """One number per distinct pair."""
     if not len(pairs):
         return np.empty(0, dtype=np.int64)
+    pairs = pairs.astype(np.int64)
     low = pairs.min(axis=0)
     width = int(pairs[:, 1].max() - low[1]) + 1
     result: Int64 = (pairs[:, 0] - low[0]) * width + (pairs[:, 1] - low[1])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aggregator.columns import dense_codes, ordered, row_codes
+from aggregator.columns import dense_codes, narrow, ordered, row_codes
 from aggregator.correlate.cost_calls import NO_SIZES, CallTypes, Describer, kernel_type_table
 from aggregator.correlate.cost_outputs import find_outputs
 from aggregator.correlate.range_tree import RangeTree
@@ -21,7 +21,7 @@ from aggregator.correlate.work import CorrelatedWork
 from aggregator.flops.registry import is_counted, is_sharing
 from aggregator.flops.units import CostUnit, InstanceCosts
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
-from aggregator.profile import Bool, Int32, Int64, Profile
+from aggregator.profile import Bool, Int32, Int64, Integers, Profile
 
 _KERNEL, _COPY, _SET, _GRAPH = range(4)
 
@@ -39,11 +39,11 @@ class _Pieces:
         num_bytes: Bytes of copies and sets. Unit: bytes.
     """
 
-    kind: Int64
-    instance: Int64
-    position: Int64
+    kind: Integers
+    instance: Integers
+    position: Integers
     duration_ns: Int64
-    detail: Int64
+    detail: Integers
     num_bytes: Int64
 
 
@@ -65,15 +65,15 @@ class CountedCalls:
         communicates: Whether its longest kernel moves data between GPUs.
     """
 
-    instance: Int64
-    position: Int64
-    name: Int64
-    shapes: Int64
-    types: Int64
-    kind: Int64
-    detail: Int64
+    instance: Integers
+    position: Integers
+    name: Integers
+    shapes: Integers
+    types: Integers
+    kind: Integers
+    detail: Integers
     num_bytes: Int64
-    main_kernels: Int64
+    main_kernels: Integers
     uses_tc: Bool
     communicates: Bool
 
@@ -113,17 +113,19 @@ def _pieces(
 ) -> _Pieces:
     parts = (work.kernels, work.copies, work.sets, work.graphs)
     lengths = [len(part.instance) for part in parts]
-    call = np.concatenate([part.call for part in parts]).astype(np.int64)
-    position = np.full(len(call), -1, dtype=np.int64)
+    call = np.concatenate([part.call for part in parts])
+    position = np.full(len(call), -1, dtype=np.int32)
     if call_range is not None and len(call_range):
-        position = np.where(call >= 0, call_range[np.maximum(call, 0)], -1).astype(np.int64)
+        position = np.where(call >= 0, call_range[np.maximum(call, 0)], np.int32(-1))
     none = [np.full(length, -1, dtype=np.int64) for length in lengths]
     return _Pieces(
-        kind=np.repeat(np.arange(4), lengths),
-        instance=np.concatenate([part.instance for part in parts]).astype(np.int64),
+        kind=np.repeat(np.arange(4, dtype=np.int8), lengths),
+        instance=np.concatenate([part.instance for part in parts]),
         position=position,
         duration_ns=np.concatenate([part.work.end_ns - part.work.start_ns for part in parts]),
-        detail=np.concatenate([types.of_kernel, profile.copies.copy_kind, none[2], none[3]]),
+        detail=narrow(
+            np.concatenate([types.of_kernel, profile.copies.copy_kind, none[2], none[3]])
+        ),
         num_bytes=np.concatenate(
             [none[0] + 1, profile.copies.num_bytes, profile.sets.num_bytes, none[3] + 1]
         ),
@@ -131,7 +133,7 @@ def _pieces(
 
 
 def _counted_ranges(
-    profile: Profile, meaning: RangeMeaning, tree: RangeTree, position: Int64
+    profile: Profile, meaning: RangeMeaning, tree: RangeTree, position: Integers
 ) -> Int64:
     """The range that counts for each innermost range; -1: none with a formula."""
     labels = [is_counted(label) for label in meaning.labels]
@@ -163,7 +165,7 @@ def _counted_calls(
     types: CallTypes,
 ) -> CountedCalls:
     """Join the pieces of each counted range; work outside is joined per instance and kind."""
-    counted = np.full(len(pieces.kind), -1, dtype=np.int64)
+    counted: Integers = np.full(len(pieces.kind), -1, dtype=np.int64)
     if tree is not None:
         counted = _counted_ranges(profile, meaning, tree, pieces.position)
     is_kernel = pieces.kind == _KERNEL
@@ -178,14 +180,16 @@ def _counted_calls(
     name, shapes = _texts_of(profile, tree, counted[first])
     return CountedCalls(
         instance=pieces.instance[first],
-        position=counted[first],
-        name=name,
-        shapes=shapes,
+        position=narrow(counted[first]),
+        name=narrow(name),
+        shapes=narrow(shapes),
         types=np.where(is_kernel[first], pieces.detail[first], -1),
         kind=pieces.kind[first],
         detail=np.where(pieces.kind[first] == _COPY, pieces.detail[first], -1),
         num_bytes=_sum(np.where(is_kernel, 0, pieces.num_bytes)[order], heads),
-        main_kernels=_sum((is_kernel & types.is_main[detail]).astype(np.int64)[order], heads),
+        main_kernels=narrow(
+            _sum((is_kernel & types.is_main[detail]).astype(np.int64)[order], heads)
+        ),
         uses_tc=_sum((is_kernel & types.uses_tc[detail]).astype(np.int64)[order], heads) > 0,
         communicates=moves[first],
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aggregator.columns import dense_codes
+from aggregator.columns import dense_codes, narrowest
 from aggregator.profile import Kernels, MemoryOps
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def kernel_columns(table: RawTable, devices: DeviceRows, strings: StringCodes) -
         **devices.work_columns(table),
         name=strings.codes(short_ids),
         long_name=strings.codes(long_ids),
-        grid=np.stack(dims[:3], axis=1),
-        block=np.stack(dims[3:], axis=1),
+        grid=narrowest(np.stack(dims[:3], axis=1)),
+        block=narrowest(np.stack(dims[3:], axis=1)),
     )
 
 

@@ -56,13 +56,13 @@ class PageColumns:
         if leaves is None or not set(names) <= set(columns[1:]):
             return None
         wanted = [columns.index(name) for name in names]
-        parts: list[list[Int64]] = [[] for _ in names]
+        parts: list[list[Integers]] = [[] for _ in names]
         for run in _runs(leaves):
             for low in range(0, len(run), _PAGES_AT_ONCE):
                 number = run[low : low + _PAGES_AT_ONCE]
                 if not self._read_pages(int(number[0]), len(number), wanted, parts):
                     return None
-        return [np.concatenate(part) if part else np.empty(0, np.int64) for part in parts]
+        return [_joined(part) for part in parts]
 
     def _leaves(self, root: int) -> list[int] | None:
         """Numbers of the leaf pages in order; None: a page is of no table's tree."""
@@ -84,7 +84,7 @@ class PageColumns:
         return None
 
     def _read_pages(
-        self, first: int, count: int, wanted: list[int], parts: list[list[Int64]]
+        self, first: int, count: int, wanted: list[int], parts: list[list[Integers]]
     ) -> bool:
         """Take the columns of adjacent leaf pages; False: they are not laid out alike."""
         data = self._at((first - 1) * self._page_size, count * self._page_size)
@@ -121,7 +121,7 @@ def _first_cell(page: Integers) -> tuple[int, int]:
     return content, id_bytes
 
 
-def _read_alike(pages: Integers, wanted: list[int], parts: list[list[Int64]]) -> bool:
+def _read_alike(pages: Integers, wanted: list[int], parts: list[list[Integers]]) -> bool:
     """Take the columns of pages whose rows are all laid out as the first one is."""
     count, page_size = pages.shape
     per_page = int.from_bytes(pages[0, 3:5].tobytes(), "big")
@@ -152,20 +152,29 @@ def _read_alike(pages: Integers, wanted: list[int], parts: list[list[Int64]]) ->
     return True
 
 
-def _values(field: Callable[[int, str], Any], serial: int, offset: int) -> Int64:
+def _values(field: Callable[[int, str], Any], serial: int, offset: int) -> Integers:
     """Numbers of one column.
 
     Those of 3 and 6 bytes are read with the bytes in front of them, which are shifted out again.
     """
     width = _WIDTHS[serial]
     if not width:
-        return np.full(field(0, "u1").shape, serial - 8, dtype=np.int64)
+        return np.full(field(0, "u1").shape, serial - 8, dtype=np.int8)
     size = {3: 4, 6: 8}.get(width, width)
     values: Integers = field(offset - (size - width), f">i{size}").astype(f"i{size}")
     if size > width:
         values <<= 8 * (size - width)
         values >>= 8 * (size - width)
-    return values.astype(np.int64, copy=False)
+    return values
+
+
+def _joined(parts: list[Integers]) -> Int64:
+    """The parts of a column, each as wide as its numbers need, in one."""
+    if not parts:
+        return np.empty(0, dtype=np.int64)
+    joined: Int64 = np.concatenate(parts, dtype=np.int64)
+    parts.clear()
+    return joined
 
 
 def _runs(pages: list[int]) -> list[Int64]:

@@ -129,7 +129,9 @@ class _Loader:
 
     def _domain(self, domain: int) -> RollupInput:
         op = (self._instances[0] - 1).astype(np.int32)
-        rows = np.flatnonzero(self._op_domain[op] == domain)
+        rows: Int64 | slice = slice(None)  # of one domain: nothing to choose, nothing to copy
+        if self._op_domain.any():
+            rows = np.flatnonzero(self._op_domain[op] == domain)
         instances = InstanceColumns(op[rows], *(column[rows] for column in self._instances[1:]))
         kernel_rows, pairs = self._kernel_rows(domain)
         memory_rows = self._memory_rows(domain)
@@ -270,7 +272,7 @@ def _busy(connection: sqlite3.Connection, domain: int) -> tuple[tuple[Flattened,
 
 
 def _int64(blob: bytes) -> Int64:
-    return np.frombuffer(blob, dtype="<i8").astype(np.int64)
+    return np.frombuffer(blob, dtype="<i8").astype(np.int64, copy=False)
 
 
 def _ranges(connection: sqlite3.Connection, reader: _ColumnReader) -> NamedRanges:

@@ -72,7 +72,10 @@ def _device_times(
     """Per device: utilisation, computing, moving, moving while nothing computed."""
     result = {}
     edges = np.array([start, stop], dtype=np.int64)
-    query = "SELECT level, starts, stops FROM busy_time WHERE domain = 1 AND device = ?"
+    query = (
+        "SELECT level, starts, stops FROM busy_time WHERE domain = 1 AND device = ?"
+        f" AND level IN ({KERNELS_LEVEL}, {COMPUTING_LEVEL}, {MOVING_LEVEL})"
+    )
     for device in devices:
         levels = {
             int(level): Flattened(_int64(starts), _int64(stops))
@@ -89,7 +92,7 @@ def _device_times(
 
 
 def _int64(blob: bytes) -> Int64:
-    return np.frombuffer(blob, dtype="<i8").astype(np.int64)
+    return np.frombuffer(blob, dtype="<i8").astype(np.int64, copy=False)
 
 
 def _kernel_counts(

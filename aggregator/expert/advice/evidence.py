@@ -32,7 +32,7 @@ def _ops(facts: Facts, op: Int64, time_ns: Int64) -> tuple[Item, ...]:
     found, inverse, count = np.unique(op, return_inverse=True, return_counts=True)
     total = np.zeros(len(found), dtype=np.int64)
     np.add.at(total, inverse, time_ns)
-    order = np.argsort(-total, kind="stable")[:MOST_ITEMS]
+    order = np.lexsort((found, -total))[:MOST_ITEMS]
     return tuple(
         Item(
             "op",
@@ -53,19 +53,14 @@ def call_items(facts: Facts, rows: Bool, time_ns: Int64) -> tuple[Item, ...]:
 def kernel_items(facts: Facts, rows: Bool) -> tuple[Item, ...]:
     """Kernels with most time among some pieces of work."""
     work = facts.work
-    name = work.name[rows]
-    if not len(name):
-        return ()
-    # A kernel has a row for each GPU that it ran on.
-    first: dict[str, int] = {}
-    same = np.array([first.setdefault(n, row) for row, n in enumerate(facts.names.short)])
-    name = same[name]
-    total = np.bincount(name, weights=work.duration_ns[rows].astype(np.float64))
-    count = np.bincount(name)
-    order = [row for row in np.argsort(-total, kind="stable")[:MOST_ITEMS].tolist() if count[row]]
-    return tuple(
-        Item("kernel", facts.names.short[row], int(total[row]), int(count[row])) for row in order
-    )
+    found: dict[str, tuple[int, int]] = {}
+    for code in np.unique(work.name[rows]).tolist():
+        here = rows & (work.name == code)
+        time, count = found.get(facts.names.short[code], (0, 0))
+        total = time + int(work.duration_ns[here].sum())
+        found[facts.names.short[code]] = (total, count + int(here.sum()))
+    ordered = sorted(found.items(), key=lambda one: (-one[1][0], one[0]))[:MOST_ITEMS]
+    return tuple(Item("kernel", name, time, count) for name, (time, count) in ordered)
 
 
 def gpu_item(device: int, name: str, time_ns: int | None = None) -> Item:

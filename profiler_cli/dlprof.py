@@ -21,6 +21,8 @@ from profiler_cli.version import program_version
 if TYPE_CHECKING:
     from profiler_cli.options import Options
 
+ADVISE: Final = "advise"
+"""A first word that is a subcommand; ``dlprof -- advise`` runs a program of that name."""
 EXIT_DONE: Final = 0
 EXIT_INTERNAL: Final = 1
 EXIT_INTERRUPTED: Final = 130
@@ -62,6 +64,10 @@ def _run(words: Sequence[str]) -> int:
         from profiler_cli.pyprof import run_pyprof  # noqa: PLC0415
 
         return run_pyprof(words[1:])
+    if words and words[0] == ADVISE:
+        from profiler_cli.advise import run_advise  # noqa: PLC0415
+
+        return run_advise(words[1:])
     options = parse_options(words)
     if options.help:
         print(format_help(), end="")

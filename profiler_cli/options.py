@@ -30,7 +30,8 @@ REPORT_TOKENS: Final = (
 )
 # Reports that DLProf did not have: `all` goes on meaning DLProf's.
 HTML_REPORT: Final = "html"
-EXTRA_REPORT_TOKENS: Final = (HTML_REPORT,)
+ADVICE_REPORT: Final = "advice"
+EXTRA_REPORT_TOKENS: Final = (ADVICE_REPORT, HTML_REPORT)
 # The names that the report files carry, accepted as tokens too.
 REPORT_ALIASES: Final = {
     "detailed": "detail",

@@ -7,6 +7,8 @@ from aggregator.options import Mode
 from aggregator.texts import say
 
 UNASSOCIATED = "unassociated_"
+COMBINED = "backward"
+"""Type of the one op that stands for a backward pass without names."""
 LARGE_SHARE = 0.2
 """Share of the kernel time outside any op from which ranges are missing."""
 
@@ -20,9 +22,10 @@ def detect(evidence: Evidence) -> Issue | None:
     if data.mode != Mode.PYTORCH or data.settings.get("emit_nvtx") is True:
         return None
     rows = ops.op.tolist()
-    if any(data.ops.directions[op] == "bprop" for op in rows):
+    backward = {data.ops.types[op] for op in rows if data.ops.directions[op] == "bprop"}
+    if backward - {COMBINED}:
         return None
-    combined = any(data.ops.types[op] == "backward" for op in rows)
+    combined = COMBINED in backward or any(data.ops.types[op] == COMBINED for op in rows)
     names = [data.ops.names[op] for op in rows]
     time = ops.columns["kernel_time"].tolist()
     total = sum(time)

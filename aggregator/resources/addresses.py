@@ -15,6 +15,7 @@ from aggregator.resources.efficiency import (
     OP_UNITS,
     PEAK_RATES,
 )
+from aggregator.resources.advice import ADVICE
 from aggregator.resources.iterations import GPUS, ITERATIONS
 from aggregator.resources.kernels import (
     ITERATION_KERNELS,
@@ -59,6 +60,7 @@ TABLES: dict[str, TableSpec] = {
     "group-ops": GROUP_OPS,
     "kernels": KERNELS,
     "gpus": GPUS,
+    "advice": ADVICE,
     "ranks": RANKS,
     "collectives": COLLECTIVES,
     "op-efficiency": OP_EFFICIENCY,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -30,12 +31,15 @@ class DeviceMap:
         host_ordinals: CUDA ordinal -> GPU number on the host, for processes not in ``ordinals``:
             a GPU that CUDA cannot use takes a number on the host and no ordinal.
         gpu_of_uuid: GPU number on the host by UUID.
+        shown: Ordinals on the host that ``CUDA_VISIBLE_DEVICES`` named; empty: it named none. The
+            ordinals of recent exports hold all GPUs whatever it says.
     """
 
     devices: dict[int, Device]
     ordinals: dict[tuple[int, int], int]
     host_ordinals: dict[int, int]
     gpu_of_uuid: dict[str, int] = field(default_factory=dict)
+    shown: frozenset[int] = frozenset()
 
     def gpu(self, pid: int, ordinal: int) -> int:
         """Number on the host of the GPU that a process calls ``ordinal``."""
@@ -43,8 +47,9 @@ class DeviceMap:
 
     def visible(self) -> set[int]:
         """GPUs that a process could see: those with an ordinal, or all where none is told."""
-        seen = set(self.ordinals.values()) & set(self.devices)
-        return seen or set(self.devices)
+        seen = set(self.ordinals.values()) & set(self.devices) or set(self.devices)
+        named = {self.host_ordinals.get(ordinal, ordinal) for ordinal in self.shown}
+        return seen & named or seen
 
 
 def read_system(schema: Schema) -> SystemInfo:
@@ -156,11 +161,20 @@ def read_devices(schema: Schema) -> DeviceMap:
             rows = next((rows for rows in tables if _tells_capability(rows)), [])
             devices = _devices(rows or next(iter(tables), []))
             ordinals = _ordinals(connection, schema)
-            return DeviceMap(devices, ordinals, _host_ordinals(rows), _uuids(rows))
+            shown = _shown(_key_values(connection, schema, names.SYSTEM_ENV))
+            return DeviceMap(devices, ordinals, _host_ordinals(rows), _uuids(rows), shown)
     except READ_ERRORS as error:
         raise corrupt(schema.path, error) from error
 
 
+def _shown(system: dict[str, str]) -> frozenset[int]:
+    """Numbers in the ``CUDA_VISIBLE_DEVICES`` of the run; empty: not set, or set to names."""
+    found = re.search(r"(?:^|;)CUDA_VISIBLE_DEVICES=([0-9,]+)(?:;|$)", system.get(ENVIRONMENT, ""))
+    return frozenset(int(one) for one in found[1].split(",") if one) if found else frozenset()
+
+
+ENVIRONMENT = "DeviceEnvironment"
+"""Of it nothing else is read: it holds all variables."""
 _ID = ("id", "deviceId", "gpuId")
 _MAJOR = ("computeMajor", "computeCapabilityMajor", "ccMajor")
 _MINOR = ("computeMinor", "computeCapabilityMinor", "ccMinor")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
+from profiler_cli.reports.advice import ADVICE
 from profiler_cli.reports.detail import DETAIL
 from profiler_cli.reports.expert_systems import EXPERT_SYSTEMS
 from profiler_cli.reports.group_node import GROUP_NODE
@@ -60,6 +61,7 @@ REPORTS: Final[dict[str, Report]] = {
         OP_TYPE,
         GROUP_NODE,
         EXPERT_SYSTEMS,
+        ADVICE,
         HTML,
     )
 }

@@ -56,6 +56,7 @@ ADVISERS: tuple[Callable[[Facts], Answer], ...] = (
 COVERED = {
     tiny_kernels.NAME: (launch_bound.NAME,),
     host_stalls.NAME: (slow_iterations.NAME,),
+    exposed_communication.NAME: (gpus.IMBALANCED_NAME,),
 }
 """Advice that is left out where another, which says the same better, wins as much or nearly."""
 NEARLY = 0.6

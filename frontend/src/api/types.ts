@@ -262,6 +262,26 @@ export interface Recommendation {
   readonly drill_down: string | null;
 }
 
+/** Our own advice, or a question that the profile does not answer. */
+export interface AdviceRow {
+  readonly place: number;
+  readonly advice: string;
+  readonly status: "found" | "unknown";
+  readonly severity: "high" | "medium" | "low" | null;
+  readonly gain_pct: number | null;
+  readonly certainty: "sure" | "likely" | "possible" | null;
+  readonly problem: string;
+  readonly recommendation: string | null;
+  readonly reasoning: string | null;
+  readonly needs: string | null;
+  readonly frameworks: string;
+  /** JSON. */
+  readonly drill_down: string | null;
+  /** JSON. */
+  readonly evidence: string | null;
+  readonly proof_query: string | null;
+}
+
 export type IterationKind = "before" | "iteration" | "after";
 
 export interface Iteration {

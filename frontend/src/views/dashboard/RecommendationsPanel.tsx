@@ -1,7 +1,7 @@
-/** The problems that were found, each with what to do and, where there is one, the rows behind it. */
+/** What to change: our own advice with what it could win, and below it DLProf's own list. */
 
 import type { JSX } from "preact";
-import type { Recommendation } from "../../api/types";
+import type { AdviceRow, ListPage, Recommendation } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { splitLinks } from "../../lib/text";
@@ -11,10 +11,11 @@ import { useScoped } from "../../state/scope";
 import { Icon } from "../../ui/icons";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded } from "../../ui/states";
+import { AdviceItem } from "./AdviceItem";
 
 /**
- * Where a drill-down leads. The database gives a name, and only names of this list do anything:
- * what a profile says is data, never code.
+ * Where a drill-down of DLProf's list leads. The database gives a name, and only names of this list
+ * do anything: what a profile says is data, never code.
  */
 const DRILL_DOWNS: Readonly<Record<string, { label: string; view: string; patch: QueryPatch }>> = {
   "bad-data-type-ops": {
@@ -30,29 +31,81 @@ const DRILL_DOWNS: Readonly<Record<string, { label: string; view: string; patch:
 };
 
 export function RecommendationsPanel(): JSX.Element {
-  const found = useScoped<{ results: readonly Recommendation[] }>("recommendations/");
+  const advice = useScoped<ListPage<AdviceRow>>("advice/", { page_size: 100 });
   return (
     <Panel title={t("Recommendations")} info={EXPLANATIONS.recommendations} span={4}>
-      <Loaded resource={found}>
+      <Loaded resource={advice}>
         {(data) =>
-          data.results.length === 0 ? (
-            <Empty title={t("No problem found")}>
-              {t("None of the detectors fired on this aggregation.")}
-            </Empty>
-          ) : (
-            <ol class="advice">
-              {data.results.map((item) => (
-                <Advice key={item.id} item={item} />
-              ))}
-            </ol>
-          )
+          data.unknown?.problem === undefined ? <OwnAdvice rows={data.results} /> : <></>
         }
       </Loaded>
+      <DlprofList />
     </Panel>
   );
 }
 
-function Advice({ item }: { item: Recommendation }): JSX.Element {
+function OwnAdvice({ rows }: { rows: readonly AdviceRow[] }): JSX.Element {
+  const found = rows.filter((row) => row.status === "found");
+  const open = rows.filter((row) => row.status !== "found");
+  return (
+    <>
+      {found.length === 0 ? (
+        <Empty title={t("No problem found")}>
+          {t("None of the detectors fired on this aggregation.")}
+        </Empty>
+      ) : (
+        <ol class="advice">
+          {found.map((row) => (
+            <AdviceItem key={row.place} row={row} />
+          ))}
+        </ol>
+      )}
+      {open.length > 0 && (
+        <details class="advice-more">
+          <summary>{t("Could not be judged ({count})", { count: open.length })}</summary>
+          <ul class="advice-open">
+            {open.map((row) => (
+              <li key={row.place}>
+                {row.problem}
+                {row.needs !== null && (
+                  <span class="advice-text">
+                    {" "}
+                    {t("Needed: {data}", { data: row.needs })}
+                  </span>
+                )}
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </>
+  );
+}
+
+/** Folded away where our own advice is there; a database of NVIDIA's has this list only. */
+function DlprofList(): JSX.Element {
+  const found = useScoped<{ results: readonly Recommendation[] }>("recommendations/");
+  return (
+    <Loaded resource={found}>
+      {(data) =>
+        data.results.length === 0 ? (
+          <></>
+        ) : (
+          <details class="advice-more" open={false}>
+            <summary>{t("DLProf's list ({count})", { count: data.results.length })}</summary>
+            <ol class="advice">
+              {data.results.map((item) => (
+                <Issue key={item.id} item={item} />
+              ))}
+            </ol>
+          </details>
+        )
+      }
+    </Loaded>
+  );
+}
+
+function Issue({ item }: { item: Recommendation }): JSX.Element {
   const drill = item.drill_down === null ? undefined : DRILL_DOWNS[item.drill_down];
   return (
     <li>

@@ -1,0 +1,89 @@
+/** One piece of our own advice: what it could win, what to do, and on demand what proves it. */
+
+import type { JSX } from "preact";
+import type { AdviceRow } from "../../api/types";
+import { t } from "../../i18n";
+import { formatDuration, formatFixed, formatInt } from "../../lib/units";
+import { currentQuery, navigate } from "../../state/location";
+import { patchForView } from "../../state/query";
+import { Icon } from "../../ui/icons";
+import { CopyButton } from "../../ui/states";
+import { type AdviceLink, type EvidenceItem, readDrillDown, readEvidence } from "./advice";
+
+const SEVERITIES: Readonly<Record<string, string>> = {
+  high: t("High"),
+  medium: t("Medium"),
+  low: t("Low"),
+};
+
+const CERTAINTIES: Readonly<Record<string, string>> = {
+  sure: t("measured"),
+  likely: t("likely"),
+  possible: t("rule of thumb"),
+};
+
+export function AdviceItem({ row }: { row: AdviceRow }): JSX.Element {
+  const drill = readDrillDown(row);
+  const evidence = readEvidence(row);
+  const severity = row.severity ?? "low";
+  return (
+    <li>
+      <p class="advice-head">
+        <span class={`severity severity-${severity}`}>{SEVERITIES[severity]}</span>
+        {row.gain_pct !== null && (
+          <span class="advice-gain">
+            {t("could win {share}% of the step", { share: formatFixed(row.gain_pct, 0) })}
+          </span>
+        )}
+        {row.certainty !== null && (
+          <span class="advice-certainty">{CERTAINTIES[row.certainty]}</span>
+        )}
+      </p>
+      <p class="advice-problem">{row.problem}</p>
+      <p class="advice-text">{row.recommendation}</p>
+      {drill !== null && <Jump link={drill} label={t("Show what is concerned")} />}
+      <details class="advice-why">
+        <summary>{t("Why")}</summary>
+        {row.reasoning !== null && <p class="advice-text">{row.reasoning}</p>}
+        {row.needs !== null && (
+          <p class="advice-text">{t("To be sure: {data}", { data: row.needs })}</p>
+        )}
+        <ul class="evidence">
+          {evidence.map((item) => (
+            <Evidence key={`${item.kind} ${item.name}`} item={item} />
+          ))}
+        </ul>
+        {row.proof_query !== null && (
+          <CopyButton label={t("Copy the query that proves it")} text={() => row.proof_query ?? ""} />
+        )}
+      </details>
+    </li>
+  );
+}
+
+function Jump({ link, label }: { link: AdviceLink; label: string }): JSX.Element {
+  return (
+    <button
+      type="button"
+      class="link-button"
+      onClick={() => navigate({ ...patchForView(currentQuery(), link.view), ...link.patch })}
+    >
+      <Icon name="doubleRight" size={14} /> {label}
+    </button>
+  );
+}
+
+function Evidence({ item }: { item: EvidenceItem }): JSX.Element {
+  const time = item.timeNs === null ? null : formatDuration(item.timeNs);
+  return (
+    <li>
+      <span class="evidence-name" title={item.name}>
+        {item.link === null ? item.name : <Jump link={item.link} label={item.name} />}
+      </span>
+      <span class="evidence-value">
+        {time !== null && `${time.value} ${time.unit}`}
+        {item.count !== null && ` × ${formatInt(item.count)}`}
+      </span>
+    </li>
+  );
+}

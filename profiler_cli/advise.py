@@ -1,0 +1,224 @@
+"""``dlprof advise``: our own advice for scripts and CI; the exit code tells how bad it is.
+
+Reads what an aggregation stored; an Nsight Systems export or a database of NVIDIA's DLProf is
+aggregated in a temporary folder first. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sqlite3
+import tempfile
+import textwrap
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from aggregator.dldb.reader import Dldb, open_database
+from aggregator.errors import DatabaseError, DlprofError, NotADldbError, UsageError
+from aggregator.options import ImportOptions
+from aggregator.pipeline import import_profile
+from aggregator.progress import NullProgress
+
+EXIT_CODES: Final = {"low": 11, "medium": 12, "high": 13}
+"""Exit code by the highest severity found; 0 where nothing was found."""
+_VIEW: Final = "view_advice"
+_LONGEST_NAME: Final = 75
+_COLUMNS: Final = (
+    *("place", "advice_name", "status", "severity", "gain_pct", "certainty", "problem"),
+    *("recommendation", "reasoning", "needs", "frameworks", "drill_down", "evidence"),
+    *("proof_query", "proof_column", "proof_value"),
+)
+_EPILOG: Final = (
+    "Exit codes: 0 no advice; 11 low, 12 medium, 13 high severity at most (see --fail_on); "
+    "2 usage; 4 the profile and 5 the database cannot be used."
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(
+            f"{message[:1].upper()}{message[1:]}.", hint="dlprof advise --help lists the options."
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="dlprof advise",
+        description="Say what to change, what it could win and how sure that is.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--database",
+        required=True,
+        metavar="FILE",
+        help="a DLProf database, or an Nsight Systems export to aggregate first",
+    )
+    parser.add_argument("--json", action="store_true", help="write JSON, with evidence and queries")
+    parser.add_argument(
+        "--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)"
+    )
+    parser.add_argument(
+        "--fail_on",
+        choices=("low", "medium", "high", "never"),
+        default="low",
+        help="least severity that changes the exit code (default: low)",
+    )
+    return parser
+
+
+def run_advise(words: Sequence[str]) -> int:
+    """Run the subcommand.
+
+    Args:
+        words: The words behind ``advise``.
+
+    Returns:
+        The exit code: by the highest severity found.
+
+    Raises:
+        DlprofError: The file cannot be used.
+    """
+    options = _parser().parse_args(list(words))
+    with ExitStack() as stack:
+        database = stack.enter_context(_open(Path(options.database), stack))
+        aggregation = _aggregation(database, options.aggregation)
+        rows = _rows(database, int(aggregation["aggr_id"]))
+    found = [row for row in rows if row["status"] == "found"]
+    unknown = [row for row in rows if row["status"] != "found"]
+    if options.json:
+        print(json.dumps(_document(options.database, aggregation, found, unknown), indent=2))
+    else:
+        print(_text(options.database, aggregation, found, unknown), end="")
+    return _exit_code(found, options.fail_on)
+
+
+def _exit_code(found: list[dict[str, Any]], fail_on: str) -> int:
+    levels = list(EXIT_CODES)
+    if fail_on == "never":
+        return 0
+    least = levels.index(fail_on)
+    ranks = [levels.index(row["severity"]) for row in found if row["severity"] in levels]
+    worst = max(ranks, default=-1)
+    return EXIT_CODES[levels[worst]] if worst >= least else 0
+
+
+def _open(source: Path, stack: ExitStack) -> Dldb:
+    """A database that holds advice: the given one, or one made of it in a temporary folder."""
+    try:
+        database = open_database(source)
+    except NotADldbError:
+        database = None
+    except DlprofError:
+        if not source.exists():
+            raise
+        database = None
+    if database is not None and database.is_ours:
+        if _VIEW in database.views:
+            return database
+        database.close()
+        raise DatabaseError(
+            f"The database '{source}' holds no advice: it is older than that.",
+            hint="Aggregate its profile again: dlprof --database=profile.sqlite",
+        )
+    if database is not None:
+        database.close()
+    folder = Path(tempfile.mkdtemp(prefix="dlprof-advise-"))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    target = folder / "dlprof_dldb.sqlite"
+    import_profile(ImportOptions(source=source, database=target), NullProgress())
+    return open_database(target)
+
+
+def _aggregation(database: Dldb, wanted: int | None) -> dict[str, Any]:
+    query = (
+        "SELECT a.aggr_id, s.iter_start, s.iter_stop, s.key_node FROM view_aggregations AS a"
+        " JOIN view_performance_summary AS s ON s.aggr_id = a.aggr_id"
+        " JOIN (SELECT domain_name FROM view_domains LIMIT 1) AS d USING (domain_name)"
+        " ORDER BY a.aggr_id"
+    )
+    try:
+        rows = [dict(row) for row in database.connection.execute(query)]
+    except sqlite3.Error as error:
+        raise DatabaseError(f"Cannot read the aggregations: {error}.") from error
+    chosen = [row for row in rows if wanted in (None, row["aggr_id"])]
+    if not chosen:
+        known = ", ".join(str(row["aggr_id"]) for row in rows)
+        raise UsageError(f"The database has no aggregation {wanted}.", hint=f"There are: {known}.")
+    return chosen[-1]
+
+
+def _rows(database: Dldb, aggr: int) -> list[dict[str, Any]]:
+    query = f"SELECT {', '.join(_COLUMNS)} FROM {_VIEW} WHERE aggr_id = ? ORDER BY place"  # noqa: S608
+    rows = [dict(row) for row in database.connection.execute(query, (aggr,))]
+    for row in rows:
+        row["evidence"] = json.loads(row["evidence"])
+        row["drill_down"] = json.loads(row["drill_down"]) if row["drill_down"] else None
+    return rows
+
+
+def _document(
+    name: str,
+    aggregation: dict[str, Any],
+    found: list[dict[str, Any]],
+    unknown: list[dict[str, Any]],
+) -> dict[str, Any]:
+    return {
+        "database": name,
+        "aggregation": aggregation,
+        "advice": found,
+        "unknown": [
+            {key: row[key] for key in ("advice_name", "problem", "needs")} for row in unknown
+        ],
+    }
+
+
+def _text(
+    name: str,
+    aggregation: dict[str, Any],
+    found: list[dict[str, Any]],
+    unknown: list[dict[str, Any]],
+) -> str:
+    first, last = aggregation["iter_start"], aggregation["iter_stop"]
+    lines = [
+        f"Advice for {name}, aggregation {aggregation['aggr_id']}, iterations {first} to {last}"
+    ]
+    lines.append("" if found else "\nNothing to change was found.")
+    for row in found:
+        lines += _finding(row)
+    if unknown:
+        lines.append("Could not be judged:" if found else "\nCould not be judged:")
+        lines += [_wrapped(f"{row['problem']}. {row['needs']} would tell", "  ") for row in unknown]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _finding(row: dict[str, Any]) -> list[str]:
+    gain = "" if row["gain_pct"] is None else f", could win {row['gain_pct']:.0f}% of the step"
+    head = f"{row['place']}. {row['severity'].upper()}{gain} ({row['certainty']}): {row['problem']}"
+    lines = [_wrapped(head, ""), _wrapped(row["recommendation"], "   Do: ")]
+    lines.append(_wrapped(row["reasoning"], "   Why: "))
+    lines += [_evidence(item) for item in row["evidence"][:3]]
+    if row["needs"]:
+        lines.append(_wrapped(row["needs"], "   To be sure: "))
+    return [*lines, ""]
+
+
+def _evidence(item: dict[str, Any]) -> str:
+    time = "" if item["time_ns"] is None else f"  {item['time_ns'] / 1e6:.3f} ms"
+    count = "" if item["count"] is None else f"  {item['count']}x"
+    return f"   - {item['kind']} {_shortened(item['name'])}{time}{count}"
+
+
+def _shortened(name: str) -> str:
+    """A name whose both ends stay readable."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[:48]}...{name[-24:]}"
+
+
+def _wrapped(text: str, lead: str) -> str:
+    return textwrap.fill(
+        text, 100, initial_indent=lead, subsequent_indent="   ", break_long_words=False
+    )

@@ -14,6 +14,10 @@ NAME = "layout_conversions"
 CONVERSION = re.compile(r"nchwToNhwc|nhwcToNchw|nchw_to_nhwc|nhwc_to_nchw|nhwcAddPadding", re.I)
 """Names of cuDNN's kernels between (N, C, H, W) and (N, H, W, C)."""
 
+LEAST_KERNEL_PCT = 5.0
+"""Their share of the kernel time; below it they are the odd layer: a model that is channels last
+still converts its three-channel input."""
+
 
 def advise(facts: Facts) -> Answer:
     """The library converts before and after its Tensor Core kernels, which want channels last."""
@@ -21,7 +25,7 @@ def advise(facts: Facts) -> Answer:
     total = int(facts.work.duration_ns[rows].sum())
     busy = max(int(facts.work.duration_ns[facts.kernels].sum()), 1)
     gain = facts.kernel_gain_pct(total, float("inf"))
-    if gain < LEAST_GAIN_PCT:
+    if gain < LEAST_GAIN_PCT or 100.0 * total < LEAST_KERNEL_PCT * busy:
         return None
     return Finding(
         advice=NAME,

@@ -54,7 +54,10 @@ export function AdviceItem({ row }: { row: AdviceRow }): JSX.Element {
           ))}
         </ul>
         {row.proof_query !== null && (
-          <CopyButton label={t("Copy the query that proves it")} text={() => row.proof_query ?? ""} />
+          <CopyButton
+            label={t("Copy the query that proves it")}
+            text={() => row.proof_query ?? ""}
+          />
         )}
       </details>
     </li>

@@ -36,7 +36,7 @@ export function RecommendationsPanel(): JSX.Element {
     <Panel title={t("Recommendations")} info={EXPLANATIONS.recommendations} span={4}>
       <Loaded resource={advice}>
         {(data) =>
-          data.unknown?.problem === undefined ? <OwnAdvice rows={data.results} /> : <></>
+          data.unknown?.problem === undefined ? <OwnAdvice rows={data.results} /> : null
         }
       </Loaded>
       <DlprofList />
@@ -68,10 +68,7 @@ function OwnAdvice({ rows }: { rows: readonly AdviceRow[] }): JSX.Element {
               <li key={row.place}>
                 {row.problem}
                 {row.needs !== null && (
-                  <span class="advice-text">
-                    {" "}
-                    {t("Needed: {data}", { data: row.needs })}
-                  </span>
+                  <span class="advice-text"> {t("Needed: {data}", { data: row.needs })}</span>
                 )}
               </li>
             ))}
@@ -89,7 +86,7 @@ function DlprofList(): JSX.Element {
     <Loaded resource={found}>
       {(data) =>
         data.results.length === 0 ? (
-          <></>
+          null
         ) : (
           <details class="advice-more" open={false}>
             <summary>{t("DLProf's list ({count})", { count: data.results.length })}</summary>

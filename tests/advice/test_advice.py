@@ -1,0 +1,237 @@
+"""Our own advice on real captures: what it says of each, and that each claim can be proved."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from aggregator.expert.advice.finding import HIGH_GAIN_PCT, LEAST_GAIN_PCT, MEDIUM_GAIN_PCT, View
+from tests.conftest import ProfileFactory
+
+Connect = Callable[..., sqlite3.Connection]
+Importer = Callable[[str], Path]
+
+#: Made on H200 GPUs by tests/gpu/programs/advice.py: (advice in order, open questions).
+CAPTURES: dict[str, tuple[list[str], list[str]]] = {
+    "adam_foreach": (["launch_bound", "unfused_optimizer"], ["batch_size"]),
+    "adam_fused": (["launch_bound"], ["batch_size"]),
+    "adam_loop": (["launch_bound", "unfused_optimizer"], ["batch_size"]),
+    "anomaly": (["launch_bound", "debugging_aids", "synchronizing_calls"], ["batch_size"]),
+    "batch2": (["launch_bound"], ["batch_size"]),
+    "batch_large": ([], []),
+    "batch_small": (["launch_bound", "batch_size"], []),
+    "conv_fp16": (["launch_bound", "layout_conversions"], ["batch_size"]),
+    "conv_fp16_channels_last": (["launch_bound"], ["batch_size"]),
+    "conv_fp32": (
+        ["half_precision", "tf32_off", "launch_bound", "cudnn_benchmark"],
+        ["batch_size"],
+    ),
+    "copy_pageable": (["pageable_copies"], []),
+    "copy_pinned": (["unoverlapped_copies"], []),
+    "copy_stream": ([], []),
+    "ddp_after": (["exposed_communication"], []),
+    "ddp_even": ([], []),
+    "ddp_uneven": (["imbalanced_gpus"], []),
+    "eager": (["launch_bound"], ["batch_size"]),
+    "graphed": ([], []),
+    "graphed_nodes": (["tiny_kernels"], []),
+    "item": (["launch_bound", "synchronizing_calls"], ["batch_size"]),
+    "item_not": (["launch_bound"], ["batch_size"]),
+    "loader_fast": (["launch_bound", "unoverlapped_copies"], ["batch_size"]),
+    "loader_slow": (["input_bound", "launch_bound"], ["batch_size"]),
+    "markers_only": ([], ["steps"]),
+    "mlp_bf16": ([], []),
+    "mlp_fp32": (["half_precision", "tf32_off"], []),
+    "mlp_island": (["tensor_core_fallback"], []),
+    "mlp_tf32": (["half_precision"], []),
+    "mlp_unaligned": (["unaligned_shapes"], []),
+    "one_of_two": (["batch_size", "launch_bound", "unused_gpus"], []),
+    "slow_step": (["slow_iterations", "pageable_copies"], ["input_bound"]),
+}
+
+#: The profiles that are not in the repository, each read through and found right.
+PROFILES: dict[str, tuple[list[str], list[str]]] = {
+    "ddp2_resnet50_amp": (["launch_bound", "exposed_communication", "host_stalls"], ["batch_size"]),
+    "jax_cnn_bf16": (["host_stalls"], []),
+    "nvtx_domains": ([], ["steps"]),
+    "pytorch_bert_bf16": (["launch_bound", "unfused_optimizer"], ["batch_size"]),
+    "pytorch_resnet50_amp": (
+        [
+            *("launch_bound", "host_stalls", "layout_conversions", "synchronizing_calls"),
+            "unoverlapped_copies",
+        ],
+        ["batch_size"],
+    ),
+    "pytorch_resnet50_fp32": (
+        ["half_precision", "tf32_off", "unfused_optimizer", "synchronizing_calls"],
+        ["cudnn_benchmark"],
+    ),
+    "simple_no_nvtx": ([], ["steps"]),
+}
+
+#: Advice -> a capture where it is given, and one, of the same training done better, where not.
+PAIRS = {
+    "input_bound": ("loader_slow", "loader_fast"),
+    "launch_bound": ("eager", "graphed"),
+    "slow_iterations": ("slow_step", "mlp_bf16"),
+    "synchronizing_calls": ("item", "item_not"),
+    "pageable_copies": ("copy_pageable", "copy_pinned"),
+    "unoverlapped_copies": ("copy_pinned", "copy_stream"),
+    "exposed_communication": ("ddp_after", "ddp_even"),
+    "imbalanced_gpus": ("ddp_uneven", "ddp_even"),
+    "half_precision": ("mlp_tf32", "mlp_bf16"),
+    "tf32_off": ("mlp_fp32", "mlp_tf32"),
+    "tensor_core_fallback": ("mlp_island", "mlp_bf16"),
+    "unaligned_shapes": ("mlp_unaligned", "mlp_bf16"),
+    "layout_conversions": ("conv_fp16", "conv_fp16_channels_last"),
+    "unfused_optimizer": ("adam_loop", "adam_fused"),
+    "tiny_kernels": ("graphed_nodes", "mlp_bf16"),
+    "batch_size": ("batch_small", "batch_large"),
+    "debugging_aids": ("anomaly", "eager"),
+    "cudnn_benchmark": ("conv_fp32", "conv_fp16"),
+    "unused_gpus": ("one_of_two", "graphed_nodes"),
+}
+
+#: Advice -> step time in ms before and after, without a profiler, and how far the prediction may
+#: lie from what was won, in percent of the step.
+WON = {
+    "half_precision": ("conv_fp32", 13.705, 7.759, 10),
+    "tf32_off": ("mlp_fp32", 133.271, 25.123, 12),
+    "launch_bound": ("eager", 3.392, 0.404, 10),
+    "input_bound": ("loader_slow", 158.111, 11.851, 15),
+    "tensor_core_fallback": ("mlp_island", 43.872, 14.245, 10),
+    "unaligned_shapes": ("mlp_unaligned", 50.953, 14.245, 22),
+    "imbalanced_gpus": ("ddp_uneven", 27.606, 19.973, 5),
+    "pageable_copies": ("copy_pageable", 32.029, 14.387, 20),
+    "unoverlapped_copies": ("copy_pinned", 14.387, 12.772, 5),
+}
+
+
+def advice(connection: sqlite3.Connection, status: str) -> list[str]:
+    query = "SELECT advice_name FROM view_advice WHERE status = ? ORDER BY place"
+    return [row[0] for row in connection.execute(query, (status,))]
+
+
+def unproved(connection: sqlite3.Connection) -> list[tuple[str, object, object]]:
+    """Advice whose query does not say what the advice rests on."""
+    query = (
+        "SELECT advice_name, proof_query, proof_column, proof_value FROM view_advice"
+        " WHERE status = 'found'"
+    )
+    wrong = []
+    for name, proof, column, value in connection.execute(query).fetchall():
+        cursor = connection.execute(proof)
+        rows = cursor.fetchall()
+        told = {column[0]: rows[0][index] for index, column in enumerate(cursor.description)}
+        if len(rows) != 1 or told != {column: value} or not value:
+            wrong.append((name, told, value))
+    return wrong
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_each_capture_gets_its_advice_and_no_other(capture: Connect, name: str) -> None:
+    connection = capture(name)
+    assert (advice(connection, "found"), advice(connection, "unknown")) == CAPTURES[name]
+    assert unproved(connection) == []
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_each_profile_gets_its_advice_and_no_other(
+    profile: ProfileFactory, tmp_path: Path, name: str
+) -> None:
+    from tests.builders import analyse_file
+
+    path = tmp_path / "made.dldb.sqlite"
+    analyse_file(profile(name), path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert (advice(connection, "found"), advice(connection, "unknown")) == PROFILES[name]
+        assert unproved(connection) == []
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_each_advice_is_given_on_one_capture_and_not_on_another(
+    capture: Connect, name: str
+) -> None:
+    there, absent = PAIRS[name]
+    assert name in advice(capture(there), "found")
+    assert name not in advice(capture(absent), "found")
+
+
+@pytest.mark.parametrize("name", WON)
+def test_the_gain_is_near_what_acting_on_it_won(capture: Connect, name: str) -> None:
+    source, before, after, tolerance = WON[name]
+    query = "SELECT gain_pct FROM view_advice WHERE advice_name = ?"
+    predicted = capture(source).execute(query, (name,)).fetchone()[0]
+    assert predicted == pytest.approx(100 * (1 - after / before), abs=tolerance)
+
+
+def test_a_larger_batch_wins_time_per_sample(capture: Connect) -> None:
+    query = "SELECT gain_pct FROM view_advice WHERE advice_name = 'batch_size'"
+    predicted = capture("batch_small").execute(query).fetchone()[0]
+    assert predicted == pytest.approx(100 * (1 - (7.504 / 8) / (8.797 / 2)), abs=5)
+
+
+def test_what_could_win_most_comes_first_and_severity_follows_from_it(capture: Connect) -> None:
+    ranks = {"high": 0, "medium": 1, "low": 2}
+    for name in CAPTURES:
+        query = "SELECT severity, gain_pct FROM view_advice WHERE status = 'found' ORDER BY place"
+        rows = capture(name).execute(query).fetchall()
+        assert [ranks[level] for level, _ in rows] == sorted(ranks[level] for level, _ in rows)
+        for level, gain in rows:
+            if gain is None:
+                continue
+            assert LEAST_GAIN_PCT <= gain <= 100
+            expected = (
+                "high" if gain >= HIGH_GAIN_PCT else "medium" if gain >= MEDIUM_GAIN_PCT else "low"
+            )
+            assert level == expected
+
+
+def test_evidence_names_ops_of_the_profile_and_links_to_known_views(capture: Connect) -> None:
+    connection = capture("mlp_island")
+    ops = {row[0] for row in connection.execute("SELECT op_node_id FROM view_op_nodes")}
+    row = connection.execute("SELECT evidence, drill_down FROM view_advice").fetchone()
+    items, drill_down = json.loads(row[0]), json.loads(row[1])
+    links = [item["link"] for item in items if item["link"]] + [drill_down]
+    assert links
+    assert {link["view"] for link in links} <= {view.value for view in View}
+    for link in links:
+        named = [*link["params"].get("op", "").split(","), *drill_down["params"].values()]
+        assert all(one in ops for text in named for one in text.split(",") if one)
+    assert items[0]["kind"] == "op"
+    assert "Mlp/blocks/3" in items[0]["name"]
+
+
+def test_the_advice_is_the_same_after_aggregating_the_same_range_again(
+    database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    import shutil
+
+    from aggregator.options import AggregationRequest
+    from aggregator.pipeline import aggregate
+    from aggregator.progress import NullProgress
+
+    copy = tmp_path / "copy.sqlite"
+    shutil.copyfile(database_of("conv_fp32"), copy)
+    aggregate(copy, AggregationRequest("", 0, 6), NullProgress())
+    query = (
+        "SELECT place, advice_name, gain_pct, problem, evidence, proof_value FROM view_advice"
+        " WHERE aggr_id = ? ORDER BY place"
+    )
+    with closing(sqlite3.connect(copy)) as connection:
+        first, second = (connection.execute(query, (aggr,)).fetchall() for aggr in (1, 2))
+        assert first == second
+        assert unproved(connection) == []
+
+
+def test_start_up_is_no_reason_for_advice(capture: Connect) -> None:
+    """DLProf called this short run underutilised: its GPU is busy all through the loop."""
+    connection = capture("mlp_bf16")
+    query = "SELECT problem FROM view_expert_systems WHERE exp_sys_id LIKE 'underutilized%'"
+    assert "Only 1.2%" in connection.execute(query).fetchone()[0]
+    assert connection.execute("SELECT count(*) FROM view_advice").fetchone()[0] == 0

@@ -1,0 +1,144 @@
+"""DLProf's detectors on real captures: one where each fires, and one where it must not."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from aggregator.expert import DETECTORS, Evidence, bad_tensor_shape, no_fusion
+from aggregator.expert.bad_iteration_range import steady_run
+from aggregator.expert.batch_size import batch_factor
+
+Connect = Callable[..., sqlite3.Connection]
+Window = tuple[str, int | None, int | None]
+
+#: Detector -> capture and aggregated range where it fires, where it does not, and words of it.
+PAIRS: dict[str, tuple[Window, Window, str]] = {
+    "amp_detector": (("mlp_fp32", None, None), ("mlp_bf16", None, None), "none are using FP16"),
+    "underutilized_gpu_detector": (
+        ("eager", None, None),
+        ("mlp_fp32", 1, None),
+        "The GPU is underutilized: Only 0.0%",
+    ),
+    "dataloader_detector": (
+        ("loader_slow", 2, 5),
+        ("mlp_bf16", None, None),
+        "The dataloader uses 8",
+    ),
+    "no_iterations_detector": (("markers_only", None, None), ("eager", None, None), "not found"),
+    "bad_iteration_range_detector": (
+        ("adam_loop", None, None),
+        ("adam_loop", 2, 7),
+        "The iteration range 0 to 7 contains a lot of variation",
+    ),
+    "cudnn_benchmark_detector": (
+        ("conv_fp32", None, None),
+        ("conv_fp16", None, None),
+        "cuDNN benchmark is disabled",
+    ),
+    "slow_api_detector": (("anomaly", None, None), ("eager", None, None), "detect_anomaly"),
+    "imbalanced_gpu_detector": (
+        ("ddp_uneven", None, None),
+        ("ddp_even", None, None),
+        "used significantly less than the others: 1",
+    ),
+    "batch_size_detector": (("batch_small", None, None), ("eager", None, None), "Only 1% of GPU"),
+    "emit_nvtx_detector": (("markers_only", None, None), ("markers_emit", None, None), "emit_nvtx"),
+}
+
+
+def issues(connection: sqlite3.Connection) -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    query = "SELECT exp_sys_id, problem, recommendation FROM view_expert_systems"
+    for name, problem, recommendation in connection.execute(query):
+        found.setdefault(name, []).append((problem, recommendation))
+    return found
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_each_detector_fires_on_one_capture_and_not_on_another(capture: Connect, name: str) -> None:
+    there, absent, words = PAIRS[name]
+    assert any(words in problem for problem, _ in issues(capture(*there))[name])
+    told = issues(capture(*absent)).get(name, [])
+    assert not any(words.split(":")[0] in problem for problem, _ in told)
+
+
+def test_a_gpu_without_work_is_told_beside_low_utilization(capture: Connect) -> None:
+    problems = [one for one, _ in issues(capture("one_of_two"))["underutilized_gpu_detector"]]
+    assert problems[0] == "The following GPU device IDs are not being used: 1"
+    assert problems[1].startswith("The GPU is underutilized")
+
+
+def test_gpus_that_the_run_could_not_see_are_not_missed(capture: Connect) -> None:
+    problems = [one for one, _ in issues(capture("graphed_nodes"))["underutilized_gpu_detector"]]
+    assert not any("not being used" in problem for problem in problems)
+
+
+def test_the_recommended_range_is_steady(capture: Connect) -> None:
+    recommended = issues(capture("adam_loop"))["bad_iteration_range_detector"][0][1]
+    assert "--iter_start=2 --iter_stop=7" in recommended
+    assert "bad_iteration_range_detector" not in issues(capture("adam_loop", 2, 7))
+
+
+def test_a_batch_fits_up_to_four_times_as_often() -> None:
+    assert [batch_factor(share) for share in (2, 7, 23, 26, 49, 51, 90)] == [4, 4, 4, 2, 2, 1, 1]
+
+
+def test_the_longest_run_of_like_iterations() -> None:
+    lengths = [900, 100, 101, 99, 400, 100, 98, 102, 100, 700, 650]
+    assert steady_run(np.array(lengths)) == (1, 8)
+    assert steady_run(np.array([1, 10, 100, 1000])) is None
+    assert steady_run(np.array([1, 1])) is None
+
+
+def tensorflow(mode: str, types: tuple[str, ...], data_type: str, *, using: bool) -> Evidence:
+    """Invented: no capture of TensorFlow was at hand."""
+    count = len(types)
+    ops = SimpleNamespace(
+        names=types, types=types, data_types=(data_type,) * count, tc_eligible=np.ones(count, bool)
+    )
+    metrics = SimpleNamespace(op=np.arange(count), using_tc=np.full(count, using))
+    evidence = SimpleNamespace(data=SimpleNamespace(mode=mode, ops=ops), ops=metrics)
+    return cast("Evidence", cast("Any", evidence))
+
+
+def test_half_precision_ops_of_tensorflow_that_run_without_tensor_cores() -> None:
+    issue = bad_tensor_shape.detect(tensorflow("tensorflow2", ("MatMul",), "float16", using=False))
+    assert issue is not None
+    assert issue.problem.startswith("1 ops were eligible to use tensor cores")
+    for mode, data_type, using in (
+        ("tensorflow2", "float16", True),
+        ("tensorflow2", "float32", False),
+        ("pytorch", "float16", False),
+    ):
+        assert (
+            bad_tensor_shape.detect(tensorflow(mode, ("MatMul",), data_type, using=using)) is None
+        )
+
+
+def test_tensorflow_1_without_xla() -> None:
+    issue = no_fusion.detect(tensorflow("tensorflow1", ("MatMul", "Relu"), "", using=False))
+    assert issue is not None
+    assert "XLA" in issue.recommendation
+    for mode, types in (("tensorflow1", ("MatMul", "_XlaRun")), ("tensorflow2", ("MatMul",))):
+        assert no_fusion.detect(tensorflow(mode, types, "", using=False)) is None
+
+
+def test_the_names_are_a_fixed_list(capture: Connect) -> None:
+    known = {
+        *("amp_detector", "bad_iteration_range_detector", "bad_tensor_shape_detector"),
+        *("batch_size_detector", "cudnn_benchmark_detector", "dataloader_detector"),
+        *("emit_nvtx_detector", "imbalanced_gpu_detector", "no_fusion_detector"),
+        *("no_iterations_detector", "slow_api_detector", "underutilized_gpu_detector"),
+    }
+    assert len(DETECTORS) == len(known) + 1  # one of them has two forms
+    for name in ("conv_fp32", "anomaly", "ddp_uneven", "markers_only"):
+        connection = capture(name)
+        assert set(issues(connection)) <= known
+        query = "SELECT DISTINCT javascript_function FROM view_expert_systems"
+        assert {row[0] for row in connection.execute(query)} <= {"", "ShowBadDataTypeOps"}

@@ -123,7 +123,7 @@ def unproved(connection: sqlite3.Connection) -> list[tuple[str, object, object]]
         "SELECT advice_name, proof_query, proof_column, proof_value FROM view_advice"
         " WHERE status = 'found'"
     )
-    wrong = []
+    wrong: list[tuple[str, object, object]] = []
     for name, proof, column, value in connection.execute(query).fetchall():
         cursor = connection.execute(proof)
         rows = cursor.fetchall()

@@ -35,9 +35,7 @@ export function RecommendationsPanel(): JSX.Element {
   return (
     <Panel title={t("Recommendations")} info={EXPLANATIONS.recommendations} span={4}>
       <Loaded resource={advice}>
-        {(data) =>
-          data.unknown?.problem === undefined ? <OwnAdvice rows={data.results} /> : null
-        }
+        {(data) => (data.unknown?.problem === undefined ? <OwnAdvice rows={data.results} /> : null)}
       </Loaded>
       <DlprofList />
     </Panel>
@@ -85,9 +83,7 @@ function DlprofList(): JSX.Element {
   return (
     <Loaded resource={found}>
       {(data) =>
-        data.results.length === 0 ? (
-          null
-        ) : (
+        data.results.length === 0 ? null : (
           <details class="advice-more" open={false}>
             <summary>{t("DLProf's list ({count})", { count: data.results.length })}</summary>
             <ol class="advice">

@@ -347,6 +347,7 @@ _TITLES: dict[str, str] = {
     "Kernels of the op in the iteration": "迭代中该算子的内核",
     "Iterations": "迭代",
     "GPUs": "GPU 列表",
+    "Advice": "优化建议",
     "Aggregations": "聚合",
     "Ops": "算子",
     "Op": "算子详情",

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from aggregator.query.spec import ObjectSpec, TableSpec
+from aggregator.resources.advice import ADVICE
 from aggregator.resources.efficiency import (
     EFFICIENCY,
     GROUP_EFFICIENCY,
@@ -15,7 +16,6 @@ from aggregator.resources.efficiency import (
     OP_UNITS,
     PEAK_RATES,
 )
-from aggregator.resources.advice import ADVICE
 from aggregator.resources.iterations import GPUS, ITERATIONS
 from aggregator.resources.kernels import (
     ITERATION_KERNELS,

@@ -13,7 +13,7 @@ import {
 } from "../lib/units";
 import { Flag, Name } from "../ui/Name";
 import { Unknown } from "../ui/states";
-import type { Column } from "./spec";
+import type { CellContext, Column } from "./spec";
 
 const FOLDED_CHARACTERS = 100;
 
@@ -37,12 +37,37 @@ interface Common {
   readonly whenNull?: string;
 }
 
-function orUnknown<Value>(
-  value: Value | null | undefined,
-  reason: string | undefined,
-  draw: (value: Value) => ComponentChildren,
-): ComponentChildren {
-  return value === null || value === undefined ? <Unknown reason={reason} /> : draw(value);
+/** What a kind of column starts from, and what a table changes of it. */
+type Look<Row> = Pick<Column<Row>, "kind" | "width"> & Partial<Column<Row>>;
+
+/** A column over one field. A value that is not known gives the reason; others are drawn. */
+function fieldColumn<Row, Value extends string | number | boolean>(
+  key: string & keyof Row,
+  title: string,
+  { whenNull, ...look }: Look<Row> & Pick<Common, "whenNull">,
+  draw: (value: Value, row: Row, context: CellContext) => ComponentChildren,
+): Column<Row> {
+  const read = (row: Row) => row[key] as Value | null | undefined;
+  return {
+    key,
+    title,
+    ...look,
+    plain: read,
+    cell: (row, context) => {
+      const value = read(row);
+      if (value !== null && value !== undefined) return draw(value, row, context);
+      return <Unknown reason={context.unknown[key] ?? whenNull} />;
+    },
+  };
+}
+
+function numberColumn<Row>(
+  key: KeyOf<Row, MaybeNumber>,
+  title: string,
+  look: Partial<Column<Row>> & Common & { width: number },
+  draw: (value: number, row: Row, context: CellContext) => ComponentChildren,
+): Column<Row> {
+  return fieldColumn<Row, number>(key, title, { kind: "number", align: "right", ...look }, draw);
 }
 
 /** A time: shown in `unit` with three decimals, the exact ns as tooltip. */
@@ -52,21 +77,9 @@ export function timeColumn<Row>(
   unit: TimeUnit,
   more: Common = {},
 ): Column<Row> {
-  const read = (row: Row) => row[key] as MaybeNumber;
-  return {
-    key,
-    title,
-    kind: "number",
-    unit,
-    align: "right",
-    width: 128,
-    ...more,
-    plain: read,
-    cell: (row, { unknown }) =>
-      orUnknown(read(row), unknown[key] ?? more.whenNull, (ns) => (
-        <span title={exactNs(ns)}>{formatTimeIn(ns, unit)}</span>
-      )),
-  };
+  return numberColumn(key, title, { unit, width: 128, ...more }, (ns) => (
+    <span title={exactNs(ns)}>{formatTimeIn(ns, unit)}</span>
+  ));
 }
 
 export function countColumn<Row>(
@@ -74,17 +87,7 @@ export function countColumn<Row>(
   title: string,
   more: Common = {},
 ): Column<Row> {
-  const read = (row: Row) => row[key] as MaybeNumber;
-  return {
-    key,
-    title,
-    kind: "number",
-    align: "right",
-    width: 92,
-    ...more,
-    plain: read,
-    cell: (row, { unknown }) => orUnknown(read(row), unknown[key] ?? more.whenNull, formatInt),
-  };
+  return numberColumn(key, title, { width: 92, ...more }, formatInt);
 }
 
 const GIB = 2 ** 30;
@@ -95,22 +98,10 @@ export function memoryColumn<Row>(
   title: string,
   more: Common = {},
 ): Column<Row> {
-  const read = (row: Row) => row[key] as MaybeNumber;
-  return {
-    key,
-    title,
-    kind: "number",
-    align: "right",
-    width: 130,
-    // A bound would be in bytes.
-    isFilterable: false,
-    ...more,
-    plain: read,
-    cell: (row, { unknown }) =>
-      orUnknown(read(row), unknown[key] ?? more.whenNull, (bytes) => (
-        <span title={`${formatInt(bytes)} B`}>{formatFixed(bytes / GIB, 1)}</span>
-      )),
-  };
+  // A bound would be in bytes.
+  return numberColumn(key, title, { width: 130, isFilterable: false, ...more }, (bytes) => (
+    <span title={`${formatInt(bytes)} B`}>{formatFixed(bytes / GIB, 1)}</span>
+  ));
 }
 
 function rounded(value: number): string {
@@ -151,20 +142,9 @@ export function shareColumn<Row>(
   tone: (row: Row) => string,
   { full, ...more }: Common & { full?: number } = {},
 ): Column<Row> {
-  const read = (row: Row) => row[key] as MaybeNumber;
-  return {
-    key,
-    title,
-    kind: "number",
-    align: "right",
-    width: 132,
-    ...more,
-    plain: read,
-    cell: (row, { unknown, largest }) =>
-      orUnknown(read(row), unknown[key] ?? more.whenNull, (pct) => (
-        <ShareBar pct={pct} largest={full ?? largest(key)} tone={tone(row)} />
-      )),
-  };
+  return numberColumn(key, title, { width: 132, ...more }, (pct, row, { largest }) => (
+    <ShareBar pct={pct} largest={full ?? largest(key)} tone={tone(row)} />
+  ));
 }
 
 /** A bar, full for the largest share beside it, and the share itself. */
@@ -186,17 +166,9 @@ export function nameColumn<Row>(
   title: string,
   more: Common & { isWide?: boolean } = {},
 ): Column<Row> {
-  const read = (row: Row) => row[key] as MaybeText;
-  return {
-    key,
-    title,
-    kind: "text",
-    width: 300,
-    ...more,
-    plain: read,
-    cell: (row, { unknown }) =>
-      orUnknown(read(row), unknown[key] ?? more.whenNull, (name) => <Name name={name} />),
-  };
+  return fieldColumn<Row, string>(key, title, { kind: "text", width: 300, ...more }, (name) => (
+    <Name name={name} />
+  ));
 }
 
 export function textColumn<Row>(
@@ -204,19 +176,9 @@ export function textColumn<Row>(
   title: string,
   more: Common = {},
 ): Column<Row> {
-  const read = (row: Row) => row[key] as MaybeText;
-  return {
-    key,
-    title,
-    kind: "text",
-    width: 110,
-    ...more,
-    plain: read,
-    cell: (row, { unknown }) =>
-      orUnknown(read(row), unknown[key] ?? more.whenNull, (text) => (
-        <span title={text}>{text}</span>
-      )),
-  };
+  return fieldColumn<Row, string>(key, title, { kind: "text", width: 110, ...more }, (text) => (
+    <span title={text}>{text}</span>
+  ));
 }
 
 /** A text of which there are few: its filter is a list of them. */
@@ -232,23 +194,12 @@ export function choiceColumn<Row>(
 export function flagColumn<Row>(
   key: KeyOf<Row, MaybeFlag>,
   title: string,
-  more: Common & { warn?: (row: Row) => string | undefined } = {},
+  { warn, ...more }: Common & { warn?: (row: Row) => string | undefined } = {},
 ): Column<Row> {
-  const { warn, ...common } = more;
-  const read = (row: Row) => row[key] as MaybeFlag;
-  return {
-    key,
-    title,
-    kind: "boolean",
-    align: "center",
-    width: 96,
-    ...common,
-    plain: read,
-    cell: (row, { unknown }) =>
-      orUnknown(read(row), unknown[key] ?? more.whenNull, (value) => (
-        <Flag value={value} warn={warn?.(row)} />
-      )),
-  };
+  const look = { kind: "boolean", align: "center", width: 96, ...more } as const;
+  return fieldColumn<Row, boolean>(key, title, look, (value, row) => (
+    <Flag value={value} warn={warn?.(row)} />
+  ));
 }
 
 /** A long text, folded after 100 characters; the whole of it opens below the row. */
@@ -257,35 +208,31 @@ export function foldedColumn<Row>(
   title: string,
   more: Common = {},
 ): Column<Row> {
-  const read = (row: Row) => row[key] as MaybeText;
-  return {
-    key,
-    title,
-    kind: "text",
-    width: 320,
-    ...more,
-    plain: read,
-    cell: (row, { isUnfolded, toggleUnfolded, unknown }) =>
-      orUnknown(read(row), unknown[key] ?? more.whenNull, (full) => {
-        const { text, isFolded } = fold(full, FOLDED_CHARACTERS);
-        if (!isFolded) return <span class="folded-text">{text}</span>;
-        return (
-          <span class="folded">
-            <span class="folded-text">{text}…</span>
-            <button
-              type="button"
-              class="link-button"
-              tabIndex={-1}
-              aria-expanded={isUnfolded}
-              onClick={(event) => {
-                event.stopPropagation();
-                toggleUnfolded();
-              }}
-            >
-              {isUnfolded ? t("See less") : t("See more")}
-            </button>
-          </span>
-        );
-      }),
-  };
+  const look = { kind: "text", width: 320, ...more } as const;
+  return fieldColumn<Row, string>(key, title, look, (text, _, context) => (
+    <Folded full={text} context={context} />
+  ));
+}
+
+function Folded({ full, context }: { full: string; context: CellContext }) {
+  const { isUnfolded, toggleUnfolded } = context;
+  const { text, isFolded } = fold(full, FOLDED_CHARACTERS);
+  if (!isFolded) return <span class="folded-text">{text}</span>;
+  return (
+    <span class="folded">
+      <span class="folded-text">{text}…</span>
+      <button
+        type="button"
+        class="link-button"
+        tabIndex={-1}
+        aria-expanded={isUnfolded}
+        onClick={(event) => {
+          event.stopPropagation();
+          toggleUnfolded();
+        }}
+      >
+        {isUnfolded ? t("See less") : t("See more")}
+      </button>
+    </span>
+  );
 }

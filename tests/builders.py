@@ -51,6 +51,7 @@ SCHEMA: dict[str, tuple[str, ...]] = {
     "TARGET_INFO_CUDA_DEVICE": ("gpuId", "cudaId", "pid"),
     "ThreadNames": ("globalTid", "nameId"),
     "TARGET_INFO_SYSTEM_ENV": ("name", "value"),
+    "TARGET_INFO_SESSION_START_TIME": ("utcEpochNs",),
     "META_DATA_EXPORT": ("name", "value"),
 }
 HERE = "WHERE domain_name = 'default-domain' AND aggr_id = ?"
@@ -107,6 +108,13 @@ class Trace:
             computeMajor=capability[0],
             computeMinor=capability[1],
         )
+
+    def session(self, start_utc_ns: int | None, host: str = "") -> None:
+        """When time 0 was, and on which machine."""
+        if start_utc_ns is not None:
+            self.add("TARGET_INFO_SESSION_START_TIME", utcEpochNs=start_utc_ns)
+        if host:
+            self.add("TARGET_INFO_SYSTEM_ENV", name="Hostname", value=host)
 
     def cuda_device(self, pid: int, ordinal: int, gpu: int) -> None:
         """What a process calls one of the GPUs (``CUDA_VISIBLE_DEVICES``)."""

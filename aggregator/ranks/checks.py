@@ -54,13 +54,17 @@ def require_one_job(parts: list[Part]) -> None:
 
 def _fingerprint(part: Part) -> tuple[object, ...]:
     """Equal for two copies of one capture of the same processes."""
-    query = "SELECT pid FROM ranks AS r JOIN processes AS p ON p.id = r.process ORDER BY pid"
-    pids = tuple(row[0] for row in part.connection.execute(query))
+    query = (
+        "SELECT p.pid, v.host_device_id, v.uuid FROM ranks AS r"
+        " JOIN processes AS p ON p.id = r.process LEFT JOIN devices AS v ON v.id = r.device"
+        " ORDER BY r.id"
+    )
+    places = tuple(part.connection.execute(query))
     kernels = part.connection.execute(
         "SELECT count(*), min(start), max(start + duration) FROM kernels"
     ).fetchone()
     start, host = part.meta.get("session_start_utc_ns"), part.meta.get("host_name")
-    return (start, host, pids, *kernels)
+    return (start, host, places, *kernels)
 
 
 def require_one_time(parts: list[Part], captures: list[Capture], clocks: list[Clock]) -> None:

@@ -72,7 +72,8 @@ def write_events(parts: list[Part], writer: BulkWriter, advance: Callable[[int],
     for table_name, column, target in COVERED:
         for part in parts:
             writer.write(_covered(part, table_name, column, target))
-    writer.write(_busy_time(parts))
+    for busy in _busy_time(parts):
+        writer.write(busy)
 
 
 def count_events(parts: list[Part]) -> int:
@@ -130,30 +131,34 @@ def _covered(part: Part, table: str, column: str, target: str) -> Table:
     return Table(table, columns)
 
 
-def _busy_time(parts: list[Part]) -> Table:
-    """Unions of busy time per device; a device may have worked for ranks of several files."""
+def _busy_time(parts: list[Part]) -> Iterator[Table]:
+    """Unions of busy time, device by device: one may have worked for ranks of several files."""
     devices = sorted({int(new) for part in parts for new in part.maps["devices"][1:]})
     domains = sorted({int(new) for part in parts for new in part.maps["domains"][1:]})
-    found: dict[tuple[int, int, int], list[Flattened]] = {}
-    levels: set[int] = set()
+    levels = sorted(
+        {int(row[0]) for row in parts[0].connection.execute("SELECT level FROM busy_time")}
+    )
+    for device in devices:
+        found = _busy_of(parts, device)
+        rows = [
+            (domain, device, level, _union(found.get((domain, level), [])))
+            for domain in domains
+            for level in levels
+        ]
+        yield Table("busy_time", dict(zip(_BUSY_COLUMNS, _blobs(rows), strict=True)))
+
+
+def _busy_of(parts: list[Part], device: int) -> dict[tuple[int, int], list[Flattened]]:
+    """What every file tells of one device, by domain and level."""
+    found: dict[tuple[int, int], list[Flattened]] = {}
+    query = "SELECT domain, level, starts, stops FROM busy_time WHERE device = ?"
     for part in parts:
-        query = "SELECT domain, device, level, starts, stops FROM busy_time"
-        for domain, device, level, starts, stops in part.connection.execute(query):
-            key = (
-                int(part.maps["domains"][domain]),
-                int(part.maps["devices"][device]),
-                int(level),
-            )
-            levels.add(int(level))
-            busy = Flattened(_int64(starts) + part.offset_ns, _int64(stops) + part.offset_ns)
-            found.setdefault(key, []).append(busy)
-    rows = [
-        (domain, device, level, _union(found.get((domain, device, level), [])))
-        for domain in domains
-        for device in devices
-        for level in sorted(levels)
-    ]
-    return Table("busy_time", dict(zip(_BUSY_COLUMNS, _blobs(rows), strict=True)))
+        for old in np.flatnonzero(part.maps["devices"] == device).tolist():
+            for domain, level, starts, stops in part.connection.execute(query, (old,)):
+                busy = Flattened(_int64(starts) + part.offset_ns, _int64(stops) + part.offset_ns)
+                key = (int(part.maps["domains"][domain]), int(level))
+                found.setdefault(key, []).append(busy)
+    return found
 
 
 _BUSY_COLUMNS = ("domain", "device", "level", "starts", "stops")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +36,39 @@ def check_request(options: Options) -> None:
             f"'{first}' is a file, not an application.",
             hint=f"Aggregate it with: dlprof --database={shlex.quote(first)}",
         )
+
+
+def named_by_environment(options: Options) -> Options:
+    """Put environment variables in place of ``%q{NAME}`` in the names of what is written.
+
+    A launcher starts one command for every rank; ``--output_path='rank%q{RANK}'`` keeps them apart,
+    as Nsight Systems does it.
+
+    Raises:
+        UsageError: A variable is not set.
+    """
+    return replace(
+        options,
+        output_path=Path(_filled(str(options.output_path), "--output_path")),
+        nsys_base_name=_filled(options.nsys_base_name, "--nsys_base_name"),
+        profile_name=_filled(options.profile_name, "--profile_name"),
+    )
+
+
+_VARIABLE = re.compile(r"%q\{(\w+)\}")
+
+
+def _filled(text: str, option: str) -> str:
+    def value_of(found: re.Match[str]) -> str:
+        value = os.environ.get(found[1])
+        if value is None:
+            raise UsageError(
+                f"{option} names the environment variable {found[1]}, which is not set.",
+                hint="Launchers set it for each rank: torchrun RANK, Slurm SLURM_PROCID.",
+            )
+        return value
+
+    return _VARIABLE.sub(value_of, text)
 
 
 def rank_files(database: str) -> list[Path]:

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import DlprofError
-from profiler_cli.application import check_request
+from profiler_cli.application import check_request, named_by_environment
 from profiler_cli.console import Console, Verbosity, discard_output
 from profiler_cli.option_help import format_help
 from profiler_cli.option_parser import parse_options
@@ -76,6 +76,7 @@ def _run(words: Sequence[str]) -> int:
         print(f"dlprof {program_version()}")
         return EXIT_DONE
     check_request(options)
+    options = named_by_environment(options)
     if HTML_REPORT in options.reports:
         # Before a long run rather than after it.
         from aggregator.html_report.template import require_page  # noqa: PLC0415

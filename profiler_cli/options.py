@@ -266,7 +266,8 @@ OUTPUT: Final = (
         "output_path",
         ("--output_path",),
         Text("FOLDER"),
-        "Folder for all files that are written; created if missing.",
+        "Folder for all files that are written; created if missing. %q{RANK} in it and in the "
+        "other names of what is written stands for the value of that environment variable.",
         "./",
     ),
     Option(

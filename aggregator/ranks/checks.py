@@ -84,10 +84,10 @@ def require_one_time(parts: list[Part], captures: list[Capture], clocks: list[Cl
 
 def rank_numbers(parts: list[Part]) -> list[tuple[int, ...]]:
     """Number in the job of each part's ranks: by file name, ``rank12``, else in the order given."""
-    named = [_RANK_IN_NAME.findall(part.label.rpartition("/")[2]) for part in parts]
+    named = [_numbers_in(Path(part.label)) for part in parts]
     alone = all(len(part.ranks) == 1 for part in parts)
     if alone and all(named):
-        numbers = [int(found[-1]) for found in named]
+        numbers = [found[-1] for found in named]
         if len(set(numbers)) == len(numbers):
             return [(number,) for number in numbers]
     result, first = [], 0
@@ -95,6 +95,12 @@ def rank_numbers(parts: list[Part]) -> list[tuple[int, ...]]:
         result.append(tuple(range(first, first + len(part.ranks))))
         first += len(part.ranks)
     return result
+
+
+def _numbers_in(path: Path) -> list[int]:
+    """Rank numbers in a file's name, else in its folder's (``rank3/dlprof_dldb.sqlite``)."""
+    found = _RANK_IN_NAME.findall(path.name) or _RANK_IN_NAME.findall(path.parent.name)
+    return [int(number) for number in found]
 
 
 def warnings_of(parts: list[Part], clocks: list[Clock]) -> list[ProfileWarning]:
@@ -120,7 +126,7 @@ def _unlike(parts: list[Part]) -> list[ProfileWarning]:
     keys = Counter(part.meta["key_node"] for part in parts)
     if len(keys) > 1:
         common = keys.most_common(1)[0][0]
-        odd = [Path(part.label).name for part in parts if part.meta["key_node"] != common]
+        odd = [part.short_label for part in parts if part.meta["key_node"] != common]
         text = say(
             "The key node of most ranks, '{name}', was not the one found in {files}.",
             name=common,
@@ -140,7 +146,7 @@ def _versions(part: Part) -> tuple[str, ...]:
 
 
 def _clocks(parts: list[Part], clocks: list[Clock]) -> list[ProfileWarning]:
-    names = [Path(part.label).name for part in parts]
+    names = [part.short_label for part in parts]
     named = list(zip(names, clocks, strict=True))
     unknown = [label for label, clock in named if clock.aligned_by == NOTHING]
     off = [label for label, clock in named if abs(clock.correction_ns) > SUBSTANTIAL_NS]

@@ -119,7 +119,7 @@ def _meta(parts: list[Part], clocks: list[Clock]) -> Table:
     values = first.meta | {
         "db_version": DB_VERSION,
         "engine_version": engine_version(),
-        "source_file": _shown([part.label for part in parts]),
+        "source_file": _shown([part.short_label for part in parts]),
         "last_ns": str(max(part.last_ns + part.offset_ns for part in parts)),
         "session_start_utc_ns": str(min(started)) if started else "",
         "host_name": hosts.pop() if len(hosts) == 1 else "",
@@ -129,8 +129,7 @@ def _meta(parts: list[Part], clocks: list[Clock]) -> Table:
     return Table("dldb_meta", {"key": list(values), "value": list(values.values())})
 
 
-def _shown(labels: list[str]) -> str:
-    names = [Path(label).name for label in labels]
+def _shown(names: list[str]) -> str:
     return (
         ", ".join(names) if len(names) <= 4 else f"{names[0]} ... {names[-1]} ({len(names)} files)"
     )
@@ -170,7 +169,7 @@ def _ranks(parts: list[Part], clocks: list[Clock]) -> Table:
                     "rank": number,
                     "process": int(part.maps["processes"][row["process"]]),
                     "device": None if device is None else int(part.maps["devices"][device]),
-                    "source_file": Path(part.label).name,
+                    "source_file": part.short_label,
                     "clock_offset": clock.offset_ns if clock.is_known else None,
                     "clock_correction": clock.correction_ns if clock.is_known else None,
                     "clock_residual": clock.residual_ns,

@@ -95,6 +95,13 @@ class Part:
         return result
 
     @property
+    def short_label(self) -> str:
+        """File name; with its folder where the name alone says nothing."""
+        path = Path(self.label)
+        is_usual = path.name.startswith(("dlprof_dldb", "nsys_profile"))
+        return f"{path.parent.name}/{path.name}" if is_usual and path.parent.name else path.name
+
+    @property
     def last_ns(self) -> int:
         """Its last event on its own clock. Unit: ns."""
         return int(self.meta["last_ns"])

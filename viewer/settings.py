@@ -38,6 +38,8 @@ MIDDLEWARE = [
     "viewer.api.language.LanguageMiddleware",
     "viewer.security.headers.SecurityHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.middleware.gzip.GZipMiddleware",
+    "django.middleware.http.ConditionalGetMiddleware",
     "viewer.security.access.AccessMiddleware",
     "viewer.security.size.BodySizeMiddleware",
     "django.middleware.common.CommonMiddleware",

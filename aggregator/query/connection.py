@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from aggregator.errors import (
     NotADldbError,
     QueryTimeoutError,
 )
+from aggregator.query.counts import file_state, remembered
 from aggregator.texts import ENGLISH, from_json, say
 from aggregator.texts.language import current_language
 
@@ -66,12 +67,16 @@ class Queryable(Protocol):
     def iter_rows(self, sql: str, params: Params | None = None) -> Iterator[Row]:
         """Rows of a query, not all in memory at once."""
 
+    def count(self, sql: str, params: Params) -> int:
+        """The number that a query delivers."""
+
 
 class ProfileDatabase:
     """An open database with limits. Not for sharing between threads."""
 
-    def __init__(self, dldb: Dldb, *, time_limit_s: float) -> None:
+    def __init__(self, dldb: Dldb, *, time_limit_s: float, state: Hashable = None) -> None:
         self._dldb = dldb
+        self._state = state
         self._deadline = time.monotonic() + time_limit_s
         self._time_limit_s = time_limit_s
         self._columns: dict[str, frozenset[str]] = {}
@@ -142,6 +147,10 @@ class ProfileDatabase:
             while batch := cursor.fetchmany(_ROWS_PER_FETCH):
                 yield from (tuple(row) for row in batch)
 
+    def count(self, sql: str, params: Params) -> int:
+        """The number that a query delivers; asked once while the file stays as it is."""
+        return remembered(self._state, sql, params, lambda: int(self.rows(sql, params)[0][0]))
+
     def close(self) -> None:
         """Give the file back."""
         self._dldb.close()
@@ -187,7 +196,9 @@ def opened(path: Path, *, time_limit_s: float) -> Iterator[ProfileDatabase]:
     Raises:
         DatabaseError: It is missing, no DLProf database, too old or too new.
     """
-    database = ProfileDatabase(_open_snapshot(path), time_limit_s=time_limit_s)
+    snapshot = _open_snapshot(path)
+    # Nobody can commit from here on, so the state is that of what will be read.
+    database = ProfileDatabase(snapshot, time_limit_s=time_limit_s, state=file_state(path))
     try:
         yield database
     finally:

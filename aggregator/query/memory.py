@@ -66,5 +66,8 @@ class _MemoryDatabase:
     def iter_rows(self, sql: str, params: Params | None = None) -> Iterator[Row]:
         yield from self._connection.execute(sql, dict(params or {}))
 
+    def count(self, sql: str, params: Params) -> int:
+        return int(self.rows(sql, params)[0][0])
+
     def close(self) -> None:
         self._connection.close()

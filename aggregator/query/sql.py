@@ -73,7 +73,7 @@ def count_rows(table: BoundTable, query: ListQuery, database: Queryable) -> int:
         return 0
     where, params = _where(table, query)
     sql = f"SELECT COUNT(*) {table.source_sql} WHERE {where}"
-    return int(database.rows(sql, params)[0][0])
+    return database.count(sql, params)
 
 
 def read_page(table: BoundTable, query: ListQuery, database: Queryable) -> list[dict[str, Any]]:

@@ -31,6 +31,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+_KEPT = (200, 304)
+_ASK_AGAIN = "private, no-cache"
 
 
 class SecurityHeadersMiddleware:
@@ -45,6 +47,8 @@ class SecurityHeadersMiddleware:
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         if not request.path.startswith("/static/"):
-            # A reply shows the state of a file and of jobs; ask again each time.
-            response.headers.setdefault("Cache-Control", "no-store")
+            # A reply shows the state of a file and of jobs; ask again each time. What has not
+            # changed since is not sent again: the browser keeps it and shows its tag.
+            kept = response.status_code in _KEPT and "ETag" in response.headers
+            response.headers.setdefault("Cache-Control", _ASK_AGAIN if kept else "no-store")
         return response

@@ -1,0 +1,132 @@
+"""Answers that cost little: few queries, counts made once, nothing sent twice, small bodies."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.conf import LazySettings
+
+from aggregator.dldb.writer import aggregation_transaction
+from aggregator.query.connection import ProfileDatabase
+from aggregator.query.counts import file_state
+from aggregator.resources.addresses import TABLES
+from tests.contract.client import ApiClient, Served
+
+EVERY_TABLE = pytest.mark.parametrize("address", TABLES, ids=lambda address: TABLES[address].name)
+MOST_QUERIES = 6
+"""The aggregation, the domain, the count, the page, and what the profile says about itself."""
+
+
+@pytest.fixture
+def queries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Statements that requests run, in order."""
+    run: list[str] = []
+    rows, iter_rows = ProfileDatabase.rows, ProfileDatabase.iter_rows
+
+    def counted_rows(self: ProfileDatabase, sql: str, *args: object) -> object:
+        run.append(sql)
+        return rows(self, sql, *args)  # type: ignore[arg-type]
+
+    def counted_iter_rows(self: ProfileDatabase, sql: str, *args: object) -> object:
+        run.append(sql)
+        return iter_rows(self, sql, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ProfileDatabase, "rows", counted_rows)
+    monkeypatch.setattr(ProfileDatabase, "iter_rows", counted_iter_rows)
+    return run
+
+
+@EVERY_TABLE
+def test_a_page_takes_as_many_queries_however_long_it_is(
+    api: ApiClient, served: Served, queries: list[str], address: str
+) -> None:
+    seen = []
+    for size in (10, 200):
+        api.get(served.at(f"{address}/"), page_size=size)  # the count is known afterwards
+        queries.clear()
+        assert api.get(served.at(f"{address}/"), page_size=size).status == 200
+        seen.append(len(queries))
+    assert seen[0] == seen[1] <= MOST_QUERIES
+
+
+def test_rows_are_counted_once_for_all_pages(
+    api: ApiClient, served: Served, queries: list[str]
+) -> None:
+    os.utime(served.path)  # as if it had never been asked
+    first = api.get(served.at("kernels/"), page=1, page_size=10).json["count"]
+    counted = [sql for sql in queries if sql.startswith("SELECT COUNT(*)")]
+    assert len(counted) == 1
+    queries.clear()
+    second = api.get(served.at("kernels/"), page=2, page_size=10, ordering="-gpu_time_ns")
+    assert second.json["count"] == first
+    assert not [sql for sql in queries if sql.startswith("SELECT COUNT(*)")]
+    filtered = api.get(served.at("kernels/"), uses_tc=1).json["count"]
+    assert filtered == sum(row["uses_tc"] for row in _all(api, served, "kernels/"))
+
+
+def _all(api: ApiClient, served: Served, address: str) -> list[dict[str, int]]:
+    rows: list[dict[str, int]] = []
+    while True:
+        body = api.get(served.at(address), page=len(rows) // 200 + 1, page_size=200).json
+        rows += body["results"]
+        if len(rows) >= body["count"]:
+            return rows
+
+
+def test_a_change_of_the_file_is_seen_in_the_counts(
+    api: ApiClient, served: Served, tmp_path: Path, settings: LazySettings
+) -> None:
+    copy = Path(shutil.copy(served.path, tmp_path / "copy.sqlite"))
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(copy,))
+    place = replace(served, path=copy)
+    before = api.get(place.at("iterations/")).json["count"]
+    with aggregation_transaction(copy) as connection:
+        is_ours = connection.execute(
+            "SELECT count(*) FROM sqlite_master WHERE name = 'iteration_times'"
+        ).fetchone()[0]
+        if is_ours:
+            connection.execute("DELETE FROM iterations WHERE iter_value = 0")
+            connection.execute("DELETE FROM iteration_times WHERE iter_value = 0")
+    assert api.get(place.at("iterations/")).json["count"] == before - bool(is_ours)
+
+
+@pytest.mark.parametrize("address", ["ops/", "performance-summary/", "figures/gpus/"])
+def test_what_has_not_changed_is_not_sent_again(
+    api: ApiClient, served: Served, address: str
+) -> None:
+    first = api.get(served.at(address))
+    assert first.headers["Cache-Control"] == "private, no-cache"
+    again = api.get(served.at(address), {"If-None-Match": first.headers["ETag"]})
+    assert (again.status, again.body) == (304, b"")
+    other = api.get(served.at(address), {"If-None-Match": '"another"'})
+    assert other.json == first.json
+
+
+def test_errors_are_not_kept(api: ApiClient, served: Served) -> None:
+    reply = api.get(served.at("ops/"), ordering="no_such")
+    assert reply.status == 400
+    assert reply.headers["Cache-Control"] == "no-store"
+
+
+def test_long_answers_are_compressed_for_who_takes_it(api: ApiClient, served: Served) -> None:
+    plain = api.get(served.at("ops/"), page_size=200)
+    packed = api.get(served.at("ops/"), {"Accept-Encoding": "gzip"}, page_size=200)
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert "Accept-Encoding" in packed.headers["Vary"]
+    assert json.loads(gzip.decompress(packed.body)) == plain.json
+    assert len(packed.body) < len(plain.body) / 2
+
+
+def test_the_state_of_a_file(tmp_path: Path, served: Served) -> None:
+    copy = Path(shutil.copy(served.path, tmp_path / "copy.sqlite"))
+    before = file_state(copy)
+    assert before == file_state(copy)
+    os.utime(copy, ns=(1, 1))
+    assert file_state(copy) != before
+    assert file_state(tmp_path / "missing") is None

@@ -54,6 +54,14 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install -q -c constraints.txt -e .
 	touch $@
 
+# Markers and counts of operations are tested with PyTorch's CPU build where pip finds one.
+TORCH ?= torch==2.13.0+cpu
+
+$(VENV)/.torch: $(VENV)/.dev
+	@$(BIN)/pip install -q -c constraints.txt "$(TORCH)" 2>/dev/null \
+		|| echo "$(TORCH) was not found: tests that need PyTorch are skipped (TORCH= names another)"
+	touch $@
+
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
 	touch $@ $(VENV)/.runtime
@@ -69,7 +77,7 @@ frontend: $(PAGE) ## Build the viewer's page into viewer/static/dlprof
 
 # --- check ----------------------------------------------------------------------------------------
 
-test: setup lint types imports frontend-check frontend ## Set up whatever is missing, then run every check and test
+test: setup $(VENV)/.torch lint types imports frontend-check frontend ## Set up whatever is missing, then run every check and test
 	$(BIN)/pytest -n $(JOBS) --dist worksteal
 
 lint: $(VENV)/.dev ## ruff: rules and format

@@ -123,7 +123,7 @@ def test_groups_divide_all_three_convolutions() -> None:
     assert theirs == 2 * one + 4 * one
 
 
-class Bottleneck(torch.nn.Module):
+class Bottleneck(torch.nn.Module):  # type: ignore[name-defined]
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()
         outputs = 4 * width

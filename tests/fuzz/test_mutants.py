@@ -122,7 +122,9 @@ def test_mutants(
         folder.mkdir()
         file = folder / "mutant.sqlite"
         what = make(originals[name], file, number)
-        faulthandler.dump_traceback_later(TIME_LIMIT_S, exit=True, file=sys.__stderr__)
+        faulthandler.dump_traceback_later(
+            TIME_LIMIT_S, exit=True, file=sys.__stderr__ or sys.stderr
+        )
         began = time.monotonic()
         try:
             _use(name, file)
@@ -155,9 +157,10 @@ def _use(name: str, file: Path) -> None:
 
 def _told(call: Callable[[], object], *more: type[DlprofError]) -> None:
     """Whatever is wrong is said in one sentence."""
+    expected: tuple[type[DlprofError], ...] = (DlprofError, *more)
     try:
         call()
-    except (DlprofError, *more) as error:
+    except expected as error:
         said = error.message
     else:
         return

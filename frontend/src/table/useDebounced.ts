@@ -1,8 +1,8 @@
-/** Text that is typed now and counts 100 ms after the last key. */
+/** Text that is typed now and counts 80 ms after the last key. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
-const DEBOUNCE_MS = 100;
+const DEBOUNCE_MS = 80;
 
 /** `value` is what counts; `commit` is called when the typed text differs for long enough. */
 export function useDebounced(

@@ -10,6 +10,7 @@ from aggregator.columns import ordered
 from aggregator.correlate.launches import LaunchIndex
 from aggregator.correlate.ops import Instances, Origin
 from aggregator.intervals import SegmentUnion, segment_union
+from aggregator.memory import give_back
 from aggregator.profile import DeviceWork, Int32, Int64, Profile, ProfileWarning
 from aggregator.texts import say
 
@@ -67,13 +68,15 @@ def correlate_work(profile: Profile, instances: Instances) -> CorrelatedWork:
     index = LaunchIndex(profile)
     kinds = (profile.kernels, profile.copies, profile.sets, profile.graphs)
     calls = [index.launching_call(work) for work in kinds]
+    del index
+    give_back()
     _warn_unlaunched(profile, calls)
     owners = []
     for work, call, label in zip(kinds, calls, _work_labels(profile), strict=True):
         instances, owner = _owners(profile, instances, work, call, label)
         owners.append(owner)
     order_rank = _rank_by_start(instances)
-    instances = instances.sorted_by_start()
+    instances.sort_by_start()
     launched = [
         _launched(profile, work, call, order_rank[owner].astype(np.int32))
         for work, call, owner in zip(kinds, calls, owners, strict=True)

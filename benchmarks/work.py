@@ -10,25 +10,29 @@ from pathlib import Path
 
 from aggregator import pipeline
 from aggregator.options import AggregationRequest, ImportOptions
-from aggregator.progress import NullProgress
+from aggregator.progress import NullProgress, Progress
 from benchmarks.floor import read_once
 
 
-def work_of(name: str, profile: Path, database: Path) -> Callable[[], object]:
+def work_of(
+    name: str, profile: Path, database: Path, progress: Progress | None = None
+) -> Callable[[], object]:
     """The work of a run.
 
     Args:
         name: ``floor``, ``import``, ``range`` or ``key node``.
         profile: The export.
         database: Its database: what ``import`` writes and the aggregations are added to.
+        progress: Listener; None: nobody listens.
     """
+    listener = progress or NullProgress()
     if name == "floor":
         return partial(read_once, profile)
     if name == "import":
         options = ImportOptions(profile, database, overwrite=True)
-        return partial(pipeline.import_profile, options, NullProgress())
+        return partial(pipeline.import_profile, options, listener)
     request = _new_request(database, with_key_node=name == "key node")
-    return partial(pipeline.aggregate, database, request, NullProgress())
+    return partial(pipeline.aggregate, database, request, listener)
 
 
 def _new_request(database: Path, *, with_key_node: bool) -> AggregationRequest:

@@ -82,6 +82,7 @@ def _shorter(values: list[Any]) -> list[Any] | dict[str, list[int]]:
 def describe(spec: TableSpec) -> dict[str, Any]:
     """What the page has to know of a table to sort, search and filter its rows."""
     return {
+        "name": spec.name,
         "ordering": ",".join(spec.default_ordering),
         "columns": [
             {

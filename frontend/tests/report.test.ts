@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ListPage } from "../src/api/types";
 import type { IterationFigure } from "../src/charts/iterationFigure";
+import { exported } from "../src/report/exports";
 import { cutFigure } from "../src/report/figure";
 import type { ReportData, SaidData, TableInfo } from "../src/report/format";
 import { decodeRows, distinctValues, filterRows, type Row, sortRows } from "../src/report/rows";
@@ -8,6 +9,7 @@ import { ReportSource, rangesText } from "../src/report/source";
 import { unpackText } from "../src/report/unpack";
 
 const INFO: TableInfo = {
+  name: "things",
   ordering: "-time_ns",
   columns: [
     { name: "name", kind: "text", is_text: true, is_searched: true },
@@ -215,6 +217,35 @@ describe("a report answers", () => {
     for (const address of ["nope/?domain=d", "ops/?domain=other", "figures/nope/?domain=d"]) {
       await expect(list(address)).rejects.toMatchObject({ code: "NOT_IN_REPORT" });
     }
+  });
+});
+
+describe("an export of a report", () => {
+  const HEADER = {
+    profile: "../my run",
+    table: "ops",
+    aggregation_id: 7,
+    domain: "d",
+    columns: ["name", "time_ns", "uses_tc"],
+  };
+
+  it("is CSV that no spreadsheet runs", () => {
+    const rows = [
+      { name: '=1+1,"x"', time_ns: -3, uses_tc: true },
+      { name: "a b", time_ns: null, uses_tc: false },
+    ];
+    expect(exported("csv", HEADER, rows)).toMatchObject({
+      name: "my_run_ops_aggregation7.csv",
+      text: 'name,time_ns,uses_tc\r\n"\'=1+1,""x""",-3,yes\r\na b,,no\r\n',
+    });
+  });
+
+  it("holds the rows that the filters leave", async () => {
+    const file = (await source.answer(
+      `${A}ops/export/?domain=d&format=json&uses_tc=1&ordering=time_ns`,
+    )) as { name: string; text: string };
+    expect(file.name).toBe("run_things_aggregation7.json");
+    expect(JSON.parse(file.text)).toMatchObject({ domain: "d", results: [{ name: "conv" }, {}] });
   });
 });
 

@@ -145,6 +145,33 @@ def test_tables_show_what_the_viewer_shows(
     assert counts[1] == counts[0]
 
 
+def test_an_export_is_the_viewers(
+    offline: Page,
+    page: Page,
+    made: Path,
+    start_viewer: Callable[[Path], Viewer],
+    report_url: str,
+    viewers: dict[Path, Viewer],
+) -> None:
+    if made not in viewers:
+        viewers[made] = start_viewer(made / "dlprof_dldb.sqlite")
+    query = {"view": "ops", "ops__q": "conv"}
+    page.goto(at(f"{viewers[made].url}/", **query))
+    offline.goto(at(report_url, **query))
+    files: list[tuple[str, bytes]] = []
+    for one, role in ((page, "link"), (offline, "button")):
+        shown(one)
+        region = one.get_by_role("region", name="Ops", exact=True)
+        region.get_by_role("button", name="Export").click()
+        with one.expect_download() as download:
+            one.get_by_role("link" if role == "link" else "button", name="CSV").click()
+        path = Path(download.value.path())
+        files.append((download.value.suggested_filename, path.read_bytes()))
+
+    assert files[0][1].count(b"\n") > 10
+    assert files[1] == files[0]
+
+
 @pytest.fixture(scope="module")
 def viewers() -> dict[Path, Viewer]:
     """Those started so far, by the folder that they serve."""

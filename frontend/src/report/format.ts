@@ -10,6 +10,7 @@ export interface ColumnInfo {
 }
 
 export interface TableInfo {
+  readonly name: string;
   readonly ordering: string;
   readonly columns: readonly ColumnInfo[];
 }

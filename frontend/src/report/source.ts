@@ -5,8 +5,16 @@ import type { ListPage, UnknownReasons } from "../api/types";
 import type { IterationFigure } from "../charts/iterationFigure";
 import { language, t } from "../i18n";
 import { formatInt } from "../lib/units";
+import { exported, type SavedFile } from "./exports";
 import { cutFigure } from "./figure";
-import type { DomainData, EncodedIteration, EncodedTable, ReportData, SaidData } from "./format";
+import type {
+  DomainData,
+  EncodedIteration,
+  EncodedTable,
+  ReportData,
+  SaidData,
+  TableInfo,
+} from "./format";
 import {
   decodeRows,
   distinctValues,
@@ -87,6 +95,10 @@ export class ReportSource {
       const held = await this.#table(domain, parts.slice(0, -1));
       return this.#distinct(held, parameters);
     }
+    if (parts.at(-1) === "export") {
+      const held = await this.#table(domain, parts.slice(0, -1));
+      return this.#export(held, domain, parameters);
+    }
     if (parts[0] === "ops" && parts.length === 2) return this.#op(domain, parts[1] ?? "");
     return this.#page(await this.#table(domain, parts), parameters);
   }
@@ -98,13 +110,36 @@ export class ReportSource {
     return { ...row, unknown };
   }
 
-  #page(held: Held, parameters: Parameters): ListPage<Row> {
-    const info = this.#report.tables[held.template];
-    if (info === undefined) throw notHere(held.template);
+  /** The rows that are asked for, on all pages. */
+  #selected(held: Held, parameters: Parameters): { rows: readonly Row[]; ordering: string } {
+    const info = this.#info(held.template);
     const ordering = parameters.get("ordering") || info.ordering;
     const unknown = unknownColumn(parameters, ordering, info);
     if (unknown !== null) throw noColumn(unknown);
-    const rows = sortRows(filterRows(held.rows, parameters, info), ordering);
+    return { rows: sortRows(filterRows(held.rows, parameters, info), ordering), ordering };
+  }
+
+  #info(template: string): TableInfo {
+    const info = this.#report.tables[template];
+    if (info === undefined) throw notHere(template);
+    return info;
+  }
+
+  #export(held: Held, domain: string, parameters: Parameters): SavedFile {
+    const { profile, aggregation } = this.#said;
+    const header = {
+      profile: profile.name ?? profile.file_name,
+      table: this.#info(held.template).name,
+      aggregation_id: aggregation.id,
+      domain,
+      columns: this.#info(held.template).columns.map((column) => column.name),
+    };
+    const { rows } = this.#selected(held, parameters);
+    return exported(parameters.get("format") ?? "csv", header, rows);
+  }
+
+  #page(held: Held, parameters: Parameters): ListPage<Row> {
+    const { rows, ordering } = this.#selected(held, parameters);
     const page = Number(parameters.get("page") ?? 1);
     const size = Number(parameters.get("page_size") ?? 50);
     return {
@@ -149,8 +184,7 @@ export class ReportSource {
   }
 
   #decoded(template: string, table: EncodedTable | undefined, opId?: string): Held {
-    const info = this.#report.tables[template];
-    if (info === undefined) throw notHere(template);
+    const info = this.#info(template);
     if (table === undefined) {
       if (opId === undefined) throw notHere(template);
       const reason = t("This report does not hold the kernels of this op.");

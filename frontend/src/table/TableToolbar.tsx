@@ -14,6 +14,7 @@ import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/Popover";
 import { chips, withFilter, withoutFilters } from "./model";
 import { printTable } from "./print";
+import { saveExport } from "./saveFile";
 import type { TableSpec } from "./spec";
 import type { ColumnChoice } from "./useColumns";
 import { useDebounced } from "./useDebounced";
@@ -25,10 +26,10 @@ const COPY_PAGE = 200;
 
 /** What the server makes of a table; PDF holds the first rows only, and says so. */
 const EXPORTS = [
-  { format: "xlsx", label: "Excel" },
-  { format: "pdf", label: "PDF" },
-  { format: "csv", label: "CSV" },
-  { format: "json", label: "JSON" },
+  { format: "xlsx", label: "Excel", isInReport: false },
+  { format: "pdf", label: "PDF", isInReport: false },
+  { format: "csv", label: "CSV", isInReport: true },
+  { format: "json", label: "JSON", isInReport: true },
 ] as const;
 
 export type ExportFormat = (typeof EXPORTS)[number]["format"];
@@ -282,12 +283,24 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
             ? t("The rows of this report that fit the filters")
             : t("All rows that fit the filters")}
         </p>
-        {!isReport() &&
-          EXPORTS.map(({ format, label }) => (
+        {EXPORTS.map(({ format, label, isInReport }) =>
+          isReport() ? (
+            isInReport && (
+              <button
+                key={format}
+                type="button"
+                class="menu-item"
+                onClick={() => void saveExport(exportUrl(format))}
+              >
+                {label}
+              </button>
+            )
+          ) : (
             <a key={format} class="menu-item" href={exportUrl(format)} download>
               {label}
             </a>
-          ))}
+          ),
+        )}
         <button type="button" class="menu-item" onClick={() => void copy()}>
           {t("Copy to the clipboard")}
         </button>

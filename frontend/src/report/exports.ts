@@ -1,0 +1,46 @@
+/** A table of a report as a file, as the server would write it. Pure functions only. */
+
+import type { Row, Value } from "./rows";
+
+/** What the reader gets to keep. */
+export interface SavedFile {
+  readonly name: string;
+  readonly type: string;
+  readonly text: string;
+}
+
+export interface ExportHeader {
+  readonly profile: string;
+  readonly table: string;
+  readonly aggregation_id: number;
+  readonly domain: string;
+  readonly columns: readonly string[];
+}
+
+/** Text that a spreadsheet would run; the names in a profile are anybody's input. */
+const FORMULA = /^[=+\-@\t\r]/;
+
+function csvCell(value: Value): string {
+  if (value === null) return "";
+  if (typeof value === "number") return String(value);
+  const plain = typeof value === "boolean" ? (value ? "yes" : "no") : value;
+  const safe = FORMULA.test(plain) ? `'${plain}` : plain;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+function csvText(header: ExportHeader, rows: readonly Row[]): string {
+  const lines = rows.map((row) => header.columns.map((name) => csvCell(row[name] ?? null)));
+  return [header.columns, ...lines].map((cells) => `${cells.join(",")}\r\n`).join("");
+}
+
+function jsonText(header: ExportHeader, rows: readonly Row[]): string {
+  return `${JSON.stringify({ ...header, results: rows })}\n`;
+}
+
+export function exported(format: string, header: ExportHeader, rows: readonly Row[]): SavedFile {
+  const profile = header.profile.replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^[._]+|[._]+$/g, "");
+  const stem = `${profile || "profile"}_${header.table}_aggregation${header.aggregation_id}`;
+  return format === "json"
+    ? { name: `${stem}.json`, type: "application/json", text: jsonText(header, rows) }
+    : { name: `${stem}.csv`, type: "text/csv;charset=utf-8", text: csvText(header, rows) };
+}

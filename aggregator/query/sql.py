@@ -215,7 +215,7 @@ def _order_by(table: BoundTable, query: ListQuery) -> str:
         asked = {term.column.name for term in query.ordering}
         terms += [table.columns[name].sql for name in table.spec.key if name not in asked]
     # A bare number in ORDER BY would be read as a column's position, a bare NULL is no expression.
-    return ", ".join(term for term in terms if not term.startswith(_UNKNOWN)) or "1"
+    return ", ".join(term for term in terms if term.split(" ")[0] != _UNKNOWN) or "1"
 
 
 def _order_term(table: BoundTable, term: OrderTerm) -> str:

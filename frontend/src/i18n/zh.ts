@@ -569,7 +569,6 @@ export const zh = {
   "Using Tensor Cores": "使用 Tensor Core",
   "Version {version}.": "版本 {version}。",
   Views: "视图",
-  Waiting: "等待",
   "Waiting for a free worker": "正在等待空闲的工作进程",
   "Wall clock time": "挂钟时间",
   "Wall clock time divided by the number of aggregated iterations. The ± is their standard deviation.":

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aggregator.query.connection import ProfileDatabase
+from aggregator.texts.recognition import recognized
 
 _VIEW = "view_expert_systems"
 #: The database names a script function; here it is looked up among the views that exist, never run.
@@ -29,8 +30,8 @@ def read_recommendations(
         {
             "id": index,
             "detector": name,
-            "problem": database.texts.get(problem, problem),
-            "recommendation": database.texts.get(recommendation, recommendation),
+            "problem": _said(problem, database),
+            "recommendation": _said(recommendation, database),
             "drill_down": _DRILL_DOWNS.get(function or ""),
             "drill_down_args": args or None,
         }
@@ -38,3 +39,8 @@ def read_recommendations(
             database.rows(sql, params), start=1
         )
     ]
+
+
+def _said(text: str, database: ProfileDatabase) -> str:
+    """A stored sentence as one that can be translated."""
+    return database.texts.get(text, text) if database.is_ours else recognized(text)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer
+from tests.browser.conftest import StartViewer, Viewer
 from tests.browser.test_views import HEADINGS
 
 CHINESE = re.compile("[\u4e00-\u9fff]")
@@ -48,3 +49,42 @@ def test_a_view_is_chinese_throughout(
     ]
     assert left == []
     assert find_violations(page) == []
+
+
+#: Every text that is shown or read out, but names that come from the profile and code.
+EVERY_TEXT = """
+() => {
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode.textContent.trim();
+    if (!walker.currentNode.parentElement.closest('code, pre, script, noscript, option'))
+      found.push(text);
+  }
+  for (const one of document.querySelectorAll('[title], [aria-label], [placeholder]'))
+    for (const name of ['title', 'aria-label', 'placeholder'])
+      found.push(one.getAttribute(name) ?? '');
+  return found;
+}
+"""
+SENTENCE = re.compile(r"[A-Za-z]{2,}(?: [a-z]{2,}){3,}")
+
+
+@pytest.fixture(scope="module")
+def viewer_of_nvidia(start_viewer: StartViewer, golden_dir: Path) -> Viewer:
+    """A database that lacks much of what ours have: full of reasons."""
+    return start_viewer(golden_dir / "dlprof_dldb.sqlite")
+
+
+@pytest.mark.parametrize("view", HEADINGS)
+@pytest.mark.parametrize("whose", ["viewer", "viewer_of_nvidia"])
+def test_no_english_sentence_is_left(
+    page: Page, request: pytest.FixtureRequest, whose: str, view: str
+) -> None:
+    found: Viewer = request.getfixturevalue(whose)
+    page.goto(found.address(view=view, lang="zh"), wait_until="networkidle")
+    expect(page.get_by_role("heading", level=1)).to_be_attached()
+    expect(page.get_by_role("status", name="正在加载")).to_have_count(0)
+    texts = page.evaluate(EVERY_TEXT)
+    assert any(CHINESE.search(text) for text in texts)
+    assert [text for text in texts if SENTENCE.search(text) and not CHINESE.search(text)] == []

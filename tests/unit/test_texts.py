@@ -15,6 +15,7 @@ import pytest
 from aggregator import errors as engine_errors
 from aggregator.expert import DETECTORS
 from aggregator.texts import Text, from_json, localized, say, to_json, translate
+from aggregator.texts.recognition import recognized
 from aggregator.texts.zh import CATALOGUE
 from viewer import errors as viewer_errors
 
@@ -185,4 +186,30 @@ def test_a_sentence_survives_being_stored(again: object) -> None:
 def test_what_a_file_says_of_its_sentences_is_not_trusted(raw: str) -> None:
     found = from_json(raw, "There are: x.")
     assert found == "There are: x."
+    assert not isinstance(found, Text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5 ops were eligible to use tensor cores but none are using FP16",
+        "The dataloader uses 37.5% of the aggregated run",
+        "Unable to split profile into training iterations: key op  not found",
+        "No DALI ops detected",
+    ],
+)
+def test_advice_of_nvidias_that_is_worded_as_ours_is_recognized(text: str) -> None:
+    found = recognized(text)
+    assert isinstance(found, Text)
+    assert found == text
+    assert translate(found, "zh") != text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "Buy a faster machine", "The dataloader uses many% of the aggregated run", "{count}"],
+)
+def test_other_advice_stays_as_it_is(text: str) -> None:
+    found = recognized(text)
+    assert found == text
     assert not isinstance(found, Text)

@@ -1,0 +1,53 @@
+"""Sentences of another program that are worded as ours: NVIDIA's DLProf stored its advice so.
+
+Ours come with what they were made of; this is for databases that know nothing of that.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from functools import cache
+
+from aggregator.texts import Text
+from aggregator.texts.zh.advice import ADVICE
+
+
+def recognized(text: str) -> str:
+    """The sentence as one that can be translated, if it is worded as one of the detectors'."""
+    for template, pattern in _patterns():
+        match = pattern.fullmatch(text)
+        if match is None:
+            continue
+        found = _rebuilt(template, match.groupdict())
+        if found == text:
+            return found
+    return text
+
+
+@cache
+def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((template, _pattern(template)) for template in ADVICE)
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    parts: list[str] = []
+    seen: set[str] = set()
+    for literal, name, _, _ in string.Formatter().parse(template):
+        parts.append(re.escape(literal))
+        if name is not None:
+            parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>.*?)")
+            seen.add(name)
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _rebuilt(template: str, words: dict[str, str]) -> str:
+    specs = {name: spec for _, name, spec, _ in string.Formatter().parse(template) if name}
+    try:
+        values = {
+            name: float(word) if (specs[name] or "").endswith("f") else word
+            for name, word in words.items()
+        }
+        return Text(template, values)
+    except ValueError:
+        return ""

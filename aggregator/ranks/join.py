@@ -19,6 +19,7 @@ from aggregator.ranks.alignment import Capture, Clock, align
 from aggregator.ranks.checks import rank_numbers, require_one_job, require_one_time, warnings_of
 from aggregator.ranks.collectives import streams_of
 from aggregator.ranks.events import count_events, write_events
+from aggregator.ranks.given import damage_of, require_own_layout
 from aggregator.ranks.op_tables import op_tables
 from aggregator.ranks.parts import Part
 from aggregator.ranks.shared_tables import as_table, shared_tables
@@ -49,7 +50,16 @@ def join_parts(
 
     Raises:
         NotOneJobError: The parts are not the ranks of one job.
+        NotADldbError: A database that was given is damaged, or another version made it.
     """
+    for part in parts:
+        if part.is_given:
+            require_own_layout(part)
+    with damage_of(parts):
+        return _join(parts, target, options, progress)
+
+
+def _join(parts: list[Part], target: Path, options: ImportOptions, progress: Progress) -> Joined:
     require_one_job(parts)
     for part, numbers in zip(parts, rank_numbers(parts), strict=True):
         part.new_ranks = numbers

@@ -95,6 +95,11 @@ class Part:
         return result
 
     @property
+    def is_given(self) -> bool:
+        """Whether it is a database that a user gave, not one that was made for the join."""
+        return str(self.path) == self.label
+
+    @property
     def short_label(self) -> str:
         """File name; with its folder where the name alone says nothing."""
         path = Path(self.label)

@@ -265,6 +265,45 @@ def test_a_database_of_an_older_version_is_no_part(tmp_path: Path) -> None:
         join(tmp_path, [old, files[1]])
 
 
+ENDLESS = (
+    "DROP TABLE marks; CREATE VIEW marks AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL"
+    " SELECT x + 1 FROM n) SELECT x AS id, x AS time, 'a' AS name, 'b' AS domain, 1 AS thread"
+    " FROM n"
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("ALTER TABLE kernels ADD COLUMN more INTEGER", "another version made it"),
+        (
+            ENDLESS,
+            "another version made it",
+        ),
+        ("UPDATE ops SET id = 4611686018427387904 WHERE id = 1", "row ids of ops"),
+        ("UPDATE ops SET process = 99", "is damaged"),
+        ("UPDATE ops SET domain = 'x'", "is damaged"),
+        ("UPDATE kernels SET instance = 99999", "is damaged"),
+        ("UPDATE busy_time SET starts = 'abc'", "is damaged"),
+        ("UPDATE dldb_meta SET value = 'x' WHERE key = 'last_ns'", "cannot be joined"),
+    ],
+)
+def test_a_database_that_is_not_what_it_says_is_refused(
+    tmp_path: Path, script: str, words: str
+) -> None:
+    import sqlite3
+
+    from tests.builders import analyse_file
+
+    files = write(tmp_path, rank(), rank(gpu=1))
+    own = analyse_file(files[0], tmp_path / "own.dldb.sqlite").path
+    with sqlite3.connect(own) as connection:
+        connection.executescript(script)
+    with pytest.raises(NotADldbError, match=words):
+        join(tmp_path, [own, files[1]])
+    assert not (tmp_path / "joined.sqlite").exists()
+
+
 # --- sharing the files out among workers -------------------------------------------------------
 
 

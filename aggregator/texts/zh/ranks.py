@@ -76,4 +76,5 @@ RANKS: dict[str, str] = {
     "{name} must be a list of at least two different texts, and of no more than {limit}.": (
         "{name} 必须是至少两个、至多 {limit} 个不同文本的列表。"
     ),
+    "another version made it": "它由另一个版本生成",
 }

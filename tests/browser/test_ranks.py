@@ -1,0 +1,41 @@
+"""The view of ranks: there for a job of several, with its chart and both tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Viewer
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+def test_the_ranks_of_a_job_and_what_they_waited_for(
+    page: Page,
+    viewer_of_two_gpus: Viewer,
+    theme: str,
+    find_violations: Callable[[Page], list[str]],
+) -> None:
+    page.goto(viewer_of_two_gpus.address())
+    page.get_by_role("link", name="Ranks").click()
+    expect(page.get_by_role("heading", level=1, name="Ranks")).to_be_attached()
+    expect(page.locator(".js-plotly-plot .bars").first).to_be_visible()
+    ranks = page.get_by_role("grid", name="Ranks").or_(page.get_by_role("table", name="Ranks"))
+    expect(ranks.get_by_text("89.010").first).to_be_visible()
+    expect(ranks.get_by_text("107.053").first).to_be_visible()
+    expect(page.get_by_text("172 collectives")).to_be_visible()
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    assert find_violations(page) == []
+
+
+def test_a_run_of_one_process_has_no_such_view(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address())
+    expect(page.get_by_role("link", name="GPUs")).to_be_visible()
+    expect(page.get_by_role("link", name="Ranks")).to_have_count(0)
+
+
+def test_it_speaks_chinese(page: Page, viewer_of_two_gpus: Viewer) -> None:
+    page.goto(viewer_of_two_gpus.address(view="ranks", lang="zh"))
+    expect(page.get_by_role("heading", level=2, name="集合通信")).to_be_visible()
+    expect(page.get_by_text("各 rank 的计算、通信和等待")).to_be_visible()

@@ -174,7 +174,7 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, p.name AS kernel_name, o.op_id 
        o.op_name AS op_node_name, o.direction, p.uses_tc, m.calls, m.gpu_time_sum,
        round(1.0 * m.gpu_time_sum / m.calls, 6) AS gpu_time_avg, m.gpu_time_min, m.gpu_time_max,
        m.api_time_sum, round(1.0 * m.api_time_sum / m.calls, 6) AS api_time_avg, m.api_time_min,
-       m.api_time_max, m.id AS row_id
+       m.api_time_max, m.id AS row_id, o.stack_trace
 FROM kernel_metrics AS m JOIN op_kernels AS p ON p.id = m.op_kernel JOIN ops AS o ON o.id = p.op
 JOIN domains AS d ON d.id = o.domain;
 
@@ -207,7 +207,8 @@ SELECT i.aggr AS aggr_id, d.name AS domain_name, i.iter_value, o.op_id AS op_nod
        k.duration AS kernel_duration, k.api_start, k.api_duration, n.uses_tc, s.grid_x, s.grid_y,
        s.grid_z, s.block_x, s.block_y, s.block_z, o.data_type, coalesce(x.input_shapes, '') AS input_shapes,
        coalesce(x.parameters, '') AS parameters, coalesce(x.output_shapes, '') AS output_shapes,
-       p.pid AS process_id, k.id AS row_id, q.last_long_name AS last_long_kernel_name
+       p.pid AS process_id, k.id AS row_id, q.last_long_name AS last_long_kernel_name,
+       o.stack_trace
 FROM iterations AS i
 JOIN kernels AS k ON k.id >= i.kernel_low AND k.id < i.kernel_high
 JOIN op_kernels AS q ON q.id = k.op_kernel

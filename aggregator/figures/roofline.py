@@ -18,7 +18,9 @@ _NAMES = {
     "link": say("Bound by the bus"),
 }
 _ROOFS = ("float16", "bfloat16", "float8", "tf32", "float32", "float64")
-_LEAST, _MOST = 1e-3, 1e5
+_LEAST = 1e-3
+_MARGIN = 0.5
+"""Decades beside the outermost points."""
 _MARKER, _LARGEST = 6.0, 34.0
 
 
@@ -39,14 +41,21 @@ def roofline(ops: Table, rates: Table, theme: Theme = Theme.LIGHT) -> Figure:
     traces = [
         _scatter(kind, [point for point in points if point["bound"] == kind]) for kind in _NAMES
     ]
-    roofs = _roofs(peaks, bandwidth, {point["precision"] for point in points}, theme)
+    most = max(point["arithmetic_intensity"] for point in points) * 10**_MARGIN
+    used = {point["precision"] for point in points}
+    if bandwidth:  # the labels stand at the right end of the level parts
+        ridges = [peaks.get(str(name)) or 0.0 for name in used]
+        most = max(most, 3e3 * max(ridges, default=0.0) / bandwidth)
+    roofs = _roofs(peaks, bandwidth, used, most, theme)
     layout = base_layout(theme) | {
         "xaxis": axis(theme, say("Operations per byte"), type="log", dtick=1),
         "yaxis": axis(theme, say("TFLOP/s"), type="log", dtick=1),
         "hovermode": "closest",
     }
     shown = [trace for trace in traces if trace["x"]]
-    layout["xaxis"]["range"] = _log_range([x for trace in shown for x in trace["x"]], 0.5)
+    ends = [min(x for trace in shown for x in trace["x"]) / 10**_MARGIN]
+    ends += [roof["x"][-1] for roof in roofs] or [most]
+    layout["xaxis"]["range"] = [log10(min(ends)), log10(max(ends))]
     ceilings = [roof["y"][-1] for roof in roofs]
     layout["yaxis"]["range"] = _log_range([y for t in shown for y in t["y"]] + ceilings, 0.3)
     return {"data": [*roofs, *shown], "layout": layout}
@@ -101,7 +110,11 @@ def _scatter(kind: str, points: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _roofs(
-    peaks: dict[str, float | None], bandwidth: float | None, used: set[str | None], theme: Theme
+    peaks: dict[str, float | None],
+    bandwidth: float | None,
+    used: set[str | None],
+    most: float,
+    theme: Theme,
 ) -> list[dict[str, Any]]:
     """Lines: bandwidth times intensity, up to the peak of each precision that ops used."""
     if not bandwidth:
@@ -113,7 +126,7 @@ def _roofs(
         if not peak:
             continue
         ridge = peak * 1e3 / bandwidth
-        x = [_LEAST, ridge, _MOST]
+        x = [_LEAST, ridge, most]
         y = [_LEAST * bandwidth / 1e3, peak, peak]
         roofs.append(
             {

@@ -16,7 +16,7 @@ from aggregator.query.spec import (
     real,
     text,
 )
-from aggregator.resources.ops import OP_ID
+from aggregator.resources.ops import OP_ID, STACK_TRACE
 from aggregator.texts import say
 
 _IN_DOMAIN = "t.aggr_id = :aggr_id AND t.domain_name = :domain"
@@ -43,6 +43,7 @@ def _op_of(alias: str) -> tuple[Column, ...]:
         identifier("op_id", "t.op_node_id", OP_ID),
         text("op_name", f"{alias}.op_node_name", "Path of the op that launched it.", nullable=True),
         choice("direction", f"{alias}.direction", "fprop or bprop.", nullable=True),
+        text("stack_trace", f"{alias}.stack_trace", STACK_TRACE, nullable=True),
     )
 
 

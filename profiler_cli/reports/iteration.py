@@ -42,6 +42,7 @@ ITERATION: Final = TableReport(
         Column("Stream ID", "stream_id", Format.NUMBER, extended=True),
         Column("Process ID", "process_id", Format.NUMBER, extended=True),
         Column("Launched Kernel Name", "long_kernel_name", Format.NAME, extended=True),
+        Column("Stack Trace", "stack_trace", Format.NAME, extended=True),
     ),
     order_by=("iter_value", "op_node_name", "kernel_name", "kernel_timestamp", "row_id"),
 )

@@ -253,6 +253,7 @@ export interface Kernel {
   readonly op_id?: string;
   readonly op_name?: string;
   readonly direction?: string | null;
+  readonly stack_trace?: string | null;
 }
 
 export interface Recommendation {

@@ -33,6 +33,7 @@ export const EFFICIENCY_TABLE: TableSpec<OpEfficiency> = {
   columns: [
     nameColumn<OpEfficiency>("op_name", t("Op name"), { width: 300, isWide: true }),
     timeColumn<OpEfficiency>("left_time_ns", t("Left to win"), "ms", {
+      width: 150,
       hint: t("GPU time beyond what the GPU's peaks allow"),
       whenNull: NOT_KNOWN,
     }),

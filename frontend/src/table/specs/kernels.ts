@@ -57,6 +57,7 @@ export const ALL_KERNELS_TABLE: TableSpec<Kernel> = {
     nameColumn<Kernel>("op_name", t("Op name"), { width: 260 }),
     choiceColumn<Kernel>("direction", t("Direction"), { width: 100 }),
     textColumn<Kernel>("op_id", t("Op ID"), { width: 140, isHiddenAtFirst: true }),
+    textColumn<Kernel>("stack_trace", t("Stack trace"), { width: 300, isHiddenAtFirst: true }),
   ],
   rowKey: (kernel) => `${kernel.op_id} ${kernel.kernel_name} ${kernel.uses_tc}`,
 };

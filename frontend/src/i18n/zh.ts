@@ -619,6 +619,7 @@ export const zh = {
   "Time in which data moved between GPUs while no kernel computed":
     "在 GPU 之间传输数据而没有内核计算的时间",
   "Time in collectives before the last rank came": "在集合通信中等待最后一个 rank 到来的时间",
+  Waiting: "等待",
   "Waiting (%)": "等待 (%)",
   "Times last": "最后到达次数",
   "Collectives in which the others waited for this rank": "其他 rank 等待此 rank 的集合通信次数",

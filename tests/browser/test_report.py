@@ -116,6 +116,7 @@ def test_the_dashboard_has_every_panel(offline: Page, report_url: str) -> None:
         {"view": "kernels-by-op", "iteration": "7"},
         {"view": "iterations"},
         {"view": "gpus"},
+        {"view": "roofline"},
     ],
     ids=lambda query: "-".join(query.values()),
 )
@@ -223,6 +224,23 @@ def test_theme_and_language_can_be_chosen(offline: Page, report_url: str) -> Non
     offline.get_by_label("Language").select_option("zh")
     expect(offline.locator("html")).to_have_attribute("lang", "zh")
     expect(offline.get_by_role("heading", name="建议")).to_be_visible()
+
+
+def test_every_domain_is_there(
+    offline: Page, profile: Callable[[str], Path], make_database: MakeDatabase
+) -> None:
+    database = make_database(profile("nvtx_domains"), "--reports=html")
+    offline.goto(at((database.parent / "dlprof_report.html").as_uri(), view="kernels-by-iteration"))
+    shown(offline)
+    count = offline.locator("main .table-count").last
+    everything = count.inner_text()
+
+    offline.get_by_label("Domain").select_option("Forward")
+
+    expect(offline).to_have_url(re.compile("domain=Forward"))
+    shown(offline)
+    expect(count).not_to_have_text(everything)
+    expect(count).to_have_text(re.compile(r"^[1-9]\d* kernels$"))
 
 
 def test_a_chart_can_be_saved(offline: Page, report_url: str) -> None:

@@ -63,6 +63,7 @@ class _Found:
     ranges: NamedRanges
     key_node: KeyNode
     costs: InstanceCosts
+    domains: tuple[DomainWork, ...]
 
 
 @dataclass(frozen=True)
@@ -95,16 +96,12 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     if reading is not None:
         _prepare(profile, reading)
     sort_ranges(profile.ranges)
-    nesting = nest(profile.ranges)
-    progress.advance(1)
-    found = _framework_ops(profile, nesting, reading) if reading else _simple(profile)
-    domains = _custom_domains(profile, nesting, found.work)
+    found = _framework_ops(profile, reading, progress) if reading else _simple(profile, progress)
     # Nothing asks for single ranges any more, and they are most of a profile.
-    del nesting
     profile.release_ranges()
     give_back()
     progress.advance(1)
-    return _finish(profile, (chosen, reason), found, domains, progress)
+    return _finish(profile, (chosen, reason), found, progress)
 
 
 def choose_mode(profile: Profile, mode: Mode) -> tuple[Reading | None, str]:
@@ -179,8 +176,10 @@ def _prepare(profile: Profile, reading: Reading) -> None:
         profile.warnings.append(ProfileWarning("UNVERIFIED_MODE", text, count))
 
 
-def _framework_ops(profile: Profile, nesting: Nesting, reading: Reading) -> _Found:
+def _framework_ops(profile: Profile, reading: Reading, progress: Progress) -> _Found:
     meaning, domain = reading.meaning, reading.domain
+    nesting = nest(profile.ranges)
+    progress.advance(1)
     tree = build_tree(profile, nesting, meaning, domain)
     api = profile.api_calls
     call_range = innermost(nesting, api.thread, api.start_ns, api.end_ns, domain)
@@ -196,16 +195,24 @@ def _framework_ops(profile: Profile, nesting: Nesting, reading: Reading) -> _Fou
     if key_node.name and key_node.name not in (*ranges.names, *plain.names):
         named = name_by_op(key_node, table, work.instances)
         key_node = named or find_key_node(meaning, tree, ranges, plain, allow_op=False)
+    domains = _custom_domains(profile, nesting, work)
+    # Costs ask who encloses whom and by what name, not when.
+    del nesting
+    tree = tree.without_times()
+    profile.release_range_times()
+    give_back()
     costs = compute_costs(profile, meaning, (tree, call_range), work, table.op_of_instance)
-    return _Found(meaning, work, table, joined_ranges(ranges, plain), key_node, costs)
+    return _Found(meaning, work, table, joined_ranges(ranges, plain), key_node, costs, domains)
 
 
-def _simple(profile: Profile) -> _Found:
+def _simple(profile: Profile, progress: Progress) -> _Found:
     work = correlate_work(profile, simple_instances(profile))
+    domains = _custom_domains(profile, nest(profile.ranges), work)
+    progress.advance(1)
     key_node = KeyNode("", "simple mode has no iterations")
     table = simple_table(work.instances)
     costs = compute_costs(profile, simple_meaning(), None, work, table.op_of_instance)
-    return _Found(simple_meaning(), work, table, NamedRanges.empty(), key_node, costs)
+    return _Found(simple_meaning(), work, table, NamedRanges.empty(), key_node, costs, domains)
 
 
 def _custom_domains(
@@ -224,10 +231,9 @@ def _finish(
     profile: Profile,
     mode: tuple[Mode, str],
     found: _Found,
-    domains: tuple[DomainWork, ...],
     progress: Progress,
 ) -> ImportedProfile:
-    work = found.work
+    work, domains = found.work, found.domains
     ranges = joined_ranges(found.ranges, custom_ranges(profile, domains))
     kernel_order = work.kernels.launch_order()
     memory_order = memory_launch_order(work)

@@ -302,10 +302,15 @@ class Profile:
     warnings: list[ProfileWarning] = field(default_factory=list)
     released: dict[str, int] = field(default_factory=dict)
 
+    def release_range_times(self) -> None:
+        """Forget when single ranges were, on which thread and in which domain."""
+        self.released["ranges"] = len(self.ranges)
+        self.ranges = Ranges(name=self.ranges.name, shapes=self.ranges.shapes)
+
     def release_ranges(self) -> None:
         """Forget single ranges, but not how many there were: most of the memory of a profile."""
         for kind in ("ranges", "start_end_ranges"):
-            self.released[kind] = len(getattr(self, kind))
+            self.released.setdefault(kind, len(getattr(self, kind)))
             setattr(self, kind, Ranges())
 
     def counts(self) -> dict[str, int]:

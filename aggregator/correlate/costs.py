@@ -210,7 +210,7 @@ def _keys(pieces: _Pieces, counted: Int64, moves: Bool) -> Int64:
 def _texts_of(profile: Profile, tree: RangeTree | None, position: Int64) -> tuple[Int64, Int64]:
     """Codes of name and sizes of each range; -1: none."""
     none = np.full(len(position), -1, dtype=np.int64)
-    if tree is None or not len(profile.ranges):
+    if tree is None or not len(profile.ranges.name):
         return none, none
     row = tree.nesting.rows(np.maximum(position, 0))
     has = position >= 0

@@ -6,7 +6,7 @@ engine opens around a backward node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,6 +56,14 @@ class RangeTree:
     group: Int32
     path: Integers
     paths: tuple[str, ...]
+
+    def without_times(self) -> RangeTree:
+        """Who encloses whom, and by what name, without what else takes memory."""
+        nothing = np.empty(0, dtype=np.int64)
+        nesting = replace(
+            self.nesting, start_ns=nothing, end_ns=nothing, depth=nothing, by_depth=()
+        )
+        return replace(self, nesting=nesting, seq=nothing, path=nothing)
 
     def is_any(self, *kinds: RangeKind) -> Bool:
         """Whether each range is of one of some kinds."""

@@ -145,7 +145,9 @@ function Chips<Row>({
     <ul class="chips" aria-label={t("Active filters")}>
       {list.map(({ filter, label }) => (
         <li key={filter ?? "search"} class="chip">
-          {label}
+          <span class="chip-label" title={label}>
+            {label}
+          </span>
           <button
             type="button"
             aria-label={t("Remove: {filter}", { filter: label })}

@@ -20,7 +20,7 @@ PAGE := viewer/static/dlprof/.vite/manifest.json
 PAGE_SOURCES := $(shell find frontend docs/views -type f -not -path '*/node_modules/*' 2>/dev/null)
 NPM := cd frontend && npm --no-audit --no-fund --no-update-notifier
 
-.PHONY: help demo test setup system system-test frontend lint format types imports frontend-check unit browser bench coverage wheel docs pictures lock clean
+.PHONY: help demo test setup system system-test frontend lint format types imports frontend-check unit browser fuzz bench coverage wheel docs pictures lock clean
 
 help: ## List the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -108,6 +108,9 @@ browser: $(VENV)/.dev $(PAGE) ## The tests in headless Chromium
 coverage: $(VENV)/.dev $(PAGE) ## All Python tests with branch coverage
 	$(BIN)/pytest -n $(JOBS) --dist worksteal --cov --cov-report=term
 
+fuzz: $(VENV)/.dev ## 2,000 spoilt databases and exports (MUTANTS=)
+	DLPROF_MUTANTS=$(or $(MUTANTS),2001) $(BIN)/pytest -n $(JOBS) tests/fuzz
+
 bench: $(VENV)/.dev $(DEMO_DIR)/$(DEMO_NAME).sqlite ## Measure the engine on the bundled profile (PROFILES="FILE ..." BENCH="--tiles 1,3,10")
 	$(BIN)/python -m benchmarks $(or $(PROFILES),$(DEMO_DIR)/$(DEMO_NAME).sqlite) $(BENCH)
 
@@ -118,6 +121,7 @@ wheel: $(VENV)/.dev ## Build sdist and wheel into dist/
 
 docs: $(VENV)/.dev ## Write docs/dldb-schema.md from the schema, the option tables of docs/cli.md from the commands
 	PYTHONPATH=. $(BIN)/python scripts/write_cli_docs.py
+	PYTHONPATH=. $(BIN)/python scripts/write_openapi.py
 	$(BIN)/python scripts/write_schema_docs.py
 
 pictures: $(VENV)/.dev $(PAGE) $(DEMO_DIR)/dlprof_dldb.sqlite ## Renew the pictures in docs/img (needs Chromium)

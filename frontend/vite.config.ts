@@ -1,13 +1,13 @@
 import { defineConfig } from "vitest/config";
 
-/** Where Django serves the built files; the shell page finds them through the manifest. */
-const STATIC_URL = "/static/dlprof/";
+/** The files find each other wherever the server puts them, also below a proxy's path. */
+const BESIDE = "./";
 
 /** 12 hex digits between dots: the form that WhiteNoise takes for "never changes". */
 const HASHED = "assets/[name].[hash:12]";
 
 export default defineConfig(({ command }) => ({
-  base: command === "build" ? STATIC_URL : "/",
+  base: command === "build" ? BESIDE : "/",
   build: {
     outDir: "../viewer/static/dlprof",
     emptyOutDir: true,

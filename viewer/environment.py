@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,10 @@ class Environment:
         max_queued_jobs: Jobs that may wait (``DLPROF_MAX_QUEUED_JOBS``).
         started_at: When the command was started, as seconds since 1970; 0: unknown. What was
             unlisted before and is named again is listed again (``DLPROF_STARTED_AT``).
+        url_prefix: Path below which a proxy serves the viewer, ``/dlprof``; empty: the root
+            (``DLPROF_URL_PREFIX``).
+        log_format: ``line`` or ``json`` (``DLPROF_LOG_FORMAT``).
+        log_level: Least important lines to log (``DLPROF_LOG_LEVEL``).
         feedback: Web or mail address that feedback goes to (``DLPROF_FEEDBACK``); empty: a mail
             without an address.
     """
@@ -64,6 +69,9 @@ class Environment:
     upload_expiry_s: float
     max_queued_jobs: int
     started_at: float
+    url_prefix: str
+    log_format: str
+    log_level: str
     feedback: str = ""
 
     @classmethod
@@ -88,6 +96,9 @@ class Environment:
             upload_expiry_s=float(variables.get("DLPROF_UPLOAD_EXPIRY_S", _ONE_DAY_S)),
             max_queued_jobs=int(variables.get("DLPROF_MAX_QUEUED_JOBS", "5000")),
             started_at=float(variables.get("DLPROF_STARTED_AT", "0")),
+            url_prefix=_prefix(variables.get("DLPROF_URL_PREFIX", "")),
+            log_format=variables.get("DLPROF_LOG_FORMAT", "line"),
+            log_level=variables.get("DLPROF_LOG_LEVEL", "WARNING").upper(),
             feedback=variables.get("DLPROF_FEEDBACK", ""),
         )
 
@@ -115,6 +126,14 @@ def is_loopback(address: str) -> bool:
 
 def _paths(value: str) -> tuple[Path, ...]:
     return tuple(Path(part).resolve() for part in value.split(os.pathsep) if part)
+
+
+def _prefix(value: str) -> str:
+    """``dlprof/``, ``/dlprof`` and ``/dlprof/`` all mean ``/dlprof``."""
+    plain = value.strip("/ ")
+    if not re.fullmatch(r"[A-Za-z0-9._~/-]*", plain) or ".." in plain or "//" in plain:
+        raise ValueError("DLPROF_URL_PREFIX must be a path of plain characters")
+    return f"/{plain}" if plain else ""
 
 
 def _names(value: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from viewer.api.documents import ERROR
 from viewer.environment import LOOPBACK_HOSTS, Environment
+from viewer.logs import logging_settings
 from viewer.security.hosts import own_addresses
 from viewer.security.secret import read_or_make_secret_key
 
@@ -35,6 +36,7 @@ INSTALLED_APPS = [
     "viewer.jobs",
 ]
 MIDDLEWARE = [
+    "viewer.security.metrics.MetricsMiddleware",
     "viewer.api.language.LanguageMiddleware",
     "viewer.security.headers.SecurityHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -70,7 +72,10 @@ DATABASES = {
 
 # --- static files: served from the package, no collectstatic --------------------------------------
 
-STATIC_URL = "/static/"
+# A proxy may serve the viewer below a path; the server's own addresses then begin with it.
+FORCE_SCRIPT_NAME = ENVIRONMENT.url_prefix or None
+STATIC_URL = f"{ENVIRONMENT.url_prefix}/static/"
+WHITENOISE_STATIC_PREFIX = "/static/"
 STATIC_FILES = PACKAGE / "static"
 STATICFILES_DIRS = [STATIC_FILES] if STATIC_FILES.is_dir() else []
 STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder"]
@@ -82,6 +87,7 @@ WHITENOISE_AUTOREFRESH = False
 # A proxy with TLS in front makes the page's origin https, which this server cannot see.
 CSRF_TRUSTED_ORIGINS = [f"https://{name}" for name in ENVIRONMENT.allowed_hosts if "*" not in name]
 CSRF_COOKIE_SAMESITE = "Strict"
+CSRF_COOKIE_PATH = f"{ENVIRONMENT.url_prefix}/"
 CSRF_FAILURE_VIEW = "viewer.api.errors.csrf_failure"
 # Requests hold small JSON documents only.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
@@ -113,15 +119,4 @@ SPECTACULAR_SETTINGS = {
     "APPEND_COMPONENTS": {"schemas": {"Error": ERROR}},
 }
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": "WARNING"},
-    "loggers": {
-        # 4xx are answers, not events.
-        "django.request": {"level": "ERROR"},
-        "django.security": {"level": "ERROR"},
-    },
-}
+LOGGING = logging_settings(ENVIRONMENT.log_format, ENVIRONMENT.log_level)

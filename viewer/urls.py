@@ -5,11 +5,13 @@ from __future__ import annotations
 from django.urls import include, path
 
 from viewer.api.health import healthz
+from viewer.api.metrics import metrics
 from viewer.pages.shell import shell
 
 urlpatterns = [
     path("", shell, name="shell"),
     path("healthz", healthz, name="healthz"),
+    path("metrics", metrics, name="metrics"),
     path("api/v1/", include("viewer.api.urls")),
 ]
 

@@ -23,7 +23,7 @@ class LanguageMiddleware:
         """Answer in the language asked for."""
         with speaking(preferred_language(request.headers.get("Accept-Language", ""))):
             response = self._get_response(request)
-        if request.path.startswith("/api/"):
+        if request.path_info.startswith("/api/"):
             patch_vary_headers(response, ["Accept-Language"])
         return response
 

@@ -51,7 +51,12 @@ def shell(request: HttpRequest) -> HttpResponse:
     if bundle is None:
         return render(request, "not_built.html", status=503)
     feedback = settings.ENVIRONMENT.feedback
-    values = {"bundle": bundle, "static": _static(""), "feedback": feedback}
+    values = {
+        "prefix": settings.ENVIRONMENT.url_prefix,
+        "bundle": bundle,
+        "static": _static(""),
+        "feedback": feedback,
+    }
     return render(request, "shell.html", values)
 
 

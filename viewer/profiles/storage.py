@@ -170,6 +170,11 @@ def check_room(size_bytes: int) -> None:
         )
 
 
+def free_bytes() -> int:
+    """What the disk of stored profiles has left."""
+    return shutil.disk_usage(_upload_dir()).free
+
+
 def used_bytes() -> int:
     """What all stored profiles and unfinished uploads take."""
     files = (path for path in _upload_dir().rglob("*") if path.is_file() and not path.is_symlink())

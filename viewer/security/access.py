@@ -26,7 +26,7 @@ class AccessMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer, or refuse to."""
         environment: Environment = settings.ENVIRONMENT
-        if request.path.startswith(_OPEN_PATHS) or environment.no_auth:
+        if request.path_info.startswith(_OPEN_PATHS) or environment.no_auth:
             return self._get_response(request)
         if not environment.token:
             return self._answer_this_machine(request)

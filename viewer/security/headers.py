@@ -46,7 +46,7 @@ class SecurityHeadersMiddleware:
         response = self._get_response(request)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
-        if not request.path.startswith("/static/"):
+        if not request.path_info.startswith("/static/"):
             # A reply shows the state of a file and of jobs; ask again each time. What has not
             # changed since is not sent again: the browser keeps it and shows its tag.
             kept = response.status_code in _KEPT and "ETag" in response.headers

@@ -4,7 +4,12 @@ import { language, t } from "../i18n";
 import { currentSource } from "./source";
 import type { ApiErrorBody } from "./types";
 
-const BASE = "/api/v1/";
+/** Where a proxy serves the viewer below a path, the server says so in the page. */
+const PREFIX =
+  typeof document === "undefined"
+    ? ""
+    : (document.querySelector('meta[name="dlprof-prefix"]')?.getAttribute("content") ?? "");
+const BASE = `${PREFIX}/api/v1/`;
 
 /** Replies are JSON, and their sentences in the language of the page. */
 const WANTED: Readonly<Record<string, string>> = {

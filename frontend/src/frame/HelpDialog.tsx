@@ -1,6 +1,7 @@
 /** The help dialog: keys, and what runs here. */
 
 import type { JSX } from "preact";
+import { apiUrl } from "../api/client";
 import { isReport } from "../api/source";
 import {
   CHART_SHORTCUTS,
@@ -41,7 +42,7 @@ export function HelpDialog({
           {!isReport() && (
             <>
               {t("The REST API behind this page is described at")}{" "}
-              <a href="/api/v1/schema/">/api/v1/schema/</a>.
+              <a href={apiUrl("schema/")}>/api/v1/schema/</a>.
             </>
           )}
         </p>

@@ -47,7 +47,9 @@ function ImportRow({ job, onChanged }: { job: Job; onChanged: () => void }): JSX
         {isActive(job) ? (
           <>
             <progress max={100} value={pct} aria-label={t("Progress of the import")} />
-            <span>{job.state === "queued" ? t("Waiting") : `${formatPct(pct)} %`}</span>
+            <span>
+              {job.state === "queued" ? t("Waiting for a free worker") : `${formatPct(pct)} %`}
+            </span>
             <button type="button" class="button" onClick={() => post("cancel")}>
               {t("Cancel")}
             </button>

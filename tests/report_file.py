@@ -55,9 +55,10 @@ class ReportFile:
     def said(self, language: str = "en") -> Any:
         return self.blocks[f"dlprof-said-{language}"]
 
-    def rows(self, address: str, table: Any) -> list[dict[str, Any]]:
+    def rows(self, address: str, table: Any, language: str = "en") -> list[dict[str, Any]]:
         """The rows of an encoded table, with the columns of its address."""
         columns = {}
+        sentences = self.main["sentences"][language]
         for info, encoded in zip(
             self.main["tables"][address]["columns"], table["columns"], strict=True
         ):
@@ -67,6 +68,8 @@ class ReportFile:
                 values = [
                     None if place is None else self.main["strings"][place] for place in values
                 ]
+                if info["is_sentence"]:
+                    values = [None if text is None else sentences[text] for text in values]
             elif info["kind"] == "boolean":
                 values = [None if flag is None else bool(flag) for flag in values]
             columns[info["name"]] = values

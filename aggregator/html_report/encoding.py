@@ -63,6 +63,8 @@ def encode_rows(
 
 
 def _values(column: Column, values: list[Any], strings: Strings) -> list[Any]:
+    if column.is_sentence:
+        strings.keep_sentences(value for value in values if value is not None)
     if is_text(column):
         # An older database may hold a number where a text belongs.
         return [None if value is None else strings.place(str(value)) for value in values]
@@ -90,6 +92,7 @@ def describe(spec: TableSpec) -> dict[str, Any]:
                 "kind": str(column.kind),
                 "is_text": is_text(column),
                 "is_searched": column.is_searched,
+                "is_sentence": column.is_sentence,
             }
             for column in spec.columns
         ],

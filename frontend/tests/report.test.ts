@@ -12,10 +12,10 @@ const INFO: TableInfo = {
   name: "things",
   ordering: "-time_ns",
   columns: [
-    { name: "name", kind: "text", is_text: true, is_searched: true },
-    { name: "time_ns", kind: "number", is_text: false, is_searched: false },
-    { name: "uses_tc", kind: "boolean", is_text: false, is_searched: false },
-    { name: "start_ns", kind: "number", is_text: false, is_searched: false },
+    { name: "name", kind: "text", is_text: true, is_searched: true, is_sentence: false },
+    { name: "time_ns", kind: "number", is_text: false, is_searched: false, is_sentence: false },
+    { name: "uses_tc", kind: "boolean", is_text: false, is_searched: false, is_sentence: false },
+    { name: "start_ns", kind: "number", is_text: false, is_searched: false, is_sentence: false },
   ],
 };
 const STRINGS = ["conv", "Linear", "50%_off"];
@@ -24,7 +24,7 @@ const TABLE = {
   unknown: {},
   columns: [[0, 1, 2, null], [30, 20, 10, null], [1, 0, null, 1], { steps: [100, 5, -2, 7] }],
 } as const;
-const ROWS = decodeRows(TABLE, INFO, STRINGS);
+const ROWS = decodeRows(TABLE, INFO, { strings: STRINGS, sentences: { conv: "no sentence" } });
 
 const names = (rows: readonly Row[]) => rows.map((row) => row.name);
 const filtered = (query: string) =>
@@ -34,6 +34,12 @@ describe("rows of a report", () => {
   it("are those that were encoded", () => {
     expect(ROWS[0]).toEqual({ name: "conv", time_ns: 30, uses_tc: true, start_ns: 100 });
     expect(ROWS[3]).toEqual({ name: null, time_ns: null, uses_tc: true, start_ns: 110 });
+  });
+
+  it("say sentences in the language of the reader", () => {
+    const info = { ...INFO, columns: INFO.columns.map((one) => ({ ...one, is_sentence: true })) };
+    const words = { strings: STRINGS, sentences: { Linear: "线性" } };
+    expect(names(decodeRows(TABLE, info, words))).toEqual(["conv", "线性", "50%_off", null]);
   });
 
   it.each([
@@ -126,11 +132,15 @@ const DATA = {
     "iterations/{iteration}/ops": INFO,
     "iterations/{iteration}/kernels": {
       ordering: "",
-      columns: [{ name: "op_id", kind: "identifier", is_text: true, is_searched: true }],
+      columns: [
+        { name: "op_id", kind: "identifier", is_text: true, is_searched: true, is_sentence: false },
+      ],
     },
     "iterations/{iteration}/ops/{op_id}/kernels": {
       ordering: "",
-      columns: [{ name: "op_id", kind: "identifier", is_text: true, is_searched: true }],
+      columns: [
+        { name: "op_id", kind: "identifier", is_text: true, is_searched: true, is_sentence: false },
+      ],
     },
   },
   domains: {

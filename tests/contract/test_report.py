@@ -36,12 +36,15 @@ def report(api: ApiClient, served: Served, reports: dict[Path, ReportFile]) -> R
     return reports[served.path]
 
 
-def all_rows(api: ApiClient, address: str, **params: Any) -> list[dict[str, Any]]:
+def all_rows(
+    api: ApiClient, address: str, language: str = "en", **params: Any
+) -> list[dict[str, Any]]:
     """Every row of a list, page by page."""
+    headers = {"Accept-Language": language}
     rows: list[dict[str, Any]] = []
     page = 1
     while True:
-        body = api.get(address, page=page, page_size=200, **params).json
+        body = api.get(address, headers, page=page, page_size=200, **params).json
         rows += body["results"]
         if len(rows) >= body["count"]:
             return rows
@@ -116,18 +119,19 @@ def test_the_figures_are_the_apis(
         )
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("address", WHOLE_TABLES)
 def test_the_tables_are_the_apis(
-    api: ApiClient, served: Served, report: ReportFile, address: str
+    api: ApiClient, served: Served, report: ReportFile, address: str, language: str
 ) -> None:
     table = report.main["domains"][DOMAIN]["tables"][address]
     # The groups come by their time, so that no row is without its parents.
     ordering = {"ordering": "-gpu_time_ns,level,name"} if address == "group-ops" else {}
 
-    wanted = all_rows(api, served.at(f"{address}/"), **ordering)
+    wanted = all_rows(api, served.at(f"{address}/"), language, **ordering)
 
     assert table["count"] == len(wanted)
-    held = report.rows(address, table)
+    held = report.rows(address, table, language)
     if address == "iterations":
         wanted.sort(key=lambda row: (not row["is_profiled"], row["iteration_index"]))
     assert held == wanted[:ROWS]

@@ -7,6 +7,8 @@ export interface ColumnInfo {
   readonly kind: "text" | "number" | "boolean" | "choice" | "identifier";
   readonly is_text: boolean;
   readonly is_searched: boolean;
+  /** Its texts are our own sentences, of which the report has translations. */
+  readonly is_sentence: boolean;
 }
 
 export interface TableInfo {

@@ -21,26 +21,29 @@ function numbersOf(column: EncodedColumn): readonly (number | null)[] {
   });
 }
 
-function valuesOf(
-  column: EncodedColumn,
-  info: ColumnInfo,
-  strings: readonly string[],
-): readonly Value[] {
+function valuesOf(column: EncodedColumn, info: ColumnInfo, words: Words): readonly Value[] {
   const numbers = numbersOf(column);
-  if (info.is_text) return numbers.map((place) => (place === null ? null : (strings[place] ?? "")));
+  if (info.is_text) {
+    const texts = numbers.map((place) => (place === null ? null : (words.strings[place] ?? "")));
+    if (!info.is_sentence) return texts;
+    return texts.map((text) => (text === null ? null : (words.sentences[text] ?? text)));
+  }
   if (info.kind === "boolean") return numbers.map((flag) => (flag === null ? null : flag === 1));
   return numbers;
 }
 
+/** The texts of a report. */
+export interface Words {
+  readonly strings: readonly string[];
+  /** Sentences in the reader's language, by their English words. */
+  readonly sentences: Readonly<Record<string, string>>;
+}
+
 /** The rows of a table as the API gives them. */
-export function decodeRows(
-  table: EncodedTable,
-  info: TableInfo,
-  strings: readonly string[],
-): readonly Row[] {
+export function decodeRows(table: EncodedTable, info: TableInfo, words: Words): readonly Row[] {
   const columns = info.columns.map((column, place) => {
     const encoded = table.columns[place] ?? [];
-    return [column.name, valuesOf(encoded, column, strings)] as const;
+    return [column.name, valuesOf(encoded, column, words)] as const;
   });
   const length = columns[0]?.[1].length ?? 0;
   return Array.from({ length }, (_, place) =>

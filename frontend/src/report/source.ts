@@ -23,6 +23,7 @@ import {
   type Row,
   sortRows,
   unknownColumn,
+  type Words,
 } from "./rows";
 
 const API = "/api/v1/";
@@ -190,12 +191,17 @@ export class ReportSource {
       const reason = t("This report does not hold the kernels of this op.");
       return { rows: [], count: 0, unknown: { "*": reason }, template };
     }
-    const rows = decodeRows(table, info, this.#report.strings);
+    const rows = decodeRows(table, info, this.#words);
     return { rows, count: table.count, unknown: this.#translated(table.unknown), template };
   }
 
+  get #words(): Words {
+    const { strings, sentences } = this.#report;
+    return { strings, sentences: sentences[language] ?? {} };
+  }
+
   #translated(reasons: UnknownReasons): UnknownReasons {
-    const sentences = this.#report.sentences[language] ?? {};
+    const { sentences } = this.#words;
     const said = Object.entries(reasons).map(([name, text]) => [name, sentences[text] ?? text]);
     return Object.fromEntries(said) as UnknownReasons;
   }

@@ -19,7 +19,7 @@ KEPT_TABLES = re.compile(
     r"|DLPROF_.*"
 )
 STRING_COLUMNS = ("nameId", "textId", "shortName", "demangledName", "mangledName")
-KEPT_SYSTEM = ("CpuDescription", "NvDriverVersion", "CudaDriverVersion", "OsDescription")
+KEPT_SYSTEM = ("CpuDescription", "NvDriverVersion", "CudaDriverVersion", "DeviceEnvironment")
 KEPT_META = ("EXPORT_SCHEMA_VERSION%", "EXPORT_PRODUCT_VERSION%", "EXPORT_SCHEMA%")
 
 
@@ -42,6 +42,14 @@ def _drop(connection: sqlite3.Connection) -> None:
     for table in tables:
         if not KEPT_TABLES.fullmatch(table):
             connection.execute(f'DROP TABLE "{table}"')
+    # Of the environment only what tells which GPUs the run could see.
+    environment = "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'DeviceEnvironment'"
+    for (value,) in connection.execute(environment).fetchall():
+        shown = re.search(r"CUDA_VISIBLE_DEVICES=[0-9,]+", value or "")
+        connection.execute(
+            "UPDATE TARGET_INFO_SYSTEM_ENV SET value = ? WHERE name = 'DeviceEnvironment'",
+            (shown[0] if shown else "",),
+        )
     marks = ", ".join("?" for _ in KEPT_SYSTEM)
     query = f"DELETE FROM TARGET_INFO_SYSTEM_ENV WHERE name NOT IN ({marks})"  # noqa: S608
     connection.execute(query, KEPT_SYSTEM)

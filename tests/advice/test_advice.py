@@ -73,6 +73,8 @@ PROFILES: dict[str, tuple[list[str], list[str]]] = {
     ),
     "simple_no_nvtx": ([], ["steps"]),
 }
+LARGE = {"pytorch_gpt2_large": (["launch_bound", "unfused_optimizer"], ["batch_size"])}
+NAMES = [*PROFILES, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)]
 
 #: Advice -> a capture where it is given, and one, of the same training done better, where not.
 PAIRS = {
@@ -140,7 +142,7 @@ def test_each_capture_gets_its_advice_and_no_other(capture: Connect, name: str) 
     assert unproved(connection) == []
 
 
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("name", NAMES)
 def test_each_profile_gets_its_advice_and_no_other(
     profile: ProfileFactory, tmp_path: Path, name: str
 ) -> None:
@@ -149,7 +151,9 @@ def test_each_profile_gets_its_advice_and_no_other(
     path = tmp_path / "made.dldb.sqlite"
     analyse_file(profile(name), path)
     with closing(sqlite3.connect(path)) as connection:
-        assert (advice(connection, "found"), advice(connection, "unknown")) == PROFILES[name]
+        assert (advice(connection, "found"), advice(connection, "unknown")) == (PROFILES | LARGE)[
+            name
+        ]
         assert unproved(connection) == []
 
 

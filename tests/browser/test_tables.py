@@ -247,3 +247,22 @@ def test_a_recommendation_leads_to_what_is_behind_it(page: Page, viewer: Viewer)
     page.goto(viewer.address(view="ops", ops__f__is_bad_data_type=1))
     chips = page.get_by_role("list", name="Active filters")
     expect(chips).to_contain_text("Type without TC: yes")
+
+
+def test_advice_leads_to_the_ops_that_it_is_about(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address())
+    panel = page.get_by_role("region", name="Recommendations")
+    first = panel.get_by_role("listitem").first
+    expect(first).to_contain_text("of the step")
+    first.get_by_text("Why").click()
+    expect(first.get_by_role("button", name="Copy the query that proves it")).to_be_visible()
+    panel.get_by_role("button", name="Show what is concerned").first.click()
+    expect(page.get_by_role("list", name="Active filters")).to_contain_text("Op ID")
+
+
+def test_dlprofs_own_list_is_below_our_advice(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address())
+    panel = page.get_by_role("region", name="Recommendations")
+    expect(panel.get_by_text("No DALI ops detected")).to_be_hidden()
+    panel.get_by_text("DLProf's list").click()
+    expect(panel.get_by_text("No DALI ops detected")).to_be_visible()

@@ -35,9 +35,17 @@ export function RecommendationsPanel(): JSX.Element {
   return (
     <Panel title={t("Recommendations")} info={EXPLANATIONS.recommendations} span={4}>
       <Loaded resource={advice}>
-        {(data) => (data.unknown?.problem === undefined ? <OwnAdvice rows={data.results} /> : null)}
+        {(data) =>
+          data.unknown?.problem === undefined ? (
+            <>
+              <OwnAdvice rows={data.results} />
+              <DlprofList isFolded />
+            </>
+          ) : (
+            <DlprofList isFolded={false} />
+          )
+        }
       </Loaded>
-      <DlprofList />
     </Panel>
   );
 }
@@ -48,9 +56,7 @@ function OwnAdvice({ rows }: { rows: readonly AdviceRow[] }): JSX.Element {
   return (
     <>
       {found.length === 0 ? (
-        <Empty title={t("No problem found")}>
-          {t("None of the detectors fired on this aggregation.")}
-        </Empty>
+        <NothingFound />
       ) : (
         <ol class="advice">
           {found.map((row) => (
@@ -77,14 +83,26 @@ function OwnAdvice({ rows }: { rows: readonly AdviceRow[] }): JSX.Element {
   );
 }
 
+function NothingFound(): JSX.Element {
+  return (
+    <Empty title={t("No problem found")}>
+      {t("None of the detectors fired on this aggregation.")}
+    </Empty>
+  );
+}
+
 /** Folded away where our own advice is there; a database of NVIDIA's has this list only. */
-function DlprofList(): JSX.Element {
+function DlprofList({ isFolded }: { isFolded: boolean }): JSX.Element {
   const found = useScoped<{ results: readonly Recommendation[] }>("recommendations/");
   return (
     <Loaded resource={found}>
       {(data) =>
-        data.results.length === 0 ? null : (
-          <details class="advice-more" open={false}>
+        data.results.length === 0 ? (
+          isFolded ? null : (
+            <NothingFound />
+          )
+        ) : (
+          <details class="advice-more" open={!isFolded}>
             <summary>{t("DLProf's list ({count})", { count: data.results.length })}</summary>
             <ol class="advice">
               {data.results.map((item) => (

@@ -1,0 +1,113 @@
+"""``dlprof advise``: what it prints, and what its exit code tells."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from aggregator.options import ImportOptions
+from aggregator.pipeline import import_profile
+from aggregator.progress import NullProgress
+from profiler_cli.dlprof import main
+
+CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures" / "advice"
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("export") / "mlp_fp32.sqlite"
+    path.write_bytes(lzma.decompress((CAPTURES / "mlp_fp32.sqlite.xz").read_bytes()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def database(export: Path) -> Path:
+    path = export.with_name("dlprof_dldb.sqlite")
+    import_profile(ImportOptions(export, path), NullProgress())
+    return path
+
+
+def test_the_worst_severity_is_the_exit_code(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["advise", f"--database={database}"]) == 13
+    text = capsys.readouterr().out
+    assert "1. HIGH, could win 81% of the step (likely): Matrix products" in text
+    assert "Do: Allow TF32" in text
+    assert main(["advise", "--database", str(database), "--fail_on", "never"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("severity", "fail_on", "expected"),
+    [("low", "low", 11), ("low", "medium", 0), ("medium", "medium", 12), ("medium", "high", 0)],
+)
+def test_lower_severities_can_be_let_pass(
+    database: Path, tmp_path: Path, severity: str, fail_on: str, expected: int
+) -> None:
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(database.read_bytes())
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute("UPDATE advice SET severity = ?", (severity,))
+        connection.commit()
+    assert main(["advise", f"--database={copy}", f"--fail_on={fail_on}"]) == expected
+
+
+def test_json_holds_evidence_and_queries(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["advise", f"--database={database}", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert [one["advice_name"] for one in told["advice"]] == ["half_precision", "tf32_off"]
+    first = told["advice"][0]
+    assert first["evidence"][0]["kind"] == "kernel"
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute(first["proof_query"]).fetchone() == (first["proof_value"],)
+
+
+def test_an_export_is_aggregated_elsewhere(
+    export: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(export.parent.iterdir())
+    assert main(["advise", f"--database={export}"]) == 13
+    assert sorted(export.parent.iterdir()) == before
+    assert "FP32 matrix products" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["advise"], 2, "required: --database"),
+        (["advise", "--database=x", "--jsn"], 2, "nrecognized arguments: --jsn"),
+        (["advise", "--database=nowhere.sqlite"], 5, "No database at 'nowhere.sqlite'"),
+    ],
+)
+def test_bad_words_are_one_sentence(
+    words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == code
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_an_aggregation_that_is_not_there(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["advise", f"--database={database}", "--aggregation=9"]) == 2
+    assert "has no aggregation 9" in capsys.readouterr().err
+
+
+def test_a_program_of_that_name_runs_after_two_dashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from profiler_cli import capture_run
+
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(
+        capture_run, "run_capture", lambda options, *_: ran.append(tuple(options.application)) or 0
+    )
+    assert main(["--", "advise"]) == 0
+    assert ran == [("advise",)]

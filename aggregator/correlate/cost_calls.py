@@ -263,6 +263,7 @@ def _reason(call: OpCall, cost: Cost) -> str:
         return "" if cost.flops is not None else _BY_VALUES
     if cost.flops is not None:
         return _NO_TYPE
-    if call.output is None and (call.name in NEEDS_OUTPUT or call.name.startswith("conv")):
+    needs = call.name in NEEDS_OUTPUT or call.name.startswith("conv") or "pool" in call.name
+    if call.output is None and needs:
         return _NO_OUTPUT
     return _NO_FORMULA if call.shapes else NO_SIZES

@@ -16,6 +16,7 @@ import numpy as np
 from aggregator.columns import dense_codes, narrow, ordered, row_codes
 from aggregator.correlate.cost_calls import NO_SIZES, CallTypes, Describer, kernel_type_table
 from aggregator.correlate.cost_outputs import find_outputs
+from aggregator.correlate.ops import Instances
 from aggregator.correlate.range_tree import RangeTree
 from aggregator.correlate.work import CorrelatedWork
 from aggregator.flops.registry import is_counted, is_sharing
@@ -100,7 +101,11 @@ def compute_costs(
     tree, call_range = nested if nested is not None else (None, None)
     types = kernel_type_table(profile)
     pieces = _pieces(profile, call_range, work, types)
-    calls = _counted_calls(profile, meaning, tree, pieces, types)
+    counted: Integers = np.full(len(pieces.kind), -1, dtype=np.int64)
+    if tree is not None:
+        counted = _counted_ranges(profile, meaning, tree, pieces.position)
+        counted = _or_marker(profile, meaning, work.instances, tree, pieces, counted)
+    calls = _counted_calls(profile, tree, pieces, types, counted)
     outputs = find_outputs(profile, meaning, work.instances, calls)
     describer = Describer(profile, meaning, work.instances, types)
     signature, units = _units(describer, calls, outputs)
@@ -157,17 +162,33 @@ def _counted_ranges(
     return result[inverse]
 
 
-def _counted_calls(
+def _or_marker(
     profile: Profile,
     meaning: RangeMeaning,
+    instances: Instances,
+    tree: RangeTree,
+    pieces: _Pieces,
+    counted: Integers,
+) -> Integers:
+    """Where the op has a marker that tells its sizes, ranges without sizes do not count."""
+    if not meaning.texts:
+        return counted
+    _, shapes = _texts_of(profile, tree, counted)
+    forward = instances.forward[pieces.instance]
+    source = np.where(forward >= 0, forward, pieces.instance)
+    marked = np.isin(instances.range_name[source], list(meaning.texts))
+    result: Integers = np.where(marked & (shapes < 0), -1, counted)
+    return result
+
+
+def _counted_calls(
+    profile: Profile,
     tree: RangeTree | None,
     pieces: _Pieces,
     types: CallTypes,
+    counted: Integers,
 ) -> CountedCalls:
     """Join the pieces of each counted range; work outside is joined per instance and kind."""
-    counted: Integers = np.full(len(pieces.kind), -1, dtype=np.int64)
-    if tree is not None:
-        counted = _counted_ranges(profile, meaning, tree, pieces.position)
     is_kernel = pieces.kind == _KERNEL
     detail = np.where(is_kernel, pieces.detail, 0)
     moves = is_kernel & types.communicates[detail]
@@ -289,9 +310,10 @@ def _join(
 
 
 def _completed(costs: InstanceCosts, op: Int32) -> InstanceCosts:
-    """Executions without recorded sizes cost what all others of their op cost.
+    """Executions without recorded sizes cost what most others of their op cost.
 
-    The markers write sizes in the first steps only: it is what costs the most time.
+    The markers write sizes in the first steps only: it is what costs the most time. An op of which
+    no cost makes half of the known ones has sizes that change: those executions stay unknown.
     """
     bare = np.array([unit.reason == NO_SIZES for unit in costs.units], dtype=bool)
     if not bare.any():
@@ -302,10 +324,14 @@ def _completed(costs: InstanceCosts, op: Int32) -> InstanceCosts:
     has = cost >= 0
     known = has & ~incomplete[np.maximum(cost, 0)]
     num_ops = int(op.max(initial=-1)) + 1
-    low = np.full(num_ops, np.iinfo(np.int32).max, dtype=np.int32)
-    high = np.full(num_ops, -1, dtype=np.int32)
-    np.minimum.at(low, op[known], cost[known])
-    np.maximum.at(high, op[known], cost[known])
-    of_op = np.where(low == high, high, -1)
+    pair, calls = np.unique(
+        op[known].astype(np.int64) * costs.count + cost[known], return_counts=True
+    )
+    pair_op, pair_cost = pair // costs.count, pair % costs.count
+    order = np.lexsort((calls, pair_op))
+    total = np.bincount(pair_op, weights=calls, minlength=num_ops)
+    of_op = np.full(num_ops, -1, dtype=np.int64)
+    usual = order[2 * calls[order] >= total[pair_op[order]]]
+    of_op[pair_op[usual]] = pair_cost[usual]  # the last one, the commonest, stays
     take = has & ~known & (of_op[op] >= 0)
     return replace(costs, of_instance=np.where(take, of_op[op], cost).astype(np.int32))

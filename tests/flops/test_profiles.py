@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.flops.convolution import output_shape
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import aggregate, import_profile
 from aggregator.progress import NullProgress
@@ -114,3 +115,23 @@ def test_given_peaks_make_another_aggregation(profile: ProfileFactory, tmp_path:
         connection.execute("SELECT rate_name, rate FROM view_peak_rates WHERE aggr_id = 2")
     )
     assert (rates["float32"], rates["bandwidth"], rates["tf32"]) == (1.0, 1000.0, 494.7)
+
+
+def test_markers_tell_what_ranges_do_not(golden_dir: Path, tmp_path: Path) -> None:
+    # The golden run's ranges have no sizes; its dictionary markers have.
+    connection = imported(golden_dir / "nsys_profile.sqlite", tmp_path)
+    rows = connection.execute("SELECT * FROM view_op_units WHERE flops_per_call > 0")
+    found = {row["op_node_id"]: (row["flops_per_call"], row["bytes_per_call"]) for row in rows}
+    elements = 32 * 3 * 32 * 32 + 6 * 3 * 3 * 3 + 6 + 32 * 6 * 30 * 30
+    assert found["CONV2D_1"] == (2 * 32 * 6 * 30 * 30 * 3 * 3 * 3, 4 * elements)
+    assert found["RELU_1"] == (172_800, 2 * 4 * 172_800)
+    row = connection.execute("SELECT known_pct FROM view_model_efficiency").fetchone()
+    assert row["known_pct"] > 98
+
+
+def test_an_output_can_come_from_a_modules_parameters() -> None:
+    shapes = ((8, 3, 10, 10), (6, 3, 3, 3))
+    assert output_shape(shapes, {"stride": [2, 2], "padding": 1}, "Conv2d") == (8, 6, 5, 5)
+    assert output_shape(shapes, {"padding": "same"}, "Conv2d") == (8, 6, 10, 10)
+    transposed = output_shape(((8, 6, 5, 5), (6, 3, 4, 4)), {"stride": 2}, "ConvTranspose2d")
+    assert transposed == (8, 3, 12, 12)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from aggregator.errors import UsageError
@@ -16,7 +20,7 @@ from benchmarks.rank_files import make_ranks
 from profiler_cli.application import named_by_environment, rank_files
 from profiler_cli.dlprof import main
 from profiler_cli.options import Options
-from tests.cli.test_capture import Bench, bench
+from tests.cli.test_capture import PROGRAM, REPOSITORY, Bench, bench
 
 __all__ = ["bench"]
 
@@ -97,3 +101,31 @@ def test_a_variable_that_is_not_set_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(UsageError, match="RANK, which is not set"):
         named_by_environment(Options(output_path=Path("rank%q{RANK}")))
     assert named_by_environment(Options(nsys_base_name="50%")).nsys_base_name == "50%"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_join_that_is_stopped_leaves_no_file_and_no_process(
+    profile: Callable[[str], Path], tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    jobs = tmp_path / "job"
+    jobs.mkdir()
+    make_ranks([profile("pytorch_resnet50_fp32")], 12, jobs)
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [*PROGRAM, f"--database={jobs}/rank*.sqlite", "--workers=2", f"--output_path={out}"],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    said = next(line for line in process.stdout if "Imported" in line or "error" in line)
+    assert "Imported" in said
+    workers = psutil.Process(process.pid).children(recursive=True)
+    assert len(workers) >= 2
+    process.send_signal(number)
+    process.stdout.read()
+    assert process.wait(timeout=30) == code
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert not alive
+    assert not out.exists() or list(out.iterdir()) == []

@@ -204,8 +204,9 @@ class _Nsys(_Sqlite):
         columns = {str(row[1]) for row in self.query("PRAGMA table_info(NVTX_EVENTS)")}
         text = "coalesce(n.text, s.value)" if "textId" in columns else "n.text"
         join = "LEFT JOIN StringIds AS s ON s.id = n.textId" if "textId" in columns else ""
-        # Only what stands before PyTorch's counter is used, and the rest is long.
-        head = f"substr({text}, 1, instr({text} || ', op_id = ', ', op_id = ') - 1)"
+        # What stands behind the sizes is not used, and long.
+        end = f"instr({text} || ', input_op_ids = ', ', input_op_ids = ')"
+        head = f"substr({text}, 1, {end} - 1)"
         sql = f"SELECT n.rowid, {head} FROM NVTX_EVENTS AS n {join}"
         return {row: _text(text) for row, text in self.query(sql) if row in numbers}
 

@@ -8,6 +8,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from aggregator.flops.registry import is_counted
+from aggregator.flops.sizes import sizes_of
+
+KERNEL_HOLE = "#kernel#"
+"""Where the number of the kernel within its operator goes."""
 _WRAPPER = "autograd::engine::evaluate_function: "
 _DROPPED = (
     "/torch/nn/modules/",
@@ -55,6 +60,21 @@ def shortened(text: str) -> str:
     """A range's text as PyTorch up to 1.11 wrote it: ``name, seq = 3`` or ``name``."""
     head, found, _ = text.partition(", op_id = ")
     return head if found else text
+
+
+@lru_cache(maxsize=65536)
+def sizes_marker(text: str) -> str:
+    """A marker in PyProf's form of an operator that today's PyTorch recorded with its sizes.
+
+    Empty: no operator with a formula. The type is left to the kernel's name.
+    """
+    head, _, sizes = text.partition(", sizes = ")
+    namespace, separator, name = head.partition(",")[0].rpartition("::")
+    if not separator or not sizes or not is_counted(name):
+        return ""
+    shapes = [{"name": "", "type": "tensor", "shape": shape} for shape in sizes_of(sizes)]
+    marker = {"mod": namespace, "op": name, "args": shapes, "kernel": KERNEL_HOLE}
+    return repr(marker).replace(repr(KERNEL_HOLE), KERNEL_HOLE)
 
 
 @lru_cache(maxsize=65536)

@@ -100,6 +100,13 @@ _CONV_HELPER = re.compile(
     r"|Output|Filter)|gemm_pointers|flip_filter|fft[12]d_|scaleTensor|scalePacked|init_device"
     r"|splitK_?reduce|ranspose|elementwise_kernel|reduce_wgrad|copy_kernel|convertTensor"
 )
+
+
+def is_helper(long_name: str) -> bool:
+    """Whether a convolution's kernel only lays out or transforms."""
+    return _CONV_HELPER.search(long_name) is not None
+
+
 _CONV_NAMES = ("N", "C", "H", "W", "K", "P", "Q", "R", "S", "ph", "pw", "U", "V", "dh", "dw", "g")
 
 
@@ -150,7 +157,7 @@ def conv(op: str, args: Args, kernel: Kernel) -> OpCost:
     tc = "1" if kernel.tensor_cores else "-"
     if "calc_bias_diff" in kernel.name:
         return OpCost(op, params, tc, prod(output), 2 * prod(output) * item_size(dtype))
-    if _CONV_HELPER.search(kernel.long_name):
+    if is_helper(kernel.long_name):
         return OpCost(op, params, tc, 0, 0)
     base = image if "transpose" in op else output
     moved = (prod(image) + prod(weight) + prod(output)) * item_size(dtype)

@@ -12,6 +12,7 @@ from typing import Any
 
 from aggregator.pyprof import matrix_ops, recurrent
 from aggregator.pyprof.calls import Args, Kernel, OpCost, need, unnamed
+from aggregator.pyprof.operators import operator_cost
 from aggregator.pyprof.tensors import (
     Tensor,
     UnknownCallError,
@@ -27,6 +28,8 @@ def cost_of(marker: dict[str, Any], kernel: Kernel) -> OpCost:
     op, args = str(marker.get("op", "")), marker.get("args")
     arguments = [arg for arg in args if isinstance(arg, dict)] if isinstance(args, list) else []
     mod = str(marker.get("mod", ""))
+    if "kernel" in marker:
+        return operator_cost(op, arguments, marker["kernel"], kernel)
     formula = recurrent_cost if _is_cell(mod, op) else FORMULAS.get(op)
     if formula is not None:
         try:

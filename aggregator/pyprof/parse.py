@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from aggregator.pyprof.launches import Launch, LaunchSource, RangeColumns, open_launches
-from aggregator.pyprof.markers import Around, shortened, sort_out
+from aggregator.pyprof.markers import KERNEL_HOLE, Around, shortened, sizes_marker, sort_out
 
 Record = dict[str, Any]
 _CELLS = ("LSTMCell", "GRUCell", "RNNCell")
@@ -31,15 +32,23 @@ def parse_file(path: Path) -> tuple[int, Iterator[Record]]:
 def _records(source: LaunchSource, launches: list[Launch]) -> Iterator[Record]:
     chains = _enclosing(launches, source.ranges())
     used = {number for chain in chains for number in chain}
-    texts = {number: shortened(text) for number, text in source.texts(used).items()}
+    whole = source.texts(used)
+    texts = {number: shortened(text) for number, text in whole.items()}
+    sizes = {number: sizes_marker(text) for number, text in whole.items()}
     known: dict[tuple[str, ...], Around] = {}
     correlation = _Correlation()
+    kernels_of: Counter[int] = Counter()
     for launch, chain in zip(launches, chains, strict=True):
         key = tuple(texts.get(number, "") for number in chain)
         around = known.get(key)
         if around is None:
             around = known[key] = sort_out(tuple(text for text in key if text))
-        yield _record(launch, around, correlation)
+        record = _record(launch, around, correlation)
+        counted = next((number for number in chain if sizes.get(number)), None)
+        if counted is not None and not record["marker"]:
+            record["marker"] = [sizes[counted].replace(KERNEL_HOLE, str(kernels_of[counted]))]
+            kernels_of[counted] += 1
+        yield record
 
 
 def _enclosing(launches: list[Launch], ranges: dict[object, RangeColumns]) -> list[tuple[int, ...]]:

@@ -19,7 +19,7 @@ ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<(int)8, at::native
         ("nvjet_sm90_hsh_128x128_64x6_2x1_v_bz_NTT", KernelTypes("float16", "float16")),
         ("nvjet_sm90_tss_128x64_64x8_1x2_h_bz_NNT", KernelTypes("bfloat16", "float32")),
         (
-            "sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize32x32x64_stage3_execute_kernel__5x_cublas",
+            "sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize32x32x64_stage3__5x_cublas",
             KernelTypes("tf32", "float32"),
         ),
         (
@@ -27,7 +27,7 @@ ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<(int)8, at::native
             KernelTypes("float32", "float32"),
         ),
         (
-            "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x256_64x3_nn_align2>()",
+            "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x256_64x3_nn>",
             KernelTypes("bfloat16", "bfloat16"),
         ),
         ("volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_tn", KernelTypes("float16", "float16")),
@@ -37,7 +37,7 @@ ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<(int)8, at::native
             KernelTypes("float16", "float16"),
         ),
         (
-            f"{ELEMENTWISE}bfloat16_copy_kernel_cuda(at::TensorIteratorBase &)::[lambda(float)]>(int)",
+            f"{ELEMENTWISE}bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)::[lambda(float)]>()",
             KernelTypes("float32", "bfloat16", is_cast=True),
         ),
         ("void at::native::vectorized_gather_kernel<(int)16, long>(char *, char *)", KernelTypes()),

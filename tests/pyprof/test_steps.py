@@ -17,6 +17,7 @@ from aggregator.pyprof.markers import sort_out
 from aggregator.pyprof.parse import parse_file, short_name
 from aggregator.pyprof.rows import read_record, rows
 from profiler_cli.dlprof import main
+from tests.conftest import ProfileFactory
 
 PID, TID = 41, 0x9A3C5700
 RELU = "_ZN2at6native18elementwise_kernelILi512ELi1EEEvi"
@@ -290,3 +291,15 @@ def test_names_are_demangled_and_shortened() -> None:
     assert demangled("_Zbroken") == "_Zbroken"
     assert short_name("void at::native::<unnamed>::multi<float>(int)") == "multi"
     assert short_name("void at::native::(anonymous namespace)::multi<float>(int)") == "multi"
+
+
+def test_sizes_of_todays_pytorch_tell_costs(profile: ProfileFactory) -> None:
+    # GIVEN a run without PyProf's markers, whose ranges hold the sizes of their operators
+    found = list(rows(parse_file(profile("pytorch_bert_bf16"))[1]))
+    # THEN the products of its 15 steps are those of PyTorch's own counter
+    products = [row for row in found if row["op"] in ("mm", "addmm")]
+    assert sum(row["flops"] for row in products) == 15 * 1_338_966_540_288
+    assert {row["tc"] for row in products if row["flops"]} == {"1"}
+    assert sum(row["sil"] for row in found if row["bytes"] != "na") > 0.8 * sum(
+        row["sil"] for row in found
+    )

@@ -10,9 +10,11 @@ import {
   TABLE_SHORTCUTS,
 } from "../content/shortcuts";
 import { t } from "../i18n";
+import { currentQuery } from "../state/location";
 import { useScope } from "../state/scope";
 import { Dialog } from "../ui/Dialog";
 import { viewsOf } from "../views/registry";
+import { feedbackHref } from "./TopBar";
 
 export function HelpDialog({
   version,
@@ -44,7 +46,14 @@ export function HelpDialog({
               {t("The REST API behind this page is described at")}{" "}
               <a href={apiUrl("schema/")}>/api/v1/schema/</a>.
             </>
-          )}
+          )}{" "}
+          <a
+            href={feedbackHref(currentQuery().get("view") ?? "dashboard", version)}
+            target="_blank"
+            rel="noopener noreferrer"
+          >
+            {t("Send feedback")}
+          </a>
         </p>
       </div>
     </Dialog>

@@ -88,7 +88,7 @@ function DocsLink({ view }: { view: string }): JSX.Element {
 }
 
 /** Where the server says that feedback goes, else a mail with what makes it useful. */
-function feedbackHref(view: string, version: string | null): string {
+export function feedbackHref(view: string, version: string | null): string {
   const address = document.getElementById("app")?.dataset.feedback ?? "";
   if (/^https?:\/\//.test(address)) return address;
   const subject = encodeURIComponent(`DLProf Viewer ${version ?? ""}`.trim());
@@ -100,7 +100,7 @@ function FeedbackLink({ view }: { view: string }): JSX.Element {
   const version = useScope().profile.system_config.viewer_version;
   return (
     <a
-      class="icon-button"
+      class="icon-button only-roomy"
       href={feedbackHref(view, version)}
       target="_blank"
       rel="noopener noreferrer"

@@ -709,5 +709,4 @@ export const zh = {
     "运算数和字节数来自记录的大小，每个张量读写各一次；点越大，占用的 GPU 时间越多。",
   "A point far below its line can be faster: fuse ops that memory bounds, use Tensor Cores for those that computing bounds.":
     "远低于线的点可以更快：受内存限制的算子应融合，受计算限制的算子应使用 Tensor Core。",
-  Waiting: "等待",
 } as const;

@@ -184,8 +184,11 @@ def _framework_ops(profile: Profile, reading: Reading, progress: Progress) -> _F
     api = profile.api_calls
     call_range = innermost(nesting, api.thread, api.start_ns, api.end_ns, domain)
     call_range = adopt_calls(profile, tree, meaning, domain, call_range)
-    # Not kept by a name of their own: the work has its own, sorted.
-    work = correlate_work(profile, InstanceBuilder(profile, meaning, tree).build(call_range))
+    instances = InstanceBuilder(profile, meaning, tree).build(call_range)
+    tree = tree.without_links()
+    nesting = tree.nesting
+    profile.ranges.seq = tree.seq
+    work = correlate_work(profile, instances)
     give_back()
     ranges = named_ranges(meaning, tree)
     plain = plain_ranges(profile) if domain else NamedRanges.empty()

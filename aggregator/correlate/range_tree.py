@@ -57,13 +57,17 @@ class RangeTree:
     path: Integers
     paths: tuple[str, ...]
 
+    def without_links(self) -> RangeTree:
+        """The same without what only finds instances: depths and sequence numbers."""
+        nothing = np.empty(0, dtype=np.int64)
+        nesting = replace(self.nesting, depth=nothing, by_depth=())
+        return replace(self, nesting=nesting, seq=nothing)
+
     def without_times(self) -> RangeTree:
         """Who encloses whom, and by what name, without what else takes memory."""
         nothing = np.empty(0, dtype=np.int64)
-        nesting = replace(
-            self.nesting, start_ns=nothing, end_ns=nothing, depth=nothing, by_depth=()
-        )
-        return replace(self, nesting=nesting, seq=nothing, path=nothing)
+        nesting = replace(self.nesting, start_ns=nothing, end_ns=nothing)
+        return replace(self, nesting=nesting, path=nothing)
 
     def is_any(self, *kinds: RangeKind) -> Bool:
         """Whether each range is of one of some kinds."""

@@ -13,6 +13,7 @@ import pytest
 
 from aggregator.options import Mode
 from profiler_cli.reports import REPORTS
+from profiler_cli.reports.advice import ADVICE
 from profiler_cli.reports.columns import Format
 from profiler_cli.reports.detail import DETAIL
 from profiler_cli.reports.expert_systems import EXPERT_SYSTEMS, format_feedback
@@ -26,7 +27,8 @@ from profiler_cli.reports.table import TableReport
 from profiler_cli.reports.tensor import TENSOR
 from tests.cli.scratch import add_report_rows, add_view, blank_row, scratch_source, written
 
-TABLES = [report for report in REPORTS.values() if isinstance(report, TableReport)]
+#: Those that DLProf had.
+TABLES = [r for r in REPORTS.values() if isinstance(r, TableReport) and r is not ADVICE]
 
 
 def parsed(text: str, kind: Format) -> object:

@@ -19,6 +19,7 @@ SAME = re.compile(r"CPU|I/O|[a-z]+\d+\w*")
 #: Objects and lists whose sentences are all ours, and the fields that hold them.
 SENTENCES = {
     "recommendations/": ("problem", "recommendation"),
+    "advice/": ("problem", "recommendation", "reasoning", "needs"),
     "performance-summary/": ("key_node_reason",),
 }
 

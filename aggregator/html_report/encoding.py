@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from aggregator.query.connection import plain_tree
 from aggregator.query.spec import Column, Kind, TableSpec
 from aggregator.texts import translate
 
@@ -102,7 +103,11 @@ def describe(spec: TableSpec) -> dict[str, Any]:
 def pack(value: Any) -> str:
     """JSON, compressed, as text that ends no HTML element."""
     # A text may hold half of a surrogate pair, which ASCII JSON can say and UTF-8 cannot.
-    plain = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    try:
+        plain = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    except (TypeError, ValueError):
+        # A damaged database: infinities and bytes where numbers and texts belong.
+        plain = json.dumps(plain_tree(value), separators=(",", ":"), allow_nan=False)
     # Without a time stamp, so that the same data gives the same bytes.
     packed = gzip.compress(plain.encode("ascii"), _BEST_COMPRESSION, mtime=0)
     return base64.b64encode(packed).decode("ascii")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import time
 from collections.abc import Hashable, Iterator, Mapping
@@ -138,7 +139,7 @@ class ProfileDatabase:
         """All rows of a query."""
         with self._translated():
             cursor = self._dldb.connection.execute(sql, dict(params or {}))
-            return [tuple(row) for row in cursor.fetchall()]
+            return [tuple(map(plain_value, row)) for row in cursor.fetchall()]
 
     def iter_rows(self, sql: str, params: Params | None = None) -> Iterator[Row]:
         """Rows of a query, a few thousand in memory at a time."""
@@ -187,6 +188,22 @@ class ProfileDatabase:
             say("The database cannot be read: {error}.", error=error),
             hint=say("Make it anew with dlprof, or run an integrity check with sqlite3."),
         )
+
+
+def plain_value(value: Any) -> Any:
+    """A value as JSON can hold it: infinity is no measurement, and bytes are text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def plain_tree(value: Any) -> Any:
+    """Lists and objects of such values."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_tree(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_tree(item) for item in value]
+    return plain_value(value)
 
 
 @contextmanager

@@ -75,7 +75,8 @@ def domains(database: ProfileDatabase) -> list[str]:
 
 def moment(raw: str, database: ProfileDatabase) -> str:
     """A time from a database as ISO 8601; ours are UTC, the zone of NVIDIA's is not known."""
-    return raw.replace(" ", "T") + ("Z" if database.is_ours else "")
+    # A damaged database may hold anything here.
+    return str(raw).replace(" ", "T") + ("Z" if database.is_ours else "")
 
 
 def _config_row(database: ProfileDatabase) -> dict[str, Any]:

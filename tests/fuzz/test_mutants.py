@@ -130,6 +130,8 @@ def test_mutants(
             _use(name, file)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a trouble
             troubles.append(f"{name}/{number} ({what}): {type(error).__name__}: {str(error)[:300]}")
+            # At once: the long run takes many minutes.
+            print(troubles[-1], file=sys.__stderr__, flush=True)
         finally:
             faulthandler.cancel_dump_traceback_later()
         if (took := time.monotonic() - began) > TIME_LIMIT_S * 0.75:

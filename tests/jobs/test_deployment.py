@@ -117,7 +117,9 @@ def test_the_processes_of_the_compose_file(
         # The image's own command.
         words = ["--bind", "0.0.0.0", data]
         assert services["worker"]["entrypoint"] == ["celery", "--app", "aggregator", "worker"]
-        more = {name: here[value] for name, value in services["worker"]["environment"].items()}
+        more: dict[str, Any] = {
+            name: here[value] for name, value in services["worker"]["environment"].items()
+        }
         with (
             running(words, env) as viewer,
             worker(redis.url, tmp_path / "w1", words=services["worker"]["command"], **more),

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.cache import patch_vary_headers
 from rest_framework.renderers import JSONRenderer
 
+from aggregator.query.connection import plain_tree
 from aggregator.texts import localized
 from aggregator.texts.language import current_language, preferred_language, speaking
 
@@ -39,5 +40,10 @@ class LocalizedJSONRenderer(JSONRenderer):
     ) -> bytes:
         """The bytes of a reply."""
         spoken = localized(data, current_language())
-        rendered: bytes = super().render(spoken, accepted_media_type, renderer_context)
+        try:
+            rendered: bytes = super().render(spoken, accepted_media_type, renderer_context)
+        except ValueError:
+            # A damaged database: infinities and bytes where numbers and texts belong.
+            spoken = plain_tree(spoken)
+            rendered = super().render(spoken, accepted_media_type, renderer_context)
         return rendered

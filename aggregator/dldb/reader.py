@@ -164,8 +164,8 @@ _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQL
 """Primary result codes of a database that another process is writing, or left half-written."""
 
 
-LONGEST_VALUE_BYTES = 8 * 2**20
-"""No text of a profile is longer; a view that makes a longer one fails."""
+LONGEST_VALUE_BYTES = 64 * 2**20
+"""No row of a profile is longer; a view that makes a longer one fails."""
 _OPEN_LIMIT_S = 5.0
 _CHECK_EVERY = 20_000
 

@@ -37,9 +37,9 @@ FOCUSED = """
 #: How many places Tab should reach at least; those that it can are counted by this.
 REACHABLE = """
 () => [...document.querySelectorAll(
-  'a[href], button, input, select, textarea, [tabindex="0"]'
+  'a[href], button, input, select, textarea, summary, [tabindex="0"]'
 )].filter((one) => one.tabIndex >= 0 && !one.disabled && one.getClientRects().length > 0
-  && getComputedStyle(one).visibility !== 'hidden').length
+  && one.checkVisibility({visibilityProperty: true})).length
 """
 
 

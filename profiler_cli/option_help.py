@@ -11,6 +11,7 @@ WIDTH: Final = 88
 USAGE: Final = """\
 usage: dlprof [switches] --database=FILE
        dlprof [switches] application [application arguments]
+       dlprof pyprof parse|prof ...
 
 Writes a DLProf database and reports: of a file that --database names (an Nsight
 Systems export or report, or a DLProf database), or of an application, which it

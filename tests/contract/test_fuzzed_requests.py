@@ -16,7 +16,7 @@ from schemathesis import Case
 from scripts.write_openapi import document
 from tests.contract.client import Served
 
-EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "2"))
 
 schema = schemathesis.openapi.from_dict(document())
 schema.app = get_wsgi_application()
@@ -28,6 +28,7 @@ def known(ours: Served) -> Served:
     return ours
 
 
+@pytest.mark.slow
 @schema.parametrize()
 @seed(20_251)
 @settings(

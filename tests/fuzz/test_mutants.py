@@ -32,7 +32,7 @@ from viewer.errors import ProfileRefusedError
 from viewer.profiles.admission import inspect
 from viewer.profiles.registry import profile_id
 
-COUNT = int(os.environ.get("DLPROF_MUTANTS", "120"))
+COUNT = int(os.environ.get("DLPROF_MUTANTS", "60"))
 ONE = os.environ.get("DLPROF_MUTANT", "")
 CHUNK = 20
 #: Files of a few hundred rows: whatever takes longer than this hangs.

@@ -264,6 +264,8 @@ class Profile:
         strings: Kernel and API names; what ``name`` codes of API calls and kernels index.
         range_names: What ``Ranges.name`` indexes.
         shape_texts: What ``Ranges.shapes`` indexes; PyTorch's own text, ``[[64, 3], []]``.
+        shape_types: Element type of the first tensor of each of ``shape_texts``; empty where the
+            source tells no types, or that one does not.
         domain_names: What ``Ranges.domain`` indexes; 0 is the default domain.
         threads: Shape (t,): the source's global thread ids.
         thread_process: Shape (t,): row of ``process_ids`` for each thread.
@@ -274,6 +276,7 @@ class Profile:
         graphs: CUDA graphs that were recorded as a whole, without their kernels.
         start_end_ranges: Ranges of ``nvtxRangeStart/End``: they do not nest and may end elsewhere.
         released: Rows of the kinds that were forgotten.
+        rank: Number of the process in its job, where the source tells; None: it does not.
     """
 
     source_name: str
@@ -301,6 +304,8 @@ class Profile:
     session: Session = field(default_factory=Session)
     warnings: list[ProfileWarning] = field(default_factory=list)
     released: dict[str, int] = field(default_factory=dict)
+    shape_types: tuple[str, ...] = ()
+    rank: int | None = None
 
     def release_range_times(self) -> None:
         """Forget when single ranges were, on which thread and in which domain."""

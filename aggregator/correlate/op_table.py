@@ -340,7 +340,12 @@ class _Names:
             told = self._meaning.module_texts.get(int(self._instances.marker[sample]))
             if told and (told.is_input or is_tc_eligible(self.types[self._described_by(row)])):
                 text = told
-        return text.data_type if text else ""
+        return text.data_type if text else self._recorded_type(int(self._instances.shapes[sample]))
+
+    def _recorded_type(self, shapes: int) -> str:
+        """Element type of an op's first input where the source records types; empty: it does not."""
+        types = self._profile.shape_types
+        return types[shapes] if 0 <= shapes < len(types) else ""
 
     def stack_trace(self, row: int) -> str:
         """Call sites that a marker told; empty: none."""

@@ -1,0 +1,230 @@
+"""Reads a Chrome trace of ``torch.profiler`` (Kineto) into a ``Profile``.
+
+A trace tells of the same CUPTI activities as an export of Nsight Systems and of the same ops as
+``emit_nvtx``, so ops, links and iterations follow from the same rules. What it has besides becomes
+what the other sources have: modules are groups, Python functions are the stacks of ops.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from aggregator.columns import narrowest, ordered
+from aggregator.errors import NoGpuActivityError, ProfileError
+from aggregator.memory import give_back
+from aggregator.profile import (
+    DEFAULT_DOMAIN,
+    ApiCalls,
+    DeviceWork,
+    Kernels,
+    Marks,
+    MemoryOps,
+    Profile,
+    ProfileWarning,
+    Ranges,
+)
+from aggregator.sources.kineto_events import Columns, TraceEvents, read_events
+from aggregator.sources.kineto_json import GZIP_MAGIC, TraceText
+from aggregator.sources.kineto_lanes import Lanes, ProcessOfWork
+from aggregator.sources.kineto_names import copy_kinds, data_type, short_kernel_name
+from aggregator.sources.kineto_ranges import build_ranges
+from aggregator.sources.kineto_system import rank_number, read_devices, read_session, read_system
+from aggregator.texts import say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aggregator.profile import Int64
+    from aggregator.progress import Progress
+
+_WORK = ("kernels", "copies", "sets", "syncs")
+
+
+def is_trace(path: Path) -> bool:
+    """Whether a file may be a trace: packed, or an object or a list of JSON.
+
+    Raises:
+        ProfileError: The file may not be opened.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+    except OSError as error:
+        raise ProfileError(
+            say(
+                "The profile '{path}' cannot be opened: {error}.",
+                path=str(path),
+                error=error.strerror,
+            ),
+            hint=say("Check the permissions of the file."),
+        ) from error
+    return head.startswith(GZIP_MAGIC) or head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
+
+
+def read(path: Path, progress: Progress) -> Profile:
+    """Read the columns of a trace.
+
+    Raises:
+        UnsupportedProfileError: JSON, or packed text, that is no trace.
+        CorruptProfileError: The trace breaks off or is damaged.
+        NoGpuActivityError: A trace without CUDA calls and GPU work.
+    """
+    progress.phase("read", 0)
+    progress.message("Reading events from the Kineto trace")
+    events = read_events(TraceText(path), progress)
+    give_back()
+    tables = events.tables
+    if not any(len(tables[kind]["start"]) for kind in ("api", *_WORK)):
+        raise NoGpuActivityError(
+            say("The profile '{path}' holds no CUDA activity.", path=str(path)),
+            hint=say(
+                "Profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] and check "
+                "that the application used a GPU."
+            ),
+        )
+    profile = _assemble(path, events)
+    give_back()
+    return profile
+
+
+def _assemble(path: Path, events: TraceEvents) -> Profile:
+    tables = events.tables
+    start_ns = min(int(t["start"].min()) for t in tables.values() if len(t["start"]))
+    for table in tables.values():
+        table["start"] -= start_ns
+        table["end"] -= start_ns
+    end_ns = max(int(t["end"].max(initial=0)) for t in tables.values())
+    lanes, warnings = Lanes(events), _warnings(events)
+    strings, short = _strings(events)
+    api = _api_calls(_by_start(tables["api"]), lanes)
+    devices = read_devices(events)
+    work = _WorkColumns(
+        ProcessOfWork(api, lanes), np.array([d.device_id for d in devices], dtype=np.int64)
+    )
+    ranges, range_names = build_ranges(events, lanes.thread)
+    shapes, types = _shapes(events, ranges)
+    return Profile(
+        source_name=path.name,
+        end_ns=end_ns,
+        strings=strings,
+        range_names=range_names,
+        shape_texts=shapes,
+        shape_types=types,
+        domain_names=(DEFAULT_DOMAIN,),
+        threads=lanes.threads,
+        thread_process=lanes.thread_process,
+        process_ids=lanes.process_ids,
+        devices=devices,
+        ranges=ranges,
+        start_end_ranges=Ranges(),
+        marks=Marks(),
+        api_calls=api,
+        kernels=_kernels(_by_start(tables["kernels"]), work, short),
+        copies=_memory(_by_start(tables["copies"]), work, strings),
+        sets=_memory(_by_start(tables["sets"]), work, strings),
+        syncs=DeviceWork(**work.of(_by_start(tables["syncs"]))),
+        thread_names=lanes.names,
+        system=read_system(events.header),
+        session=read_session(events.header, start_ns),
+        rank=rank_number(events.header),
+        warnings=warnings,
+    )
+
+
+def _by_start(table: Columns) -> Columns:
+    """Rows in order of start, which a trace does not keep."""
+    order = ordered(table["start"])
+    return {name: values[order] for name, values in table.items()}
+
+
+class _WorkColumns:
+    """Columns that all device work has."""
+
+    def __init__(self, process: ProcessOfWork, device_ids: Int64) -> None:
+        self._process = process
+        self._device_ids = device_ids
+
+    def of(self, table: Columns) -> dict[str, Any]:
+        """Renumbered columns of a table."""
+        return {
+            "start_ns": table["start"],
+            "end_ns": table["end"],
+            "device": narrowest(np.searchsorted(self._device_ids, table["device"])),
+            "stream_id": table["stream"],
+            "process": self._process.of(table["correlation"]),
+            "correlation_id": table["correlation"],
+        }
+
+
+def _api_calls(table: Columns, lanes: Lanes) -> ApiCalls:
+    thread = lanes.thread[table["lane"]]
+    return ApiCalls(table["start"], table["end"], thread, table["correlation"], table["name"])
+
+
+def _strings(events: TraceEvents) -> tuple[tuple[str, ...], Int64]:
+    """Names of calls and work, and the code of each one's short name."""
+    names: dict[str, int] = dict(events.work_names.code_of)
+    kernels = np.unique(events.tables["kernels"]["name"]).tolist()
+    texts = list(names)
+    short = np.arange(len(texts))
+    for code in kernels:
+        short[code] = names.setdefault(short_kernel_name(texts[code]), len(names))
+    return tuple(names), short
+
+
+def _kernels(table: Columns, work: _WorkColumns, short: Int64) -> Kernels:
+    return Kernels(
+        **work.of(table),
+        name=short[table["name"]].astype(np.int32),
+        long_name=table["name"].astype(np.int32),
+        grid=table["grid"],
+        block=table["block"],
+    )
+
+
+def _memory(table: Columns, work: _WorkColumns, strings: tuple[str, ...]) -> MemoryOps:
+    codes, rows = np.unique(table["name"], return_inverse=True)
+    kinds = np.array([copy_kinds(strings[code]) for code in codes.tolist()], dtype=np.int64)
+    kinds = kinds.reshape(-1, 2)[rows.ravel()]
+    return MemoryOps(
+        **work.of(table), num_bytes=table["bytes"], copy_kind=kinds[:, 0], host_kind=kinds[:, 1]
+    )
+
+
+def _shapes(events: TraceEvents, ranges: Ranges) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Texts of sizes and the data type of each; ranges without sizes get the code -1."""
+    pairs = events.shapes.values()
+    texts = [_sizes(dims) for dims, _ in pairs]
+    nothing = np.array([not text for text in texts], dtype=bool)
+    shapes = ranges.shapes
+    if nothing.any():
+        shapes[(shapes >= 0) & nothing[shapes]] = -1
+    return tuple(texts), tuple(data_type(types) for _, types in pairs)
+
+
+def _sizes(dims: bytes) -> str:
+    """Sizes as ``emit_nvtx`` writes them: ``[[64, 3], []]``."""
+    try:
+        value = msgspec.json.decode(dims) if dims else None
+    except msgspec.DecodeError:
+        return ""
+    return re.sub(r"\s+", " ", str(value)) if isinstance(value, list) and value else ""
+
+
+def _warnings(events: TraceEvents) -> list[ProfileWarning]:
+    warnings = []
+    if events.unused:
+        kinds = ", ".join(f"{count} {name}" for name, count in sorted(events.unused.items()))
+        text = say("events of the trace are of kinds that are not used: {kinds}.", kinds=kinds)
+        warnings.append(ProfileWarning("UNUSED_EVENTS", text, events.unused.total()))
+    if events.broken:
+        text = say("events of the trace have no time or no duration; they were left out.")
+        warnings.append(ProfileWarning("BROKEN_EVENTS", text, events.broken))
+    if events.reversed:
+        text = say("events of the trace end before they begin; they were given no length.")
+        warnings.append(ProfileWarning("REVERSED_EVENTS", text, events.reversed))
+    return warnings

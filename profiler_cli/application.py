@@ -31,7 +31,7 @@ def check_request(options: Options) -> None:
             hint="Example: dlprof python train.py. See dlprof --help.",
         )
     first = options.application[0]
-    if Path(first).suffix in {".sqlite", ".nsys-rep", ".qdrep"} and Path(first).is_file():
+    if Path(first).suffix in _PROFILE_SUFFIXES and Path(first).is_file():
         raise UsageError(
             f"'{first}' is a file, not an application.",
             hint=f"Aggregate it with: dlprof --database={shlex.quote(first)}",
@@ -55,6 +55,7 @@ def named_by_environment(options: Options) -> Options:
     )
 
 
+_PROFILE_SUFFIXES = frozenset({".sqlite", ".nsys-rep", ".qdrep", ".json", ".gz"})
 _VARIABLE = re.compile(r"%q\{(\w+)\}")
 
 

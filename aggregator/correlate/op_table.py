@@ -343,7 +343,7 @@ class _Names:
         return text.data_type if text else self._recorded_type(int(self._instances.shapes[sample]))
 
     def _recorded_type(self, shapes: int) -> str:
-        """Element type of an op's first input where the source records types; empty: it does not."""
+        """Element type of an op's first input where the source records it; else empty."""
         types = self._profile.shape_types
         return types[shapes] if 0 <= shapes < len(types) else ""
 

@@ -62,6 +62,7 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
         "session_start_utc_ns": str(session.start_utc_ns or ""),
         "host_name": session.host_name,
         "rank_count": str(len(main_devices(data.profile))),
+        "job_rank": "" if data.profile.rank is None else str(data.profile.rank),
     }
 
 

@@ -83,8 +83,11 @@ def require_one_time(parts: list[Part], captures: list[Capture], clocks: list[Cl
 
 
 def rank_numbers(parts: list[Part]) -> list[tuple[int, ...]]:
-    """Number in the job of each part's ranks: by file name, ``rank12``, else in the order given."""
-    named = [_numbers_in(Path(part.label)) for part in parts]
+    """Number in the job of each part's ranks.
+
+    As the capture tells; else by file name, ``rank12``; else in the order given.
+    """
+    named = [_numbers_told(part) or _numbers_in(Path(part.label)) for part in parts]
     alone = all(len(part.ranks) == 1 for part in parts)
     if alone and all(named):
         numbers = [found[-1] for found in named]
@@ -95,6 +98,12 @@ def rank_numbers(parts: list[Part]) -> list[tuple[int, ...]]:
         result.append(tuple(range(first, first + len(part.ranks))))
         first += len(part.ranks)
     return result
+
+
+def _numbers_told(part: Part) -> list[int]:
+    """The number that the process itself told, which only some sources hold."""
+    told = part.meta.get("job_rank", "")
+    return [int(told)] if told.isdigit() else []
 
 
 def _numbers_in(path: Path) -> list[int]:

@@ -135,6 +135,7 @@ def _meta(parts: list[Part], clocks: list[Clock]) -> Table:
         "host_name": hosts.pop() if len(hosts) == 1 else "",
         "rank_count": str(sum(len(part.ranks) for part in parts)),
         "rank_files": str(len(parts)),
+        "job_rank": "",
     }
     return Table("dldb_meta", {"key": list(values), "value": list(values.values())})
 

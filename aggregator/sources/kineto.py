@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from aggregator.columns import narrowest, ordered
+from aggregator.columns import ordered
 from aggregator.errors import NoGpuActivityError, ProfileError
 from aggregator.memory import give_back
 from aggregator.profile import (
@@ -153,7 +153,7 @@ class _WorkColumns:
         return {
             "start_ns": table["start"],
             "end_ns": table["end"],
-            "device": narrowest(np.searchsorted(self._device_ids, table["device"])),
+            "device": np.searchsorted(self._device_ids, table["device"]).astype(np.int32),
             "stream_id": table["stream"],
             "process": self._process.of(table["correlation"]),
             "correlation_id": table["correlation"],

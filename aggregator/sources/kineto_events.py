@@ -109,7 +109,7 @@ class _Reader:
     def __init__(self, text: TraceText) -> None:
         self._text = text
         self._decoder = Decoder(text.path, exact=False)
-        self._times: Callable[[list[Event]], tuple[Int64, Int64]] = _plain_times
+        self._times: Callable[[list[Any]], tuple[Int64, Int64]] = _plain_times
         self._events = TraceEvents()
         self._parts: dict[str, dict[str, list[Integers]]] = {
             kind: defaultdict(list) for kind in (*_COLUMNS,)
@@ -159,10 +159,10 @@ class _Reader:
         for name, column in _COLUMNS[kind](self._events, whole).items():
             parts[name].append(narrow(column) if column.ndim == 1 else column)
 
-    def _exact_times(self, events: list[Event]) -> tuple[Int64, Int64]:
+    def _exact_times(self, events: list[Any]) -> tuple[Int64, Int64]:
         try:
-            start = [_nanoseconds(bytes(event.ts)) for event in events]  # type: ignore[arg-type]
-            length = [_nanoseconds(bytes(event.dur)) for event in events]  # type: ignore[arg-type]
+            start = [_nanoseconds(bytes(event.ts)) for event in events]
+            length = [_nanoseconds(bytes(event.dur)) for event in events]
             return np.array(start, dtype=np.int64), np.array(length, dtype=np.int64)
         except (InvalidOperation, OverflowError, ValueError) as error:
             raise damaged(self._text.path, "a time is no number") from error

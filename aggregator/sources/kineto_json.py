@@ -1,7 +1,7 @@
 """Takes a Chrome trace apart without holding it: parts of whole events, one after another.
 
-A trace is one JSON object whose ``traceEvents`` are nearly all of it. It is read in blocks, each cut
-where one event ends and the next begins, so that a trace of any size needs the memory of one block.
+A trace is one JSON object whose ``traceEvents`` are nearly all of it. It is read in blocks, each
+cut where one event ends and the next begins: a trace of any size needs the memory of one block.
 """
 
 from __future__ import annotations
@@ -84,6 +84,16 @@ class TraceText:
         self.path = path
         self.header: dict[str, Any] = {}
 
+    def check_head(self) -> None:
+        """Look whether the text begins as a trace does.
+
+        Raises:
+            UnsupportedProfileError: It does not.
+            CorruptProfileError: It is empty or damaged.
+        """
+        with _opened(self.path) as file:
+            self._head(file)
+
     def parts(self) -> Iterator[bytes]:
         """JSON arrays of whole events, in the order of the file.
 
@@ -124,7 +134,7 @@ class TraceText:
     def _without_events(self, text: bytes) -> ProfileError:
         try:
             msgspec.json.decode(text, type=msgspec.Raw)
-        except msgspec.DecodeError as error:
+        except _BAD_JSON as error:
             return damaged(self.path, str(error))
         return not_a_trace(self.path)
 
@@ -143,18 +153,30 @@ class TraceText:
         raise damaged(self.path, "the list of events does not end")
 
 
+_BAD_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def _cleaned(text: bytes) -> bytes:
+    """Text without what JSON does not know: infinite numbers, bytes of another encoding."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        text = text.decode("utf-8", "replace").encode()
+    return _NO_NUMBER.sub(rb"\1null", text)
+
+
 def _object(text: bytes) -> dict[str, Any] | None:
     try:
-        value = msgspec.json.decode(_NO_NUMBER.sub(rb"\1null", text))
-    except (msgspec.DecodeError, RecursionError):
+        value = msgspec.json.decode(_cleaned(text))
+    except _BAD_JSON:
         return None
     return value if isinstance(value, dict) else None
 
 
 def _is_array(text: bytes) -> bool:
     try:
-        msgspec.json.decode(_NO_NUMBER.sub(rb"\1null", text), type=list[msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError):
+        msgspec.json.decode(_cleaned(text), type=list[msgspec.Raw])
+    except _BAD_JSON:
         return False
     return True
 
@@ -217,11 +239,11 @@ class Decoder:
             return cast("list[Event]", self._decoder.decode(part))
         except msgspec.ValidationError as error:
             raise damaged(self._path, str(error)) from error
-        except (msgspec.DecodeError, RecursionError):
+        except _BAD_JSON:
             pass
         try:
-            return cast("list[Event]", self._decoder.decode(_NO_NUMBER.sub(rb"\1null", part)))
-        except (msgspec.DecodeError, RecursionError) as error:
+            return cast("list[Event]", self._decoder.decode(_cleaned(part)))
+        except _BAD_JSON as error:
             raise damaged(self._path, str(error)) from error
 
 
@@ -241,7 +263,9 @@ def not_a_trace(path: Path) -> UnsupportedProfileError:
     """The error for JSON, or packed text, that is no trace of torch.profiler."""
     return UnsupportedProfileError(
         say("'{path}' is not a Chrome trace of torch.profiler.", path=str(path)),
-        hint=say("Write one with: torch.profiler.profile(...).export_chrome_trace('trace.json.gz')"),
+        hint=say(
+            "Write one with: torch.profiler.profile(...).export_chrome_trace('trace.json.gz')"
+        ),
     )
 
 

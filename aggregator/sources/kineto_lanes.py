@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from aggregator.columns import narrowest
-
 if TYPE_CHECKING:
     from aggregator.profile import ApiCalls, Int32, Int64
     from aggregator.sources.kineto_events import TraceEvents
@@ -38,9 +36,9 @@ class Lanes:
         self.threads: Int64 = np.unique(keys) if len(keys) else np.zeros(1, dtype=np.int64)
         self.thread: Int32 = np.searchsorted(self.threads, keys).astype(np.int32)
         processes = np.unique(self.threads >> PID_SHIFT)
-        self.thread_process: Int32 = np.searchsorted(
-            processes, self.threads >> PID_SHIFT
-        ).astype(np.int32)
+        self.thread_process: Int32 = np.searchsorted(processes, self.threads >> PID_SHIFT).astype(
+            np.int32
+        )
         self.process_ids = tuple(int(pid) for pid in processes)
         named = zip(written, keys.tolist(), strict=True)
         self.names = {
@@ -79,7 +77,8 @@ class ProcessOfWork:
         """Row of the process of each piece of work."""
         usual = np.full(len(correlation_id), self._usual, dtype=np.int32)
         if self._is_one:
-            return narrowest(usual)
+            return usual
         found = np.minimum(np.searchsorted(self._ids, correlation_id), len(self._ids) - 1)
         known = self._ids[found] == correlation_id
-        return narrowest(np.where(known, self._process[found], usual))
+        result: Int32 = np.where(known, self._process[found], usual)
+        return result

@@ -43,7 +43,7 @@ def build_ranges(events: TraceEvents, thread_of_lane: Int32) -> tuple[Ranges, tu
     if told is not None:
         columns, names = _with_told(columns, ops["stack"], told, names)
     if len(python["start"]):
-        columns = _with_stacks(columns, len(ops["start"]), python["module"], names)
+        columns = _with_stacks(columns, python["module"], names)
     return columns, tuple(names)
 
 
@@ -91,7 +91,7 @@ def _with_told(
     return _concatenated(around, columns), names
 
 
-def _with_stacks(columns: Ranges, num_ops: int, is_module: Int32, names: list[str]) -> Ranges:
+def _with_stacks(columns: Ranges, is_module: Int32, names: list[str]) -> Ranges:
     """Keep of the Python functions the modules, and what tells the stack of an op."""
     count = len(columns)
     first_python = count - len(is_module)
@@ -109,7 +109,6 @@ def _with_stacks(columns: Ranges, num_ops: int, is_module: Int32, names: list[st
     code = _stack_codes(nesting, nesting.in_order(columns.name), frames, used, names)
     columns.name[row[used]] = code[used]
     kept = np.sort(row[~is_python | module | used])
-    del num_ops
     return _taken(columns, kept)
 
 

@@ -16,7 +16,7 @@ from viewer.errors import PathNotAllowedError
 from viewer.jobs.models import Job, StoredProfile
 from viewer.jobs.service import check_queue, submit_import
 from viewer.profiles import storage, uploads
-from viewer.profiles.admission import Kind, inspect
+from viewer.profiles.admission import Kind, inspect, suffix_of
 from viewer.profiles.registry import ServedProfile
 
 #: An imported database is about as large as its export; a report becomes a larger export first.
@@ -81,7 +81,7 @@ def _add_upload(wanted: NewProfile, client: str) -> ServedProfile | Job:
         target = folder / f"{stem}.sqlite"
         uploads.take(upload, target)
         return _served(storage.add(target, name=wanted.name, folder=folder, is_complete=True))
-    suffix = ".nsys-rep" if kind is Kind.REPORT else ".sqlite"
+    suffix = suffix_of(kind, upload.file_name)
     source = folder / "source" / f"{stem}{suffix}"
     uploads.take(upload, source)
     return _import(wanted, source, stem, folder, client)
@@ -110,7 +110,7 @@ def _add_uploaded_ranks(wanted: NewProfile, client: str) -> Job:
     folder = storage.new_folder()
     sources = []
     for number, (upload, kind) in enumerate(zip(found, kinds, strict=True)):
-        suffix = ".nsys-rep" if kind is Kind.REPORT else ".sqlite"
+        suffix = suffix_of(kind, upload.file_name)
         # Names may be equal; the rank is read from the name, so it stays.
         name = f"{storage.safe_stem(upload.file_name)}{suffix}"
         sources.append(folder / "source" / str(number) / name)

@@ -36,6 +36,7 @@ class Kind(StrEnum):
     DATABASE = "database"
     EXPORT = "export"
     REPORT = "report"
+    TRACE = "trace"
 
 
 def inspect(path: Path, file_name: str, nsys_path: str = "") -> Kind:
@@ -53,12 +54,46 @@ def inspect(path: Path, file_name: str, nsys_path: str = "") -> Kind:
     """
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
+    if _may_be_trace(header, file_name):
+        _check_trace(path)
+        return Kind.TRACE
     if header[: len(SQLITE_MAGIC)] == SQLITE_MAGIC:
         return _inspect_sqlite(path, header)
     if file_name.lower().endswith(REPORT_SUFFIXES) and header:
         _need_nsys(nsys_path)
         return Kind.REPORT
     raise _not_a_profile(header)
+
+
+def _may_be_trace(header: bytes, file_name: str) -> bool:
+    """Whether a file is JSON by its name or beginning; packed files are known by their names."""
+    name = file_name.lower()
+    if header.startswith(b"\x1f\x8b"):
+        return name.endswith((".json.gz", ".trace.gz"))
+    return header.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
+
+
+def _check_trace(path: Path) -> None:
+    """Refuse what does not begin as a trace; the import reads it to its end."""
+    from aggregator.errors import ProfileError  # noqa: PLC0415
+    from aggregator.sources.kineto_json import TraceText  # noqa: PLC0415
+
+    try:
+        TraceText(path).check_head()
+    except ProfileError as error:
+        raise ProfileRefusedError(
+            say("The file is JSON, but no complete trace of torch.profiler."),
+            hint=say("Take what export_chrome_trace of torch.profiler wrote (.json or .json.gz)."),
+        ) from error
+
+
+def suffix_of(kind: Kind, file_name: str) -> str:
+    """Suffix under which a file is kept: some kinds are known by it."""
+    if kind is Kind.REPORT:
+        return ".nsys-rep"
+    if kind is Kind.TRACE:
+        return ".json.gz" if file_name.lower().endswith(".gz") else ".json"
+    return ".sqlite"
 
 
 def _not_a_profile(header: bytes) -> ProfileRefusedError:
@@ -71,7 +106,8 @@ def _not_a_profile(header: bytes) -> ProfileRefusedError:
     return ProfileRefusedError(
         say("The file is no profile: neither SQLite nor a report of Nsight Systems."),
         hint=say(
-            "Take an SQLite export (nsys export -t sqlite), a .nsys-rep, or a DLProf database."
+            "Take an SQLite export (nsys export -t sqlite), a .nsys-rep, a trace of "
+            "torch.profiler, or a DLProf database."
         ),
     )
 

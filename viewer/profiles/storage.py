@@ -73,7 +73,12 @@ def new_folder() -> Path:
 
 def safe_stem(file_name: str) -> str:
     """A file's name without its suffix, as harmless as a name can be."""
-    stem = re.sub(r"(\.sqlite|\.nsys-rep|\.qdrep)$", "", file_name, flags=re.IGNORECASE)
+    stem = re.sub(
+        r"((\.pt)?(\.trace)?\.json(\.gz)?|\.sqlite|\.nsys-rep|\.qdrep)$",
+        "",
+        file_name,
+        flags=re.IGNORECASE,
+    )
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", stem).strip("._-")[:_MAX_STEM]
     return plain or "profile"
 

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 _FILES: dict[str, str] = {
+    "'{path}' is not a Chrome trace of torch.profiler.": (
+        "'{path}' 不是 torch.profiler 的 Chrome 跟踪文件。"
+    ),
+    "Write one with: torch.profiler.profile(...).export_chrome_trace('trace.json.gz')": (
+        "请这样写出：torch.profiler.profile(...).export_chrome_trace('trace.json.gz')"
+    ),
+    "Profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] and check "
+    "that the application used a GPU.": (
+        "请以 activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] 采集，并确认程序使用了 GPU。"
+    ),
     "No such file '{path}'.": "没有文件 '{path}'。",
     "'{path}' is neither an Nsight Systems export nor an nvprof file.": (
         "'{path}' 既不是 Nsight Systems 导出，也不是 nvprof 文件。"

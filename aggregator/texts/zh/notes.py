@@ -17,6 +17,15 @@ NOTES: dict[str, str] = {
     "unverified: no public capture of TensorRT was at hand, its ranges are read as public listings "
     "show them": "未经验证：手头没有公开的 TensorRT 捕获，按公开列表所示读取其范围",
     "as in the database of DLProf {version}": "与 DLProf {version} 的数据库相同",
+    "events of the trace are of kinds that are not used: {kinds}.": (
+        "跟踪文件中的事件属于未使用的类别：{kinds}。"
+    ),
+    "events of the trace have no time or no duration; they were left out.": (
+        "跟踪文件中的事件没有时间或时长；已忽略。"
+    ),
+    "events of the trace end before they begin; they were given no length.": (
+        "跟踪文件中的事件结束早于开始；其长度记为零。"
+    ),
     # --- the key node
     "DLProf found no iterations": "DLProf 没有找到迭代",
     "given as Op ID": "以算子 ID 给出",

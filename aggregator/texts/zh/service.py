@@ -91,8 +91,16 @@ _ADMISSION: dict[str, str] = {
     "The file is no profile: neither SQLite nor a report of Nsight Systems.": (
         "文件不是性能分析：既不是 SQLite，也不是 Nsight Systems 报告。"
     ),
-    "Take an SQLite export (nsys export -t sqlite), a .nsys-rep, or a DLProf database.": (
-        "请使用 SQLite 导出（nsys export -t sqlite）、.nsys-rep 或 DLProf 数据库。"
+    "Take an SQLite export (nsys export -t sqlite), a .nsys-rep, a trace of "
+    "torch.profiler, or a DLProf database.": (
+        "请使用 SQLite 导出（nsys export -t sqlite）、.nsys-rep、torch.profiler 的跟踪文件"
+        "或 DLProf 数据库。"
+    ),
+    "The file is JSON, but no complete trace of torch.profiler.": (
+        "文件是 JSON，但不是完整的 torch.profiler 跟踪文件。"
+    ),
+    "Take what export_chrome_trace of torch.profiler wrote (.json or .json.gz).": (
+        "请使用 torch.profiler 的 export_chrome_trace 写出的文件（.json 或 .json.gz）。"
     ),
     "A report of Nsight Systems can be opened by nsys only, which is not installed.": (
         "Nsight Systems 报告只能由 nsys 打开，而它没有安装。"

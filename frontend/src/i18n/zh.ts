@@ -50,8 +50,8 @@ export const zh = {
   "A file of this computer": "本机上的文件",
   "Or a path on the server": "或服务器上的路径",
   "Name (optional)": "名称（可选）",
-  "An SQLite export of Nsight Systems, a .nsys-rep, or a database that dlprof wrote.":
-    "Nsight Systems 的 SQLite 导出、.nsys-rep，或 dlprof 写出的数据库。",
+  "An SQLite export of Nsight Systems, a .nsys-rep, a trace of torch.profiler, or a database that dlprof wrote.":
+    "Nsight Systems 的 SQLite 导出、.nsys-rep、torch.profiler 的跟踪文件，或 dlprof 写出的数据库。",
   "Looking at the file": "正在检查文件",
   Uploading: "正在上传",
   "Added. A profile that has to be imported appears when that is done.":

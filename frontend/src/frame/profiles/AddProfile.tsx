@@ -65,7 +65,9 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
     <form class="profiles-add" onSubmit={submit} aria-label={t("Add a profile")}>
       <h3>{t("Add a profile")}</h3>
       <p class="help-note">
-        {t("An SQLite export of Nsight Systems, a .nsys-rep, or a database that dlprof wrote.")}
+        {t(
+          "An SQLite export of Nsight Systems, a .nsys-rep, a trace of torch.profiler, or a database that dlprof wrote.",
+        )}
       </p>
       <div class="profiles-fields">
         <label class="field">

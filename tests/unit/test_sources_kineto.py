@@ -1,0 +1,261 @@
+"""Kineto traces: what is in them is in the profile, and what is damaged is said in a sentence."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aggregator.errors import (
+    CorruptProfileError,
+    NoGpuActivityError,
+    ProfileError,
+    UnsupportedProfileError,
+)
+from aggregator.profile import Profile
+from aggregator.progress import NullProgress
+from aggregator.sources import kineto_json, open_profile
+from aggregator.sources.kineto_names import copy_kinds, data_type, short_kernel_name
+
+PID, MAIN, ENGINE = 100, 100, 107
+
+
+def _event(cat: str, name: str, ts: float, dur: float, tid: int = MAIN, **args: Any) -> Any:
+    return {
+        "ph": "X",
+        "cat": cat,
+        "name": name,
+        "pid": PID,
+        "tid": tid,
+        "ts": ts,
+        "dur": dur,
+        "args": args,
+    }
+
+
+def _kernel(name: str, ts: float, dur: float, correlation: int) -> Any:
+    where = {"device": 0, "stream": 7, "grid": [2, 3, 4], "block": [128, 1, 1]}
+    event = _event("kernel", name, ts, dur, tid=7, correlation=correlation, **where)
+    return event | {"pid": 0}
+
+
+def _events() -> list[Any]:
+    """One step: a convolution in a module called by a script, its backward node, a copy."""
+    sizes: dict[str, Any] = {"Input Dims": [[8, 3, 4, 4], [6, 3, 3, 3], []]}
+    types: dict[str, Any] = {"Input type": ["c10::Half", "c10::Half", ""]}
+    wrapper = "autograd::engine::evaluate_function: ConvolutionBackward0"
+    return [
+        {"ph": "M", "name": "thread_name", "pid": PID, "tid": ENGINE, "ts": 0,
+         "args": {"name": f"thread {ENGINE} (pt_autograd_0)"}},
+        _event("user_annotation", "ProfilerStep#1", 1000.001, 900.5),
+        _event("python_function", "train.py(12): <module>", 990, 1000),
+        _event("python_function", "nn.Module: Conv2d_0", 1010, 100),
+        _event("python_function", "conv.py(552): forward", 1011, 98),
+        _event("python_function", "<built-in conv2d at 0x7f12>", 1012, 90),
+        _event("cpu_op", "aten::conv2d", 1013, 80, **{"Sequence number": 5}, **sizes, **types),
+        _event("cuda_runtime", "cudaLaunchKernel", 1020, 10, correlation=1),
+        _kernel("void cudnn::conv<(int)3, A>(float*)", 1030.123, 20.004, 1),
+        _event("cpu_op", wrapper, 1200, 60, ENGINE, **{"Sequence number": 5}),
+        _event("cpu_op", "ConvolutionBackward0", 1201, 50, ENGINE, **{"Sequence number": 5}),
+        _event("cuda_runtime", "cudaLaunchKernel", 1210, 10, ENGINE, correlation=2),
+        _kernel("void cudnn::wgrad<3>(float*)", 1220, 30.5, 2),
+        _event("cuda_runtime", "cudaMemcpyAsync", 1500, 10, correlation=3),
+        _event("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", 1510, 4, 7, correlation=3,
+               device=0, stream=7, bytes=4096) | {"pid": 0},
+        _event("overhead", "Lazy Function Loading", 1520, 4),
+    ]  # fmt: skip
+
+
+def _trace(events: list[Any], **more: Any) -> str:
+    device = {"id": 0, "name": "NVIDIA H200", "computeMajor": 9, "computeMinor": 0, "numSms": 132}
+    head = {"schemaVersion": 1, "deviceProperties": [device], "cuda_runtime_version": 13000}
+    return json.dumps({**head, **more, "traceEvents": events, "traceName": "t.json"}, indent=2)
+
+
+def _read(tmp_path: Path, text: str | bytes, name: str = "t.pt.trace.json") -> Profile:
+    path = tmp_path / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return open_profile(path, NullProgress())
+
+
+def test_events_become_columns(tmp_path: Path) -> None:
+    profile = _read(tmp_path, _trace(_events(), baseTimeNanoseconds=10**18))
+    # The first event, train.py at 990 us, is time 0.
+    assert profile.kernels.start_ns.tolist() == [40_123, 230_000]
+    assert (profile.kernels.end_ns - profile.kernels.start_ns).tolist() == [20_004, 30_500]
+    assert [profile.strings[c] for c in profile.kernels.name.tolist()] == ["conv", "wgrad"]
+    assert profile.kernels.grid.tolist() == [[2, 3, 4]] * 2
+    assert profile.session.start_utc_ns == 10**18 + 990_000
+    assert profile.copies.num_bytes.tolist() == [4096]
+    assert (profile.copies.copy_kind.tolist(), profile.copies.host_kind.tolist()) == ([2], [1])
+    assert len(profile.api_calls) == 3
+    assert profile.thread_names == {PID << 24 | ENGINE: "pt_autograd_0"}
+    assert profile.devices[0].compute_capability == (9, 0)
+    assert profile.system.cuda_version == "13.0"
+    codes = {warning.code: warning.count for warning in profile.warnings}
+    assert codes == {"UNUSED_EVENTS": 1}
+
+
+def test_modules_and_stacks_are_ranges(tmp_path: Path) -> None:
+    profile = _read(tmp_path, _trace(_events()))
+    names = [profile.range_names[code] for code in profile.ranges.name.tolist()]
+    marker = json.dumps({"traceMarker": ["train.py(12): <module>", "conv.py(552): forward"]})
+    # The built-in function is what the op lies in directly: it carries the stack.
+    assert sorted(names) == sorted(
+        [
+            "ProfilerStep#1",
+            "torch.nn: Conv2d_0 (Conv2d)",
+            marker,
+            "aten::conv2d",
+            "autograd::engine::evaluate_function: ConvolutionBackward0",
+            "ConvolutionBackward0",
+            json.dumps({"traceMarker": ["train.py(12): <module>"]}),
+        ]
+    )
+    op = names.index("aten::conv2d")
+    assert profile.ranges.seq[op] == 5
+    assert profile.shape_texts[profile.ranges.shapes[op]] == "[[8, 3, 4, 4], [6, 3, 3, 3], []]"
+    assert profile.shape_types[profile.ranges.shapes[op]] == "float16"
+    assert profile.ranges.seq[names.index("ConvolutionBackward0")] == 5
+
+
+def test_call_stacks_of_older_traces_are_kept(tmp_path: Path) -> None:
+    events = [event for event in _events() if event.get("cat") != "python_function"]
+    op = next(event for event in events if event["name"] == "aten::conv2d")
+    op["args"]["Call stack"] = "conv.py(552): forward;train.py(12): <module>"
+    profile = _read(tmp_path, _trace(events))
+    stack = ["train.py(12): <module>", "conv.py(552): forward"]
+    assert json.dumps({"traceMarker": stack}) in profile.range_names
+
+
+def _named_ranges(profile: Profile) -> list[tuple[int, int, str]]:
+    ranges = profile.ranges
+    names = [profile.range_names[code] for code in ranges.name.tolist()]
+    return sorted(zip(ranges.start_ns.tolist(), ranges.end_ns.tolist(), names, strict=True))
+
+
+def test_gzip_and_plain_are_the_same_in_blocks_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = _trace([*_events(), _event("cpu_op", 'aten::"x\\"}, {"ph": "', 1800, 1)])
+    whole = _read(tmp_path, text)
+    for size in (7, 64, 1000):
+        monkeypatch.setattr(kineto_json, "BLOCK_BYTES", size)
+        packed = _read(tmp_path, gzip.compress(text.encode()), "t.json.gz")
+        assert packed.counts() == whole.counts()
+        assert _named_ranges(packed) == _named_ranges(whole)
+        assert np.array_equal(packed.kernels.start_ns, whole.kernels.start_ns)
+
+
+def test_times_since_1970_keep_their_nanoseconds(tmp_path: Path) -> None:
+    events = _events()
+    base = 1_700_000_000_000_000
+    for event in events:
+        if event["ph"] == "X":
+            event["ts"] = f"@{base + int(event['ts'])}.{round(event['ts'] % 1 * 1000):03d}@"
+    text = _trace(events).replace('"@', "").replace('@"', "")
+    profile = _read(tmp_path, text)
+    assert profile.kernels.start_ns.tolist() == [40_123, 230_000]
+    assert profile.session.start_utc_ns == base * 1000 + 990_000
+
+
+def test_numbers_that_are_none_do_not_stop_the_rest(tmp_path: Path) -> None:
+    text = _trace(_events()).replace('"bytes": 4096', '"bytes": 4096, "bandwidth": inf')
+    assert _read(tmp_path, text).copies.num_bytes.tolist() == [4096]
+
+
+def test_events_without_a_time_are_counted(tmp_path: Path) -> None:
+    events = _events()
+    del events[6]["dur"]
+    events[7]["dur"] = -3
+    profile = _read(tmp_path, _trace(events))
+    codes = {warning.code: warning.count for warning in profile.warnings}
+    assert (codes["BROKEN_EVENTS"], codes["REVERSED_EVENTS"]) == (1, 1)
+
+
+def test_the_rank_is_read(tmp_path: Path) -> None:
+    info = {"backend": "nccl", "rank": 3, "world_size": 8}
+    assert _read(tmp_path, _trace(_events(), distributedInfo=info)).rank == 3
+
+
+def test_a_trace_without_a_gpu_is_refused(tmp_path: Path) -> None:
+    events = [event for event in _events() if event.get("cat") in {"cpu_op", "user_annotation"}]
+    with pytest.raises(NoGpuActivityError, match="no CUDA activity"):
+        _read(tmp_path, _trace(events))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (b"{}", UnsupportedProfileError),
+        (b"[]", UnsupportedProfileError),
+        (b'{"a": [1, 2]}', UnsupportedProfileError),
+        (b'{"traceEvents": [', CorruptProfileError),
+        (b'{"traceEvents": []}', NoGpuActivityError),
+        (b'{"traceEvents": [{"ph": "X", "args": {"grid": "x"}}]}', CorruptProfileError),
+        (b'{"traceEvents": [1, 2]}', CorruptProfileError),
+        (b"\x1f\x8b", CorruptProfileError),
+        (gzip.compress(b""), CorruptProfileError),
+        (gzip.compress(b"no trace"), UnsupportedProfileError),
+        (b"\x1f\x8b\x08\x00 not packed at all", CorruptProfileError),
+        (b'{"traceEv', CorruptProfileError),
+    ],
+)
+def test_what_is_no_trace_is_refused(
+    tmp_path: Path, text: bytes, error: type[ProfileError]
+) -> None:
+    with pytest.raises(error):
+        _read(tmp_path, text)
+
+
+def test_every_cut_is_noticed(tmp_path: Path) -> None:
+    text = _trace(_events()).encode()
+    packed = gzip.compress(text)
+    chance = random.Random(1)
+    for whole in (text, packed):
+        end = len(whole.rstrip()) - 1
+        for cut in chance.sample(range(1, end), 60):
+            with pytest.raises(ProfileError):
+                _read(tmp_path, whole[:cut])
+
+
+def test_damage_ends_in_an_answer(tmp_path: Path) -> None:
+    text = bytearray(_trace(_events()).encode())
+    chance = random.Random(2)
+    for _ in range(200):
+        damaged = bytearray(text)
+        for _ in range(3):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        try:
+            profile = _read(tmp_path, bytes(damaged))
+        except ProfileError:
+            continue
+        assert sum(profile.counts().values()) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("void at::native::vec<8, at::f(at::T&)::{lambda(float)#1}>(int, A)", "vec"),
+        ("void (anonymous namespace)::f<4>(int)", "f"),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+         "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+        ("sm90_xmma_gemm_f16f16", "sm90_xmma_gemm_f16f16"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_short_names(name: str, short: str) -> None:
+    assert short_kernel_name(name) == short
+
+
+def test_words_of_the_other_sources() -> None:
+    assert copy_kinds("Memcpy HtoD (Pageable -> Device)") == (1, 0)
+    assert copy_kinds("Memcpy DtoD (Device -> Device)") == (8, -1)
+    assert copy_kinds("something else") == (-1, -1)
+    assert data_type(b'["", "Scalar", "c10::BFloat16", "float"]') == "bfloat16"
+    assert data_type(b'["TensorList"]') == ""

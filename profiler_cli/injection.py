@@ -1,5 +1,7 @@
 """Brings the PyTorch markers into the application without a change to its script.
 
+In the modes of other frameworks only the import path ``nvtx.plugins.tf`` is brought in.
+
 Python imports a module ``sitecustomize`` at its start, before any script, in every process that
 the application starts: ranks of ``torchrun`` and plain subprocesses alike. Ours waits for torch.
 """
@@ -26,11 +28,11 @@ def application_environment(options: Options) -> dict[str, str]:
     """The environment for the application; ``DLPROF_NVTX=0`` in the user's leaves markers out."""
     environment = dict(os.environ)
     folder = _folder()
-    if options.mode not in _MODES or folder is None or environment.get(ENABLE_VARIABLE) == "0":
+    if folder is None or environment.get(ENABLE_VARIABLE) == "0":
         return environment
     before = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = f"{folder}{os.pathsep}{before}" if before else str(folder)
-    environment[ENABLE_VARIABLE] = "1"
+    environment[ENABLE_VARIABLE] = "1" if options.mode in _MODES else "plugins"
     return environment
 
 

@@ -1,5 +1,7 @@
 """Imported by Python at its start: markers are switched on as soon as the program imports torch.
 
+A script written for nvtx-plugins finds ``nvtx.plugins.tf`` too, unless that is installed itself.
+
 Does nothing that a program could notice otherwise: the next ``sitecustomize`` on the path is run
 too, and any failure leaves the program as it was.
 """
@@ -14,6 +16,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.dirname(HERE)
+MARKS_TORCH = os.environ.get("DLPROF_NVTX") == "1"
 
 
 class _Markers(importlib.abc.MetaPathFinder):
@@ -25,7 +28,9 @@ class _Markers(importlib.abc.MetaPathFinder):
             return importlib.util.spec_from_file_location(
                 name, origin, submodule_search_locations=[PACKAGE]
             )
-        if name != "torch":
+        if name == "nvtx.plugins":
+            return _plugins(path)
+        if name != "torch" or not MARKS_TORCH:
             return None
         sys.meta_path.remove(self)
         try:
@@ -35,6 +40,16 @@ class _Markers(importlib.abc.MetaPathFinder):
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader)
         return spec
+
+
+def _plugins(path):  # type: ignore[no-untyped-def]
+    """Ours, where the installed package ``nvtx`` has no plugins of its own."""
+    if importlib.machinery.PathFinder.find_spec("nvtx.plugins", path) is not None:
+        return None
+    folder = os.path.join(HERE, "nvtx_plugins")
+    return importlib.util.spec_from_file_location(
+        "nvtx.plugins", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+    )
 
 
 class _Loader(importlib.abc.Loader):
@@ -74,6 +89,6 @@ def _run_next() -> None:
         spec.loader.exec_module(module)
 
 
-if os.environ.get("DLPROF_NVTX") == "1":
+if os.environ.get("DLPROF_NVTX") in {"1", "plugins"}:
     sys.meta_path.insert(0, _Markers())
 _run_next()

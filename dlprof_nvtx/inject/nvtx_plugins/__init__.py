@@ -1,0 +1,1 @@
+"""``nvtx.plugins`` in a run under dlprof, for scripts written for nvtx-plugins."""

@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from dlprof_nvtx.tensorflow.keras.callbacks import NVTXCallback
+
+__all__ = ["NVTXCallback"]

@@ -1,0 +1,18 @@
+"""NVTX markers for TensorFlow 2, with the names and arguments of nvtx-plugins and no C++ op.
+
+::
+
+    from dlprof_nvtx.tensorflow import ops
+
+    x, context = ops.start(x, message="Dense", domain_name="Forward", grad_domain_name="Gradient")
+    x = dense_3(dense_2(dense_1(x)))
+    x = ops.end(x, context)
+
+In a run under ``dlprof``, ``import nvtx.plugins.tf`` is the same.
+"""
+
+from __future__ import annotations
+
+from dlprof_nvtx.tensorflow import estimator, keras, ops
+
+__all__ = ["estimator", "keras", "ops"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.errors import ProfileError, ProfileNotFoundError, UnsupportedProfileError
-from aggregator.sources import dlprof, kineto, nsys, nsys_report
+from aggregator.sources import dlprof, kineto_files, nsys, nsys_report
 from aggregator.sources.sqlite_files import is_sqlite, list_tables
 from aggregator.texts import say
 
@@ -43,7 +43,10 @@ def open_profile(path: Path, progress: Progress, nsys_path: str = "") -> Profile
         )
     if nsys_report.is_report(path) and not is_sqlite(path):
         return _open_report(path, progress, nsys_path)
-    if kineto.is_trace(path):
+    if kineto_files.is_trace(path):
+        # Its reader decodes JSON with a library that nothing else here needs.
+        from aggregator.sources import kineto  # noqa: PLC0415
+
         return kineto.read(path, progress)
     return _open_sqlite(path, progress)
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from aggregator.columns import ordered
-from aggregator.errors import NoGpuActivityError, ProfileError
+from aggregator.errors import NoGpuActivityError
 from aggregator.memory import give_back
 from aggregator.profile import (
     DEFAULT_DOMAIN,
@@ -28,7 +28,7 @@ from aggregator.profile import (
     Ranges,
 )
 from aggregator.sources.kineto_events import Columns, TraceEvents, read_events
-from aggregator.sources.kineto_json import GZIP_MAGIC, TraceText
+from aggregator.sources.kineto_json import TraceText
 from aggregator.sources.kineto_lanes import Lanes, ProcessOfWork
 from aggregator.sources.kineto_names import copy_kinds, data_type, short_kernel_name
 from aggregator.sources.kineto_ranges import build_ranges
@@ -42,27 +42,6 @@ if TYPE_CHECKING:
     from aggregator.progress import Progress
 
 _WORK = ("kernels", "copies", "sets", "syncs")
-
-
-def is_trace(path: Path) -> bool:
-    """Whether a file may be a trace: packed, or an object or a list of JSON.
-
-    Raises:
-        ProfileError: The file may not be opened.
-    """
-    try:
-        with path.open("rb") as file:
-            head = file.read(64)
-    except OSError as error:
-        raise ProfileError(
-            say(
-                "The profile '{path}' cannot be opened: {error}.",
-                path=str(path),
-                error=error.strerror,
-            ),
-            hint=say("Check the permissions of the file."),
-        ) from error
-    return head.startswith(GZIP_MAGIC) or head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
 
 
 def read(path: Path, progress: Progress) -> Profile:

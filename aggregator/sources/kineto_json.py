@@ -17,9 +17,9 @@ from typing import IO, Any, Final, cast
 import msgspec
 
 from aggregator.errors import CorruptProfileError, ProfileError, UnsupportedProfileError
+from aggregator.sources.kineto_files import GZIP_MAGIC
 from aggregator.texts import say
 
-GZIP_MAGIC: Final = b"\x1f\x8b"
 BLOCK_BYTES: Final = 1 << 22
 MAX_HEADER_BYTES: Final = 1 << 26
 MAX_EVENT_BYTES: Final = 1 << 27

@@ -20,3 +20,15 @@ def read_only_uri(path: Path) -> str:
 def lenient_text(raw: bytes) -> str:
     """Text factory for files that may be damaged: their text need not be UTF-8."""
     return raw.decode("utf-8", "replace")
+
+
+def is_busy(text: str) -> bool:
+    """Whether an SQLite error's text says that somebody else has the file locked.
+
+    The phrase as SQLite words it: names of tables and columns may hold its words.
+    """
+    return any(phrase in text for phrase in _BUSY)
+
+
+_BUSY = ("database is locked", "table is locked", "is busy")
+"""``sqlite3_errstr`` of SQLITE_BUSY and SQLITE_LOCKED, and how ADBC may end it."""

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
@@ -30,15 +30,17 @@ from aggregator.metrics.model import (
 )
 from aggregator.precision import is_half_precision
 from aggregator.sources.sqlite_files import iter_batches, raise_interrupt
-from aggregator.sqlite_uri import lenient_text, read_only_uri
+from aggregator.sqlite_uri import is_busy, lenient_text, read_only_uri
 from aggregator.texts import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from aggregator.profile import Int32, Int64
     from aggregator.progress import Progress
+
+T = TypeVar("T")
 
 
 def load_rollup_inputs(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
@@ -47,10 +49,19 @@ def load_rollup_inputs(path: Path, progress: Progress) -> tuple[RollupInput, ...
     Raises:
         NotADldbError: The database is damaged.
     """
+    return patiently(lambda: _load_once(path, progress))
+
+
+def patiently(read: Callable[[], T]) -> T:
+    """What ``read`` gives, once no other process is just committing.
+
+    Raises:
+        DatabaseBusyError: It was still told to be busy after ``BUSY_TIMEOUT_S``.
+    """
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
-            return _load_once(path, progress)
+            return read()
         except DatabaseBusyError:
             if time.monotonic() > deadline:
                 raise
@@ -88,7 +99,7 @@ def reading_errors(path: Path) -> Iterator[None]:
         if isinstance(error, adbc_driver_manager.Error):
             raise_interrupt(error)
         text = (str(error).splitlines() or [type(error).__name__])[0]
-        if "locked" in text or "busy" in text:
+        if is_busy(text):
             raise DatabaseBusyError(
                 say("The database '{path}' is being written by another process.", path=str(path)),
                 hint=say("Try again when that one has finished."),

@@ -20,7 +20,7 @@ from aggregator.dldb.domain_views import with_domains
 from aggregator.dldb.pages import PageWriter
 from aggregator.errors import DatabaseBusyError, DatabaseWriteError
 from aggregator.sources.sqlite_files import raise_interrupt
-from aggregator.sqlite_uri import read_only_uri
+from aggregator.sqlite_uri import is_busy, read_only_uri
 from aggregator.texts import Text, say, to_json
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def write_errors(path: Path) -> Iterator[None]:
         if isinstance(error, adbc_driver_manager.Error):
             raise_interrupt(error)
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if "locked" in text or "busy" in text:
+        if is_busy(text):
             raise DatabaseBusyError(
                 say("The database '{path}' is being written by another process.", path=str(path)),
                 hint=say("Try again when that one has finished."),

@@ -5,14 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import adbc_driver_manager
 import adbc_driver_sqlite.dbapi as adbc
 import numpy as np
 
-from aggregator.errors import NotADldbError
-from aggregator.sources.sqlite_files import iter_batches, raise_interrupt
+from aggregator.dldb.stored import reading_errors
+from aggregator.sources.sqlite_files import iter_batches
 from aggregator.sqlite_uri import read_only_uri
-from aggregator.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,16 +58,7 @@ def column_reader(path: Path) -> Iterator[ColumnReader]:
 
     Raises:
         NotADldbError: The database is damaged.
+        DatabaseBusyError: Another process writes it.
     """
-    try:
-        with adbc.connect(read_only_uri(path), autocommit=True) as connection:
-            yield ColumnReader(connection)
-    except adbc_driver_manager.Error as error:
-        raise_interrupt(error)
-        raise NotADldbError(
-            say(
-                "The database '{path}' is damaged: {error}.",
-                path=str(path),
-                error=str(error).splitlines()[0],
-            )
-        ) from error
+    with reading_errors(path), adbc.connect(read_only_uri(path), autocommit=True) as connection:
+        yield ColumnReader(connection)

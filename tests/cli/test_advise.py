@@ -14,6 +14,7 @@ from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.progress import NullProgress
 from profiler_cli.dlprof import main
+from profiler_cli.options import Options
 
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures" / "advice"
 
@@ -106,8 +107,11 @@ def test_a_program_of_that_name_runs_after_two_dashes(monkeypatch: pytest.Monkey
     from profiler_cli import capture_run
 
     ran: list[tuple[str, ...]] = []
-    monkeypatch.setattr(
-        capture_run, "run_capture", lambda options, *_: ran.append(tuple(options.application)) or 0
-    )
+
+    def run_capture(options: Options, *_: object) -> int:
+        ran.append(tuple(options.application))
+        return 0
+
+    monkeypatch.setattr(capture_run, "run_capture", run_capture)
     assert main(["--", "advise"]) == 0
     assert ran == [("advise",)]

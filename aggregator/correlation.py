@@ -14,7 +14,14 @@ from aggregator.correlate.helper_threads import adopt_calls
 from aggregator.correlate.op_table import OpTable, build_op_table
 from aggregator.correlate.ops import InstanceBuilder
 from aggregator.correlate.range_tree import build_tree
-from aggregator.correlate.ranges import Nesting, innermost, nest, nest_start_end_ranges, sort_ranges
+from aggregator.correlate.ranges import (
+    Nesting,
+    innermost,
+    nest,
+    nest_process_ranges,
+    nest_start_end_ranges,
+    sort_ranges,
+)
 from aggregator.correlate.simple import simple_instances, simple_meaning, simple_table
 from aggregator.correlate.work import CorrelatedWork, correlate_work
 from aggregator.errors import NoFrameworkRangesError, UsageError
@@ -96,7 +103,11 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     if reading is not None:
         _prepare(profile, reading)
     sort_ranges(profile.ranges)
-    found = _framework_ops(profile, reading, progress) if reading else _simple(profile, progress)
+    first = nest_process_ranges(profile, FRAMEWORK_DOMAINS)
+    if reading is not None:
+        found = _framework_ops(profile, reading, first, progress)
+    else:
+        found = _simple(profile, first, progress)
     # Nothing asks for single ranges any more, and they are most of a profile.
     profile.release_ranges()
     give_back()
@@ -176,7 +187,9 @@ def _prepare(profile: Profile, reading: Reading) -> None:
         profile.warnings.append(ProfileWarning("UNVERIFIED_MODE", text, count))
 
 
-def _framework_ops(profile: Profile, reading: Reading, progress: Progress) -> _Found:
+def _framework_ops(
+    profile: Profile, reading: Reading, process_rows: int, progress: Progress
+) -> _Found:
     meaning, domain = reading.meaning, reading.domain
     nesting = nest(profile.ranges)
     progress.advance(1)
@@ -198,7 +211,7 @@ def _framework_ops(profile: Profile, reading: Reading, progress: Progress) -> _F
     if key_node.name and key_node.name not in (*ranges.names, *plain.names):
         named = name_by_op(key_node, table, work.instances)
         key_node = named or find_key_node(meaning, tree, ranges, plain, allow_op=False)
-    domains = _custom_domains(profile, nesting, work)
+    domains = _custom_domains(profile, nesting, work, process_rows)
     # Costs ask who encloses whom and by what name, not when.
     del nesting
     tree = tree.without_times()
@@ -208,9 +221,9 @@ def _framework_ops(profile: Profile, reading: Reading, progress: Progress) -> _F
     return _Found(meaning, work, table, joined_ranges(ranges, plain), key_node, costs, domains)
 
 
-def _simple(profile: Profile, progress: Progress) -> _Found:
+def _simple(profile: Profile, process_rows: int, progress: Progress) -> _Found:
     work = correlate_work(profile, simple_instances(profile))
-    domains = _custom_domains(profile, nest(profile.ranges), work)
+    domains = _custom_domains(profile, nest(profile.ranges), work, process_rows)
     progress.advance(1)
     key_node = KeyNode("", "simple mode has no iterations")
     table = simple_table(work.instances)
@@ -219,12 +232,12 @@ def _simple(profile: Profile, progress: Progress) -> _Found:
 
 
 def _custom_domains(
-    profile: Profile, nesting: Nesting, work: CorrelatedWork
+    profile: Profile, nesting: Nesting, work: CorrelatedWork, process_rows: int
 ) -> tuple[DomainWork, ...]:
     """Domains that no framework writes to, with the ops in them."""
     present = set(distinct(profile.ranges.domain).tolist())
     return tuple(
-        correlate_domain(profile, nesting, work, code)
+        correlate_domain(profile, nesting, work, code, process_rows)
         for code, name in enumerate(profile.domain_names)
         if code in present and name not in FRAMEWORK_DOMAINS
     )

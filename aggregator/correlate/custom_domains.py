@@ -3,6 +3,9 @@
 A call belongs to the innermost range of the domain around it on its own thread. Apart from that,
 work launched by other threads of the process that carry no range of the domain counts *by time* for
 the range that was open then: the backward pass runs on its own thread, inside ``backward()``.
+
+A range of ``nvtxRangeStart/End`` belongs to its process, not to a thread: it covers, as its own,
+what any thread launches while it is open, unless that thread's own range does.
 """
 
 from __future__ import annotations
@@ -75,15 +78,23 @@ class DomainWork:
 
 
 def correlate_domain(
-    profile: Profile, nesting: Nesting, work: CorrelatedWork, code: int
+    profile: Profile, nesting: Nesting, work: CorrelatedWork, code: int, process_rows: int
 ) -> DomainWork:
-    """Find the ops of one custom domain."""
+    """Find the ops of one custom domain.
+
+    Args:
+        profile: The profile.
+        nesting: All its ranges.
+        work: Its device work.
+        code: The domain.
+        process_rows: First row of the ranges that belong to a process: ``nest_process_ranges``.
+    """
     in_domain = nesting.in_order(profile.ranges.domain) == code
     positions = np.flatnonzero(in_domain)
     positions = positions[np.argsort(nesting.start_ns[positions], kind="stable")]
     row_of = np.full(len(nesting), -1, dtype=np.int64)
     row_of[positions] = np.arange(len(positions))
-    call_instance, call_by_time = _call_instances(profile, nesting, row_of, code)
+    call_instance, call_by_time = _call_instances(profile, nesting, row_of, code, process_rows)
     kinds = [
         _covered(launched, call_instance, call_by_time)
         for launched in (work.kernels, work.copies, work.sets)
@@ -112,7 +123,7 @@ def correlate_domain(
 
 
 def _call_instances(
-    profile: Profile, nesting: Nesting, row_of: Int64, code: int
+    profile: Profile, nesting: Nesting, row_of: Int64, code: int, process_rows: int
 ) -> tuple[Int64, Bool]:
     """Instance that covers each API call, and whether only by time."""
     api = profile.api_calls
@@ -121,16 +132,19 @@ def _call_instances(
     lanes = nesting.lanes[nesting.lanes[:, 1] == code, 0]
     by_time = np.zeros(len(api), dtype=bool)
     process = profile.thread_process[api.thread]
-    free = np.flatnonzero(~np.isin(api.thread, lanes))
+    is_free = ~np.isin(api.thread, lanes)
+    of_process = nesting.rows(np.arange(len(nesting))) >= process_rows
+    shared = np.unique(profile.ranges.thread[process_rows:])
     for lane_thread in lanes.tolist():
-        rows = free[process[free] == profile.thread_process[lane_thread]]
+        asked = np.full(len(api), fill_value=True) if lane_thread in shared else is_free
+        rows = np.flatnonzero(asked & (process == profile.thread_process[lane_thread]))
         rows = rows[result[rows] < 0]
         # A call starts while the range is open; it may end later, as its thread is not the range's.
         thread = np.full(len(rows), lane_thread, dtype=np.int32)
         around = innermost(nesting, thread, api.start_ns[rows], api.start_ns[rows] + 1, code)
-        hit = around >= 0
+        hit = (around >= 0) & (is_free[rows] | of_process[np.maximum(around, 0)])
         result[rows[hit]] = row_of[around[hit]]
-        by_time[rows[hit]] = True
+        by_time[rows[hit]] = ~of_process[around[hit]]
     return result.astype(np.int64), by_time
 
 

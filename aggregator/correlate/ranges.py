@@ -150,6 +150,35 @@ def nest_start_end_ranges(profile: Profile, domain: int) -> None:
     profile.start_end_ranges = Ranges(**part(apart, ~moved))
 
 
+def nest_process_ranges(profile: Profile, kept: frozenset[str]) -> int:
+    """Make start/end ranges of a user's domains ranges of one thread per process and domain.
+
+    They belong to the process: TensorFlow's threads take turns in opening them. The thread is that
+    of the first one, so that all of a process and domain are in one lane.
+
+    Args:
+        profile: The profile; its ranges get rows at their end.
+        kept: Domains that are left alone, next to the default one.
+
+    Returns:
+        The first of the new rows.
+    """
+    first = len(profile.ranges)
+    apart = profile.start_end_ranges
+    for code, name in enumerate(profile.domain_names):
+        if not code or name in kept:
+            continue
+        rows = np.flatnonzero(apart.domain == code)
+        process = profile.thread_process[apart.thread[rows]]
+        for number in np.unique(process).tolist():
+            of_process = rows[process == number]
+            earliest = of_process[np.argmin(apart.start_ns[of_process])]
+            apart.thread[of_process] = apart.thread[earliest]
+        nest_start_end_ranges(profile, code)
+        apart = profile.start_end_ranges
+    return first
+
+
 def _lanes(ranges: Ranges) -> tuple[Int32, Integers]:
     if not len(ranges):
         return np.empty((0, 2), dtype=np.int32), np.empty(0, dtype=np.int32)

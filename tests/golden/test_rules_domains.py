@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.builders import DOMAIN, LAUNCH, Analysed, Thread, Trace, analyse, query
+from tests.builders import DOMAIN, LAUNCH, START_END, Analysed, Thread, Trace, analyse, query
 
 LOOP, GRADIENT = 1, 2
 
@@ -73,6 +73,30 @@ def test_threads_without_a_range_of_the_domain_count_by_time(tmp_path: Path) -> 
     found = analyse(trace, tmp_path)
     assert _covered(found) == {
         ("Gradient", "/backward"): [("loss", 0), ("dconv", 1), ("across", 1)],
+    }
+
+
+def test_start_end_ranges_belong_to_their_process(tmp_path: Path) -> None:
+    """TensorFlow's threads take turns in opening, closing and launching."""
+    trace, main = _trace()
+    one, two = main.process.thread(2), main.process.thread(3)
+    stranger = trace.process(200).thread(1)
+    main.range("step", 50, 700, domain=LOOP)
+    one.range("First", 100, 200, domain=GRADIENT, kind=START_END)
+    two.range("Second", 190, 400, domain=GRADIENT, kind=START_END)
+    two.range("inner", 300, 350, domain=GRADIENT)
+    main.launch("by_main", 110)
+    two.launch("by_two", 120)
+    one.launch("second", 210)
+    two.launch("in_inner", 310)
+    one.launch("beside_inner", 330)
+    one.launch("after", 410)
+    stranger.launch("stranger", 150)
+    found = analyse(trace, tmp_path)
+    assert {key: value for key, value in _covered(found).items() if key[0] == "Gradient"} == {
+        ("Gradient", "/First"): [("by_main", 0), ("by_two", 0)],
+        ("Gradient", "/Second"): [("second", 0), ("beside_inner", 0)],
+        ("Gradient", "/inner"): [("in_inner", 0)],
     }
 
 

@@ -60,7 +60,7 @@ def trace(
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        text = message or getattr(function, "__name__", type(function).__name__)
+        text = message or str(getattr(function, "__name__", type(function).__name__))
 
         @functools.wraps(function)
         def traced(*args: Any, **kwargs: Any) -> Any:

@@ -26,7 +26,9 @@ MAX_EVENT_BYTES: Final = 1 << 27
 """A single event longer than this is damage: the end of the text is looked for no further."""
 _EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 # Quotes within strings are escaped, so this stands only between objects.
-_BETWEEN: Final = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|args|pid|ts)"\s*:)')
+_BETWEEN: Final = re.compile(
+    rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|args|pid|tid|ts|dur|id|bp|s)"\s*:)'
+)
 # Kineto prints C++ numbers: a bandwidth over no time is inf, and JSON has no such number.
 _NO_NUMBER: Final = re.compile(rb'(":\s*)-?(?:inf|nan|Infinity|NaN)(?=\s*[,}])')
 _MAX_ENDS: Final = 2000

@@ -448,6 +448,33 @@ def test_an_export_is_queued_to_be_imported(
     assert api.get(PROFILES).json["count"] == 0
 
 
+_TRACE = """{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "k",
+"pid": 0, "tid": 7, "ts": 1, "dur": 2, "args": {"device": 0, "stream": 7}}]}"""
+
+
+@pytest.mark.parametrize("name", ["run.pt.trace.json", "run.json.gz"])
+def test_a_trace_of_torch_is_queued_under_its_kind(
+    api: ApiClient, folders: Path, sent: list[str], name: str
+) -> None:
+    text = _TRACE.encode()
+    file = folders / "closed" / name
+    file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+
+    reply = api.post(PROFILES, {"upload": _upload(api, file)})
+
+    assert (reply.status, sent) == (202, [reply.json["id"]])
+    (source,) = Job.objects.get(pk=reply.json["id"]).sources
+    assert Path(source).name == ("run.json.gz" if name.endswith(".gz") else "run.json")
+
+
+@pytest.mark.parametrize("content", [b"{}", b"[1, 2]", b'{"traceEv', b"{" + b" " * 100])
+def test_json_that_is_no_trace_is_refused(api: ApiClient, folders: Path, content: bytes) -> None:
+    letter = folders / "closed" / "letter.json"
+    letter.write_bytes(content)
+
+    assert _refused(api, letter) == (422, "PROFILE_REFUSED")
+
+
 def test_an_imported_profile_is_served_and_the_uploaded_copy_dropped(
     api: ApiClient, folders: Path, demo_profile: Path, own_database: Path
 ) -> None:

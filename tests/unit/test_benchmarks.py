@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from aggregator.progress import NullProgress
+from aggregator.sources import open_profile
+from benchmarks.kineto import tile as tile_trace
 from benchmarks.tile import tile
 
 _TEXT = "aten::mm, seq = 7, op_id = 41, sizes = [[2, 3]], input_op_ids = [(40,0)]"
@@ -53,3 +57,20 @@ def test_copies_follow_each_other_and_keep_ids_unique(tmp_path: Path) -> None:
         _TEXT.replace("seq = 7", "seq = 23").replace("op_id = 41", "op_id = 125"),
     ]
     assert launched == [(900, 2), (1801, 2), (2702, 2)]
+
+
+def test_a_tiled_trace_has_each_event_once_per_copy(tmp_path: Path) -> None:
+    call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1}
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7}
+    events = [
+        call | {"ts": 1.5, "dur": 2, "args": {"correlation": 3}},
+        kernel | {"ts": 2.125, "dur": 4, "args": {"correlation": 3, "device": 0, "stream": 7}},
+    ]
+    source, target = tmp_path / "one.json", tmp_path / "three.json"
+    source.write_text(json.dumps({"traceEvents": events}))
+    tile_trace(source, 3, target)
+    profile = open_profile(target, NullProgress())
+    # Five microseconds of events (4.625 rounded) and a millisecond between the copies.
+    assert profile.kernels.start_ns.tolist() == [625, 1_005_625, 2_010_625]
+    assert profile.kernels.correlation_id.tolist() == profile.api_calls.correlation_id.tolist()
+    assert len(set(profile.kernels.correlation_id.tolist())) == 3

@@ -146,3 +146,23 @@ def test_keys_alone_will_do(page: Page, viewer: Viewer) -> None:
     expect(page.get_by_label("Or a path on the server")).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_file_and_a_path_replace_each_other(page: Page, viewer: Viewer, tmp_path: Path) -> None:
+    _open(page, viewer)
+    chosen = page.get_by_label("A file of this computer")
+    path = page.get_by_label("Or a path on the server")
+    add = page.get_by_role("button", name="Add", exact=True)
+    expect(add).to_be_disabled()
+    path.fill("/runs/other.sqlite")
+    expect(add).to_be_enabled()
+
+    export = tmp_path / "run.sqlite"
+    export.write_bytes(b"SQLite format 3\0")
+    chosen.set_input_files(export)
+    expect(path).to_have_value("")
+    expect(add).to_be_enabled()
+
+    path.fill("/runs/other.sqlite")
+    expect(chosen).to_have_value("")
+    expect(add).to_be_enabled()

@@ -59,6 +59,21 @@ def test_the_dashboard_has_the_ten_panels_of_the_guide(page: Page, viewer: Viewe
         expect(page.get_by_role("region", name=name, exact=True)).to_be_visible()
 
 
+def test_the_headings_of_the_figures_fit_on_a_phone(page: Page, viewer: Viewer) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(viewer.address())
+    figures = page.locator(".kpi-row .kpi:has(dt)")
+    expect(figures).to_have_count(5)
+    excess_px = figures.locator("dt").evaluate_all(
+        "(all) => all.map((one) => one.scrollWidth - one.clientWidth)"
+    )
+    assert excess_px == [0, 0, 0, 0, 0]
+    tops = figures.locator("dd").evaluate_all(
+        "(all) => all.map((one) => Math.round(one.getBoundingClientRect().top))"
+    )
+    assert tops[0] == tops[1] < tops[2] == tops[3] < tops[4]
+
+
 def test_the_dashboard_shows_what_the_api_says(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
     summary = page.request.get(f"{viewer.url}{_first_aggregation(page, viewer)}").json()

@@ -23,11 +23,25 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
   const stop = useRef<AbortController | null>(null);
   const picker = useRef<HTMLInputElement>(null);
 
-  const clear = () => {
+  const dropFile = () => {
     setFile(null);
+    if (picker.current !== null) picker.current.value = "";
+  };
+  const clear = () => {
+    dropFile();
     setPath("");
     setName("");
-    if (picker.current !== null) picker.current.value = "";
+  };
+  // A file and a path exclude each other: the later choice is meant, and an old error is not of it.
+  const chooseFile = (chosen: File | null) => {
+    setFile(chosen);
+    if (chosen !== null) setPath("");
+    setError(null);
+  };
+  const typePath = (typed: string) => {
+    setPath(typed);
+    if (typed.trim() !== "") dropFile();
+    setError(null);
   };
   const add = async () => {
     const controller = new AbortController();
@@ -60,7 +74,7 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
       })
       .finally(() => setWork(null));
   };
-  const isReady = work === null && (file !== null) !== (path.trim() !== "");
+  const isReady = work === null && (file !== null || path.trim() !== "");
   return (
     <form class="profiles-add" onSubmit={submit} aria-label={t("Add a profile")}>
       <h3>{t("Add a profile")}</h3>
@@ -78,7 +92,7 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
             class="input"
             data-initial
             disabled={work !== null}
-            onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
+            onChange={(event) => chooseFile(event.currentTarget.files?.[0] ?? null)}
           />
         </label>
         <label class="field">
@@ -86,8 +100,8 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
           <input
             class="input input-mono"
             value={path}
-            disabled={work !== null || file !== null}
-            onInput={(event) => setPath(event.currentTarget.value)}
+            disabled={work !== null}
+            onInput={(event) => typePath(event.currentTarget.value)}
           />
         </label>
         <label class="field">

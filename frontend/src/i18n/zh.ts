@@ -12,7 +12,7 @@ export const zh = {
   High: "高",
   Medium: "中",
   Low: "低",
-  measured: "实测",
+  sure: "确定",
   likely: "很可能",
   "rule of thumb": "经验值",
   "could win {share}% of the step": "可节省步骤的 {share}%",

@@ -17,7 +17,7 @@ const SEVERITIES: Readonly<Record<string, string>> = {
 };
 
 const CERTAINTIES: Readonly<Record<string, string>> = {
-  sure: t("measured"),
+  sure: t("sure"),
   likely: t("likely"),
   possible: t("rule of thumb"),
 };

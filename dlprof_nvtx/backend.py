@@ -42,7 +42,7 @@ class TorchNvtx:
             raise NvtxUnavailableError(
                 "this PyTorch was built without NVTX and the package nvtx is not installed"
             ) from error
-        domain = package.get_domain("")
+        domain = package.get_domain(None)
         attributes = domain.get_event_attributes
 
         def push(text: str) -> None:

@@ -34,7 +34,8 @@ class PackageNvtx:
         self._get_domain = nvtx.get_domain
 
     def _domain(self, name: str) -> Any:
-        return self._get_domain(name)
+        # An empty name would be a domain of its own.
+        return self._get_domain(name or None)
 
     def push(self, text: str, domain: str) -> None:
         """Open a range on this thread."""

@@ -21,7 +21,10 @@ from aggregator.correlate.ranges import Nesting, innermost
 from aggregator.correlate.work import CorrelatedWork, LaunchedWork
 from aggregator.frameworks.pytorch import normalise
 from aggregator.intervals import SegmentUnion, segment_union
-from aggregator.profile import Bool, Int32, Int64, Profile
+from aggregator.profile import Bool, Int32, Int64, Integers, Profile
+
+_MAX_NUMBERED = 32
+"""More texts that differ in their numbers only are a counter's."""
 
 
 @dataclass(frozen=True)
@@ -179,13 +182,36 @@ def _self_time(nesting: Nesting, positions: Int64, row_of: Int64) -> Int64:
     return self_time
 
 
+def _shown_names(profile: Profile, codes: Integers, process: Int32) -> dict[int, str]:
+    """Name of each range code: counters replaced, numbers that belong to a name kept.
+
+    ``step 17`` comes once. A few numbers that each come again and again, as ``Dense 1`` and
+    ``Dense 2`` do in every step, tell parts of a model apart.
+    """
+    pairs, counts = np.unique(np.stack([process, codes]), axis=1, return_counts=True)
+    least: dict[int, int] = {}
+    for code, count in zip(pairs[1].tolist(), counts.tolist(), strict=True):
+        least[code] = min(count, least.get(code, count))
+    alike: dict[str, list[int]] = {}
+    for code in least:
+        alike.setdefault(normalise(profile.range_names[code]), []).append(code)
+    shown: dict[int, str] = {}
+    for pattern, members in alike.items():
+        is_name = len(members) <= _MAX_NUMBERED and min(map(least.__getitem__, members)) > 2
+        for code in members:
+            shown[code] = profile.range_names[code] if is_name else pattern
+    return shown
+
+
 def _ops(
     profile: Profile, nesting: Nesting, positions: Int64, row_of: Int64, code: int
 ) -> tuple[tuple[Op, ...], Int32]:
     """Ranges of one path and process are one op."""
     ranges = profile.ranges
-    names = [normalise(profile.range_names[n]) for n in ranges.name[nesting.rows(positions)]]
+    codes = ranges.name[nesting.rows(positions)]
     process = profile.thread_process[ranges.thread[nesting.rows(positions)]]
+    shown = _shown_names(profile, codes, process)
+    names = [shown[code] for code in codes.tolist()]
     paths: list[str] = [""] * len(positions)
     keys: dict[tuple[int, str], int] = {}
     op = np.zeros(len(positions), dtype=np.int32)

@@ -100,6 +100,23 @@ def test_start_end_ranges_belong_to_their_process(tmp_path: Path) -> None:
     }
 
 
+def test_numbers_that_come_in_every_step_are_names_and_others_are_counters(tmp_path: Path) -> None:
+    trace, main = _trace()
+    for step in range(3):
+        at = 1000 * (step + 1)
+        main.range(f"step {step}", at, at + 500, domain=LOOP)
+        for number in (1, 2):
+            begin = at + 100 * number
+            main.range(f"Dense {number}", begin, begin + 50, domain=GRADIENT, kind=START_END)
+            main.launch(f"kernel_{number}", begin + 10)
+    found = analyse(trace, tmp_path)
+    assert _covered(found) == {
+        ("Loop", "/step #"): [("kernel_1", 0), ("kernel_2", 0)] * 3,
+        ("Gradient", "/Dense 1"): [("kernel_1", 0)] * 3,
+        ("Gradient", "/Dense 2"): [("kernel_2", 0)] * 3,
+    }
+
+
 def test_domains_are_told_apart_by_name_not_by_number(tmp_path: Path) -> None:
     trace, main = _trace()
     other = trace.process(200).thread(1)

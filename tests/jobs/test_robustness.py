@@ -347,8 +347,9 @@ def test_a_thousand_jobs_of_one_keep_nobody_waiting(
         assert {job["state"] for job in ended} == {"done", "failed"}
         failed = [job for job in ended if job["state"] == "failed"]
         reasons = {job["error"]["code"] for job in failed}
-        assert reasons == {"KEY_NODE_NOT_FOUND", "ITERATION_RANGE"}
+        assert reasons == {"KEY_NODE_NOT_FOUND"}
         made = {job["aggregation_id"] for job in ended if job["state"] == "done"}
+        assert len(made) == len(pairs)
         assert made <= set(_all_aggregations(tiny_database))
         print(f"{kind}: p95 of {len(latencies)} requests: {_p95(latencies):.1f} ms")
         # The promise is 100 ms on a machine of one's own; benchmarks/ measures it.

@@ -32,7 +32,7 @@ def test_every_error_has_a_code_of_its_own() -> None:
 
 @pytest.mark.parametrize("error", _all_errors())
 def test_exit_and_http_status_follow_the_family(error: type[DlprofError]) -> None:
-    assert error.http_status in {400, 403, 404, 409, 413, 422, 500, 503, 507}
+    assert error.http_status in {400, 403, 404, 409, 413, 422, 429, 500, 503, 507}
     for family, exit_code in EXIT_CODES.items():
         if issubclass(error, family):
             # A key node is something that the user asked for, though the profile decides.

@@ -187,7 +187,10 @@ def _text(
     lines = [
         f"Advice for {name}, aggregation {aggregation['aggr_id']}, iterations {first} to {last}"
     ]
-    lines.append("" if found else "\nNothing to change was found.")
+    # Without steps no detector could look: that is no clean bill.
+    is_blind = any(row["advice_name"] == "steps" for row in unknown)
+    nothing = "Nothing could be judged." if is_blind else "Nothing to change was found."
+    lines.append("" if found else f"\n{nothing}")
     for row in found:
         lines += _finding(row)
     if unknown:

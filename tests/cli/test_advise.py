@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.options import ImportOptions
+from aggregator.options import ImportOptions, Mode
 from aggregator.pipeline import import_profile
 from aggregator.progress import NullProgress
 from profiler_cli.dlprof import main
@@ -56,6 +56,17 @@ def test_lower_severities_can_be_let_pass(
         connection.execute("UPDATE advice SET severity = ?", (severity,))
         connection.commit()
     assert main(["advise", f"--database={copy}", f"--fail_on={fail_on}"]) == expected
+
+
+def test_a_profile_without_steps_gets_no_clean_bill(
+    export: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = tmp_path / "simple.sqlite"
+    import_profile(ImportOptions(export, database, mode=Mode.SIMPLE), NullProgress())
+    assert main(["advise", f"--database={database}"]) == 0
+    text = capsys.readouterr().out
+    assert "Nothing could be judged." in text
+    assert "Nothing to change was found" not in text
 
 
 def test_json_holds_evidence_and_queries(

@@ -56,7 +56,7 @@ function OwnAdvice({ rows }: { rows: readonly AdviceRow[] }): JSX.Element {
   return (
     <>
       {found.length === 0 ? (
-        <NothingFound />
+        <NothingFound steps={open.find((row) => row.advice === "steps")} />
       ) : (
         <ol class="advice">
           {found.map((row) => (
@@ -83,7 +83,11 @@ function OwnAdvice({ rows }: { rows: readonly AdviceRow[] }): JSX.Element {
   );
 }
 
-function NothingFound(): JSX.Element {
+/** Without steps no detector could look: that is no clean bill. */
+function NothingFound({ steps }: { steps?: AdviceRow | undefined }): JSX.Element {
+  if (steps !== undefined) {
+    return <Empty title={t("Nothing could be judged")}>{steps.problem}</Empty>;
+  }
   return (
     <Empty title={t("No problem found")}>
       {t("None of the detectors fired on this aggregation.")}

@@ -17,7 +17,12 @@ from aggregator.dldb.aggregation_rows import aggregation_tables, request_key
 from aggregator.dldb.metadata import metadata_tables
 from aggregator.dldb.profile_rows import profile_tables
 from aggregator.dldb.reader import damaged, open_database
-from aggregator.dldb.stored import load_rollup_inputs, patiently, reading_errors
+from aggregator.dldb.stored import (
+    damage_errors,
+    load_rollup_inputs,
+    patiently,
+    reading_errors,
+)
 from aggregator.dldb.versions import is_aggregable
 from aggregator.dldb.writer import (
     BulkWriter,
@@ -356,7 +361,7 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
         tell_iterations(rollups[0], progress)
         costed = patiently(lambda: read_costed_instances(database))
     progress.phase("write", 1)
-    with aggregation_transaction(database) as connection:
+    with aggregation_transaction(database) as connection, damage_errors(database):
         existing = _existing_in(connection, database, request)
         if existing is not None:
             return existing

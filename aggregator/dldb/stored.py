@@ -69,8 +69,9 @@ def patiently(read: Callable[[], T]) -> T:
 
 
 _RETRY_S = 0.1
-_DAMAGE = (ValueError, TypeError, KeyError, IndexError, OverflowError)
-"""What values of a damaged file raise when they are read as what they should be."""
+_DAMAGE = (ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError)
+"""What values of a damaged file raise when they are read as what they should be: a row id may lead
+to no row, or ask for a table of 64 GiB."""
 
 
 def _load_once(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
@@ -104,6 +105,22 @@ def reading_errors(path: Path) -> Iterator[None]:
                 say("The database '{path}' is being written by another process.", path=str(path)),
                 hint=say("Try again when that one has finished."),
             ) from error
+        raise NotADldbError(
+            say("The database '{path}' is damaged: {text}.", path=str(path), text=text)
+        ) from error
+
+
+@contextmanager
+def damage_errors(path: Path) -> Iterator[None]:
+    """Turn what values of a damaged database raise while it is written to into one sentence.
+
+    Raises:
+        NotADldbError: It is damaged.
+    """
+    try:
+        yield
+    except _DAMAGE as error:
+        text = (str(error).splitlines() or [type(error).__name__])[0]
         raise NotADldbError(
             say("The database '{path}' is damaged: {text}.", path=str(path), text=text)
         ) from error

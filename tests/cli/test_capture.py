@@ -173,8 +173,12 @@ def test_the_markers_are_injected_into_the_application_alone(bench: Bench) -> No
     done = bench.run(PYTHON, "-c", script)
     line = next(line for line in done.stdout.splitlines() if line.startswith("path"))
     assert line == f"path {REPOSITORY / 'dlprof_nvtx' / 'inject'}:{REPOSITORY} 1"
+    # Without PyTorch's markers only the import path of nvtx-plugins is there; 0 leaves out both.
+    inject = REPOSITORY / "dlprof_nvtx" / "inject"
     plain = bench.run("--mode=simple", PYTHON, "-c", script)
-    assert f"path {REPOSITORY} None" in plain.stdout
+    assert f"path {inject}:{REPOSITORY} plugins" in plain.stdout
+    bench.environment["DLPROF_NVTX"] = "0"
+    assert f"path {REPOSITORY} 0" in bench.run(PYTHON, "-c", script).stdout
 
 
 def test_the_application_keeps_a_terminal(bench: Bench) -> None:

@@ -18,6 +18,8 @@ from tests.contract.client import Served
 
 EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "2"))
 
+# Pieces of an upload are bytes, whatever their name says.
+schemathesis.serializer.alias("application/offset+octet-stream", "application/octet-stream")
 schema = schemathesis.openapi.from_dict(document())
 schema.app = get_wsgi_application()
 schema.location = "/api/v1/schema/"

@@ -22,6 +22,7 @@ from aggregator.profile import (
     MemoryOps,
     ProfileWarning,
     Ranges,
+    SourceFormat,
 )
 from aggregator.sources import dlprof_events as names
 from aggregator.sources.dlprof_events import Events, Threads
@@ -131,6 +132,7 @@ def _assemble(tables: DlprofTables, version: str, progress: Progress) -> GivenPr
     kernels = _kernels(tables, events.raw[names.KERNELS], pool, work[names.KERNELS])
     return GivenProfile(
         source_name=tables.path.name,
+        source_format=SourceFormat.DLPROF,
         end_ns=_end_ns(events, ops),
         strings=pool.values(),
         # The database holds no ranges; the settings of the model were told by one.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from aggregator.given import GivenShapes
+from aggregator.told import read_list
 
 
 def shape_row(
@@ -28,9 +27,9 @@ def shape_row(
 
 def shape_list(shapes_json: str, dimensions: str, names_json: str = "") -> str:
     """``<N:32, C:3, H:32, W:32>; <K:6, C:3, R:3, S:3>; <6>``; empty: nothing recorded."""
-    shapes = _list(shapes_json)
+    shapes = read_list(shapes_json)
     letters = [part.split(",") for part in dimensions.split(";")] if dimensions else []
-    names = _list(names_json)
+    names = read_list(names_json)
     texts = []
     for position, shape in enumerate(shapes):
         sizes = shape if isinstance(shape, list) else [shape]
@@ -42,12 +41,3 @@ def shape_list(shapes_json: str, dimensions: str, names_json: str = "") -> str:
         name = str(names[position]) if position < len(names) and names[position] else ""
         texts.append(f"{name}: <{text}>" if name else f"<{text}>")
     return "; ".join(texts)
-
-
-def _list(text: str) -> list[object]:
-    """A JSON list; what is none (``null``, damaged) has no elements."""
-    try:
-        value = json.loads(text) if text else None
-    except (ValueError, RecursionError):
-        return []
-    return value if isinstance(value, list) else []

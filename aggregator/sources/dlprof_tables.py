@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aggregator.errors import CorruptProfileError, NotADldbError
-from aggregator.sources.sqlite_files import READ_ERRORS, arrow_connection, iter_batches
+from aggregator.sources.sqlite_files import READ_ERRORS, arrow_connection
 from aggregator.sqlite_uri import read_only_uri
 from aggregator.texts import say
 
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    import adbc_driver_sqlite.dbapi as adbc
-
     from aggregator.profile import Int32, Int64
     from aggregator.progress import Progress
+    from aggregator.sqlite_arrow import ArrowConnection
 
 UNKNOWN = -1
 
@@ -32,7 +31,7 @@ class DlprofTables:
         self,
         path: Path,
         connection: sqlite3.Connection,
-        columns: adbc.Connection,
+        columns: ArrowConnection,
         progress: Progress,
     ) -> None:
         self.path = path
@@ -66,7 +65,7 @@ class DlprofTables:
                 for name in names
             )
             query = f'SELECT {select} FROM "{table}" ORDER BY rowid'
-            for batch in iter_batches(self._arrow, query):
+            for batch in self._arrow.batches(query):
                 for position, name in enumerate(names):
                     column = batch.column(position).to_numpy(zero_copy_only=False)
                     parts[name].append(column.astype(np.int64, copy=False))

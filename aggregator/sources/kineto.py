@@ -7,10 +7,8 @@ what the other sources have: modules are groups, Python functions are the stacks
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from aggregator.columns import ordered
@@ -26,11 +24,14 @@ from aggregator.profile import (
     Profile,
     ProfileWarning,
     Ranges,
+    SourceFormat,
 )
+from aggregator.sources.kineto_arguments import Shapes, read_arguments
 from aggregator.sources.kineto_events import Columns, TraceEvents, read_events
 from aggregator.sources.kineto_json import TraceText
 from aggregator.sources.kineto_lanes import Lanes, ProcessOfWork
-from aggregator.sources.kineto_names import copy_kinds, data_type, short_kernel_name
+from aggregator.sources.kineto_lists import complete_lists
+from aggregator.sources.kineto_names import copy_kinds, short_kernel_name
 from aggregator.sources.kineto_ranges import build_ranges
 from aggregator.sources.kineto_system import rank_number, read_devices, read_session, read_system
 from aggregator.texts import say
@@ -84,15 +85,17 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
     work = _WorkColumns(
         ProcessOfWork(api, lanes), np.array([d.device_id for d in devices], dtype=np.int64)
     )
-    ranges, range_names = build_ranges(events, lanes.thread)
-    shapes, types = _shapes(events, ranges)
+    shapes = complete_lists(events, [read_arguments(one) for one in events.shapes.values()])
+    ranges, range_names = build_ranges(events, lanes.thread, shapes)
+    _forget_unknown(ranges, shapes)
     return Profile(
         source_name=path.name,
         end_ns=end_ns,
         strings=strings,
         range_names=range_names,
-        shape_texts=shapes,
-        shape_types=types,
+        shape_texts=tuple(shape.text for shape in shapes),
+        shape_types=tuple(shape.data_type for shape in shapes),
+        shape_parameters=tuple(shape.parameters for shape in shapes),
         domain_names=(DEFAULT_DOMAIN,),
         threads=lanes.threads,
         thread_process=lanes.thread_process,
@@ -110,8 +113,16 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         system=read_system(events.header),
         session=read_session(events.header, start_ns),
         rank=rank_number(events.header),
+        source_format=SourceFormat.KINETO,
         warnings=warnings,
     )
+
+
+def _forget_unknown(ranges: Ranges, shapes: list[Shapes]) -> None:
+    """Ranges without sizes get the code -1."""
+    nothing = np.array([not shape.text for shape in shapes], dtype=bool)
+    if nothing.any():
+        ranges.shapes[(ranges.shapes >= 0) & nothing[ranges.shapes]] = -1
 
 
 def _by_start(table: Columns) -> Columns:
@@ -174,28 +185,14 @@ def _memory(table: Columns, work: _WorkColumns, strings: tuple[str, ...]) -> Mem
     )
 
 
-def _shapes(events: TraceEvents, ranges: Ranges) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Texts of sizes and the data type of each; ranges without sizes get the code -1."""
-    pairs = events.shapes.values()
-    texts = [_sizes(dims) for dims, _ in pairs]
-    nothing = np.array([not text for text in texts], dtype=bool)
-    shapes = ranges.shapes
-    if nothing.any():
-        shapes[(shapes >= 0) & nothing[shapes]] = -1
-    return tuple(texts), tuple(data_type(types) for _, types in pairs)
-
-
-def _sizes(dims: bytes) -> str:
-    """Sizes as ``emit_nvtx`` writes them: ``[[64, 3], []]``."""
-    try:
-        value = msgspec.json.decode(dims) if dims else None
-    except msgspec.DecodeError:
-        return ""
-    return re.sub(r"\s+", " ", str(value)) if isinstance(value, list) and value else ""
-
-
 def _warnings(events: TraceEvents) -> list[ProfileWarning]:
     warnings = []
+    if not any(len(events.tables[kind]["start"]) for kind in _WORK):
+        text = say(
+            "API calls have no work on a GPU in the trace: its activities lacked CUDA, or CUPTI "
+            "did not record; every time on the GPU is unknown."
+        )
+        warnings.append(ProfileWarning("NO_GPU_WORK", text, len(events.tables["api"]["start"])))
     if events.unused:
         kinds = ", ".join(f"{count} {name}" for name, count in sorted(events.unused.items()))
         text = say("events of the trace are of kinds that are not used: {kinds}.", kinds=kinds)

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from aggregator.columns import drained, narrow
+from aggregator.demangling import demangled
+from aggregator.sources.kineto_arguments import WITH_PARAMETERS, Arguments
 from aggregator.sources.kineto_json import Decoder, Event, ExactEvent, TraceText, damaged
 from aggregator.sources.kineto_names import MODULE_PREFIX, thread_name
 
 if TYPE_CHECKING:
-    from aggregator.profile import Int32, Int64, Integers
+    from aggregator.profile import Float64, Int32, Int64, Integers
     from aggregator.progress import Progress
 
 EXACT_BELOW_US: Final = float(1 << 43)
 """Below it float64 tells thousandths of a microsecond apart."""
+_MAX_NS: Final = 1 << 61
+"""Sums and differences of two such times still are 64-bit integers."""
 _KINDS: Final = {
     "cpu_op": "ranges",
     "operator": "ranges",
@@ -68,7 +72,7 @@ class TraceEvents:
         tables: Kind -> column -> values; times in ns as recorded.
         names: Range texts.
         work_names: Names of calls, kernels, copies and sets.
-        shapes: Pairs of ``Input Dims`` and ``Input type`` as written.
+        shapes: Arguments as written.
         stacks: ``Call stack`` texts.
         lanes: Pairs of process and thread as written.
         thread_names: By pair of process and thread.
@@ -152,11 +156,17 @@ class _Reader:
         if not whole:
             return
         start, length = self._times(whole)
+        if max(np.abs(start).max(), np.abs(length).max()) > _MAX_NS:
+            raise damaged(self._text.path, "a time is out of range")
         self._events.reversed += int(np.count_nonzero(length < 0))
         parts = self._parts[kind]
         parts["start"].append(start)
         parts["end"].append(start + np.maximum(length, 0))
-        for name, column in _COLUMNS[kind](self._events, whole).items():
+        try:
+            columns = _COLUMNS[kind](self._events, whole)
+        except OverflowError as error:
+            raise damaged(self._text.path, "a number is out of range") from error
+        for name, column in columns.items():
             parts[name].append(narrow(column) if column.ndim == 1 else column)
 
     def _exact_times(self, events: list[Any]) -> tuple[Int64, Int64]:
@@ -190,7 +200,14 @@ def _no_rows(kind: str) -> Columns:
 def _plain_times(events: list[Event]) -> tuple[Int64, Int64]:
     start = np.array([event.ts for event in events], dtype=np.float64)
     length = np.array([event.dur for event in events], dtype=np.float64)
-    return np.rint(start * 1e3).astype(np.int64), np.rint(length * 1e3).astype(np.int64)
+    return _whole_ns(start), _whole_ns(length)
+
+
+def _whole_ns(times_us: Float64) -> Int64:
+    """Microseconds as ns; what no integer holds becomes a time that is out of range."""
+    ns = np.nan_to_num(np.rint(times_us * 1e3), nan=2.0 * _MAX_NS)
+    whole: Int64 = np.clip(ns, -2 * _MAX_NS, 2 * _MAX_NS).astype(np.int64)
+    return whole
 
 
 def _nanoseconds(text: bytes) -> int:
@@ -208,10 +225,7 @@ def _ints(values: list[int]) -> Int64:
 def _ranges(events: TraceEvents, chosen: list[Event]) -> Columns:
     # A wrapper carries the number of its node here, and none under emit_nvtx.
     seq = [-1 if event.name.startswith(_WRAPPER) else event.args.seq for event in chosen]
-    shapes = [
-        (bytes(args.dims) or bytes(args.old_dims), bytes(args.types))
-        for args in (event.args for event in chosen)
-    ]
+    shapes = [_arguments(event) for event in chosen]
     return {
         "lane": _lanes(events, chosen),
         "name": events.names.codes([event.name for event in chosen]),
@@ -219,6 +233,17 @@ def _ranges(events: TraceEvents, chosen: list[Event]) -> Columns:
         "shapes": events.shapes.codes(shapes),
         "stack": events.stacks.codes([event.args.call_stack for event in chosen]),
     }
+
+
+def _arguments(event: Event) -> Arguments:
+    args = event.args
+    named = event.name in WITH_PARAMETERS
+    return Arguments(
+        bytes(args.dims) or bytes(args.old_dims),
+        bytes(args.types),
+        bytes(args.concrete) if named else b"",
+        event.name if named else "",
+    )
 
 
 def _python(events: TraceEvents, chosen: list[Event]) -> Columns:
@@ -252,8 +277,9 @@ def _kernels(events: TraceEvents, chosen: list[Event]) -> Columns:
     nothing = (-1, -1, -1)
     grid = [event.args.grid or nothing for event in chosen]
     block = [event.args.block or nothing for event in chosen]
+    # Kineto leaves very long names as the compiler wrote them.
     return _work(events, chosen) | {
-        "name": events.work_names.codes([event.name for event in chosen]),
+        "name": events.work_names.codes([demangled(event.name) for event in chosen]),
         "grid": np.array(grid, dtype=np.int32).reshape(-1, 3),
         "block": np.array(block, dtype=np.int32).reshape(-1, 3),
     }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from aggregator.errors import ProfileError
-from aggregator.texts import say
+from aggregator.sources.file_heads import read_head
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,16 +18,5 @@ def is_trace(path: Path) -> bool:
     Raises:
         ProfileError: The file may not be opened.
     """
-    try:
-        with path.open("rb") as file:
-            head = file.read(64)
-    except OSError as error:
-        raise ProfileError(
-            say(
-                "The profile '{path}' cannot be opened: {error}.",
-                path=str(path),
-                error=error.strerror,
-            ),
-            hint=say("Check the permissions of the file."),
-        ) from error
+    head = read_head(path, 64)
     return head.startswith(GZIP_MAGIC) or head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}

@@ -31,7 +31,10 @@ _BETWEEN: Final = re.compile(
 )
 # Kineto prints C++ numbers: a bandwidth over no time is inf, and JSON has no such number.
 _NO_NUMBER: Final = re.compile(rb'(":\s*)-?(?:inf|nan|Infinity|NaN)(?=\s*[,}])')
-_MAX_ENDS: Final = 2000
+_MAX_END_BYTES: Final = 1 << 28
+"""Where the list of events ends is tried until so much text was read for it."""
+_END_COST_BYTES: Final = 1 << 16
+_OVERLAP_BYTES: Final = 1 << 10
 
 
 class Args(msgspec.Struct, gc=False, frozen=True):
@@ -42,6 +45,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     dims: msgspec.Raw = msgspec.field(name="Input Dims", default=msgspec.Raw(b""))
     old_dims: msgspec.Raw = msgspec.field(name="Input dims", default=msgspec.Raw(b""))
     types: msgspec.Raw = msgspec.field(name="Input type", default=msgspec.Raw(b""))
+    concrete: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=msgspec.Raw(b""))
     call_stack: str = msgspec.field(name="Call stack", default="")
     device: int = -1
     stream: int = -1
@@ -106,8 +110,10 @@ class TraceText:
         with _opened(self.path) as file:
             head, rest = self._head(file)
             while block := _read(file, self.path):
+                # What was searched before holds no boundary.
+                searched = max(len(rest) - _OVERLAP_BYTES, 0)
                 rest += block
-                cut = _last_boundary(rest)
+                cut = _last_boundary(rest, searched)
                 if cut:
                     yield b"[" + rest[: cut[0]] + b"]"
                     rest = rest[cut[1] :]
@@ -143,14 +149,16 @@ class TraceText:
     def _end(self, rest: bytes, head: bytes) -> tuple[bytes, dict[str, Any]]:
         """The last events, and what stands before and behind all events."""
         end = rest.rfind(b"]")
-        for _ in range(_MAX_ENDS):
-            if end < 0:
-                break
+        left = _MAX_END_BYTES
+        while end >= 0 and left > 0:
             tail = rest[end:]
             header = _object(head + tail)
-            if header is not None and _is_array(b"[" + rest[:end] + b"]"):
-                header.pop("traceEvents", None)
-                return rest[:end], header
+            if header is not None:
+                left -= len(rest)
+                if _is_array(b"[" + rest[:end] + b"]"):
+                    header.pop("traceEvents", None)
+                    return rest[:end], header
+            left -= len(head) + len(tail) + _END_COST_BYTES
             end = rest.rfind(b"]", 0, end)
         raise damaged(self.path, "the list of events does not end")
 
@@ -183,17 +191,22 @@ def _is_array(text: bytes) -> bool:
     return True
 
 
-def _last_boundary(text: bytes) -> tuple[int, int] | None:
-    """End of the last event that another one follows, and the start of that one."""
+def _last_boundary(text: bytes, first: int) -> tuple[int, int] | None:
+    """End of the last event that another one follows, and the start of that one.
+
+    Args:
+        text: The text.
+        first: Where to begin to look.
+    """
     window = 1 << 14
     while True:
-        start = max(len(text) - window, 0)
+        start = max(len(text) - window, first)
         found = None
         for match in _BETWEEN.finditer(text, start):
             found = match
         if found:
             return found.start() + 1, found.end()
-        if not start:
+        if start == first:
             return None
         window *= 8
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from aggregator.sources.kineto_events import TraceEvents
 
 PID_SHIFT: Final = 24
-_TID_LIMIT: Final = 1 << PID_SHIFT
+TID_LIMIT: Final = 1 << PID_SHIFT
+"""Global thread ids hold the thread below it."""
 
 
 class Lanes:
@@ -56,7 +57,7 @@ def _number(value: Any) -> int:
 def _thread_numbers(lanes: list[tuple[Any, Any]]) -> list[int]:
     """Thread ids as written where they fit the profile's numbers, else numbers not in use."""
     known = [int(tid) if str(tid).isdigit() else -1 for _, tid in lanes]
-    if all(0 <= tid < _TID_LIMIT for tid in known):
+    if all(0 <= tid < TID_LIMIT for tid in known):
         return known
     row_of: dict[str, int] = {}
     return [row_of.setdefault(str(tid), len(row_of) + 1) for _, tid in lanes]

@@ -33,6 +33,7 @@ _TYPES: Final = {
 }
 """PyTorch's names of C++ element types."""
 _QUOTED: Final = re.compile(r'"([^"]*)"')
+_LENGTH: Final = re.compile(r"[1-9]\d{0,3}")
 _THREAD: Final = re.compile(r"^thread -?\d+ \((.*)\)$")
 MODULE_PREFIX: Final = "nn.Module: "
 _INSTANCE: Final = re.compile(r"_\d+$")
@@ -43,6 +44,8 @@ def short_kernel_name(name: str) -> str:
 
     As Nsight Systems shortens it: ``void at::f<4, A>(int, A)`` is ``f``.
     """
+    if name.startswith("_Z"):
+        return _mangled_name(name)
     depth, text = 0, []
     for position, char in enumerate(name):
         if char == "<":
@@ -55,6 +58,17 @@ def short_kernel_name(name: str) -> str:
             text.append(char)
     shown = "".join(text).replace("(anonymous namespace)", "").strip()
     return shown.rpartition(" ")[2].rpartition("::")[2] or name
+
+
+def _mangled_name(name: str) -> str:
+    """``_ZN7cutlass6KernelI...`` is ``Kernel``: names that the C++ library cannot read either."""
+    start, found = len("_ZN") if name.startswith("_ZN") else len("_Z"), name
+    while length := _LENGTH.match(name, start):
+        start = length.end() + int(length[0])
+        if start > len(name):
+            break
+        found = name[length.end() : start]
+    return found
 
 
 def copy_kinds(name: str) -> tuple[int, int]:

@@ -15,25 +15,31 @@ import numpy as np
 
 from aggregator.correlate.ranges import nest
 from aggregator.profile import Ranges
+from aggregator.sources.kineto_modules import join_remade
 from aggregator.sources.kineto_names import MODULE_PREFIX, module_range
 
 if TYPE_CHECKING:
     from aggregator.correlate.ranges import Nesting
     from aggregator.profile import Bool, Int32, Int64
+    from aggregator.sources.kineto_arguments import Shapes
     from aggregator.sources.kineto_events import Columns, TraceEvents
 
 _PLACE: Final = re.compile(r"^.+\(\d+\): ")
 """A function of a file; what Python has built in has no place."""
 
 
-def build_ranges(events: TraceEvents, thread_of_lane: Int32) -> tuple[Ranges, tuple[str, ...]]:
+def build_ranges(
+    events: TraceEvents, thread_of_lane: Int32, shapes: list[Shapes]
+) -> tuple[Ranges, tuple[str, ...]]:
     """Ranges, and what their names index.
 
     Args:
         events: The events, times shifted; the columns of ranges are used up.
         thread_of_lane: Row of the profile's threads by lane.
+        shapes: What ``shapes`` of the ranges index.
     """
     ops, python = events.tables["ranges"], events.tables["python"]
+    _take_inner_types(ops, shapes)
     names = [
         module_range(name) if name.startswith(MODULE_PREFIX) else name
         for name in events.names.values()
@@ -62,6 +68,27 @@ def _joined(ops: Columns, python: Columns, thread_of_lane: Int32) -> Ranges:
         seq=np.concatenate([ops["seq"], nothing]),
         shapes=np.concatenate([ops["shapes"], nothing]).astype(np.int32),
     )
+
+
+def _take_inner_types(ops: Columns, shapes: list[Shapes]) -> None:
+    """Under autocast an op is called twice, once more with what it computes in: that counts."""
+    kinds: dict[str, set[str]] = {}
+    for shape in shapes:
+        kinds.setdefault(shape.text, set()).add(shape.data_type)
+    # Without autocast hardly any sizes come with several types.
+    mixed = np.array([bool(one.text) and len(kinds[one.text]) > 1 for one in shapes], dtype=bool)
+    rows = np.flatnonzero(mixed[ops["shapes"]]) if len(mixed) else np.empty(0, dtype=np.int64)
+    text_of: dict[str, int] = {}
+    text = np.array([text_of.setdefault(one.text, len(text_of)) for one in shapes] or [0])
+    keys = (ops["name"], ops["lane"], text[ops["shapes"]]) if len(shapes) else ()
+    order = rows[np.lexsort((-ops["end"][rows], ops["start"][rows], *(k[rows] for k in keys)))]
+    outer, inner = order[:-1], order[1:]
+    nested = ops["end"][inner] <= ops["end"][outer]
+    for key in keys:
+        nested &= key[inner] == key[outer]
+    # From the innermost out, so that three levels agree.
+    for row in np.flatnonzero(nested)[::-1].tolist():
+        ops["shapes"][outer[row]] = ops["shapes"][inner[row]]
 
 
 def _told_stacks(events: TraceEvents, names: list[str]) -> Int32 | None:
@@ -107,6 +134,7 @@ def _with_stacks(columns: Ranges, is_module: Int32, names: list[str]) -> Ranges:
     used &= is_python & ~module
     frames = is_python & ~module
     code = _stack_codes(nesting, nesting.in_order(columns.name), frames, used, names)
+    columns.name[row] = join_remade(nesting, module, nesting.in_order(columns.name), names)
     columns.name[row[used]] = code[used]
     kept = np.sort(row[~is_python | module | used])
     return _taken(columns, kept)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _SINCE_1970_NS: Final = 10**18
 """Times beyond it count from 1970: they are of 2001 or later."""
+_MAX_INT: Final = (1 << 63) - 1
 
 
 def read_devices(events: TraceEvents) -> tuple[Device, ...]:
@@ -21,7 +22,7 @@ def read_devices(events: TraceEvents) -> tuple[Device, ...]:
     used = np.unique(np.concatenate(kinds)).tolist()
     told = events.header.get("deviceProperties")
     listed = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
-    known = {one["id"]: one for one in listed if isinstance(one.get("id"), int)}
+    known = {number: one for one in listed if (number := _int(one, "id")) is not None}
     return tuple(_device(number, known.get(number, {})) for number in used or sorted(known))
 
 
@@ -38,8 +39,11 @@ def _device(number: int, told: dict[str, Any]) -> Device:
 
 
 def _int(told: dict[str, Any], key: str) -> int | None:
+    """A number that a database can hold."""
     value = told.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _MAX_INT:
+        return None
+    return value
 
 
 def read_system(header: dict[str, Any]) -> SystemInfo:
@@ -63,10 +67,11 @@ def read_session(header: dict[str, Any], start_ns: int) -> Session:
         start_ns: Its time as recorded. Unit: ns.
     """
     base = header.get("baseTimeNanoseconds")
-    base = int(base) if isinstance(base, str) and base.isdigit() else base
-    if isinstance(base, int) and not isinstance(base, bool):
-        start_ns += base
-    return Session(start_utc_ns=start_ns if start_ns > _SINCE_1970_NS else None)
+    if isinstance(base, str) and base.isascii() and base.isdigit() and len(base) < 20:
+        base = int(base)
+    start_ns += _int({"base": base}, "base") or 0
+    is_known = _SINCE_1970_NS < start_ns <= _MAX_INT
+    return Session(start_utc_ns=start_ns if is_known else None)
 
 
 def rank_number(header: dict[str, Any]) -> int | None:

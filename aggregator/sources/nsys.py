@@ -6,11 +6,9 @@ without the interpreter's lock, and NVTX ranges are nine tenths of a file.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -38,6 +36,7 @@ from aggregator.sources.nsys_columns import (
     memory_columns,
 )
 from aggregator.sources.nsys_devices import PID_MASK, PID_SHIFT, DeviceRows
+from aggregator.sources.nsys_diagnostics import lost_events
 from aggregator.sources.nsys_memory import with_memory
 from aggregator.sources.nsys_nvtx import (
     LaneRows,
@@ -52,6 +51,7 @@ from aggregator.sources.nsys_nvtx import (
     start_end_columns,
 )
 from aggregator.sources.nsys_schema import Schema, newest_versions
+from aggregator.sources.nsys_slices import readers, row_conditions, slices_of
 from aggregator.sources.nsys_system import (
     read_devices,
     read_session,
@@ -70,16 +70,18 @@ from aggregator.sources.repair import (
     time_offset_ns,
     warn_of_graphs,
 )
-from aggregator.sources.sqlite_files import arrow_connection, decoded, integers, iter_batches
+from aggregator.sources.sqlite_files import arrow_connection, decoded, integers
 from aggregator.texts import say
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import adbc_driver_sqlite.dbapi as adbc
-
     from aggregator.profile import Int64, Integers
     from aggregator.progress import Progress
+    from aggregator.sqlite_arrow import ArrowConnection
+
+
+T = TypeVar("T")
 
 
 def is_export(tables: frozenset[str]) -> bool:
@@ -107,16 +109,21 @@ def read(path: Path, tables: frozenset[str], progress: Progress) -> Profile:
     progress.phase("read", sum(sizes.values()))
     progress.message("Reading Ops from Nsight Systems database")
     progress.message("Reading CUDA API calls from Nsight Systems database")
-    with ThreadPoolExecutor(max_workers=_readers()) as pool:
+    with ThreadPoolExecutor(max_workers=readers()) as pool:
         slices = [
             pool.submit(_read_nvtx_part, schema, low, high, progress)
-            for low, high in _slices(sizes[names.NVTX])
+            for low, high in slices_of(sizes[names.NVTX])
         ]
-        pending = {table: pool.submit(_read_table, schema, table, progress) for table in _RAW}
+        pending = {
+            table: [
+                pool.submit(_read_table, schema, table, rows, progress)
+                for rows in row_conditions(sizes[table])
+            ]
+            for table in _RAW
+        }
         strings = pool.submit(_read_strings, schema)
         nvtx = merge_nvtx(_results(slices))
-        give_back()
-        raw = {table: future.result() for table, future in pending.items()}
+        raw = {table: _joined(_results(futures)) for table, futures in pending.items()}
     progress.message("Reading System Information from Nsight Systems database")
     tables_read = _RawTables(strings.result(), *raw.values())
     if not any(len(table["start"]) for table in (tables_read.api, *_work(tables_read))):
@@ -126,22 +133,14 @@ def read(path: Path, tables: frozenset[str], progress: Progress) -> Profile:
     return profile
 
 
-def _readers() -> int:
-    """Threads that read: more than a few wait for each other."""
-    return max(2, min(4, os.cpu_count() or 1))
+def _joined(parts: list[dict[str, list[Integers]]]) -> RawTable:
+    """The columns of all parts of a table; no part is kept."""
+    return {
+        name: drained([array for part in parts for array in part.pop(name)]) for name in [*parts[0]]
+    }
 
 
-MIN_SLICE_ROWS = 100_000
-
-
-def _slices(last_rowid: int) -> list[tuple[int, int]]:
-    """Ranges of row ids: more than there are threads, so that all end at about the same time."""
-    count = min(2 * _readers(), last_rowid // MIN_SLICE_ROWS + 1)
-    bounds = [last_rowid * number // count for number in range(count + 1)]
-    return [(low, high) for low, high in pairwise(bounds) if high > low]
-
-
-def _results(futures: list[Future[NvtxPart]]) -> list[NvtxPart]:
+def _results(futures: list[Future[T]]) -> list[T]:
     """Results in order; the list is empty afterwards, so that nothing else keeps them."""
     results = [future.result() for future in futures]
     futures.clear()
@@ -192,11 +191,11 @@ def _check_tables(schema: Schema) -> None:
             )
 
 
-def _last_rowid(connection: adbc.Connection, schema: Schema, table: str) -> int:
+def _last_rowid(connection: ArrowConnection, schema: Schema, table: str) -> int:
     if not schema.has(table):
         return 0
     query = f"SELECT coalesce(max(rowid), 0) AS n FROM {schema.table(table)}"
-    return int(next(iter_batches(connection, query)).column(0)[0].as_py())
+    return int(next(connection.batches(query)).column(0)[0].as_py())
 
 
 def _read_nvtx_part(schema: Schema, low: int, high: int, progress: Progress) -> NvtxPart:
@@ -224,13 +223,15 @@ def _read_strings(schema: Schema) -> dict[int, str]:
     )
     strings: dict[int, str] = {}
     with arrow_connection(schema.path) as connection:
-        for batch in iter_batches(connection, query):
+        for batch in connection.batches(query):
             strings.update(zip(batch.column(0).to_pylist(), decoded(batch.column(1)), strict=True))
     return strings
 
 
-def _read_table(schema: Schema, table: str, progress: Progress) -> RawTable:
-    """The integer columns of a table that are needed."""
+def _read_table(
+    schema: Schema, table: str, rows: str, progress: Progress
+) -> dict[str, list[Integers]]:
+    """The integer columns of a table that are needed, in parts; ``rows`` is an SQL condition."""
     if table == names.API_CALLS:
         columns = _time_columns() | {
             "tid": schema.column(table, "globalTid", "-1"),
@@ -240,7 +241,7 @@ def _read_table(schema: Schema, table: str, progress: Progress) -> RawTable:
     else:
         columns = _work_columns(schema, table, _EXTRA.get(table, {}))
     with arrow_connection(schema.path) as connection:
-        return _read_ints(connection, schema, table, columns, progress)
+        return _read_ints(connection, schema, (table, rows), columns, progress)
 
 
 _EXTRA = {
@@ -273,27 +274,28 @@ def _work_columns(schema: Schema, table: str, extra: dict[str, str]) -> dict[str
 
 
 def _read_ints(
-    connection: adbc.Connection,
+    connection: ArrowConnection,
     schema: Schema,
-    table: str,
+    source: tuple[str, str],
     columns: dict[str, str],
     progress: Progress,
-) -> RawTable:
+) -> dict[str, list[Integers]]:
+    table, rows = source
     parts: dict[str, list[Integers]] = {name: [] for name in columns}
     if schema.has(table):
         # A column of another type, or text in it, must not change the type of the whole.
         select = ", ".join(f'CAST({sql} AS INTEGER) AS "{name}"' for name, sql in columns.items())
-        query = f"SELECT {select} FROM {schema.table(table)} ORDER BY rowid"
-        for batch in iter_batches(connection, query):
+        query = f"SELECT {select} FROM {schema.table(table)} WHERE {rows} ORDER BY rowid"
+        for batch in connection.batches(query):
             for position, name in enumerate(columns):
                 array = integers(batch.column(position))
                 parts[name].append(array if name in _WIDE else narrow(array))
             progress.advance(batch.num_rows)
-    return {name: drained(arrays) for name, arrays in parts.items()}
+    return parts
 
 
 def _assemble(schema: Schema, raw: _RawTables, nvtx: NvtxEvents) -> Profile:
-    warnings: list[ProfileWarning] = []
+    warnings = lost_events(schema)
     _repair(schema, raw, nvtx, warnings)
     threads, process_keys = _threads_and_processes(raw, nvtx)
     known = read_devices(schema)

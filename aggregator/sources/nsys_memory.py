@@ -6,7 +6,6 @@ Without them the markers tell what PyTorch's allocator held, per process, when t
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -16,6 +15,7 @@ from aggregator.sources import nsys_schema as names
 from aggregator.sources.sqlite_files import READ_ERRORS
 from aggregator.sqlite_uri import read_only_uri
 from aggregator.texts import say
+from aggregator.told import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +28,8 @@ SAMPLE_COLUMNS: Final = (
     *("utcNs", "gpu", "uuid", "memoryTotal", "memoryUsed", "gpuUtilization", "isBefore"),
 )
 """``isBefore``: taken before the application started. Units: ns since 1970, bytes, %."""
+MAX_MEMORY_BYTES: Final = 1 << 50
+"""No GPU has a petabyte."""
 NVML_ERROR: Final = "nvmlError"
 
 
@@ -123,7 +125,9 @@ def _read_markers(
         told = _content(text) if text.startswith(MARKER_PREFIX) else {}
         peak, pid = told.get("peak_reserved_bytes"), told.get("pid", 0)
         gpu = _gpu(gpu_of_uuid, told.get("uuid"), told.get("device"))
-        if isinstance(peak, int) and gpu is not None and isinstance(pid, int):
+        if not isinstance(peak, int) or not 0 <= peak < MAX_MEMORY_BYTES:
+            continue
+        if gpu is not None and isinstance(pid, int):
             by_process[gpu, pid] = max(peak, by_process.get((gpu, pid), 0))
     found: dict[int, dict[str, Any]] = {}
     for (gpu, _), peak in by_process.items():
@@ -133,9 +137,5 @@ def _read_markers(
 
 
 def _content(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    content = value.get("gpu_memory") if isinstance(value, dict) else None
+    content = read_object(text).get("gpu_memory")
     return content if isinstance(content, dict) else {}

@@ -11,15 +11,15 @@ from aggregator.columns import drained, narrow, run_heads
 from aggregator.profile import DEFAULT_DOMAIN, Integers, Marks, Ranges
 from aggregator.sources import nsys_schema as names
 from aggregator.sources.nvtx_text import take_apart
-from aggregator.sources.sqlite_files import integers, iter_batches
+from aggregator.sources.sqlite_files import integers
 
 if TYPE_CHECKING:
-    import adbc_driver_sqlite.dbapi as adbc
     import pyarrow as pa
 
     from aggregator.profile import Int32, Int64
     from aggregator.progress import Progress
     from aggregator.sources.nsys_schema import Schema
+    from aggregator.sqlite_arrow import ArrowConnection
 
 MAX_NAME_CHARS = 1000
 """A range's name is part of the name of every op in it."""
@@ -192,11 +192,11 @@ def _query(schema: Schema, low: int, high: int) -> str:
 
 
 def read_nvtx(
-    connection: adbc.Connection, schema: Schema, low: int, high: int, progress: Progress
+    connection: ArrowConnection, schema: Schema, low: int, high: int, progress: Progress
 ) -> NvtxPart:
     """Read the NVTX rows with ``low < rowid <= high``."""
     part = NvtxPart()
-    for batch in iter_batches(connection, _query(schema, low, high)):
+    for batch in connection.batches(_query(schema, low, high)):
         part.add(batch)
         progress.advance(batch.num_rows)
     return part

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.errors import NsysFailedError, NsysNotFoundError
+from aggregator.leftovers import folder_prefix, remove_leftover_folders
 from aggregator.texts import say
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def exported(report: Path, progress: Progress, nsys: str = "") -> Iterator[Path]
         NsysFailedError: It could not export the report.
     """
     program = find_nsys(nsys)
-    with tempfile.TemporaryDirectory(prefix="dlprof-nsys-") as folder:
+    remove_leftover_folders()
+    with tempfile.TemporaryDirectory(prefix=folder_prefix("dlprof-nsys")) as folder:
         target = Path(folder) / f"{report.stem}.sqlite"
         progress.message(f"Exporting {report.name} with {program}")
         _export(program, report, target, progress)

@@ -180,6 +180,8 @@ _MAJOR = ("computeMajor", "computeCapabilityMajor", "ccMajor")
 _MINOR = ("computeMinor", "computeCapabilityMinor", "ccMinor")
 _SM_COUNT = ("smCount", "numMultiprocessors")
 _MEMORY = ("totalMemory", "globalMemorySize")
+_CLOCK = ("clockRate",)
+_BANDWIDTH = ("memoryBandwidth",)
 """Columns of the GPU tables from 2019 (after CUPTI's device record) to today."""
 _OTHER_MAKERS = ("intel", "amd", "advanced micro")
 
@@ -213,6 +215,8 @@ def _devices(rows: list[Row]) -> dict[int, Device]:
             sm_count=_number(row, _SM_COUNT) or None,
             memory_bytes=_number(row, _MEMORY) or None,
             uuid=plain_uuid(row.get("uuid")),
+            clock_hz=_number(row, _CLOCK) or None,
+            bandwidth=_number(row, _BANDWIDTH) or None,
         )
     return result
 

@@ -7,12 +7,13 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import adbc_driver_manager
-import adbc_driver_sqlite.dbapi as adbc
 import numpy as np
 import pyarrow as pa
 from adbc_driver_manager import AdbcStatusCode
 
-from aggregator.errors import CorruptProfileError, ProfileError, UnsupportedProfileError
+from aggregator.errors import CorruptProfileError, UnsupportedProfileError
+from aggregator.sources.file_heads import read_head
+from aggregator.sqlite_arrow import ArrowConnection
 from aggregator.sqlite_uri import SQLITE_MAGIC, read_only_uri
 from aggregator.texts import say
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 READ_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)
 """What a damaged file raises: SQLite's own error messages may quote bytes of it."""
-BATCH_ROWS = 65536
-"""Rows per Arrow batch: a batch's fixed cost vanishes, and it fits the cache."""
 
 
 def list_tables(path: Path) -> frozenset[str]:
@@ -53,26 +52,11 @@ def is_sqlite(path: Path) -> bool:
     Raises:
         ProfileError: The file may not be opened.
     """
-    return _head(path) == SQLITE_MAGIC
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(SQLITE_MAGIC))
-    except OSError as error:
-        raise ProfileError(
-            say(
-                "The profile '{path}' cannot be opened: {error}.",
-                path=str(path),
-                error=error.strerror,
-            ),
-            hint=say("Check the permissions of the file."),
-        ) from error
+    return read_head(path, len(SQLITE_MAGIC)) == SQLITE_MAGIC
 
 
 def _check_magic(path: Path) -> None:
-    head = _head(path)
+    head = read_head(path, len(SQLITE_MAGIC))
     if head == SQLITE_MAGIC:
         return
     if not head:
@@ -98,10 +82,10 @@ def corrupt(path: Path, error: Exception) -> CorruptProfileError:
 
 
 @contextmanager
-def arrow_connection(path: Path) -> Iterator[adbc.Connection]:
+def arrow_connection(path: Path) -> Iterator[ArrowConnection]:
     """A read-only ADBC connection; its errors become ``CorruptProfileError``."""
     try:
-        with adbc.connect(read_only_uri(path)) as connection:
+        with ArrowConnection(read_only_uri(path)) as connection:
             yield connection
     except adbc_driver_manager.Error as error:
         raise_interrupt(error)
@@ -116,18 +100,6 @@ def raise_interrupt(error: adbc_driver_manager.Error) -> None:
     """
     if error.status_code in (AdbcStatusCode.NOT_IMPLEMENTED, AdbcStatusCode.CANCELLED):
         raise KeyboardInterrupt from error
-
-
-def iter_batches(connection: adbc.Connection, query: str) -> Iterator[pa.RecordBatch]:
-    """Run a query; yields Arrow batches of at most ``BATCH_ROWS`` rows.
-
-    ADBC takes a column's type from the first batch, so a query must not deliver NULL in some
-    rows only: wrap with ``coalesce``.
-    """
-    with connection.cursor() as cursor:
-        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
-        cursor.execute(query)
-        yield from cursor.fetch_record_batch()
 
 
 def integers(column: pa.Array) -> Int64:

@@ -1,0 +1,118 @@
+"""Sizes of collectives from PyTorch's ranges around them and the names of their kernels."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.correlate.messages import _REDUCED, _elements, _width
+from aggregator.options import ImportOptions
+from aggregator.pipeline import import_profile
+from aggregator.progress import NullProgress
+from aggregator.rank_import import import_ranks
+from benchmarks.rank_files import make_ranks, split
+
+RESNET50_PARAMETERS = 25_557_032
+"""Of torchvision's resnet50, whose gradients an all-reduce of each iteration sums."""
+
+
+def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+@pytest.fixture(scope="module")
+def export(profile: Callable[[str], Path]) -> Path:
+    return profile("ddp2_resnet50_amp")
+
+
+def test_gradients_of_a_step_are_those_of_the_model(export: Path, tmp_path: Path) -> None:
+    database = tmp_path / "one.sqlite"
+    import_profile(ImportOptions(export, database), NullProgress())
+    found = rows(
+        database,
+        "SELECT iter_value, rank, sum(bytes), count(*) - count(bytes) FROM view_collectives"
+        " WHERE collective_name = 'AllReduce' AND iter_value > 1 GROUP BY 1, 2",
+    )
+    whole = [row for row in found if row[2] == 4 * RESNET50_PARAMETERS]
+    assert len(whole) >= 20
+    assert {row[3] for row in found} == {0}
+
+
+def test_sizes_are_those_of_the_ranges_of_the_raw_export(export: Path, tmp_path: Path) -> None:
+    database = tmp_path / "one.sqlite"
+    import_profile(ImportOptions(export, database), NullProgress())
+    texts = rows(export, "SELECT text FROM NVTX_EVENTS WHERE text LIKE 'nccl:all_reduce%'")
+    texts += rows(
+        export,
+        "SELECT s.value FROM NVTX_EVENTS AS n JOIN StringIds AS s ON s.id = n.textId"
+        " WHERE s.value LIKE 'nccl:all_reduce%'",
+    )
+    raw = Counter(4 * int(re.findall(r"sizes = \[\[(\d+)\]\]", text)[0]) for (text,) in texts)
+    sql = "SELECT c.bytes FROM collectives AS c WHERE c.kind = 'AllReduce' AND c.bytes IS NOT NULL"
+    assert Counter(row[0] for row in rows(database, sql)) == raw
+    reasons = rows(
+        database,
+        "SELECT DISTINCT collective_name, bytes_unknown FROM view_collectives WHERE bytes IS NULL",
+    )
+    assert reasons
+    assert all("data type" in reason for kind, reason in reasons if kind != "AllReduce")
+    assert rows(database, "SELECT count(*) FROM view_collectives WHERE bytes = 0") == [(0,)]
+
+
+def test_joined_ranks_keep_them(export: Path, tmp_path: Path) -> None:
+    files = make_ranks(split(export, tmp_path), 4, tmp_path)
+    joined, whole = tmp_path / "joined.sqlite", tmp_path / "whole.sqlite"
+    import_ranks(ImportOptions(files[0], joined), files, NullProgress(), workers=1)
+    import_profile(ImportOptions(export, whole), NullProgress())
+    sql = "SELECT r.rank, c.kind, c.bytes FROM collectives AS c JOIN ranks AS r ON r.id = c.rank"
+    of_rank = Counter(rows(joined, sql))
+    expected = Counter(rows(whole, sql))
+    for rank in range(4):
+        own = Counter({key[1:]: count for key, count in of_rank.items() if key[0] == rank})
+        assert own == {key[1:]: n for key, n in expected.items() if key[0] == rank % 2}
+    assert any(key[2] for key in of_rank)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "width"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 4),
+        ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_SIMPLE", 2),
+        ("ncclDevKernel_AllReduce_SumPostDiv_u8_TREE_LL", 1),
+        ("ncclDevKernel_AllReduce_PreMulSum_f16_NVLS", 2),
+        ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)", 4),
+        ("ncclKernel_AllReduce_RING_LL_Sum_int64_t(ncclDevComm*)", 8),
+        ("ncclDevKernel_AllGather_RING_LL", None),
+        ("ncclKernel_AllGather_RING_LL_Sum_int8_t(ncclDevComm*)", None),
+        ("ncclDevKernel_Broadcast_RING_LL", None),
+    ],
+)
+def test_a_kernel_that_reduces_names_its_type(kernel: str, width: int | None) -> None:
+    found = _REDUCED.search(kernel)
+    assert (found and _width(found[1])) == width
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [
+        ("[[2048000]]", 2_048_000),
+        ("[[64, 3, 7, 7]]", 9_408),
+        ("[[10], [20]]", 30),
+        ("[[5], [], [], []]", 5),
+        ("[[[4, 2], [3]], []]", 11),
+        ("[[], []]", None),
+        ("[[0]]", 0),
+        ("nonsense", None),
+        ("7", None),
+    ],
+)
+def test_elements_of_a_call(sizes: str, count: int | None) -> None:
+    assert _elements(sizes) == count

@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from aggregator.flops.peaks import Peaks
-from aggregator.flops.units import LINK, CostUnit, InstanceCosts
-from aggregator.metrics.statistics import GroupOrder
-from aggregator.profile import Bool, Int64
+from aggregator.flops.units import LINK, NETWORK, CostUnit, InstanceCosts
+from aggregator.metrics.statistics import GroupOrder, Groups
+from aggregator.profile import Bool, Int64, Integers
 
 Floats = npt.NDArray[np.float64]
+_LONGEST_NS = 1e17
+"""Three years: no session lasts as long."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,20 @@ class _Parts:
 
 def _unit_times(unit: CostUnit, peaks: Peaks) -> tuple[float, float, float, float, bool]:
     """Compute, memory and bus time of the ideal, time of matrix work, whether it is known. ns."""
+    *times, known = _told_times(unit, peaks)
+    # A peak of next to nothing is damage: what would take years has no ideal time.
+    if not all(abs(time) < _LONGEST_NS for time in times):
+        return 0.0, 0.0, 0.0, 0.0, False
+    compute, memory, link, matrix = times
+    return compute, memory, link, matrix, known
+
+
+def _told_times(unit: CostUnit, peaks: Peaks) -> tuple[float, float, float, float, bool]:
     if unit.precision == LINK:
         known = unit.num_bytes is not None and peaks.link is not None
         return 0.0, 0.0, (unit.num_bytes or 0) / (peaks.link or 1.0), 0.0, known
+    if unit.precision == NETWORK:
+        return 0.0, 0.0, 0.0, 0.0, False
     rate = peaks.rate(unit.precision)
     # FLOP over TFLOP/s is 1e-12 s, bytes over GB/s 1e-9 s.
     compute = (unit.flops or 0) / rate / 1e3 if rate else 0.0
@@ -140,87 +153,103 @@ class Efficiency:
     peaks: Peaks
 
 
+@dataclass(frozen=True)
+class CostPairs:
+    """Instances that ran something on a GPU, joined where group and cost are the same.
+
+    Attributes:
+        group: Op, or iteration; ascending.
+        cost: What each of them costs.
+        calls: Number of instances.
+        gpu_time_ns: Sum of their GPU times. Unit: ns.
+    """
+
+    group: Int64
+    cost: Int64
+    calls: Int64
+    gpu_time_ns: Int64
+
+
+def cost_pairs(group: Integers, cost: Integers, gpu_time_ns: Int64) -> CostPairs:
+    """Join instances; those with a cost of -1 ran nothing and are left out."""
+    rows = np.flatnonzero(cost >= 0)
+    group, cost = group[rows], cost[rows]
+    width = int(cost.max(initial=0)) + 1
+    pairs = Groups(group.astype(np.int64) * width + cost)
+    return CostPairs(
+        pairs.groups // width, pairs.groups % width, pairs.counts, pairs.sum(gpu_time_ns[rows])
+    )
+
+
 def compute_efficiency(
-    costs: InstanceCosts,
-    peaks: Peaks,
-    op: Int64,
-    iteration: Int64,
-    gpu_time_ns: Int64,
-    cost: Int64,
+    costs: InstanceCosts, peaks: Peaks, by_op: CostPairs, by_iteration: CostPairs
 ) -> Efficiency:
     """Add up the instances of a window.
 
     Args:
         costs: What the cost numbers mean.
         peaks: The GPU's.
-        op: Op of each instance.
-        iteration: Iteration of each instance.
-        gpu_time_ns: Its GPU time. Unit: ns.
-        cost: Its cost; -1: it ran nothing on a GPU.
+        by_op: The instances by op.
+        by_iteration: The same by iteration.
     """
-    rows = np.flatnonzero(cost >= 0)
     columns = cost_columns(costs, peaks)
-    values = _instance_values(columns, cost[rows].astype(np.int64), gpu_time_ns[rows])
-    by_op, by_iteration = GroupOrder.of(op[rows]), GroupOrder.of(iteration[rows])
-    return Efficiency(
-        op=by_op.groups,
-        ops={"calls": by_op.counts, **{name: by_op.sum(one) for name, one in values.items()}},
-        iteration=by_iteration.groups,
-        iterations={
-            "calls": by_iteration.counts,
-            **{name: by_iteration.sum(one) for name, one in values.items()},
-        },
-        peaks=peaks,
-    )
+    op, ops = _sums(columns, by_op)
+    iteration, iterations = _sums(columns, by_iteration)
+    return Efficiency(op=op, ops=ops, iteration=iteration, iterations=iterations, peaks=peaks)
 
 
-def _instance_values(columns: CostColumns, cost: Int64, gpu_time: Int64) -> dict[str, Int64]:
-    """Columns of every instance; what is unknown of it is 0 with no GPU time beside it."""
+def _sums(columns: CostColumns, pairs: CostPairs) -> tuple[Int64, dict[str, Int64]]:
+    groups = GroupOrder.of(pairs.group)
+    sums = {name: groups.sum(values) for name, values in _pair_values(columns, pairs).items()}
+    return groups.groups, sums
+
+
+def _pair_values(columns: CostColumns, pairs: CostPairs) -> dict[str, Int64]:
+    """Sums of the instances of each pair; what is unknown of it is 0 with no GPU time beside it."""
+    cost, calls, gpu_time = pairs.cost, pairs.calls, pairs.gpu_time_ns
     flops, moved, ideal = columns.has_flops[cost], columns.has_bytes[cost], columns.has_ideal[cost]
 
-    def rounded(times: Floats) -> Int64:
-        result: Int64 = np.where(ideal, np.rint(times[cost]), 0).astype(np.int64)
+    def whole(times: Floats, known: Bool) -> Int64:
+        result: Int64 = np.where(known, np.rint(times[cost]), 0).astype(np.int64) * calls
         return result
 
     parts = {
-        "compute_time": rounded(columns.compute_ns),
-        "memory_time": rounded(columns.memory_ns),
-        "link_time": rounded(columns.link_ns),
+        "compute_time": whole(columns.compute_ns, ideal),
+        "memory_time": whole(columns.memory_ns, ideal),
+        "link_time": whole(columns.link_ns, ideal),
     }
     return {
-        "known_calls": (flops | moved).astype(np.int64),
-        "flops": np.where(flops, columns.flops[cost], 0),
+        "calls": calls,
+        "known_calls": np.where(flops | moved, calls, 0),
+        "flops": np.where(flops, columns.flops[cost] * calls, 0),
         "flops_gpu_time": np.where(flops, gpu_time, 0),
-        "flops_calls": flops.astype(np.int64),
-        "matrix_flops": np.where(flops, columns.matrix_flops[cost], 0),
-        "bytes": np.where(moved, columns.num_bytes[cost], 0),
+        "flops_calls": np.where(flops, calls, 0),
+        "matrix_flops": np.where(flops, columns.matrix_flops[cost] * calls, 0),
+        "bytes": np.where(moved, columns.num_bytes[cost] * calls, 0),
         "bytes_gpu_time": np.where(moved, gpu_time, 0),
-        "bytes_calls": moved.astype(np.int64),
+        "bytes_calls": np.where(moved, calls, 0),
         "known_gpu_time": np.where(flops | moved, gpu_time, 0),
         "ideal_time": parts["compute_time"] + parts["memory_time"] + parts["link_time"],
         "ideal_gpu_time": np.where(ideal, gpu_time, 0),
-        "ideal_calls": ideal.astype(np.int64),
+        "ideal_calls": np.where(ideal, calls, 0),
         **parts,
-        "matrix_ideal_time": np.where(flops, np.rint(columns.matrix_ns[cost]), 0).astype(np.int64),
+        "matrix_ideal_time": whole(columns.matrix_ns, flops),
         "gpu_time": gpu_time,
     }
 
 
-def unit_calls(costs: InstanceCosts, op: Int64, cost: Int64) -> tuple[Int64, Int64, Int64]:
+def unit_calls(costs: InstanceCosts, by_op: CostPairs) -> tuple[Int64, Int64, Int64]:
     """How often each unit was called in each op.
 
     Returns:
         Op, row of the unit and calls, sorted by op.
     """
-    rows = np.flatnonzero(cost >= 0)
-    pairs = GroupOrder.of(op[rows] * max(costs.count, 1) + cost[rows])
-    pair_op, pair_cost = pairs.groups // max(costs.count, 1), pairs.groups % max(costs.count, 1)
     bounds = np.searchsorted(costs.part_cost, np.arange(costs.count + 1))
-    low, length = bounds[pair_cost], np.diff(bounds)[pair_cost]
+    low, length = bounds[by_op.cost], np.diff(bounds)[by_op.cost]
     offset = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
     part = np.repeat(low, length) + offset
     width = max(len(costs.units), 1)
-    key = np.repeat(pair_op, length) * width + costs.part_unit[part]
+    key = np.repeat(by_op.group, length) * width + costs.part_unit[part]
     summed = GroupOrder.of(key)
-    calls = summed.sum(costs.part_calls[part] * np.repeat(pairs.counts, length))
+    calls = summed.sum(costs.part_calls[part] * np.repeat(by_op.calls, length))
     return summed.groups // width, summed.groups % width, calls

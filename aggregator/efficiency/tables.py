@@ -14,11 +14,18 @@ import numpy as np
 from aggregator.dldb.page_columns import page_columns
 from aggregator.dldb.stored import reading_errors
 from aggregator.dldb.writer import Table, insert_rows
-from aggregator.efficiency.rollup import Efficiency, compute_efficiency, unit_calls
-from aggregator.flops.peaks import Peaks, peaks_of
+from aggregator.efficiency.rollup import (
+    CostPairs,
+    Efficiency,
+    compute_efficiency,
+    cost_pairs,
+    unit_calls,
+)
+from aggregator.flops.peaks import Chip, Peaks, peaks_of
 from aggregator.flops.units import CostUnit, InstanceCosts
 from aggregator.imported import ImportedProfile
 from aggregator.options import AggregationRequest
+from aggregator.parallel import both
 from aggregator.profile import Int64
 from aggregator.ranks.reading import ColumnReader, column_reader
 from aggregator.sqlite_uri import read_only_uri
@@ -93,13 +100,12 @@ def _read_costed_instances(path: Path) -> CostedInstances:
 
 def _costed_rows(path: Path, reader: ColumnReader) -> dict[str, Int64]:
     """Instances that have a cost."""
-    names = ("op", "start", "gpu_time", "cost")
+    names = ("cost", "op", "start", "gpu_time")
     with page_columns(path) as pages:
-        found = pages.read("op_instances", names)
+        found = pages.read("op_instances", names, only=lambda cost: cost > 0)
     if found is None:
         return reader.read("op_instances", names, "WHERE cost > 0 ORDER BY id")
-    has = found[-1] > 0
-    return {name: column[has] for name, column in zip(names, found, strict=True)}
+    return dict(zip(names, found, strict=True))
 
 
 def write_import_efficiency(
@@ -144,7 +150,7 @@ def write_efficiency(
     """
     if not _has_costs(connection):
         return
-    peaks = peaks_of(_gpu_name(connection), override)
+    peaks = peaks_of(*_gpu(connection, override))
     insert_rows(connection, _peak_table(aggr, peaks, override))
     iterations = np.array(
         connection.execute(
@@ -161,17 +167,15 @@ def write_efficiency(
     high = int(np.searchsorted(instances.start_ns, _stop(connection, aggr, iterations)))
     rows = slice(low, high)
     number = np.searchsorted(iterations[:, 1], instances.start_ns[rows], side="right") - 1
-    found = compute_efficiency(
-        instances.costs,
-        peaks,
-        instances.op[rows],
-        iterations[np.maximum(number, 0), 0],
-        instances.gpu_time_ns[rows],
-        instances.cost[rows],
+    cost, gpu_time = instances.cost[rows], instances.gpu_time_ns[rows]
+    by_op, by_iteration = both(
+        lambda: cost_pairs(instances.op[rows], cost, gpu_time),
+        lambda: cost_pairs(iterations[np.maximum(number, 0), 0], cost, gpu_time),
     )
+    found = compute_efficiency(instances.costs, peaks, by_op, by_iteration)
     for table in (_op_table(aggr, found), _iteration_table(aggr, found)):
         insert_rows(connection, table)
-    insert_rows(connection, _unit_table(aggr, instances, rows))
+    insert_rows(connection, _unit_table(aggr, instances.costs, by_op))
     insert_rows(connection, _model_table(connection, aggr, found))
 
 
@@ -181,17 +185,24 @@ def _stop(connection: sqlite3.Connection, aggr: int, iterations: Int64) -> int:
     return int(np.iinfo(np.int64).max) if last == iterations[-1, 0] else int(iterations[-1, 2])
 
 
-def _gpu_name(connection: sqlite3.Connection) -> str:
-    """Product name of the GPU that ran most of the kernels; empty: unknown."""
-    only = connection.execute("SELECT name FROM devices LIMIT 2").fetchall()
-    if len(only) == 1:
+def _gpu(connection: sqlite3.Connection, override: str) -> tuple[str, str, Chip]:
+    """Name of the GPU that ran most of the kernels (empty: unknown), the override, what it is."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(devices)")}
+    told = "v.clock_hz, v.bandwidth" if "clock_hz" in columns else "NULL, NULL"
+    chosen = f"v.name, v.cuda_major, v.cuda_minor, v.sm_count, {told}"
+    rows = connection.execute(f"SELECT {chosen} FROM devices AS v LIMIT 2").fetchall()  # noqa: S608
+    if len(rows) == 1:
         ran = connection.execute("SELECT EXISTS (SELECT 1 FROM kernels)").fetchone()[0]
-        return str(only[0][0]) if ran else ""
-    row = connection.execute(
-        "SELECT v.name FROM (SELECT device, count(*) AS many FROM kernels GROUP BY device) AS k"
-        " JOIN devices AS v ON v.id = k.device ORDER BY k.many DESC, v.id LIMIT 1"
-    ).fetchone()
-    return str(row[0]) if row else ""
+        row = rows[0] if ran else None
+    else:
+        row = connection.execute(
+            f"SELECT {chosen} FROM (SELECT device, count(*) AS many FROM kernels GROUP BY device)"  # noqa: S608
+            " AS k JOIN devices AS v ON v.id = k.device ORDER BY k.many DESC, v.id LIMIT 1"
+        ).fetchone()
+    if row is None:
+        return "", override, Chip()
+    name, major, minor, *rest = row
+    return str(name), override, Chip((major, minor or 0) if major else None, *rest)
 
 
 def _peak_table(aggr: int, peaks: Peaks, override: str) -> Table:
@@ -246,8 +257,8 @@ def _iteration_table(aggr: int, found: Efficiency) -> Table:
     return Table("iteration_efficiency", {**columns, **_columns(found.iterations)})
 
 
-def _unit_table(aggr: int, instances: CostedInstances, rows: slice) -> Table:
-    op, unit, calls = unit_calls(instances.costs, instances.op[rows], instances.cost[rows])
+def _unit_table(aggr: int, costs: InstanceCosts, by_op: CostPairs) -> Table:
+    op, unit, calls = unit_calls(costs, by_op)
     columns: dict[str, Any] = {"aggr": [aggr] * len(op), "op": op, "unit": unit + 1, "calls": calls}
     return Table("op_units", columns)
 

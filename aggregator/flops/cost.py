@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 Shape: TypeAlias = tuple[int, ...]
 
+MAX_COUNT = 1 << 56
+"""Operations or bytes of one call: more would keep any GPU busy for a minute or far longer."""
 DEFAULT_INDEX_BYTES = 8
 """PyTorch's indices are int64."""
 
@@ -26,6 +28,7 @@ class OpCall:
         context: Name of the op around it (``conv_transpose2d`` around ``convolution``).
         one_gradient: The backward of a convolution computed one gradient only (the other input
             needs none: the model's first layer).
+        lists: Lists of tensors that its kernels go over; 0: not told.
     """
 
     name: str
@@ -35,6 +38,7 @@ class OpCall:
     output: Shape | None = None
     context: str = ""
     one_gradient: bool = False
+    lists: int = 0
     tensors: tuple[Shape, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
@@ -71,6 +75,11 @@ class Cost:
     flops: int | None = None
     num_bytes: int | None = None
     is_matrix: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("flops", "num_bytes"):
+            if not 0 <= (getattr(self, name) or 0) <= MAX_COUNT:
+                object.__setattr__(self, name, None)
 
 
 UNKNOWN = Cost()

@@ -36,11 +36,13 @@ class KernelTypes(NamedTuple):
         read: Type of the elements read.
         write: Type of the elements written.
         is_cast: Whether it reads another type than it writes.
+        lists: Lists of tensors that it goes over (PyTorch's ``multi_tensor_apply``); 0: none told.
     """
 
     read: str = ""
     write: str = ""
     is_cast: bool = False
+    lists: int = 0
 
 
 _SHORT = {
@@ -99,6 +101,19 @@ _INTEGERS = (
     ("bool", re.compile(r"[<(,] ?bool[,>)]")),
 )
 _LITERALS = re.compile(r"\((?:unsigned |signed )?(?:int|long|bool|char|short)\)-?\d+")
+_NCCL = re.compile(
+    r"nccl\w*?_(?:Sum|Prod|Min|Max|MinMax|Avg|PreMulSum|SumPostDiv)_"
+    r"(bf16|f16|f32|f64|f8e4m3|f8e5m2|i8|u8|i32|u32|i64|u64)"
+)
+_NCCL_TYPES = {
+    "f8e4m3": "float8",
+    "f8e5m2": "float8",
+    "i32": "int32",
+    "u32": "int32",
+    "i64": "int64",
+    "u64": "int64",
+}
+_TENSOR_LISTS = re.compile(r"TensorList\w*Metadata<(?:[\w:]+(?:<\w+>)?, )?(?:\(int\))?(\d+)>")
 _BYTES_ONLY = re.compile(r"vectorized_gather_kernel|OpaqueType<(?:\((?:unsigned )?int\))?(\d+)>")
 _C_TYPES = {
     "float": "float32",
@@ -117,7 +132,7 @@ _C_TYPES = {
 @lru_cache(maxsize=65536)
 def kernel_types(name: str) -> KernelTypes:
     """Element types of a kernel by its demangled name."""
-    for reader in (_cast, _opaque, _nvjet, _library, _template):
+    for reader in (_cast, _opaque, _nvjet, _collective, _library, _template):
         found = reader(name)
         if found is not None:
             return found
@@ -154,6 +169,15 @@ def _nvjet(name: str) -> KernelTypes | None:
         return None
     letters = found[1]
     return KernelTypes(_SHORT.get(letters[0], ""), _SHORT.get(letters[-1], ""))
+
+
+def _collective(name: str) -> KernelTypes | None:
+    """``AllReduce_Sum_f32``; a kernel that only moves data knows bytes and names no type."""
+    found = _NCCL.search(name)
+    if found is None:
+        return KernelTypes() if "nccl" in name[:32].lower() else None
+    kind = _NCCL_TYPES.get(found[1]) or _SHORT[found[1]]
+    return KernelTypes(kind, kind)
 
 
 def _library(name: str) -> KernelTypes | None:
@@ -202,10 +226,13 @@ def _by_letter(letter: str | None, name: str) -> str:
 
 def _template(name: str) -> KernelTypes | None:
     """The first floating point type, or the first integer where there is none."""
-    bare = _LITERALS.sub("", name)
+    found = _TENSOR_LISTS.search(name)
+    lists = int(found[1]) if found else 0
+    # The type of the scalars in a list's description is not that of the tensors.
+    bare = _LITERALS.sub("", _TENSOR_LISTS.sub("", name))
     for family in (_TEMPLATE, _INTEGERS):
         places = [(found.start(), kind) for kind, form in family if (found := form.search(bare))]
         if places:
             kind = min(places)[1]
-            return KernelTypes(kind, kind)
-    return None
+            return KernelTypes(kind, kind, lists=lists)
+    return KernelTypes(lists=lists) if lists else None

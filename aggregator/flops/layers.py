@@ -142,6 +142,20 @@ def _embedding_bag(call: OpCall) -> Cost:
     return Cost(read, call.traffic(read, written, index))
 
 
+def _embedding_bag_backward(call: OpCall) -> Cost:
+    """``_embedding_bag_backward(dy, indices, offsets, bag of each index, ...)`` and its dense kin.
+
+    Rows of the bags' gradient are read once, rows of the weight's added to and written. A fill of
+    its own clears the rest, as beside ``embedding_dense_backward``.
+    """
+    gradient, indices = call.argument(0), call.argument(1)
+    if len(gradient) != 2 or not indices:
+        return UNKNOWN
+    rows = elements(indices) * gradient[1]
+    index = 2 * DEFAULT_INDEX_BYTES * elements(indices)
+    return Cost(rows, call.traffic(elements(gradient) + rows, rows, index))
+
+
 def _nll(call: OpCall) -> Cost:
     """``nll_loss_forward(x (N, C), target (N))``: one element per row, added up."""
     target = call.argument(1)
@@ -236,6 +250,8 @@ FORMULAS: dict[str, Callable[[OpCall], Cost]] = {
     "embedding_dense_backward": _embedding_backward,
     "_embedding_bag": _embedding_bag,
     "_embedding_bag_forward_only": _embedding_bag,
+    "_embedding_bag_backward": _embedding_bag_backward,
+    "_embedding_bag_dense_backward": _embedding_bag_backward,
     "nll_loss_forward": _nll,
     "nll_loss2d_forward": _nll,
     "nll_loss_backward": _nll_backward,

@@ -89,11 +89,19 @@ def _index_put(call: OpCall) -> Cost:
 
 
 def _index_select(call: OpCall) -> Cost:
-    """``index_select(x, 0, index)``: rows; another dimension is not recorded."""
+    """``index_select(x, dim, index)``: as many elements as its output has.
+
+    Sizes alone do not tell the dimension, which matters unless all are as long.
+    """
     if len(call.tensors) < 2:
         return UNKNOWN
     image, index = call.tensors[0], call.tensors[1]
-    moved = elements(index) * elements(image[1:])
+    if call.output is not None:
+        moved = elements(call.output)
+    elif len(set(image)) == 1:
+        moved = elements(index) * elements(image[1:])
+    else:
+        return Cost(0, None)
     return Cost(0, call.traffic(moved, moved, DEFAULT_INDEX_BYTES * elements(index)))
 
 

@@ -1,8 +1,7 @@
 """Optimizers' work on whole lists of tensors: ``_foreach_*`` and ``_fused_*``.
 
-The sizes of all lists stand one after another. Lists of the same sizes are counted, not guessed:
-``_foreach_add_(a, b)`` records twice as many as ``_foreach_add_(a, 2)``. PyProf knew apex's
-FusedAdam only and gave it no operations.
+The sizes of all lists stand one after another: ``_foreach_add_(a, b)`` records twice as many as
+``_foreach_add_(a, 2)``. PyProf knew apex's FusedAdam only and gave it no operations.
 """
 
 from __future__ import annotations
@@ -15,19 +14,44 @@ from aggregator.flops.pointwise import SERIES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAX_LISTS = 6
+_ONE_LIST = frozenset(
+    {"neg", "abs", "sign", "reciprocal", "ceil", "floor", "round", "sqrt", "rsqrt", "exp", "log"}
+    | {"tanh", "sigmoid", "expm1", "log1p", "norm", "max", "zero"}
+)
+_LISTS = {"addcmul": (3,), "addcdiv": (3,), "copy": (2,), "lerp": (3, 2)}
+_FUSED_LISTS = {"adam": (4, 5), "adamw": (4, 5), "sgd": (3, 2), "adagrad": (3,)}
+"""How many lists an operator can take; the first that fits the sizes counts."""
 
 
 def _lists(call: OpCall) -> tuple[int, int]:
-    """Elements of one list, and how many lists of the same sizes there are."""
+    """Elements of one list, and how many lists are read.
+
+    Models have many parameters of one size, so equal sizes alone do not tell the lists apart: the
+    kernels' names tell how many they go over, with the one that is written where it is another.
+    """
     tensors = call.tensors
     if not tensors:
         return sum(1 for _ in call.shapes), 1
-    for count in range(MAX_LISTS, 1, -1):
+    for count in _possible(call):
         length, rest = divmod(len(tensors), count)
         if not rest and length and tensors == tensors[:length] * count:
             return sum(map(elements, tensors[:length])), count
     return sum(map(elements, tensors)), 1
+
+
+def _possible(call: OpCall) -> tuple[int, ...]:
+    name = call.name
+    kind = name.removesuffix("_").removeprefix("_foreach_").removeprefix("_fused_")
+    if call.lists:
+        in_place = name.endswith("_") or kind in ("norm", "max") or name.startswith("_fused")
+        return (call.lists if in_place else max(call.lists - 1, 1),)
+    if name.startswith("_fused"):
+        return _FUSED_LISTS.get(kind, (1,))
+    if kind in _ONE_LIST:
+        return (1,)
+    scalars = sum(1 for shape in call.shapes if not shape)
+    # A second list takes the scalar's place; "add" and "sub" have a factor beside it.
+    return _LISTS.get(kind, (2, 1) if kind in ("add", "sub") or not scalars else (1,))
 
 
 def _foreach(operations: int) -> Callable[[OpCall], Cost]:

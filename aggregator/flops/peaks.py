@@ -72,10 +72,11 @@ _NAMES = tuple(field.name for field in fields(Peaks))[1:]
 # memory GB/s, bus GB/s. The first match counts: the more special name stands first.
 _Row = tuple[str, tuple[float | None, ...]]
 _TABLE: tuple[_Row, ...] = (
-    (r"GB200|GB300", (40, 40, 80, 1250, None, 2500, 2500, 5000, 5000, 8000, _C2C)),
-    (r"B300", (1.25, 1.25, 75, 1125, None, 2250, 2250, 4500, None, 8000, _PCIE5)),
-    (r"B200", (37, 37, 75, 1125, None, 2250, 2250, 4500, 4500, 8000, _PCIE5)),
-    (r"B100", (30, 30, 60, 875, None, 1750, 1750, 3500, 3500, 8000, _PCIE5)),
+    (r"GB300", (1.39, 1.39, 80, 1250, None, 2500, 2500, 5000, 165, 8000, _C2C)),
+    (r"GB200", (40, 40, 80, 1250, None, 2500, 2500, 5000, 5000, 8000, _C2C)),
+    (r"B300", (1.25, 1.25, 75, 1125, None, 2250, 2250, 4500, 150, 7700, _PCIE5)),
+    (r"B200", (37, 37, 75, 1125, None, 2250, 2250, 4500, 4500, 7700, _PCIE5)),
+    (r"B100", (30, 30, 60, 875, None, 1750, 1750, 3500, 3500, 7700, _PCIE5)),
     (r"GH200.*144", (33.5, 66.9, 66.9, 494.7, 133.8, 989.4, 989.4, 1978.9, 1978.9, 4900, _C2C)),
     (r"GH200", (33.5, 66.9, 66.9, 494.7, 133.8, 989.4, 989.4, 1978.9, 1978.9, 4000, _C2C)),
     (r"H200 NVL", (30, 60, 60, 417.5, 120, 835.5, 835.5, 1670.5, 1670.5, 4800, _PCIE5)),
@@ -105,15 +106,22 @@ _TABLE: tuple[_Row, ...] = (
     (r"RTX A4000", (0.3, None, 19.2, 38.3, 19.2, 76.7, 76.7, None, 153.4, 448, _PCIE4)),
     (r"RTX 5090", (1.64, None, 104.8, 104.8, 104.8, 209.5, 209.5, 419, 838, 1792, _PCIE5)),
     (r"RTX 5080", (0.88, None, 56.3, 56.3, 56.3, 112.6, 112.6, 225.1, 450.2, 960, _PCIE5)),
+    (r"RTX 5070 Ti", (0.69, None, 43.9, 43.9, 43.9, 87.9, 87.9, 175.8, 351.5, 896, _PCIE5)),
+    (r"RTX 5070", (0.48, None, 30.9, 30.9, 30.9, 61.7, 61.7, 123.5, 246.9, 672, _PCIE5)),
     (r"RTX 4090", (1.29, None, 82.6, 82.6, 82.6, 165.2, 165.2, 330.3, 660.6, 1008, _PCIE4)),
+    (r"RTX 4080 SUPER", (0.82, None, 52.2, 52.2, 52.2, 104.4, 104.4, 208.9, 417.8, 736, _PCIE4)),
     (r"RTX 4080", (0.76, None, 48.7, 48.7, 48.7, 97.5, 97.5, 194.9, 389.9, 717, _PCIE4)),
+    (r"RTX 4070 Ti SUPER", (0.69, None, 44.1, 44.1, 44.1, 88.2, 88.2, 176.4, 352.8, 672, _PCIE4)),
     (r"RTX 4070 Ti", (0.63, None, 40.1, 40.1, 40.1, 80.2, 80.2, 160.4, 320.7, 504, _PCIE4)),
+    (r"RTX 4070 SUPER", (0.55, None, 35.5, 35.5, 35.5, 71, 71, 141.9, 283.9, 504, _PCIE4)),
     (r"RTX 4070", (0.46, None, 29.1, 29.1, 29.1, 58.3, 58.3, 116.6, 233.2, 504, _PCIE4)),
     (r"RTX 3090 Ti", (0.63, None, 40, 40, 40, 80, 80, None, 320, 1008, _PCIE4)),
     (r"RTX 3090", (0.56, None, 35.6, 35.6, 35.6, 71, 71, None, 284, 936, _PCIE4)),
     (r"RTX 3080 Ti", (0.53, None, 34.1, 34.1, 34.1, 68.2, 68.2, None, 272.8, 912, _PCIE4)),
     (r"RTX 3080", (0.47, None, 29.8, 29.8, 29.8, 59.5, 59.5, None, 238, 760, _PCIE4)),
+    (r"RTX 3070 Ti", (0.34, None, 21.7, 21.7, 21.7, 43.5, 43.5, None, 174, 608, _PCIE4)),
     (r"RTX 3070", (0.32, None, 20.3, 20.3, 20.3, 40.6, 40.6, None, 162.6, 448, _PCIE4)),
+    (r"RTX 3060 Ti", (0.25, None, 16.2, 16.2, 16.2, 32.4, 32.4, None, 129.6, 448, _PCIE4)),
     (r"RTX 3060", (0.2, None, 12.7, 12.7, 12.7, 25.5, 25.5, None, 102, 360, _PCIE4)),
     (r"RTX 2080 Ti", (0.42, None, 13.4, None, 26.9, 53.8, None, None, 215.2, 616, _PCIE3)),
     (r"RTX 2080 SUPER", (0.35, None, 11.2, None, 22.3, 44.6, None, None, 178.4, 496, _PCIE3)),
@@ -126,30 +134,93 @@ _TABLE: tuple[_Row, ...] = (
     (r"V100.*PCI", (7, None, 14, None, 28, 112, None, None, None, 900, _PCIE3)),
     (r"V100", (7.8, None, 15.7, None, 31.4, 125, None, None, None, 900, _PCIE3)),
     (r"TITAN V", (7.4, None, 14.9, None, 29.8, 119, None, None, None, 653, _PCIE3)),
+    (r"P100.*PCI.*12GB", (4.7, None, 9.3, None, 18.7, None, None, None, None, 549, _PCIE3)),
     (r"P100.*PCI", (4.7, None, 9.3, None, 18.7, None, None, None, None, 732, _PCIE3)),
     (r"P100", (5.3, None, 10.6, None, 21.2, None, None, None, None, 732, _PCIE3)),
     (r"P40\b", (0.37, None, 11.8, None, None, None, None, None, None, 346, _PCIE3)),
     (r"P4\b", (0.17, None, 5.5, None, None, None, None, None, None, 192, _PCIE3)),
 )
 
+_OTHER_CHIP = re.compile(r"Laptop|Mobile|Max-Q|MIG |\b[45]090 D\b|PRO 6000.*Server")
+"""Names that hold the name of another, larger or faster GPU."""
+_HALVED = re.compile(r"GeForce")
+"""Cards whose Tensor Cores add up in 32 bits at half their rate."""
+# Operations per clock of a multiprocessor by compute capability, a fused multiply-add counted as
+# two, from the architecture white papers; the rates in the order of RATES.
+_PER_CLOCK: dict[tuple[int, int], tuple[int | None, ...]] = {
+    (6, 0): (64, None, 128, None, 256, None, None, None, None),
+    (6, 1): (8, None, 256, None, None, None, None, None, None),
+    (7, 0): (64, None, 128, None, 256, 1024, None, None, None),
+    (7, 5): (4, None, 128, None, 256, 1024, None, None, 2048),
+    (8, 0): (64, 128, 128, 1024, 512, 2048, 2048, None, 4096),
+    (8, 6): (4, None, 256, 512, 256, 1024, 1024, None, 2048),
+    (8, 9): (4, None, 256, 512, 256, 1024, 1024, 2048, 2048),
+    (9, 0): (128, 256, 256, 2048, 512, 4096, 4096, 8192, 8192),
+    (10, 0): (128, 128, 256, 4096, 512, 8192, 8192, 16384, 16384),
+    (12, 0): (4, None, 256, 512, 256, 1024, 1024, 2048, 2048),
+}
+_CLOCKS = (3e8, 4e9)
+"""What can be a clock. Unit: Hz."""
 
-def peaks_of(gpu_name: str, override: str = "") -> Peaks:
+
+@dataclass(frozen=True)
+class Chip:
+    """What a profile tells of a GPU besides its name.
+
+    Attributes:
+        capability: Compute capability; None: unknown.
+        sm_count: Multiprocessors; None: unknown.
+        clock_hz: Their highest clock. Unit: Hz. None: unknown.
+        bandwidth: Of the memory. Unit: bytes/s. None: unknown.
+    """
+
+    capability: tuple[int, int] | None = None
+    sm_count: int | None = None
+    clock_hz: int | None = None
+    bandwidth: int | None = None
+
+
+def peaks_of(gpu_name: str, override: str = "", chip: Chip | None = None) -> Peaks:
     """Peaks of a GPU by its product name, with what the user gave in their place.
 
     Args:
-        gpu_name: Name as CUDA tells it; one that is not in the table has no known peaks.
+        gpu_name: Name as CUDA tells it.
         override: ``float16=312,bandwidth=2039``; empty: none.
+        chip: Where the name is not in the table, the peaks are worked out from it.
 
     Raises:
         UsageError: The override is malformed.
     """
     found = Peaks()
-    for pattern, values in _TABLE:
-        if re.search(rf"(?<![A-Za-z0-9]){pattern}", gpu_name):
-            found = Peaks(gpu_name, **dict(zip(_NAMES, values, strict=True)))
-            break
+    if not _OTHER_CHIP.search(gpu_name):
+        for pattern, values in _TABLE:
+            if re.search(rf"(?<![A-Za-z0-9]){pattern}", gpu_name):
+                found = Peaks(gpu_name, **dict(zip(_NAMES, values, strict=True)))
+                break
+    if not found.name and chip is not None:
+        found = _worked_out(gpu_name, chip)
     given = parse_peaks(override)
     return replace(found, name=found.name or gpu_name, **given) if given else found
+
+
+def _worked_out(gpu_name: str, chip: Chip) -> Peaks:
+    """Multiprocessors times clock times operations per clock; Peaks(): not all is known."""
+    per_clock = _PER_CLOCK.get(chip.capability) if chip.capability else None
+    clock = chip.clock_hz or 0
+    if per_clock is None or not chip.sm_count or not _CLOCKS[0] < clock < _CLOCKS[1]:
+        return Peaks()
+    scale = chip.sm_count * clock / 1e12
+    rates = {
+        name: None if count is None else round(count * scale, 2)
+        for name, count in zip(RATES, per_clock, strict=True)
+    }
+    if _HALVED.search(gpu_name):
+        for name in ("tf32", "float16", "bfloat16", "float8"):
+            rate = rates[name]
+            rates[name] = None if rate is None else round(rate / 2, 2)
+    bandwidth = round(chip.bandwidth / 1e9, 1) if chip.bandwidth else None
+    source = f"{gpu_name}: {chip.sm_count} SM x {clock / 1e6:.0f} MHz"
+    return Peaks(source, **rates, bandwidth=bandwidth)
 
 
 def parse_peaks(text: str) -> dict[str, float]:

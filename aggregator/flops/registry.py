@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aggregator.flops import (
     attention,
+    collectives,
     convolution,
     layers,
     matrix,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FORMULAS: dict[str, Callable[[OpCall], Cost]] = {
+    **collectives.FORMULAS,
     **movement.FORMULAS,
     **pointwise.FORMULAS,
     **layers.FORMULAS,
@@ -40,7 +42,7 @@ _COMPOSITE = frozenset(
 # Operators whose own work lies beside that of the fills and copies that they call.
 SHARING = frozenset(
     {"embedding_dense_backward", "nll_loss_backward", "nll_loss2d_backward"}
-    | {"_index_put_impl", "index_put"}
+    | {"_index_put_impl", "index_put", "_embedding_bag_backward", "_embedding_bag_dense_backward"}
 )
 
 
@@ -59,6 +61,11 @@ def is_sharing(name: str) -> bool:
     return name.removesuffix("_") in SHARING
 
 
+def is_collective(name: str) -> bool:
+    """Whether an operator moves data between GPUs."""
+    return name.removesuffix("_") in collectives.FORMULAS
+
+
 def count(call: OpCall) -> Cost:
     """Cost of a call; what its shapes do not tell is unknown."""
     formula = formula_of(call.name)
@@ -74,6 +81,6 @@ NEEDS_OUTPUT = frozenset(
     {*convolution.FORWARD, "max_pool2d_with_indices", "max_pool3d_with_indices"}
     | {"adaptive_max_pool2d", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d"}
     | {"_adaptive_avg_pool3d", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"}
-    | {"upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d"}
+    | {"upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d", "index_select"}
 )
 """Operators whose output's sizes are not in those of their arguments."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 
 from aggregator.flops.cost import Shape
+from aggregator.told import read_list
 
 
 @lru_cache(maxsize=65536)
@@ -15,14 +15,8 @@ def sizes_of(text: str) -> tuple[Shape, ...]:
     Args:
         text: JSON list, ``[[64, 3, 224, 224], [64, 3, 7, 7], [], []]``.
     """
-    try:
-        value = json.loads(text) if text else []
-    except (ValueError, RecursionError):
-        return ()
-    if not isinstance(value, list):
-        return ()
     result = []
-    for shape in value:
+    for shape in read_list(text):
         whole = isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape)
         result.append(tuple(shape) if whole else ())
     return tuple(result)

@@ -10,6 +10,8 @@ VECTOR = "float32"
 """Precision whose peak bounds work that is no matrix product: the GPU's vector units."""
 LINK = "link"
 """Copies over the bus to the host or to another GPU."""
+NETWORK = "network"
+"""Collectives: what bounds them lies outside the GPU, so their ideal time is unknown."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,8 @@ class CostUnit:
         flops: Floating point operations; None: unknown. Unit: count.
         num_bytes: Bytes to move; None: unknown. Unit: bytes.
         is_matrix: Whether the operations are those of matrix products.
-        precision: What bounds it: a key of ``peaks.Peaks``, ``link``, or empty: unknown.
+        precision: What bounds it: a key of ``peaks.Peaks``, ``link``, ``network``, or empty:
+            unknown.
         reason: Why something is unknown; empty: all is known.
     """
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.errors import UsageError
 from aggregator.flops.cost import OpCall
 from aggregator.flops.kernel_types import KernelTypes, kernel_types
-from aggregator.flops.peaks import Peaks, peaks_of
 from aggregator.flops.registry import count
 
 ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<(int)8, at::native::"
@@ -41,6 +39,15 @@ ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<(int)8, at::native
             KernelTypes("float32", "bfloat16", is_cast=True),
         ),
         ("void at::native::vectorized_gather_kernel<(int)16, long>(char *, char *)", KernelTypes()),
+        (
+            "void apply<TensorListScalarListMetadata<float, (int)3>, Functor<c10::BFloat16>>()",
+            KernelTypes("bfloat16", "bfloat16", lists=3),
+        ),
+        (
+            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096>)",
+            KernelTypes("bfloat16", "bfloat16"),
+        ),
+        ("ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096>)", KernelTypes()),
         ("a_kernel_of_tomorrow", KernelTypes()),
     ],
 )
@@ -67,16 +74,35 @@ def test_lists_of_an_optimizer_are_counted_not_guessed() -> None:
     assert adam.num_bytes == 7 * 4 * 17
 
 
-def test_peaks_are_found_by_name_and_can_be_given() -> None:
-    assert peaks_of("NVIDIA H200").bandwidth == 4800
-    assert peaks_of("NVIDIA H100 PCIe").float16 == 756
-    assert peaks_of("Tesla V100-SXM2-16GB").float16 == 125
-    assert peaks_of("NVIDIA A100-SXM4-80GB").bandwidth == 2039
-    assert peaks_of("NVIDIA L40S").tf32 == 183
-    assert peaks_of("NVIDIA L4").bandwidth == 300
-    assert peaks_of("A GPU of tomorrow") == Peaks()
-    assert peaks_of("A GPU of tomorrow", "float16=3").float16 == 3
-    with pytest.raises(UsageError):
-        peaks_of("NVIDIA H200", "float17=3")
-    with pytest.raises(UsageError):
-        peaks_of("NVIDIA H200", "float16=-1")
+def test_lists_of_tensors_of_one_size_are_told_apart_by_the_kernel() -> None:
+    sizes = ((4, 4),) * 8
+
+    def moved(name: str, shapes: tuple[tuple[int, ...], ...], lists: int) -> int | None:
+        cost = count(OpCall(name, shapes, 4.0, 4.0, lists=lists))
+        return None if cost.num_bytes is None else cost.num_bytes // (4 * 128)
+
+    # x *= 2; y = sqrt(x); x += y; x += y * z; parameters, gradients and two moments
+    assert moved("_foreach_mul_", (*sizes, ()), 1) == 2
+    assert moved("_foreach_sqrt", sizes, 2) == 2
+    assert moved("_foreach_add_", (*sizes * 2, ()), 2) == 3
+    assert moved("_foreach_addcmul_", (*sizes * 3, ()), 3) == 4
+    assert moved("_foreach_norm", (*sizes, (), ()), 1) == 1
+    assert moved("_fused_adamw_", sizes * 4, 4) == 7
+    # AND without a kernel that tells them, by what the operator takes
+    assert moved("_foreach_sqrt", sizes, 0) == 2
+    assert moved("_foreach_mul_", (*sizes, ()), 0) == 2
+    assert moved("_foreach_mul_", sizes * 2, 0) == 3
+    assert moved("_fused_adamw_", sizes * 4, 0) == 7
+
+
+def test_collectives_are_as_large_as_nccls_tests_say() -> None:
+    own, everything = (16,), (64,)
+    for name, shapes in {
+        "allreduce_": (everything, ()),
+        "_allgather_base_": (everything, own),
+        "_reduce_scatter_base_": (own, everything),
+        "allgather_": (own, own, own, own, own),
+        "reduce_scatter_": (own, own, own, own, own),
+    }.items():
+        cost = count(OpCall(name, shapes, 2.0, 2.0))
+        assert (cost.flops, cost.num_bytes) == (None, 128), name

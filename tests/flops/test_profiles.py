@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import re
 import sqlite3
 from pathlib import Path
@@ -13,6 +14,7 @@ from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import aggregate, import_profile
 from aggregator.progress import NullProgress
 from tests.conftest import ProfileFactory
+from tests.flops.counters import DATA
 
 RESNET50_IMAGE = 777_570_484_224 // 32
 """Operations of a training step on one image: tests/flops/test_torch_counts.py."""
@@ -135,3 +137,75 @@ def test_an_output_can_come_from_a_modules_parameters() -> None:
     assert output_shape(shapes, {"padding": "same"}, "Conv2d") == (8, 6, 10, 10)
     transposed = output_shape(((8, 6, 5, 5), (6, 3, 4, 4)), {"stride": 2}, "ConvTranspose2d")
     assert transposed == (8, 3, 12, 12)
+
+
+def test_collectives_have_the_bytes_of_their_messages(
+    profile: ProfileFactory, tmp_path: Path
+) -> None:
+    connection = imported(profile("ddp2_resnet50_amp"), tmp_path)
+    rows = connection.execute(
+        "SELECT * FROM view_op_units WHERE unit_name = 'allreduce_' AND calls > 1"
+    ).fetchall()
+    sizes = {int(str(row["input_shapes"])[2:].split("]")[0]): row for row in rows}
+    # The gradients of ResNet-50's 25,557,032 parameters, in buckets, float32
+    assert sum(sizes) == 25_557_032
+    assert all(row["bytes_per_call"] == 4 * size for size, row in sizes.items())
+    # Their kernel names no type: it is that of the buffers joined before
+    rows = connection.execute(
+        "SELECT * FROM view_op_units WHERE unit_name = 'broadcast_' AND calls > 1"
+    ).fetchall()
+    found = {row["input_shapes"].split("]")[0]: row["bytes_per_call"] for row in rows}
+    assert found == {"[[53120": 4 * 53120, "[[53": 8 * 53}
+    # What they could take at best depends on the others: unknown
+    row = connection.execute(
+        "SELECT * FROM view_op_efficiency WHERE op_node_id = 'BROADCAST__5'"
+    ).fetchone()
+    assert (row["flops"], row["ideal_time"], row["peak_pct"]) == (None, None, None)
+    assert row["gbytes_per_second"] > 0
+    assert row["unknown_reason"]
+    row = connection.execute("SELECT known_pct FROM view_model_efficiency").fetchone()
+    assert row["known_pct"] >= 99.0
+
+
+def test_a_gpu_that_the_table_lacks_is_worked_out_from_what_the_profile_tells(
+    tmp_path: Path,
+) -> None:
+    # GIVEN a capture whose GPU has an unknown name, 132 multiprocessors at 1980 MHz
+    source = tmp_path / "ops.sqlite"
+    source.write_bytes(lzma.decompress((DATA / "ops.sqlite.xz").read_bytes()))
+    with sqlite3.connect(source) as export:
+        export.execute("UPDATE TARGET_INFO_GPU SET name = 'NVIDIA Tomorrow'")
+    connection = imported(source, tmp_path)
+    # WHEN it is aggregated, and again with a rate that the user gives
+    aggregate(tmp_path / "dldb.sqlite", AggregationRequest(gpu_peaks="bfloat16=1"), NullProgress())
+    rates = {
+        (row["aggr_id"], row["rate_name"]): row["rate"]
+        for row in connection.execute("SELECT * FROM view_peak_rates")
+    }
+    # THEN
+    expected = {"float32": 256, "float16": 4096, "float8": 8192}
+    for aggr in (1, 2):
+        for name, per_clock in expected.items():
+            assert rates[aggr, name] == pytest.approx(132 * per_clock * 1.98e-3, rel=1e-4)
+        assert rates[aggr, "bandwidth"] == pytest.approx(4814.3)
+        assert rates[aggr, "link"] is None
+    assert rates[2, "bfloat16"] == 1.0
+    names = {row[0] for row in connection.execute("SELECT gpu_name FROM view_peak_rates")}
+    assert names == {"NVIDIA Tomorrow: 132 SM x 1980 MHz"}
+
+
+def test_what_nothing_is_known_of_is_null_and_never_0(
+    profile: ProfileFactory, tmp_path: Path
+) -> None:
+    # GIVEN ranges of custom domains, and no framework's
+    connection = imported(profile("nvtx_domains"), tmp_path)
+    costs = "flops, bytes, ideal_time, left_time, peak_pct"
+    for view in ("view_op_metrics", "view_op_type_summary", "view_group_summary"):
+        names = {row["name"] for row in connection.execute(f"PRAGMA table_info({view})")}
+        known = ", ".join(name for name in costs.split(", ") if name in names)
+        rows = connection.execute(f"SELECT domain_name, {known} FROM {view}").fetchall()
+        assert len({row["domain_name"] for row in rows}) == 4
+        assert all(value is None for row in rows for value in tuple(row)[1:])
+    row = connection.execute("SELECT * FROM view_model_efficiency").fetchone()
+    assert (row["mfu"], row["model_flops"], row["flops"], row["bytes"]) == (None,) * 4
+    assert row["known_pct"] == 0.0

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode, flop_registry  # noqa: E402
 
 from aggregator.flops.cost import OpCall  # noqa: E402
+from aggregator.flops.outputs import called_output  # noqa: E402
 from aggregator.flops.registry import NEEDS_OUTPUT, count, is_counted  # noqa: E402
 
 
@@ -190,6 +191,26 @@ def test_attention_is_counted_as_pytorch_counts_it(kind: str) -> None:
     backward = count(OpCall(f"{name}_backward", (sizes,) * 5, 2.0, 2.0))
     assert (forward.flops, backward.flops) == attention_flops(sizes, kind)
     assert forward.num_bytes == 4 * 2 * math.prod(sizes)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1, -3])
+def test_a_selection_moves_as_much_as_its_output_has(dim: int) -> None:
+    # GIVEN PyTorch's own output of a selection along each dimension
+    image = torch.empty(8, 32, 100, device="meta")
+    index = torch.empty(5, dtype=torch.int64, device="meta")
+    output = torch.index_select(image, dim, index)
+    shapes = (tuple(image.shape), (), tuple(index.shape))
+    # WHEN the dimension is told
+    found = called_output("index_select", shapes, {"dim": dim})
+    assert found == tuple(output.shape)
+    # THEN it is read and written once, with the indices
+    cost = count(OpCall("index_select", shapes, 4.0, 4.0, found))
+    assert (cost.flops, cost.num_bytes) == (0, 2 * 4 * output.numel() + 8 * 5)
+    # AND without it the bytes are unknown, but for a tensor that is as long each way
+    assert count(OpCall("index_select", shapes, 4.0, 4.0)).num_bytes is None
+    assert called_output("index_select", shapes, {}) is None
+    square = count(OpCall("index_select", ((7, 7), (), (5,)), 4.0, 4.0))
+    assert square.num_bytes == 2 * 4 * 35 + 8 * 5
 
 
 def test_recurrent_layers_count_every_weight_once_per_step() -> None:

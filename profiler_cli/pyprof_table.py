@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from aggregator.plain_text import defused, on_one_line
+
 DEFAULT_COLUMNS: Final = ("idx", "dir", "sub", "mod", "op", "kernel", "params", "sil")
 
 
@@ -99,7 +101,10 @@ class TableForm:
         titles = [COLUMNS[name].title for name in self.columns]
         yield self._line(titles, widths, is_header=True)
         for row in rows:
-            yield self._line([self._field(name, row) for name in self.columns], widths)
+            line = self._line([self._field(name, row) for name in self.columns], widths)
+            # Names come from the profiled program: no field may end its line, or steer a terminal.
+            plain = line if line.isprintable() else line.replace("\n", " ").replace("\r", " ")
+            yield on_one_line(plain)
 
     def _field(self, name: str, row: dict[str, Any]) -> Any:
         value = row[name]
@@ -111,7 +116,7 @@ class TableForm:
 
     def _line(self, values: list[Any], widths: list[int], *, is_header: bool = False) -> str:
         if self.csv:
-            return ",".join(_quoted(str(value)) for value in values)
+            return _quoted([value if value == "-" else defused(str(value)) for value in values])
         if not self.width:
             return " ".join(map(str, values))
         parts = []
@@ -123,5 +128,8 @@ class TableForm:
         return "".join(parts)
 
 
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
+def _quoted(fields: list[str]) -> str:
+    line = '"' + '","'.join(fields) + '"'
+    if line.count('"') == 2 * len(fields):
+        return line
+    return ",".join('"' + field.replace('"', '""') + '"' for field in fields)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import ctypes
+import json
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from aggregator.demangling import demangled
 from aggregator.errors import (
     CorruptProfileError,
     ProfileNotFoundError,
     UnsupportedProfileError,
 )
 from aggregator.profile import Int64
+from aggregator.progress import NullProgress
 from aggregator.sqlite_uri import lenient_text, read_only_uri
 from aggregator.texts import say
+
+Size = tuple[int, int, int]
 
 
 class Launch(NamedTuple):
@@ -45,8 +49,8 @@ class Launch(NamedTuple):
     api_end_ns: int
     device: int
     stream: int
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
+    grid: Size
+    block: Size
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class LaunchSource(Protocol):
     def launches(self) -> list[Launch]:
         """All kernels, in the order of the file."""
 
-    def ranges(self) -> dict[object, RangeColumns]:
+    def ranges(self) -> Mapping[Any, RangeColumns]:
         """All ranges by thread."""
 
     def texts(self, numbers: set[int]) -> dict[int, str]:
@@ -96,7 +100,7 @@ def open_launches(path: Path) -> LaunchSource:
         if source is not None:
             return source
     raise UnsupportedProfileError(
-        say("'{path}' is neither an Nsight Systems export nor an nvprof file.", path=path),
+        say("'{path}' is no Nsight Systems export, nvprof file or Kineto trace.", path=path),
         hint=say("Export a report with: nsys export --type=sqlite report.nsys-rep"),
     )
 
@@ -118,11 +122,25 @@ def _open_sqlite(path: Path) -> LaunchSource | None:
     return _Nsys(path, tables) if "StringIds" in tables else None
 
 
-OPENERS.append(_open_sqlite)
+def _open_trace(path: Path) -> LaunchSource | None:
+    # The engine's readers take half a second to load, with libraries that nothing else here needs.
+    from aggregator.sources.kineto_files import is_trace  # noqa: PLC0415
+
+    if not is_trace(path):
+        return None
+    from aggregator.pyprof.kineto_launches import KinetoLaunches  # noqa: PLC0415
+    from aggregator.sources import open_profile  # noqa: PLC0415
+
+    return KinetoLaunches(open_profile(path, NullProgress()))
+
+
+OPENERS += [_open_sqlite, _open_trace]
 
 _KERNEL_COLUMNS = (
     "k.start, k.end, k.deviceId, k.streamId, gridX, gridY, gridZ, blockX, blockY, blockZ"
 )
+_KERNEL_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL")
+_OPENS, _CLOSES = 2, 4
 
 
 class _Sqlite:
@@ -132,73 +150,82 @@ class _Sqlite:
         self._path = path
         self._tables = tables
 
-    def query(self, sql: str) -> Iterator[tuple[Any, ...]]:
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._connected() as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def numbers(self, sql: str) -> Int64:
+        """Rows of whole numbers; none may be missing."""
+        with self._connected() as connection:
+            cursor = connection.execute(sql)
+            width = len(cursor.description)
+            flat = np.fromiter(chain.from_iterable(cursor), dtype=np.int64)
+            return flat.reshape(-1, width)
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
         try:
             with closing(sqlite3.connect(read_only_uri(self._path), uri=True)) as connection:
                 connection.text_factory = lenient_text
-                yield from connection.execute(sql)
-        except sqlite3.DatabaseError as error:
+                yield connection
+        except (sqlite3.DatabaseError, TypeError, ValueError, OverflowError) as error:
             raise CorruptProfileError(
                 say("'{path}' cannot be read: {error}.", path=self._path, error=error)
             ) from error
 
 
-def _by_lane(rows: list[tuple[object, int, int, int]]) -> dict[object, RangeColumns]:
-    """Columns per thread of (lane, start, end, number)."""
-    lanes: dict[object, list[tuple[int, int, int]]] = {}
-    for lane, *times in rows:
-        lanes.setdefault(lane, []).append((times[0], times[1], times[2]))
-    result = {}
-    for lane, ranges in lanes.items():
-        columns = np.array(ranges, dtype=np.int64)
-        columns = columns[np.lexsort((-columns[:, 1], columns[:, 0]))]
-        result[lane] = RangeColumns(columns[:, 0], columns[:, 1], columns[:, 2])
-    return result
+def _by_lane(lanes: Int64, starts: Int64, ends: Int64, numbers: Int64) -> dict[int, RangeColumns]:
+    """Columns per lane, each ordered by start and, where that is the same, outermost first."""
+    order = np.lexsort((-ends, starts, lanes))
+    found, firsts = np.unique(lanes[order], return_index=True)
+    parts = np.split(order, firsts[1:])
+    return {
+        lane: RangeColumns(starts[part], ends[part], numbers[part])
+        for lane, part in zip(found.tolist(), parts, strict=True)
+    }
 
 
 class _Nsys(_Sqlite):
-    """An SQLite export of Nsight Systems."""
+    """An SQLite export of Nsight Systems; a lane is the thread's global number."""
 
     def launches(self) -> list[Launch]:
-        if "CUPTI_ACTIVITY_KIND_KERNEL" not in self._tables:
+        table = _KERNEL_TABLES[0]
+        if table not in self._tables:
             return []
         calls: dict[tuple[int, int], tuple[int, int, int]] = {}
         if "CUPTI_ACTIVITY_KIND_RUNTIME" in self._tables:
-            sql = "SELECT globalTid, correlationId, start, end FROM CUPTI_ACTIVITY_KIND_RUNTIME"
-            for tid, correlation, start, end in self.query(sql):
-                calls[tid >> 24, correlation] = (tid, start, end)
+            sql = (
+                "SELECT globalTid, correlationId, start, end FROM CUPTI_ACTIVITY_KIND_RUNTIME"
+                f" WHERE correlationId IN (SELECT correlationId FROM {table})"
+            )
+            calls = {
+                (tid >> 24, number): (tid, start, end)
+                for tid, number, start, end in self.numbers(sql).tolist()
+            }
         sql = (
             f"SELECT k.demangledName, k.globalPid, k.correlationId, {_KERNEL_COLUMNS}"
-            " FROM CUPTI_ACTIVITY_KIND_KERNEL AS k ORDER BY k.rowid"
+            f" FROM {table} AS k ORDER BY k.rowid"
         )
         names = dict(
             self.query(
-                "SELECT id, value FROM StringIds WHERE id IN"
-                " (SELECT demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL)"
+                f"SELECT id, value FROM StringIds WHERE id IN (SELECT demangledName FROM {table})"
             )
         )
         found = []
         for name, pid, correlation, start, end, device, stream, *size in self.query(sql):
-            tid, *api = calls.get((pid >> 24, correlation), (None, start, start))
-            found.append(
-                _launch(
-                    _text(names.get(name)),
-                    end - start,
-                    (tid, (tid or 0) & 0xFFFFFF),
-                    (api[0], api[1]),
-                    (device, stream, *size),
-                )
-            )
+            tid, called, returned = calls.get((pid >> 24, correlation), (None, start, start))
+            where = (tid, (tid or 0) & 0xFFFFFF, called, returned, device, stream)
+            found.append(_launch(_text(names.get(name)), end - start, where, size))
         return found
 
-    def ranges(self) -> dict[object, RangeColumns]:
+    def ranges(self) -> Mapping[Any, RangeColumns]:
         if "NVTX_EVENTS" not in self._tables:
             return {}
         sql = (
             "SELECT globalTid, start, end, rowid FROM NVTX_EVENTS"
             " WHERE end > start AND globalTid IS NOT NULL"
         )
-        return _by_lane(list(self.query(sql)))
+        return _by_lane(*self.numbers(sql).T)
 
     def texts(self, numbers: set[int]) -> dict[int, str]:
         columns = {str(row[1]) for row in self.query("PRAGMA table_info(NVTX_EVENTS)")}
@@ -206,120 +233,88 @@ class _Nsys(_Sqlite):
         join = "LEFT JOIN StringIds AS s ON s.id = n.textId" if "textId" in columns else ""
         # What stands behind the sizes is not used, and long.
         end = f"instr({text} || ', input_op_ids = ', ', input_op_ids = ')"
-        head = f"substr({text}, 1, {end} - 1)"
-        sql = f"SELECT n.rowid, {head} FROM NVTX_EVENTS AS n {join}"
-        return {row: _text(text) for row, text in self.query(sql) if row in numbers}
+        sql = (
+            f"SELECT n.rowid, substr({text}, 1, {end} - 1) FROM json_each(?) AS wanted"
+            f" JOIN NVTX_EVENTS AS n ON n.rowid = wanted.value {join}"
+        )
+        found = self.query(sql, json.dumps(sorted(numbers))) if numbers else []
+        return {row: _text(text) for row, text in found}
 
 
 class _Nvprof(_Sqlite):
-    """A file of nvprof: names are mangled, ranges are a start and an end marker."""
+    """A file of nvprof: names are mangled, ranges are a start and an end marker.
+
+    A lane is the process with its thread.
+    """
 
     def launches(self) -> list[Launch]:
-        names = dict(self.query("SELECT _id_, value FROM StringTable"))
-        calls: dict[int, tuple[Any, ...]] = {}
+        calls: dict[int, tuple[int, ...]] = {}
         for table in ("CUPTI_ACTIVITY_KIND_DRIVER", "CUPTI_ACTIVITY_KIND_RUNTIME"):
             if table in self._tables:
                 sql = f"SELECT correlationId, processId, threadId, start, end FROM {table}"
-                calls |= {row[0]: row[1:] for row in self.query(sql)}
+                calls |= {row[0]: tuple(row[1:]) for row in self.numbers(sql).tolist()}
         found = []
         # With --analysis-metrics nvprof writes the first of the two instead of the second.
-        for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL"):
+        for table in _KERNEL_TABLES:
             if table not in self._tables:
                 continue
+            sql = f"SELECT _id_, value FROM StringTable WHERE _id_ IN (SELECT name FROM {table})"
+            names = {row: demangled(_text(name)) for row, name in self.query(sql)}
             sql = f"SELECT name, correlationId, {_KERNEL_COLUMNS} FROM {table} AS k ORDER BY _id_"
             for name, correlation, start, end, device, stream, *size in self.query(sql):
-                pid, tid, *api = calls.get(correlation, (-1, 0, start, start))
+                pid, tid, called, returned = calls.get(correlation, (-1, 0, start, start))
                 tid &= 0xFFFFFFFF  # recorded as a signed number
-                found.append(
-                    _launch(
-                        demangled(_text(names.get(name, ""))),
-                        end - start,
-                        ((pid, tid), tid),
-                        (api[0], api[1]),
-                        (device, stream, *size),
-                    )
-                )
+                where = ((pid << 32) + tid, tid, called, returned, device, stream)
+                found.append(_launch(names.get(name, ""), end - start, where, size))
         return found
 
-    def ranges(self) -> dict[object, RangeColumns]:
-        if "CUPTI_ACTIVITY_KIND_MARKER" not in self._tables:
+    def ranges(self) -> Mapping[Any, RangeColumns]:
+        table = "CUPTI_ACTIVITY_KIND_MARKER"
+        if table not in self._tables:
             return {}
-        sql = "SELECT id, flags, timestamp, objectId, name, _id_ FROM CUPTI_ACTIVITY_KIND_MARKER"
-        opened: dict[int, tuple[object, int, int]] = {}
-        closed: dict[int, int] = {}
-        for number, flags, time, thread, name, _ in self.query(sql):
-            if flags & 2:
-                opened[number] = (_thread(thread), time, name)
-            elif flags & 4:
-                closed[number] = time
-        rows = [
-            (lane, start, closed[number], name)
-            for number, (lane, start, name) in opened.items()
-            if number in closed
-        ]
-        return _by_lane(rows)
+        threads = self.query(f"SELECT DISTINCT objectId FROM {table}")
+        lanes = [_thread(row[0]) for row in threads]
+        opened = [np.empty((0, 4), dtype=np.int64)]
+        for (thread,), lane in zip(threads, lanes, strict=True):
+            sql = f"SELECT id, timestamp, name FROM {table} WHERE flags & {_OPENS} AND objectId = "
+            blob = thread.hex() if isinstance(thread, bytes) else ""
+            rows = self.numbers(f"{sql} x'{blob}' ORDER BY _id_")
+            opened.append(np.column_stack([rows, np.full(len(rows), lane)]))
+        number, start, name, lane = np.concatenate(opened).T
+        closed = self.numbers(f"SELECT id, timestamp FROM {table} WHERE flags & {_CLOSES}")
+        closed = closed[np.argsort(closed[:, 0], kind="stable")]
+        at = np.searchsorted(closed[:, 0], number)
+        known = at < len(closed)
+        known[known] = closed[at[known], 0] == number[known]
+        at = at[known]
+        return _by_lane(lane[known], start[known], closed[at, 1], name[known])
 
     def texts(self, numbers: set[int]) -> dict[int, str]:
-        sql = "SELECT _id_, value FROM StringTable"
-        return {row: _text(text) for row, text in self.query(sql) if row in numbers}
+        sql = (
+            "SELECT s._id_, s.value FROM json_each(?) AS wanted"
+            " JOIN StringTable AS s ON s._id_ = wanted.value"
+        )
+        found = self.query(sql, json.dumps(sorted(numbers))) if numbers else []
+        return {row: _text(text) for row, text in found}
 
 
 def _launch(
     name: str,
     duration_ns: int,
-    thread: tuple[object, int],
-    api: tuple[int, int],
-    where: tuple[int, ...],
+    where: tuple[object, int, int, int, int, int],
+    size: list[int],
 ) -> Launch:
-    """A launch from a row: device, stream, grid and block one after another."""
-    device, stream, *size = where
-    return Launch(
-        name,
-        duration_ns,
-        *thread,
-        *api,
-        device,
-        stream,
-        (size[0], size[1], size[2]),
-        (size[3], size[4], size[5]),
-    )
+    """A launch; ``where``: its lane, thread, call's start and end, device and stream."""
+    grid, block = (size[0], size[1], size[2]), (size[3], size[4], size[5])
+    return Launch(name, duration_ns, *where, grid, block)
 
 
-def _thread(object_id: object) -> tuple[int, int]:
-    """Process and thread of CUPTI's object id: 4 and 8 bytes, little-endian."""
+def _thread(object_id: object) -> int:
+    """Lane of CUPTI's object id, process and thread in 4 and 8 bytes, little-endian."""
     data = object_id if isinstance(object_id, bytes) else b""
-    return (
-        int.from_bytes(data[:4], "little", signed=True),
-        int.from_bytes(data[4:12], "little") & 0xFFFFFFFF,
-    )
+    process = int.from_bytes(data[:4], "little", signed=True)
+    return (process << 32) + (int.from_bytes(data[4:12], "little") & 0xFFFFFFFF)
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-@lru_cache(maxsize=65536)
-def demangled(name: str) -> str:
-    """A C++ name as people write it; as it is where the C++ library is not at hand."""
-    library = _cxx_library()
-    if library is None or not name.startswith("_Z"):
-        return name
-    status = ctypes.c_int()
-    result = library.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
-    if not result:
-        return name
-    text = ctypes.string_at(result).decode(errors="replace")
-    ctypes.CDLL(None).free(ctypes.c_void_p(result))
-    return text
-
-
-@lru_cache(maxsize=1)
-def _cxx_library() -> ctypes.CDLL | None:
-    for name in ("libstdc++.so.6", "libc++abi.so.1", "libc++.1.dylib"):
-        try:
-            library = ctypes.CDLL(name)
-        except OSError:
-            continue
-        library.__cxa_demangle.restype = ctypes.c_void_p
-        return library
-    return None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from aggregator.flops.registry import is_counted
+from aggregator.flops.cost import Shape
+from aggregator.flops.registry import NEEDS_OUTPUT, is_counted
 from aggregator.flops.sizes import sizes_of
 
 KERNEL_HOLE = "#kernel#"
@@ -27,6 +30,7 @@ _DROPPED = (
     "/torch/optim/",
 )
 MAX_LITERAL = 1 << 17
+MAX_RECORD = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -55,15 +59,64 @@ class Around:
     modules: list[str]
     ops: list[str]
 
+    @cached_property
+    def front(self) -> str:
+        """The part of a dictionary's text that comes before its markers."""
+        values = {"layer": self.layer, "trace": self.trace, "reprMarkers": self.representations}
+        return repr(values)[1:-1]
 
-def shortened(text: str) -> str:
-    """A range's text as PyTorch up to 1.11 wrote it: ``name, seq = 3`` or ``name``."""
+    @cached_property
+    def back(self) -> str:
+        """The part that comes behind its sequence numbers."""
+        return repr({"dir": self.direction, "mod": self.modules, "op": self.ops})[1:-1]
+
+    @cached_property
+    def shown_markers(self) -> str:
+        """Its markers as text."""
+        return repr(self.markers)
+
+
+NUMBER = "1"
+"""What ``canonical`` puts in place of a sequence number."""
+_SEQ = ", seq = "
+
+
+def canonical(text: str) -> tuple[str, str]:
+    """A range's text as PyTorch up to 1.11 wrote it, ``name, seq = 1`` or ``name``, and its number.
+
+    The number is 1 in the text, but 0 where it is 0: a step later the same text comes again.
+    """
     head, found, _ = text.partition(", op_id = ")
-    return head if found else text
+    text = head if found else text
+    name, separator, number = text.rpartition(_SEQ)
+    if not separator or not number.isdigit() or number == "0":
+        return text, ""
+    return name + _SEQ + NUMBER, number
 
 
-@lru_cache(maxsize=65536)
-def sizes_marker(text: str) -> str:
+_NODE = re.compile(
+    r"(?:\w*Convolution|\w*Pool)\w*Backward\w*, seq = (\d+)(?:, op_id = \d+)?, sizes = (\[\[.*)"
+)
+
+
+def outputs_of(texts: Iterable[str]) -> dict[str, Shape]:
+    """Sizes of the outputs of convolutions and pools, by sequence number.
+
+    Ranges hold no outputs, but the node that goes back through an operator holds its gradient's.
+    Two threads may have the same number for operators of other sizes: then neither is told.
+    """
+    found: dict[str, Shape] = {}
+    for text in texts:
+        match = _NODE.match(text) if "Backward" in text else None
+        if match is None:
+            continue
+        shape = next(iter(sizes_of(match[2])), ())
+        if found.setdefault(match[1], shape) != shape:
+            found[match[1]] = ()
+    return found
+
+
+def sizes_marker(text: str, outputs: Mapping[str, Shape]) -> str:
     """A marker in PyProf's form of an operator that today's PyTorch recorded with its sizes.
 
     Empty: no operator with a formula. The type is left to the kernel's name.
@@ -72,15 +125,31 @@ def sizes_marker(text: str) -> str:
     namespace, separator, name = head.partition(",")[0].rpartition("::")
     if not separator or not sizes or not is_counted(name):
         return ""
-    shapes = [{"name": "", "type": "tensor", "shape": shape} for shape in sizes_of(sizes)]
-    marker = {"mod": namespace, "op": name, "args": shapes, "kernel": KERNEL_HOLE}
+    output: Shape = ()
+    if name in NEEDS_OUTPUT:
+        output = outputs.get(head.partition(_SEQ)[2].partition(",")[0], ())
+    return _sizes_marker(namespace, name, sizes, output)
+
+
+@lru_cache(maxsize=65536)
+def _sizes_marker(namespace: str, name: str, sizes: str, output: Shape) -> str:
+    shapes = sizes_of(sizes)
+    args = [{"name": "", "type": "tensor", "shape": shape} for shape in shapes]
+    marker: dict[str, object] = {"mod": namespace, "op": name, "args": args, "kernel": KERNEL_HOLE}
+    if output and shapes and output[:1] == shapes[0][:1] and len(output) == len(shapes[0]):
+        marker["output"] = output
     return repr(marker).replace(repr(KERNEL_HOLE), KERNEL_HOLE)
 
 
 @lru_cache(maxsize=65536)
 def literal(text: str) -> Any:
     """A Python literal's value; None where the text is none. Nothing is ever evaluated."""
-    if len(text) > MAX_LITERAL:
+    return long_literal(text) if len(text) <= MAX_LITERAL else None
+
+
+def long_literal(text: str) -> Any:
+    """The same of longer texts, not remembered: names of kernels may have a megabyte."""
+    if len(text) > MAX_RECORD:
         return None
     try:
         return ast.literal_eval(text)
@@ -100,7 +169,7 @@ def sort_out(texts: tuple[str, ...]) -> Around:
     kinds: dict[str, list[str]] = {name: [] for name in _KINDS}
     numbered: set[_Numbered] = set()
     for text in texts:
-        name, separator, number = text.rpartition(", seq = ")
+        name, separator, number = text.rpartition(_SEQ)
         if "CheckpointFunctionBackward" in text:
             continue
         kind = _kind(text)
@@ -163,7 +232,8 @@ def _trace(texts: list[str]) -> list[str]:
     frames = content.get("traceMarker") if isinstance(content, dict) else None
     if not isinstance(frames, list):
         return []
-    return [str(frame) for frame in frames if not any(part in str(frame) for part in _DROPPED)]
+    # torch.profiler writes paths from the package on: torch/nn/functional.py.
+    return [str(frame) for frame in frames if not any(part in f"/{frame}" for part in _DROPPED)]
 
 
 def _names(

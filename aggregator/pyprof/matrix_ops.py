@@ -99,6 +99,15 @@ _CONV_HELPER = re.compile(
     r"im2col|nchwToNhwc|nhwcToNchw|OffsetsKernel|generateWinogradTiles|winogradWgrad|winograd\w*(?:Data|Delta"
     r"|Output|Filter)|gemm_pointers|flip_filter|fft[12]d_|scaleTensor|scalePacked|init_device"
     r"|splitK_?reduce|ranspose|elementwise_kernel|reduce_wgrad|copy_kernel|convertTensor"
+    r"|generic4Channel|op_generic_tensor|op_tensor|add_?[Tt]ensor|tensorTransform|Folded"
+    r"|precompute_indices|[Ff]ill_kernel|setTensor"
+)
+
+
+# Of a grouped convolution, cuDNN 7 ran such a kernel for each group.
+_ONE_GROUP = re.compile(
+    r"_s(?:884|1688)?cudnn_|implicit_convolve_sgemm|dgrad2d_alg1_1|wgrad_alg0_engine|dgrad_engine"
+    r"|dgrad_1x1_stride_2x2|winograd3x3Kernel|_sgemm_|CgemmLDS128_batched|_gcgemm_"
 )
 
 
@@ -161,4 +170,5 @@ def conv(op: str, args: Args, kernel: Kernel) -> OpCost:
         return OpCost(op, params, tc, 0, 0)
     base = image if "transpose" in op else output
     moved = (prod(image) + prod(weight) + prod(output)) * item_size(dtype)
-    return OpCost(op, params, tc, 2 * prod(base) * prod(weight[1:]), moved)
+    parts = int(how["groups"]) if _ONE_GROUP.search(kernel.long_name) else 1
+    return OpCost(op, params, tc, 2 * prod(base) * prod(weight[1:]) // parts, moved // parts)

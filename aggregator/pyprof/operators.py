@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from typing import Any
 
 from aggregator.flops.cost import OpCall
@@ -11,33 +13,50 @@ from aggregator.pyprof.calls import Args, Kernel, OpCost
 from aggregator.pyprof.matrix_ops import is_helper
 from aggregator.pyprof.tensors import parameters
 
+# Kernels that share one gradient, or the tiles of an FFT, if several of a kind ran. A plain product
+# is not among them: it may be either gradient of a Winograd convolution.
+_SHARED = re.compile("cf32cf32|cgemm|Cgemm|fprop|dgrad|wgrad")
 
-def operator_cost(name: str, args: Args, number: object, kernel: Kernel) -> OpCost:
+
+@lru_cache(maxsize=65536)
+def shared_kind(long_name: str) -> str:
+    """What several kernels of one convolution compute together; empty: each computes its own."""
+    found = None if is_helper(long_name) else _SHARED.search(long_name)
+    return found[0] if found else ""
+
+
+def operator_cost(marker: dict[str, Any], args: Args, kernel: Kernel) -> OpCost:
     """Cost of one kernel of an operator.
 
     The first kernel stands for the operator; of a convolution each that computes, for one gradient.
 
     Args:
-        name: The operator.
+        marker: The operator's name, the number of the kernel within its call, how many kernels of
+            its kind ran before it there, and its output's sizes where they are known.
         args: Its arguments, sizes only.
-        number: Number of the kernel within the call of the operator.
         kernel: The kernel; its name tells the element type.
     """
+    name = str(marker.get("op", ""))
     types = kernel_types(kernel.long_name)
     shapes = tuple(tuple(arg.get("shape", ())) for arg in args)
     shown: dict[str, Any] = {"T": [shape for shape in shapes if shape]}
     params = parameters(shown | ({"type": types.read} if types.read else {}))
     is_convolution = "convolution" in name
+    told = marker.get("output")
     whole = count(
         OpCall(
             name,
             shapes,
             SIZES.get(types.read),
             SIZES.get(types.write or types.read),
+            output=told if isinstance(told, tuple) else None,
             one_gradient=True,
         )
     )
     tc = str(kernel.tensor_cores) if whole.is_matrix or is_convolution else "-"
-    if is_helper(kernel.long_name) if is_convolution else number != 0:
+    is_counted = marker["kernel"] == 0
+    if is_convolution:
+        is_counted = not marker.get("again") and not is_helper(kernel.long_name)
+    if not is_counted:
         return OpCost(name, params, tc, 0, 0)
     return OpCost(name, params, tc, whole.flops, whole.num_bytes)

@@ -29,7 +29,7 @@ def cost_of(marker: dict[str, Any], kernel: Kernel) -> OpCost:
     arguments = [arg for arg in args if isinstance(arg, dict)] if isinstance(args, list) else []
     mod = str(marker.get("mod", ""))
     if "kernel" in marker:
-        return operator_cost(op, arguments, marker["kernel"], kernel)
+        return operator_cost(marker, arguments, kernel)
     formula = recurrent_cost if _is_cell(mod, op) else FORMULAS.get(op)
     if formula is not None:
         try:
@@ -49,6 +49,17 @@ def _unknown_parameters(args: Args) -> str:
     return parameters({"T": shapes, "type": [arg.get("dtype") for arg in tensors]})
 
 
+def _tensor_parameters(image: Tensor) -> str:
+    return parameters({"T": image.shape, "type": image.dtype})
+
+
+def _list_parameters(tensors: list[Tensor]) -> str:
+    """Several tensors; their type once if it is the same, as PyProf2 wrote it."""
+    types = [tensor.dtype for tensor in tensors]
+    shapes = [tensor.shape for tensor in tensors]
+    return parameters({"T": shapes, "type": types[0] if len(set(types)) == 1 else types})
+
+
 def _input(args: Args) -> dict[str, Any]:
     for arg in args:
         if arg.get("name") == "input":
@@ -58,24 +69,42 @@ def _input(args: Args) -> dict[str, Any]:
 
 def _activation(op: str, args: Args, kernel: Kernel) -> OpCost:
     image = tensor_of(unnamed(args)[0])
-    params = parameters({"T": image.shape, "type": image.dtype})
-    return OpCost(op, params, "-", image.size, image.bytes * (2 if kernel.is_forward else 3))
+    return OpCost(
+        op,
+        _tensor_parameters(image),
+        "-",
+        image.size,
+        image.bytes * (2 if kernel.is_forward else 3),
+    )
 
 
-def _inputs(args: Args) -> list[Tensor]:
-    """Tensors and numbers; other arguments say nothing about the cost."""
-    return [tensor_of(arg) for arg in args if arg.get("type") in ("tensor", "float", "int", "bool")]
+def _operands(args: Args) -> list[Tensor]:
+    """Tensors that are read: a number travels with the kernel's call, not through the memory.
+
+    Empty: a tensor without dimensions, which a marker writes as a number, so its type is unknown.
+    """
+    read = [arg for arg in args if arg.get("type") == "tensor" and arg.get("name") != "out"]
+    need(fits=bool(read) or any(map(_is_number, args)))
+    return [tensor_of(arg) for arg in read]
 
 
-def _listed(tensors: list[Tensor]) -> str:
-    return ";".join(map(str, tensors))
+def _is_number(arg: dict[str, Any]) -> bool:
+    """Whether it is a tensor without dimensions, of whichever type: markers write its value."""
+    return arg.get("type") in ("float", "int", "bool")
+
+
+def _without_dimensions(op: str, operations: int) -> OpCost:
+    return OpCost(op, parameters({"T": [()]}), "-", operations, None)
 
 
 def _unary(operations: int) -> Callable[[str, Args, Kernel], OpCost]:
     def count(op: str, args: Args, _: Kernel) -> OpCost:
-        inputs = _inputs(unnamed(args))
-        flops = operations * inputs[0].size
-        return OpCost(op, _listed(inputs), "-", flops, 2 * inputs[0].bytes)
+        tensors = _operands(args)
+        if not tensors:
+            return _without_dimensions(op, operations)
+        image = tensors[0]
+        shown = _list_parameters(tensors)
+        return OpCost(op, shown, "-", operations * image.size, 2 * image.bytes)
 
     return count
 
@@ -87,48 +116,51 @@ _MOVES_GRADIENT = {"add", "add_", "__add__", "__radd__", "__iadd__"} | {
 
 def _binary(operations: int, *, compares: bool = False) -> Callable[[str, Args, Kernel], OpCost]:
     def count(op: str, args: Args, kernel: Kernel) -> OpCost:
-        inputs = _inputs(unnamed(args))
-        out = joined(inputs[:2])
+        moves = op in _MOVES_GRADIENT and not kernel.is_forward
+        tensors = _operands(args)
+        if not tensors:
+            return _without_dimensions(op, 0 if moves else operations)
+        inputs = tensors[:2]
+        out, shown = joined(inputs), _list_parameters(tensors)
         if not kernel.is_forward:
-            moves = op in _MOVES_GRADIENT
-            flops, tensors = (0, 2) if moves else (operations * out.size, 3)
-            return OpCost(op, _listed(inputs), "-", flops, tensors * out.bytes)
-        read = sum(tensor.bytes for tensor in inputs[:2])
+            # The gradient, beside it the other tensor if there is one, and what they give.
+            moved = 2 if moves else 1 + len(inputs)
+            flops = 0 if moves else operations * out.size
+            return OpCost(op, shown, "-", flops, moved * out.bytes)
+        read = sum(tensor.bytes for tensor in inputs)
         written = out.size if compares else out.bytes
-        return OpCost(op, _listed(inputs), "-", operations * out.size, read + written)
+        return OpCost(op, shown, "-", operations * out.size, read + written)
 
     return count
 
 
 def _ternary(op: str, args: Args, _: Kernel) -> OpCost:
-    inputs = _inputs(unnamed(args))
-    tensors = [tensor for tensor in inputs if tensor.shape]
-    need(fits=len(tensors) == 3)
+    tensors = _operands(args)
+    need(fits=len(tensors) in (2, 3))  # the weight of lerp may be a number
     out = joined(tensors)
     moved = sum(tensor.bytes for tensor in tensors) + out.bytes
-    return OpCost(op, _listed(inputs), "-", 3 * out.size, moved)
+    return OpCost(op, _list_parameters(tensors), "-", 3 * out.size, moved)
 
 
 def _softmax(operations: int) -> Callable[[str, Args, Kernel], OpCost]:
     def count(op: str, args: Args, kernel: Kernel) -> OpCost:
         image = tensor_of(_input(args))
         moved = image.bytes * (3 if kernel.is_forward else 5)
-        return OpCost(op, str(image), "-", operations * image.size, moved)
+        return OpCost(op, _tensor_parameters(image), "-", operations * image.size, moved)
 
     return count
 
 
 def _batch_norm(op: str, args: Args, kernel: Kernel) -> OpCost:
     image = tensor_of(args[0])
-    params = parameters({"T": image.shape, "type": image.dtype})
+    params = _tensor_parameters(image)
     moved = 0 if kernel.sub > 0 else image.bytes * (4 if kernel.is_forward else 5)
     return OpCost(op, params, "-", 0 if kernel.sub > 0 else 8 * image.size, moved)
 
 
 def _dropout(op: str, args: Args, _: Kernel) -> OpCost:
     image = tensor_of(args[0])
-    params = parameters({"T": image.shape, "type": image.dtype})
-    return OpCost(op, params, "-", 5 * image.size, 2 * image.bytes)
+    return OpCost(op, _tensor_parameters(image), "-", 5 * image.size, 2 * image.bytes)
 
 
 def _embedding(op: str, args: Args, kernel: Kernel) -> OpCost:
@@ -145,13 +177,14 @@ def _embedding(op: str, args: Args, kernel: Kernel) -> OpCost:
 
 def _reduction(factor: int, more: int, writes: int) -> Callable[[str, Args, Kernel], OpCost]:
     def count(op: str, args: Args, kernel: Kernel) -> OpCost:
-        image = tensor_of(_input(args))
         first = kernel.sub == 0
-        params = parameters({"T": image.shape, "type": image.dtype})
-        shown = str(image) if op == "mean" else params
+        if _is_number(_input(args)):
+            return _without_dimensions(op, factor + more if first else 0)
+        image = tensor_of(_input(args))
         moved = image.bytes + writes * item_size(image.dtype)
         flops = factor * image.size + more
-        return OpCost(op, shown, "-", flops if first else 0, moved if first else 0)
+        params = _tensor_parameters(image)
+        return OpCost(op, params, "-", flops if first else 0, moved if first else 0)
 
     return count
 
@@ -181,44 +214,47 @@ def _random_permutation(op: str, args: Args, _: Kernel) -> OpCost:
 
 
 def _convert(op: str, args: Args, _: Kernel) -> OpCost:
+    if _is_number(args[0]):
+        return _without_dimensions(op, 0)
     image = tensor_of(args[0])
     told = [arg.get("value") for arg in args[1:] if isinstance(arg.get("value"), str)]
     target = next((str(value) for value in told if str(value).startswith("torch.")), "")
     dtype = op if op != "to" else (target or image.dtype)
-    return OpCost(op, str(image), "-", 0, image.bytes + image.size * item_size(dtype))
+    params = parameters({"T": image.shape, "stype": image.dtype, "dtype": dtype})
+    return OpCost(op, params, "-", 0, image.bytes + image.size * item_size(dtype))
 
 
 def _copy(op: str, args: Args, _: Kernel) -> OpCost:
     target, source = tensor_of(args[0]), tensor_of(args[1])
     params = parameters({"T": target.shape, "stype": source.dtype, "dtype": target.dtype})
-    return OpCost(op, params, "-", 0, source.bytes + target.bytes)
+    read = source.bytes if args[1]["type"] == "tensor" else 0
+    return OpCost(op, params, "-", 0, read + target.bytes)
 
 
 def _twice(op: str, args: Args, _: Kernel) -> OpCost:
     image = tensor_of(args[0])
-    params = parameters({"T": image.shape, "type": image.dtype})
-    return OpCost(op, params, "-", 0, 2 * image.bytes)
+    return OpCost(op, _tensor_parameters(image), "-", 0, 2 * image.bytes)
 
 
 def _reshape(op: str, args: Args, _: Kernel) -> OpCost:
     image = tensor_of(args[0])
-    params = parameters({"T": image.shape, "type": image.dtype})
-    return OpCost(op, params, "-", 0, 2 * image.bytes)  # a kernel ran: it was copied
+    return OpCost(
+        op, _tensor_parameters(image), "-", 0, 2 * image.bytes
+    )  # a kernel ran: it was copied
 
 
 def _any(op: str, args: Args, _: Kernel) -> OpCost:
+    if _is_number(args[0]):
+        return _without_dimensions(op, 0)
     image = tensor_of(args[0])
-    params = parameters({"T": image.shape, "type": image.dtype})
-    return OpCost(op, params, "-", 0, image.bytes)
+    return OpCost(op, _tensor_parameters(image), "-", 0, image.bytes)
 
 
 def _cat(op: str, args: Args, kernel: Kernel) -> OpCost:
     tensors = [tensor_of(arg) for arg in args if arg["type"] == "tensor"]
-    axis = next((arg["value"] for arg in args if arg["type"] == "int"), 0)
-    axis = axis if axis >= 0 else axis + len(tensors[0].shape)
+    need(fits=bool(tensors))
     moved = 2 * sum(tensor.bytes for tensor in tensors)
-    params = f"T={_listed(tensors)},A={axis}"
-    return OpCost(op, params, "-", 0, moved if kernel.sub == 0 else 0)
+    return OpCost(op, _list_parameters(tensors), "-", 0, moved if kernel.sub == 0 else 0)
 
 
 def _masked(op: str, args: Args, kernel: Kernel) -> OpCost:
@@ -233,7 +269,7 @@ def _masked(op: str, args: Args, kernel: Kernel) -> OpCost:
 
 def _nonzero(op: str, args: Args, kernel: Kernel) -> OpCost:
     image = tensor_of(args[0])
-    params = parameters({"T": image.shape, "type": image.dtype})
+    params = _tensor_parameters(image)
     moved = image.bytes + image.size * len(image.shape) * 8  # at worst, all are
     return OpCost(op, params, "-", 0, moved if kernel.sub == 0 else 0)
 
@@ -249,9 +285,19 @@ def _index_select(op: str, args: Args, _: Kernel) -> OpCost:
 
 
 def _filled(op: str, args: Args, _: Kernel) -> OpCost:
-    image = tensor_of(args[0])
-    params = parameters({"T": image.shape, "type": image.dtype})
-    return OpCost(op, params, "-", 0, image.bytes)
+    image = tensor_of(args[0]) if args[0]["type"] == "tensor" else _made(args)
+    return OpCost(op, _tensor_parameters(image), "-", 0, image.bytes)
+
+
+def _made(args: Args) -> Tensor:
+    """What ``ones(2, 3)`` or ``full((2, 3), 1.0)`` makes, of 32 bits if no type is told."""
+    given = unnamed(args)
+    if given[0]["type"] in ("list", "tuple"):
+        shape = tuple(given[0]["value"])
+    else:
+        shape = tuple(int(arg["value"]) for arg in given if arg["type"] == "int")
+    told = next((str(arg["value"]) for arg in args if arg.get("name") == "dtype"), "float32")
+    return Tensor(shape, told)
 
 
 def recurrent_cost(cell: str, args: Args, kernel: Kernel) -> OpCost:
@@ -305,6 +351,7 @@ def _names(text: str) -> list[str]:
 
 Formula = Callable[[str, Args, Kernel], OpCost]
 
+_FILLS = "ones zeros full ones_like zeros_like full_like zero_ fill_"
 _CONVERSIONS = "byte char double float half int long short to bfloat16 bool"
 
 FORMULAS: dict[str, Formula] = {
@@ -338,9 +385,9 @@ FORMULAS: dict[str, Formula] = {
     **dict.fromkeys(("clone", "contiguous", "gather"), _twice),
     "reshape": _reshape,
     "any": _any,
-    "cat": _cat,
+    **dict.fromkeys(("cat", "stack"), _cat),
     **dict.fromkeys(("masked_scatter_", "masked_select"), _masked),
     "nonzero": _nonzero,
     "index_select": _index_select,
-    **dict.fromkeys(("zero_", "fill_", "ones_like", "zeros_like", "full_like"), _filled),
+    **dict.fromkeys(_FILLS.split(), _filled),
 }

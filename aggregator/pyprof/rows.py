@@ -8,24 +8,32 @@ from typing import Any
 
 from aggregator.errors import CorruptProfileError
 from aggregator.pyprof.calls import Kernel, OpCost
-from aggregator.pyprof.markers import literal
+from aggregator.pyprof.markers import MAX_LITERAL, literal, long_literal
 from aggregator.pyprof.ops import cost_of
 from aggregator.texts import say
 
 Row = dict[str, Any]
 UNKNOWN = "na"
 
-_KEYS = (
-    *("kShortName", "kDuration", "layer", "trace", "reprMarkers", "marker", "seqMarker", "seqId"),
-    *("subSeqId", "altSeqId", "dir", "mod", "op", "tid", "device", "stream", "grid", "block"),
-    "kLongName",
-)
-_SEPARATORS = tuple(f", '{key}': " for key in _KEYS[1:])
-_START = f"{{'{_KEYS[0]}': "
+_BEGIN, _TIME, _FRONT = "{'kShortName': ", ", 'kDuration': ", ", 'layer': "
+_NODES, _SEQ, _SUB = ", 'seqMarker': ", ", 'seqId': ", ", 'subSeqId': "
+_OTHER, _BACK = ", 'altSeqId': ", ", 'dir': "
+_FRONT_KEYS = {"layer", "trace", "reprMarkers", "marker"}
+_BACK_KEYS = {
+    *("dir", "mod", "op", "tid", "device", "stream", "grid", "block", "kLongName"),
+}
+_LISTS = {
+    **dict.fromkeys(("layer", "trace", "marker", "mod", "op"), str),
+    **dict.fromkeys(("seqId", "altSeqId", "grid", "block"), int),
+}
+_PLAIN = {
+    **dict.fromkeys(("kShortName", "kLongName", "dir"), str),
+    **dict.fromkeys(("kDuration", "subSeqId", "tid", "device", "stream"), int),
+}
 
 
 def read_record(line: str, number: int) -> Row:
-    """A line as a record.
+    """A line as a record; what PyTorch's ranges are called is left out where it costs time.
 
     Raises:
         CorruptProfileError: The line is no dictionary of a kernel.
@@ -33,8 +41,8 @@ def read_record(line: str, number: int) -> Row:
     parts = _parts(line.strip())
     if parts is not None:
         return parts
-    value = literal(line.strip())
-    if not isinstance(value, dict) or not {"kShortName", "kDuration"} <= value.keys():
+    value = long_literal(line.strip())
+    if not isinstance(value, dict) or not _is_record(value):
         raise CorruptProfileError(
             say("Line {number} is no dictionary of a kernel.", number=number),
             hint=say("Give the output of: dlprof pyprof parse FILE"),
@@ -42,22 +50,72 @@ def read_record(line: str, number: int) -> Row:
     return value
 
 
+def _is_record(value: Row) -> bool:
+    """Whether it has what a kernel needs, and each field is of its kind."""
+    return {"kShortName", "kDuration"} <= value.keys() and _fits(value)
+
+
+def _fits(fields: Row) -> bool:
+    """Whether each field is of its kind, or tells nothing."""
+    for key, value in fields.items():
+        if value is None and key not in {"kShortName", "kDuration"}:
+            continue
+        if key in _LISTS:
+            kind = _LISTS[key]
+            if not isinstance(value, list | tuple) or any(type(one) is not kind for one in value):
+                return False
+        elif key in _PLAIN and type(value) is not _PLAIN[key]:
+            return False
+    return True
+
+
+def _fields(text: str) -> Row | None:
+    """A part of a record; None: a field is not of its kind."""
+    return _kept_fields(text) if len(text) <= MAX_LITERAL else _read_fields(text)
+
+
+@lru_cache(maxsize=65536)
+def _kept_fields(text: str) -> Row | None:
+    return _read_fields(text)
+
+
+def _read_fields(text: str) -> Row | None:
+    value = long_literal(text)
+    return value if isinstance(value, dict) and _fits(value) else None
+
+
 def _parts(line: str) -> Row | None:
     """The record of a line that the first step wrote; None: read it as a whole.
 
-    Its parts repeat in every iteration and are read once each; the whole never repeats.
+    What is in front of its numbers and behind them repeats in every step, and is read once each;
+    the whole never repeats.
     """
-    if not line.startswith(_START) or not line.endswith("}"):
+    time, front = line.find(_TIME), line.find(_FRONT)
+    nodes = line.find(_NODES, front)
+    seq = line.find(_SEQ, nodes)
+    sub = line.find(_SUB, seq)
+    other = line.find(_OTHER, sub)
+    back = line.find(_BACK, other)
+    if not line.startswith(_BEGIN) or not 0 < time < front < nodes < seq < sub < other < back:
         return None
-    begin, record = len(_START), {}
-    for key, separator in zip(_KEYS, _SEPARATORS, strict=False):
-        end = line.find(separator, begin)
-        if end < 0:
-            return None
-        record[key] = _value(line[begin:end])
-        begin = end + len(separator)
-    record[_KEYS[-1]] = _value(line[begin:-1])
-    return None if None in record.values() else record
+    record = {
+        "kShortName": _text(line[len(_BEGIN) : time]),
+        "kDuration": _value(line[time + len(_TIME) : front]),
+        "seqId": _value(line[seq + len(_SEQ) : sub]),
+        "subSeqId": _value(line[sub + len(_SUB) : other]),
+        "altSeqId": _value(line[other + len(_OTHER) : back]),
+    }
+    before = _fields("{" + line[front + 2 : nodes] + "}")
+    behind = _fields("{" + line[back + 2 :])
+    if before is None or behind is None or None in record.values() or not _fits(record):
+        return None
+    if before.keys() != _FRONT_KEYS or behind.keys() != _BACK_KEYS:
+        return None
+    return record | before | behind
+
+
+def _text(text: str) -> Any:
+    return literal(text) if len(text) <= MAX_LITERAL else long_literal(text)
 
 
 def _value(text: str) -> Any:
@@ -88,15 +146,15 @@ def rows(records: Iterable[Row]) -> Iterator[Row]:
 
 def _row(index: int, record: Row, source: Row) -> Row:
     name = str(record["kShortName"]).replace(" ", "_")
-    grid = ",".join(map(str, record.get("grid", ())))
-    cost = _cost(
-        tuple(source.get("marker", ())[:1]),
-        name,
-        str(record.get("kLongName", "")),
-        str(record.get("dir") or ""),
-        int(record.get("subSeqId") or 0),
-        grid,
-    )
+    grid = _size(record.get("grid", ()))
+    direction, sub = str(record.get("dir") or ""), record.get("subSeqId", UNKNOWN)
+    markers = source.get("marker")
+    cost = None
+    if markers:
+        long_name = str(record.get("kLongName", ""))
+        cost = _cost(
+            str(markers[0]), name, long_name, direction, int(record.get("subSeqId") or 0), grid
+        )
     ops, modules = source.get("op") or [], source.get("mod") or []
     return {
         "idx": index,
@@ -105,8 +163,8 @@ def _row(index: int, record: Row, source: Row) -> Row:
         "tid": record.get("tid", UNKNOWN),
         "layer": _joined(source.get("layer"), ":"),
         "trace": list(source.get("trace") or []),
-        "dir": record.get("dir") or UNKNOWN,
-        "sub": record.get("subSeqId", UNKNOWN),
+        "dir": direction or UNKNOWN,
+        "sub": sub,
         "mod": (modules[0] if modules else "") or UNKNOWN,
         "op": (cost.op if cost else ops[0] if ops else "") or UNKNOWN,
         "kernel": name,
@@ -116,22 +174,26 @@ def _row(index: int, record: Row, source: Row) -> Row:
         "device": record.get("device", UNKNOWN),
         "stream": record.get("stream", UNKNOWN),
         "grid": grid,
-        "block": ",".join(map(str, record.get("block", ()))),
+        "block": _size(record.get("block", ())),
         "flops": UNKNOWN if cost is None or cost.flops is None else cost.flops,
         "bytes": UNKNOWN if cost is None or cost.num_bytes is None else cost.num_bytes,
     }
 
 
+def _size(values: Any) -> str:
+    return ",".join(map(str, values))
+
+
 def _joined(values: list[Any] | None, separator: str) -> str:
-    return separator.join(map(str, values or [])) or "-"
+    return separator.join(map(str, values)) if values else "-"
 
 
 @lru_cache(maxsize=65536)
 def _cost(
-    marker: tuple[str, ...], name: str, long_name: str, direction: str, sub: int, grid: str
+    marker: str, name: str, long_name: str, direction: str, sub: int, grid: str
 ) -> OpCost | None:
-    """Cost by the first marker; None: there is none that describes an op."""
-    content = literal(marker[0]) if marker else None
+    """Cost by the first marker; None: it describes no op."""
+    content = literal(marker)
     if not isinstance(content, dict) or not {"mod", "op", "args"} <= content.keys():
         return None
     return cost_of(content, Kernel(name, long_name, direction, sub, grid))

@@ -72,9 +72,6 @@ class Tensor:
         """Unit: bytes."""
         return self.size * item_size(self.dtype)
 
-    def __str__(self) -> str:
-        return f"[{','.join(map(str, self.shape))}]{type_name(self.dtype)}"
-
 
 def tensor_of(argument: dict[str, Any]) -> Tensor:
     """The tensor or number that a marker's argument describes.

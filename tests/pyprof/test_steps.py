@@ -5,102 +5,41 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import json
 import sqlite3
-import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from aggregator.demangling import demangled
 from aggregator.errors import CorruptProfileError, UnsupportedProfileError
-from aggregator.pyprof.launches import demangled
 from aggregator.pyprof.markers import sort_out
-from aggregator.pyprof.parse import parse_file, short_name
+from aggregator.pyprof.parse import parse_file, parse_lines, short_name
 from aggregator.pyprof.rows import read_record, rows
 from profiler_cli.dlprof import main
 from tests.conftest import ProfileFactory
+from tests.pyprof.nvprof_file import (
+    CONCURRENT,
+    GEMM,
+    IMAGE,
+    LINEAR,
+    RELU,
+    RELU_MARKER,
+    TID,
+    NvprofFile,
+)
 
-PID, TID = 41, 0x9A3C5700
-RELU = "_ZN2at6native18elementwise_kernelILi512ELi1EEEvi"
-GEMM = "volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_tn"
-IMAGE = "{'name': '', 'type': 'tensor', 'shape': (64, 128), 'dtype': 'float16'}"
-WEIGHT = "{'name': '', 'type': 'tensor', 'shape': (32, 128), 'dtype': 'float16'}"
-LINEAR = f"{{'mod': 'torch.nn.functional', 'op': 'linear', 'args': [{IMAGE}, {WEIGHT}]}}"
-RELU_MARKER = f"{{'mod': 'torch.nn.functional', 'op': 'relu', 'args': [{IMAGE}]}}"
-TRACE = "{'traceMarker': ['net.py:7', '/usr/lib/torch/nn/modules/module.py:493', 'net.py:3']}"
-
-
-class NvprofFile:
-    """Writes what nvprof writes, as far as it is read."""
-
-    def __init__(self, path: Path, kernel_table: str) -> None:
-        self._connection = sqlite3.connect(path)
-        self._kernels = kernel_table
-        self._strings: dict[str, int] = {}
-        self._number = 0
-        self._connection.executescript(
-            f"""
-            CREATE TABLE StringTable (_id_ INTEGER PRIMARY KEY, value TEXT);
-            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (_id_ INTEGER PRIMARY KEY, start INT, end INT,
-                processId INT, threadId INT, correlationId INT);
-            CREATE TABLE CUPTI_ACTIVITY_KIND_DRIVER (_id_ INTEGER PRIMARY KEY, start INT, end INT,
-                processId INT, threadId INT, correlationId INT);
-            CREATE TABLE CUPTI_ACTIVITY_KIND_MARKER (_id_ INTEGER PRIMARY KEY, flags INT,
-                timestamp INT, id INT, objectKind INT, objectId BLOB, name INT);
-            CREATE TABLE {kernel_table} (_id_ INTEGER PRIMARY KEY, start INT, end INT, deviceId INT,
-                streamId INT, gridX INT, gridY INT, gridZ INT, blockX INT, blockY INT, blockZ INT,
-                correlationId INT, name INT);
-            """
-        )
-
-    def _string(self, text: str) -> int:
-        number = self._strings.setdefault(text, len(self._strings) + 1)
-        self._connection.execute("INSERT OR IGNORE INTO StringTable VALUES (?, ?)", (number, text))
-        return number
-
-    def marker(self, text: str, start: int, end: int) -> None:
-        self._number += 1
-        thread = struct.pack("<i", PID) + struct.pack("<q", TID)
-        for flags, time, name in ((2, start, self._string(text)), (4, end, 0)):
-            row = (flags, time, self._number, 2, thread, name)
-            self._connection.execute(
-                "INSERT INTO CUPTI_ACTIVITY_KIND_MARKER"
-                " (flags, timestamp, id, objectKind, objectId, name) VALUES (?, ?, ?, ?, ?, ?)",
-                row,
-            )
-
-    def kernel(self, name: str, called: int, duration: int = 1000) -> None:
-        self._number += 1
-        signed = struct.unpack("<i", struct.pack("<I", TID))[0]
-        self._connection.execute(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME"
-            " (start, end, processId, threadId, correlationId) VALUES (?, ?, ?, ?, ?)",
-            (called, called + 5, PID, signed, self._number),
-        )
-        self._connection.execute(
-            f"INSERT INTO {self._kernels} (start, end, deviceId, streamId, gridX, gridY, gridZ,"
-            " blockX, blockY, blockZ, correlationId, name)"
-            " VALUES (?, ?, 0, 7, 80, 1, 1, 256, 1, 1, ?, ?)",
-            (called + 50, called + 50 + duration, self._number, self._string(name)),
-        )
-
-    def close(self) -> None:
-        self._connection.commit()
-        self._connection.close()
+FLOP_COUNTER = Path(__file__).parents[1] / "data" / "captures" / "kineto" / "flop_counter.json"
 
 
-@pytest.fixture(params=["CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", "CUPTI_ACTIVITY_KIND_KERNEL"])
+@pytest.fixture(params=[CONCURRENT, "CUPTI_ACTIVITY_KIND_KERNEL"])
 def net(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A linear layer and a relu, forward and backward, as nvprof wrote them."""
     path = tmp_path / "net.sql"
     file = NvprofFile(path, str(request.param))
-    file.marker("layer:encoder", 0, 300)
-    file.marker(TRACE, 5, 299)
-    file.marker(LINEAR, 10, 100)
-    file.marker("addmm, seq = 3", 20, 90)
-    file.kernel(GEMM, 30, 5000)
-    file.marker(RELU_MARKER, 110, 200)
-    file.marker("relu, seq = 4", 120, 190)
-    file.kernel(RELU, 130, 700)
+    file.linear_and_relu()
     file.marker("ReluBackward0, seq = 4", 310, 400)
     file.kernel(RELU, 330, 900)
     file.marker("AddmmBackward, seq = 3", 410, 500)
@@ -217,7 +156,7 @@ def test_all_twenty_columns(net: Path, tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_errors_are_pyprofs(net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["pyprof", "prof", str(tmp_path / "none.dict")]) == 1
+    assert main(["pyprof", "prof", str(tmp_path / "none.dict")]) == 4
     assert f"Error opening file {tmp_path / 'none.dict'}. Exiting." in capsys.readouterr().err
     assert main(["pyprof", "prof", "-c", "idx,nonsense", "x"]) == 2
     assert "nonsense is not a valid column name. Valid column names are idx,seq," in (
@@ -227,7 +166,7 @@ def test_errors_are_pyprofs(net: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert capsys.readouterr().out == ("Minimum width required to print idx,trace = 32. Exiting.\n")
     assert main(["pyprof", "parse", str(tmp_path / "none.sql")]) == 4
     empty = tmp_path / "empty.sql"
-    NvprofFile(empty, "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL").close()
+    NvprofFile(empty).close()
     assert main(["pyprof", "parse", str(empty)]) == 0
     assert "Found 0 kernels. Exiting." in capsys.readouterr().err
 
@@ -303,3 +242,83 @@ def test_sizes_of_todays_pytorch_tell_costs(profile: ProfileFactory) -> None:
     assert sum(row["sil"] for row in found if row["bytes"] != "na") > 0.8 * sum(
         row["sil"] for row in found
     )
+
+
+def _cost(op: str, *args: str, name: str = "elementwise_kernel", sub: int = 0) -> list[object]:
+    """Operations, bytes and parameters of a forward kernel."""
+    record = {
+        "kShortName": name,
+        "kLongName": name,
+        "kDuration": 1,
+        "marker": [f"{{'mod': 'torch', 'op': '{op}', 'args': [{', '.join(args)}]}}"],
+        "dir": "fprop",
+        "seqId": [1],
+        "subSeqId": sub,
+    }
+    row = next(iter(rows([record])))
+    return [row["flops"], row["bytes"], row["params"]]
+
+
+def test_tensors_are_made_and_joined() -> None:
+    size = "{'name': '', 'type': 'tuple', 'value': (2, 3)}"
+    number = "{'name': '', 'type': 'int', 'value': 4}"
+    half = "{'name': 'dtype', 'type': 'dtype', 'value': 'torch.float16'}"
+    assert _cost("full", size, number) == [0, 24, "T=(2,3),fp32,"]
+    assert _cost("zeros", number, number, half) == [0, 32, "T=(4,4),fp16,"]
+    assert _cost("stack", IMAGE, IMAGE) == [0, 65536, "T=[(64,128),(64,128)],fp16,"]
+    assert _cost("lerp", IMAGE, IMAGE, number)[:2] == [3 * 8192, 3 * 8192 * 2]
+    mixed = _cost("__mul__", IMAGE, IMAGE.replace("float16", "float32"))
+    assert mixed == [8192, 8192 * (2 + 4 + 2), "T=[(64,128),(64,128)],['float16','float32']"]
+    assert _cost("__iadd__", number, number) == [1, "na", "T=[()],"]
+
+
+def test_a_group_of_a_convolution_is_a_kernel_of_its_own_only_then() -> None:
+    image = "{'name': '', 'type': 'tensor', 'shape': (8, 64, 14, 14), 'dtype': 'float32'}"
+    weight = "{'name': '', 'type': 'tensor', 'shape': (64, 32, 1, 1), 'dtype': 'float32'}"
+    groups = "{'name': 'groups', 'type': 'int', 'value': 2}"
+    whole = 2 * 8 * 14 * 14 * 64 * 32
+    old = _cost("conv2d", image, weight, groups, name="volta_scudnn_128x64_relu_small_nn_v1")
+    new = _cost("conv2d", image, weight, groups, name="sm80_xmma_fprop_implicit_gemm_f32f32")
+    assert (old[0], new[0]) == (whole // 2, whole)
+
+
+def test_lines_are_the_records_and_nothing_slow_is_loaded(net: Path) -> None:
+    # Both are made of the same kernels in two ways, one of them quick.
+    assert list(parse_lines(net)[1]) == [repr(record) for record in parse_file(net)[1]]
+    code = "import sys, aggregator.pyprof.parse; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert {"pandas", "pyarrow", "adbc_driver_sqlite"}.isdisjoint(loaded.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "images"), [("resnet50_fp32", 8, 1), ("resnet50_amp", 20, 2)]
+)
+def test_convolutions_of_todays_pytorch_have_the_operations_of_its_counter(
+    profile: ProfileFactory, name: str, steps: int, images: int
+) -> None:
+    # GIVEN ranges that hold the sizes of inputs alone: outputs come from the nodes that go back
+    found = list(rows(parse_file(profile(f"pytorch_{name}"))[1]))
+    # THEN each step has what torch.utils.flop_counter counts for 32 images (times two)
+    counted = json.loads(FLOP_COUNTER.read_text())["resnet50"]
+    for op in ("convolution", "convolution_backward"):
+        flops = [row["flops"] for row in found if row["op"] == op]
+        assert sum(flops) == steps * images * counted[f"aten.{op}"]
+    unknown = sum(row["sil"] for row in found if row["bytes"] == "na")
+    assert unknown < 0.02 * sum(row["sil"] for row in found)
+
+
+def test_what_pyprof_printed_among_the_dictionaries_is_left_out_and_told(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "net.dict"
+    chatter = "Initializing NVTX monkey patches\nDone with NVTX monkey patching\n"
+    path.write_text(chatter + "".join(f"{line}\n" for line in parse_lines(net)[1]))
+    assert main(["pyprof", "prof", "-c", "idx,op", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[:2] == ["Idx Op", "1 linear"]
+    assert err == "Left out 2 lines that are no dictionary, the first of them line 1.\n"
+    path.write_text(chatter)
+    assert main(["pyprof", "prof", str(path)]) == 4
+    assert "Line 1 is no dictionary of a kernel." in capsys.readouterr().err

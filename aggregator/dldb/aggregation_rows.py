@@ -11,6 +11,10 @@ from aggregator.dldb.writer import Table
 from aggregator.metrics.model import LEVELS, RollupInput
 from aggregator.metrics.rollup import Rollup, iteration_kinds
 from aggregator.options import AggregationRequest
+from aggregator.profile import Int64
+
+LONG_ITERATION = 20_000
+"""Kernels beyond which an iteration's sums are stored; ``view_iteration_ops`` says the same."""
 
 
 def request_key(request: AggregationRequest) -> str:
@@ -30,6 +34,7 @@ def aggregation_tables(
         _aggregation(rollups[0], request, aggr),
         _iterations(rollups[0], aggr),
         _issues(rollups[0], aggr),
+        _long_iterations(inputs[0], rollups[0], aggr),
     ]
     for data, rollup in zip(inputs, rollups, strict=True):
         domain = data.domain + 1  # row ids begin with 1
@@ -79,6 +84,47 @@ def _iterations(rollup: Rollup, aggr: int) -> Table:
             "kernel_high": bounds[1:],
         },
     )
+
+
+def _long_iterations(data: RollupInput, rollup: Rollup, aggr: int) -> Table:
+    """Sums of the ops in iterations that would take long to sum when somebody asks."""
+    bounds, window = rollup.times.kernel_bounds, rollup.window
+    long = np.flatnonzero(np.diff(bounds) > LONG_ITERATION)
+    ranges = [(one, slice(bounds[one], bounds[one + 1])) for one in long.tolist()]
+    parts = [
+        (one, _op_sums(data, rows)) for one, rows in ranges if window.first <= one <= window.last
+    ]
+    names = ("op", "kernels", "tc_kernels", "gpu_time", "tc_gpu_time")
+    none = np.zeros(0, dtype=np.int64)
+    return Table(
+        "iteration_op_times",
+        {
+            "aggr": np.full(sum(len(sums["op"]) for _, sums in parts), aggr, dtype=np.int64),
+            "iter_value": np.concatenate([none, *(np.full(len(s["op"]), i) for i, s in parts)]),
+            **{name: np.concatenate([none, *(sums[name] for _, sums in parts)]) for name in names},
+        },
+        is_optional=True,
+    )
+
+
+def _op_sums(data: RollupInput, rows: slice) -> dict[str, Int64]:
+    """Kernels and their time by op, of neighbouring rows of kernels."""
+    pair, duration = data.kernels.op_kernel[rows], data.kernels.duration_ns[rows]
+    op, uses_tc = data.op_kernels.op[pair], data.op_kernels.uses_tc[pair]
+    count = len(data.ops.op_ids)
+    kernels = np.bincount(op, minlength=count)
+    gpu_time, tc_gpu_time = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    # Weights of bincount are floats, which would lose nanoseconds.
+    np.add.at(gpu_time, op, duration)
+    np.add.at(tc_gpu_time, op[uses_tc], duration[uses_tc])
+    found = np.flatnonzero(kernels)
+    return {
+        "op": found + 1,  # row ids begin with 1
+        "kernels": kernels[found],
+        "tc_kernels": np.bincount(op[uses_tc], minlength=count)[found],
+        "gpu_time": gpu_time[found],
+        "tc_gpu_time": tc_gpu_time[found],
+    }
 
 
 def _iteration_times(rollup: Rollup, aggr: int, domain: int) -> Table:

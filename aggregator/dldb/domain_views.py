@@ -16,6 +16,7 @@ _DOMAIN_JOIN = """JOIN domain_kernels AS c
     ON c.kernel >= i.kernel_low AND c.kernel < i.kernel_high AND c.by_time = 0
 JOIN kernels AS k ON k.id = c.kernel
 JOIN op_kernels AS q ON q.id = c.op_kernel"""
+_SHORT = " AND i.kernel_high - i.kernel_low <= 20000"
 _PLAIN_INSTANCE, _DOMAIN_INSTANCE = "ON j.id = k.instance", "ON j.id = c.instance"
 
 
@@ -29,7 +30,9 @@ def with_domains(views_sql: str) -> str:
         found = re.search(rf"CREATE VIEW {name} AS\n(.*?);\n", views_sql, re.DOTALL)
         if found is None or _PLAIN_JOIN not in found[1]:
             raise ValueError(name)
-        part = found[1].replace(_PLAIN_JOIN, _DOMAIN_JOIN)
+        # Sums of long iterations are stored for the default domain only.
+        part = found[1].partition("\nUNION ALL\n")[0].replace(_SHORT, "")
+        part = part.replace(_PLAIN_JOIN, _DOMAIN_JOIN)
         part = part.replace(_PLAIN_INSTANCE, _DOMAIN_INSTANCE)
         both = f"CREATE VIEW {name} AS\n{found[1]}\nUNION ALL\n{part};\n"
         views_sql = views_sql.replace(found[0], both)

@@ -49,6 +49,7 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
         "db_version": DB_VERSION,
         "engine_version": engine_version(),
         "source_file": options.source.name,
+        "source_format": data.profile.source_format,
         "mode": data.mode,
         "mode_reason": data.mode_reason,
         "key_node": data.key_node.name,

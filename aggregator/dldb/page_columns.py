@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing, contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from aggregator.profile import Int64, Integers
+    from aggregator.profile import Bool, Int64, Integers
+
+    Rows: TypeAlias = Callable[[Integers], Bool]
 
 _LEAF, _INTERIOR = 0x0D, 0x05
 _WIDTHS = {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8, 8: 0, 9: 0}
@@ -44,10 +46,17 @@ class PageColumns:
         self._file.seek(position)
         return self._file.read(count)
 
-    def read(self, table: str, names: Sequence[str]) -> list[Int64] | None:
+    def read(
+        self, table: str, names: Sequence[str], only: Rows | None = None
+    ) -> list[Int64] | None:
         """Columns in order of row id; None: the table's pages are not laid out alike.
 
         NULL, and the row id itself, cannot be read.
+
+        Args:
+            table: Name of the table.
+            names: Columns.
+            only: Says by the first column which rows are wanted; None: all are.
         """
         if table not in self._tables:
             return None
@@ -60,8 +69,10 @@ class PageColumns:
         for run in _runs(leaves):
             for low in range(0, len(run), _PAGES_AT_ONCE):
                 number = run[low : low + _PAGES_AT_ONCE]
-                if not self._read_pages(int(number[0]), len(number), wanted, parts):
+                some: list[list[Integers]] = [[] for _ in names]
+                if not self._read_pages(int(number[0]), len(number), wanted, some):
                     return None
+                _add(parts, some, only)
         return [_joined(part) for part in parts]
 
     def _leaves(self, root: int) -> list[int] | None:
@@ -96,6 +107,18 @@ class PageColumns:
             return False
         # Pages of one layout have the same number of rows and begin alike.
         return all(_read_alike(pages[low:high], wanted, parts) for low, high in _alike(pages))
+
+
+def _add(parts: list[list[Integers]], some: list[list[Integers]], only: Rows | None) -> None:
+    """Add columns that were just read, without the rows that nobody wants."""
+    if only is None:
+        for part, more in zip(parts, some, strict=True):
+            part.extend(more)
+        return
+    for columns in zip(*some, strict=True):
+        rows = only(columns[0])
+        for part, column in zip(parts, columns, strict=True):
+            part.append(column[rows])
 
 
 def _alike(pages: Integers) -> Iterator[tuple[int, int]]:

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aggregator.columns import ordered
+from aggregator.dldb.page_layout import LEAF_HEADER, Layout, varint
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from aggregator.profile import Integers
+    from aggregator.profile import Int64, Integers
 
 
 BLOCK_ROWS = 65536
@@ -28,15 +31,30 @@ MIN_ROWS = 8192
 """Shorter tables are inserted; these many rows never fit on one page."""
 LOCK_BYTE = 1 << 30
 """SQLite locks this byte of a file and keeps no data on its page."""
-_LEAF, _INTERIOR = 0x0D, 0x05
-_LEAF_HEADER, _INTERIOR_HEADER = 8, 12
-_CHILD_BYTES = 4 + 9 + 2
-"""Most that a child takes on an interior page: its number, its key, the pointer to both."""
+_INTERIOR, _INDEX_INTERIOR = 0x05, 0x02
+_INTERIOR_HEADER = 12
+_CHILD_BYTES = 4 + 2
+"""What a child takes on an interior page beside its key: its number, the pointer to both."""
 _CHANGES_AT, _PAGES_AT, _FORMAT_AT, _VALID_FOR_AT = 24, 28, 44, 92
-_WIDTHS = ((1, 1), (2, 2), (3, 3), (4, 4), (6, 5), (8, 6))
-"""Bytes of an integer, and the serial type that says so."""
+_INDEX_PAGES = 128
+"""Pages of an index that are laid out at a time."""
 _VARINT_STEPS = (1 << 7, 1 << 14, 1 << 21, 1 << 28, 1 << 35, 1 << 42)
 """Row ids from which on a varint takes one more byte."""
+
+
+@dataclass
+class _Index:
+    """An index of a table that is written as pages.
+
+    Attributes:
+        columns: Names in order, without the row id's.
+        root: Its root page.
+        parts: Values of the columns, in parts.
+    """
+
+    columns: tuple[str, ...]
+    root: int
+    parts: list[list[Integers]] = field(default_factory=list)
 
 
 @dataclass
@@ -46,6 +64,7 @@ class _Target:
     Attributes:
         columns: Names in order; the row id's stands first.
         root: Its root page.
+        indexes: Its indexes.
         pages: Numbers of the leaf pages, in parts.
         keys: Largest row id of each leaf page, in parts.
         rows: Rows so far.
@@ -53,6 +72,7 @@ class _Target:
 
     columns: tuple[str, ...]
     root: int
+    indexes: list[_Index]
     pages: list[Integers] = field(default_factory=list)
     keys: list[Integers] = field(default_factory=list)
     rows: int = 0
@@ -82,8 +102,8 @@ class PageWriter:
             columns: ``id`` and other columns; one that is left out is NULL.
 
         Returns:
-            Whether the rows were taken: not if they are few, hold anything but integers, or do not
-            go on where the table ends.
+            Whether the rows were taken: not if they are few, hold anything but integers, do not
+            go on where the table ends, or lack a column of an index.
         """
         target = self._targets.get(table)
         if target is None or not _fits(target, columns):
@@ -94,13 +114,15 @@ class PageWriter:
             part = [None if c is None else c[low - first : high - first] for c in others]
             self._append_block(target, low, high - low, part)
         target.rows += count
+        for index in target.indexes:
+            index.parts.append([columns[name] for name in index.columns])
         return True
 
     def _append_block(
         self, target: _Target, first_id: int, count: int, columns: Sequence[Any]
     ) -> None:
-        layout = _Layout.of(columns, first_id + count - 1, constants=self._has_constants)
-        per_page = (self._page_size - _LEAF_HEADER) // (layout.cell + 2)
+        layout = Layout.of(columns, first_id + count - 1, constants=self._has_constants)
+        per_page = (self._page_size - LEAF_HEADER) // (layout.cell + 2)
         num_pages = -(-count // per_page)
         pages = np.zeros((num_pages, self._page_size), dtype=np.uint8)
         full = count // per_page
@@ -132,7 +154,9 @@ class PageWriter:
         with self._file:
             for target in self._targets.values():
                 if target.rows:
-                    self._write_root(target)
+                    keys = [varint(key) for key in np.concatenate(target.keys).tolist()]
+                    self._write_root(_INTERIOR, target.root, np.concatenate(target.pages), keys)
+                    self._write_indexes(target)
             changes = (self._changes + 1).to_bytes(4, "big")
             for at, value in (
                 (_CHANGES_AT, changes),
@@ -146,114 +170,79 @@ class PageWriter:
         """Close the file as it is: it will be thrown away."""
         self._file.close()
 
-    def _write_root(self, target: _Target) -> None:
-        pages, keys = np.concatenate(target.pages), np.concatenate(target.keys)
-        fan_out = (self._page_size - _INTERIOR_HEADER) // _CHILD_BYTES
+    def _write_root(self, kind: int, root: int, pages: Integers, keys: list[bytes]) -> None:
+        """Write the pages above others.
+
+        Args:
+            kind: Of these pages.
+            root: Number of the topmost one.
+            pages: Numbers of the pages below.
+            keys: What parts each of them from the next one.
+        """
+        fan_out = (self._page_size - _INTERIOR_HEADER) // (_CHILD_BYTES + max(map(len, keys)))
         while len(pages) > fan_out:
             parts = np.array_split(np.arange(len(pages)), -(-len(pages) // fan_out))
-            nodes = [self._interior(pages[part], keys[part]) for part in parts]
-            keys = np.array([keys[part[-1]] for part in parts])
+            bounds = [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
+            nodes = [self._interior(kind, pages[part], keys[part]) for part in bounds]
+            keys = [keys[part.stop - 1] for part in bounds]
             stacked = np.frombuffer(b"".join(nodes), dtype=np.uint8)
             pages = self._write(stacked.reshape(len(nodes), self._page_size))
-        self._file.seek((target.root - 1) * self._page_size)
-        self._file.write(self._interior(pages, keys))
+        self._file.seek((root - 1) * self._page_size)
+        self._file.write(self._interior(kind, pages, keys))
 
-    def _interior(self, pages: Integers, keys: Integers) -> bytes:
-        """An interior page: children with their largest row ids, the last one by itself."""
-        page = bytearray(self._page_size)
-        at = self._page_size
-        pointers = bytearray()
-        for child, key in zip(pages[:-1].tolist(), keys[:-1].tolist(), strict=True):
-            cell = child.to_bytes(4, "big") + _varint(key)
-            at -= len(cell)
-            page[at : at + len(cell)] = cell
-            pointers += at.to_bytes(2, "big")
-        count = len(pages) - 1
-        header = bytes([_INTERIOR, 0, 0]) + count.to_bytes(2, "big") + at.to_bytes(2, "big")
+    def _interior(self, kind: int, pages: Integers, keys: list[bytes]) -> bytes:
+        """An interior page: children with what parts them, the last one by itself."""
+        cells = [
+            child.to_bytes(4, "big") + key
+            for child, key in zip(pages[:-1].tolist(), keys[:-1], strict=True)
+        ]
+        places = self._page_size - np.cumsum([len(cell) for cell in cells])
+        at = int(places[-1]) if cells else self._page_size
+        header = bytes([kind, 0, 0]) + len(cells).to_bytes(2, "big") + at.to_bytes(2, "big")
         header += b"\x00" + int(pages[-1]).to_bytes(4, "big")
-        page[: len(header) + len(pointers)] = header + pointers
-        return bytes(page)
+        head = header + places.astype(">u2").tobytes()
+        return head.ljust(at, b"\x00") + b"".join(cells[::-1])
 
+    def _write_indexes(self, target: _Target) -> None:
+        for index in target.indexes:
+            columns = [np.concatenate(parts) for parts in zip(*index.parts, strict=True)]
+            index.parts.clear()
+            self._write_index(index.root, [*columns, np.arange(1, target.rows + 1)])
 
-@dataclass(frozen=True)
-class _Layout:
-    """How the rows of a block are laid out: the same for each.
+    def _write_index(self, root: int, columns: list[Integers]) -> None:
+        """Write the pages of an index.
 
-    Attributes:
-        id_bytes: Bytes of the row id's varint.
-        head: The record's header.
-        widths: Bytes of each column.
-        cell: Bytes of a row.
-    """
+        A row stands either on a leaf or, to part two leaves, above them.
 
-    id_bytes: int
-    head: bytes
-    widths: tuple[int, ...]
-    cell: int
-
-    @staticmethod
-    def of(columns: Sequence[Any], last_id: int, *, constants: bool) -> _Layout:
-        """The layout in which the numbers of all columns fit."""
-        kinds = [_kind(column, constants=constants) for column in columns]
-        widths = tuple(width for width, _ in kinds)
-        # The row id stands for the first column, which is stored as NULL.
-        head = bytes([len(kinds) + 2, 0, *(serial for _, serial in kinds)])
-        id_bytes = len(_varint(last_id))
-        return _Layout(id_bytes, head, widths, 1 + id_bytes + len(head) + sum(widths))
-
-    def fill(
-        self, pages: Integers, per_page: int, first_id: int, columns: Sequence[Any], rows: slice
-    ) -> None:
-        """Fill pages with as many rows each.
-
-        A number of 3 or 6 bytes is written as one of 4 or 8: what it spoils in front of it is
-        written after it.
+        Args:
+            root: Number of its topmost page.
+            columns: Its columns, the row id last.
         """
-        page_size = pages.shape[1]
-        content = page_size - per_page * self.cell
-        at = content + self.cell
-        for column, width in zip(columns[::-1], self.widths[::-1], strict=True):
-            at -= width
-            if width:
-                size = {3: 4, 6: 8}.get(width, width)
-                self._place(pages, per_page, at - (size - width), f">i{size}", column[rows])
-        head = np.frombuffer(self.head, dtype=np.uint8)
-        for position, value in enumerate(head.tolist()):
-            self._place(pages, per_page, at - len(head) + position, "u1", value)
-        ids = np.arange(first_id + rows.start, first_id + rows.stop)
-        for number in range(self.id_bytes):
-            septet = (ids >> (7 * (self.id_bytes - 1 - number))) & 0x7F
-            more = 0x80 if number < self.id_bytes - 1 else 0
-            self._place(pages, per_page, content + 1 + number, "u1", septet | more)
-        self._place(pages, per_page, content, "u1", len(self.head) + sum(self.widths))
-        header = bytes([_LEAF, 0, 0]) + per_page.to_bytes(2, "big") + content.to_bytes(2, "big")
-        pages[:, : len(header)] = np.frombuffer(header, dtype=np.uint8)
-        pointers = (content + self.cell * np.arange(per_page)).astype(">u2").view(np.uint8)
-        pages[:, _LEAF_HEADER : _LEAF_HEADER + len(pointers)] = pointers
+        layout = Layout.of(columns, None, constants=self._has_constants)
+        order, count = ordered(*columns[:-1]), len(columns[-1])
+        per_leaf = (self._page_size - LEAF_HEADER) // (layout.cell + 2)
+        while count % (per_leaf + 1) == 0:  # nothing would be left for the last leaf
+            per_leaf -= 1
+        step = per_leaf + 1
+        num_full = count // step
+        pages = []
+        for low in range(0, num_full, _INDEX_PAGES):
+            high = min(low + _INDEX_PAGES, num_full)
+            rows = order[low * step : high * step].reshape(-1, step)[:, :-1].ravel()
+            pages.append(self._write(self._index_leaves(layout, columns, rows, high - low)))
+        rows = order[num_full * step :]
+        pages.append(self._write(self._index_leaves(layout, columns, rows, 1)))
+        parting = order[per_leaf : num_full * step : step]
+        keys = layout.cells([column[parting] for column in columns])
+        self._write_root(_INDEX_INTERIOR, root, np.concatenate(pages), [*keys, b""])
 
-    def _place(self, pages: Integers, per_page: int, at: int, kind: str, values: Any) -> None:
-        """Write one value per row at a place of its cell."""
-        num_pages, page_size = pages.shape
-        target: Integers = np.ndarray(
-            (num_pages, per_page), kind, pages.data, at, (page_size, self.cell)
-        )
-        if isinstance(values, np.ndarray):
-            values = values.reshape(num_pages, per_page)
-        target[...] = values
-
-
-def _kind(column: Any, *, constants: bool) -> tuple[int, int]:
-    """Bytes and serial type of a column's numbers."""
-    if column is None:
-        return 0, 0
-    low, high = int(column.min()), int(column.max())
-    if constants and low == high and low in (0, 1):
-        return 0, 8 + low
-    for width, serial in _WIDTHS:
-        limit = 1 << (8 * width - 1)
-        if -limit <= low and high < limit:
-            return width, serial
-    raise OverflowError("a number of more than 64 bits")
+    def _index_leaves(
+        self, layout: Layout, columns: list[Integers], rows: Int64, count: int
+    ) -> Integers:
+        pages = np.zeros((count, self._page_size), dtype=np.uint8)
+        values = [column[rows] for column in columns]
+        layout.fill(pages, len(rows) // count, 0, values, slice(0, len(rows)))
+        return pages
 
 
 def _blocks(first: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -264,21 +253,14 @@ def _blocks(first: int, stop: int) -> Iterator[tuple[int, int]]:
         first = min(stop, first + BLOCK_ROWS, bound)
 
 
-def _varint(value: int) -> bytes:
-    """SQLite's variable-length integer, of up to eight bytes."""
-    septets = [value & 0x7F]
-    while value := value >> 7:
-        septets.append(value & 0x7F | 0x80)
-    return bytes(septets[::-1])
-
-
 def _number(header: bytes, at: int) -> int:
     return int.from_bytes(header[at : at + 4], "big")
 
 
 def _fits(target: _Target, columns: Mapping[str, Any]) -> bool:
     """Whether rows are integers that go on where a table ends."""
-    if not set(columns) <= set(target.columns) or "id" not in columns:
+    indexed = {name for index in target.indexes for name in index.columns}
+    if not set(columns) <= set(target.columns) or not {"id", *indexed} <= set(columns):
         return False
     arrays = [column for column in columns.values() if isinstance(column, np.ndarray)]
     if len(arrays) < len(columns) or not all(column.dtype.kind in "bi" for column in arrays):
@@ -303,5 +285,16 @@ def _targets(path: Path) -> dict[str, _Target]:
             if not has_id or not plain or "WITHOUT ROWID" in sql.upper():
                 continue
             if connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone() is None:
-                found[str(name)] = _Target(tuple(str(row[1]) for row in info), int(root))
+                names = tuple(str(row[1]) for row in info)
+                found[str(name)] = _Target(names, int(root), _indexes(connection, str(name)))
+    return found
+
+
+def _indexes(connection: sqlite3.Connection, table: str) -> list[_Index]:
+    """Indexes of an empty table."""
+    query = "SELECT name, rootpage FROM sqlite_master WHERE type = 'index' AND tbl_name = ?"
+    found = []
+    for name, root in connection.execute(query, (table,)).fetchall():
+        info = connection.execute(f'PRAGMA index_info("{name}")').fetchall()
+        found.append(_Index(tuple(str(row[2]) for row in info), int(root)))
     return found

@@ -12,7 +12,7 @@ from aggregator.correlate.op_table import Op
 from aggregator.correlate.ops import Origin
 from aggregator.dldb.cost_rows import cost_numbers, cost_tables, op_flops
 from aggregator.dldb.domain_rows import domain_tables, graph_launches
-from aggregator.dldb.rank_rows import rank_table
+from aggregator.dldb.rank_rows import message_table, rank_table
 from aggregator.dldb.shape_rows import (
     recorded_shapes,
     shape_texts,
@@ -77,6 +77,7 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     yield Table("api_names", {"id": codes + 1, "name": api_names})
     yield _devices(data)
     yield rank_table(data)
+    yield message_table(data)
     yield _ops(data)
     warnings = profile.warnings
     yield Table(
@@ -144,6 +145,8 @@ def _devices(data: ImportedProfile) -> Table:
             "host": [data.profile.session.host_name] * len(devices),
             "host_device_id": [device.device_id for device in devices],
             "uuid": [device.uuid for device in devices],
+            "clock_hz": [device.clock_hz for device in devices],
+            "bandwidth": [device.bandwidth for device in devices],
         },
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from aggregator.correlate.ops import Origin
 from aggregator.dldb.writer import Table
-from aggregator.imported import ImportedProfile
+from aggregator.imported import ImportedProfile, inverse_order
 from aggregator.profile import Profile
 
 SAME_CLOCK, START_TIMES, COLLECTIVES, NOTHING = (
@@ -48,6 +48,16 @@ def rank_table(data: ImportedProfile) -> Table:
             "aligned_by": [SAME_CLOCK] * count,
         },
     )
+
+
+def message_table(data: ImportedProfile) -> Table:
+    """Sizes of collectives by kernel."""
+    row_of = inverse_order(data.kernel_order) + 1
+    messages = data.messages
+    kernels = row_of[messages.kernel]
+    order = np.argsort(kernels)
+    columns = {"kernel": kernels[order], "bytes": messages.num_bytes[order]}
+    return Table("collective_bytes", columns)
 
 
 def main_devices(profile: Profile) -> dict[int, int]:

@@ -68,7 +68,11 @@ CREATE TABLE devices (
     -- Its number on that machine; device_id is unique in the database. Unit: none.
     host_device_id INTEGER NOT NULL,
     -- What tells it from every other GPU; empty: unknown. Unit: none.
-    uuid TEXT NOT NULL
+    uuid TEXT NOT NULL,
+    -- Highest clock of its multiprocessors; NULL: unknown. Unit: Hz.
+    clock_hz INTEGER,
+    -- Bandwidth of its memory; NULL: unknown. Unit: bytes per second.
+    bandwidth INTEGER
 );
 
 -- Hardware and versions of the profiled machine; one row.
@@ -756,6 +760,25 @@ CREATE TABLE texts (
     made_of TEXT NOT NULL
 );
 
+-- Ops of aggregated iterations that launched more than 20,000 kernels; those of shorter ones are summed when asked for.
+CREATE TABLE iteration_op_times (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Number of the iteration. Unit: none.
+    iter_value INTEGER NOT NULL,
+    -- Row of ops. Unit: none.
+    op INTEGER NOT NULL,
+    -- Kernels launched. Unit: count.
+    kernels INTEGER NOT NULL,
+    -- Of them those that run Tensor Core instructions. Unit: count.
+    tc_kernels INTEGER NOT NULL,
+    -- Sum of the durations. Unit: ns.
+    gpu_time INTEGER NOT NULL,
+    -- Of those that run Tensor Core instructions. Unit: ns.
+    tc_gpu_time INTEGER NOT NULL,
+    PRIMARY KEY (aggr, iter_value, op)
+) WITHOUT ROWID;
+
 -- What the expert systems found.
 CREATE TABLE expert_issues (
     -- Row id, in order of report. Unit: none.
@@ -799,6 +822,13 @@ CREATE TABLE ranks (
 );
 
 -- Kernels of collectives, matched between ranks.
+CREATE TABLE collective_bytes (
+    -- Row of kernels: a collective of which the source tells the size. Unit: none.
+    kernel INTEGER PRIMARY KEY,
+    -- What the kernel's rank put in. Unit: bytes.
+    bytes INTEGER NOT NULL
+);
+
 CREATE TABLE collectives (
     -- Row of kernels. Unit: none.
     kernel INTEGER PRIMARY KEY,
@@ -816,7 +846,7 @@ CREATE TABLE collectives (
     waiting INTEGER,
     -- Waiting of all the other ranks for this one, where it came last; NULL: unknown. Unit: ns.
     kept_waiting INTEGER,
-    -- Bytes of the message; NULL: not recorded. Unit: bytes.
+    -- What the rank put in; NULL: not recorded. Unit: bytes.
     bytes INTEGER
 );
 

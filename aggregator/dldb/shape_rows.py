@@ -11,9 +11,12 @@ from aggregator.columns import dense_codes, first_rows
 from aggregator.correlate.op_table import BPROP
 from aggregator.dldb.writer import Table
 from aggregator.eligibility import Eligibility, judge
-from aggregator.frameworks.shapes import output_shape, parameters_text, shape_text
+from aggregator.flops.outputs import called_output
+from aggregator.flops.sizes import sizes_of
+from aggregator.frameworks.shapes import arguments_text, output_shape, parameters_text, shape_text
 from aggregator.imported import ImportedProfile
 from aggregator.profile import Int32, Int64
+from aggregator.told import read_object
 
 
 def shape_texts(data: ImportedProfile) -> tuple[Int32, Table]:
@@ -62,8 +65,13 @@ def _module_codes(data: ImportedProfile) -> tuple[Int64, int]:
 def _module_parameters(data: ImportedProfile, instance: int) -> dict[str, Any] | None:
     """Parameters that the module around an instance tells; None: it tells none."""
     text = data.meaning.module_texts.get(int(data.work.instances.marker[instance]))
-    parameters = json.loads(text.parameters) if text and text.parameters else None
-    return parameters if isinstance(parameters, dict) else None
+    return (read_object(text.parameters) or None) if text else None
+
+
+def _arguments(data: ImportedProfile, shapes: int) -> dict[str, Any]:
+    """Parameters that were recorded beside sizes; empty: none."""
+    told = data.profile.shape_parameters
+    return read_object(told[shapes]) if 0 <= shapes < len(told) else {}
 
 
 def _completed_shapes(shapes: Int32, op: Int32, num_ops: int) -> Int32:
@@ -88,6 +96,9 @@ def _shape_row(data: ImportedProfile, instance: int, shapes: int) -> tuple[str, 
         output = shape_text(op_type, text.output_shapes, output=True)
         return shape_text(op_type, text.input_shapes), text.parameters, output
     recorded = data.profile.shape_texts[shapes]
+    if own := _arguments(data, shapes):
+        output = shape_text(op_type, _output(op_type, recorded, own), output=True)
+        return shape_text(op_type, recorded), arguments_text(op_type, own), output
     parameters = _module_parameters(data, instance)
     output = shape_text(op_type, _output(op_type, recorded, parameters), output=True)
     return shape_text(op_type, recorded), parameters_text(op_type, parameters or {}), output
@@ -95,11 +106,11 @@ def _shape_row(data: ImportedProfile, instance: int, shapes: int) -> tuple[str, 
 
 def _output(op_type: str, recorded: str, parameters: dict[str, Any] | None) -> str:
     """Output shape as JSON; empty: not known."""
-    try:
-        shapes = json.loads(recorded)
-        found = output_shape(op_type, shapes, parameters)
-    except (ValueError, TypeError):
-        return ""
+    sizes = sizes_of(recorded)
+    found = output_shape(op_type, [list(shape) for shape in sizes], parameters)
+    if found is None and "pool" in op_type and parameters:
+        pooled = called_output(op_type, sizes, parameters)
+        found = list(pooled) if pooled else None
     return json.dumps([found], separators=(",", ":")) if found else ""
 
 
@@ -121,7 +132,8 @@ def recorded_shapes(data: ImportedProfile) -> list[tuple[str, str]]:
         if text is not None:
             result.append((text.input_shapes, text.output_shapes))
         elif code >= 0:
-            output = _output(op.op_type, shapes[code], _module_parameters(data, sample))
+            parameters = _arguments(data, code) or _module_parameters(data, sample)
+            output = _output(op.op_type, shapes[code], parameters)
             result.append((shapes[code], output))
         else:
             result.append(("", ""))

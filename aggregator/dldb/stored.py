@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import adbc_driver_manager
-import adbc_driver_sqlite.dbapi as adbc
 import numpy as np
 
 from aggregator.columns import distinct
+from aggregator.dldb.guarded import DAMAGE
 from aggregator.dldb.page_columns import PageColumns, page_columns
-from aggregator.dldb.writer import BUSY_TIMEOUT_S
+from aggregator.dldb.writer import BUSY_TIMEOUT_S, unwritable
 from aggregator.errors import DatabaseBusyError, NotADldbError
 from aggregator.intervals import Flattened
 from aggregator.iterations import NamedRanges
@@ -29,9 +28,11 @@ from aggregator.metrics.model import (
     RollupInput,
 )
 from aggregator.precision import is_half_precision
-from aggregator.sources.sqlite_files import iter_batches, raise_interrupt
-from aggregator.sqlite_uri import is_busy, lenient_text, read_only_uri
+from aggregator.sources.sqlite_files import raise_interrupt
+from aggregator.sqlite_arrow import ArrowConnection
+from aggregator.sqlite_uri import is_busy, is_full, lenient_text, read_only_uri
 from aggregator.texts import say
+from aggregator.told import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,9 +70,8 @@ def patiently(read: Callable[[], T]) -> T:
 
 
 _RETRY_S = 0.1
-_DAMAGE = (ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError)
-"""What values of a damaged file raise when they are read as what they should be: a row id may lead
-to no row, or ask for a table of 64 GiB."""
+_DAMAGE = (*DAMAGE, MemoryError)
+"""A row id may lead to no row, or ask for a table of 64 GiB."""
 
 
 def _load_once(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
@@ -79,7 +79,7 @@ def _load_once(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
         reading_errors(path),
         closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection,
         # Without a transaction of its own a reader does not hold up another's commit.
-        adbc.connect(read_only_uri(path), autocommit=True) as columns,
+        ArrowConnection(read_only_uri(path)) as columns,
         page_columns(path) as pages,
     ):
         connection.text_factory = lenient_text
@@ -92,22 +92,23 @@ def reading_errors(path: Path) -> Iterator[None]:
 
     Raises:
         DatabaseBusyError: Another process writes it.
+        DatabaseWriteError: The disk is full: what was read is being put somewhere.
         NotADldbError: It is damaged.
     """
     try:
-        yield
-    except (sqlite3.DatabaseError, adbc_driver_manager.Error, *_DAMAGE) as error:
+        with damage_errors(path):
+            yield
+    except (sqlite3.DatabaseError, adbc_driver_manager.Error) as error:
         if isinstance(error, adbc_driver_manager.Error):
             raise_interrupt(error)
-        text = (str(error).splitlines() or [type(error).__name__])[0]
-        if is_busy(text):
+        if is_busy(_first_line(error)):
             raise DatabaseBusyError(
                 say("The database '{path}' is being written by another process.", path=str(path)),
                 hint=say("Try again when that one has finished."),
             ) from error
-        raise NotADldbError(
-            say("The database '{path}' is damaged: {text}.", path=str(path), text=text)
-        ) from error
+        if is_full(_first_line(error)):
+            raise unwritable(path, _first_line(error)) from error
+        raise _damaged(path, error) from error
 
 
 @contextmanager
@@ -120,10 +121,17 @@ def damage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        text = (str(error).splitlines() or [type(error).__name__])[0]
-        raise NotADldbError(
-            say("The database '{path}' is damaged: {text}.", path=str(path), text=text)
-        ) from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> NotADldbError:
+    return NotADldbError(
+        say("The database '{path}' is damaged: {text}.", path=str(path), text=_first_line(error))
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class _Loader:
@@ -215,7 +223,7 @@ _MEMORY_COLUMNS = ("name", "api_start", "api_duration", "duration")
 class _ColumnReader:
     """Integer columns of whole tables, in order of row id."""
 
-    def __init__(self, connection: adbc.Connection, pages: PageColumns, progress: Progress) -> None:
+    def __init__(self, connection: ArrowConnection, pages: PageColumns, progress: Progress) -> None:
         self._connection = connection
         self._pages = pages
         self._progress = progress
@@ -226,14 +234,9 @@ class _ColumnReader:
         if whole is not None:
             self._progress.advance(len(whole[0]))
             return whole
-        parts: list[list[Int64]] = [[] for _ in names]
         select = ", ".join(f'"{name}"' for name in names)
-        for batch in iter_batches(self._connection, f"SELECT {select} FROM {table} ORDER BY rowid"):
-            for position, part in enumerate(parts):
-                column = batch.column(position).to_numpy(zero_copy_only=False)
-                part.append(column.astype(np.int64, copy=False))
-            self._progress.advance(batch.num_rows)
-        return [np.concatenate(part) if part else np.empty(0, np.int64) for part in parts]
+        query = f"SELECT {select} FROM {table} ORDER BY rowid"
+        return self._connection.integer_columns(query, len(names), self._progress.advance)
 
 
 def _ops(connection: sqlite3.Connection) -> tuple[OpColumns, Int64]:
@@ -273,7 +276,9 @@ def _devices(connection: sqlite3.Connection, *of_work: Int64) -> DeviceColumns:
     rows = connection.execute(
         "SELECT id, device_id, name, memory_bytes, memory_used_bytes FROM devices ORDER BY id"
     ).fetchall()
-    used = {device for column in of_work for device in distinct(column).tolist()}
+    graphs = connection.execute("SELECT DISTINCT device FROM graph_launches").fetchall()
+    used = {int(row[0]) for row in graphs}
+    used.update(device for column in of_work for device in distinct(column).tolist())
     return DeviceColumns(
         device_ids=tuple(int(row[1]) for row in rows),
         names=tuple(str(row[2]) for row in rows),
@@ -285,7 +290,7 @@ def _devices(connection: sqlite3.Connection, *of_work: Int64) -> DeviceColumns:
 
 def _settings(connection: sqlite3.Connection) -> dict[str, Any]:
     rows = connection.execute("SELECT key, value FROM model_config WHERE value IS NOT NULL")
-    return {str(key): json.loads(value) for key, value in rows}
+    return {str(key): read_json(str(value)) for key, value in rows}
 
 
 def _busy(connection: sqlite3.Connection, domain: int) -> tuple[tuple[Flattened, ...], ...]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 
-DB_VERSION = "2.1.0"
-"""Version of the databases written here; NVIDIA's last was 1.8.0."""
+DB_VERSION = "2.1.1"
+"""Version of the databases written here; NVIDIA's last was 1.8.0.
+
+Any change of the tables raises it: the patch where files of the version before can be aggregated
+without what is new (a test does so with one), else the minor.
+"""
 OLDEST = (1, 2)
 """NVIDIA's own rule: databases of DLProf 1.0 and 1.1 are not read."""
 

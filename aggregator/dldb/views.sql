@@ -155,6 +155,11 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_type AS op_node_type, coun
        sum(e.flops) AS flops, sum(e.bytes) AS bytes,
        round(sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0), 6) AS tflops_per_second,
        round(1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0), 6) AS gbytes_per_second,
+       round(1.0 * sum(e.flops) / nullif(sum(e.bytes), 0), 6) AS arithmetic_intensity,
+       CASE WHEN coalesce(sum(e.ideal_time), 0) = 0 THEN NULL
+            WHEN sum(e.link_time) > sum(e.memory_time) AND sum(e.link_time) > sum(e.compute_time)
+            THEN 'link' WHEN sum(e.compute_time) > sum(e.memory_time) THEN 'compute'
+            ELSE 'memory' END AS bound,
        sum(e.ideal_time) AS ideal_time, sum(e.ideal_gpu_time) - sum(e.ideal_time) AS left_time,
        round(100.0 * sum(e.ideal_time) / nullif(sum(e.ideal_gpu_time), 0), 6) AS peak_pct
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain
@@ -178,23 +183,24 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, p.name AS kernel_name, o.op_id 
 FROM kernel_metrics AS m JOIN op_kernels AS p ON p.id = m.op_kernel JOIN ops AS o ON o.id = p.op
 JOIN domains AS d ON d.id = o.domain;
 
+-- CROSS JOIN: from an op to its kernels; SQLite would look through all kernels for each op.
 CREATE VIEW view_tensor_core_ops AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_name AS op_node_name,
        o.direction, o.op_type AS op_node_type, m.using_tc, m.kernel_time AS gpu_time,
        m.tc_kernel_time AS tc_gpu_time, m.kernel_time - m.tc_kernel_time AS non_tc_gpu_time,
        CASE WHEN m.kernel_time > 0 THEN round(100.0 * m.tc_kernel_time / m.kernel_time, 6) ELSE 0.0 END
            AS tc_utilization,
-       (SELECT count(*) FROM op_kernels AS p JOIN kernel_metrics AS k ON k.op_kernel = p.id
+       (SELECT count(*) FROM op_kernels AS p CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
         WHERE p.op = o.id AND k.aggr = m.aggr) AS kernel_count,
-       (SELECT count(*) FROM op_kernels AS p JOIN kernel_metrics AS k ON k.op_kernel = p.id
+       (SELECT count(*) FROM op_kernels AS p CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
         WHERE p.op = o.id AND k.aggr = m.aggr AND p.uses_tc = 1) AS tc_kernel_count,
        (SELECT coalesce(group_concat(name, ', '), '') FROM (
-            SELECT p.name AS name FROM op_kernels AS p JOIN kernel_metrics AS k ON k.op_kernel = p.id
+            SELECT p.name AS name FROM op_kernels AS p CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
             WHERE p.op = o.id AND k.aggr = m.aggr AND p.uses_tc = 1 ORDER BY p.name)) AS tc_kernel_names,
-       (SELECT count(*) FROM op_kernels AS p JOIN kernel_metrics AS k ON k.op_kernel = p.id
+       (SELECT count(*) FROM op_kernels AS p CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
         WHERE p.op = o.id AND k.aggr = m.aggr AND p.uses_tc = 0) AS non_tc_kernel_count,
        (SELECT coalesce(group_concat(name, ', '), '') FROM (
-            SELECT p.name AS name FROM op_kernels AS p JOIN kernel_metrics AS k ON k.op_kernel = p.id
+            SELECT p.name AS name FROM op_kernels AS p CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
             WHERE p.op = o.id AND k.aggr = m.aggr AND p.uses_tc = 0 ORDER BY p.name))
            AS non_tc_kernel_names
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain
@@ -256,8 +262,18 @@ JOIN kernels AS k ON k.id >= i.kernel_low AND k.id < i.kernel_high
 JOIN op_kernels AS q ON q.id = k.op_kernel
 JOIN ops AS o ON o.id = q.op
 JOIN domains AS d ON d.id = o.domain
-WHERE i.aggregated = 1
-GROUP BY i.aggr, d.name, i.iter_value, o.id;
+WHERE i.aggregated = 1 AND i.kernel_high - i.kernel_low <= 20000
+GROUP BY i.aggr, d.name, i.iter_value, o.id
+UNION ALL
+SELECT i.aggr, d.name, i.iter_value, o.op_name, o.direction, o.op_type, g.kernels, g.tc_kernels,
+       g.gpu_time, g.tc_gpu_time, o.data_type, o.stack_trace, o.op_id,
+       (SELECT min(j.start) FROM op_instances AS j
+        WHERE j.op = o.id AND j.start >= i.start AND j.start < i.stop)
+FROM iterations AS i
+JOIN iteration_op_times AS g ON g.aggr = i.aggr AND g.iter_value = i.iter_value
+JOIN ops AS o ON o.id = g.op
+JOIN domains AS d ON d.id = o.domain
+WHERE i.aggregated = 1;
 
 CREATE VIEW view_group_metrics AS
 SELECT g.aggr AS aggr_id, d.name AS domain_name, g.group_name, g.num_calls, g.num_tc_eligible_ops,
@@ -393,7 +409,12 @@ CREATE VIEW view_collectives AS
 SELECT i.aggr AS aggr_id, i.iter_value, c.communicator, c.sequence, c.kind AS collective_name,
        n.name AS kernel_name, r.rank, c.num_ranks, c.bytes, k.start AS start_time, k.duration,
        c.waiting AS waiting_ns, c.kept_waiting AS kept_waiting_ns, k.api_start, v.device_id,
-       k.stream_id, c.kernel AS row_id
+       k.stream_id, c.kernel AS row_id,
+       CASE WHEN c.bytes IS NOT NULL THEN ''
+            WHEN c.kind IN ('AllReduce', 'ReduceScatter', 'Reduce')
+            THEN 'no range around the call tells the size of its tensors'
+            ELSE 'neither the name of the kernel nor a range tells the data type'
+       END AS bytes_unknown
 FROM iterations AS i
 JOIN collectives AS c ON c.kernel >= i.kernel_low AND c.kernel < i.kernel_high
 LEFT JOIN kernels AS k ON k.id = c.kernel
@@ -424,7 +445,13 @@ SELECT e.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_nam
         WHERE x.aggr = e.aggr AND x.op = e.op AND u.is_matrix = 1) AS precision,
        coalesce((SELECT max(u.reason) FROM op_units AS x JOIN cost_units AS u ON u.id = x.unit
                  WHERE x.aggr = e.aggr AND x.op = e.op), '') AS unknown_reason,
-       o.stack_trace, o.id AS row_id
+       o.stack_trace, o.id AS row_id,
+       CASE WHEN coalesce(e.ideal_time <= e.ideal_gpu_time, 1) THEN ''
+            WHEN e.link_time > e.memory_time AND e.link_time > e.compute_time
+            THEN 'its copies went over a faster link than the table of peaks has'
+            WHEN e.compute_time > e.memory_time
+            THEN 'its kernels need fewer operations than were counted: Winograd, Fourier or a mask'
+            ELSE 'its tensors fit the cache, which is faster than the memory' END AS peak_reason
 FROM op_efficiency AS e JOIN ops AS o ON o.id = e.op JOIN domains AS d ON d.id = o.domain
 LEFT JOIN peak_rates AS w ON w.aggr = e.aggr AND w.name = 'bandwidth';
 
@@ -471,8 +498,11 @@ SELECT e.aggr AS aggr_id, d.name AS domain_name, e.iter_value, i.stop - i.start 
        e.calls AS num_calls, e.gpu_time AS gpu_time_sum, e.known_gpu_time, e.flops, e.matrix_flops,
        e.bytes, round(e.flops / 1000.0 / nullif(e.flops_gpu_time, 0), 6) AS tflops_per_second,
        round(1.0 * e.bytes / nullif(e.bytes_gpu_time, 0), 6) AS gbytes_per_second,
-       round(1.0 * e.flops / nullif(e.bytes, 0), 6) AS arithmetic_intensity, e.ideal_time,
-       e.ideal_gpu_time - e.ideal_time AS left_time,
+       round(1.0 * e.flops / nullif(e.bytes, 0), 6) AS arithmetic_intensity,
+       CASE WHEN e.ideal_time IS NULL OR e.ideal_time = 0 THEN NULL
+            WHEN e.link_time > e.memory_time AND e.link_time > e.compute_time THEN 'link'
+            WHEN e.compute_time > e.memory_time THEN 'compute' ELSE 'memory' END AS bound,
+       e.ideal_time, e.ideal_gpu_time - e.ideal_time AS left_time,
        round(100.0 * e.ideal_time / nullif(e.ideal_gpu_time, 0), 6) AS peak_pct,
        round(100.0 * e.known_gpu_time / nullif(e.gpu_time, 0), 6) AS known_pct,
        round(e.matrix_flops / 1000.0 / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6)
@@ -496,7 +526,13 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, t.wall_time, m.gpus AS used_gpu
        sum(e.compute_time) AS compute_time, sum(e.memory_time) AS memory_time,
        sum(e.link_time) AS link_time,
        round(100.0 * sum(e.ideal_time) / nullif(sum(e.ideal_gpu_time), 0), 6) AS peak_pct,
-       round(100.0 * sum(e.known_gpu_time) / nullif(sum(e.gpu_time), 0), 6) AS known_pct
+       round(100.0 * sum(e.known_gpu_time) / nullif(sum(e.gpu_time), 0), 6) AS known_pct,
+       (SELECT round(avg(x.mfu), 6) FROM (
+            SELECT v.mfu, row_number() OVER (ORDER BY v.mfu) AS place, count(*) OVER () AS many
+            FROM view_iteration_efficiency AS v
+            JOIN iterations AS i ON i.aggr = v.aggr_id AND i.iter_value = v.iter_value
+            WHERE v.aggr_id = m.aggr AND i.kind = 'iteration' AND v.mfu IS NOT NULL) AS x
+        WHERE x.place IN ((x.many + 1) / 2, (x.many + 2) / 2)) AS median_step_mfu
 FROM model_efficiency AS m JOIN domains AS d ON d.id = 1
 JOIN model_metrics AS t ON t.aggr = m.aggr AND t.domain = 1
 JOIN op_efficiency AS e ON e.aggr = m.aggr
@@ -517,3 +553,32 @@ SELECT aggr AS aggr_id, place, advice AS advice_name, status, severity, gain_pct
        recommendation, reasoning, needs, frameworks, drill_down, evidence, proof_query, proof_column,
        proof_value, id AS row_id
 FROM advice;
+
+CREATE VIEW view_launch_keys AS
+SELECT i.aggr AS aggr_id, i.iter_value, k.id AS row_id, k.op_kernel AS op_key, k.name AS name_key,
+       k.size AS size_key, k.device AS device_key, k.api_start, k.api_duration,
+       k.start AS kernel_timestamp, k.duration AS kernel_duration, k.stream_id
+FROM iterations AS i JOIN kernels AS k ON k.id >= i.kernel_low AND k.id < i.kernel_high
+WHERE i.aggregated = 1;
+
+CREATE VIEW view_launch_ops AS
+SELECT q.id AS op_key, o.op_id AS op_node_id, o.op_name AS op_node_name
+FROM op_kernels AS q JOIN ops AS o ON o.id = q.op;
+
+CREATE VIEW view_launch_names AS
+SELECT id AS name_key, name AS kernel_name, long_name AS long_kernel_name, uses_tc
+FROM kernel_names;
+
+CREATE VIEW view_launch_sizes AS
+SELECT id AS size_key, grid_x || ', ' || grid_y || ', ' || grid_z AS grid,
+       block_x || ', ' || block_y || ', ' || block_z AS block
+FROM launch_sizes;
+
+CREATE VIEW view_launch_devices AS
+SELECT id AS device_key, device_id FROM devices;
+
+CREATE VIEW view_group_summary AS
+SELECT g.*, e.flops, e.bytes, e.tflops_per_second, e.gbytes_per_second, e.arithmetic_intensity,
+       e.bound, e.ideal_time, e.left_time, e.peak_pct
+FROM view_group_metrics AS g LEFT JOIN view_group_efficiency AS e
+ON e.aggr_id = g.aggr_id AND e.domain_name = g.domain_name AND e.group_name = g.group_name;

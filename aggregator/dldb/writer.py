@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 import adbc_driver_manager
-import adbc_driver_sqlite.dbapi as adbc
 import numpy as np
 import pyarrow as pa
 
 from aggregator.dldb.domain_views import with_domains
 from aggregator.dldb.pages import PageWriter
 from aggregator.errors import DatabaseBusyError, DatabaseWriteError
+from aggregator.leftovers import beside, remove_leftovers
 from aggregator.sources.sqlite_files import raise_interrupt
+from aggregator.sqlite_arrow import ArrowConnection
 from aggregator.sqlite_uri import is_busy, read_only_uri
 from aggregator.texts import Text, say, to_json
 
@@ -36,12 +39,13 @@ BUSY_TIMEOUT_S = 30.0
 CHUNK_ROWS = 131072
 """Rows per insert statement's batch: how often progress is told and a cancel is seen."""
 
+LONG_INDEXES = "CREATE INDEX IF NOT EXISTS op_instances_by_op ON op_instances (op, start);"
+"""Made before the table has rows, because its pages are laid out along with the table's."""
 INDEXES = """
     CREATE INDEX IF NOT EXISTS op_metrics_by_aggr ON op_metrics (aggr, op);
     CREATE INDEX IF NOT EXISTS kernel_metrics_by_aggr ON kernel_metrics (aggr, op_kernel);
     CREATE INDEX IF NOT EXISTS op_kernels_by_op ON op_kernels (op);
     CREATE UNIQUE INDEX IF NOT EXISTS ops_by_op_id ON ops (op_id, domain);
-    CREATE INDEX IF NOT EXISTS op_instances_by_op ON op_instances (op, start);
     CREATE INDEX IF NOT EXISTS group_metrics_by_aggr ON group_metrics (aggr, domain);
 """
 
@@ -53,6 +57,12 @@ def _sql(name: str) -> str:
 def schema_sql() -> str:
     """Statements that make the tables."""
     return _sql("schema.sql")
+
+
+@cache
+def own_tables() -> frozenset[str]:
+    """Names of all tables."""
+    return frozenset(re.findall(r"CREATE TABLE (\w+)", schema_sql()))
 
 
 def views_sql(*, has_custom_domains: bool) -> str:
@@ -75,9 +85,10 @@ def new_database(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """
     if path.exists() and not overwrite:
         raise _exists(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = beside(path, "partial")
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(path.parent)
         partial.unlink(missing_ok=True)
     try:
         yield partial
@@ -123,16 +134,16 @@ def write_errors(path: Path) -> Iterator[None]:
                 say("The database '{path}' is being written by another process.", path=str(path)),
                 hint=say("Try again when that one has finished."),
             ) from error
-        raise DatabaseWriteError(
-            say(
-                "The database '{path}' cannot be written: {error}.",
-                path=str(path),
-                error=_reason(error, text),
-            ),
-            hint=say(
-                "Check that the folder can be written and the disk is not full (--output_path)."
-            ),
-        ) from error
+        raise unwritable(path, _reason(error, text)) from error
+
+
+def unwritable(path: Path, reason: str) -> DatabaseWriteError:
+    """The error of a database that cannot be written."""
+    return DatabaseWriteError(
+        say("The database '{path}' cannot be written: {error}.", path=str(path), error=reason),
+        hint=say("Check that the folder can be written and the disk is not full (--output_path)."),
+        reason=reason,
+    )
 
 
 def _reason(error: Exception, text: str) -> str:
@@ -143,7 +154,7 @@ def create_tables(path: Path) -> None:
     """Lay out an empty database."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA page_size = 8192")
-        _run_script(connection, schema_sql())
+        _run_script(connection, schema_sql() + LONG_INDEXES)
 
 
 def finish(path: Path, *, has_custom_domains: bool) -> None:
@@ -163,10 +174,17 @@ def _run_script(connection: sqlite3.Connection, script: str) -> None:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows for one table, as columns."""
+    """Rows for one table, as columns.
+
+    Attributes:
+        name: Of the table.
+        columns: Its columns.
+        is_optional: An older database may lack the table; its views then do without.
+    """
 
     name: str
     columns: Columns
+    is_optional: bool = False
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -198,13 +216,13 @@ class BulkWriter:
     def finish(self) -> None:
         """Complete the pages and insert what was kept."""
         self._pages.close()
-        with adbc.connect(f"file:{quote(str(self._path))}") as connection:
+        with ArrowConnection(f"file:{quote(str(self._path))}") as connection:
+            connection.begin()
             self._kept += self._made_of()
             while self._kept:
                 table = self._kept.pop(0)
                 names = {name: _arrow(column) for name, column in table.columns.items()}
-                with connection.cursor() as cursor:
-                    cursor.adbc_ingest(table.name, pa.table(names), mode="append")
+                connection.append(table.name, pa.table(names))
             connection.commit()
 
     def _made_of(self) -> list[Table]:
@@ -271,18 +289,24 @@ def aggregation_transaction(path: Path) -> Iterator[sqlite3.Connection]:
 
 def insert_rows(connection: sqlite3.Connection, table: Table) -> None:
     """Append a table's rows inside a transaction."""
+    if table.is_optional and not _has_table(connection, table.name):
+        return
     names = ", ".join(f'"{name}"' for name in table.columns)
     marks = ", ".join("?" for _ in table.columns)
     rows = zip(*(_plain(column) for column in table.columns.values()), strict=True)
     connection.executemany(f'INSERT INTO "{table.name}" ({names}) VALUES ({marks})', rows)
-    if texts := _texts_of(table):
-        # Databases of early versions have no such table; their sentences stay in English.
-        is_known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'texts'"
-        if connection.execute(is_known).fetchone():
-            connection.executemany(
-                "INSERT OR IGNORE INTO texts (text, made_of) VALUES (?, ?)",
-                [(str(text), to_json(text)) for text in texts.values()],
-            )
+    texts = _texts_of(table)
+    # Databases of early versions have no such table; their sentences stay in English.
+    if texts and _has_table(connection, "texts"):
+        connection.executemany(
+            "INSERT OR IGNORE INTO texts (text, made_of) VALUES (?, ?)",
+            [(str(text), to_json(text)) for text in texts.values()],
+        )
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return connection.execute(query, (name,)).fetchone() is not None
 
 
 def _texts_of(table: Table) -> dict[str, Text]:

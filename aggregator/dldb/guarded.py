@@ -1,0 +1,150 @@
+"""A database is anybody's file: what in it would run somebody's SQL is refused."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from aggregator.errors import NotADldbError, QueryTimeoutError
+from aggregator.texts import say
+
+T = TypeVar("T")
+
+DAMAGE = (ValueError, TypeError, KeyError, IndexError, OverflowError)
+"""What values of a damaged file raise when they are read as what they should be."""
+
+_ALLOWED_ACTIONS = frozenset(
+    {
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_RECURSIVE,
+        sqlite3.SQLITE_TRANSACTION,
+    }
+)
+#: Functions that reach outside the database.
+_FORBIDDEN_FUNCTIONS = frozenset({"load_extension", "readfile", "writefile", "edit"})
+_INSTRUCTIONS_PER_CHECK = 5_000
+"""SQLite calls back after that many of its instructions: about 0.4 ms of work."""
+GLANCE_S = 10.0
+"""Limit for reading a few values. Unit: s of processor time."""
+_LEAST_LIMIT_S = 60.0
+_LEAST_BYTES_PER_S = 1e6
+"""Whatever is read of a database of ours is read faster than that."""
+_FEW = 10_000
+LIMIT_VARIABLE = "DLPROF_EXPORT_TIMEOUT_S"
+
+
+def authorize(
+    action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
+) -> int:
+    """SQLite's question whether a statement may do something: SELECT only."""
+    if action not in _ALLOWED_ACTIONS:
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_FUNCTION and second in _FORBIDDEN_FUNCTIONS:
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK
+
+
+def guard(connection: sqlite3.Connection, is_late: Callable[[], int]) -> None:
+    """From now on nothing but SELECT runs, and that until ``is_late`` says so."""
+    connection.set_progress_handler(is_late, _INSTRUCTIONS_PER_CHECK)
+    connection.set_authorizer(authorize)
+
+
+@contextmanager
+def limited(connection: sqlite3.Connection, path: Path, limit_s: float) -> Iterator[None]:
+    """Read a database whose views may be somebody's SQL: SELECT only, for a limited time.
+
+    Args:
+        connection: Its connection.
+        path: The file, for the message.
+        limit_s: How long the thread may compute in the block: on a busy machine or a slow disk an
+            honest database takes its time, too.
+
+    Raises:
+        QueryTimeoutError: It took more.
+    """
+    deadline = time.thread_time() + limit_s
+    guard(connection, lambda: int(time.thread_time() > deadline))
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_INTERRUPT:
+            raise
+        raise QueryTimeoutError(
+            say(
+                "Reading '{path}' took more than {limit_s:g} s of processor time and was stopped.",
+                path=str(path),
+                limit_s=limit_s,
+            ),
+            hint=say(
+                "Make it again with: dlprof --database=<nsys export>. If it is only large, raise "
+                "{name}.",
+                name=LIMIT_VARIABLE,
+            ),
+        ) from error
+    finally:
+        connection.set_authorizer(None)
+        connection.set_progress_handler(None, 0)
+
+
+def few_rows(rows: Iterable[T]) -> list[T]:
+    """All rows of what has few: a view without end would fill the memory before its time is up.
+
+    Raises:
+        sqlite3.DatabaseError: There are more.
+    """
+    found = list(islice(rows, _FEW + 1))
+    if len(found) > _FEW:
+        raise sqlite3.DatabaseError(f"it holds more than {_FEW:,} rows where few belong")
+    return found
+
+
+def time_limit_s(path: Path) -> float:
+    """Processor time for reading all of a database: what the environment says, else by its size."""
+    try:
+        return float(os.environ[LIMIT_VARIABLE])
+    except (KeyError, ValueError):
+        return _LEAST_LIMIT_S + path.stat().st_size // _LEAST_BYTES_PER_S
+
+
+def check_tables(connection: sqlite3.Connection, path: Path, tables: frozenset[str]) -> None:
+    """Refuse a database of ours that is to be written to and would run SQL of its own then.
+
+    Args:
+        connection: Open connection.
+        path: The file, for the message.
+        tables: Names of our tables: a view in place of one is not ours.
+
+    Raises:
+        NotADldbError: It holds a trigger, a virtual table, computed columns, or a view for a table.
+    """
+    master = connection.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_master")
+    strange = [
+        name
+        for kind, name, sql in (tuple(map(str, row)) for row in master)
+        if kind == "trigger"
+        or sql.upper().startswith("CREATE VIRTUAL")
+        or (kind == "view" and name in tables)
+    ]
+    computed = connection.execute(
+        "SELECT m.name FROM sqlite_master m, pragma_table_xinfo(m.name) c "
+        "WHERE m.type = 'table' AND c.hidden > 1 LIMIT 1"
+    ).fetchall()
+    strange += [str(row[0]) for row in computed]
+    if strange:
+        raise NotADldbError(
+            say(
+                "'{path}' holds {name!r}, which would run SQL that is not ours.",
+                path=str(path),
+                name=strange[0][:80],
+            ),
+            hint=say("Make it again with: dlprof --database=<nsys export>"),
+        )

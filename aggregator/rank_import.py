@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -17,25 +16,36 @@ from pathlib import Path
 from aggregator.advising.tables import write_advice
 from aggregator.dldb.aggregation_rows import aggregation_tables
 from aggregator.dldb.stored import load_rollup_inputs
-from aggregator.dldb.writer import bulk_writer, create_tables, finish, new_database, write_errors
+from aggregator.dldb.writer import (
+    bulk_writer,
+    create_tables,
+    finish,
+    new_database,
+    unwritable,
+    write_errors,
+)
 from aggregator.efficiency.tables import read_costed_instances, write_efficiency
 from aggregator.errors import (
     AmbiguousKeyNodeError,
+    DatabaseWriteError,
     KeyNodeNotFoundError,
     ProfileNotFoundError,
     UsageError,
 )
+from aggregator.leftovers import remove_leftovers
 from aggregator.metrics.rollup import Rollup, roll_up
 from aggregator.options import AggregationRequest, ImportOptions
-from aggregator.pipeline import ImportResult, require_domains, tell_iterations
+from aggregator.pipeline import require_domains
 from aggregator.profile import ProfileWarning
 from aggregator.progress import Progress
-from aggregator.rank_parts import RankParts, import_all, rank_folder
+from aggregator.rank_helpers import local_helpers
+from aggregator.rank_parts import RankParts, import_all, new_rank_folder, rank_folder
 from aggregator.rank_workers import import_files
 from aggregator.ranks.checks import key_node_counts
 from aggregator.ranks.join import Joined, join_parts
 from aggregator.ranks.parts import open_parts
 from aggregator.ranks.tables import write_rank_tables
+from aggregator.results import ImportResult, tell_iterations
 from aggregator.texts import say
 
 
@@ -51,7 +61,7 @@ def import_ranks(
         options: As for one file; ``source`` is not read.
         sources: The rank files: exports, reports, or databases of ours.
         progress: Listener.
-        workers: Files that are imported at the same time; None: one per processor.
+        workers: Files that are imported at the same time; None: as cores, memory and sizes allow.
 
     Raises:
         DlprofError: Any of the errors of reading, joining, of the request, or of writing; nothing
@@ -59,6 +69,7 @@ def import_ranks(
     """
     require_files(sources)
     with (
+        _as_errors_of(options.database),
         new_database(options.database, overwrite=options.overwrite) as partial,
         part_folder(options.database) as folder,
     ):
@@ -71,6 +82,7 @@ def import_ranks_shared(
     sources: Sequence[Path],
     progress: Progress,
     announce: Callable[[Path], None],
+    workers: int = 1,
 ) -> ImportResult:
     """The same with workers elsewhere: whoever hears of the folder of parts imports some of them.
 
@@ -79,6 +91,7 @@ def import_ranks_shared(
         sources: The rank files, where all workers find them.
         progress: Listener.
         announce: Tells other workers of the folder.
+        workers: Files that this machine imports at the same time.
 
     Raises:
         DlprofError: As ``import_ranks``.
@@ -86,13 +99,28 @@ def import_ranks_shared(
     require_files(sources)
     folder = rank_folder(options.database)
     try:
-        with new_database(options.database, overwrite=options.overwrite) as partial:
+        with (
+            _as_errors_of(options.database),
+            new_database(options.database, overwrite=options.overwrite) as partial,
+        ):
             shared = RankParts.create(folder, sources, options)
-            parts = import_all(shared, progress, lambda: announce(folder))
+            with local_helpers(folder, workers - 1):
+                parts = import_all(shared, progress, lambda: announce(folder))
             labels = [str(path) for path in sources]
             return join_databases(parts, labels, partial, options, progress)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _as_errors_of(database: Path) -> Iterator[None]:
+    """Have an error of writing name the database that was asked for, not a part of it."""
+    try:
+        with write_errors(database):
+            yield
+    except DatabaseWriteError as error:
+        reason = error.details.get("reason")
+        raise (unwritable(database, str(reason)) if reason else error) from error
 
 
 def require_files(sources: Sequence[Path]) -> None:
@@ -118,7 +146,8 @@ def part_folder(database: Path) -> Iterator[Path]:
     """A folder beside the database for the parts; it goes when the block ends."""
     with write_errors(database):
         database.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{database.name}.ranks.", dir=database.parent))
+        remove_leftovers(database.parent)
+        folder = new_rank_folder(database)
     try:
         yield folder
     finally:
@@ -182,7 +211,7 @@ def _aggregate(
         inputs = tuple(replace(data, default_key=("", reason)) for data in inputs)
         _forget_key_node(target, reason)
         rollups = roll_up(inputs, request, progress)
-    tell_iterations(rollups[0], progress)
+    tell_iterations(rollups[0].window, progress)
     warnings = key_node_counts(_key_node_counts(target, rollups[0]))
     with bulk_writer(target) as writer:
         for table in aggregation_tables(inputs, rollups, request, 1):

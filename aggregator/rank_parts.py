@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import threading
 import time
 import uuid
@@ -30,6 +29,7 @@ from typing import Any
 from aggregator.dldb.writer import write_errors
 from aggregator.errors import AggregationCancelledError, DlprofError, ProfileError
 from aggregator.jobs import WORDS, stored_error
+from aggregator.leftovers import owner, remove_leftovers
 from aggregator.options import ImportOptions, Mode
 from aggregator.progress import Level, Progress
 from aggregator.rank_workers import import_rank_file
@@ -41,17 +41,24 @@ SILENT_S = 20.0
 MAX_ATTEMPTS = 2
 _WAIT_S = 0.1
 _TASKS = "tasks.json"
+_STATES = (("f", ("error",)), ("d", ("sqlite", "path")), ("i", ("claim",)))
+"""Letter of a part's state, by the files that tell; ``w``: none is there."""
 
 logger = logging.getLogger(__name__)
 
 
 def rank_folder(database: Path) -> Path:
     """A new folder for the parts of a database; what a dead job left for it goes."""
-    for left in database.parent.glob(f".{database.name}.ranks.*"):
-        shutil.rmtree(left, ignore_errors=True)
-    folder = database.with_name(f".{database.name}.ranks.{uuid.uuid4().hex}")
+    remove_leftovers(database.parent, database.name)
     with write_errors(database):
-        folder.mkdir(parents=True)
+        database.parent.mkdir(parents=True, exist_ok=True)
+        return new_rank_folder(database)
+
+
+def new_rank_folder(database: Path) -> Path:
+    """A folder beside the database that only this process and those it tells know."""
+    folder = database.with_name(f".{database.name}.ranks.{owner()}.{uuid.uuid4().hex}")
+    folder.mkdir(mode=0o700)
     return folder
 
 
@@ -76,6 +83,7 @@ class RankParts:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._tasks: list[dict[str, Any]] = json.loads((folder / _TASKS).read_text())
+        self._last_states = ""
 
     @staticmethod
     def create(folder: Path, sources: Sequence[Path], options: ImportOptions) -> RankParts:
@@ -118,8 +126,26 @@ class RankParts:
         """How many parts are there, or failed."""
         return sum(self._is_done(number) for number in range(len(self)))
 
+    def states(self) -> str:
+        """A letter for each part: waiting, being imported, done, or failed."""
+        try:
+            names = {entry.name for entry in os.scandir(self._folder)}
+        except FileNotFoundError:  # the job has ended
+            return self._last_states
+        self._last_states = "".join(_state(number, names) for number in range(len(self)))
+        return self._last_states
+
     def results(self) -> list[Path]:
         """The parts, in the order of the files.
+
+        Raises:
+            DlprofError: That of the first file that could not be imported.
+        """
+        self.require_no_error()
+        return [self._part(number) for number in range(len(self))]
+
+    def require_no_error(self) -> None:
+        """Go on only if no part has failed so far.
 
         Raises:
             DlprofError: That of the first file that could not be imported.
@@ -127,7 +153,6 @@ class RankParts:
         for number in range(len(self)):
             with suppress(FileNotFoundError):
                 raise _error_of(json.loads((self._folder / f"{number}.error").read_text()))
-        return [self._part(number) for number in range(len(self))]
 
     def fail(self, task: PartTask, error: DlprofError) -> None:
         """Say why a part cannot be made."""
@@ -186,6 +211,13 @@ class RankParts:
             )
 
 
+def _state(number: int, names: set[str]) -> str:
+    for letter, suffixes in _STATES:
+        if any(f"{number}.{suffix}" in names for suffix in suffixes):
+            return letter
+    return "w"
+
+
 def import_part_of(folder: Path, progress: Progress) -> bool:
     """Import one free part of a job; whether there was one.
 
@@ -217,6 +249,7 @@ def import_all(parts: RankParts, progress: Progress, announce: Callable[[], None
     while (done := parts.done()) < len(parts):
         progress.advance(done - told)
         told = done
+        parts.require_no_error()
         task = parts.claim_next()
         if task is None:
             time.sleep(_WAIT_S)
@@ -233,11 +266,12 @@ def _do(parts: RankParts, task: PartTask, progress: Progress) -> None:
         try:
             # Under a name of this attempt: a worker that was taken for dead may still write.
             attempt = task.options.database.with_name(f"{task.number}.{uuid.uuid4().hex}.attempt")
-            made = import_rank_file(replace(task.options, database=attempt), progress)
-            if made == attempt:
-                attempt.rename(task.options.database)
-            else:
-                parts.use(task, made)
+            with write_errors(task.options.database):
+                made = import_rank_file(replace(task.options, database=attempt), progress)
+                if made == attempt:
+                    attempt.rename(task.options.database)
+                else:
+                    parts.use(task, made)
         except AggregationCancelledError:
             task.claim.unlink(missing_ok=True)
             raise

@@ -17,6 +17,7 @@ from aggregator.errors import DlprofError, JSONValue, NotADldbError, ProfileErro
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_part
 from aggregator.progress import NullProgress, Progress
+from aggregator.rank_counts import worker_count
 from aggregator.texts import say
 
 
@@ -54,7 +55,7 @@ def import_files(
         replace(options, source=source, database=folder / f"rank{number}.sqlite", overwrite=False)
         for number, source in enumerate(sources)
     ]
-    count = max(1, min(workers or len(os.sched_getaffinity(0)), len(tasks)))
+    count = min(workers or worker_count(sources, {}), len(tasks))
     progress.phase("import", len(tasks))
     noun = "worker" if count == 1 else "workers"
     progress.message(f"Importing {len(tasks)} rank files with {count} {noun}")

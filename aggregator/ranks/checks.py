@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 
 from aggregator.dldb.rank_rows import NOTHING
 from aggregator.errors import NotOneJobError
 from aggregator.profile import ProfileWarning
+from aggregator.rank_names import ranks_in_name
 from aggregator.ranks.alignment import SUBSTANTIAL_NS, Capture, Clock, runs_beside_others
 from aggregator.ranks.parts import Part
 from aggregator.texts import say
-
-_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[_\-.=]?(\d+)(?!\d)", re.IGNORECASE)
 
 
 def require_one_job(parts: list[Part]) -> None:
@@ -82,12 +80,23 @@ def require_one_time(parts: list[Part], captures: list[Capture], clocks: list[Cl
             )
 
 
-def rank_numbers(parts: list[Part]) -> list[tuple[int, ...]]:
+def rank_numbers(parts: list[Part], wanted: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
     """Number in the job of each part's ranks.
 
-    As the capture tells; else by file name, ``rank12``; else in the order given.
+    As the user says; else as the capture tells; else by file name, ``rank12``; else in the order
+    given.
+
+    Args:
+        parts: In the order given.
+        wanted: Number of the first rank of each part; empty: the user did not say.
+
+    Raises:
+        NotOneJobError: Two parts are the same rank.
     """
-    named = [_numbers_told(part) or _numbers_in(Path(part.label)) for part in parts]
+    if wanted:
+        return _numbers_wanted(parts, wanted)
+    _require_told_once(parts)
+    named = [_numbers_told(part) or ranks_in_name(Path(part.label)) for part in parts]
     alone = all(len(part.ranks) == 1 for part in parts)
     if alone and all(named):
         numbers = [found[-1] for found in named]
@@ -100,21 +109,83 @@ def rank_numbers(parts: list[Part]) -> list[tuple[int, ...]]:
     return result
 
 
+def _numbers_wanted(parts: list[Part], wanted: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """A part of several ranks takes the numbers that follow, too."""
+    result = []
+    labels: dict[int, str] = {}
+    for part, first in zip(parts, wanted, strict=True):
+        numbers = tuple(range(first, first + len(part.ranks)))
+        for number in numbers:
+            if number in labels:
+                raise _same_rank(number, labels[number], part.label)
+            labels[number] = part.label
+        result.append(numbers)
+    return result
+
+
+def _require_told_once(parts: list[Part]) -> None:
+    labels: dict[int, str] = {}
+    for part in parts:
+        for number in _numbers_told(part):
+            if number in labels:
+                raise _same_rank(number, labels[number], part.label)
+            labels[number] = part.label
+
+
+def _same_rank(number: int, first: str, second: str) -> NotOneJobError:
+    return NotOneJobError(
+        say(
+            "'{first}' and '{second}' are both rank {rank}.",
+            first=first,
+            second=second,
+            rank=number,
+        ),
+        hint=say("Give each rank once."),
+    )
+
+
 def _numbers_told(part: Part) -> list[int]:
     """The number that the process itself told, which only some sources hold."""
     told = part.meta.get("job_rank", "")
     return [int(told)] if told.isdigit() else []
 
 
-def _numbers_in(path: Path) -> list[int]:
-    """Rank numbers in a file's name, else in its folder's (``rank3/dlprof_dldb.sqlite``)."""
-    found = _RANK_IN_NAME.findall(path.name) or _RANK_IN_NAME.findall(path.parent.name)
-    return [int(number) for number in found]
-
-
 def warnings_of(parts: list[Part], clocks: list[Clock]) -> list[ProfileWarning]:
     """What people should know before they trust the numbers."""
-    return [*_missing(parts), *_unlike(parts), *_clocks(parts, clocks)]
+    return [*_unnamed(parts), *_missing(parts), *_unlike(parts), *_clocks(parts, clocks)]
+
+
+def _unnamed(parts: list[Part]) -> list[ProfileWarning]:
+    """Names that tell the same rank twice tell nothing: ``node0/rank0`` and ``node1/rank0``."""
+    named = [ranks_in_name(Path(part.label)) for part in parts]
+    if not all(named) or any(len(part.ranks) != 1 for part in parts):
+        return []
+    counts = Counter(found[-1] for found in named)
+    repeated = sorted(number for number, count in counts.items() if count > 1)
+    as_named = all(part.new_ranks == (found[-1],) for part, found in zip(parts, named, strict=True))
+    if not repeated or as_named or any(_numbers_told(part) for part in parts):
+        return []
+    text = say(
+        "Several files are named as rank {ranks}: the ranks were numbered in the order given.",
+        ranks=_listed([str(number) for number in repeated]),
+    )
+    return [ProfileWarning("RANK_NAMES_REPEAT", text, len(repeated))]
+
+
+def without_collectives(ranks: dict[int, int]) -> list[ProfileWarning]:
+    """A warning where some ranks ran no collective and others did.
+
+    Args:
+        ranks: Collectives of each rank, by its number.
+    """
+    silent = sorted(rank for rank, count in ranks.items() if not count)
+    if not silent or len(silent) == len(ranks):
+        return []
+    text = say(
+        "These ranks ran no collective, though others did: {ranks}; what they waited is unknown.",
+        ranks=_listed([str(rank) for rank in silent]),
+    )
+    return [ProfileWarning("RANKS_WITHOUT_COLLECTIVES", text, len(silent))]
 
 
 def _missing(parts: list[Part]) -> list[ProfileWarning]:

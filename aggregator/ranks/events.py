@@ -63,15 +63,19 @@ COVERED = (
 def write_events(parts: list[Part], writer: BulkWriter, advance: Callable[[int], None]) -> None:
     """Merge all tables of events; small tables and ops must have been written."""
     has_domains = any(len(part.rows("domains")) > 1 for part in parts)
+    has_sizes = any(part.has_rows("collective_bytes") for part in parts)
     _write_instances(parts, writer, advance)
     for table in EVENT_TABLES[1:]:
         is_covered = has_domains and table.name in {target for *_, target in COVERED}
-        maps = [part.new_map(table.name) for part in parts] if is_covered else []
+        is_asked = is_covered or (has_sizes and table is KERNELS)
+        maps = [part.new_map(table.name) for part in parts] if is_asked else []
         pieces = [_piece(part, 1, part.last_id(table.name)) for part in parts]
         merge(table, _columns(parts, table), pieces, writer, 1, maps, advance)
     for table_name, column, target in COVERED:
         for part in parts:
             writer.write(_covered(part, table_name, column, target))
+    for part in parts if has_sizes else ():
+        writer.write(_sizes(part))
     for busy in _busy_time(parts):
         writer.write(busy)
 
@@ -129,6 +133,13 @@ def _covered(part: Part, table: str, column: str, target: str) -> Table:
             None if pair < 0 else int(pairs[pair]) for pair in found["op_kernel"].tolist()
         ]
     return Table(table, columns)
+
+
+def _sizes(part: Part) -> Table:
+    """Sizes of collectives by kernel."""
+    found = part.reader.read("collective_bytes", ("kernel", "bytes"))
+    kernels = part.maps["kernels"][found["kernel"]]
+    return Table("collective_bytes", {"kernel": kernels, "bytes": found["bytes"]})
 
 
 def _busy_time(parts: list[Part]) -> Iterator[Table]:

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+from aggregator.dldb.guarded import DAMAGE
 from aggregator.dldb.writer import schema_sql
 from aggregator.errors import NotADldbError
 from aggregator.ranks.parts import Part
@@ -14,10 +15,7 @@ from aggregator.texts import say
 
 _TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _NUMBERED = "id"
-_DAMAGE = (
-    *(ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError),
-    sqlite3.DatabaseError,
-)
+_DAMAGE = (*DAMAGE, MemoryError, sqlite3.DatabaseError)
 
 
 def require_own_layout(part: Part) -> None:

@@ -16,7 +16,13 @@ from aggregator.options import ImportOptions
 from aggregator.profile import ProfileWarning
 from aggregator.progress import Progress
 from aggregator.ranks.alignment import Capture, Clock, align
-from aggregator.ranks.checks import rank_numbers, require_one_job, require_one_time, warnings_of
+from aggregator.ranks.checks import (
+    rank_numbers,
+    require_one_job,
+    require_one_time,
+    warnings_of,
+    without_collectives,
+)
 from aggregator.ranks.collectives import streams_of
 from aggregator.ranks.events import count_events, write_events
 from aggregator.ranks.given import damage_of, require_own_layout
@@ -61,7 +67,7 @@ def join_parts(
 
 def _join(parts: list[Part], target: Path, options: ImportOptions, progress: Progress) -> Joined:
     require_one_job(parts)
-    for part, numbers in zip(parts, rank_numbers(parts), strict=True):
+    for part, numbers in zip(parts, rank_numbers(parts, options.ranks), strict=True):
         part.new_ranks = numbers
     parts.sort(key=lambda part: part.new_ranks)
     progress.message(f"Aligning the clocks of {len(parts)} rank files")
@@ -70,7 +76,10 @@ def _join(parts: list[Part], target: Path, options: ImportOptions, progress: Pro
     require_one_time(parts, captures, clocks)
     for part, clock in zip(parts, clocks, strict=True):
         part.offset_ns = clock.offset_ns
-    warnings = warnings_of(parts, clocks)
+    warnings = [
+        *warnings_of(parts, clocks),
+        *without_collectives(_collective_counts(parts, captures)),
+    ]
     progress.message(f"Joining {sum(len(part.ranks) for part in parts)} ranks")
     progress.phase("join", count_events(parts))
     with bulk_writer(target) as writer:
@@ -95,6 +104,15 @@ def _captures(parts: list[Part]) -> list[Capture]:
             Capture(part.start_utc_ns, part.last_ns, host, frozenset(gpus), streams, kinds)
         )
     return captures
+
+
+def _collective_counts(parts: list[Part], captures: list[Capture]) -> dict[int, int]:
+    """Collectives of each rank, by its number in the job."""
+    counts = {number: 0 for part in parts for number in part.new_ranks}
+    for part, capture in zip(parts, captures, strict=True):
+        for stream in capture.streams:
+            counts[part.new_ranks[stream.rank - 1]] += len(stream)
+    return counts
 
 
 def _write(

@@ -88,6 +88,10 @@ class Part:
         query = f"SELECT coalesce(max(rowid), 0) FROM {table}"
         return int(self.connection.execute(query).fetchone()[0])
 
+    def has_rows(self, table: str) -> bool:
+        """Whether a table holds any."""
+        return self.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None
+
     def new_map(self, table: str) -> Int64:
         """A map for a table's row ids; 0, which stands for no row, stays 0."""
         result = np.zeros(self.last_id(table) + 1, dtype=np.int64)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import adbc_driver_sqlite.dbapi as adbc
-import numpy as np
-
 from aggregator.dldb.stored import reading_errors
-from aggregator.sources.sqlite_files import iter_batches
+from aggregator.sqlite_arrow import ArrowConnection
 from aggregator.sqlite_uri import read_only_uri
 
 if TYPE_CHECKING:
@@ -25,7 +22,7 @@ ABSENT = -(2**62)
 class ColumnReader:
     """Reads integer columns of one database; opened for reading, outside any transaction."""
 
-    def __init__(self, connection: adbc.Connection) -> None:
+    def __init__(self, connection: ArrowConnection) -> None:
         self._connection = connection
 
     def read(self, table: str, names: tuple[str, ...], where: str = "") -> dict[str, Int64]:
@@ -41,15 +38,8 @@ class ColumnReader:
 
     def query(self, sql: str, names: tuple[str, ...]) -> dict[str, Int64]:
         """Columns of any query that delivers integers only."""
-        parts: list[list[Int64]] = [[] for _ in names]
-        for batch in iter_batches(self._connection, sql):
-            for position, part in enumerate(parts):
-                column = batch.column(position).to_numpy(zero_copy_only=False)
-                part.append(column.astype(np.int64, copy=False))
-        return {
-            name: np.concatenate(part) if part else np.empty(0, np.int64)
-            for name, part in zip(names, parts, strict=True)
-        }
+        columns = self._connection.integer_columns(sql, len(names))
+        return dict(zip(names, columns, strict=True))
 
 
 @contextmanager
@@ -60,5 +50,5 @@ def column_reader(path: Path) -> Iterator[ColumnReader]:
         NotADldbError: The database is damaged.
         DatabaseBusyError: Another process writes it.
     """
-    with reading_errors(path), adbc.connect(read_only_uri(path), autocommit=True) as connection:
+    with reading_errors(path), ArrowConnection(read_only_uri(path)) as connection:
         yield ColumnReader(connection)

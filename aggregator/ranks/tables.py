@@ -33,7 +33,7 @@ def write_rank_tables(path: Path, aggregations: Iterable[int]) -> None:
             query = "SELECT aligned_by FROM ranks ORDER BY id"
             aligned = [row[0] != UNALIGNED for row in connection.execute(query)]
             matched = match(found, np.array([False, *aligned], dtype=bool))
-            insert_rows(connection, _table(found, matched))
+            insert_rows(connection, _table(found, matched, _sizes(connection)))
         for aggr in aggregations:
             write_rank_metrics(connection, aggr)
         connection.commit()
@@ -72,7 +72,12 @@ def read_collectives(path: Path) -> CollectiveKernels:
     )
 
 
-def _table(found: CollectiveKernels, matched: Matched) -> Table:
+def _sizes(connection: sqlite3.Connection) -> dict[int, int]:
+    """Bytes by kernel, where the source told them."""
+    return dict(connection.execute("SELECT kernel, bytes FROM collective_bytes"))
+
+
+def _table(found: CollectiveKernels, matched: Matched, sizes: dict[int, int]) -> Table:
     return Table(
         "collectives",
         {
@@ -84,7 +89,7 @@ def _table(found: CollectiveKernels, matched: Matched) -> Table:
             "num_ranks": matched.num_ranks,
             "waiting": _nullable(matched.waiting_ns),
             "kept_waiting": _nullable(matched.kept_waiting_ns),
-            "bytes": [None] * len(found),
+            "bytes": [sizes.get(kernel) for kernel in found.kernel.tolist()],
         },
     )
 

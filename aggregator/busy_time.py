@@ -35,16 +35,20 @@ def domain_busy_levels(
     """The same for what a custom domain covers; data loading and I/O belong to no such domain."""
     result = []
     process = profile.thread_process[domain.thread]
-    kernels = _mask(domain.kernels, len(work.kernels.work))
-    copies, sets = (
+    kernels, copies, sets, graphs = (
         _mask(covered, len(launched.work))
-        for covered, launched in ((domain.copies, work.copies), (domain.sets, work.sets))
+        for covered, launched in (
+            (domain.kernels, work.kernels),
+            (domain.copies, work.copies),
+            (domain.sets, work.sets),
+            (domain.graphs, work.graphs),
+        )
     )
     for device in range(len(profile.devices)):
         cpu = np.isin(process, _processes_of(profile, device))
         parts = [
             _part(work.kernels, device, kernels & uses_tc),
-            _part(work.kernels, device, kernels & ~uses_tc),
+            _not_known_to_use_tc(work, device, kernels & ~uses_tc, graphs),
             union_of(_part(work.copies, device, copies), _part(work.sets, device, sets)),
             NOTHING,
             NOTHING,
@@ -95,6 +99,16 @@ def _part(launched: LaunchedWork, device: int, rows: Bool) -> Flattened:
     return flatten(launched.work.start_ns[here], launched.work.end_ns[here])
 
 
+def _not_known_to_use_tc(
+    work: CorrelatedWork, device: int, kernels: Bool, graphs: Bool
+) -> Flattened:
+    """Kernels without Tensor Cores, and graphs.
+
+    A graph recorded as a whole is GPU work of unknown content: no claim of Tensor Cores is made.
+    """
+    return union_of(_part(work.kernels, device, kernels), _part(work.graphs, device, graphs))
+
+
 def _device_parts(
     profile: Profile, work: CorrelatedWork, uses_tc: Bool, instances: Instances, device: int
 ) -> list[Flattened]:
@@ -105,13 +119,9 @@ def _device_parts(
     loaders = instances.origin == Origin.DATALOADER
     loaders &= np.isin(profile.thread_process[instances.thread], processes)
     cpu = np.isin(instances.busy_process, processes)
-    # A graph recorded as a whole is GPU work of unknown content: no claim of Tensor Cores is made.
-    non_tc = union_of(
-        _part(work.kernels, device, ~uses_tc), _part(work.graphs, device, everything[2])
-    )
     return [
         _part(work.kernels, device, uses_tc),
-        non_tc,
+        _not_known_to_use_tc(work, device, ~uses_tc, everything[2]),
         union_of(
             _part(work.copies, device, everything[0]), _part(work.sets, device, everything[1])
         ),

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.columns import distinct
 from aggregator.correlate.combined_backward import has_engine_threads
-from aggregator.correlate.costs import compute_costs
+from aggregator.correlate.costs import complete_costs, compute_costs
 from aggregator.correlate.custom_domains import DomainWork, correlate_domain
 from aggregator.correlate.helper_threads import adopt_calls
+from aggregator.correlate.messages import Messages, find_messages
 from aggregator.correlate.op_table import OpTable, build_op_table
 from aggregator.correlate.ops import InstanceBuilder
-from aggregator.correlate.range_tree import build_tree
+from aggregator.correlate.range_tree import RangeTree, build_tree
 from aggregator.correlate.ranges import (
     Nesting,
     innermost,
@@ -23,7 +23,7 @@ from aggregator.correlate.ranges import (
     sort_ranges,
 )
 from aggregator.correlate.simple import simple_instances, simple_meaning, simple_table
-from aggregator.correlate.work import CorrelatedWork, correlate_work
+from aggregator.correlate.work import CorrelatedWork, correlate_work, launching_calls
 from aggregator.errors import NoFrameworkRangesError, UsageError
 from aggregator.flops.units import InstanceCosts
 from aggregator.frameworks import (
@@ -52,7 +52,8 @@ from aggregator.loop import (
 )
 from aggregator.memory import give_back
 from aggregator.options import Mode
-from aggregator.profile import Profile, ProfileWarning
+from aggregator.parallel import both
+from aggregator.profile import Int32, Int64, Profile, ProfileWarning, Ranges
 from aggregator.progress import Level, Progress
 from aggregator.texts import say
 
@@ -97,22 +98,25 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     """
     progress.phase("correlate", 4)
     progress.message("Correlating network models with kernel and timeline data")
-    reading, reason = choose_mode(profile, mode)
+    (reading, reason), calls = both(
+        lambda: choose_mode(profile, mode), lambda: launching_calls(profile)
+    )
     chosen = reading.framework.mode if reading else Mode.SIMPLE
     progress.message(f"Mode: {chosen} ({reason})")
     if reading is not None:
         _prepare(profile, reading)
     sort_ranges(profile.ranges)
     first = nest_process_ranges(profile, FRAMEWORK_DOMAINS)
+    messages = find_messages(profile, calls[0])
     if reading is not None:
-        found = _framework_ops(profile, reading, first, progress)
+        found = _framework_ops(profile, reading, (first, calls), progress)
     else:
-        found = _simple(profile, first, progress)
+        found = _simple(profile, (first, calls), progress)
     # Nothing asks for single ranges any more, and they are most of a profile.
     profile.release_ranges()
     give_back()
     progress.advance(1)
-    return _finish(profile, (chosen, reason), found, progress)
+    return _finish(profile, (chosen, reason), found, messages, progress)
 
 
 def choose_mode(profile: Profile, mode: Mode) -> tuple[Reading | None, str]:
@@ -167,7 +171,7 @@ def _find_ops(profile: Profile, framework: Framework, *, only_claimed: bool) -> 
         kinds = [profile.ranges]
         if framework.reads_start_end:
             kinds.append(profile.start_end_ranges)
-        used = np.unique(np.concatenate([kind.name[kind.domain == code] for kind in kinds]))
+        used = np.unique(np.concatenate([_names_in(kind, code) for kind in kinds]))
         names = tuple(profile.range_names[name] for name in used.tolist())
         if not names or (only_claimed and not framework.claims(names)):
             continue
@@ -175,6 +179,12 @@ def _find_ops(profile: Profile, framework: Framework, *, only_claimed: bool) -> 
         if bool(np.isin(meaning.kind[used], OP_KINDS).any()):
             return Reading(framework, code, meaning)
     return None
+
+
+def _names_in(ranges: Ranges, domain: int) -> Int64:
+    """Codes of the names of the ranges of a domain."""
+    is_in = ranges.domain == domain
+    return np.flatnonzero(np.bincount(ranges.name if is_in.all() else ranges.name[is_in]))
 
 
 def _prepare(profile: Profile, reading: Reading) -> None:
@@ -188,65 +198,86 @@ def _prepare(profile: Profile, reading: Reading) -> None:
 
 
 def _framework_ops(
-    profile: Profile, reading: Reading, process_rows: int, progress: Progress
+    profile: Profile, reading: Reading, known: tuple[int, list[Int32]], progress: Progress
 ) -> _Found:
     meaning, domain = reading.meaning, reading.domain
-    nesting = nest(profile.ranges)
+    process_rows, calls = known
+    tree, call_range = _with_calls(profile, meaning, domain)
     progress.advance(1)
-    tree = build_tree(profile, nesting, meaning, domain)
-    api = profile.api_calls
-    call_range = innermost(nesting, api.thread, api.start_ns, api.end_ns, domain)
-    call_range = adopt_calls(profile, tree, meaning, domain, call_range)
     instances = InstanceBuilder(profile, meaning, tree).build(call_range)
-    tree = tree.without_links()
-    nesting = tree.nesting
-    profile.ranges.seq = tree.seq
-    work = correlate_work(profile, instances)
-    give_back()
     ranges = named_ranges(meaning, tree)
     plain = plain_ranges(profile) if domain else NamedRanges.empty()
     key_node = find_key_node(meaning, tree, ranges, plain, allow_op=True)
-    steps = step_of_instances(profile, work.instances, key_node)
-    table = build_op_table(profile, meaning, work.instances, steps, reading.framework)
-    if key_node.name and key_node.name not in (*ranges.names, *plain.names):
-        named = name_by_op(key_node, table, work.instances)
-        key_node = named or find_key_node(meaning, tree, ranges, plain, allow_op=False)
-    domains = _custom_domains(profile, nesting, work, process_rows)
-    # Costs ask who encloses whom and by what name, not when.
-    del nesting
-    tree = tree.without_times()
-    profile.release_range_times()
+    is_op = bool(key_node.name) and key_node.name not in (*ranges.names, *plain.names)
+    other = find_key_node(meaning, tree, ranges, plain, allow_op=False) if is_op else key_node
+    # Costs ask who encloses whom and by what name; only custom domains ask when.
+    custom = _custom_codes(profile)
+    nesting = tree.nesting if custom else None
+    tree = tree.only_names()
+    if nesting is None:
+        profile.release_range_times()
+        give_back()
+    work = correlate_work(profile, instances, calls)
     give_back()
-    costs = compute_costs(profile, meaning, (tree, call_range), work, table.op_of_instance)
+    steps = step_of_instances(profile, work.instances, key_node)
+    table, costs = both(
+        lambda: build_op_table(profile, meaning, work.instances, steps, reading.framework),
+        lambda: compute_costs(profile, meaning, (tree, call_range), work),
+    )
+    costs = complete_costs(costs, table.op_of_instance)
+    if is_op:
+        key_node = name_by_op(key_node, table, work.instances) or other
+    domains = _custom_domains(profile, nesting, work, process_rows)
     return _Found(meaning, work, table, joined_ranges(ranges, plain), key_node, costs, domains)
 
 
-def _simple(profile: Profile, process_rows: int, progress: Progress) -> _Found:
-    work = correlate_work(profile, simple_instances(profile))
+def _with_calls(profile: Profile, meaning: RangeMeaning, domain: int) -> tuple[RangeTree, Int32]:
+    """The nested ranges with their meaning, and the innermost one of each API call."""
+    nesting, api = nest(profile.ranges), profile.api_calls
+    tree, call_range = both(
+        lambda: build_tree(profile, nesting, meaning, domain),
+        lambda: innermost(nesting, api.thread, api.start_ns, api.end_ns, domain),
+    )
+    call_range = adopt_calls(profile, tree, meaning, domain, call_range)
+    return tree.without_depths(), call_range
+
+
+def _simple(profile: Profile, known: tuple[int, list[Int32]], progress: Progress) -> _Found:
+    process_rows, calls = known
+    work = correlate_work(profile, simple_instances(profile), calls)
     domains = _custom_domains(profile, nest(profile.ranges), work, process_rows)
     progress.advance(1)
     key_node = KeyNode("", "simple mode has no iterations")
     table = simple_table(work.instances)
-    costs = compute_costs(profile, simple_meaning(), None, work, table.op_of_instance)
+    costs = compute_costs(profile, simple_meaning(), None, work)
+    costs = complete_costs(costs, table.op_of_instance)
     return _Found(simple_meaning(), work, table, NamedRanges.empty(), key_node, costs, domains)
 
 
 def _custom_domains(
-    profile: Profile, nesting: Nesting, work: CorrelatedWork, process_rows: int
+    profile: Profile, nesting: Nesting | None, work: CorrelatedWork, process_rows: int
 ) -> tuple[DomainWork, ...]:
     """Domains that no framework writes to, with the ops in them."""
-    present = set(distinct(profile.ranges.domain).tolist())
-    return tuple(
-        correlate_domain(profile, nesting, work, code, process_rows)
+    if nesting is None:
+        return ()
+    codes = _custom_codes(profile)
+    return tuple(correlate_domain(profile, nesting, work, code, process_rows) for code in codes)
+
+
+def _custom_codes(profile: Profile) -> list[int]:
+    """Domains with ranges that no framework writes to."""
+    return [
+        code
         for code, name in enumerate(profile.domain_names)
-        if code in present and name not in FRAMEWORK_DOMAINS
-    )
+        if name not in FRAMEWORK_DOMAINS and bool((profile.ranges.domain == code).any())
+    ]
 
 
 def _finish(
     profile: Profile,
     mode: tuple[Mode, str],
     found: _Found,
+    messages: Messages,
     progress: Progress,
 ) -> ImportedProfile:
     work, domains = found.work, found.domains
@@ -270,8 +301,10 @@ def _finish(
         key_node=found.key_node,
         rollups=(),
         costs=found.costs,
+        messages=messages,
     )
     imported.rollups = build_rollup_inputs(imported)
+    give_back()
     progress.advance(1)
     counts = ", ".join(f"{count} {kind}" for kind, count in profile.counts().items())
     progress.message(f"Read {counts}; found {len(found.table.ops)} ops", Level.DETAILED)

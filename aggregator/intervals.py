@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.columns import ordered, run_heads
+from aggregator.columns import ordered, run_heads, sorting
 from aggregator.profile import Int64, Integers
 
 
@@ -49,14 +49,18 @@ class Flattened:
 def flatten(start_ns: Int64, end_ns: Int64) -> Flattened:
     """Union of intervals in any order; empty ones vanish, touching ones join."""
     keep = end_ns > start_ns
-    start, end = start_ns[keep], end_ns[keep]
+    start, end = (start_ns, end_ns) if keep.all() else (start_ns[keep], end_ns[keep])
     if not len(start):
         return Flattened(start, end)
-    order = ordered(start)
-    start, end = start[order], np.maximum.accumulate(end[order])
-    first = np.concatenate([[True], start[1:] > end[:-1]])
+    order = sorting(start)
+    if order is not None:
+        start, end = start[order], end[order]
+        del order
+    end = np.maximum.accumulate(end)
+    first = np.ones(len(start), dtype=bool)
+    np.greater(start[1:], end[:-1], out=first[1:])
     heads = np.flatnonzero(first)
-    tails = np.concatenate([heads[1:] - 1, [len(start) - 1]])
+    tails = np.append(heads[1:] - 1, len(start) - 1)
     return Flattened(start[heads], end[tails])
 
 

@@ -255,7 +255,8 @@ class LoopHints:
         programs: Those of ``numbered`` that are runs of a compiled program.
         optimizers: Names of optimizer steps.
         zero_grads: Names of ranges that clear gradients: what most loops begin with.
-        first_child: For a numbered range, what begins every one of them, and its stops.
+        steps: Names of steps that the profiler itself told.
+        first_child: For a numbered range or a step, what begins every one of them, and its stops.
     """
 
     dataloaders: tuple[int, ...]
@@ -263,6 +264,7 @@ class LoopHints:
     programs: tuple[int, ...]
     optimizers: tuple[int, ...]
     zero_grads: tuple[int, ...]
+    steps: tuple[int, ...]
     first_child: dict[int, tuple[str, Stops]]
 
 
@@ -279,9 +281,7 @@ def choose_key_node(ranges: NamedRanges, hints: LoopHints) -> KeyNode:
         return _chosen(ranges, loader, reason)
     numbered = _most_frequent(ranges, hints.numbered)
     if numbered is not None and numbered in hints.first_child:
-        name, stops = hints.first_child[numbered]
-        reason = say("it begins every range '{name}'", name=ranges.names[numbered])
-        return stops.key_node(name, reason)
+        return _begun(ranges, hints, numbered)
     optimizer = _most_frequent(ranges, hints.optimizers)
     zero_grad = _most_frequent(ranges, hints.zero_grads)
     if numbered is None and zero_grad is not None and optimizer is not None:
@@ -293,9 +293,25 @@ def choose_key_node(ranges: NamedRanges, hints: LoopHints) -> KeyNode:
             else say("numbered ranges mark the iterations")
         )
         return _chosen(ranges, numbered, reason)
+    return _without_loop(ranges, hints, optimizer)
+
+
+def _without_loop(ranges: NamedRanges, hints: LoopHints, optimizer: int | None) -> KeyNode:
+    """The profiler's own steps, behind what any capture of the script shows; then the optimizer."""
+    step = _most_frequent(ranges, hints.steps)
+    if step is not None:
+        return _begun(ranges, hints, step)
     if optimizer is not None:
         return _chosen(ranges, optimizer, say("the optimizer steps once per iteration"))
     return KeyNode("", say("no data loader, numbered range or optimizer step was found"), ())
+
+
+def _begun(ranges: NamedRanges, hints: LoopHints, code: int) -> KeyNode:
+    """What begins every range of a name ends an interval: before it the range did nothing."""
+    if code not in hints.first_child:
+        return _chosen(ranges, code, say("numbered ranges mark the iterations"))
+    name, stops = hints.first_child[code]
+    return stops.key_node(name, say("it begins every range '{name}'", name=ranges.names[code]))
 
 
 def _most_frequent(ranges: NamedRanges, codes: tuple[int, ...]) -> int | None:

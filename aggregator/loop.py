@@ -27,12 +27,14 @@ from aggregator.texts import say
 _NUMBERED = re.compile(r"#")
 _OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 _ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#")
+_COUNTED_STEP = re.compile(r"(?:^|[^a-z])(?:step|iter|iteration|batch)(?:_num)?[^a-z]*#", re.I)
+"""A range that counts steps, as ``step 3`` or ``train#step_num=3#``: no ``layer 3``."""
 
 
 def named_ranges(meaning: RangeMeaning, tree: RangeTree) -> NamedRanges:
     """Group ranges outside every op: what a person may name as key node."""
     is_group = tree.is_group() & tree.is_any(RangeKind.GROUP, RangeKind.DATALOADER)
-    rows = np.flatnonzero(is_group)
+    rows = np.flatnonzero(is_group | (tree.kind == RangeKind.STEP))
     used, code = np.unique(tree.label[rows], return_inverse=True)
     return NamedRanges(
         name=code.astype(np.int32),
@@ -114,11 +116,45 @@ def find_key_node(
     if allow_op and (key_op := _key_op(meaning, tree)) is not None:
         return key_op
     hints = _loop_hints(meaning, tree, ranges, allow_op=allow_op)
+    counted = _counted_steps(plain)
+    if counted is not None and _runs_several_times(ranges, hints.programs, plain, counted):
+        reason = say("numbered ranges mark the iterations")
+        return plain.stops_of(counted).key_node(plain.names[counted], reason)
     found = choose_key_node(ranges, hints)
     if found.name or not plain.names:
         return found
     numbered = tuple(code for code, name in enumerate(plain.names) if _NUMBERED.search(name))
-    return choose_key_node(plain, LoopHints((), numbered, (), (), (), {}))
+    return choose_key_node(plain, LoopHints((), numbered, (), (), (), (), {}))
+
+
+def _counted_steps(plain: NamedRanges) -> int | None:
+    """The user's ranges that count steps, by their most frequent name."""
+    codes = [code for code, name in enumerate(plain.names) if _COUNTED_STEP.search(name)]
+    counts = {code: int(np.count_nonzero(plain.name == code)) for code in codes}
+    most = max(counts, key=lambda code: counts[code], default=None)
+    return most if most is not None and counts[most] > 1 else None
+
+
+def _runs_several_times(
+    ranges: NamedRanges, programs: tuple[int, ...], plain: NamedRanges, counted: int
+) -> bool:
+    """Whether every step of the user's runs the program that ran most often, and some repeat it.
+
+    A program that runs once in each is as good: the op that begins it leaves nothing of the loop in
+    interval 0. Where a step shows no run, what the steps are to the program is not known.
+    """
+    several = False
+    for program in programs:
+        for process in np.unique(plain.process[plain.name == counted]).tolist():
+            steps = (plain.name == counted) & (plain.process == process)
+            runs = (ranges.name == program) & (ranges.process == process)
+            start = np.sort(ranges.start_ns[runs])
+            inside = np.searchsorted(start, plain.end_ns[steps])
+            inside -= np.searchsorted(start, plain.start_ns[steps])
+            if not inside.all():
+                return False
+            several |= bool((inside > 1).any())
+    return several
 
 
 def _key_op(meaning: RangeMeaning, tree: RangeTree) -> KeyNode | None:
@@ -135,17 +171,16 @@ def _key_op(meaning: RangeMeaning, tree: RangeTree) -> KeyNode | None:
 def _loop_hints(
     meaning: RangeMeaning, tree: RangeTree, ranges: NamedRanges, *, allow_op: bool
 ) -> LoopHints:
-    loader_labels = {
-        meaning.labels[label]
-        for label in np.unique(tree.label[tree.kind == RangeKind.DATALOADER]).tolist()
-    }
+    loader_labels = _labels_of(meaning, tree, RangeKind.DATALOADER)
+    step_labels = _labels_of(meaning, tree, RangeKind.STEP)
     names = ranges.names
 
     def matching(test: re.Pattern[str]) -> tuple[int, ...]:
         return tuple(code for code, name in enumerate(names) if test.search(name))
 
     loaders = tuple(code for code, name in enumerate(names) if name in loader_labels)
-    framework = {*loaders, *matching(_OPTIMIZER_STEP), *matching(_ZERO_GRAD)}
+    steps = tuple(code for code, name in enumerate(names) if name in step_labels)
+    framework = {*loaders, *steps, *matching(_OPTIMIZER_STEP), *matching(_ZERO_GRAD)}
     programs = _busiest_program(meaning, tree, ranges)
     numbered = tuple(code for code in matching(_NUMBERED) if code not in framework)
     return LoopHints(
@@ -154,12 +189,17 @@ def _loop_hints(
         programs=programs,
         optimizers=matching(_OPTIMIZER_STEP),
         zero_grads=matching(_ZERO_GRAD),
+        steps=steps,
         first_child={
             code: child
-            for code in (programs or numbered)
+            for code in (*(programs or numbered), *steps)
             if allow_op and (child := _first_child(meaning, tree, ranges, code)) is not None
         },
     )
+
+
+def _labels_of(meaning: RangeMeaning, tree: RangeTree, kind: RangeKind) -> set[str]:
+    return {meaning.labels[label] for label in np.unique(tree.label[tree.kind == kind]).tolist()}
 
 
 def _busiest_program(
@@ -181,7 +221,8 @@ def _first_child(
 ) -> tuple[str, Stops] | None:
     """Range or op that begins every range of a name; None if they begin with different things."""
     label = meaning.labels.index(ranges.names[code])
-    owners = np.flatnonzero(tree.is_group() & (tree.label == label))
+    can_own = tree.is_group() | (tree.kind == RangeKind.STEP)
+    owners = np.flatnonzero(can_own & (tree.label == label))
     nesting = tree.nesting
     # The next op or group in the sorted order is the first inside, if it is inside at all.
     usable = np.flatnonzero(tree.is_any(RangeKind.OP, RangeKind.GROUP))
@@ -190,7 +231,8 @@ def _first_child(
         return None
     child = usable[found]
     kind, child_label = tree.kind[child], tree.label[child]
-    inside = nesting.lane_of[child] == nesting.lane_of[owners]
+    # Both are of the framework's domain: on one thread they are in one lane.
+    inside = tree.thread[child] == tree.thread[owners]
     inside &= nesting.end_ns[child] <= nesting.end_ns[owners]
     if not (inside & (kind == kind[0]) & (child_label == child_label[0])).all():
         return None

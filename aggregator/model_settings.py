@@ -7,12 +7,12 @@ every capture and of every export of it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from aggregator.texts import say
+from aggregator.told import read_object
 
 MARKER_PREFIX: Final = '{"model_config"'
 FROM_OURS: Final = "dlprof_nvtx"
@@ -125,11 +125,7 @@ def cudnn_version_text(value: Any) -> str:
 
 
 def _content(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    config = value.get("model_config") if isinstance(value, dict) else None
+    config = read_object(text).get("model_config")
     return config if isinstance(config, dict) else {}
 
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aggregator.columns import distinct, ordered
+from aggregator.columns import distinct, ordered, sorting
 
 if TYPE_CHECKING:
     from aggregator.profile import Bool, Int32, Int64, Integers
 
 
 def link_forward(
-    seq: Integers, start_ns: Int64, process: Int32, is_forward: Bool, is_node: Bool
+    seq: Integers, start_ns: Int64, process: Integers, is_forward: Bool, is_node: Bool
 ) -> tuple[Int64, Int64]:
     """Link backward nodes to forward ranges.
 
@@ -34,24 +34,24 @@ def link_forward(
         Rows of the nodes that have a sequence number, and the row of the forward range of each;
         -1: none found.
     """
-    forward = np.flatnonzero(is_forward & (seq >= 0))
-    nodes = np.flatnonzero(is_node & (seq >= 0))
+    has_number = seq >= 0
+    nodes = np.flatnonzero(is_node & has_number)
     result = np.full(len(nodes), -1, dtype=np.int64)
-    of_node, of_forward = process[nodes], process[forward]
+    of_node = process[nodes]
     for number in distinct(of_node).tolist():
         own = of_node == number
-        result[own] = _last_before(
-            _by_number(forward[of_forward == number], seq, start_ns), nodes[own], seq, start_ns
-        )
+        forward = np.flatnonzero(is_forward & has_number & (process == number)).astype(np.int32)
+        result[own] = _last_before(_by_number(forward, seq, start_ns), nodes[own], seq, start_ns)
     return nodes, result
 
 
-def _by_number(rows: Int64, seq: Integers, start_ns: Int64) -> Int64:
+def _by_number(rows: Int32, seq: Integers, start_ns: Int64) -> Int32:
     """Rows by number and start; numbers grow with time, so most stand in this order."""
-    return rows[ordered(seq[rows], start_ns[rows])]
+    order = sorting(seq[rows], start_ns[rows])
+    return rows if order is None else rows[order]
 
 
-def _last_before(forward: Int64, nodes: Int64, seq: Integers, start_ns: Int64) -> Int64:
+def _last_before(forward: Int32, nodes: Int64, seq: Integers, start_ns: Int64) -> Int64:
     """Of the forward ranges with a node's number the last one that started before it; -1: none.
 
     Args:

@@ -23,7 +23,7 @@ from aggregator.texts import say
 
 if TYPE_CHECKING:
     from aggregator.correlate.range_tree import RangeTree
-    from aggregator.profile import Bool, Int32, Int64, Profile
+    from aggregator.profile import Bool, Int32, Int64, Integers, Profile
 
 THREAD_PREFIX = "pt_autograd"
 _MARKED = (RangeKind.WRAPPER, RangeKind.NODE)
@@ -41,6 +41,8 @@ def find_passes(profile: Profile, tree: RangeTree, free: Int64) -> tuple[Int64, 
     Returns:
         Rows of the calls in order of time per process, and the number of the pass of each.
     """
+    if not len(free):
+        return free, free
     api = profile.api_calls
     calls = free[_may_be_unmarked(profile, tree)[profile.thread_process[api.thread[free]]]]
     if not len(calls):
@@ -68,7 +70,7 @@ def find_passes(profile: Profile, tree: RangeTree, free: Int64) -> tuple[Int64, 
     return calls, (np.cumsum(changed) - 1).astype(np.int64)
 
 
-def pass_columns(profile: Profile, calls: Int64, number: Int64) -> dict[str, Int64 | Int32]:
+def pass_columns(profile: Profile, calls: Int64, number: Int64) -> dict[str, Integers]:
     """Columns of instances, one per backward pass; ``origin`` is the caller's.
 
     Args:
@@ -89,7 +91,7 @@ def pass_columns(profile: Profile, calls: Int64, number: Int64) -> dict[str, Int
         "path": np.zeros(count, dtype=np.int32),
         "range_name": none,
         "marker": none,
-        "forward": none.astype(np.int64),
+        "forward": none,
         "start_ns": start,
         "end_ns": end,
         "cpu_time_ns": end - start,
@@ -125,7 +127,7 @@ def _engine_threads(profile: Profile, tree: RangeTree, launches: Int64) -> Bool:
     named = _is_named(profile)
     tells_names = _has(process[named], len(profile.process_ids))
     carries = _has(profile.ranges.thread, count)
-    forward = _has(tree.thread[np.isin(tree.kind, _FORWARD)], count)
+    forward = _has(tree.thread[tree.is_any(*_FORWARD)], count)
     has_forward = _has(process[forward], len(profile.process_ids))
     # Numbered ops without a backward node: emit_nvtx was on, and nothing was differentiated.
     numbered = _has(tree.process[tree.seq >= 0], len(profile.process_ids))
@@ -137,7 +139,7 @@ def _engine_threads(profile: Profile, tree: RangeTree, launches: Int64) -> Bool:
 
 def _may_be_unmarked(profile: Profile, tree: RangeTree) -> Bool:
     """Per process: whether it wrote no range of a backward node."""
-    marked = _has(tree.process[np.isin(tree.kind, _MARKED)], len(profile.process_ids))
+    marked = _has(tree.process[tree.is_any(*_MARKED)], len(profile.process_ids))
     result: Bool = ~marked
     return result
 
@@ -155,7 +157,7 @@ def _forward_launches(
     api = profile.api_calls
     thread = api.thread[launches]
     mine = (profile.thread_process[thread] == process) & ~engine[thread]
-    carries = _has(tree.thread[np.isin(tree.kind, _FORWARD)], len(profile.threads))
+    carries = _has(tree.thread[tree.is_any(*_FORWARD)], len(profile.threads))
     if (mine & carries[thread]).any():
         mine &= carries[thread]
     elif mine.any():

@@ -14,9 +14,9 @@ from aggregator.correlate.ops import Instances, Origin
 from aggregator.flops.cost import UNKNOWN, Cost, OpCall, Shape
 from aggregator.flops.kernel_types import SIZES, KernelTypes, kernel_types
 from aggregator.flops.markers import count_marked
-from aggregator.flops.registry import NEEDS_OUTPUT, count
+from aggregator.flops.registry import NEEDS_OUTPUT, count, is_collective
 from aggregator.flops.sizes import sizes_of
-from aggregator.flops.units import LINK, VECTOR, CostUnit
+from aggregator.flops.units import LINK, NETWORK, VECTOR, CostUnit
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.profile import Bool, Int64, Profile
 from aggregator.tensor_cores import classify
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Kernels of a convolution that lay out, split or add up what others compute.
 _HELPER = re.compile(
-    r"nchwToNhwc|nhwcToNchw|scalePacked|reduce_wgrad|init_device|splitK_?reduce|flip_filter|ranspose"
+    r"nchwToNhwc|nhwcToNchw|generic4Channel|scalePacked|reduce_wgrad|init_device|splitK_?reduce|flip_filter|ranspose"
     r"|[oO]ffsets|gemm_pointers|fft2d_|winograd\w*(?:Data|Delta|Output|Filter)|[pP]adding|tensorTransform"
     r"|elementwise_kernel|reduce_kernel|[fF]ill|memset|convertTensor|bias|cudnn::ops::"
 )
@@ -92,7 +92,7 @@ def kernel_type_table(profile: Profile) -> CallTypes:
         rows = np.flatnonzero(unique % width == device)
         capability = profile.devices[device].compute_capability or (9, 0)
         uses_tc[rows] = np.asarray(classify([names[row] for row in rows], capability)) == 1
-    types = tuple(kernel_types(name) for name in names) or (KernelTypes(),)
+    types = _cudnn_halves(names, [kernel_types(name) for name in names]) or (KernelTypes(),)
     return CallTypes(
         of_kernel=inverse.ravel().astype(np.int64),
         types=types,
@@ -100,6 +100,21 @@ def kernel_type_table(profile: Profile) -> CallTypes:
         is_main=np.array([_HELPER.search(name) is None for name in names] or [False]),
         uses_tc=uses_tc,
         communicates=np.array([is_communication(name) for name in names] or [False]),
+    )
+
+
+def _cudnn_halves(names: list[str], types: list[KernelTypes]) -> tuple[KernelTypes, ...]:
+    """Generated kernels of cuDNN say ``f16`` for both 16-bit types: the one that all others use."""
+    either = [
+        "cudnn_generated" in name and one.read == "float16"
+        for name, one in zip(names, types, strict=True)
+    ]
+    others = {one.read for one, is_either in zip(types, either, strict=True) if not is_either}
+    if "bfloat16" not in others or "float16" in others:
+        return tuple(types)
+    bfloat16 = KernelTypes("bfloat16", "bfloat16")
+    return tuple(
+        bfloat16 if is_either else one for one, is_either in zip(types, either, strict=True)
     )
 
 
@@ -181,12 +196,12 @@ class Describer:
             output,
             "conv_transpose" if transposed else "",
             one_gradient=int(calls.main_kernels[row]) == 1,
+            lists=types.lists,
         )
         cost = count(call) if text else UNKNOWN
         reason = NO_SIZES if not text else _reason(call, cost)
-        return _unit(
-            call, text, cost, self._precision(cost, types, uses_tc=bool(calls.uses_tc[row])), reason
-        )
+        precision = self._precision(cost, types, uses_tc=bool(calls.uses_tc[row]))
+        return _unit(call, text, cost, NETWORK if is_collective(name) else precision, reason)
 
     def _outside(self, calls: CountedCalls, row: int, output: Shape | None) -> CostUnit:
         """Work in no range with a formula: described by a marker, or unknown."""
@@ -259,9 +274,11 @@ def _unit(call: OpCall, text: str, cost: Cost, precision: str, reason: str) -> C
 
 
 def _reason(call: OpCall, cost: Cost) -> str:
+    if is_collective(call.name) and call.shapes:
+        return _BETWEEN_GPUS if cost.num_bytes is not None else _NO_TYPE
     if cost.num_bytes is not None:
         return "" if cost.flops is not None else _BY_VALUES
-    if cost.flops is not None:
+    if cost.flops is not None and (call.output is not None or call.name != "index_select"):
         return _NO_TYPE
     needs = call.name in NEEDS_OUTPUT or call.name.startswith("conv") or "pool" in call.name
     if call.output is None and needs:

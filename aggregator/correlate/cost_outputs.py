@@ -1,13 +1,13 @@
 """Sizes of outputs, which ``emit_nvtx`` does not record, from what else the profile tells.
 
-A convolution's or pool's output has the sizes of the gradient that its backward got: the first
-choice. Otherwise the stride and padding that a module's range records, and last the first input of
-one of the next counted calls on the thread, if batch and channels are those of the output.
+Where the source tells the call's own parameters, they give the output. A convolution's or pool's
+output has the sizes of the gradient that its backward got: the next choice. Otherwise the stride
+and padding that a module's range records, and last the first input of one of the next counted calls
+on the thread, if batch and channels are those of the output and the rest can be.
 """
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,12 @@ from aggregator.columns import ordered
 from aggregator.correlate.ops import Instances
 from aggregator.flops.convolution import output_shape
 from aggregator.flops.cost import Shape
+from aggregator.flops.outputs import called_output
 from aggregator.flops.registry import NEEDS_OUTPUT
 from aggregator.flops.sizes import sizes_of
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.profile import Bool, Int64, Profile
+from aggregator.told import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from aggregator.correlate.costs import CountedCalls
 
 _LOOK_AHEAD = 3
+_MAX_DILATION = 4
 _GRADIENT_FIRST = ("_backward", "_backward_overrideable")
 
 
@@ -36,7 +39,12 @@ def find_outputs(
 ) -> tuple[Int64, list[Shape]]:
     """Number of the output's sizes for each call (-1: none needed or found), and the sizes."""
     finder = _Finder(profile, meaning, instances, calls)
-    for step in (finder.from_gradients, finder.from_modules, finder.from_next):
+    for step in (
+        finder.from_arguments,
+        finder.from_gradients,
+        finder.from_modules,
+        finder.from_next,
+    ):
         if len(finder.open_rows()):
             step()
     return finder.found, finder.shapes
@@ -47,6 +55,7 @@ class _Finder:
         self, profile: Profile, meaning: RangeMeaning, instances: Instances, calls: CountedCalls
     ) -> None:
         self._texts = profile.shape_texts
+        self._parameters = profile.shape_parameters
         self._meaning = meaning
         self._instances = instances
         self._calls = calls
@@ -60,6 +69,9 @@ class _Finder:
         label = of_name[np.maximum(calls.name, 0)]
         self._label = label
         self._needs: Bool = has & needs[label]
+        # What is selected from a tensor may be all that the next call takes, or any part of it.
+        follows = np.array([label != "index_select" for label in labels])
+        self._follows: Bool = follows[label]
         self._gives: Bool = has & gives[label]
 
     @property
@@ -81,6 +93,21 @@ class _Finder:
             shape = shape_of(sample)
             codes.append(-1 if shape is None else self._codes.setdefault(shape, len(self._codes)))
         self.found[rows] = np.array(codes, dtype=np.int64)[inverse.ravel()]
+
+    def from_arguments(self) -> None:
+        """Stride, padding and so on that the call itself was given."""
+        told = np.array([bool(text) for text in self._parameters] or [False])
+        rows = self.open_rows()
+        rows = rows[told[np.minimum(self._calls.shapes[rows], len(told) - 1)]]
+        codes = np.stack([self._calls.shapes[rows], self._label[rows]], axis=1)
+
+        def shape_of(at: int) -> Shape | None:
+            code, label = codes[at].tolist()
+            parameters = read_object(self._parameters[code])
+            name = self._meaning.labels[label].removesuffix("_")
+            return called_output(name, sizes_of(self._texts[code]), parameters)
+
+        self._take(rows, _pair_key(codes), shape_of)
 
     def from_gradients(self) -> None:
         """The gradient that the backward of the same op instance got for the same image."""
@@ -119,8 +146,8 @@ class _Finder:
             own = self._meaning.labels[int(labels[at])]
             around = self._meaning.labels[int(self._instances.label[instances[at]])]
             text = self._meaning.module_texts[int(marker[at])].parameters
-            parameters = json.loads(text) if text else {}
-            if "conv" not in own or not isinstance(parameters, dict) or not parameters:
+            parameters = read_object(text)
+            if "conv" not in own or not parameters:
                 return None
             return output_shape(sizes_of(self._texts[int(codes[at][0])]), parameters, around)
 
@@ -137,6 +164,7 @@ class _Finder:
         place_of[with_sizes] = np.arange(len(with_sizes))
         for offset in range(1, _LOOK_AHEAD + 1):
             rows = self.open_rows()
+            rows = rows[self._follows[rows]]
             after = place_of[rows] + offset
             valid = after < len(with_sizes)
             rows, after = rows[valid], after[valid]
@@ -158,11 +186,24 @@ class _Finder:
         channels = image[1] if pool else (weight[0] if weight else 0)
         if result[:2] != (image[0], channels):
             return None
-        reach = [1 if pool else size for size in (weight[2:] or (1,) * len(image[2:]))]
-        fits = all(
-            0 < p <= h + 2 * r for p, h, r in zip(result[2:], image[2:], reach, strict=False)
-        )
+        # After a pool, the same sizes again are as likely its input, used once more.
+        if pool and result == image:
+            return None
+        reach = [0 if pool else size for size in (weight[2:] or (1,) * len(image[2:]))]
+        fits = all(map(_can_be, result[2:], image[2:], reach))
         return result if fits else None
+
+
+def _can_be(result: int, size: int, kernel: int) -> bool:
+    """Whether a side of the output follows from one of the input (kernel 0: a pool's, unknown).
+
+    With steps no longer than the kernel (a pointwise one may take every second place), and holes
+    of at most four.
+    """
+    if not kernel:
+        return 0 < result <= size + 2
+    least = (size - 1 - _MAX_DILATION * (kernel - 1)) // max(kernel, 2) + 1
+    return max(least, 1) <= result <= size + 2 * kernel
 
 
 def _pair_key(pairs: Int64) -> Int64:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aggregator.columns import dense_codes, narrow, ordered, row_codes
+from aggregator.columns import dense_codes, narrow, ordered, row_codes, run_heads
 from aggregator.correlate.cost_calls import NO_SIZES, CallTypes, Describer, kernel_type_table
 from aggregator.correlate.cost_outputs import find_outputs
+from aggregator.correlate.cost_types import types_of_collectives
 from aggregator.correlate.ops import Instances
 from aggregator.correlate.range_tree import RangeTree
 from aggregator.correlate.work import CorrelatedWork
@@ -87,7 +88,6 @@ def compute_costs(
     meaning: RangeMeaning,
     nested: tuple[RangeTree, Int32] | None,
     work: CorrelatedWork,
-    op_of_instance: Int32,
 ) -> InstanceCosts:
     """Count all device work of a profile.
 
@@ -96,7 +96,6 @@ def compute_costs(
         meaning: What range names mean.
         nested: Nested ranges, and the innermost one of each API call; None: there are none.
         work: Device work and op instances.
-        op_of_instance: Op of each instance.
     """
     tree, call_range = nested if nested is not None else (None, None)
     types = kernel_type_table(profile)
@@ -106,11 +105,11 @@ def compute_costs(
         counted = _counted_ranges(profile, meaning, tree, pieces.position)
         counted = _or_marker(profile, meaning, work.instances, tree, pieces, counted)
     calls = _counted_calls(profile, tree, pieces, types, counted)
+    calls = replace(calls, types=types_of_collectives(profile, work.instances, calls, types))
     outputs = find_outputs(profile, meaning, work.instances, calls)
     describer = Describer(profile, meaning, work.instances, types)
     signature, units = _units(describer, calls, outputs)
-    costs = _join(signature, units, calls.instance, len(work.instances))
-    return _completed(costs, op_of_instance)
+    return _join(signature, units, calls.instance, len(work.instances))
 
 
 def _pieces(
@@ -193,11 +192,9 @@ def _counted_calls(
     detail = np.where(is_kernel, pieces.detail, 0)
     moves = is_kernel & types.communicates[detail]
     key = _keys(pieces, counted, moves)
-    known = is_kernel & types.is_known[detail]
-    order = ordered(key, pieces.kind, ~known, -pieces.duration_ns)
-    changed = np.diff(key[order]) != 0
-    heads = np.flatnonzero(np.concatenate([np.ones(min(len(key), 1), dtype=bool), changed]))
-    first = order[heads]
+    order = ordered(key)
+    heads = run_heads(key[order])
+    first = _speaking(pieces, is_kernel & types.is_known[detail], order, heads)
     name, shapes = _texts_of(profile, tree, counted[first])
     return CountedCalls(
         instance=pieces.instance[first],
@@ -214,6 +211,30 @@ def _counted_calls(
         uses_tc=_sum((is_kernel & types.uses_tc[detail]).astype(np.int64)[order], heads) > 0,
         communicates=moves[first],
     )
+
+
+def _speaking(pieces: _Pieces, known: Bool, order: Int64, heads: Int64) -> Int64:
+    """The piece that speaks for each call: kernels before copies, known types first, the longest.
+
+    Args:
+        pieces: The pieces.
+        known: Whether a piece is a kernel of known types.
+        order: Pieces by call, those of one call as they stand.
+        heads: First of each call in this order.
+    """
+    # The less, the sooner it speaks.
+    rank = (2 * pieces.kind.astype(np.int64) + ~known) << _DURATION_BITS
+    rank = (rank - np.clip(pieces.duration_ns, 0, (1 << _DURATION_BITS) - 1))[order]
+    if not len(rank):
+        return order
+    least = np.minimum.reduceat(rank, heads)
+    is_least = rank == np.repeat(least, np.diff(np.append(heads, len(rank))))
+    places = np.flatnonzero(is_least)
+    return order[places[np.searchsorted(places, heads)]]
+
+
+_DURATION_BITS = 56
+"""No piece of work lasts two years."""
 
 
 def _keys(pieces: _Pieces, counted: Int64, moves: Bool) -> Int64:
@@ -309,7 +330,7 @@ def _join(
     )
 
 
-def _completed(costs: InstanceCosts, op: Int32) -> InstanceCosts:
+def complete_costs(costs: InstanceCosts, op: Int32) -> InstanceCosts:
     """Executions without recorded sizes cost what most others of their op cost.
 
     The markers write sizes in the first steps only: it is what costs the most time. An op of which

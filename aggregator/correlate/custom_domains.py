@@ -64,6 +64,7 @@ class DomainWork:
         kernels: Kernels covered.
         copies: Copies covered.
         sets: Sets covered.
+        graphs: CUDA graphs, recorded as a whole, covered.
     """
 
     code: int
@@ -78,6 +79,7 @@ class DomainWork:
     kernels: Covered
     copies: Covered
     sets: Covered
+    graphs: Covered
 
 
 def correlate_domain(
@@ -100,7 +102,7 @@ def correlate_domain(
     call_instance, call_by_time = _call_instances(profile, nesting, row_of, code, process_rows)
     kinds = [
         _covered(launched, call_instance, call_by_time)
-        for launched in (work.kernels, work.copies, work.sets)
+        for launched in (work.kernels, work.copies, work.sets, work.graphs)
     ]
     own_call = (call_instance >= 0) & ~call_by_time
     api = profile.api_calls
@@ -118,10 +120,11 @@ def correlate_domain(
         cpu_time_ns=cpu_time,
         cpu_overhead_ns=np.maximum(cpu_time - api_time.covered_ns, 0),
         thread=profile.ranges.thread[nesting.rows(positions)],
-        gpu=_gpu_union(kinds, (work.kernels, work.copies, work.sets), len(positions)),
+        gpu=_gpu_union(kinds, (work.kernels, work.copies, work.sets, work.graphs), len(positions)),
         kernels=kinds[0],
         copies=kinds[1],
         sets=kinds[2],
+        graphs=kinds[3],
     )
 
 

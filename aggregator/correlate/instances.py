@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from aggregator.columns import ordered
-from aggregator.profile import Int32, Int64
+from aggregator.profile import Int32, Int64, Integers
 
 
 class Origin(IntEnum):
@@ -53,45 +53,49 @@ class Instances:
         paths: Group paths, ``/iteration #/``.
     """
 
-    origin: Int32
+    origin: Integers
     label: Int32
     path: Int32
     range_name: Int32
     marker: Int32
-    forward: Int64
+    forward: Int32
     start_ns: Int64
     end_ns: Int64
     cpu_time_ns: Int64
-    thread: Int32
+    thread: Integers
     shapes: Int32
     call_instance: Int32
     busy_start_ns: Int64
     busy_end_ns: Int64
-    busy_process: Int32
+    busy_process: Integers
     paths: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.origin)
 
-    def extended(self, more: dict[str, Int64 | Int32]) -> Instances:
+    def extended(self, more: dict[str, Integers]) -> Instances:
         """The same instances and some more behind them."""
         joined: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), more[name]]) for name in ROW_COLUMNS
         }
         return replace(self, **joined)
 
-    def sort_by_start(self) -> None:
+    def sort_by_start(self) -> Int32:
         """Bring them into the order of their start, all references renumbered.
 
         Column by column: there are millions, and nothing needs them in both orders.
+
+        Returns:
+            New row of each old one.
         """
         order = ordered(self.start_ns)
         rank = np.empty(len(order), dtype=np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
         for name in ROW_COLUMNS:
             setattr(self, name, getattr(self, name)[order])
-        self.forward = np.where(self.forward >= 0, rank[np.maximum(self.forward, 0)], -1)
+        self.forward = np.where(self.forward >= 0, rank[np.maximum(self.forward, 0)], np.int32(-1))
         self.call_instance = rank[self.call_instance]
+        return rank
 
 
 ROW_COLUMNS = (

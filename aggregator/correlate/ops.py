@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from aggregator.columns import dense_codes, distinct, drained, first_rows, ordered
+from aggregator.columns import dense_codes, distinct, drained, first_rows, narrowest, ordered
 from aggregator.correlate.backward import link_forward, occurrence_numbers
 from aggregator.correlate.combined_backward import find_passes, pass_columns
 from aggregator.correlate.instances import Instances, Origin
-from aggregator.correlate.range_tree import RangeTree, is_any, own_time_ns
+from aggregator.correlate.range_tree import (
+    OwnTimes,
+    RangeTree,
+    is_any,
+    nested_units,
+    outermost_wrappers,
+)
 from aggregator.correlate.ranges import innermost
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
-from aggregator.profile import Bool, Int32, Int64, Profile
+from aggregator.memory import give_back
+from aggregator.profile import Bool, Int32, Int64, Integers, Profile
 
 
 def _at(values: Int32, positions: Int32 | Int64) -> Int32:
@@ -37,10 +44,13 @@ class InstanceBuilder:
         self._profile = profile
         self._meaning = meaning
         self._tree = tree
+        self._nested = nested_units(tree)
+        self._own_times = OwnTimes(tree, *self._nested)
         self._row_of_unit = np.full(len(tree.unit), -1, dtype=np.int32)
-        self._columns: list[dict[str, Int64 | Int32]] = []
+        self._columns: list[dict[str, Integers]] = []
         self._count = 0
-        self._busy: list[tuple[Int64, Int64, Int32]] = []
+        self._busy: list[tuple[Int64, Int64, Integers]] = []
+        self._process_of = narrowest(profile.thread_process)
 
     def build(self, call_range: Int32) -> Instances:
         """Make the instances.
@@ -51,7 +61,9 @@ class InstanceBuilder:
         tree = self._tree
         call_instance = np.full(len(call_range), -1, dtype=np.int32)
         self._add_forward_units()
+        give_back()
         self._add_wrappers()
+        give_back()
         unit_of_call = _at(tree.unit, call_range)
         in_unit = unit_of_call >= 0
         call_instance[in_unit] = self._row_of_unit[unit_of_call[in_unit]]
@@ -68,7 +80,7 @@ class InstanceBuilder:
         self._add_group_calls_to_busy(call_instance)
         return self._finish(call_instance)
 
-    def _append(self, columns: dict[str, Int64 | Int32]) -> Int32:
+    def _append(self, columns: dict[str, Integers]) -> Int32:
         """Add instances; returns their rows."""
         count = len(columns["start_ns"])
         rows = np.arange(self._count, self._count + count, dtype=np.int32)
@@ -76,7 +88,7 @@ class InstanceBuilder:
         self._count += count
         return rows
 
-    def _unit_columns(self, units: Int64, origin: Int32) -> dict[str, Int64 | Int32]:
+    def _unit_columns(self, units: Int64, origin: Integers) -> dict[str, Integers]:
         tree, nesting = self._tree, self._tree.nesting
         parent = nesting.parent[units]
         around = np.maximum(parent, 0)
@@ -88,11 +100,11 @@ class InstanceBuilder:
             "path": tree.path[units].astype(np.int32),
             "range_name": tree.name[units],
             "marker": np.where(has_marker, tree.name[around], -1).astype(np.int32),
-            "forward": np.full(len(units), -1, dtype=np.int64),
+            "forward": np.full(len(units), -1, dtype=np.int32),
             "start_ns": nesting.start_ns[units],
             "end_ns": nesting.end_ns[units],
-            "cpu_time_ns": own_time_ns(tree, units),
-            "thread": tree.thread[units].astype(np.int32),
+            "cpu_time_ns": self._own_times.of(units),
+            "thread": tree.thread[units],
             "shapes": self._profile.ranges.shapes[nesting.rows(units)],
         }
 
@@ -115,7 +127,7 @@ class InstanceBuilder:
             (units[on_engine], Origin.BACKWARD_ALONE),
             (loaders, Origin.DATALOADER),
         ):
-            columns = self._unit_columns(positions, np.full(len(positions), origin, dtype=np.int32))
+            columns = self._unit_columns(positions, np.full(len(positions), origin, dtype=np.int8))
             if origin is Origin.DATALOADER:
                 columns["path"] = self._path_above(positions)
             elif origin is Origin.BACKWARD_ALONE:
@@ -152,7 +164,7 @@ class InstanceBuilder:
         self._add_backward_of_forward(units[linked], forward_row[linked])
         alone = units[~linked]
         columns = self._unit_columns(
-            alone, np.full(len(alone), Origin.BACKWARD_ALONE, dtype=np.int32)
+            alone, np.full(len(alone), Origin.BACKWARD_ALONE, dtype=np.int8)
         )
         # The backward of a function of several ops, such as a compiled graph, lies in its path.
         around = _at(tree.group, forward[~linked])
@@ -169,7 +181,7 @@ class InstanceBuilder:
         nodes, forward = link_forward(
             tree.seq,
             nesting.start_ns,
-            2 * tree.process.astype(np.int32) + self._is_again(in_backward),
+            2 * tree.process.astype(np.int16) + self._is_again(in_backward),
             ~in_backward,
             is_node,
         )
@@ -186,11 +198,15 @@ class InstanceBuilder:
         A thread counts its own sequence numbers: those of a checkpoint's recomputation are of the
         autograd thread and say nothing about the forward thread's ops.
         """
-        tree, nesting = self._tree, self._tree.nesting
-        position = np.arange(len(tree.unit), dtype=np.int32)
-        is_wrapper = tree.kind == RangeKind.WRAPPER
-        outermost = nesting.inherit(np.where(is_wrapper, position, np.int32(-1)))
-        result: Bool = (outermost >= 0) & ~(in_backward & (outermost == tree.unit))
+        tree = self._tree
+        inner, around = self._nested
+        outermost = outermost_wrappers(tree, inner, around)
+        # In a unit that lies in no other one, every range of a backward pass is in its wrapper.
+        is_again = (outermost >= 0) & ~(in_backward[inner] & (outermost == inner))
+        result = np.zeros(len(tree.unit), dtype=bool)
+        if is_again.any():
+            result[inner[is_again]] = True
+            result = result[tree.unit] & (tree.unit >= 0)
         return result
 
     def _add_backward_of_forward(self, units: Int64, forward_row: Int64) -> None:
@@ -206,11 +222,11 @@ class InstanceBuilder:
         inverse = dense_codes(key)[1]
         first = first_rows(inverse)
         columns = self._unit_columns(
-            units[first], np.full(len(first), Origin.BACKWARD, dtype=np.int32)
+            units[first], np.full(len(first), Origin.BACKWARD, dtype=np.int8)
         )
-        columns["forward"] = forward_row[first]
+        columns["forward"] = forward_row[first].astype(np.int32)
         total = np.zeros(len(first), dtype=np.int64)
-        np.add.at(total, inverse, own_time_ns(tree, units))
+        np.add.at(total, inverse, self._own_times.of(units))
         last_end = np.zeros(len(first), dtype=np.int64)
         np.maximum.at(last_end, inverse, nesting.end_ns[units])
         columns["cpu_time_ns"], columns["end_ns"] = total, last_end
@@ -250,7 +266,7 @@ class InstanceBuilder:
         """One instance per group range that makes CUDA calls; data loaders have theirs already."""
         row_of = self._row_of_unit.copy()
         new = groups[row_of[groups] < 0] if len(groups) else np.empty(0, dtype=np.int64)
-        columns = self._unit_columns(new, np.full(len(new), Origin.GROUP, dtype=np.int32))
+        columns = self._unit_columns(new, np.full(len(new), Origin.GROUP, dtype=np.int8))
         columns["path"] = self._path_above(self._outermost_of_name(new))
         columns["cpu_time_ns"] = np.zeros(len(new), dtype=np.int64)
         row_of[new] = self._append(columns)
@@ -273,8 +289,8 @@ class InstanceBuilder:
         """Backward passes without ranges; returns the instance of each of their calls."""
         columns = pass_columns(self._profile, calls, number)
         start, end = columns["start_ns"], columns["end_ns"]
-        process = self._profile.thread_process[columns["thread"]]
-        columns["origin"] = np.full(len(process), Origin.COMBINED, dtype=np.int32)
+        process = self._process_of[columns["thread"]]
+        columns["origin"] = np.full(len(process), Origin.COMBINED, dtype=np.int8)
         self._busy.append((start.astype(np.int64), end.astype(np.int64), process))
         return self._append(columns)[number]
 
@@ -282,15 +298,15 @@ class InstanceBuilder:
         api = self._profile.api_calls
         none = np.full(len(calls), -1, dtype=np.int32)
         start, end = api.start_ns[calls], api.end_ns[calls]
-        self._busy.append((start, end, self._profile.thread_process[api.thread[calls]]))
+        self._busy.append((start, end, self._process_of[api.thread[calls]]))
         return self._append(
             {
-                "origin": np.full(len(calls), Origin.STRAY, dtype=np.int32),
+                "origin": np.full(len(calls), Origin.STRAY, dtype=np.int8),
                 "label": api.name[calls],
                 "path": np.zeros(len(calls), dtype=np.int32),
                 "range_name": none,
                 "marker": none,
-                "forward": none.astype(np.int64),
+                "forward": none,
                 "start_ns": start,
                 "end_ns": end,
                 "cpu_time_ns": end - start,
@@ -304,7 +320,7 @@ class InstanceBuilder:
         api = self._profile.api_calls
         origin = np.concatenate([columns["origin"] for columns in self._columns])
         calls = np.flatnonzero(origin[call_instance] == Origin.GROUP)
-        process = self._profile.thread_process[api.thread[calls]]
+        process = self._process_of[api.thread[calls]]
         self._busy.append((api.start_ns[calls], api.end_ns[calls], process))
 
     def _finish(self, call_instance: Int32) -> Instances:

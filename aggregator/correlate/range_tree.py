@@ -57,17 +57,28 @@ class RangeTree:
     path: Integers
     paths: tuple[str, ...]
 
-    def without_links(self) -> RangeTree:
-        """The same without what only finds instances: depths and sequence numbers."""
-        nothing = np.empty(0, dtype=np.int64)
-        nesting = replace(self.nesting, depth=nothing, by_depth=())
-        return replace(self, nesting=nesting, seq=nothing)
+    def without_depths(self) -> RangeTree:
+        """The same without what only finds out what is passed down."""
+        return replace(self, nesting=replace(self.nesting, by_depth=()))
 
-    def without_times(self) -> RangeTree:
-        """Who encloses whom, and by what name, without what else takes memory."""
-        nothing = np.empty(0, dtype=np.int64)
-        nesting = replace(self.nesting, start_ns=nothing, end_ns=nothing)
-        return replace(self, nesting=nesting, path=nothing)
+    def only_names(self) -> RangeTree:
+        """Who encloses whom, in which unit and by what name, without what else takes memory."""
+        nothing = np.empty(0, dtype=np.int32)
+        no_times = np.empty(0, dtype=np.int64)
+        nesting = replace(self.nesting, start_ns=no_times, end_ns=no_times, by_depth=())
+        return RangeTree(
+            nesting=nesting,
+            name=self.name,
+            kind=nothing,
+            label=nothing,
+            thread=nothing,
+            process=nothing,
+            seq=nothing,
+            unit=self.unit,
+            group=nothing,
+            path=nothing,
+            paths=(),
+        )
 
     def is_any(self, *kinds: RangeKind) -> Bool:
         """Whether each range is of one of some kinds."""
@@ -148,21 +159,46 @@ def build_tree(profile: Profile, nesting: Nesting, meaning: RangeMeaning, domain
     )
 
 
-def own_time_ns(tree: RangeTree, units: Integers) -> Int64:
-    """Length of units without the units in them, so that no time counts twice. Unit: ns.
+def nested_units(tree: RangeTree) -> tuple[Int64, Integers]:
+    """Units inside other units, and the one around each."""
+    inner = np.flatnonzero(tree.is_unit())
+    parent = tree.nesting.parent[inner]
+    around = np.where(parent >= 0, tree.unit[parent], -1)
+    return inner[around >= 0], around[around >= 0]
+
+
+def outermost_wrappers(tree: RangeTree, inner: Int64, around: Integers) -> Integers:
+    """The outermost wrapper at or around each unit that lies in another one; -1: none."""
+    every = np.union1d(inner, around)
+    result = np.where(tree.kind[every] == RangeKind.WRAPPER, every, -1)
+    row, row_around = np.searchsorted(every, inner), np.searchsorted(every, around)
+    while True:
+        above = result[row_around]
+        changed = (above >= 0) & (above != result[row])
+        if not changed.any():
+            return result[row]
+        result[row[changed]] = above[changed]
+
+
+class OwnTimes:
+    """Lengths of units without the units in them, so that no time counts twice. Unit: ns.
 
     A checkpoint computes its ops again inside the backward node that needs them.
     """
-    nesting = tree.nesting
-    own: Int64 = nesting.end_ns[units] - nesting.start_ns[units]
-    inner = np.flatnonzero(tree.is_unit() & (nesting.parent >= 0))
-    around = tree.unit[nesting.parent[inner]]
-    inner, around = inner[around >= 0], around[around >= 0]
-    if len(inner):
-        nested = np.zeros(len(nesting), dtype=np.int64)
-        np.add.at(nested, around, nesting.end_ns[inner] - nesting.start_ns[inner])
-        own -= nested[units]
-    return own
+
+    def __init__(self, tree: RangeTree, inner: Int64, around: Integers) -> None:
+        nesting = self._nesting = tree.nesting
+        self._around, row = np.unique(around, return_inverse=True)
+        self._nested_ns = np.zeros(len(self._around), dtype=np.int64)
+        np.add.at(self._nested_ns, row, nesting.end_ns[inner] - nesting.start_ns[inner])
+
+    def of(self, units: Integers) -> Int64:
+        """Own time of each of some units. Unit: ns."""
+        own: Int64 = self._nesting.end_ns[units] - self._nesting.start_ns[units]
+        if len(self._around):
+            row = np.minimum(np.searchsorted(self._around, units), len(self._around) - 1)
+            own -= np.where(self._around[row] == units, self._nested_ns[row], 0)
+        return own
 
 
 def _contains_ops(nesting: Nesting, is_op: Bool, name: Int32) -> Bool:

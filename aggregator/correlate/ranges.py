@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from aggregator.columns import dense_codes, narrowest
+from aggregator.columns import dense_codes, parts_of, run_heads
+from aggregator.parallel import each
 from aggregator.profile import Bool, Int32, Int64, Integers, Profile, Ranges
 
 
@@ -18,24 +20,20 @@ class Nesting:
 
     Attributes:
         order: Row of ``Ranges`` at each sorted position; None: they are in this order already.
-        lane_of: Lane of each sorted position.
         lanes: Shape (l, 2): thread and domain of each lane.
         lane_start: First sorted position of each lane, plus the total as last element.
         start_ns: Sorted starts. Unit: ns.
         end_ns: Ends in the sorted order. Unit: ns.
         parent: Sorted position of the enclosing range; -1: none.
-        depth: Number of enclosing ranges.
         by_depth: Sorted positions grouped by depth, outermost first.
     """
 
     order: Int64 | None
-    lane_of: Integers
     lanes: Int32
     lane_start: Int64
     start_ns: Int64
     end_ns: Int64
     parent: Int32
-    depth: Integers
     by_depth: tuple[Integers, ...]
 
     def __len__(self) -> int:
@@ -60,7 +58,7 @@ class Nesting:
             Value in force at each sorted position; -1: none.
         """
         result = own.copy()
-        for positions in self.by_depth[1:]:
+        for positions in self._from_above():
             above = result[self.parent[positions]]
             take = above >= 0
             if keep_own is not None:
@@ -68,10 +66,16 @@ class Nesting:
             result[positions[take]] = above[take]
         return result
 
+    def _from_above(self) -> Iterator[Integers]:
+        """Positions that have a parent, outermost first, some at a time."""
+        for positions in self.by_depth[1:]:
+            for rows in parts_of(0, len(positions)):
+                yield positions[rows]
+
     def inherit_innermost(self, own: Int32) -> Int32:
         """Pass a value down the nesting: the innermost range that has one decides."""
         result = own.copy()
-        for positions in self.by_depth[1:]:
+        for positions in self._from_above():
             missing = positions[result[positions] < 0]
             result[missing] = result[self.parent[missing]]
         return result
@@ -80,8 +84,9 @@ class Nesting:
 def nest(ranges: Ranges) -> Nesting:
     """Find the enclosing range of every range.
 
-    Push/pop ranges nest by construction; where a damaged capture has ranges that cross, a range
-    belongs to the innermost one that encloses it whole.
+    Push/pop ranges nest by construction, so counting what is open tells the parents. A lane with
+    ranges that cross, as a damaged capture or start/end ranges have, is done again: there a range
+    belongs to the innermost one, which began last, that encloses it whole.
     """
     lanes, lane_of_row = _lanes(ranges)
     order = _order(ranges, lane_of_row)
@@ -93,17 +98,55 @@ def nest(ranges: Ranges) -> Nesting:
     lane_start = np.searchsorted(lane_of, np.arange(len(lanes) + 1)).astype(np.int64)
     depth = _depths(start, end, lane_start)
     by_depth = _group_by_depth(depth)
-    parent = _parents(start, end, lane_of, by_depth)
-    depth = narrowest(depth)
-    return Nesting(order, lane_of, lanes, lane_start, start, end, parent, depth, by_depth)
+    parent, crossed = _parents(start, end, lane_of, by_depth)
+    if len(crossed):
+        for lane in crossed.tolist():
+            rows = slice(lane_start[lane], lane_start[lane + 1])
+            # As for the depths: a range without length is not in one that ends where it is.
+            above = _last_as_late(np.maximum(end[rows], start[rows] + 1))
+            depth[rows] = _levels(above)
+            parent[rows] = np.where(above >= 0, above + lane_start[lane], -1)
+        by_depth = _group_by_depth(depth)
+    return Nesting(order, lanes, lane_start, start, end, parent, by_depth)
 
 
 def sort_ranges(ranges: Ranges) -> None:
     """Bring ranges into the order in which they nest, so that nothing keeps them twice."""
-    order = _order(ranges, _lanes(ranges)[1])
-    if order is not None:
-        for column in fields(Ranges):
-            setattr(ranges, column.name, getattr(ranges, column.name)[order])
+    lane = _lanes(ranges)[1]
+    if _is_in_order(ranges.start_ns, ranges.end_ns, lane):
+        return
+    names = [column.name for column in fields(Ranges)]
+    heads = run_heads(lane)
+    if len(heads) * _STRETCH_ROWS <= len(lane):
+        stretches = _stretches(lane, heads)
+
+        def move(name: str) -> None:
+            column = getattr(ranges, name)
+            setattr(ranges, name, np.concatenate([column[rows] for rows in stretches]))
+
+        each(move, names)
+        lane = np.concatenate([lane[rows] for rows in stretches])
+    order = _order(ranges, lane)
+    if order is None:
+        return
+
+    def sort(name: str) -> None:
+        setattr(ranges, name, getattr(ranges, name)[order])
+
+    each(sort, names)
+
+
+_STRETCH_ROWS = 64
+"""Exports hold a thread's ranges in the order of their starts, many on end. Stretches of so many on
+average change places as a whole: no order of single rows is made, which is as long as a column."""
+
+
+def _stretches(lane: Integers, heads: Int64) -> list[slice]:
+    """Rows of one lane on end, lane by lane in the order of the source."""
+    stops = np.append(heads[1:], len(lane))
+    order = np.argsort(lane[heads], kind="stable")
+    pairs = zip(heads[order].tolist(), stops[order].tolist(), strict=True)
+    return [slice(low, high) for low, high in pairs]
 
 
 def _order(ranges: Ranges, lane: Integers) -> Int64 | None:
@@ -194,12 +237,17 @@ def _lanes(ranges: Ranges) -> tuple[Int32, Integers]:
 def _depths(start: Int64, end: Int64, lane_start: Int64) -> Int32:
     """Ranges begun before minus ranges ended by then, per lane."""
     depth = np.empty(len(start), dtype=np.int32)
-    for low, high in pairwise(lane_start.tolist()):
+
+    def fill(lane: tuple[int, int]) -> None:
+        low, high = lane
         starts = start[low:high]
         # A range without length would count as ended at its own start.
         ends = np.sort(np.maximum(end[low:high], starts + 1))
-        ended = np.searchsorted(ends, starts, side="right")
-        depth[low:high] = np.arange(high - low) - ended
+        for rows in parts_of(0, high - low):
+            ended = np.searchsorted(ends, starts[rows], side="right")
+            depth[low:high][rows] = np.arange(rows.start, rows.stop) - ended
+
+    each(fill, pairwise(lane_start.tolist()))
     return depth
 
 
@@ -218,15 +266,76 @@ _FEW_DEPTHS = 64
 """Up to so many depths looking for each is quicker, and smaller, than sorting them."""
 
 
-def _parents(start: Int64, end: Int64, lane_of: Integers, by_depth: tuple[Integers, ...]) -> Int32:
+def _parents(
+    start: Int64, end: Int64, lane_of: Integers, by_depth: tuple[Integers, ...]
+) -> tuple[Int32, Integers]:
+    """Parents where ranges nest, and the lanes where they do not.
+
+    A range at depth d whose last one at depth d - 1 encloses it has d ranges around it; as many are
+    open when it begins, so it crosses none. Where one has no such range, ranges cross.
+    """
     parent = np.full(len(start), -1, dtype=np.int32)
-    for above, here in pairwise(by_depth):
-        found = np.searchsorted(above, here) - 1
-        candidate = above[np.maximum(found, 0)]
-        valid = (found >= 0) & (lane_of[candidate] == lane_of[here])
-        candidate = np.where(valid, candidate, -1)
-        parent[here] = _climb(candidate.astype(np.int32), start[here], end[here], end, parent)
-    return parent
+    crossed: list[Integers] = []
+    for above, inner in pairwise(by_depth):
+
+        def find(rows: slice, above: Int32 = above, inner: Int32 = inner) -> None:
+            here = inner[rows]
+            found = np.searchsorted(above, here) - 1
+            candidate = above[np.maximum(found, 0)]
+            encloses = (found >= 0) & (lane_of[candidate] == lane_of[here])
+            encloses &= end[candidate] >= end[here]
+            parent[here] = candidate
+            if not encloses.all():
+                crossed.append(np.unique(lane_of[here[~encloses]]))
+
+        each(find, parts_of(0, len(inner)))
+    return parent, np.unique(np.concatenate([lane_of[:0], *crossed]))
+
+
+def _last_as_late(end: Int64) -> Int64:
+    """For each range the last one in front of it that ends no earlier; -1: none.
+
+    In order of their starts that is the innermost one around it. ``latest[k][i]`` is the latest end
+    of ranges ``i * 2**k`` to ``(i + 1) * 2**k - 1``: up from a range to the first such block in
+    front of it that ends late enough, then down to the last of its ranges that does.
+    """
+    latest = [end]
+    while len(latest[-1]) > 1:
+        below = np.append(latest[-1], _NEVER) if len(latest[-1]) % 2 else latest[-1]
+        latest.append(np.maximum(below[::2], below[1::2]))
+    block = np.arange(len(end))
+    found = np.full(len(end), -1, dtype=np.int64)
+    level_of = np.zeros(len(end), dtype=np.int64)
+    rows = block.copy()
+    for level, ends in enumerate(latest):
+        before = block[rows] - 1
+        fits = (block[rows] % 2 == 1) & (ends[np.maximum(before, 0)] >= end[rows])
+        found[rows[fits]], level_of[rows[fits]] = before[fits], level
+        rows = rows[~fits]
+        block[rows] //= 2
+    for level in range(len(latest) - 1, 0, -1):
+        rows = np.flatnonzero((level_of == level) & (found >= 0))
+        right = np.minimum(2 * found[rows] + 1, len(latest[level - 1]) - 1)
+        fits = latest[level - 1][right] >= end[rows]
+        found[rows] = np.where(fits, right, 2 * found[rows])
+        level_of[rows] = level - 1
+    return found
+
+
+_NEVER = np.iinfo(np.int64).min
+"""Ends before everything."""
+
+
+def _levels(parent: Int64) -> Int32:
+    """How many ranges are around each: twice as far up with each turn."""
+    level = (parent >= 0).astype(np.int32)
+    above = parent.copy()
+    rows = np.flatnonzero(above >= 0)
+    while len(rows):
+        level[rows] += level[above[rows]]
+        above[rows] = above[above[rows]]
+        rows = rows[above[rows] >= 0]
+    return level
 
 
 def _climb(candidate: Int32, start: Int64, stop: Int64, end: Int64, parent: Int32) -> Int32:

@@ -42,7 +42,7 @@ def simple_instances(profile: Profile) -> Instances:
         path=one32(0),
         range_name=one32(-1),
         marker=one32(-1),
-        forward=one64(-1),
+        forward=one32(-1),
         start_ns=one64(0),
         end_ns=one64(end),
         cpu_time_ns=one64(calls.covered_ns()),

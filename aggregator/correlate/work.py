@@ -10,8 +10,8 @@ from aggregator.columns import ordered
 from aggregator.correlate.launches import LaunchIndex
 from aggregator.correlate.ops import Instances, Origin
 from aggregator.intervals import SegmentUnion, segment_union
-from aggregator.memory import give_back
-from aggregator.profile import DeviceWork, Int32, Int64, Profile, ProfileWarning
+from aggregator.parallel import both
+from aggregator.profile import DeviceWork, Int32, Int64, Integers, Profile, ProfileWarning
 from aggregator.texts import say
 
 
@@ -63,32 +63,39 @@ class CorrelatedWork:
     gpu: SegmentUnion
 
 
-def correlate_work(profile: Profile, instances: Instances) -> CorrelatedWork:
-    """Join kernels, copies and sets to calls and instances, and sum up each instance's time."""
+def launching_calls(profile: Profile) -> list[Int32]:
+    """Row of the API call that launched each kernel, copy, set and graph; -1: none recorded."""
     index = LaunchIndex(profile)
-    kinds = (profile.kernels, profile.copies, profile.sets, profile.graphs)
-    calls = [index.launching_call(work) for work in kinds]
-    del index
-    give_back()
+    return [index.launching_call(work) for work in _kinds(profile)]
+
+
+def _kinds(profile: Profile) -> tuple[DeviceWork, ...]:
+    return (profile.kernels, profile.copies, profile.sets, profile.graphs)
+
+
+def correlate_work(profile: Profile, instances: Instances, calls: list[Int32]) -> CorrelatedWork:
+    """Join kernels, copies and sets to calls and instances, and sum up each instance's time.
+
+    Args:
+        profile: The profile.
+        instances: Its op instances.
+        calls: What ``launching_calls`` found.
+    """
     _warn_unlaunched(profile, calls)
+    kinds = _kinds(profile)
     owners = []
     for work, call, label in zip(kinds, calls, _work_labels(profile), strict=True):
         instances, owner = _owners(profile, instances, work, call, label)
         owners.append(owner)
-    order_rank = _rank_by_start(instances)
-    instances.sort_by_start()
+    rank = instances.sort_by_start()
     launched = [
-        _launched(profile, work, call, order_rank[owner].astype(np.int32))
+        _launched(profile, work, call, rank[owner])
         for work, call, owner in zip(kinds, calls, owners, strict=True)
     ]
-    api = _api_union(profile, instances)
-    cpu_time = np.where(instances.origin == Origin.GROUP, api.covered_ns, instances.cpu_time_ns)
-    gpu = segment_union(
-        np.concatenate([part.instance for part in launched]),
-        np.concatenate([part.work.start_ns for part in launched]),
-        np.concatenate([part.work.end_ns for part in launched]),
-        len(instances),
+    api, gpu = both(
+        lambda: _api_union(profile, instances), lambda: _gpu_union(launched, len(instances))
     )
+    cpu_time = np.where(instances.origin == Origin.GROUP, api.covered_ns, instances.cpu_time_ns)
     return CorrelatedWork(
         instances=instances,
         kernels=launched[0],
@@ -99,13 +106,6 @@ def correlate_work(profile: Profile, instances: Instances) -> CorrelatedWork:
         cpu_overhead_ns=np.maximum(cpu_time - api.covered_ns, 0),
         gpu=gpu,
     )
-
-
-def _rank_by_start(instances: Instances) -> Int64:
-    order = ordered(instances.start_ns)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return rank
 
 
 def _warn_unlaunched(profile: Profile, calls: list[Int32]) -> None:
@@ -147,13 +147,13 @@ def _owners(
     if not len(stray):
         return instances, owner.astype(np.int32)
     none = np.full(len(stray), -1, dtype=np.int32)
-    more: dict[str, Int64 | Int32] = {
-        "origin": np.full(len(stray), Origin.STRAY, dtype=np.int32),
+    more: dict[str, Integers] = {
+        "origin": np.full(len(stray), Origin.STRAY, dtype=np.int8),
         "label": label[stray],
         "path": np.zeros(len(stray), dtype=np.int32),
         "range_name": none,
         "marker": none,
-        "forward": none.astype(np.int64),
+        "forward": none,
         "start_ns": work.start_ns[stray],
         "end_ns": work.start_ns[stray],
         "cpu_time_ns": np.zeros(len(stray), dtype=np.int64),
@@ -182,6 +182,15 @@ def _launched(profile: Profile, work: DeviceWork, call: Int32, instance: Int32) 
     start = np.where(known, api.start_ns[row], work.start_ns)
     duration = np.where(known, api.end_ns[row] - api.start_ns[row], 0)
     return LaunchedWork(work, call, instance, start, duration)
+
+
+def _gpu_union(launched: list[LaunchedWork], num_instances: int) -> SegmentUnion:
+    return segment_union(
+        np.concatenate([part.instance for part in launched]),
+        np.concatenate([part.work.start_ns for part in launched]),
+        np.concatenate([part.work.end_ns for part in launched]),
+        num_instances,
+    )
 
 
 def _api_union(profile: Profile, instances: Instances) -> SegmentUnion:

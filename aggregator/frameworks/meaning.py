@@ -27,6 +27,8 @@ class RangeKind(IntEnum):
     """An op around other ops: it owns what none of them does, and is on no path."""
     MODULE = 7
     """A call of a module: a group; inside a backward node it computes a checkpoint again."""
+    STEP = 8
+    """One step, told by the profiler itself: marks iterations, owns nothing, is on no path."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from aggregator.frameworks.meaning import LabelCodes, OpText, RangeKind, RangeMeaning
 from aggregator.frameworks.shapes import conv_output_shape, linear_output_shape
+from aggregator.told import read_json, read_literal
 
 WRAPPER_PREFIX = "autograd::engine::evaluate_function: "
 BACKWARD_TYPE = "backward"
@@ -18,6 +18,7 @@ OP_KINDS = (RangeKind.OP, RangeKind.WRAPPER, RangeKind.NODE)
 """Ranges that show that PyTorch wrote them."""
 
 _DATALOADER = re.compile(r"^enumerate\(DataLoader\)#.*__next__$")
+_PROFILER_STEP = re.compile(r"^ProfilerStep#\d+$")
 _NODE = re.compile(r"^(?:\w+::)*(?:\w*Backward\d*|AccumulateGrad)$")
 _NAMESPACED_OP = re.compile(r"^[A-Za-z_][\w.]*(?:::[\w.]+)+$")
 _COUNTER = re.compile(r"\d+")
@@ -132,7 +133,8 @@ def _classify(name: str) -> tuple[RangeKind, str]:
         return RangeKind.NODE, name.rpartition("::")[2]
     if _NAMESPACED_OP.match(name):
         return RangeKind.OP, name.rpartition("::")[2]
-    return RangeKind.GROUP, normalise(name)
+    kind = RangeKind.STEP if _PROFILER_STEP.match(name) else RangeKind.GROUP
+    return kind, normalise(name)
 
 
 def normalise(name: str) -> str:
@@ -149,10 +151,7 @@ def _parse_marker(name: str) -> dict[str, Any] | None:
     """A dictionary marker's content; None for any other text. Never evaluates anything."""
     if not name.startswith("{") or len(name) > _MAX_MARKER_CHARS:
         return None
-    try:
-        value = json.loads(name) if name.startswith('{"') else ast.literal_eval(name)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return {}
+    value = read_json(name) if name.startswith('{"') else read_literal(name)
     return value if isinstance(value, dict) else {}
 
 
@@ -198,7 +197,7 @@ def _op_text(marker: dict[str, Any]) -> OpText:
         for arg in (args if isinstance(args, list) else [])
         if isinstance(arg, dict) and arg.get("type") == "tensor"
     ]
-    shapes = [list(arg["shape"]) for arg in tensors if isinstance(arg.get("shape"), tuple | list)]
+    shapes = [_shape(arg["shape"]) for arg in tensors if isinstance(arg.get("shape"), list)]
     op = str(marker["op"])
     output: list[int] | None = None
     if op == "conv2d":
@@ -210,6 +209,11 @@ def _op_text(marker: dict[str, Any]) -> OpText:
         input_shapes=_json(shapes) if shapes else "",
         output_shapes=_json([output]) if output else "",
     )
+
+
+def _shape(told: list[Any]) -> list[int]:
+    """Sizes of a tensor; empty: they are none."""
+    return told if all(isinstance(size, int) for size in told) else []
 
 
 def _scalars(args: object) -> dict[str, Any]:

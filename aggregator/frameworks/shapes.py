@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
+
+from aggregator.told import read_json
 
 CONV_INPUTS = ("NCHW", "KCRS")
 CONV_OUTPUT = "NKPQ"
@@ -93,6 +94,18 @@ def parameters_text(op_type: str, parameters: Mapping[str, Any]) -> str:
     return "; ".join([*parts, f"<G:{groups}>"])
 
 
+def arguments_text(op_type: str, arguments: Mapping[str, Any]) -> str:
+    """What a call was given besides tensors: of any other op ``<p:0.1>; <train:True>``.
+
+    Args:
+        op_type: Type of the op.
+        arguments: By PyTorch's names.
+    """
+    if _CONVOLUTION.match(op_type):
+        return parameters_text(op_type, arguments)
+    return "; ".join(f"<{name}:{value}>" for name, value in arguments.items())
+
+
 def output_shape(
     op_type: str, shapes: list[list[int]], parameters: Mapping[str, Any] | None
 ) -> list[int] | None:
@@ -111,11 +124,14 @@ def output_shape(
     dims = int(found[2])
     names = (*_DEFAULTS, ("", "output_padding", 0))
     told = [_values(parameters.get(name, default), dims) for _, name, default in names]
+    groups = parameters.get("groups", 1)
     if len(shapes[0]) != dims + 2 or len(shapes[1]) != dims + 2 or None in told:
+        return None
+    if not isinstance(groups, int):
         return None
     sides = zip(shapes[0][2:], shapes[1][2:], *(values or () for values in told), strict=True)
     if found[1]:
-        channels = shapes[1][1] * int(parameters.get("groups", 1))
+        channels = shapes[1][1] * groups
         size = [(x - 1) * s - 2 * p + d * (k - 1) + 1 + more for x, k, s, p, d, more in sides]
     else:
         channels = shapes[1][0]
@@ -142,9 +158,8 @@ def shape_text(op_type: str, shapes_json: str, *, output: bool = False) -> str:
     """
     if not shapes_json:
         return ""
-    try:
-        shapes = json.loads(shapes_json)
-    except ValueError:
+    shapes = read_json(shapes_json)
+    if not isinstance(shapes, list):
         return shapes_json
     letters = _letters(op_type, output=output)
     parts = []

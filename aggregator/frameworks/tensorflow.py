@@ -25,6 +25,7 @@ import numpy as np
 from aggregator.frameworks import xla
 from aggregator.frameworks.meaning import LabelCodes, OpText, RangeKind, RangeMeaning
 from aggregator.texts import say
+from aggregator.told import read_json
 
 DOMAIN = "tensorflow-core"
 EVIDENCE = say(
@@ -146,10 +147,7 @@ def _clean(name: str) -> str:
 
 
 def _detailed(name: str) -> _Node | None:
-    try:
-        marker = json.loads(name) if len(name) <= _MAX_MARKER_CHARS else None
-    except (ValueError, RecursionError):
-        marker = None
+    marker = read_json(name) if len(name) <= _MAX_MARKER_CHARS else None
     if not isinstance(marker, dict) or not isinstance(marker.get("name"), str):
         # Attributes are not always escaped; what comes first is.
         match = _BROKEN_DETAIL.match(name)

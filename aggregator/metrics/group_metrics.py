@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.columns import narrowest, ordered
 from aggregator.metrics.model import RollupInput
 from aggregator.metrics.op_metrics import OpMetrics
 from aggregator.metrics.statistics import GroupOrder
@@ -37,9 +38,7 @@ def compute_group_metrics(data: RollupInput, window: Window, ops: OpMetrics) -> 
     Statistics are over the iterations in which the group ran at all.
     """
     names, members = _groups(data, ops.op)
-    rows = window.rows(data.instances.start_ns)
-    iteration = window.iterations.of_time(data.instances.start_ns[rows]) - window.first
-    per_op = _OpIterationSums(data, rows, iteration, window.count)
+    sums_of = _IterationSums(data, window, _innermost(data))
     result = GroupMetrics(names, [_level(name) for name in names], {})
     using_tc = np.zeros(len(data.ops), dtype=bool)
     using_tc[ops.op] = ops.using_tc
@@ -48,7 +47,7 @@ def compute_group_metrics(data: RollupInput, window: Window, ops: OpMetrics) -> 
     for metric in METRICS:
         columns |= {f"{metric}_{statistic}": [] for statistic in ("sum", "avg", "min", "max")}
     for member in members:
-        calls, sums = per_op.of_ops(member)
+        calls, sums = sums_of.ops(member)
         values = (calls, int(data.ops.tc_eligible[member].sum()), int(using_tc[member].sum()))
         for key, value in zip(keys, values, strict=True):
             columns[key].append(value)
@@ -84,18 +83,31 @@ def _groups(data: RollupInput, active: Int64) -> tuple[list[str], list[Int64]]:
     return [*names, COMPLETE_MODEL], [*lists, active]
 
 
-class _OpIterationSums:
-    """Sums per (op, iteration), kept sparse: most ops run once in every iteration, some in one."""
+def _innermost(data: RollupInput) -> Int64:
+    """A number per op, the same for ops that are in the same groups."""
+    number_of: dict[str, int] = {}
+    prefixes = (name[: name.rfind("/") + 1] for name in data.ops.names)
+    numbers = [number_of.setdefault(prefix, len(number_of)) for prefix in prefixes]
+    return np.array(numbers, dtype=np.int64)
 
-    def __init__(
-        self, data: RollupInput, rows: slice, iteration: Int64, num_iterations: int
-    ) -> None:
-        key = data.instances.op[rows].astype(np.int64) * num_iterations + iteration
-        cells = GroupOrder.of(key)
-        self._iteration = cells.groups % num_iterations
+
+class _IterationSums:
+    """Sums per (innermost group, iteration), kept sparse: some groups run in one iteration only."""
+
+    def __init__(self, data: RollupInput, window: Window, innermost: Int64) -> None:
+        bounds = window.row_bounds(data.instances.start_ns)[window.first : window.last + 2]
+        rows = slice(int(bounds[0]), int(bounds[-1]))
+        iteration = np.repeat(np.arange(window.count, dtype=np.int32), np.diff(bounds))
+        group = narrowest(innermost)[data.instances.op[rows]]
+        # Rows are in the order of time: those of one group stay in that of their iterations.
+        order = ordered(group)
+        key = group[order].astype(np.int64) * window.count + iteration[order]
+        cells = GroupOrder.along(order, key)
+        self._innermost = innermost
+        self._iteration = cells.groups % window.count
         self._calls = cells.counts
-        op = cells.groups // num_iterations
-        bounds = np.searchsorted(op, np.arange(len(data.ops) + 1))
+        bounds = np.arange(int(innermost.max(initial=-1)) + 2) * window.count
+        bounds = np.searchsorted(cells.groups, bounds)
         self._low, self._high = bounds[:-1], bounds[1:]
         sources = (
             data.instances.cpu_time_ns,
@@ -107,10 +119,11 @@ class _OpIterationSums:
             name: cells.sum(column[rows]) for name, column in zip(METRICS, sources, strict=True)
         }
 
-    def of_ops(self, ops: Int64) -> tuple[int, dict[str, Int64]]:
-        """Calls of some ops, and per metric their sums in each iteration in which they ran."""
-        length = self._high[ops] - self._low[ops]
-        start = np.repeat(self._low[ops] - np.concatenate([[0], np.cumsum(length)[:-1]]), length)
+    def ops(self, ops: Int64) -> tuple[int, dict[str, Int64]]:
+        """Calls of all ops of a group, and per metric their sums in each iteration that has any."""
+        groups = np.unique(self._innermost[ops])
+        length = self._high[groups] - self._low[groups]
+        start = np.repeat(self._low[groups] - np.cumsum(length) + length, length)
         cells = start + np.arange(int(length.sum()))
         order = GroupOrder.of(self._iteration[cells])
         sums = {name: order.sum(values[cells]) for name, values in self._sums.items()}

@@ -116,7 +116,7 @@ class DeviceColumns:
     Attributes:
         device_ids: Number of each GPU.
         names: Product names.
-        used: Whether any kernel, copy or set ran on it.
+        used: Whether any kernel, copy, set or graph ran on it.
         memory_bytes: Memory of each GPU; None: unknown. Unit: bytes.
         memory_used_bytes: Most of it in use at once; None: unknown. Unit: bytes.
     """

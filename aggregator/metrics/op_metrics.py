@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aggregator.metrics.model import RollupInput
-from aggregator.metrics.statistics import GroupOrder
+from aggregator.metrics.statistics import Groups
 from aggregator.metrics.window import Window
 from aggregator.profile import Bool, Int64
 
@@ -31,10 +31,10 @@ class OpMetrics:
 def compute_op_metrics(data: RollupInput, window: Window) -> OpMetrics:
     """Roll op instances and kernels up to ops."""
     rows = window.rows(data.instances.start_ns)
-    instances = GroupOrder.of(data.instances.op[rows])
+    instances = Groups(data.instances.op[rows])
     kernel_rows = window.rows(data.kernels.api_start_ns)
     pair = data.kernels.op_kernel[kernel_rows]
-    kernels = GroupOrder.of(data.op_kernels.op[pair])
+    kernels = Groups(data.op_kernels.op[pair])
     duration = data.kernels.duration_ns[kernel_rows]
     uses_tc = data.op_kernels.uses_tc[pair]
     ops = np.union1d(instances.groups, kernels.groups)
@@ -57,7 +57,7 @@ def compute_op_metrics(data: RollupInput, window: Window) -> OpMetrics:
     return OpMetrics(ops, tc_launches > 0, columns)
 
 
-def _spread(ops: Int64, groups: GroupOrder, values: Int64) -> Int64:
+def _spread(ops: Int64, groups: Groups, values: Int64) -> Int64:
     """Values of some ops laid out over all; the others have none: 0."""
     result = np.zeros(len(ops), dtype=np.int64)
     result[np.searchsorted(ops, groups.groups)] = values

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.columns import ordered
-from aggregator.profile import Int32, Int64
+from aggregator.columns import ordered, parts_of, run_heads
+from aggregator.profile import Int64, Integers
 
 
 @dataclass(frozen=True)
@@ -27,44 +27,75 @@ class GroupOrder:
     heads: Int64
 
     @staticmethod
-    def of(group: Int32 | Int64) -> GroupOrder:
+    def of(group: Integers) -> GroupOrder:
         """Sort rows by their group."""
+        order = ordered(group)
+        return GroupOrder.along(order, group[order])
+
+    @staticmethod
+    def along(order: Int64, group: Integers) -> GroupOrder:
+        """Rows in an order in which those of a group stand together; ``group`` is in it, too."""
         if not len(group):
             none = np.empty(0, dtype=np.int64)
             return GroupOrder(none, none, none, none)
-        order = ordered(group)
-        values = group[order]
-        heads = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
-        counts = np.diff(np.concatenate([heads, [len(group)]]))
-        return GroupOrder(values[heads].astype(np.int64), counts, order, heads)
+        heads = run_heads(group)
+        counts = np.diff(np.append(heads, len(group)))
+        return GroupOrder(group[heads].astype(np.int64), counts, order, heads)
 
-    def sum(self, values: Int64) -> Int64:
+    def sum(self, values: Integers) -> Int64:
         """Sum per group; exact, unlike weights of ``bincount``."""
-        if not len(self.heads):
-            return np.empty(0, dtype=np.int64)
-        result: Int64 = np.add.reduceat(values[self.order], self.heads)
-        return result
+        return self._reduced(np.add, values[self.order])
 
-    def minimum(self, values: Int64) -> Int64:
+    def minimum(self, values: Integers) -> Int64:
         """Least value per group."""
-        if not len(self.heads):
-            return np.empty(0, dtype=np.int64)
-        result: Int64 = np.minimum.reduceat(values[self.order], self.heads)
-        return result
+        return self._reduced(np.minimum, values[self.order])
 
-    def maximum(self, values: Int64) -> Int64:
-        """Greatest value per group."""
-        if not len(self.heads):
-            return np.empty(0, dtype=np.int64)
-        result: Int64 = np.maximum.reduceat(values[self.order], self.heads)
-        return result
+    def maximum(self, values: Integers) -> Int64:
+        """Largest value per group."""
+        return self._reduced(np.maximum, values[self.order])
 
     def statistics(self, name: str, values: Int64) -> dict[str, Int64]:
-        """The three as columns ``<name>_sum``, ``<name>_min``, ``<name>_max``."""
+        """Three columns ``<name>_sum``, ``<name>_min``, ``<name>_max``: values are sorted once."""
+        by_group = values[self.order]
         return {
-            f"{name}_sum": self.sum(values),
-            f"{name}_min": self.minimum(values),
-            f"{name}_max": self.maximum(values),
+            f"{name}_sum": self._reduced(np.add, by_group),
+            f"{name}_min": self._reduced(np.minimum, by_group),
+            f"{name}_max": self._reduced(np.maximum, by_group),
+        }
+
+    def _reduced(self, reduction: np.ufunc, by_group: Integers) -> Int64:
+        if not len(self.heads):
+            return np.empty(0, dtype=np.int64)
+        result: Int64 = reduction.reduceat(by_group, self.heads).astype(np.int64, copy=False)
+        return result
+
+
+class Groups:
+    """Many rows by group, sorted a part at a time: a part's columns fit the cache.
+
+    Attributes:
+        groups: The groups that have rows, ascending.
+        counts: Rows per group.
+    """
+
+    def __init__(self, group: Integers) -> None:
+        parts = parts_of(0, len(group)) or [slice(0, 0)]
+        self._parts = [(rows, GroupOrder.of(group[rows])) for rows in parts]
+        self._joined = GroupOrder.of(np.concatenate([part.groups for _, part in self._parts]))
+        self.groups = self._joined.groups
+        self.counts = self._joined.sum(np.concatenate([part.counts for _, part in self._parts]))
+
+    def sum(self, values: Integers) -> Int64:
+        """Sum per group; exact, unlike weights of ``bincount``."""
+        return self._joined.sum(np.concatenate([one.sum(values[at]) for at, one in self._parts]))
+
+    def statistics(self, name: str, values: Int64) -> dict[str, Int64]:
+        """Three columns ``<name>_sum``, ``<name>_min``, ``<name>_max``."""
+        found = [part.statistics(name, values[rows]) for rows, part in self._parts]
+        whole = (self._joined.sum, self._joined.minimum, self._joined.maximum)
+        return {
+            column: reduce(np.concatenate([one[column] for one in found]))
+            for column, reduce in zip(found[0], whole, strict=True)
         }
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from aggregator.dldb.guarded import authorize, guard
 from aggregator.dldb.reader import Dldb, open_database
 from aggregator.errors import (
     DatabaseBusyError,
@@ -18,35 +19,30 @@ from aggregator.errors import (
     NotADldbError,
     QueryTimeoutError,
 )
-from aggregator.query.counts import file_state, remembered
+from aggregator.program_line import program_line
+from aggregator.query.counts import COUNTS, file_state
 from aggregator.texts import ENGLISH, from_json, say
 from aggregator.texts.language import current_language
 
-#: SQLite calls back after that many of its instructions: about 0.4 ms of work.
-_INSTRUCTIONS_PER_CHECK = 5_000
 _ROWS_PER_FETCH = 2_000
 _INFO = "view_profile_info"
 _TEXTS = "view_texts"
 _OPEN_ATTEMPTS = 20
 _OPEN_PAUSE_S = 0.05
+#: A writer that was let in commits an aggregation of millions of rows.
+_GO_ON_ATTEMPTS = 1_200
 #: What SQLite says while somebody else writes.
 _PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY})
-_ALLOWED_ACTIONS = frozenset(
-    {
-        sqlite3.SQLITE_SELECT,
-        sqlite3.SQLITE_READ,
-        sqlite3.SQLITE_FUNCTION,
-        sqlite3.SQLITE_RECURSIVE,
-        sqlite3.SQLITE_TRANSACTION,
-    }
-)
-#: Functions that reach outside the database.
-_FORBIDDEN_FUNCTIONS = frozenset({"load_extension", "readfile", "writefile", "edit"})
 
 _TRY_AGAIN = say("Try again in a moment.")
 
 Params = Mapping[str, str | int | float | None]
 Row = tuple[Any, ...]
+
+
+def _program_line(stack_trace: object) -> str | None:
+    """For SQL; a value of another kind, which a strange file may hold, has none."""
+    return program_line(stack_trace) if isinstance(stack_trace, str) else None
 
 
 class Queryable(Protocol):
@@ -71,6 +67,10 @@ class Queryable(Protocol):
     def count(self, sql: str, params: Params) -> int:
         """The number that a query delivers."""
 
+    @property
+    def state(self) -> Hashable:
+        """What changes whenever the rows may; None: it cannot be told."""
+
 
 class ProfileDatabase:
     """An open database with limits. Not for sharing between threads."""
@@ -82,8 +82,8 @@ class ProfileDatabase:
         self._time_limit_s = time_limit_s
         self._columns: dict[str, frozenset[str]] = {}
         connection = dldb.connection
-        connection.set_progress_handler(self._is_late, _INSTRUCTIONS_PER_CHECK)
-        connection.set_authorizer(_authorize)
+        connection.create_function("program_line", 1, _program_line, deterministic=True)
+        guard(connection, self._is_late)
 
     @property
     def version(self) -> str:
@@ -94,6 +94,11 @@ class ProfileDatabase:
     def is_ours(self) -> bool:
         """Whether this project wrote it."""
         return self._dldb.is_ours
+
+    @property
+    def state(self) -> Hashable:
+        """What changes whenever the file does; None: it cannot be told."""
+        return self._state
 
     def has(self, view: str, column: str = "") -> bool:
         """Whether the database offers a view, and a column of it if one is named."""
@@ -108,7 +113,7 @@ class ProfileDatabase:
             # The dldb asks by PRAGMA, which our own rule would forbid.
             self._dldb.connection.set_authorizer(None)
             self._columns[view] = frozenset(self._dldb.columns(view)) if present else frozenset()
-            self._dldb.connection.set_authorizer(_authorize)
+            self._dldb.connection.set_authorizer(authorize)
         return self._columns[view]
 
     def is_measured(self, flag: str) -> bool:
@@ -150,7 +155,30 @@ class ProfileDatabase:
 
     def count(self, sql: str, params: Params) -> int:
         """The number that a query delivers; asked once while the file stays as it is."""
-        return remembered(self._state, sql, params, lambda: int(self.rows(sql, params)[0][0]))
+        return COUNTS.get(self._state, sql, params, lambda: int(self.rows(sql, params)[0][0]))
+
+    def let_go(self) -> None:
+        """Let a writer that waits commit, then read on: what is read from here on may be newer.
+
+        Raises:
+            DatabaseBusyError: The writer did not end.
+        """
+        # The state of the file was that of the rows read so far.
+        self._state = None
+        connection = self._dldb.connection
+        connection.set_authorizer(None)
+        connection.rollback()
+        for _ in range(_GO_ON_ATTEMPTS):
+            try:
+                _begin_reading(connection)
+            except sqlite3.OperationalError as error:
+                if not _is_passing(error):
+                    raise self._translate(error) from error
+                time.sleep(_OPEN_PAUSE_S)
+            else:
+                connection.set_authorizer(authorize)
+                return
+        raise DatabaseBusyError(say("The database is being written to."), hint=_TRY_AGAIN)
 
     def close(self) -> None:
         """Give the file back."""
@@ -247,13 +275,19 @@ def _open_snapshot(path: Path) -> Dldb:
 
 def _begin(dldb: Dldb) -> Dldb:
     try:
-        dldb.connection.execute("BEGIN")
-        # The lock is taken by the first read, not by BEGIN.
-        dldb.connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+        _begin_reading(dldb.connection)
     except sqlite3.OperationalError:
         dldb.close()
         raise
     return dldb
+
+
+def _begin_reading(connection: sqlite3.Connection) -> None:
+    """All that is read until the end of the transaction is of one state."""
+    if not connection.in_transaction:
+        connection.execute("BEGIN")
+    # The lock is taken by the first read, not by BEGIN.
+    connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
 
 
 def _is_passing(error: BaseException | None) -> bool:
@@ -263,13 +297,3 @@ def _is_passing(error: BaseException | None) -> bool:
 def _primary_code(error: sqlite3.OperationalError) -> int:
     """The kind of an error, without the details that SQLite keeps in the upper bits."""
     return error.sqlite_errorcode & 0xFF
-
-
-def _authorize(
-    action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
-) -> int:
-    if action not in _ALLOWED_ACTIONS:
-        return sqlite3.SQLITE_DENY
-    if action == sqlite3.SQLITE_FUNCTION and second in _FORBIDDEN_FUNCTIONS:
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK

@@ -1,4 +1,4 @@
-"""Counts that are known: a table's length does not change while its database does not."""
+"""What is known of a file: a table's length and order do not change while its database does not."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-MAX_COUNTS = 4096
-"""Counts that are remembered; each is a few hundred bytes."""
-_known: OrderedDict[Hashable, int] = OrderedDict()
-_lock = threading.Lock()
+Result = TypeVar("Result")
 
 
 def file_state(path: Path) -> Hashable:
@@ -23,27 +20,47 @@ def file_state(path: Path) -> Hashable:
     return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-def remembered(
-    state: Hashable, sql: str, params: Mapping[str, Any], count: Callable[[], int]
-) -> int:
-    """A count that was made of this state of the file before, or a new one.
+class Remembered(Generic[Result]):
+    """Results of queries, each asked for once while its file stays as it is.
 
     Args:
-        state: State of the file; None: count anew.
-        sql: The query that counts.
-        params: Its parameters.
-        count: Counts.
+        most: Weight of all that is kept; what was asked for longest ago goes first.
+        weight: Of one result.
     """
-    if state is None:
-        return count()
-    key = (state, sql, tuple(sorted((name, repr(value)) for name, value in params.items())))
-    with _lock:
-        if key in _known:
-            _known.move_to_end(key)
-            return _known[key]
-    result = count()
-    with _lock:
-        _known[key] = result
-        while len(_known) > MAX_COUNTS:
-            _known.popitem(last=False)
-    return result
+
+    def __init__(self, most: int, weight: Callable[[Result], int] = lambda _: 1) -> None:
+        self._most, self._weight = most, weight
+        self._kept = 0
+        self._known: OrderedDict[Hashable, Result] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(
+        self, state: Hashable, sql: str, params: Mapping[str, Any], read: Callable[[], Result]
+    ) -> Result:
+        """What was read of this state of the file before, or what is read now.
+
+        Args:
+            state: State of the file; None: read anew.
+            sql: The query.
+            params: Its parameters.
+            read: Asks the query.
+        """
+        if state is None:
+            return read()
+        key = (state, sql, tuple(sorted((name, repr(value)) for name, value in params.items())))
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        result = read()
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = result
+                self._kept += self._weight(result)
+            while self._kept > self._most and len(self._known) > 1:
+                self._kept -= self._weight(self._known.popitem(last=False)[1])
+        return result
+
+
+#: Each takes a few hundred bytes.
+COUNTS: Remembered[int] = Remembered(4096)

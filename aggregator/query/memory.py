@@ -54,6 +54,10 @@ class _MemoryDatabase:
     def texts(self) -> dict[str, str]:
         return {}
 
+    @property
+    def state(self) -> None:
+        return None
+
     def has(self, view: str, column: str = "") -> bool:
         return view == RECORDS.view and (not column or column in self._names)
 

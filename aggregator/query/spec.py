@@ -6,6 +6,7 @@ Everything else (SQL, filters, sorting, export, OpenAPI) is derived from these d
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -37,9 +38,10 @@ NOT_IN_DATABASE = say(
 #: Why a value is unknown, by the flag of the profile that says that nobody measured it.
 NOT_MEASURED = {
     "io_measured": say(
-        "I/O was not recorded: profile with --nsys_opts='-t cuda,nvtx,osrt -s cpu'."
+        "I/O is not told apart: the calls that read and write files are not taken from a profile."
     ),
     "dataloader_measured": say("The profile holds no ranges of a data loader."),
+    "has_ops": say("The profile holds no ops: which kernels could use Tensor Cores is not known."),
 }
 
 _SEARCHED = frozenset({Kind.TEXT, Kind.CHOICE, Kind.IDENTIFIER})
@@ -94,11 +96,20 @@ class Column:
 
 @dataclass(frozen=True)
 class Join:
-    """A view that may be absent, joined to the main view by at most one row."""
+    """A view that may be absent, joined to the main view by at most one row.
+
+    Attributes:
+        view: The view.
+        alias: Its alias in the expressions.
+        on: What its rows have in common with those of the main view.
+        has_all: Each row of the main view has one. SQLite then looks each up; to join what may be
+            missing it first makes some views in full, with the rows of all aggregations.
+    """
 
     view: str
     alias: str
     on: str
+    has_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,6 +135,46 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What many rows of a narrow view share: few rows, found by a key.
+
+    Attributes:
+        view: The view.
+        alias: Its alias in the expressions.
+        key: Its column, and that of the narrow view which refers to it.
+    """
+
+    view: str
+    alias: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """A narrow view with a row for each row of the table, which is asked which rows a page has.
+
+    Only those are then read in full. It matters where a table may have millions of rows: names are
+    compared once for each distinct one, and nothing is joined to rows that nobody will see.
+
+    Attributes:
+        view: The narrow view; a database without it is asked in the ordinary way. It holds the
+            rows of the default domain.
+        row_id: Its column that numbers the rows, as the table's own row id does.
+        where: Condition with named parameters.
+        parts: What its rows refer to.
+        sql: Expression of each column of the table, over the alias ``s`` or that of one part.
+        orders: Columns that sort as another expression does, which is quicker to sort by.
+    """
+
+    view: str
+    row_id: str
+    where: str
+    parts: tuple[Part, ...]
+    sql: Mapping[str, str]
+    orders: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class TableSpec:
     """One table of the API.
 
@@ -139,6 +190,7 @@ class TableSpec:
             then replaces ``key``, because (column, row id) is what the database is indexed by.
         fallback: The same table read from the views that every DLProf database has; used when
             the main view of ``source`` is absent.
+        narrow: Where the rows of a page are found, if not in the main view.
     """
 
     name: str
@@ -149,6 +201,7 @@ class TableSpec:
     key: tuple[str, ...]
     row_id: str = "t.row_id"
     fallback: TableSpec | None = None
+    narrow: Narrow | None = None
     by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

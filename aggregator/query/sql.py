@@ -5,15 +5,27 @@ Identifiers come from the declarations only; every value of a request is a bound
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from aggregator.query.connection import Params, Queryable, Row
-from aggregator.query.request import Filter, ListQuery, OrderTerm
+from aggregator.errors import DatabaseBusyError
+from aggregator.profile import DEFAULT_DOMAIN
+from aggregator.query.conditions import condition_sql, contains
+from aggregator.query.connection import Params, ProfileDatabase, Queryable, Row
+from aggregator.query.counts import Remembered
+from aggregator.query.narrow import NarrowTable
+from aggregator.query.request import ListQuery, OrderTerm
 from aggregator.query.spec import NOT_MEASURED, Column, Kind, Source, TableSpec
+from aggregator.query.values import as_number, as_text
+from aggregator.texts import say
 
 _UNKNOWN = "NULL"
+#: Read in one transaction: a fraction of a second, with the writing of them to a file.
+_ROWS_PER_PART = 5_000
+#: Values of columns, which every row of a table has to be looked at for.
+_distinct: Remembered[list[Row]] = Remembered(50_000, weight=len)
 
 
 @dataclass(frozen=True)
@@ -26,6 +38,7 @@ class BoundTable:
         unknown: Reason of each column that the database cannot fill; ``*`` if it is all of them.
         params: Values of the source's named parameters.
         texts: The database's sentences, if the table shows any.
+        narrow: Where the rows of a page are found, if not in the main view.
     """
 
     spec: TableSpec
@@ -35,6 +48,12 @@ class BoundTable:
     source_sql: str
     has_row_id: bool
     texts: Mapping[str, str]
+    narrow: NarrowTable | None = None
+
+    @cached_property
+    def plain_types(self) -> tuple[tuple[str, Column, frozenset[type]], ...]:
+        """Name of each column, and what SQLite gives for its values; anything else is converted."""
+        return tuple((name, column, _PLAIN[column.kind]) for name, column in self.columns.items())
 
     @property
     def is_absent(self) -> bool:
@@ -64,6 +83,7 @@ def bind(spec: TableSpec, database: Queryable, params: Params) -> BoundTable:
         source_sql=_from(spec.source, database),
         has_row_id=database.has(spec.source.view, row_id_column),
         texts=_texts(spec, database),
+        narrow=_narrow(spec, database, params),
     )
 
 
@@ -71,6 +91,8 @@ def count_rows(table: BoundTable, query: ListQuery, database: Queryable) -> int:
     """Rows that pass the filters."""
     if table.is_absent:
         return 0
+    if table.narrow is not None:
+        return table.narrow.count(query, database)
     where, params = _where(table, query)
     sql = f"SELECT COUNT(*) {table.source_sql} WHERE {where}"
     return database.count(sql, params)
@@ -78,8 +100,24 @@ def count_rows(table: BoundTable, query: ListQuery, database: Queryable) -> int:
 
 def read_page(table: BoundTable, query: ListQuery, database: Queryable) -> list[dict[str, Any]]:
     """The rows of the page asked for."""
+    if table.narrow is not None:
+        return _read_rows(table, table.narrow.page(query, database), database)
     offset = (query.page - 1) * query.page_size
     return list(iter_rows(table, query, database, limit=query.page_size, offset=offset))
+
+
+def _read_rows(table: BoundTable, ids: Sequence[int], database: Queryable) -> list[dict[str, Any]]:
+    """The rows of some row ids, in the order of these."""
+    if not ids:
+        return []
+    row_id = table.spec.row_id
+    wanted = ", ".join(str(int(one)) for one in ids)
+    sql = (
+        f"SELECT {row_id}, {_selected(table)} {table.source_sql} "
+        f"WHERE {table.spec.source.where} AND {row_id} IN ({wanted})"
+    )
+    found = {row[0]: to_record(table, row[1:]) for row in database.rows(sql, table.params)}
+    return [found[one] for one in ids if one in found]
 
 
 def iter_rows(
@@ -93,14 +131,62 @@ def iter_rows(
     """Rows that pass the filters, in order; ``limit`` -1 means all of them."""
     if table.is_absent:
         return
+    for row in _rows(table, query, database, limit=limit, offset=offset):
+        yield to_record(table, row)
+
+
+def iter_all(
+    table: BoundTable, query: ListQuery, database: ProfileDatabase
+) -> Iterator[dict[str, Any]]:
+    """All rows that pass the filters, in order, however many; a writer can commit in between.
+
+    The rows of an aggregation never change. One that was deleted meanwhile is an error.
+
+    Raises:
+        DatabaseBusyError: The rows went, or a writer did not end.
+    """
+    if table.narrow is None or table.is_absent:
+        yield from iter_rows(table, query, database)
+        return
+    ids = table.narrow.in_order(query, database)
+    for first in range(0, len(ids), _ROWS_PER_PART):
+        if first:
+            database.let_go()
+        part = ids[first : first + _ROWS_PER_PART]
+        rows = _read_rows(table, part, database)
+        if len(rows) < len(part):
+            raise DatabaseBusyError(
+                say("Rows of the table went while they were read."),
+                hint=say("Look whether the aggregation is still there, and try again."),
+            )
+        yield from rows
+
+
+def _rows(
+    table: BoundTable, query: ListQuery, database: Queryable, *, limit: int, offset: int
+) -> Iterator[Row]:
     where, params = _where(table, query)
-    selected = ", ".join(f'{column.sql} AS "{name}"' for name, column in table.columns.items())
     sql = (
-        f"SELECT {selected} {table.source_sql} WHERE {where} "
+        f"SELECT {_selected(table)} {table.source_sql} WHERE {where} "
         f"ORDER BY {_order_by(table, query)} LIMIT :_limit OFFSET :_offset"
     )
-    for row in database.iter_rows(sql, {**params, "_limit": limit, "_offset": offset}):
-        yield to_record(table, row)
+    return database.iter_rows(sql, {**params, "_limit": limit, "_offset": offset})
+
+
+def read_columns(
+    table: BoundTable, query: ListQuery, database: Queryable
+) -> dict[str, Sequence[Any]]:
+    """All rows that pass the filters, in order, by columns: no object is made for a row."""
+    rows = () if table.is_absent else _rows(table, query, database, limit=-1, offset=0)
+    values: Iterable[Sequence[Any]] = zip(*rows, strict=True)
+    by_name = dict(zip(table.columns, values, strict=False))
+    return {
+        name: [
+            value if type(value) in _PLAIN[column.kind] else _converted(column, value)
+            for value in by_name.get(name, ())
+        ]
+        for name, column in table.columns.items()
+    }
 
 
 def distinct_values(
@@ -115,20 +201,56 @@ def distinct_values(
         f"SELECT {expression}, COUNT(*) {table.source_sql} WHERE {where} "
         "GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT :_limit"
     )
-    return database.rows(sql, {**params, "_limit": limit})
+    params = {**params, "_limit": limit}
+    return _distinct.get(database.state, sql, params, lambda: database.rows(sql, params))
 
 
 def to_record(table: BoundTable, row: Row) -> dict[str, Any]:
-    """A row as the API shows it: booleans are booleans, everything else is as stored."""
+    """A row as the API shows it: each value is of its column's kind."""
     record: dict[str, Any] = {
-        name: bool(value) if column.kind is Kind.BOOLEAN and value is not None else value
-        for (name, column), value in zip(table.columns.items(), row, strict=True)
+        name: value if type(value) in plain else _converted(column, value)
+        for (name, column, plain), value in zip(table.plain_types, row, strict=True)
     }
     if table.texts:
         for name, column in table.columns.items():
             if column.is_sentence:
                 record[name] = table.texts.get(record[name], record[name])
     return record
+
+
+_TEXT: frozenset[type] = frozenset({str, type(None)})
+#: What SQLite gives for a value of a kind.
+_PLAIN: dict[Kind, frozenset[type]] = {
+    Kind.TEXT: _TEXT,
+    Kind.CHOICE: _TEXT,
+    Kind.IDENTIFIER: _TEXT | {int},
+    Kind.NUMBER: frozenset({int, type(None)}),
+    Kind.BOOLEAN: frozenset({type(None)}),
+}
+
+
+def _converted(column: Column, value: Any) -> Any:
+    """A value as its column's kind; what a damaged database holds instead of it is unknown."""
+    if column.kind is Kind.BOOLEAN:
+        return bool(value)
+    if column.kind is Kind.NUMBER:
+        return as_number(value, integer=column.integer)
+    return as_text(value)
+
+
+def _selected(table: BoundTable) -> str:
+    return ", ".join(f'{column.sql} AS "{name}"' for name, column in table.columns.items())
+
+
+def _narrow(spec: TableSpec, database: Queryable, params: Params) -> NarrowTable | None:
+    """The narrow view, where the database has it; it holds the rows of the default domain only."""
+    narrow = spec.narrow
+    if narrow is None or params.get("domain") != DEFAULT_DOMAIN:
+        return None
+    views = (narrow.view, *(part.view for part in narrow.parts))
+    if not all(database.has(view) for view in views):
+        return None
+    return NarrowTable(narrow, spec.by_name, params)
 
 
 def _texts(spec: TableSpec, database: Queryable) -> Mapping[str, str]:
@@ -157,7 +279,7 @@ def _is_known(column: Column, source: Source, database: Queryable) -> bool:
 
 def _from(source: Source, database: Queryable) -> str:
     joins = [
-        f"LEFT JOIN {join.view} {join.alias} ON {join.on}"
+        f"{'' if join.has_all else 'LEFT '}JOIN {join.view} {join.alias} ON {join.on}"
         for join in source.joins
         if database.has(join.view)
     ]
@@ -168,41 +290,14 @@ def _where(table: BoundTable, query: ListQuery) -> tuple[str, dict[str, Any]]:
     params: dict[str, Any] = dict(table.params)
     conditions = [table.spec.source.where]
     if query.search:
-        params["_search"] = _contains(query.search)
+        params["_search"] = contains(query.search)
         looked_in = [column for column in table.columns.values() if column.is_searched]
         matches = [f"{column.sql} LIKE :_search ESCAPE '\\'" for column in looked_in]
         conditions.append(f"({' OR '.join(matches) or '0'})")
     for index, condition in enumerate(query.filters):
-        conditions.append(_condition(table, condition, f"_f{index}", params))
+        asked = replace(condition, column=table.columns[condition.column.name])
+        conditions.append(condition_sql(asked, f"_f{index}", params))
     return " AND ".join(conditions), params
-
-
-def _condition(table: BoundTable, condition: Filter, prefix: str, params: dict[str, Any]) -> str:
-    sql = table.columns[condition.column.name].sql
-    value = condition.values[0]
-    params[prefix] = value
-    match condition.operator:
-        case "gte":
-            return f"{sql} >= :{prefix}"
-        case "lte":
-            return f"{sql} <= :{prefix}"
-        case "icontains":
-            params[prefix] = _contains(str(value))
-            return f"{sql} LIKE :{prefix} ESCAPE '\\'"
-        case "startswith":
-            return f"substr({sql}, 1, length(:{prefix})) = :{prefix}"
-        case "in":
-            del params[prefix]
-            names = [f"{prefix}_{index}" for index in range(len(condition.values))]
-            params.update(zip(names, condition.values, strict=True))
-            return f"{sql} IN ({', '.join(f':{name}' for name in names)})"
-        case _:
-            return f"{sql} = :{prefix}"
-
-
-def _contains(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"
 
 
 def _order_by(table: BoundTable, query: ListQuery) -> str:

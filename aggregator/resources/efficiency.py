@@ -15,14 +15,15 @@ from aggregator.query.spec import (
     sentence,
     text,
 )
+from aggregator.resources.ops import called_from
 from aggregator.texts import say
 
 _VIEW = "view_model_efficiency"
 
 
-def _rates(*, bound: bool = True) -> tuple[Column, ...]:
+def _rates() -> tuple[Column, ...]:
     """Columns that every table of this kind has."""
-    columns = (
+    return (
         number("gpu_time_ns", "t.gpu_time_sum", "Time in which the device work ran."),
         real("known_pct", "t.known_pct", "Of it, with known costs.", nullable=True),
         number("flops", "t.flops", "Floating point operations.", nullable=True),
@@ -35,10 +36,8 @@ def _rates(*, bound: bool = True) -> tuple[Column, ...]:
         number("ideal_time_ns", "t.ideal_time", "Time at the GPU's peaks.", nullable=True),
         number("left_time_ns", "t.left_time", "What is left to win.", nullable=True),
         real("peak_pct", "t.peak_pct", "Ideal time over GPU time.", nullable=True),
+        choice("bound", "t.bound", "compute, memory or link.", nullable=True),
     )
-    if not bound:
-        return columns
-    return (*columns, choice("bound", "t.bound", "compute, memory or link.", nullable=True))
 
 
 OP_EFFICIENCY = TableSpec(
@@ -62,7 +61,8 @@ OP_EFFICIENCY = TableSpec(
         ),
         choice("precision", "t.precision", "Of its matrix products.", nullable=True),
         sentence("unknown_reason", "t.unknown_reason", "Why something is unknown."),
-        text("stack_trace", "t.stack_trace", "Source lines that called the op."),
+        sentence("peak_reason", "t.peak_reason", "Why it is above 100 % of the peak."),
+        *called_from("t"),
     ),
     default_ordering=("-left_time_ns",),
     key=("op_id",),
@@ -105,7 +105,7 @@ ITERATION_EFFICIENCY = TableSpec(
     columns=(
         number("iteration_index", "t.iter_value", "Number of the iteration."),
         number("duration_ns", "t.duration", "Length of the iteration."),
-        *_rates(bound=False),
+        *_rates(),
         number("matrix_flops", "t.matrix_flops", "Those of matrix products.", nullable=True),
         real(
             "tflops_per_second_per_gpu",
@@ -160,6 +160,13 @@ EFFICIENCY = ObjectSpec(
     "Efficiency",
     (
         Field("mfu_pct", _VIEW, "mfu", "Model FLOPs utilisation.", "number"),
+        Field(
+            "median_step_mfu_pct",
+            _VIEW,
+            "median_step_mfu",
+            "Median over the iterations, without start-up and end.",
+            "number",
+        ),
         Field("model_flops", _VIEW, "model_flops", "Operations of matrix products."),
         Field("used_gpu_count", _VIEW, "used_gpu_count", "GPUs that ran kernels."),
         Field("wall_clock_time_ns", _VIEW, "wall_time", "Sum of the iterations."),

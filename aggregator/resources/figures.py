@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from aggregator import figures
+from aggregator.errors import DatabaseError
 from aggregator.figures import Figure, Theme
 from aggregator.query.connection import ProfileDatabase
+from aggregator.query.counts import Remembered
 from aggregator.query.request import parse_list_query
 from aggregator.query.spec import ObjectSpec, TableSpec
-from aggregator.query.sql import bind, iter_rows
+from aggregator.query.sql import bind, read_columns
 from aggregator.resources.efficiency import OP_EFFICIENCY, PEAK_RATES
 from aggregator.resources.iterations import GPUS, ITERATIONS
 from aggregator.resources.objects import read_object
@@ -22,6 +24,7 @@ from aggregator.resources.summaries import (
     RESOURCE_USAGE,
     TENSOR_CORE_EFFICIENCY,
 )
+from aggregator.texts import say
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,23 @@ class Place:
         values = read_object(spec, self.database, self.params)
         return {name: [value] for name, value in values.items() if name != "unknown"}
 
-    def table(self, spec: TableSpec) -> dict[str, list[Any]]:
-        """A whole table by columns."""
+    def table(self, spec: TableSpec) -> dict[str, Sequence[Any]]:
+        """A whole table by columns.
+
+        Raises:
+            DatabaseError: A value is missing that each row has.
+        """
         table = bind(spec, self.database, self.params)
-        columns: dict[str, list[Any]] = {name: [] for name in spec.by_name}
-        for row in iter_rows(table, parse_list_query(spec, {}), self.database):
-            for name, value in row.items():
-                columns[name].append(value)
+        columns = read_columns(table, parse_list_query(spec, {}), self.database)
+        for name, column in table.columns.items():
+            if not column.nullable and name not in table.unknown and None in columns[name]:
+                raise DatabaseError(
+                    say(
+                        "The database is damaged: it holds no {name} where each row has one.",
+                        name=name,
+                    ),
+                    hint=say("Make it anew with dlprof, or run an integrity check with sqlite3."),
+                )
         return columns
 
 
@@ -118,6 +131,16 @@ FIGURES: dict[str, Callable[[Place, Look], Figure]] = {
     "gpus": _gpus,
     "ranks": _ranks,
 }
+
+#: Drawn once for a state of the file; each takes up to a megabyte.
+_drawn: Remembered[Figure] = Remembered(64)
+
+
+def draw(name: str, place: Place, look: Look) -> Figure:
+    """A figure of ``FIGURES``, drawn anew only where its file has changed."""
+    what = f"{name} {look!r}"
+    return _drawn.get(place.database.state, what, place.params, lambda: FIGURES[name](place, look))
+
 
 #: Those that show iterations, and so take a range of them.
 FIGURES_OF_ITERATIONS = frozenset({"iteration-summary"})

@@ -7,6 +7,8 @@ from dataclasses import replace
 from aggregator.query.spec import (
     Column,
     Join,
+    Narrow,
+    Part,
     Source,
     TableSpec,
     boolean,
@@ -16,7 +18,7 @@ from aggregator.query.spec import (
     real,
     text,
 )
-from aggregator.resources.ops import OP_ID, STACK_TRACE
+from aggregator.resources.ops import OP_ID, called_from
 from aggregator.texts import say
 
 _IN_DOMAIN = "t.aggr_id = :aggr_id AND t.domain_name = :domain"
@@ -43,7 +45,7 @@ def _op_of(alias: str) -> tuple[Column, ...]:
         identifier("op_id", "t.op_node_id", OP_ID),
         text("op_name", f"{alias}.op_node_name", "Path of the op that launched it.", nullable=True),
         choice("direction", f"{alias}.direction", "fprop or bprop.", nullable=True),
-        text("stack_trace", f"{alias}.stack_trace", STACK_TRACE, nullable=True),
+        *called_from(alias, nullable=True),
     )
 
 
@@ -156,6 +158,36 @@ def _launch(
     )
 
 
+_OP_PART, _NAME_PART, _SIZE_PART, _DEVICE_PART = (
+    Part("view_launch_ops", "o", "op_key"),
+    Part("view_launch_names", "n", "name_key"),
+    Part("view_launch_sizes", "z", "size_key"),
+    Part("view_launch_devices", "v", "device_key"),
+)
+_NARROW_LAUNCHES = Narrow(
+    view="view_launch_keys",
+    row_id="row_id",
+    where="s.aggr_id = :aggr_id AND s.iter_value = :iteration",
+    parts=(_OP_PART, _NAME_PART, _SIZE_PART, _DEVICE_PART),
+    sql={
+        "op_id": "o.op_node_id",
+        "op_name": "o.op_node_name",
+        "kernel_name": "n.kernel_name",
+        "device_id": "v.device_id",
+        "start_time_ns": "s.kernel_timestamp",
+        "gpu_time_ns": "s.kernel_duration",
+        "uses_tc": "n.uses_tc",
+        "grid": "z.grid",
+        "block": "z.block",
+        "kernel_long_name": "n.long_kernel_name",
+        "stream_id": "s.stream_id",
+        "api_start_ns": "s.api_start",
+        "api_time_ns": "s.api_duration",
+    },
+    # Launches are numbered in the order of their calls.
+    orders={"api_start_ns": "s.row_id"},
+)
+
 _LAUNCH_KEY = ("api_start_ns", "device_id", "op_id", "kernel_name", "gpu_time_ns", "grid", "block")
 
 _ITERATION_KERNELS_OF_DLPROF = TableSpec(
@@ -180,6 +212,7 @@ ITERATION_KERNELS = replace(
         "t.block_x || ', ' || t.block_y || ', ' || t.block_z",
     ),
     fallback=_ITERATION_KERNELS_OF_DLPROF,
+    narrow=_NARROW_LAUNCHES,
 )
 
 
@@ -187,11 +220,18 @@ def _of_op(spec: TableSpec) -> TableSpec:
     where = f"{spec.source.where} AND t.op_node_id = :op_id"
     return replace(
         spec,
+        narrow=spec.narrow and _narrow_of_op(spec.narrow),
         name="iteration-op-kernels",
         title=say("Kernels of the op in the iteration"),
         source=replace(spec.source, where=where),
         fallback=_of_op(spec.fallback) if spec.fallback else None,
     )
+
+
+def _narrow_of_op(narrow: Narrow) -> Narrow:
+    part = _OP_PART
+    keys = f"SELECT {part.key} FROM {part.view} WHERE op_node_id = :op_id"  # noqa: S608
+    return replace(narrow, where=f"{narrow.where} AND s.{part.key} IN ({keys})")
 
 
 ITERATION_OP_KERNELS = _of_op(ITERATION_KERNELS)

@@ -7,6 +7,7 @@ from typing import Any
 
 from aggregator.query.connection import ProfileDatabase
 from aggregator.query.spec import NOT_IN_DATABASE, NOT_MEASURED, Field, ObjectSpec
+from aggregator.query.values import as_number, as_text
 from aggregator.texts import say
 
 _NO_ROW = say("Nothing was aggregated for this domain.")
@@ -28,8 +29,7 @@ def read_object(
         known = [field for field in fields if field.name not in missing]
         row = _read_row(view, [field.column for field in known], database, params)
         values |= {
-            field.name: _rest(value) if field.is_rest else value
-            for field, value in zip(known, row or (), strict=False)
+            field.name: _typed(field, value) for field, value in zip(known, row or (), strict=False)
         }
         unknown |= missing
         if row is None:
@@ -53,8 +53,11 @@ def _missing(field: Field, database: ProfileDatabase) -> str:
     return ""
 
 
-def _rest(percent: float | None) -> float | None:
-    return None if percent is None else round(100.0 - percent, 6)
+def _typed(field: Field, value: Any) -> Any:
+    if field.type == "string":
+        return as_text(value)
+    number = as_number(value, integer=field.type == "integer")
+    return round(100.0 - number, 6) if field.is_rest and number is not None else number
 
 
 def _read_row(

@@ -26,6 +26,21 @@ TOP_OPS = 10
 OP_ID = "Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts."
 STACK_TRACE = "Source lines that called the op, outermost first, one per line."
 
+
+def called_from(alias: str, *, nullable: bool = False) -> tuple[Column, ...]:
+    """The program's line that called an op, and the whole stack."""
+    trace = f"{alias}.stack_trace"
+    return (
+        text(
+            "source_line",
+            f"program_line({trace})",
+            "The program's own line in the stack: the innermost outside PyTorch and Python.",
+            nullable=True,
+        ),
+        text("stack_trace", trace, STACK_TRACE, nullable=nullable),
+    )
+
+
 _OP_COLUMNS: tuple[Column, ...] = (
     identifier("op_id", "t.op_node_id", OP_ID),
     text("op_name", "t.op_node_name", "Path of the op in the model."),
@@ -39,7 +54,7 @@ _OP_COLUMNS: tuple[Column, ...] = (
     number("kernel_calls", "t.kernel_calls", "Kernels launched."),
     boolean("is_bad_data_type", "t.is_bad_data_type", "Eligible, but in a type without them."),
     choice("data_type", "t.data_type", "Data types of the inputs."),
-    text("stack_trace", "t.stack_trace", STACK_TRACE),
+    *called_from("t"),
     real(
         "share_pct",
         f"100.0 * t.gpu_time / NULLIF({_ALL_OPS_GPU_TIME}, 0)",
@@ -58,7 +73,9 @@ _OP_COLUMNS: tuple[Column, ...] = (
 _METRICS = Join(
     "view_op_metrics",
     "m",
-    "m.aggr_id = t.aggr_id AND m.domain_name = t.domain_name AND m.op_node_id = t.op_node_id",
+    # By the row id that both views number the same rows with: an op's id would have to be searched.
+    "m.row_id = t.row_id",
+    has_all=True,
 )
 
 OPS = TableSpec(
@@ -175,7 +192,7 @@ ITERATION_OPS = TableSpec(
         number("gpu_time_ns", "t.total_gpu_time", "Sum of the kernels' durations."),
         number("tc_gpu_time_ns", "t.tc_gpu_time", "Of those that used Tensor Cores."),
         choice("data_type", "t.data_type", "Data types of the inputs."),
-        text("stack_trace", "t.stack_trace", STACK_TRACE),
+        *called_from("t"),
     ),
     default_ordering=("-gpu_time_ns",),
     key=("op_id", "op_name", "direction"),

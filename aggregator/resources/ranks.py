@@ -8,6 +8,7 @@ from aggregator.query.spec import (
     choice,
     number,
     real,
+    sentence,
     text,
 )
 from aggregator.texts import say
@@ -115,8 +116,9 @@ COLLECTIVES = TableSpec(
             "Waiting of all others, where it came last.",
             nullable=True,
         ),
-        number("bytes", "t.bytes", "Size of the message; null: not recorded.", nullable=True),
+        number("bytes", "t.bytes", "What the rank put in; null: not recorded.", nullable=True),
         text("kernel_name", "t.kernel_name", "Kernel that ran it."),
+        sentence("bytes_unknown", "t.bytes_unknown", "Why bytes is null; empty: it is not."),
     ),
     default_ordering=("-waiting_ns",),
     key=("start_time_ns", "rank"),

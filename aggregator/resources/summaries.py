@@ -21,6 +21,7 @@ PERFORMANCE_SUMMARY = ObjectSpec(
             "tc_utilization",
             "Share of Tensor Core kernels in the kernel time of eligible ops.",
             "number",
+            "has_ops",
         ),
         Field(
             "gpu_utilization_pct",
@@ -115,10 +116,15 @@ TENSOR_CORE_EFFICIENCY = ObjectSpec(
     "tensor-core-efficiency",
     "Tensor Core kernel efficiency",
     (
-        Field("tc_utilization_pct", *_TC_SHARE, _TC_TEXT, "number"),
-        Field("using_tc_pct", *_TC_SHARE, _TC_TEXT, "number"),
+        Field("tc_utilization_pct", *_TC_SHARE, _TC_TEXT, "number", "has_ops"),
+        Field("using_tc_pct", *_TC_SHARE, _TC_TEXT, "number", "has_ops"),
         Field(
-            "not_using_tc_pct", *_TC_SHARE, "Share of their other kernels.", "number", is_rest=True
+            "not_using_tc_pct",
+            *_TC_SHARE,
+            "Share of their other kernels.",
+            "number",
+            "has_ops",
+            is_rest=True,
         ),
     ),
 )

@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import sqlite3
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from django.test import Client
 
 from aggregator.jobs import Outcome
 from tests.contract.client import API, ApiClient, Reply
+from viewer.errors import UploadNotFoundError, UploadOffsetError
 from viewer.jobs.models import Job, Upload
 from viewer.jobs.recorder import DatabaseRecorder
 from viewer.profiles import storage, uploads
@@ -164,6 +167,51 @@ def test_a_body_that_breaks_off_keeps_what_came(folders: Path) -> None:
 
     assert uploads.append(upload, 0, 10, Broken()) == 3
     assert uploads.offset(upload) == 3
+
+
+class _Then:
+    """A body of two blocks; something happens between them."""
+
+    def __init__(self, first: bytes, between: Callable[[], object], second: bytes) -> None:
+        self._parts: list[Callable[[], bytes]] = [
+            lambda: first,
+            lambda: (between(), second)[1],
+            lambda: b"",
+        ]
+
+    def read(self, size: int, /) -> bytes:
+        return self._parts.pop(0)()
+
+
+def test_a_part_that_was_overtaken_writes_nothing_more(folders: Path) -> None:
+    """A client that lost its connection goes on while the server still hears the old one."""
+    upload = uploads.begin("a.sqlite", 10, "")
+    quick = _Then(b"345", lambda: None, b"6789")
+    slow = _Then(b"012", lambda: uploads.append(upload, 3, 7, quick), b"xxxxxxx")
+
+    with pytest.raises(UploadOffsetError):
+        uploads.append(upload, 0, 10, slow)
+
+    assert uploads.content(upload).read_bytes() == b"0123456789"
+
+
+def test_a_part_of_an_upload_that_is_given_up_meanwhile(folders: Path) -> None:
+    upload = uploads.begin("a.sqlite", 10, "")
+    body = _Then(b"012", lambda: uploads.give_up(uploads.find(upload.id)), b"3456789")
+
+    with pytest.raises(UploadNotFoundError):
+        uploads.append(upload, 0, 10, body)
+
+    assert not list((folders / "stored" / "incoming").iterdir())
+
+
+def test_a_client_that_is_gone_is_no_mistake_of_ours(folders: Path) -> None:
+    def gone() -> None:
+        raise ConnectionResetError("gone")
+
+    upload = uploads.begin("a.sqlite", 10, "")
+
+    assert uploads.append(upload, 0, 10, _Then(b"012", gone, b"")) == 3
 
 
 @pytest.mark.parametrize(
@@ -394,6 +442,92 @@ def test_an_addition_that_makes_no_sense(api: ApiClient, folders: Path, body: ob
     assert _code(api.post(PROFILES, body)) == (400, "INVALID_VALUE")
 
 
+# --- what dies in between -------------------------------------------------------------------------
+
+
+def test_an_upload_that_cannot_be_added_is_still_there(
+    api: ApiClient, folders: Path, own_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = _upload(api, own_database)
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(storage, "add", fail)
+    assert api.post(PROFILES, {"upload": upload}).status == 500
+    monkeypatch.undo()
+
+    assert [path.name for path in (folders / "stored").iterdir()] == ["incoming"]
+    assert api.post(PROFILES, {"upload": upload}).status == 201
+
+
+def test_an_upload_is_used_once(
+    api: ApiClient, folders: Path, own_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two requests at the same time: one profile, and one of them is told so."""
+    upload = _upload(api, own_database)
+    statuses = []
+    place = uploads.place
+
+    def meanwhile(found: Upload, target: Path) -> None:
+        monkeypatch.setattr(uploads, "place", place)
+        statuses.append(api.post(PROFILES, {"upload": upload}).status)
+        place(found, target)
+
+    monkeypatch.setattr(uploads, "place", meanwhile)
+    statuses.append(api.post(PROFILES, {"upload": upload}).status)
+
+    assert statuses == [404, 201]
+    assert api.get(PROFILES).json["count"] == 1
+    assert len([path for path in (folders / "stored").iterdir() if path.name != "incoming"]) == 1
+
+
+def test_folders_of_killed_servers_go_in_time(
+    api: ApiClient, folders: Path, own_database: Path, settings: LazySettings
+) -> None:
+    api.post(PROFILES, {"upload": _upload(api, own_database)})
+    with pytest.raises(KeyboardInterrupt), storage.new_folder() as failed:
+        raise KeyboardInterrupt
+    assert not failed.exists()
+    killed = folders / "stored" / ("0" * 32)
+    killed.mkdir()
+    (killed / "half.sqlite").write_bytes(b"x")
+    foreign = folders / "stored" / "mine"
+    foreign.mkdir()
+
+    uploads.remove_stale()
+    assert killed.exists(), "somebody may be at it"
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, upload_expiry_s=-1)
+    uploads.remove_stale()
+
+    assert not killed.exists()
+    assert foreign.exists()
+    assert api.get(PROFILES).json["results"][0]["error"] is None
+
+
+def test_what_is_stored_is_counted_while_files_come_and_go(folders: Path) -> None:
+    place = folders / "stored" / "one"
+    place.mkdir()
+    (place / "stays").write_bytes(b"12345")
+    ended = threading.Event()
+
+    def come_and_go() -> None:
+        while not ended.is_set():
+            folder = place / "passing"
+            folder.mkdir()
+            (folder / "file").touch()
+            (folder / "file").unlink()
+            folder.rmdir()
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        assert {storage.used_bytes() for _ in range(2_000)} == {5}
+    finally:
+        ended.set()
+        thread.join()
+
+
 # --- registering ----------------------------------------------------------------------------------
 
 
@@ -429,6 +563,62 @@ def test_nothing_else_can_be_registered(
 
     assert _code(reply) in {(403, "PATH_NOT_ALLOWED"), (400, "INVALID_VALUE")}
     assert api.get(PROFILES).json["count"] == 0
+
+
+def test_what_the_viewer_stores_itself_is_not_registered_again(
+    api: ApiClient, folders: Path, own_database: Path, settings: LazySettings
+) -> None:
+    """As with compose: uploads lie below the folder that is served."""
+    settings.ENVIRONMENT = replace(
+        settings.ENVIRONMENT, databases=(folders,), upload_dir=folders / "stored"
+    )
+    made = api.post(PROFILES, {"upload": _upload(api, own_database)}).json
+    (stored,) = (folders / "stored").glob("*/*.sqlite")
+    waiting = _upload(api, own_database)
+
+    for path in (stored, folders / "stored" / "incoming" / f"{waiting}.part",
+                 folders / "stored" / "*" / "*.sqlite", stored.parent):  # fmt: skip
+        assert _code(api.post(PROFILES, {"path": str(path)})) == (403, "PATH_NOT_ALLOWED")
+
+    # It is still the viewer's own, and goes when it is deleted.
+    assert _send("DELETE", f"{PROFILES}{made['id']}/").json["deleted_files"] == [stored.name]
+    assert not stored.exists()
+
+
+def test_links_that_lead_nowhere_are_passed_over(
+    api: ApiClient, folders: Path, own_database: Path
+) -> None:
+    served = folders / "served"
+    shutil.copyfile(own_database, served / "run.sqlite")
+    (served / "broken.sqlite").symlink_to(served / "nowhere.sqlite")
+    (served / "loop.sqlite").symlink_to(served / "loop.sqlite")
+    (served / "run.open.sqlite").symlink_to(served / "gone.sqlite")
+    (served / "folder.sqlite").mkdir()
+    os.mkfifo(served / "pipe.sqlite")
+
+    reply = api.get(PROFILES)
+
+    assert reply.status == 200
+    assert [item["file_name"] for item in reply.json["results"]] == ["run.sqlite"]
+
+
+def test_a_file_that_the_viewers_user_may_not_read(
+    api: ApiClient, folders: Path, own_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folders / "open" / "secret.sqlite"
+    shutil.copyfile(own_database, file)
+    opened = Path.open
+
+    def refused(path: Path, *words: Any, **more: Any) -> Any:
+        if path == file:  # root, as whom tests may run, reads everything
+            raise PermissionError(13, "Permission denied")
+        return opened(path, *words, **more)
+
+    monkeypatch.setattr(Path, "open", refused)
+    reply = api.post(PROFILES, {"path": str(file)})
+
+    assert _code(reply) == (422, "PROFILE_REFUSED")
+    assert reply.json["error"]["message"] == "'secret.sqlite' cannot be read: Permission denied."
 
 
 def test_an_export_is_queued_to_be_imported(

@@ -5,11 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from backports import zstd
 from django.conf import LazySettings
 
 from aggregator.dldb.writer import aggregation_transaction
@@ -17,6 +21,7 @@ from aggregator.query.connection import ProfileDatabase
 from aggregator.query.counts import file_state
 from aggregator.resources.addresses import TABLES
 from tests.contract.client import ApiClient, Served
+from viewer.api import compression
 
 EVERY_TABLE = pytest.mark.parametrize("address", TABLES, ids=lambda address: TABLES[address].name)
 MOST_QUERIES = 6
@@ -55,6 +60,22 @@ def test_a_page_takes_as_many_queries_however_long_it_is(
     assert seen[0] == seen[1] <= MOST_QUERIES
 
 
+@EVERY_TABLE
+def test_no_page_makes_a_whole_view_of_all_aggregations(
+    api: ApiClient, ours: Served, queries: list[str], address: str
+) -> None:
+    api.get(ours.at(f"{address}/"), ordering="", search="a")
+    pages = [sql for sql in queries if "LIMIT" in sql or "COUNT" in sql]
+    assert pages
+    values = {name: "1" for sql in pages for name in re.findall(r":(\w+)", sql)}
+    with closing(sqlite3.connect(ours.path)) as connection:
+        # The server's own function, which changes no plan.
+        connection.create_function("program_line", 1, str, deterministic=True)
+        for sql in pages:
+            plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+            assert not [step for step in plan if step.startswith("MATERIALIZE view_")], plan
+
+
 def test_rows_are_counted_once_for_all_pages(
     api: ApiClient, served: Served, queries: list[str]
 ) -> None:
@@ -77,6 +98,21 @@ def _all(api: ApiClient, served: Served, address: str) -> list[dict[str, int]]:
         rows += body["results"]
         if len(rows) >= body["count"]:
             return rows
+
+
+def test_a_figure_is_drawn_once_for_a_state_of_the_file(
+    api: ApiClient, served: Served, queries: list[str]
+) -> None:
+    os.utime(served.path)
+    address = served.at("figures/iteration-summary/")
+    first = api.get(address).body
+    asked = len(queries)
+    queries.clear()
+    assert api.get(address).body == first
+    assert len(queries) < asked
+    queries.clear()
+    assert api.get(address, theme="dark").body != first
+    assert len(queries) == asked
 
 
 def test_a_change_of_the_file_is_seen_in_the_counts(
@@ -121,6 +157,51 @@ def test_long_answers_are_compressed_for_who_takes_it(api: ApiClient, served: Se
     assert "Accept-Encoding" in packed.headers["Vary"]
     assert json.loads(gzip.decompress(packed.body)) == plain.json
     assert len(packed.body) < len(plain.body) / 2
+
+
+def test_zstd_is_spoken_with_who_prefers_it(api: ApiClient, served: Served) -> None:
+    plain = api.get(served.at("ops/"), page_size=200)
+    packed = api.get(
+        served.at("ops/"), {"Accept-Encoding": "gzip, deflate, br, zstd"}, page_size=200
+    )
+    assert packed.headers["Content-Encoding"] == "zstd"
+    assert packed.headers["Content-Length"] == str(len(packed.body))
+    assert "Accept-Encoding" in packed.headers["Vary"]
+    assert json.loads(zstd.decompress(packed.body)) == plain.json
+    assert len(packed.body) < len(plain.body) / 2
+    again = api.get(
+        served.at("ops/"),
+        {"Accept-Encoding": "zstd", "If-None-Match": packed.headers["ETag"]},
+        page_size=200,
+    )
+    assert (again.status, again.body) == (304, b"")
+
+
+def test_files_are_streamed_as_zstd(api: ApiClient, served: Served) -> None:
+    plain = api.get(served.at("kernels/export/"), format="csv")
+    packed = api.get(served.at("kernels/export/"), {"Accept-Encoding": "zstd"}, format="csv")
+    assert packed.headers["Content-Encoding"] == "zstd"
+    assert "Content-Length" not in packed.headers
+    assert zstd.decompress(packed.body) == plain.body
+
+
+@pytest.mark.parametrize("accepted", ["gzip, zstd;q=0", "gzip, zstd; q=0.0", "gzip, zstdx"])
+def test_zstd_is_for_who_takes_it_only(api: ApiClient, served: Served, accepted: str) -> None:
+    packed = api.get(served.at("ops/"), {"Accept-Encoding": accepted}, page_size=200)
+    assert packed.headers["Content-Encoding"] == "gzip"
+
+
+def test_without_the_library_gzip_serves_everybody(
+    api: ApiClient, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compression, "ZSTD", None)
+    packed = api.get(served.at("ops/"), {"Accept-Encoding": "zstd, gzip"}, page_size=200)
+    assert packed.headers["Content-Encoding"] == "gzip"
+
+
+def test_short_answers_stay_as_they_are(api: ApiClient, served: Served) -> None:
+    reply = api.get("/healthz", {"Accept-Encoding": "zstd"})
+    assert "Content-Encoding" not in reply.headers
 
 
 def test_the_state_of_a_file(tmp_path: Path, served: Served) -> None:

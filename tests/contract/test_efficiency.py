@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from statistics import median
 from typing import Any
 
 import pytest
@@ -59,6 +60,42 @@ def test_other_tables_add_up(api: ApiClient, ours: Served, address: str) -> None
         assert sum(row[name] or 0 for row in rows) == whole[name]
 
 
+def test_a_share_above_100_percent_has_its_reason(api: ApiClient, ours: Served) -> None:
+    rows = api.get(ours.at("op-efficiency/"), page_size="200", ordering="-peak_pct").json["results"]
+    above = [row for row in rows if (row["peak_pct"] or 0) > 100]
+    assert above
+    assert all("cache" in row["peak_reason"] for row in above if row["bound"] == "memory")
+    assert all(bool(row["peak_reason"]) == (row["peak_pct"] > 100) for row in rows[:150])
+
+
+def test_groups_have_what_lies_below_them(api: ApiClient, ours: Served) -> None:
+    whole = api.get(ours.at("efficiency/")).json
+    rows = api.get(ours.at("group-efficiency/"), page_size="200").json["results"]
+    groups = {row["group_name"]: row for row in rows}
+    assert groups["_CompleteModel_"]["flops"] == whole["flops"]
+    sql = (
+        "SELECT sum(flops), sum(ideal_time) FROM view_op_efficiency"
+        " WHERE aggr_id = 1 AND substr(op_node_name, 1, length(?1)) = ?1"
+    )
+    for name in ("/", "/iteration #/"):
+        with closing(sqlite3.connect(str(ours.path))) as connection:
+            expected = connection.execute(sql, (name,)).fetchone()
+        assert (groups[name]["flops"], groups[name]["ideal_time_ns"]) == expected
+
+
+def test_the_utilisation_of_a_step_leaves_the_start_out(api: ApiClient, ours: Served) -> None:
+    kinds = {
+        row["iteration_index"]: row["kind"]
+        for row in api.get(ours.at("iterations/"), page_size="200").json["results"]
+    }
+    rows = api.get(ours.at("iteration-efficiency/"), page_size="200").json["results"]
+    steps = [row["mfu_pct"] for row in rows if kinds[row["iteration_index"]] == "iteration"]
+    assert len(steps) < len(rows)
+    reply = api.get(ours.at("efficiency/")).json
+    assert reply["median_step_mfu_pct"] == pytest.approx(median(steps), abs=1e-5)
+    assert reply["median_step_mfu_pct"] > reply["mfu_pct"]
+
+
 def test_the_roofline_has_points_and_roofs(api: ApiClient, ours: Served) -> None:
     figure = api.get(ours.at("figures/roofline/")).json
     points = [trace for trace in figure["data"] if trace["mode"] == "markers"]
@@ -66,6 +103,16 @@ def test_the_roofline_has_points_and_roofs(api: ApiClient, ours: Served) -> None
     assert sum(len(trace["x"]) for trace in points) > 50
     assert {roof["name"] for roof in roofs} >= {"float16", "float32"}
     assert figure["layout"]["xaxis"]["type"] == "log"
+    # A point's area tells its GPU time, whatever bounds it, and the slope what it is
+    times = [row[1] for trace in points for row in trace["customdata"]]
+    sizes = [size for trace in points for size in trace["marker"]["size"]]
+    assert len(points) > 1
+    assert [size for _, size in sorted(zip(times, sizes, strict=True))] == sorted(sizes)
+    assert max(sizes) > 2 * min(sizes)
+    rates = api.get(ours.at("peak-rates/")).json["results"]
+    bandwidth = next(row["rate"] for row in rates if row["rate_name"] == "bandwidth")
+    notes = [note["text"] for note in figure["layout"]["annotations"]]
+    assert f"{bandwidth:g} GB/s" in notes
 
 
 def test_a_database_of_nvidias_tells_no_costs(api: ApiClient, nvidia: Served) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
+from aggregator.query.counts import Remembered
 from aggregator.resources import figures
 from tests.contract.client import API, ApiClient, Reply, Served
 from viewer.api.tables import TableView
@@ -134,6 +135,9 @@ def test_a_body_that_is_not_json(api: ApiClient, ours: Served) -> None:
 
     assert_error(api.post(address, "{broken"), 400, "INVALID_JSON")
     assert_error(api.post(address, "[1]"), 400, "INVALID_VALUE")
+    # As deep as the longest body that is taken can be.
+    for deep in ("[" * 60_000, '{"a":' * 12_000, "[" * 30_000 + "]" * 30_000):
+        assert_error(api.post(address, deep), 400, "INVALID_JSON")
 
 
 def test_a_body_of_another_type_needs_the_page_and_then_is_refused(ours: Served) -> None:
@@ -160,6 +164,7 @@ def test_a_mistake_of_ours_says_nothing_about_the_inside(
 
     monkeypatch.setattr(TableView, "get", fail)
     monkeypatch.setitem(figures.FIGURES, "gpus", fail)
+    monkeypatch.setattr(figures, "_drawn", Remembered(1))
 
     for address in ("ops/", "figures/gpus/"):
         reply = api.get(served.at(address))
@@ -190,3 +195,10 @@ def test_a_file_that_is_replaced_by_something_else(
     (item,) = api.get(f"{API}/profiles/").json["results"]
 
     assert_error(api.get(f"{API}/profiles/{item['id']}/"), 422, "DATABASE_FOREIGN")
+
+
+def test_a_parameter_given_twice_is_refused(api: ApiClient, ours: Served) -> None:
+    reply = api.get(f"{ours.at('ops/')}?page=1&page=2")
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, "INVALID_VALUE")
+    assert "page" in reply.json["error"]["message"]

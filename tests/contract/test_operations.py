@@ -6,18 +6,22 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import LazySettings
 from django.test import Client
+from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
+from aggregator.log_lines import JsonFormatter
+from aggregator.remote_jobs import this_worker
 from tests.contract.client import ApiClient
 from viewer.environment import Environment
-from viewer.jobs.models import Job
-from viewer.logs import JsonFormatter
+from viewer.jobs import presence
+from viewer.jobs.models import Job, SeenWorker
 from viewer.prefix import below_prefix
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -28,17 +32,34 @@ def test_health_is_quick_and_says_nothing_of_the_service(api: ApiClient) -> None
 
 
 def test_deep_health_tells_of_state_broker_and_worker(api: ApiClient) -> None:
+    presence.note(this_worker())
+
     reply = api.get("/healthz", deep=1)
 
     assert reply.status == 200
     assert reply.json == {"status": "ok", "state": "ok", "broker": "ok", "worker": "idle"}
 
 
+def test_a_service_without_a_worker_is_sick(api: ApiClient) -> None:
+    assert api.get("/healthz", deep=1).json["worker"] == "none"
+    presence.note(this_worker())
+    SeenWorker.objects.update(seen_at=timezone.now() - timedelta(minutes=1))
+    assert api.get("/healthz", deep=1).json["worker"] == "none"
+    presence.note(this_worker())
+    assert api.get("/healthz", deep=1).json["worker"] == "idle"
+    presence.forget(this_worker())
+    assert api.get("/healthz", deep=1).status == 503
+
+
+def test_a_job_whose_worker_fell_silent_keeps_nobody_busy(api: ApiClient) -> None:
+    now = timezone.now()
+    job = Job.objects.create(profile_id="x", database="x", state="running", heartbeat_at=now)
+    assert api.get("/healthz", deep=1).json["worker"] == "busy"
+    Job.objects.filter(pk=job.id).update(heartbeat_at=now - timedelta(seconds=20))
+    assert api.get("/healthz", deep=1).json["worker"] == "none"
+
+
 def test_jobs_that_nobody_begins_are_a_sick_service(api: ApiClient) -> None:
-    from datetime import timedelta
-
-    from django.utils import timezone
-
     Job.objects.create(profile_id="x", database="x", sent_at=timezone.now() - timedelta(hours=1))
 
     reply = api.get("/healthz", deep=1)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from django.conf import LazySettings
 from django.test import Client
 
 from tests.contract.client import API, ApiClient, Served
+from viewer.security import hosts
 from viewer.security.headers import HEADERS
 from viewer.security.hosts import own_addresses
 
@@ -53,6 +55,20 @@ def test_a_foreign_host_name_is_refused(host: str, path: str) -> None:
 
 def test_this_machine_knows_its_own_addresses() -> None:
     assert "127.0.0.1" in own_addresses()
+
+
+def test_addresses_of_ipv6_are_written_as_a_host_header_has_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    table = tmp_path / "if_inet6"
+    table.write_text(
+        "fe8000000000000000fc00fffe000001 04 40 20 80     eth0\n"
+        "20010db8000000000000000000000002 04 40 00 80     eth0\n"
+    )
+    monkeypatch.setattr(hosts, "_IF_INET6", table)
+    assert [name for name in own_addresses() if ":" in name] == ["[2001:db8::2]"]
+    monkeypatch.setattr(hosts, "_IF_INET6", tmp_path / "none")
+    assert not [name for name in own_addresses() if ":" in name]
 
 
 def test_on_loopback_another_machine_is_refused() -> None:
@@ -169,6 +185,7 @@ class TestToken:
         cookie = response.cookies["dlprof_token_8000"]
         assert cookie["httponly"]
         assert cookie["samesite"] == "Lax"
+        assert cookie["path"] == "/"
         assert client.get(PROFILES).status_code == 200
 
     def test_the_way_back_leads_nowhere_else(self) -> None:

@@ -301,3 +301,16 @@ def _in_csv(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value)
+
+
+@pytest.mark.parametrize("address", ["ops", "kernels"])
+def test_the_programs_line_is_one_of_the_stack(
+    api: ApiClient, nvidia: Served, address: str
+) -> None:
+    reply = api.get(nvidia.at(f"{address}/"), page_size=200)
+    found = [row for row in reply.json["results"] if row["stack_trace"]]
+    assert len(found) > 10
+    for row in found:
+        frames = [frame.strip() for frame in row["stack_trace"].splitlines()]
+        own = [frame for frame in frames if "/torch/" not in frame and "/lib/python3" not in frame]
+        assert row["source_line"] == own[-1]

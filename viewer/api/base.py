@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from aggregator.errors import InvalidValueError
+from aggregator.texts import say
 from viewer.api.documents import Parameter, Schema
 
 
@@ -20,6 +23,15 @@ class ResourceView(APIView):
     http_method_names = ["get", "head", "options"]
     success_status: ClassVar[int] = 200
     media_type: ClassVar[str] = "application/json"
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Refuse what would be read in part: of two values of a parameter only one counts."""
+        super().initial(request, *args, **kwargs)
+        for name, values in request.query_params.lists():
+            if len(values) > 1:
+                raise InvalidValueError(
+                    say("The parameter {name} is given more than once.", name=name), parameter=name
+                )
 
     def parameters(self, method: str) -> tuple[Parameter, ...]:
         """Query parameters."""
@@ -44,6 +56,10 @@ class ResourceView(APIView):
     def reply(self, method: str) -> Schema:
         """Schema of a reply that is no error."""
         return {"type": "object", "additionalProperties": True}
+
+    def replies(self, method: str) -> dict[str, Schema]:
+        """Schemas of a reply that is no error, by media type."""
+        return {self.media_type: self.reply(method)}
 
     def status_of(self, method: str) -> int:
         """Status of a reply that is no error."""

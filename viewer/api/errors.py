@@ -97,6 +97,13 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> JsonR
     return error_response("FORBIDDEN", say("That is not allowed."), status=403)
 
 
+def method_not_allowed(allowed: tuple[str, ...]) -> JsonResponse:
+    """A method that an address outside the API does not offer."""
+    code, message, hint = _DRF_CODES[exceptions.MethodNotAllowed]
+    headers = {"Allow": ", ".join(allowed)}
+    return error_response(code, message, hint=hint, status=405, headers=headers)
+
+
 def csrf_failure(request: HttpRequest, reason: str = "") -> JsonResponse:
     """A change that did not show where it comes from."""
     return error_response(

@@ -46,8 +46,7 @@ class FigureView(ResourceView):
 
     def get(self, request: Request, name: str, **parts: Any) -> Response:
         """Its traces and layout."""
-        build = FIGURES.get(name)
-        if build is None:
+        if name not in FIGURES:
             raise FigureNotFoundError(
                 say("There is no figure {name!r}.", name=name),
                 hint=say("Known: {names}.", names=", ".join(FIGURES)),
@@ -56,7 +55,8 @@ class FigureView(ResourceView):
         check_parameters(params, (*_COMMON, *(_ZOOM if name in FIGURES_OF_ITERATIONS else ())))
         look = _look(params)
         with open_scope(Place(**parts), params.get("domain")) as scope:
-            return Response(build(figures.Place(scope.database, scope.params), look))
+            place = figures.Place(scope.database, scope.params)
+            return Response(figures.draw(name, place, look))
 
 
 def _look(params: Params) -> Look:

@@ -9,13 +9,16 @@ from django.db import DatabaseError
 from django.http import HttpRequest, JsonResponse
 from django.utils import timezone
 
+from viewer.api.reading import read_only
 from viewer.environment import Environment, is_loopback
+from viewer.jobs import presence
 from viewer.jobs.models import Job, JobState
 from viewer.security.access import has_bearer_token
 
 _WORKER_SILENCE = timedelta(seconds=30)
 
 
+@read_only
 def healthz(request: HttpRequest) -> JsonResponse:
     """Answer at once that the server runs; with ``?deep=1`` also what state, broker and worker do.
 
@@ -25,7 +28,9 @@ def healthz(request: HttpRequest) -> JsonResponse:
     if request.GET.get("deep") != "1" or not _may_look(request):
         return JsonResponse({"status": "ok"})
     parts = {"state": _state(), "broker": _broker(), "worker": _worker()}
-    is_well = parts["state"] == "ok" and parts["broker"] == "ok" and parts["worker"] != "silent"
+    is_well = (
+        parts["state"] == "ok" and parts["broker"] == "ok" and parts["worker"] in {"idle", "busy"}
+    )
     body = {"status": "ok" if is_well else "degraded", **parts}
     return JsonResponse(body, status=200 if is_well else 503)
 
@@ -61,12 +66,16 @@ def _broker() -> str:
 
 
 def _worker() -> str:
-    """``busy``, ``idle``, or ``silent``: jobs wait, and for long nobody has begun one."""
+    """``busy``, ``idle``, ``none``, or ``silent``: jobs wait and for long nobody has begun one."""
     try:
-        if Job.objects.filter(state=JobState.RUNNING).exists():
+        now = timezone.now()
+        if Job.objects.filter(
+            state=JobState.RUNNING, heartbeat_at__gte=now - presence.ABSENT_AFTER
+        ).exists():
             return "busy"
-        late = timezone.now() - _WORKER_SILENCE
-        waiting = Job.objects.filter(state=JobState.QUEUED, sent_at__lt=late)
-        return "silent" if waiting.exists() else "idle"
+        late = now - _WORKER_SILENCE
+        if Job.objects.filter(state=JobState.QUEUED, sent_at__lt=late).exists():
+            return "silent"
+        return "idle" if presence.count_present() else "none"
     except DatabaseError:
         return "unknown"

@@ -22,6 +22,7 @@ from viewer.api.tables import envelope
 from viewer.jobs import service
 from viewer.jobs.models import Job, JobState
 from viewer.jobs.presentation import SUMMARY, present, summary
+from viewer.jobs.turns import jobs_before
 
 #: Far more than are kept.
 _NEWEST = 20_000
@@ -81,7 +82,9 @@ class JobView(ResourceView):
     def get(self, request: Request, job: str) -> Response:
         """Where it is."""
         check_parameters(request.query_params.dict(), [])
-        return Response(present(service.find(job)))
+        found = service.find(job)
+        waits = found.state == JobState.QUEUED
+        return Response(present(found, jobs_before(found) if waits else None))
 
 
 class CancelJobView(ResourceView):

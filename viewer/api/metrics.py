@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from viewer.api.reading import read_only
 from viewer.jobs.models import Job, JobKind, JobState
+from viewer.jobs.presence import count_present
 from viewer.profiles.storage import free_bytes, used_bytes
-from viewer.security.metrics import REGISTRY
+from viewer.security.metrics import requests_registry
 
 
 class _Service(Collector):
     """Counted when it is asked, from rows that all processes share."""
 
     def collect(self) -> Iterator[Metric]:
-        yield from (_jobs(), _storage())
+        yield from (_jobs(), _workers(), _storage())
 
 
-@require_safe
+@read_only
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Jobs, storage, and the requests of this process."""
+    """Jobs, workers, storage, and the requests of all processes of the server."""
     registry = CollectorRegistry()
     registry.register(_Service())
-    content = generate_latest(registry) + generate_latest(REGISTRY)
+    content = generate_latest(registry) + generate_latest(requests_registry())
     return HttpResponse(content, content_type=CONTENT_TYPE_LATEST)
 
 
@@ -47,6 +49,13 @@ def _jobs() -> Metric:
     for kind in JobKind.values:
         for state in JobState.values:
             family.add_metric([kind, state], counts.get((kind, state), 0))
+    return family
+
+
+def _workers() -> Metric:
+    family = GaugeMetricFamily("dlprof_workers", "Workers that are there.")
+    with suppress(DatabaseError):
+        family.add_metric([], count_present())
     return family
 
 

@@ -12,11 +12,12 @@ from aggregator.query.connection import ProfileDatabase
 from aggregator.query.request import MAX_INTEGER
 from aggregator.texts import say
 from viewer.profiles.addition import NewProfile
+from viewer.profiles.rank_paths import MAX_RANK_FILES
 
 _KEYS = ("key_node", "iter_start", "iter_stop")
 _MAX_NAME = 4_000
 MAX_PROFILE_NAME = 200
-MAX_RANK_FILES = 1024
+MAX_RANK = 1_000_000
 #: Control characters, and halves of characters, which no UTF-8 can hold.
 _UNFIT = frozenset({"Cc", "Cs"})
 
@@ -32,7 +33,8 @@ def read_aggregation_request(body: Any, database: ProfileDatabase) -> Aggregatio
         IterationRangeError: A range that is reversed or beyond the iterations known.
     """
     body = read_object(body, _KEYS)
-    key_node = body.get("key_node") or ""
+    given = body.get("key_node")
+    key_node = "" if given is None else given
     if not isinstance(key_node, str) or len(key_node) > _MAX_NAME:
         raise InvalidValueError(say("key_node must be a text."), parameter="key_node")
     wanted = AggregationRequest(
@@ -51,7 +53,7 @@ def read_new_profile(body: Any) -> NewProfile:
         InvalidValueError: Not an object, an unknown key, not exactly one of path, upload and their
             plurals, or a value of a wrong type.
     """
-    body = read_object(body, ("path", "paths", "upload", "uploads", "name", "mode"))
+    body = read_object(body, ("path", "paths", "upload", "uploads", "ranks", "name", "mode"))
     path = read_text(body, "path", _MAX_NAME)
     upload = read_text(body, "upload", _MAX_NAME)
     paths, uploads = _texts(body, "paths"), _texts(body, "uploads")
@@ -67,7 +69,30 @@ def read_new_profile(body: Any) -> NewProfile:
             parameter="mode",
         )
     name = read_text(body, "name", MAX_PROFILE_NAME)
-    return NewProfile(path, upload, name, str(mode), paths, uploads)
+    ranks = _ranks(body, len(paths or uploads))
+    return NewProfile(path, upload, name, str(mode), paths, uploads, ranks)
+
+
+def _ranks(body: Mapping[str, Any], count: int) -> tuple[int, ...]:
+    """Numbers of the ranks of several files, each once; empty: the body has none."""
+    values = body.get("ranks")
+    if values is None:
+        return ()
+    ranks = values if isinstance(values, list) else []
+    fits = all(
+        isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank <= MAX_RANK
+        for rank in ranks
+    )
+    if not fits or not ranks or len(set(ranks)) != count or len(ranks) != count:
+        raise InvalidValueError(
+            say(
+                "ranks must be a list of different whole numbers from 0 to {limit}, one for each "
+                "file.",
+                limit=MAX_RANK,
+            ),
+            parameter="ranks",
+        )
+    return tuple(ranks)
 
 
 def _texts(body: Mapping[str, Any], name: str) -> tuple[str, ...]:

@@ -64,10 +64,16 @@ class ResourceSchema(AutoSchema):
     def get_response_serializers(self) -> Any:
         """The reply, and the one error shape for everything else."""
         view = self._described()
-        good = {view.status_of(self.method): view.reply(self.method)}
-        good |= view.other_replies(self.method)
+        good = {
+            (view.status_of(self.method), kind): reply
+            for kind, reply in view.replies(self.method).items()
+        }
+        good |= {
+            (status, view.media_type): reply
+            for status, reply in view.other_replies(self.method).items()
+        }
         return {
-            **{(status, view.media_type): reply or None for status, reply in good.items()},
+            **{place: reply or None for place, reply in good.items()},
             ("4XX", "application/json"): _ERROR_REFERENCE,
             ("5XX", "application/json"): _ERROR_REFERENCE,
         }

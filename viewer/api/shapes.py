@@ -71,17 +71,27 @@ _REQUEST_FIELDS: dict[str, Schema] = {
 
 NEW_AGGREGATION: Schema = {
     "type": "object",
-    "properties": _REQUEST_FIELDS,
+    "properties": {
+        **_REQUEST_FIELDS,
+        "key_node": value("string", str(_REQUEST_FIELDS["key_node"]["description"]), nullable=True),
+    },
     "additionalProperties": False,
 }
 
 NEW_PROFILE: Schema = {
     "type": "object",
     "properties": {
-        "path": value("string", "A file in one of the folders that may be registered from."),
+        "path": value(
+            "string",
+            "A file in one of the folders that may be registered from; or a folder there, or a "
+            "pattern (rank*.sqlite), which stands for the rank files of one job.",
+        ),
         "upload": value("string", "A complete upload, instead of a path."),
         "paths": array(value("string", "Rank files of one job, instead: they are joined.")),
         "uploads": array(value("string", "Complete uploads of rank files, instead.")),
+        "ranks": array(
+            value("integer", "Number of the first rank of each file; left out: the files tell.")
+        ),
         "name": value("string", "Name for the profile; its own if left out."),
         "mode": {"type": "string", "enum": list(MODES), "description": "How to read ranges."},
     },
@@ -120,6 +130,13 @@ UPLOAD = record(
     }
 )
 
+_RANK_FILE = record(
+    {
+        "file_name": value("string"),
+        "rank": value("integer", "Number that was asked for; null: the file tells.", nullable=True),
+        "state": {"type": "string", "enum": ["waiting", "importing", "done", "failed"]},
+    }
+)
 JOB = record(
     {
         "id": value("string"),
@@ -141,6 +158,12 @@ JOB = record(
         ),
         "is_cancel_requested": value("boolean"),
         "request": record(_REQUEST_FIELDS),
+        "jobs_before": value(
+            "integer",
+            "Jobs that begin before it, if it waits; only at the job's own address.",
+            nullable=True,
+        ),
+        "files": array(_RANK_FILE),
         "created_at": value("string"),
         "started_at": value("string", nullable=True),
         "finished_at": value("string", nullable=True),

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from aggregator.dldb.reader import damaged
 from aggregator.query.request import check_parameters, parse_list_query
 from aggregator.query.spec import ObjectSpec
 from aggregator.query.sql import bind, read_page
@@ -66,8 +67,11 @@ class OpView(ResourceView):
         check_parameters(request.query_params.dict(), ["domain"])
         with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
             table = bind(OP_DETAIL, scope.database, scope.params)
-            (record,) = read_page(table, parse_list_query(OP_DETAIL, {}), scope.database)
-        return Response(record | {"unknown": table.unknown})
+            rows = read_page(table, parse_list_query(OP_DETAIL, {}), scope.database)
+            if not rows:
+                # Its name is there, its times are not.
+                raise damaged(scope.served.path, LookupError("an op without metrics"))
+        return Response(rows[0] | {"unknown": table.unknown})
 
 
 class RecommendationsView(ResourceView):

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from aggregator.errors import InvalidValueError
 from aggregator.query.request import ListQuery, check_parameters, parse_list_query
 from aggregator.query.spec import TableSpec
-from aggregator.query.sql import bind, count_rows, distinct_values, iter_rows, read_page
+from aggregator.query.sql import bind, count_rows, distinct_values, iter_all, read_page
 from aggregator.resources.ops import OPS, TOP_OPS
 from aggregator.resources.profile import display_name
 from aggregator.texts import say
@@ -33,6 +33,16 @@ from viewer.exports.catalogue import FORMATS
 from viewer.exports.formats import ExportHeader
 
 _DISTINCT_VALUES = 200
+_DOCUMENT: Schema = record(
+    {
+        "profile": value("string"),
+        "table": value("string"),
+        "aggregation_id": value("integer"),
+        "domain": value("string"),
+        "columns": array(value("string")),
+        "results": array({"type": "object", "additionalProperties": True}),
+    }
+)
 _SPOOLED_BYTES = 4 * 1024 * 1024
 
 
@@ -142,6 +152,13 @@ class ExportView(ResourceView):
         """A file."""
         return value("string")
 
+    def replies(self, method: str) -> dict[str, Schema]:
+        """A file of each format; JSON is one document with the rows."""
+        return {
+            form.content_type.partition(";")[0]: _DOCUMENT if name == "json" else self.reply(method)
+            for name, form in FORMATS.items()
+        }
+
     def get(self, request: Request, **parts: Any) -> FileResponse:
         """All rows in order.
 
@@ -170,7 +187,7 @@ class ExportView(ResourceView):
                 domain=scope.domain,
                 columns=names,
             )
-            records = iter_rows(table, query, scope.database)
+            records = iter_all(table, query, scope.database)
             rows = (tuple(record[name] for name in names) for record in records)
             # Closed by the reply.
             file = SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115

@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import IO, Any
 
-#: A spreadsheet takes a cell that begins so for a formula.
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-
 Row = tuple[Any, ...]
 
 
@@ -60,16 +57,12 @@ class ExportFormat:
     write: Callable[[ExportHeader, Iterable[Row], IO[bytes]], None]
 
 
-def defuse(value: str) -> str:
-    """Text that a spreadsheet would run, quoted; the names in a profile are anybody's input."""
-    return f"'{value}" if value.startswith(_FORMULA_STARTS) else value
-
-
 def printable(value: object) -> str:
     """A value as people read it in a cell."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    text = str(value)
     # Names come from a file and need not be valid Unicode.
-    return str(value).encode("utf-8", errors="replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", errors="replace").decode("utf-8")

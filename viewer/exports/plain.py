@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, TextIO
 
-from viewer.exports.formats import ExportHeader, Row, defuse, printable
+from aggregator.plain_text import defused
+from viewer.exports.formats import ExportHeader, Row, printable
 
 
 def write_csv(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> None:
@@ -41,11 +42,10 @@ def write_json(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> No
 
 def _cell(value: object) -> object:
     # A number stays as it is: it may be negative.
-    return (
-        value
-        if isinstance(value, int | float) and not isinstance(value, bool)
-        else defuse(printable(value))
-    )
+    return value if type(value) in _NUMBERS else defused(printable(value))
+
+
+_NUMBERS = frozenset({int, float})
 
 
 @contextmanager

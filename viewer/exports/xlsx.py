@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import IO, Any
 
-from viewer.exports.formats import ExportHeader, Row, defuse, printable
+from aggregator.plain_text import defused
+from viewer.exports.formats import ExportHeader, Row, printable
 
 #: What a sheet can hold; more rows go on to a further sheet.
 MAX_ROWS = 1_048_576
@@ -40,7 +41,7 @@ def _add_sheet(book: Any, header: ExportHeader, bold: Any) -> Any:
     sheet = book.add_worksheet()
     sheet.set_column(0, len(header.columns) - 1, _COLUMN_WIDTH)
     sheet.freeze_panes(_HEADING_ROWS, 0)
-    sheet.write_string(0, 0, defuse(printable(header.heading))[:_MAX_TEXT], bold)
+    sheet.write_string(0, 0, defused(printable(header.heading))[:_MAX_TEXT], bold)
     for column, name in enumerate(header.columns):
         sheet.write_string(_HEADING_ROWS - 1, column, name, bold)
     return sheet
@@ -50,4 +51,4 @@ def _write(sheet: Any, place: int, column: int, value: object) -> None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         sheet.write_number(place, column, value)
     elif value is not None:
-        sheet.write_string(place, column, defuse(printable(value))[:_MAX_TEXT])
+        sheet.write_string(place, column, defused(printable(value))[:_MAX_TEXT])

@@ -1,0 +1,55 @@
+"""A profile without markers: what depends on ops is unknown, not zero."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.conf import LazySettings
+
+from aggregator.options import ImportOptions
+from aggregator.pipeline import import_profile
+from aggregator.progress import NullProgress
+from tests.conftest import ProfileFactory
+from tests.contract.client import ApiClient, Served
+
+
+@pytest.fixture
+def simple(profile: ProfileFactory, tmp_path: Path, settings: LazySettings) -> Served:
+    database = tmp_path / "dlprof_dldb.sqlite"
+    import_profile(ImportOptions(profile("simple_no_nvtx"), database), NullProgress())
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(database,), token="")
+    return Served(database, aggregation=1, iteration=0, op_id="")
+
+
+@pytest.mark.parametrize(
+    ("address", "fields"),
+    [
+        ("performance-summary/", ["tc_utilization_pct"]),
+        (
+            "tensor-core-efficiency/",
+            ["tc_utilization_pct", "using_tc_pct", "not_using_tc_pct"],
+        ),
+    ],
+)
+def test_the_share_of_eligible_ops_is_unknown(
+    simple: Served, address: str, fields: list[str]
+) -> None:
+    reply = ApiClient().get(simple.at(address)).json
+    assert set(reply["unknown"]) == set(fields)
+    for name in fields:
+        assert reply[name] is None
+        assert "no ops" in reply["unknown"][name]
+
+
+def test_its_figure_says_so(simple: Served) -> None:
+    figure = ApiClient().get(simple.at("figures/tensor-core-efficiency/")).json
+    assert not any(value for trace in figure["data"] for value in trace["values"])
+    assert "%" not in str(figure["layout"].get("annotations"))
+
+
+def test_what_kernels_tell_is_known(simple: Served) -> None:
+    summary = ApiClient().get(simple.at("kernel-summary/")).json
+    assert summary["all"]["gpu_time_ns"] > 0
+    assert summary["unknown"] == {}

@@ -6,7 +6,6 @@ that writes it. What is read is bounded by the steps looked at, not by the lengt
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from aggregator.advising.long_tables import lookup, window_columns
+from aggregator.advising.rank_waits import read_rank_waits
 from aggregator.advising.steps import NoSteps, read_steps
 from aggregator.columns import distinct
 from aggregator.communication import is_communication
@@ -33,6 +33,7 @@ from aggregator.expert.advice.facts import (
 from aggregator.intervals import Flattened, flatten, union_of
 from aggregator.precision import is_half_precision
 from aggregator.profile import Int64
+from aggregator.told import read_json
 
 WAITING_CALLS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynchronize")
 """Parts of the names of calls that wait for the GPU."""
@@ -71,6 +72,8 @@ def read_facts(connection: sqlite3.Connection, aggr: int) -> Facts:
         settings=_read_settings(connection),
         has_graphs=bool((work.kind == GRAPH).any()),
         has_loader=_meta(connection, "dataloader_measured") == "1",
+        source_format=_meta(connection, "source_format"),
+        rank_waits=read_rank_waits(connection, steps),
     )
 
 
@@ -187,13 +190,9 @@ def _read_waits(connection: sqlite3.Connection, steps: Steps) -> Calls:
         _first_row(connection, "api_calls", "start", bound)
         for bound in (steps.api_low_ns, steps.api_high_ns)
     )
-    columns = ("start", "duration", "op", "thread", "name")
-    start, duration, op, thread, name = window_columns(
-        connection, "api_calls", columns, (low, high)
-    )
-    waits = np.flatnonzero(np.isin(name, list(names)))
-    start, duration, op, thread, name = (
-        column[waits] for column in (start, duration, op - 1, thread, name)
+    columns = ("name", "start", "duration", "op", "thread")
+    name, start, duration, op, thread = window_columns(
+        connection, "api_calls", columns, (low, high), list(names)
     )
     process = lookup(connection, "SELECT id, process FROM threads")[thread]
     device_of = _device_of_process(connection)
@@ -323,7 +322,7 @@ def _read_names(connection: sqlite3.Connection) -> Names:
 
 def _read_settings(connection: sqlite3.Connection) -> dict[str, Any]:
     rows = connection.execute("SELECT key, value FROM model_config WHERE value IS NOT NULL")
-    return {str(key): json.loads(value) for key, value in rows}
+    return {str(key): read_json(str(value)) for key, value in rows}
 
 
 def _meta(connection: sqlite3.Connection, key: str) -> str:

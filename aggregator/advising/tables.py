@@ -10,14 +10,13 @@ from pathlib import Path
 
 from aggregator.advising.reading import read_facts
 from aggregator.advising.steps import NoSteps
+from aggregator.dldb.guarded import DAMAGE
 from aggregator.dldb.writer import Table, insert_rows
 from aggregator.expert.advice import advise
 from aggregator.expert.advice.finding import Finding, Unknown
 from aggregator.texts import say
 
 FOUND, UNKNOWN = "found", "unknown"
-_DAMAGE = (ValueError, TypeError, KeyError, IndexError, OverflowError)
-"""What values of a damaged file raise when they are read as what they should be."""
 
 
 def write_advice(path: Path, aggregations: Iterable[int]) -> None:
@@ -44,7 +43,7 @@ def judge(connection: sqlite3.Connection, aggr: int) -> tuple[list[Finding], lis
     """Advice, and open questions, of an aggregation."""
     try:
         facts = read_facts(connection, aggr)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise sqlite3.DatabaseError(f"its values do not fit together ({error})") from error
     except NoSteps:
         return [], [

@@ -11,18 +11,20 @@ HALF_TYPES = frozenset({"float16", "bfloat16", "half", "torch.float16", "torch.b
 
 
 def detect(evidence: Evidence) -> Issue | None:
-    """Fires when eligible ops ran, none has a 16-bit type, and no eligible op ran a 16-bit kernel.
+    """Fires when eligible ops ran kernels, and none of them has a 16-bit type or such a kernel.
 
     ``emit_nvtx`` records no data types; there the names of the Tensor Core kernels tell them.
     """
     data, ops = evidence.data, evidence.ops
+    rows = evidence.window.rows(data.kernels.api_start_ns)
+    pairs = np.unique(data.kernels.op_kernel[rows])
     eligible = ops.op[data.ops.tc_eligible[ops.op]]
+    # Without kernels (in a CUDA graph that was recorded as a whole) nothing tells what an op used.
+    eligible = eligible[np.isin(eligible, data.op_kernels.op[pairs])]
     if not len(eligible):
         return None
     if any(data.ops.data_types[op] in HALF_TYPES for op in eligible.tolist()):
         return None
-    rows = evidence.window.rows(data.kernels.api_start_ns)
-    pairs = np.unique(data.kernels.op_kernel[rows])
     if bool((data.op_kernels.half_precision[pairs] & data.op_kernels.uses_tc[pairs]).any()):
         return None
     return Issue(

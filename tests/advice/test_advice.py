@@ -211,6 +211,21 @@ def test_evidence_names_ops_of_the_profile_and_links_to_known_views(capture: Con
     assert "Mlp/blocks/3" in items[0]["name"]
 
 
+def test_evidence_of_waits_names_the_ops_that_wait(capture: Connect) -> None:
+    """Every op named calls what waits for the GPU: the raw calls say which do."""
+    connection = capture("item")
+    row = connection.execute(
+        "SELECT evidence FROM advice WHERE advice = 'synchronizing_calls'"
+    ).fetchone()
+    named = {item["link"]["params"]["op"] for item in json.loads(row[0]) if item["kind"] == "op"}
+    waiting = connection.execute(
+        "SELECT DISTINCT o.op_id FROM api_calls AS c JOIN api_names AS n ON n.id = c.name"
+        " JOIN ops AS o ON o.id = c.op WHERE n.name LIKE '%Synchronize%'"
+    )
+    assert named
+    assert named <= {op for (op,) in waiting}
+
+
 def test_the_advice_is_the_same_after_aggregating_the_same_range_again(
     database_of: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from aggregator.expert.advice.facts import Facts, Gpu
 from aggregator.expert.advice.finding import Answer, Certainty, Finding
 from aggregator.expert.advice.queries import kernels_proof
 from aggregator.intervals import union_of
-from aggregator.texts import say
+from aggregator.texts import Text, say
 
 NAME = "exposed_communication"
 LEAST_SHARE_PCT = 5.0
@@ -45,16 +45,32 @@ def advise(facts: Facts) -> Answer:
             "bucket_cap_mb, gradient_as_bucket_view), send less (16-bit gradients), or accumulate "
             "gradients over several batches with no_sync()"
         ),
-        reasoning=say(
-            "Time in which kernels of collectives ran and no other kernel did, all of which "
-            "overlapping could hide. Waiting for a slower rank is part of it, and stays"
-        ),
+        reasoning=_reasoning(facts),
         certainty=Certainty.LIKELY,
-        needs=say("The collectives of all ranks tell how much of it is waiting for others"),
+        needs=None
+        if facts.rank_waits
+        else say("The collectives of all ranks tell how much of it is waiting for others"),
         evidence=(
             *kernel_items(facts, rows),
             *(gpu_item(gpu.device, gpu.name, exposed[gpu.device]) for gpu in facts.gpus),
         ),
         proof=kernels_proof(facts, rows, "communication_ns"),
         link=ops_link(facts, rows),
+    )
+
+
+def _reasoning(facts: Facts) -> Text:
+    if not facts.rank_waits:
+        return say(
+            "Time in which kernels of collectives ran and no other kernel did, all of which "
+            "overlapping could hide. Waiting for a slower rank is part of it, and stays"
+        )
+    slowest = max(facts.rank_waits, key=lambda rank: rank.kept_waiting_ns)
+    return say(
+        "Time in which kernels of collectives ran and no other kernel did, all of which "
+        "overlapping could hide. In collectives the ranks wait {waiting:.1f}% of the step for each "
+        "other, {kept:.1f}% of it for rank {rank}: only equal work wins that",
+        waiting=facts.share_pct(sum(rank.waiting_ns for rank in facts.rank_waits)),
+        kept=facts.share_pct(slowest.kept_waiting_ns),
+        rank=slowest.rank,
     )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aggregator.intervals import Flattened, flatten
-from aggregator.profile import Bool, Int64
+from aggregator.profile import Bool, Int64, SourceFormat
 
 KERNEL, COPY, SET, GRAPH = 0, 1, 2, 3
 """Kinds of GPU work."""
@@ -150,6 +150,21 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class RankWait:
+    """What a rank of the job waited in the collectives of the window.
+
+    Attributes:
+        rank: Its number.
+        waiting_ns: For other ranks. Unit: ns.
+        kept_waiting_ns: What the others together waited for it. Unit: ns.
+    """
+
+    rank: int
+    waiting_ns: int
+    kept_waiting_ns: int
+
+
+@dataclass(frozen=True)
 class Steps:
     """Steps of the loop.
 
@@ -193,6 +208,8 @@ class Facts:
         settings: What markers told of the script.
         has_graphs: Whether CUDA graphs were recorded as a whole: their kernels are unknown.
         has_loader: Whether ranges of a data loader were recorded.
+        source_format: What recorded the profile; empty: an older database does not tell.
+        rank_waits: What each rank waited for the others; empty: not all of them are known.
     """
 
     aggr: int
@@ -208,6 +225,13 @@ class Facts:
     settings: Mapping[str, Any]
     has_graphs: bool
     has_loader: bool
+    source_format: str = ""
+    rank_waits: tuple[RankWait, ...] = ()
+
+    @property
+    def is_kineto(self) -> bool:
+        """Whether torch.profiler recorded it: nsys's options would not help."""
+        return self.source_format == SourceFormat.KINETO
 
     @cached_property
     def wall_ns(self) -> int:

@@ -8,7 +8,7 @@ from aggregator.expert.advice.finding import Answer, Certainty, Finding
 from aggregator.expert.advice.input_bound import loading_in_gaps
 from aggregator.expert.advice.launch_bound import LONGEST_GAP_NS
 from aggregator.expert.advice.queries import LATE, gaps_proof
-from aggregator.texts import say
+from aggregator.texts import Text, say
 
 NAME = "host_stalls"
 LEAST_SHARE_PCT = 5.0
@@ -40,12 +40,21 @@ def advise(facts: Facts) -> Answer:
             "that a data loader's range fills by half are not counted"
         ),
         certainty=Certainty.LIKELY,
-        needs=say(
-            "NVTX ranges around the script's own parts, or CPU samples (--nsys_opts='-t cuda,nvtx,"
-            "osrt -s cpu'), tell what it does"
-        ),
+        needs=_needs(facts),
         evidence=op_items(facts, waited, facts.gap_ns),
         proof=gaps_proof(facts, waited, _condition(facts), "waiting_ns"),
+    )
+
+
+def _needs(facts: Facts) -> Text:
+    if facts.is_kineto:
+        return say(
+            "Ranges of torch.profiler.record_function around the script's own parts, or a trace "
+            "with_stack=True, tell what it does"
+        )
+    return say(
+        "NVTX ranges around the script's own parts, or CPU samples (--nsys_opts='-t cuda,nvtx,"
+        "osrt -s cpu'), tell what it does"
     )
 
 

@@ -43,7 +43,9 @@ def advise(facts: Facts) -> Answer:
         return Unknown(
             NAME,
             say("Whether the GPU waits for input cannot be told: no DataLoader was seen"),
-            say("Ranges of a torch.utils.data.DataLoader, or NVTX ranges around the input"),
+            say("Ranges of a torch.utils.data.DataLoader, or record_function around the input")
+            if facts.is_kineto
+            else say("Ranges of a torch.utils.data.DataLoader, or NVTX ranges around the input"),
         )
     total = int(loading_in_gaps(facts).sum())
     share = facts.share_pct(total)

@@ -53,7 +53,7 @@ def advise(facts: Facts) -> Answer:
         needs=say("A step time measured without the profiler tells how much of the waiting stays"),
         evidence=(
             *op_items(facts, waited, facts.gap_ns),
-            Item("gap", "median", int(np.median(facts.gap_ns[waited])), gaps),
+            Item("gap", "median gap", int(np.median(facts.gap_ns[waited])), gaps),
         ),
         proof=gaps_proof(
             facts, waited, f"{LATE} AND start - reached <= {LONGEST_GAP_NS}", "waiting_ns"

@@ -50,7 +50,9 @@ def advise(facts: Facts) -> Answer:
         return Unknown(
             NAME,
             say("Whether calls wait for the GPU cannot be told: no CUDA calls were recorded"),
-            say("A capture with CUDA API calls (nsys -t cuda)"),
+            say("A trace with CUDA calls (ProfilerActivity.CUDA)")
+            if facts.is_kineto
+            else say("A capture with CUDA API calls (nsys -t cuda)"),
         )
     length = waits.end_ns - waits.start_ns
     cost = np.minimum(length, idle_after_ns(facts))

@@ -28,6 +28,7 @@ SLOW_SPEEDUP = 2.5
 """What an aligned kernel wins over one of these; measured 3.8 on an H200."""
 OTHER_SPEEDUP = 1.15
 """What padding wins where the library found an aligned kernel all the same."""
+_SIZE = re.compile(r"(?<!\d)-?\d{1,18}(?!\d)")
 LEAST_PRODUCTS_PCT = 20.0
 """Without recorded shapes the question is only worth asking above this share of the step."""
 
@@ -37,9 +38,7 @@ def is_unaligned(shapes: str, op_type: str) -> bool:
 
     Of convolutions only the channels count; a batch of any size is fine for them.
     """
-    operands = [
-        [int(size) for size in re.findall(r"-?\d+", part)] for part in shapes.split(";")[:2]
-    ]
+    operands = [[int(size) for size in _SIZE.findall(part)] for part in shapes.split(";")[:2]]
     operands = [sizes for sizes in operands if sizes]
     if len(operands) < 2:
         return False

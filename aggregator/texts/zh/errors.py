@@ -14,8 +14,8 @@ _FILES: dict[str, str] = {
         "请以 activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] 采集，并确认程序使用了 GPU。"
     ),
     "No such file '{path}'.": "没有文件 '{path}'。",
-    "'{path}' is neither an Nsight Systems export nor an nvprof file.": (
-        "'{path}' 既不是 Nsight Systems 导出，也不是 nvprof 文件。"
+    "'{path}' is no Nsight Systems export, nvprof file or Kineto trace.": (
+        "'{path}' 既不是 Nsight Systems 导出，也不是 nvprof 文件或 Kineto 跟踪。"
     ),
     "Export a report with: nsys export --type=sqlite report.nsys-rep": (
         "请用以下命令导出报告：nsys export --type=sqlite report.nsys-rep"
@@ -25,10 +25,15 @@ _FILES: dict[str, str] = {
         "请给出以下命令的输出：dlprof pyprof parse FILE"
     ),
     "'{path}' cannot be read: {error}.": "无法读取 '{path}'：{error}。",
+    "a value in it is of another kind than it must be": "其中有一个值的类型不对",
     "'{path}' cannot be opened: {error}.": "无法打开 '{path}'：{error}。",
     "'{path}' is an SQLite file, but neither an Nsight Systems export nor a DLProf database.": (
         "'{path}' 是 SQLite 文件，但既不是 Nsight Systems 导出，也不是 DLProf 数据库。"
     ),
+    "'{path}' holds {name!r}, which would run SQL that is not ours.": (
+        "'{path}' 中含有 {name!r}，它会运行不属于我们的 SQL。"
+    ),
+    "The parameter {name} is given more than once.": "参数 {name} 给出了不止一次。",
     "'{path}' is no DLProf database.": "'{path}' 不是 DLProf 数据库。",
     "'{path}' is not an SQLite file.": "'{path}' 不是 SQLite 文件。",
     "'{path}' is damaged or no DLProf database: {error}.": (
@@ -90,6 +95,9 @@ _FILE_HINTS: dict[str, str] = {
     ),
     "Make one from an Nsight Systems export: dlprof --database=profile.sqlite": (
         "请由 Nsight Systems 导出生成：dlprof --database=profile.sqlite"
+    ),
+    "The database is damaged: it holds no {name} where each row has one.": (
+        "数据库已损坏：每一行都应有 {name}，但其中缺失。"
     ),
     "Make it anew with dlprof, or run an integrity check with sqlite3.": (
         "请用 dlprof 重新生成，或用 sqlite3 检查完整性。"
@@ -298,6 +306,12 @@ _REQUESTS: dict[str, str] = {
     ),
     "The query took longer than {time_limit_s:g} s and was stopped.": (
         "查询超过 {time_limit_s:g} 秒，已停止。"
+    ),
+    "Reading '{path}' took more than {limit_s:g} s of processor time and was stopped.": (
+        "读取 '{path}' 占用的处理器时间超过 {limit_s:g} 秒，已停止。"
+    ),
+    "Make it again with: dlprof --database=<nsys export>. If it is only large, raise {name}.": (
+        "请用 dlprof --database=<nsys 导出文件> 重新生成。如果它只是很大，请调高 {name}。"
     ),
     "Filter the table further, or raise DLPROF_QUERY_TIMEOUT_S.": (
         "请进一步筛选表格，或调高 DLPROF_QUERY_TIMEOUT_S。"

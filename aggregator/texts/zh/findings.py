@@ -72,6 +72,13 @@ FINDINGS: dict[str, str] = {
         "只有集合通信内核运行而没有其他内核运行的时间，重叠可以全部隐藏。其中等待较慢 rank 的"
         "部分会保留"
     ),
+    "Time in which kernels of collectives ran and no other kernel did, all of which "
+    "overlapping could hide. In collectives the ranks wait {waiting:.1f}% of the step for each "
+    "other, {kept:.1f}% of it for rank {rank}: only equal work wins that": (
+        "只有集合通信内核运行而没有其他内核运行的时间，重叠可以全部隐藏。各 rank 在集合通信中"
+        "互相等待的时间占每步的 {waiting:.1f}%，其中等待 rank {rank} 占 {kept:.1f}%："
+        "只有均衡的工作量才能减少这部分"
+    ),
     "The collectives of all ranks tell how much of it is waiting for others": (
         "所有 rank 的集合通信可以说明其中有多少是在等待其他 rank"
     ),
@@ -134,6 +141,11 @@ FINDINGS: dict[str, str] = {
     "that a data loader's range fills by half are not counted": (
         "GPU 空闲后才开始启动的工作之前超过 1 ms 的间隙；一半以上由数据加载器范围占据的间隙不计"
     ),
+    "Ranges of torch.profiler.record_function around the script's own parts, or a trace "
+    "with_stack=True, tell what it does": (
+        "围绕脚本自身各部分的 torch.profiler.record_function 范围，或 with_stack=True 的跟踪，可"
+        "以说明它在做什么"
+    ),
     "NVTX ranges around the script's own parts, or CPU samples (--nsys_opts='-t "
     "cuda,nvtx,osrt -s cpu'), tell what it does": (
         "脚本自身各部分的 NVTX 范围，或 CPU 采样（--nsys_opts='-t cuda,nvtx,osrt -s cpu'）可"
@@ -151,6 +163,9 @@ FINDINGS: dict[str, str] = {
     ),
     "Whether the GPU waits for input cannot be told: no DataLoader was seen": (
         "无法判断 GPU 是否在等待输入：没有看到 DataLoader"
+    ),
+    "Ranges of a torch.utils.data.DataLoader, or record_function around the input": (
+        "torch.utils.data.DataLoader 的范围，或围绕输入的 record_function"
     ),
     "Ranges of a torch.utils.data.DataLoader, or NVTX ranges around the input": (
         "torch.utils.data.DataLoader 的范围，或围绕输入的 NVTX 范围"
@@ -233,6 +248,9 @@ FINDINGS: dict[str, str] = {
     "steady steps": ("这些步骤超出中位数 {median:.1f} ms 的时间，占所有稳定步骤时间的比例"),
     "Whether calls wait for the GPU cannot be told: no CUDA calls were recorded": (
         "无法判断是否有调用在等待 GPU：没有记录 CUDA 调用"
+    ),
+    "A trace with CUDA calls (ProfilerActivity.CUDA)": (
+        "含有 CUDA 调用的跟踪（ProfilerActivity.CUDA）"
     ),
     "A capture with CUDA API calls (nsys -t cuda)": ("含有 CUDA API 调用的采集（nsys -t cuda）"),
     "Calls wait until the GPU has finished, {count:.0f} in each step; it then stands idle "

@@ -23,6 +23,11 @@ NOTES: dict[str, str] = {
     "events of the trace have no time or no duration; they were left out.": (
         "跟踪文件中的事件没有时间或时长；已忽略。"
     ),
+    "API calls have no work on a GPU in the trace: its activities lacked CUDA, or CUPTI "
+    "did not record; every time on the GPU is unknown.": (
+        "跟踪中的 API 调用没有对应的 GPU 工作：采集的 activities 缺少 CUDA，或 CUPTI 没有记录；"
+        "GPU 上的各项时间均未知。"
+    ),
     "events of the trace end before they begin; they were given no length.": (
         "跟踪文件中的事件结束早于开始；其长度记为零。"
     ),
@@ -61,6 +66,13 @@ NOTES: dict[str, str] = {
     "ops of custom NVTX domains were left out; the default domain holds all work.": (
         "个自定义 NVTX 域的算子被略去；默认域包含全部工作。"
     ),
+    "Nsight Systems failed to read parts of its own recording: kernels, calls and ranges are"
+    " missing ({collected} of {produced} CUDA events are there). Record a shorter part of the"
+    " run, after compilation (--delay), or use another version of Nsight Systems.": (
+        "Nsight Systems 未能读取自己的部分记录：缺少内核、调用和范围（{produced} 个 CUDA 事件中只有"
+        " {collected} 个）。请在编译之后录制较短的一段（--delay），"
+        "或使用其他版本的 Nsight Systems。"
+    ),
     "NVTX ranges were still open at the end of the capture; they end with it.": (
         "个 NVTX 范围在捕获结束时仍未关闭；它们随捕获结束。"
     ),
@@ -85,10 +97,13 @@ NOTES: dict[str, str] = {
     "This database does not hold it: it was written by an older or another DLProf.": (
         "此数据库不含该值：它由较旧的或其他的 DLProf 写成。"
     ),
-    "I/O was not recorded: profile with --nsys_opts='-t cuda,nvtx,osrt -s cpu'.": (
-        "没有记录 I/O：请用 --nsys_opts='-t cuda,nvtx,osrt -s cpu' 进行分析。"
+    "I/O is not told apart: the calls that read and write files are not taken from a profile.": (
+        "I/O 未单独列出：不从性能分析中读取读写文件的调用。"
     ),
     "The profile holds no ranges of a data loader.": "性能分析中没有数据加载器的范围。",
+    "The profile holds no ops: which kernels could use Tensor Cores is not known.": (
+        "性能分析中没有算子：无法得知哪些内核可以使用 Tensor Core。"
+    ),
     "Nothing was aggregated for this domain.": "此域没有聚合任何内容。",
     "The profile does not say.": "性能分析没有说明。",
     # --- what ops should cost
@@ -98,6 +113,19 @@ NOTES: dict[str, str] = {
     "there is no formula for it": "没有适用于它的公式",
     "its operations depend on the values": "其运算次数取决于数值",
     "the kernels of a CUDA graph were not recorded": "没有记录 CUDA 图中的内核",
+    "its tensors fit the cache, which is faster than the memory": (
+        "其张量可放入缓存，而缓存比显存快"
+    ),
+    "its kernels need fewer operations than were counted: Winograd, Fourier or a mask": (
+        "其内核所需的运算少于所计的运算：Winograd、傅里叶或掩码"
+    ),
+    "its copies went over a faster link than the table of peaks has": (
+        "其复制所经的链路快于峰值表中的链路"
+    ),
+    "no range around the call tells the size of its tensors": ("调用外没有范围说明其张量的大小"),
+    "neither the name of the kernel nor a range tells the data type": (
+        "内核名称和范围都没有说明数据类型"
+    ),
     "it moves data between GPUs": "它在 GPU 之间传输数据",
     "The GPU peak '{word}' is not understood.": "无法理解 GPU 峰值 '{word}'。",
     "Give {example}; names: {names}; TFLOP/s, bandwidth and link in GB/s.": (

@@ -77,4 +77,21 @@ RANKS: dict[str, str] = {
         "{name} 必须是至少两个、至多 {limit} 个不同文本的列表。"
     ),
     "another version made it": "它由另一个版本生成",
+    "'{first}' and '{second}' are both rank {rank}.": "“{first}”和“{second}”都是 rank {rank}。",
+    "Several files are named as rank {ranks}: the ranks were numbered in the order given.": (
+        "多个文件的名称都是 rank {ranks}：各 rank 按给出的顺序编号。"
+    ),
+    "These ranks ran no collective, though others did: {ranks}; what they waited is unknown.": (
+        "这些 rank 没有运行集合通信，而其他 rank 运行了：{ranks}；它们的等待未知。"
+    ),
+    "ranks must be a list of different whole numbers from 0 to {limit}, one for each file.": (
+        "ranks 必须是 0 到 {limit} 的不同整数的列表，每个文件一个。"
+    ),
+    "More than {limit} files fit the path.": "有超过 {limit} 个文件符合该路径。",
+    "Give a pattern that fits the rank files of one job only.": (
+        "请给出只符合一个作业的 rank 文件的模式。"
+    ),
+    "{file}: {error}": "{file}：{error}",
+    "No profile fits that path.": "没有符合该路径的性能分析。",
+    "Check the folder and the pattern.": "请检查文件夹和模式。",
 }

@@ -26,6 +26,10 @@ _JOBS: dict[str, str] = {
     ),
     "The viewer's own state cannot be used: {reason}.": "无法使用查看器自身的状态：{reason}。",
     "The database is being written to.": "数据库正在被写入。",
+    "Rows of the table went while they were read.": "表中的行在读取过程中消失了。",
+    "Look whether the aggregation is still there, and try again.": (
+        "请查看该聚合是否仍然存在，然后重试。"
+    ),
     "Its disk may be full, or its folder not be writable.": "磁盘可能已满，或文件夹不可写。",
 }
 
@@ -96,6 +100,7 @@ _ADMISSION: dict[str, str] = {
         "请使用 SQLite 导出（nsys export -t sqlite）、.nsys-rep、torch.profiler 的跟踪文件"
         "或 DLProf 数据库。"
     ),
+    "Let the viewer's user read it.": "请让运行查看器的用户能够读取它。",
     "The file is JSON, but no complete trace of torch.profiler.": (
         "文件是 JSON，但不是完整的 torch.profiler 跟踪文件。"
     ),

@@ -7,7 +7,7 @@ RUN npm ci --no-audit --no-fund
 COPY frontend ./
 # The pages behind the info icons are built in.
 COPY docs/views /source/docs/views
-# Written to /source/viewer/static/dlprof.
+# Written to /source/viewer/static/dlprof, and the page of HTML reports to /source/aggregator.
 RUN npm run build
 
 FROM python:3.12-slim AS wheel
@@ -16,6 +16,7 @@ RUN pip install --no-cache-dir build
 # .dockerignore names what a wheel is made of.
 COPY . ./
 COPY --from=page /source/viewer/static/dlprof viewer/static/dlprof
+COPY --from=page /source/aggregator/html_report/page.html aggregator/html_report/page.html
 RUN DLPROF_SKIP_FRONTEND_BUILD=1 python -m build --wheel
 
 FROM python:3.12-slim

@@ -6,17 +6,22 @@ installed and nothing listens. ``DLPROF_BROKER_URL=redis://...`` takes Redis ins
 
 from __future__ import annotations
 
+import logging.config
 import os
+import threading
 import time
 import uuid
 from pathlib import Path
 from typing import Any
 
 from celery import Celery
+from celery.signals import setup_logging, worker_shutting_down
 from kombu import Queue
 from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport.filesystem import Channel, Transport
 from kombu.utils.json import dumps
+
+from aggregator.log_lines import logging_settings
 
 JOB_TASK = "dlprof.job"
 QUEUE = "dlprof"
@@ -104,3 +109,21 @@ def _broker() -> dict[str, Any]:
 
 
 app = make_app()
+
+shutting_down = threading.Event()
+"""Set once this process, a worker, is told to end."""
+
+
+def _log_as_everybody(loglevel: int | str = "WARNING", **_: Any) -> None:
+    kind = os.environ["DLPROF_LOG_FORMAT"]
+    logging.config.dictConfig(logging_settings(kind, loglevel or "WARNING"))
+
+
+if os.environ.get("DLPROF_LOG_FORMAT"):
+    # Who listens to this signal does what Celery else would.
+    setup_logging.connect(_log_as_everybody, weak=False)
+
+
+@worker_shutting_down.connect
+def _on_shutdown(**_: Any) -> None:
+    shutting_down.set()

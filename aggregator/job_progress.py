@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -118,6 +118,7 @@ class JobProgress:
         self._message = ""
         self._progress_pct = 0.0
         self._has_ranks = False
+        self._read_parts: Callable[[], str] = str
 
     @property
     def elapsed_s(self) -> float:
@@ -145,6 +146,10 @@ class JobProgress:
         if level <= Level.NORMAL:
             self._message = text
 
+    def watch_parts(self, read: Callable[[], str]) -> None:
+        """Have every snapshot say how far each rank file is."""
+        self._read_parts = read
+
     def snapshot(self) -> Snapshot:
         """Where the job is now."""
         now = time.monotonic()
@@ -157,6 +162,7 @@ class JobProgress:
             rows_per_s=rate and round(rate, 1),
             eta_s=self._time_left_s(now - self._started),
             message=self._message,
+            parts=self._read_parts(),
         )
 
     def _check(self) -> None:

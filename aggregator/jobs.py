@@ -13,6 +13,8 @@ from aggregator.texts import Text, say, to_json
 
 REUSED = say("This aggregation was there already.")
 IMPORTED = say("This profile was there already.")
+#: How often a worker says that it is there.
+PRESENCE_INTERVAL_S = 5.0
 #: Where a stored error keeps what its sentences were made of.
 WORDS = "words"
 
@@ -29,6 +31,7 @@ class ClaimedJob:
         sources: Profiles to import; empty: the job adds an aggregation.
         profile_name: Name that the imported profile gets; empty: none.
         mode: How the ranges of an imported profile are read.
+        ranks: Number of the first rank of each source; empty: the files tell.
     """
 
     job_id: str
@@ -38,6 +41,7 @@ class ClaimedJob:
     sources: tuple[Path, ...] = ()
     profile_name: str = ""
     mode: str = "auto"
+    ranks: tuple[int, ...] = ()
 
     @property
     def is_import(self) -> bool:
@@ -54,6 +58,7 @@ class ClaimedJob:
             "sources": [str(source) for source in self.sources],
             "profile_name": self.profile_name,
             "mode": self.mode,
+            "ranks": list(self.ranks),
         }
 
     @classmethod
@@ -67,6 +72,7 @@ class ClaimedJob:
             sources=tuple(Path(source) for source in values["sources"]),
             profile_name=values["profile_name"],
             mode=values["mode"],
+            ranks=tuple(values.get("ranks", ())),
         )
 
 
@@ -80,6 +86,8 @@ class Snapshot:
         rows_per_s: Rows of the phase per second, if it counts any.
         eta_s: Time left, if it can be told.
         message: The engine's latest line.
+        parts: Of several rank files, a letter for each: ``w`` waiting, ``i`` being imported, ``d``
+            done, ``f`` failed.
     """
 
     phase: str
@@ -87,6 +95,7 @@ class Snapshot:
     rows_per_s: float | None
     eta_s: float | None
     message: str
+    parts: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,6 +147,12 @@ class JobRecorder(Protocol):
 
     def worker_started(self) -> None:
         """A worker is ready: jobs of dead workers can be begun again."""
+
+    def worker_alive(self) -> None:
+        """The worker is there, busy or not; called now and then, and quiet if nobody hears it."""
+
+    def worker_ended(self) -> None:
+        """The worker ends; quiet if nobody hears it."""
 
     def claim(self, token: str) -> ClaimedJob | None:
         """Take the job whose turn it is; None if none waits.

@@ -15,17 +15,17 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from kombu import Connection
 from kombu.exceptions import KombuError
 
-from aggregator.celery_app import app
+from aggregator.celery_app import app, shutting_down
 from aggregator.errors import JSONValue
 from aggregator.jobs import ClaimedJob, Outcome, Snapshot, Worker, stored_error
+from aggregator.leftovers import process_scope
 
 PROGRESS_QUEUE = "dlprof.progress"
 _INBOX = "dlprof.worker."
@@ -36,6 +36,7 @@ _LONGEST_PAUSE_S = 0.2
 #: How long the end of a job is told again to a broker that is away.
 _TELL_LIMIT_S = 300.0
 _TELL_PAUSE_S = 1.0
+_UNHEARD_LIMIT = 1_000
 
 logger = logging.getLogger(__name__)
 
@@ -45,13 +46,8 @@ def this_worker() -> Worker:
     return Worker(platform.node(), os.getpid(), process_scope())
 
 
-def process_scope() -> str:
-    """Where process ids mean what they mean here: one boot of one machine, one namespace."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
-    except OSError:
-        return platform.node()
+def _about_this_worker(event: str) -> dict[str, Any]:
+    return {"event": event, "worker": asdict(this_worker())}
 
 
 class BrokerAwayError(Exception):
@@ -134,6 +130,8 @@ class BrokerRecorder:
 
     def __init__(self) -> None:
         self._mailbox = Mailbox()
+        # Of a thread of its own, whose lock no fork may find taken.
+        self._presence = Mailbox()
         self._stopped: set[str] = set()
         self._inbox_name = ""
         self._pid = 0
@@ -142,8 +140,20 @@ class BrokerRecorder:
         """Say so; a keeper that is away will find the jobs by itself."""
         self._tell("worker_started")
 
+    def worker_alive(self) -> None:
+        """Say so, unless nobody listens: what is not heard would pile up."""
+        with suppress(BrokerAwayError):
+            if self._presence.count(PROGRESS_QUEUE) < _UNHEARD_LIMIT:
+                self._presence.put(PROGRESS_QUEUE, _about_this_worker("worker_alive"))
+
+    def worker_ended(self) -> None:
+        """Say so once."""
+        with suppress(BrokerAwayError):
+            self._presence.put(PROGRESS_QUEUE, _about_this_worker("worker_ended"))
+        self._presence.close()
+
     def claim(self, token: str) -> ClaimedJob | None:
-        """Ask for a job; None if none waits, or if nobody answers."""
+        """Ask for a job; None if none waits, nobody answers, or this worker is told to end."""
         claim = uuid.uuid4().hex
         self._say("claim", claim=claim, token=token, worker=asdict(this_worker()))
         deadline = time.monotonic() + _CLAIM_LIMIT_S
@@ -151,13 +161,18 @@ class BrokerRecorder:
         while time.monotonic() < deadline:
             letter = self._receive()
             if letter is None:
-                time.sleep(pause)
+                if shutting_down.wait(pause):
+                    break
                 pause = min(pause * 1.5, _LONGEST_PAUSE_S)
             elif letter.get("answer") == claim:
                 return ClaimedJob.from_dict(letter["job"]) if letter["job"] else None
         logger.warning("nobody answered a claim; the job waits for its next message")
         # If the answer comes too late, the job shall not wait for a worker that has gone on.
-        self._tell("abandon", claim=claim)
+        if shutting_down.is_set():
+            with suppress(BrokerAwayError):
+                self._say("abandon", claim=claim)
+        else:
+            self._tell("abandon", claim=claim)
         return None
 
     def beat(self, job: ClaimedJob, snapshot: Snapshot) -> bool:

@@ -10,17 +10,20 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from celery.signals import worker_ready, worker_shutting_down
+from celery.signals import worker_ready, worker_shutdown
+from celery.worker import state
 from kombu.exceptions import KombuError
 
-from aggregator.celery_app import JOB_TASK, PART_TASK, app
+from aggregator.celery_app import JOB_TASK, PART_TASK, app, shutting_down
 from aggregator.dldb.reader import open_database
 from aggregator.errors import AggregationCancelledError, DlprofError, JSONValue
 from aggregator.job_progress import (
@@ -30,11 +33,13 @@ from aggregator.job_progress import (
     memory_error,
     resident_bytes,
 )
-from aggregator.jobs import IMPORTED, REUSED, ClaimedJob, JobRecorder, Outcome
+from aggregator.jobs import IMPORTED, PRESENCE_INTERVAL_S, REUSED, ClaimedJob, JobRecorder, Outcome
+from aggregator.leftovers import remove_leftovers
 from aggregator.options import ImportOptions, Mode
 from aggregator.pipeline import aggregate, import_profile
+from aggregator.rank_counts import worker_count
 from aggregator.rank_import import import_ranks_shared
-from aggregator.rank_parts import import_part_of
+from aggregator.rank_parts import RankParts, import_part_of
 from aggregator.texts import say
 
 DEFAULT_RECORDER = "aggregator.remote_jobs:BrokerRecorder"
@@ -44,7 +49,6 @@ _GRACE_S = 30.0
 _EXIT_LIMIT = 70
 
 logger = logging.getLogger(__name__)
-_shutting_down = threading.Event()
 
 
 @app.task(name=JOB_TASK)
@@ -57,7 +61,7 @@ def do_job(token: str) -> None:
 def do_part(folder: str) -> None:
     """Import one rank file of a job that another worker has, if any is still to be done."""
     limits = JobLimits.read()
-    progress = JobProgress(_shutting_down)
+    progress = JobProgress(shutting_down)
     with suppress(AggregationCancelledError):
         import_part_of(Path(folder), LimitedProgress(progress, limits))
 
@@ -69,12 +73,12 @@ def run_job(token: str, recorder: JobRecorder) -> None:
         # Cancelled while it waited, or more messages than jobs.
         return
     limits = JobLimits.read()
-    progress = JobProgress(_shutting_down)
+    progress = JobProgress(shutting_down)
     try:
         with _beating(job, progress, recorder, limits):
             outcome = _do(job, progress)
     except AggregationCancelledError:
-        if _shutting_down.is_set():
+        if shutting_down.is_set():
             recorder.release(job)
         else:
             recorder.cancel(job)
@@ -102,6 +106,8 @@ def _import(job: ClaimedJob, progress: JobProgress) -> Outcome:
     if job.database.exists():
         open_database(job.database).close()
         return Outcome(1, job.database, IMPORTED)
+    # What an earlier worker began; the claim is this one's now.
+    remove_leftovers(job.database.parent, job.database.name)
     if len(job.sources) > 1:
         return _import_ranks(job, progress)
     options = ImportOptions(
@@ -125,9 +131,11 @@ def _import_ranks(job: ClaimedJob, progress: JobProgress) -> Outcome:
         request=job.request,
         profile_name=job.profile_name,
         nsys_path=os.environ.get("DLPROF_NSYS_PATH", ""),
+        ranks=job.ranks,
     )
 
     def announce(folder: Path) -> None:
+        progress.watch_parts(RankParts(folder).states)
         for _ in job.sources[1:]:
             try:
                 app.send_task(PART_TASK, args=[str(folder)], retry=False, ignore_result=True)
@@ -135,7 +143,8 @@ def _import_ranks(job: ClaimedJob, progress: JobProgress) -> Outcome:
                 logger.warning("job %s: other workers were not told: %s", job.job_id, error)
                 return
 
-    result = import_ranks_shared(options, job.sources, progress, announce)
+    workers = worker_count(job.sources)
+    result = import_ranks_shared(options, job.sources, progress, announce, workers)
     return Outcome(result.aggr_id, result.database, "")
 
 
@@ -203,9 +212,37 @@ def _internal_error(error: Exception) -> dict[str, JSONValue]:
 
 @worker_ready.connect
 def _on_ready(**_: Any) -> None:
-    load_recorder().worker_started()
+    recorder = load_recorder()
+    recorder.worker_started()
+    _end_after_job_on_hangup()
+    threading.Thread(target=_stay_known, args=(recorder,), name="presence", daemon=True).start()
 
 
-@worker_shutting_down.connect
-def _on_shutdown(**_: Any) -> None:
-    _shutting_down.set()
+@worker_shutdown.connect
+def _on_end(**_: Any) -> None:
+    load_recorder().worker_ended()
+
+
+def _stay_known(recorder: JobRecorder) -> None:
+    """Say every few seconds that this worker is there."""
+    while True:
+        recorder.worker_alive()
+        if shutting_down.wait(PRESENCE_INTERVAL_S):
+            return
+
+
+def _end_after_job_on_hangup() -> None:
+    """Let SIGHUP end the worker once its job is done; whoever supervises it starts a new one.
+
+    Celery's own answer is to begin the same program anew, which fails for ``python -m celery``.
+    It sets no handler at all in a terminal, and then neither do we.
+    """
+    if not callable(signal.getsignal(signal.SIGHUP)):
+        return
+
+    worker_state: Any = state
+
+    def end(number: int, frame: FrameType | None) -> None:
+        worker_state.should_stop = 0
+
+    signal.signal(signal.SIGHUP, end)

@@ -9,6 +9,7 @@ from viewer.environment import LOOPBACK_HOSTS, Environment
 from viewer.logs import logging_settings
 from viewer.security.hosts import own_addresses
 from viewer.security.secret import read_or_make_secret_key
+from viewer.state_disk import journal_commands
 
 ENVIRONMENT = Environment.read()
 PACKAGE = Path(__file__).resolve().parent
@@ -40,7 +41,7 @@ MIDDLEWARE = [
     "viewer.api.language.LanguageMiddleware",
     "viewer.security.headers.SecurityHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.middleware.gzip.GZipMiddleware",
+    "viewer.api.compression.CompressionMiddleware",
     "django.middleware.http.ConditionalGetMiddleware",
     "viewer.security.access.AccessMiddleware",
     "viewer.security.size.BodySizeMiddleware",
@@ -64,8 +65,7 @@ DATABASES = {
         "OPTIONS": {
             "timeout": 10,
             "transaction_mode": "IMMEDIATE",
-            # WAL: the page asks for a job's progress while the worker writes it.
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            "init_command": journal_commands(ENVIRONMENT.state_dir),
         },
     }
 }
@@ -96,7 +96,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
 
 REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["viewer.api.language.LocalizedJSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["viewer.api.parsing.ShallowJSONParser"],
     # Access and changes are decided by the middleware, for pages and API alike.
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],

@@ -15,8 +15,10 @@ application: Application = get_wsgi_application()
 # After the applications are loaded: the settings are theirs, and so is the state database.
 from django.conf import settings  # noqa: E402
 
+from viewer.head_requests import without_bodies  # noqa: E402
 from viewer.state import prepare_state  # noqa: E402
 
 if settings.ENVIRONMENT.url_prefix:
     application = below_prefix(application, settings.ENVIRONMENT.url_prefix)
+application = without_bodies(application)
 prepare_state()

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 HOLD = os.environ.get("DLPROF_TEST_HOLD")
+HOLD_PARTS = os.environ.get("DLPROF_TEST_HOLD_PARTS")
 
 
-def _hold(original: Any) -> Any:
+def _hold(original: Any, file: str | None) -> Any:
     def phase(self: Any, name: str, total_rows: int | None = None) -> None:
         original(self, name, total_rows)
-        while HOLD and Path(HOLD).exists():
+        while file and Path(file).exists():
             self.advance(0)
             time.sleep(0.02)
 
@@ -27,8 +28,11 @@ def _hold(original: Any) -> Any:
 class _Patch:
     """Changes the class once the module that holds it has been loaded."""
 
+    def __init__(self, module: str, class_name: str, file: str) -> None:
+        self._module, self._class, self._file = module, class_name, file
+
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "aggregator.tasks":
+        if name != self._module:
             return None
         sys.meta_path.remove(self)
         from importlib.util import find_spec
@@ -40,11 +44,15 @@ class _Patch:
 
         def exec_module(module: Any) -> None:
             execute(module)
-            module.JobProgress.phase = _hold(module.JobProgress.phase)
+            patched = getattr(module, self._class)
+            patched.phase = _hold(patched.phase, self._file)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
 if HOLD:
-    sys.meta_path.insert(0, _Patch())
+    sys.meta_path.insert(0, _Patch("aggregator.tasks", "JobProgress", HOLD))
+if HOLD_PARTS:
+    # A rank file of a job, whoever imports it.
+    sys.meta_path.insert(0, _Patch("aggregator.rank_parts", "_Watching", HOLD_PARTS))

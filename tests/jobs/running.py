@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -24,6 +26,10 @@ import psutil
 COMMAND = (sys.executable, "-m", "profiler_cli.dlprofviewer")
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 60.0
+#: How long a test waits before it fails: for nothing else, so a loaded machine may need most of it.
+WAIT_LIMIT_S = 240.0
+_EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_FIRST_PORT = 10_000
 ENDED = ("done", "failed", "cancelled")
 
 Job = dict[str, Any]
@@ -35,6 +41,14 @@ class RunningViewer:
 
     process: subprocess.Popen[str]
     url: str
+    log: IO[bytes]
+
+    def errors(self) -> str:
+        """What it has written to standard error so far."""
+        # Read by position: the processes share the file's own, at which they write.
+        descriptor = self.log.fileno()
+        written = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+        return written.decode(errors="replace")
 
     def get(self, path: str) -> Any:
         return self._ask(Request(f"{self.url}/api/v1/{path}"))
@@ -69,8 +83,8 @@ class RunningViewer:
         body = self.get(f"profiles/{self.profile_id()}/aggregations/")
         return [item["id"] for item in body["results"]]
 
-    def wait_for(self, job: Job, wanted: Callable[[Job], bool], limit_s: float = 60.0) -> Job:
-        deadline = time.monotonic() + limit_s
+    def wait_for(self, job: Job, wanted: Callable[[Job], bool]) -> Job:
+        deadline = time.monotonic() + WAIT_LIMIT_S
         while time.monotonic() < deadline:
             job = self.get(f"jobs/{job['id']}/")
             if wanted(job):
@@ -86,8 +100,12 @@ class RunningViewer:
 
     def children(self, word: str) -> list[psutil.Process]:
         """Processes below the command whose command line holds a word."""
-        below = psutil.Process(self.process.pid).children(recursive=True)
-        return [child for child in below if word in " ".join(child.cmdline())]
+        found = []
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # it ended between the list and the question
+                if word in " ".join(child.cmdline()):
+                    found.append(child)
+        return found
 
     def worker(self) -> psutil.Process:
         deadline = time.monotonic() + START_LIMIT_S
@@ -99,12 +117,12 @@ class RunningViewer:
 
     def stop(self, number: int = signal.SIGINT) -> int:
         self.process.send_signal(number)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=WAIT_LIMIT_S)
 
     @staticmethod
     def _ask(request: Request) -> Any:
         try:
-            with urlopen(request, timeout=30) as response:
+            with urlopen(request, timeout=WAIT_LIMIT_S) as response:
                 return json.load(response)
         except HTTPError as error:
             return {"status": error.code, **json.load(error)}
@@ -126,20 +144,23 @@ def start(
         env: Its environment.
         largest_file: Bytes that a file may have: writing beyond fails as on a full disk.
     """
+    # No pipe, which nobody would empty while the test goes on.
+    log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the viewer
     process = subprocess.Popen(
         [*COMMAND, "--port", "0", *map(str, words)],
         env=env,
         preexec_fn=None if largest_file is None else partial(limit_files, largest_file),  # noqa: PLW1509
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=log,
         text=True,
     )
     assert process.stdout is not None
     line = process.stdout.readline()
+    viewer = RunningViewer(process, line.split()[-1] if line else "", log)
     if "running at" not in line:
-        _, errors = process.communicate(timeout=START_LIMIT_S)
-        raise AssertionError(f"the viewer did not start ({process.returncode}): {line}{errors}")
-    return RunningViewer(process, line.split()[-1])
+        code = process.wait(timeout=START_LIMIT_S)
+        raise AssertionError(f"the viewer did not start ({code}): {line}{viewer.errors()}")
+    return viewer
 
 
 def limit_files(size: int) -> None:
@@ -160,14 +181,22 @@ def running(
         if viewer.process.poll() is None:
             family = psutil.Process(viewer.process.pid).children(recursive=True)
             viewer.stop()
-        _, alive = psutil.wait_procs(family, timeout=10)
+        _, alive = psutil.wait_procs(family, timeout=WAIT_LIMIT_S)
         for process in alive:
             process.kill()
         assert not alive, f"left behind: {alive}"
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody listens on, and that the system gives to nobody in the meantime.
+
+    Those that it hands out lie in a range of their own. A connection that is tried again and again
+    at a port of that range may even reach itself, and then whoever should listen there cannot.
+    """
+    first_ephemeral = int(_EPHEMERAL_PORTS.read_text().split()[0])
+    # Not hypothesis's or a test's seeded numbers: two processes must not draw the same ports.
+    draw = random.SystemRandom()
+    while True:
+        port = draw.randrange(_FIRST_PORT, first_ephemeral)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sqlite3
 import subprocess
-import time
 from pathlib import Path
 from urllib.request import Request, urlopen
 
 import psutil
 import pytest
 
-from tests.jobs.running import COMMAND, environment, running, start
+from tests.jobs.running import COMMAND, WAIT_LIMIT_S, environment, running, start
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ def _run(env: dict[str, str], *words: object) -> subprocess.CompletedProcess[str
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=WAIT_LIMIT_S,
     )
 
 
@@ -88,8 +88,28 @@ def test_one_bad_file_among_good_ones(env: dict[str, str], tmp_path: Path, golde
     _assert_refused(_run(env, golden, tmp_path / "nope.sqlite"), 5, "nope.sqlite")
 
 
-def test_a_folder_without_a_database(env: dict[str, str], tmp_path: Path) -> None:
-    _assert_refused(_run(env, tmp_path), 5, "no DLProf database in the folder")
+def test_a_folder_without_a_database_is_a_beginning(
+    env: dict[str, str], golden: Path, tmp_path: Path
+) -> None:
+    """A team's server starts before anybody has a profile, and again when all are gone."""
+    served = tmp_path / "served"
+    served.mkdir()
+    with running([served], env) as viewer:
+        assert viewer.get("profiles/")["count"] == 0
+        shutil.copyfile(golden, served / "run.sqlite")
+        assert viewer.get("profiles/")["results"][0]["file_name"] == "run.sqlite"
+        viewer.stop()
+        said = viewer.errors()
+    assert "note: There is no DLProf database in the folder" in said
+
+
+def test_a_folder_that_is_not_there(env: dict[str, str], tmp_path: Path) -> None:
+    _assert_refused(_run(env, tmp_path / "nowhere"), 5, "nowhere")
+
+
+def test_an_empty_broker_address_is_none(env: dict[str, str], golden: Path) -> None:
+    with running([golden], env | {"DLPROF_BROKER_URL": ""}) as viewer:
+        assert viewer.worker().is_running()
 
 
 def test_a_port_in_use(env: dict[str, str], golden: Path) -> None:
@@ -122,14 +142,9 @@ def test_help_and_version(env: dict[str, str]) -> None:
 
 
 def test_it_says_where_it_is_and_answers(env: dict[str, str], golden: Path) -> None:
-    before = time.monotonic()
     with running([golden], env) as viewer:
-        took = time.monotonic() - before
-
         assert viewer.url.startswith("http://localhost:")
         assert viewer.get("profiles/")["count"] == 1
-        # Three seconds are the promise; a busy test machine is given some more.
-        assert took < 8
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -143,7 +158,7 @@ def test_a_signal_ends_it_and_all_that_it_started(
 
         assert viewer.stop(number) == 0
 
-        assert not [child for child in family if child.is_running()]
+        assert psutil.wait_procs(family, timeout=WAIT_LIMIT_S)[1] == []
         assert not run_dir.exists()
 
 
@@ -155,7 +170,7 @@ def test_killed_outright_it_leaves_nothing_behind(env: dict[str, str], golden: P
     viewer.process.kill()
     viewer.process.wait()
 
-    _, alive = psutil.wait_procs(family, timeout=15)
+    _, alive = psutil.wait_procs(family, timeout=WAIT_LIMIT_S)
     assert not alive
 
 
@@ -163,7 +178,7 @@ def test_a_worker_that_dies_is_started_again(env: dict[str, str], golden: Path) 
     with running([golden], env) as viewer:
         first = viewer.worker()
         first.kill()
-        psutil.wait_procs([first], timeout=10)
+        psutil.wait_procs([first], timeout=WAIT_LIMIT_S)
 
         assert viewer.worker().pid != first.pid
 
@@ -195,7 +210,7 @@ def test_on_other_addresses_it_asks_for_a_token(env: dict[str, str], golden: Pat
         asked = Request(
             f"{viewer.url}/api/v1/profiles/", headers={"Authorization": f"Bearer {token}"}
         )
-        with urlopen(asked, timeout=10) as response:
+        with urlopen(asked, timeout=WAIT_LIMIT_S) as response:
             assert json.load(response)["count"] == 1
 
 
@@ -230,8 +245,8 @@ def test_a_folder_of_that_name_where_the_user_is_does_no_harm(
     try:
         assert process.stdout is not None
         url = process.stdout.readline().split()[-1]
-        with urlopen(f"{url}/healthz", timeout=10) as response:
+        with urlopen(f"{url}/healthz", timeout=WAIT_LIMIT_S) as response:
             assert json.load(response) == {"status": "ok"}
     finally:
         os.kill(process.pid, signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=WAIT_LIMIT_S) == 0

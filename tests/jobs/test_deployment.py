@@ -8,19 +8,26 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
-import yaml
 
-from tests.jobs.running import REPOSITORY, RunningViewer, environment, free_port, running
-from tests.jobs.workers import Redis, needs_redis, wait_until_listening, worker
+from tests.jobs.running import (
+    REPOSITORY,
+    WAIT_LIMIT_S,
+    RunningViewer,
+    environment,
+    free_port,
+    running,
+)
+from tests.jobs.workers import needs_redis, wait_until_listening, worker
+from tests.packaging.containers import TOKEN, Stage, read_dockerfile, resolved_compose
 
 NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
-COMPOSE = REPOSITORY / "docker-compose.yml"
 
 pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
@@ -54,7 +61,7 @@ def _nginx(folder: Path, upstream: str, *, keeps_prefix: bool) -> Iterator[str]:
         yield f"http://localhost:{port}/dlprof"
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=WAIT_LIMIT_S)
 
 
 @pytest.mark.skipif(NGINX is None, reason="no nginx program")
@@ -65,7 +72,7 @@ def test_below_a_path_behind_nginx(database: Path, tmp_path: Path, keeps_prefix:
         local = viewer.url.replace("localhost", "127.0.0.1")
         with _nginx(tmp_path, local, keeps_prefix=keeps_prefix) as url:
             viewer.url = url
-            with urlopen(f"{url}/", timeout=10) as page:
+            with urlopen(f"{url}/", timeout=WAIT_LIMIT_S) as page:
                 html = page.read().decode()
                 assert "Path=/dlprof/" in str(page.headers.get("Set-Cookie", "Path=/dlprof/"))
             job = viewer.ask_for_aggregation(iter_start=3)
@@ -77,83 +84,135 @@ def test_below_a_path_behind_nginx(database: Path, tmp_path: Path, keeps_prefix:
         assert '"/static/' not in html
 
 
+@dataclass
+class _Composed:
+    """The services of the compose file as processes of this machine.
+
+    Only addresses and folders are others: ``/data`` and ``/state`` lie in a folder, Redis has a
+    free port and the viewer too.
+    """
+
+    folder: Path
+    services: dict[str, Any]
+    image: Stage
+    redis_port: int
+
+    def words(self, service: str, image: Stage | None = None) -> list[str]:
+        """Entry point and command, the image's where the service has none."""
+        own = self.services[service]
+        entrypoint = own.get("entrypoint") or (image.words_of("ENTRYPOINT") if image else [])
+        command = own.get("command") or (image.words_of("CMD") if image else [])
+        return [self._here(word) for word in [*entrypoint, *command]]
+
+    def environment(self, service: str) -> dict[str, str]:
+        """What the image and the service set."""
+        found = self.image.environment() | self.services[service]["environment"]
+        return {name: self._here(value) for name, value in found.items()}
+
+    def _here(self, word: str) -> str:
+        if word in {"/data", "/state"} or word.startswith(("/data/", "/state/")):
+            return f"{self.folder}{word}"
+        return word.replace("redis://redis:6379", f"redis://127.0.0.1:{self.redis_port}")
+
+    def redis(self) -> subprocess.Popen[bytes]:
+        words = [*self.words("redis"), "--port", str(self.redis_port), "--bind", "127.0.0.1"]
+        process = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.DEVNULL)
+        wait_until_listening(self.redis_port)
+        return process
+
+    def redis_is_healthy(self) -> bool:
+        kind, *words = self.services["redis"]["healthcheck"]["test"]
+        assert kind == "CMD"
+        check = [words[0], "-p", str(self.redis_port), *words[1:]]
+        return subprocess.run(check, capture_output=True, check=False).returncode == 0
+
+    def web_is_healthy(self, port: str) -> bool:
+        python, *words = self.image.health_command()
+        assert python == "python"
+        words = [word.replace(", 8000", f", {port}") for word in words]
+        return subprocess.run([sys.executable, *words], check=False).returncode == 0
+
+
 @pytest.fixture
-def compose() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())
-    return found
-
-
-def test_the_compose_file_is_sound(compose: dict[str, Any]) -> None:
-    services = compose["services"]
-    assert set(services) == {"web", "worker", "redis"}
-    for service in services.values():
-        assert {"image", "build"} & set(service)
-        for name in service.get("depends_on", {}):
-            assert "healthcheck" in services[name]
-        for volume in service.get("volumes", []):
-            source = volume.split(":")[0]
-            assert source in compose["volumes"] or source.startswith(("$", ".", "/"))
-    # A worker gets the broker and the profiles, not the state and not the token.
-    assert set(services["worker"]["environment"]) == {"DLPROF_BROKER_URL", "DLPROF_UPLOAD_DIR"}
-    assert not [volume for volume in services["worker"]["volumes"] if "state" in volume]
-    assert services["web"]["ports"] == ["127.0.0.1:8000:8000"]
+def composed(tmp_path: Path) -> Iterator[_Composed]:
+    for name in ("data", "state"):
+        (tmp_path / name).mkdir()
+    services = resolved_compose(tmp_path / "data")["services"]
+    found = _Composed(tmp_path, services, read_dockerfile()[-1], free_port())
+    redis = found.redis()
+    try:
+        yield found
+    finally:
+        redis.kill()
+        redis.wait()
 
 
 @needs_redis
 def test_the_processes_of_the_compose_file(
-    compose: dict[str, Any], database: Path, demo_profile: Path, tmp_path: Path
+    composed: _Composed, database: Path, demo_profile: Path, tmp_path: Path
 ) -> None:
-    """Each service's own words and environment, with this machine's addresses and folders."""
-    services = compose["services"]
-    data = tmp_path / "data"
-    data.mkdir()
-    shutil.copyfile(database, data / "run.sqlite")
-    (tmp_path / "redis").mkdir()
-    with Redis(tmp_path / "redis") as redis:
-        here = {"redis://redis:6379/0": redis.url, "/data/uploads": str(data / "uploads")}
-        named = {name: here.get(value, "a-secret") for name, value in
-                 services["web"]["environment"].items()}  # fmt: skip
-        env = environment(tmp_path / "state", **named)
-        # The image's own command.
-        words = ["--bind", "0.0.0.0", data]
-        assert services["worker"]["entrypoint"] == ["celery", "--app", "aggregator", "worker"]
-        more: dict[str, Any] = {
-            name: here[value] for name, value in services["worker"]["environment"].items()
-        }
-        with (
-            running(words, env) as viewer,
-            worker(redis.url, tmp_path / "w1", words=services["worker"]["command"], **more),
-            worker(redis.url, tmp_path / "w2", words=services["worker"]["command"], **more),
-        ):
-            client = _WithToken(viewer, "a-secret")
-            profile = client.get("profiles/")["results"][0]["id"]
-            jobs = [
-                client.post(f"profiles/{profile}/aggregations/", {"iter_start": start})
-                for start in range(1, 5)
-            ]
-            ended = [
-                viewer.wait_for(job, lambda now: now["state"] in {"done", "failed"}) for job in jobs
-            ]
-            assert {job["state"] for job in ended} == {"done"}
+    """Each service's own words, environment and health check; two workers, as with --scale."""
+    shutil.copyfile(database, tmp_path / "data" / "run.sqlite")
+    shutil.copyfile(demo_profile, tmp_path / "data" / "export.sqlite")
+    assert composed.redis_is_healthy()
+    program, *web = composed.words("web", composed.image)
+    celery, *worker_words = composed.words("worker", composed.image)
+    assert (program, celery) == ("dlprofviewer", "celery")
+    env = environment(tmp_path / "state", **composed.environment("web"))
+    more: dict[str, Any] = {**composed.environment("worker")}
+    # The image names a state, which a worker does not look at.
+    state = Path(more["DLPROF_STATE_DIR"]) / "of-a-worker"
+    more["DLPROF_STATE_DIR"] = str(state)
+    broker = more.pop("DLPROF_BROKER_URL")
+    assert worker_words[:3] == ["--app", "aggregator", "worker"]
+    with ExitStack() as stack:
+        viewer = stack.enter_context(running(web, env))
+        workers = [
+            stack.enter_context(worker(broker, tmp_path / name, words=worker_words[3:], **more))
+            for name in ("w1", "w2")
+        ]
+        client = _WithToken(viewer, TOKEN)
+        assert composed.web_is_healthy(client.port)
+        profile = client.get("profiles/")["results"][0]["id"]
+        jobs = [
+            client.post(f"profiles/{profile}/aggregations/", {"iter_start": start})
+            for start in range(1, 5)
+        ]
+        jobs.append(client.post("profiles/", {"path": str(tmp_path / "data" / "export.sqlite")}))
+        ended = [viewer.wait_for_end(job) for job in jobs]
+        assert {job["state"] for job in ended} == {"done"}
+        assert not state.exists()
+        # What was imported lies in the volume that web and workers share, not in a state.
+        assert list((tmp_path / "data" / "uploads").rglob("*dldb*.sqlite"))
+        # A worker that is told to stop ends by itself, and needs not be killed after the time that
+        # the file gives it.
+        assert composed.services["worker"]["stop_grace_period"]
+        workers[0].terminate()
+        assert workers[0].wait(timeout=WAIT_LIMIT_S) == 0
+        viewer.stop()
+        assert not composed.web_is_healthy(client.port)
 
 
 class _WithToken:
     """Asks as a script with the bearer token does."""
 
     def __init__(self, viewer: RunningViewer, token: str) -> None:
-        port = viewer.url.split(":")[2].split("/")[0]
-        viewer.url = f"http://127.0.0.1:{port}"
+        self.port = viewer.url.split(":")[2].split("/")[0]
+        viewer.url = f"http://127.0.0.1:{self.port}"
         viewer.get = self.get  # type: ignore[method-assign]
         self._base = f"{viewer.url}/api/v1/"
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def get(self, path: str) -> Any:
-        with urlopen(Request(self._base + path, headers=self._headers), timeout=30) as response:
-            return json.load(response)
+        return self._ask(Request(self._base + path, headers=self._headers))
 
     def post(self, path: str, body: object) -> Any:
         data = json.dumps(body).encode()
-        with urlopen(Request(self._base + path, data, self._headers), timeout=30) as response:
+        return self._ask(Request(self._base + path, data, self._headers))
+
+    @staticmethod
+    def _ask(request: Request) -> Any:
+        with urlopen(request, timeout=WAIT_LIMIT_S) as response:
             return json.load(response)
 
 
@@ -161,7 +220,7 @@ def test_celery_finds_the_application_by_the_package_name() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "celery", "-A", "aggregator", "report"],
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)}, cwd="/",
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=WAIT_LIMIT_S,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr

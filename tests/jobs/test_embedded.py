@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.jobs.running import RunningViewer, environment, running
+from tests.jobs.running import WAIT_LIMIT_S, RunningViewer, environment, running
 
 HOLD = "DLPROF_TEST_HOLD"
 
@@ -136,7 +136,7 @@ def test_a_worker_killed_in_the_middle_is_replaced_and_the_job_done(
     worker = held.worker()
 
     worker.send_signal(signal.SIGKILL)
-    psutil.wait_procs([worker], timeout=10)
+    psutil.wait_procs([worker], timeout=WAIT_LIMIT_S)
     _let_go(tmp_path)
     done = held.wait_for_end(job)
 
@@ -151,7 +151,7 @@ def test_a_job_that_always_kills_its_worker_fails_with_the_reason(held: RunningV
         held.wait_for_state(job, "running")
         worker = held.worker()
         worker.send_signal(signal.SIGKILL)
-        psutil.wait_procs([worker], timeout=10)
+        psutil.wait_procs([worker], timeout=WAIT_LIMIT_S)
         held.wait_for(job, lambda found: found["state"] != "running")
     ended = held.wait_for_end(job)
 
@@ -198,7 +198,7 @@ def test_the_command_leaves_no_process(viewer: RunningViewer) -> None:
 
     assert viewer.stop() == 0
 
-    assert not [child for child in family if child.is_running()]
+    assert psutil.wait_procs(family, timeout=WAIT_LIMIT_S)[1] == []
 
 
 def _integrity(database: Path) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from benchmarks.rank_files import make_ranks
-from tests.jobs.running import Job, RunningViewer, environment, running
+from tests.jobs.running import REPOSITORY, WAIT_LIMIT_S, Job, RunningViewer, environment, running
+from tests.jobs.uploading import send_file
 from tests.jobs.workers import Redis, needs_redis, worker
 
 pytestmark = [pytest.mark.jobs, pytest.mark.slow]
@@ -68,13 +72,20 @@ def test_several_workers_share_the_files(
     redis: Redis, rank_files: list[Path], database: Path, tmp_path: Path
 ) -> None:
     url = {"DLPROF_BROKER_URL": redis.url}
+    hold = tmp_path / "hold"
+    hold.touch()
+    held: Any = holding(tmp_path, hold)
     with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
         homes = [tmp_path / f"host{number}" for number in range(2)]
         for home in homes:
-            stack.enter_context(worker(redis.url, home, words=("--loglevel=INFO",)))
+            words = ("--loglevel=INFO",)
+            stack.enter_context(worker(redis.url, home, words=words, **held))
         wait_until(lambda: all(" ready." in log(home) for home in homes))
-        check(viewer, viewer.wait_for_end(ask(viewer, rank_files)))
-        # One had the job; the other heard of its parts, before all were done.
+        job = ask(viewer, rank_files)
+        # Each is at a file: one had the job, the other heard of its parts.
+        wait_until(lambda: len(claims(tmp_path)) == 2)
+        hold.unlink()
+        check(viewer, viewer.wait_for_end(job))
         heard = [log(home) for home in homes]
     (busy,) = [text for text in heard if "Task dlprof.job[" in text]
     (helper,) = [text for text in heard if "Task dlprof.job[" not in text]
@@ -88,8 +99,8 @@ def log(home: Path) -> str:
     return (home / "worker.log").read_text()
 
 
-def wait_until(holds: Callable[[], object], limit_s: float = 60.0) -> None:
-    deadline = time.monotonic() + limit_s
+def wait_until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WAIT_LIMIT_S
     while not holds():
         assert time.monotonic() < deadline, "it did not come to pass"
         time.sleep(0.05)
@@ -102,25 +113,31 @@ def test_a_worker_killed_at_a_part_costs_that_part_only(
     url = {"DLPROF_BROKER_URL": redis.url}
     hold = tmp_path / "hold"
     hold.touch()
+    held: Any = holding(tmp_path, hold)
     with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
         job = ask(viewer, rank_files)
         # It has the job, has told of the parts, and does none itself for now.
         stack.enter_context(worker(redis.url, tmp_path / "first", hold=hold))
         viewer.wait_for(job, lambda now: now["phase"] == "import")
-        second = stack.enter_context(worker(redis.url, tmp_path / "second"))
-        deadline = time.monotonic() + 30
-        while not claims(tmp_path) and time.monotonic() < deadline:
-            time.sleep(0.005)  # a part takes a fraction of a second
+        second = stack.enter_context(worker(redis.url, tmp_path / "second", **held))
+        wait_until(lambda: claims(tmp_path))
         os.kill(second.pid, signal.SIGKILL)
+        psutil.wait_procs([second], timeout=WAIT_LIMIT_S)
         assert claims(tmp_path), "it died at a part"
         hold.unlink()
-        check(viewer, viewer.wait_for(job, lambda now: now["state"] != "running", limit_s=120))
+        check(viewer, viewer.wait_for(job, lambda now: now["state"] != "running"))
 
 
 def claims(folder: Path) -> list[Path]:
     """Parts that somebody is at: claimed and not there."""
-    found = (folder / "state").rglob("*.claim")
+    found = [path for path in below(folder / "state") if path.suffix == ".claim"]
     return [claim for claim in found if not claim.with_suffix(".sqlite").exists()]
+
+
+def below(folder: Path) -> list[Path]:
+    """Everything in a folder; unlike rglob, walk bears that some of it goes meanwhile."""
+    walked = os.walk(folder)
+    return [Path(top) / name for top, folders, files in walked for name in (*folders, *files)]
 
 
 def test_a_bad_rank_file_fails_the_job_with_its_own_words(
@@ -152,3 +169,168 @@ def test_lists_that_are_none_are_refused(
         assert "passwd" not in reply["error"]["message"]
         both = {"path": one, "paths": [one, str(rank_files[1])]}
         assert viewer.post("profiles/", both)["status"] == 400
+
+
+def file_states(job: Job) -> list[str]:
+    return [file["state"] for file in job["files"]]
+
+
+def test_ranks_can_be_named_and_each_file_tells_how_far_it_is(
+    rank_files: list[Path], database: Path, tmp_path: Path
+) -> None:
+    with viewer_of(rank_files, database, tmp_path) as viewer:
+        paths = [str(path) for path in rank_files[:3]]
+        job = viewer.post("profiles/", {"paths": paths, "ranks": [2, 0, 7], "name": "job"})
+        assert [(file["file_name"], file["rank"]) for file in job["files"]] == [
+            ("rank0.sqlite", 2),
+            ("rank1.sqlite", 0),
+            ("rank2.sqlite", 7),
+        ]
+        done = viewer.wait_for_end(job)
+        assert done["state"] == "done", done
+        assert file_states(done) == ["done"] * 3
+        (found,) = [item for item in viewer.get("profiles/")["results"] if item["name"] == "job"]
+        rows = viewer.get(f"profiles/{found['id']}/aggregations/1/ranks/")["results"]
+        assert [(row["rank"], row["source_file"]) for row in rows] == [
+            (0, "rank1.sqlite"),
+            (2, "rank0.sqlite"),
+            (7, "rank2.sqlite"),
+        ]
+        warnings = viewer.get(f"profiles/{found['id']}/")["warnings"]
+        assert "MISSING_RANKS" in {warning["code"] for warning in warnings}
+        for ranks in ([0, 1], [0, 1, 1], [0, 1, -1], [0, 1, True], ["0", 1, 2], 5, [0, 1, 10**9]):
+            reply = viewer.post("profiles/", {"paths": paths, "ranks": ranks})
+            assert (reply["status"], reply["error"]["code"]) == (400, "INVALID_VALUE"), ranks
+        reply = viewer.post("profiles/", {"path": paths[0], "ranks": [0]})
+        assert reply["status"] == 400
+
+
+def test_a_folder_and_a_pattern_stand_for_their_rank_files(
+    rank_files: list[Path], database: Path, tmp_path: Path
+) -> None:
+    folder = rank_files[0].parent
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    for number in range(2):
+        (secret / f"rank{number}.sqlite").write_bytes(b"SQLite format 3\0")
+    with viewer_of(rank_files, database, tmp_path) as viewer:
+        job = viewer.post("profiles/", {"path": f"{folder}/rank[0-2].sqlite"})
+        assert [file["file_name"] for file in job["files"]] == [
+            f"rank{number}.sqlite" for number in range(3)
+        ]
+        job = viewer.post("profiles/", {"path": str(folder)})
+        assert len(job["files"]) == RANKS
+        one = viewer.post("profiles/", {"path": f"{folder}/rank0*"})
+        assert (one["kind"], one["files"]) == ("import", [])
+        inside = tmp_path / "state"
+        for path in (
+            str(secret),
+            f"{secret}/rank*.sqlite",
+            f"{folder}/*/../../secret/rank*.sqlite",
+            f"{folder}/../secret*/rank*",
+            f"{folder}/nothing*",
+            "/*",
+            "*",
+            "[",
+            str(inside),
+        ):
+            reply = viewer.post("profiles/", {"path": path})
+            assert (reply["status"], reply["error"]["code"]) == (403, "PATH_NOT_ALLOWED"), path
+            assert "secret" not in reply["error"]["message"]
+        # A link in the folder that leads out of it.
+        (folder / "rank77.sqlite").symlink_to(secret / "rank0.sqlite")
+        try:
+            reply = viewer.post("profiles/", {"path": f"{folder}/rank*.sqlite"})
+            assert reply["status"] == 403
+        finally:
+            (folder / "rank77.sqlite").unlink()
+
+
+def test_one_machine_imports_several_files_at_once(
+    rank_files: list[Path], database: Path, tmp_path: Path
+) -> None:
+    """The embedded worker does one job at a time, but not one file at a time."""
+    hold = tmp_path / "hold"
+    hold.touch()
+    more = holding(tmp_path, hold) | {"DLPROF_RANK_WORKERS": "3"}
+    with viewer_of(rank_files, database, tmp_path, **more) as viewer:
+        job = ask(viewer, rank_files)
+        wait_until(lambda: len(claims(tmp_path)) == 3)
+        helpers = viewer.children("aggregator.rank_helpers")
+        assert len(helpers) == 2
+        viewer.wait_for(job, lambda now: file_states(now).count("importing") == 3)
+        # One dies at its file, which somebody else takes over after a while.
+        helpers[0].kill()
+        hold.unlink()
+        check(viewer, viewer.wait_for_end(job))
+        assert psutil.wait_procs(helpers, timeout=WAIT_LIMIT_S)[1] == []
+
+
+def test_helpers_end_with_their_job(rank_files: list[Path], database: Path, tmp_path: Path) -> None:
+    hold = tmp_path / "hold"
+    hold.touch()
+    more = holding(tmp_path, hold) | {"DLPROF_RANK_WORKERS": "3"}
+    with viewer_of(rank_files, database, tmp_path, **more) as viewer:
+        job = ask(viewer, rank_files)
+        wait_until(lambda: len(claims(tmp_path)) == 3)
+        helpers = viewer.children("aggregator.rank_helpers")
+        viewer.post(f"jobs/{job['id']}/cancel/")
+        assert viewer.wait_for_end(job)["state"] == "cancelled"
+        assert psutil.wait_procs(helpers, timeout=WAIT_LIMIT_S)[1] == []
+        again = viewer.post(f"jobs/{job['id']}/retry/")
+        wait_until(lambda: len(claims(tmp_path)) == 3)
+        helpers = viewer.children("aggregator.rank_helpers")
+        os.kill(viewer.worker().pid, signal.SIGKILL)
+        assert psutil.wait_procs(helpers, timeout=WAIT_LIMIT_S)[1] == []
+        hold.unlink()
+        check(viewer, viewer.wait_for(again, lambda now: now["state"] == "done"))
+
+
+def holding(tmp_path: Path, hold: Path) -> dict[str, str]:
+    """Of processes that wait at every rank file while another file is there."""
+    folder = tmp_path / "patched"
+    folder.mkdir()
+    shutil.copyfile(Path(__file__).with_name("held_engine.py"), folder / "sitecustomize.py")
+    return {"PYTHONPATH": f"{folder}:{REPOSITORY}", "DLPROF_TEST_HOLD_PARTS": str(hold)}
+
+
+@needs_redis
+def test_a_cancelled_job_stops_all_that_work_on_its_files(
+    redis: Redis, rank_files: list[Path], database: Path, tmp_path: Path
+) -> None:
+    url = {"DLPROF_BROKER_URL": redis.url}
+    hold = tmp_path / "hold"
+    hold.touch()
+    held: Any = holding(tmp_path, hold)
+    state = tmp_path / "state"
+    with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
+        homes = [tmp_path / "first", tmp_path / "second"]
+        for home in homes:
+            words = ("--loglevel=INFO",)
+            stack.enter_context(worker(redis.url, home, words=words, **held))
+        wait_until(lambda: all(" ready." in log(home) for home in homes))
+        job = ask(viewer, rank_files)
+        # Both are held at a file.
+        wait_until(lambda: len(claims(tmp_path)) == 2)
+        running_now = viewer.wait_for(job, lambda now: "importing" in file_states(now))
+        assert sorted(set(file_states(running_now))) == ["importing", "waiting"]
+        viewer.post(f"jobs/{job['id']}/cancel/")
+        cancelled = viewer.wait_for_end(job)
+        assert cancelled["state"] == "cancelled"
+        wait_until(lambda: not [path for path in below(state) if ".ranks." in path.name])
+        assert "job" not in [item["name"] for item in viewer.get("profiles/")["results"]]
+        hold.unlink()
+        # What was cancelled can be done anew.
+        check(viewer, viewer.wait_for_end(viewer.post(f"jobs/{job['id']}/retry/")))
+
+
+def test_uploaded_ranks_are_joined_and_their_copies_go(
+    rank_files: list[Path], database: Path, tmp_path: Path
+) -> None:
+    with viewer_of(rank_files, database, tmp_path) as viewer:
+        uploads = [send_file(viewer, path) for path in rank_files]
+        job = viewer.post("profiles/", {"uploads": uploads, "name": "job"})
+        assert [file["file_name"] for file in job["files"]] == [path.name for path in rank_files]
+        check(viewer, viewer.wait_for_end(job))
+        left = [path for path in (tmp_path / "state").rglob("*.sqlite") if "source" in path.parts]
+        assert left == []

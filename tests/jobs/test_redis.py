@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -34,12 +33,10 @@ def test_a_broker_that_is_away_is_said_to_be(database: Path, tmp_path: Path) -> 
     url = f"redis://127.0.0.1:{free_port()}/0"
     env = environment(tmp_path / "state", DLPROF_BROKER_URL=url)
     with running([database], env) as viewer:
-        before = time.monotonic()
         job = viewer.ask_for_aggregation(iter_start=3)
 
         assert job["state"] == "queued"
         assert job["message"].startswith("Waiting for the broker: ")
-        assert time.monotonic() - before < 10
         assert viewer.post(f"jobs/{job['id']}/cancel/")["state"] == "cancelled"
 
 

@@ -5,99 +5,35 @@ No database corrupt, no aggregation half visible, every job in a state that is t
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import shutil
-import signal
+import socket
 import sqlite3
-import statistics
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import psutil
 import pytest
 
+from aggregator.errors import DatabaseWriteError
+from aggregator.options import ImportOptions
+from aggregator.progress import NullProgress
+from aggregator.rank_import import import_ranks_shared
+from benchmarks.rank_files import make_ranks
 from tests.builders import Trace, analyse
-from tests.jobs.running import ENDED, Job, RunningViewer, environment, running
-from tests.jobs.workers import HOLD, Redis, needs_redis, worker
+from tests.jobs.running import ENDED, WAIT_LIMIT_S, Job, environment, running
+from tests.jobs.services import KINDS, running_service
+from tests.jobs.uploading import part_head, port_of, send_file, send_rest
+from tests.jobs.workers import needs_redis
 
 pytestmark = [pytest.mark.slow, pytest.mark.jobs]
-
-KINDS = ["embedded", pytest.param("redis", marks=needs_redis)]
-
-
-@dataclass
-class Service:
-    """A viewer, a way to its worker, and a file that holds jobs up while it is there."""
-
-    viewer: RunningViewer
-    get_worker: Callable[[], psutil.Process]
-    start_worker: Callable[[], object]
-    hold: Path
-    redis: Redis | None
-
-    def let_go(self) -> None:
-        self.hold.unlink()
-
-    def begin(self, **request: object) -> Job:
-        """A job that runs and is held up."""
-        return self.viewer.wait_for_state(self.viewer.ask_for_aggregation(**request), "running")
-
-    def kill_worker(self) -> None:
-        found = self.get_worker()
-        found.send_signal(signal.SIGKILL)
-        psutil.wait_procs([found], timeout=10)
-        self.start_worker()
-
-
-@contextmanager
-def _service(
-    kind: str, database: Path, folder: Path, *, held: bool, largest_file: int | None = None
-) -> Iterator[Service]:
-    """Both kinds of service, made to be treated alike."""
-    hold = folder / "hold"
-    if held:
-        hold.touch()
-    with ExitStack() as stack:
-        if kind == "embedded":
-            yield _embedded(stack, database, folder, hold, largest_file)
-        else:
-            yield _over_redis(stack, database, folder, hold, largest_file)
-
-
-def _embedded(
-    stack: ExitStack, database: Path, folder: Path, hold: Path, largest_file: int | None
-) -> Service:
-    patched = folder / "patched"
-    patched.mkdir()
-    shutil.copyfile(Path(__file__).with_name("held_engine.py"), patched / "sitecustomize.py")
-    env = environment(folder / "state")
-    env |= {"PYTHONPATH": f"{patched}:{env['PYTHONPATH']}", HOLD: str(hold)}
-    viewer = stack.enter_context(running([database], env, largest_file))
-    viewer.worker()
-    return Service(viewer, viewer.worker, viewer.worker, hold, None)
-
-
-def _over_redis(
-    stack: ExitStack, database: Path, folder: Path, hold: Path, largest_file: int | None
-) -> Service:
-    (folder / "redis").mkdir()
-    redis = stack.enter_context(Redis(folder / "redis"))
-    env = environment(folder / "state", DLPROF_BROKER_URL=redis.url)
-    workers: list[psutil.Process] = []
-
-    def start_worker() -> None:
-        home = folder / f"worker-{len(workers)}"
-        started = worker(redis.url, home, hold=hold, largest_file=largest_file)
-        workers.append(stack.enter_context(started))
-
-    viewer = stack.enter_context(running([database], env))
-    start_worker()
-    return Service(viewer, lambda: workers[-1], start_worker, hold, redis)
 
 
 def _check(database: Path) -> None:
@@ -112,7 +48,7 @@ def _check(database: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_worker_loses_nothing(kind: str, database: Path, tmp_path: Path) -> None:
-    with _service(kind, database, tmp_path, held=True) as service:
+    with running_service(kind, database, tmp_path, held=True) as service:
         job = service.begin(iter_start=3)
         waiting = service.viewer.ask_for_aggregation(iter_start=4)
 
@@ -130,14 +66,14 @@ def test_a_killed_worker_loses_nothing(kind: str, database: Path, tmp_path: Path
 def test_a_killed_web_server_comes_back_and_loses_nothing(
     kind: str, database: Path, tmp_path: Path
 ) -> None:
-    with _service(kind, database, tmp_path, held=True) as service:
+    with running_service(kind, database, tmp_path, held=True) as service:
         job = service.begin(iter_start=3)
         web = service.viewer.children("gunicorn")
         assert len(web) == 2
 
         for process in web:
             process.kill()
-        psutil.wait_procs(web, timeout=10)
+        psutil.wait_procs(web, timeout=WAIT_LIMIT_S)
         # The socket is the command's: who asks meanwhile waits for the next server.
         assert service.viewer.get(f"jobs/{job['id']}/")["state"] == "running"
         service.let_go()
@@ -148,7 +84,7 @@ def test_a_killed_web_server_comes_back_and_loses_nothing(
 
 @needs_redis
 def test_a_killed_redis_loses_no_job(database: Path, tmp_path: Path) -> None:
-    with _service("redis", database, tmp_path, held=True) as service:
+    with running_service("redis", database, tmp_path, held=True) as service:
         assert service.redis is not None
         job = service.begin(iter_start=3)
         waiting = [service.viewer.ask_for_aggregation(iter_start=start) for start in (4, 5)]
@@ -171,7 +107,9 @@ def test_a_full_disk_fails_the_job_and_leaves_the_database(
     kind: str, database: Path, tmp_path: Path
 ) -> None:
     before = database.read_bytes()
-    with _service(kind, database, tmp_path, held=False, largest_file=len(before) + 4096) as service:
+    with running_service(
+        kind, database, tmp_path, held=False, largest_file=len(before) + 4096
+    ) as service:
         ended = service.viewer.wait_for_end(service.viewer.ask_for_aggregation(iter_start=3))
 
         assert (ended["state"], ended["error"]["code"]) == ("failed", "DATABASE_WRITE")
@@ -221,6 +159,41 @@ def test_a_disk_that_fills_up_and_is_cleared(database: Path, small_disk: Path) -
     _check(copy)
 
 
+def test_rank_files_on_a_disk_that_is_full(
+    profile: Callable[[str], Path], small_disk: Path, tmp_path: Path
+) -> None:
+    """Wherever it is that there is no room: the reason is the disk, and nothing is left."""
+    files = make_ranks([profile("pytorch_resnet50_fp32")], 2, tmp_path)
+    target = small_disk / "made" / "job.sqlite"
+    target.parent.mkdir()
+
+    def job() -> None:
+        options = ImportOptions(source=files[0], database=target)
+        import_ranks_shared(options, files, NullProgress(), lambda folder: None)
+
+    job()
+    # The parts lie beside the whole for a while.
+    size = target.stat().st_size
+    target.unlink()
+    said = []
+    # No part, the first, the second, the whole, and its temporary tables have no room.
+    for left in (0, 8192, size // 4, size * 3 // 4, size * 5 // 4, size * 7 // 4, size * 2):
+        filler = _fill(small_disk, left)
+        try:
+            job()
+        except DatabaseWriteError as error:
+            said.append(error.message)
+        left_behind = [path for path in target.parent.iterdir() if path != target]
+        target.unlink(missing_ok=True)
+        filler.unlink()
+        assert not left_behind
+
+    assert len(said) > 3
+    for message in said:
+        assert f"'{target}'" in message
+        assert "full" in message or "No space left" in message
+
+
 def test_a_state_that_cannot_be_written_is_a_refusal(database: Path, small_disk: Path) -> None:
     env = environment(small_disk / "state")
     with running([database], env) as viewer:
@@ -263,7 +236,7 @@ def test_two_viewers_of_one_database(database: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ten_people_at_once(kind: str, database: Path, tmp_path: Path) -> None:
-    with _service(kind, database, tmp_path, held=False) as service:
+    with running_service(kind, database, tmp_path, held=False) as service:
         viewer, profile = service.viewer, service.viewer.profile_id()
         address = f"profiles/{profile}/aggregations/"
 
@@ -272,7 +245,7 @@ def test_ten_people_at_once(kind: str, database: Path, tmp_path: Path) -> None:
             wanted = [{"iter_start": 1}, {"iter_start": 2, "iter_stop": 5 + number},
                       {"iter_start": 3, "iter_stop": 5 + number}]  # fmt: skip
             jobs = [viewer.post(address, request, client=f"p{number}") for request in wanted]
-            return [viewer.wait_for(job, lambda now: now["state"] in ENDED, 120) for job in jobs]
+            return [viewer.wait_for(job, lambda now: now["state"] in ENDED) for job in jobs]
 
         with ThreadPoolExecutor(10) as pool:
             ended = [job for jobs in pool.map(person, range(10)) for job in jobs]
@@ -286,12 +259,16 @@ def test_ten_people_at_once(kind: str, database: Path, tmp_path: Path) -> None:
 # --- a thousand jobs ------------------------------------------------------------------------------
 
 
+#: Of these there are 120 ranges; the other jobs of the thousand fail.
+STEPS = 15
+
+
 @pytest.fixture
 def tiny_database(tmp_path: Path) -> Path:
-    """A profile of thirty iterations that takes hardly any time to aggregate."""
+    """A profile of a few iterations that takes hardly any time to aggregate."""
     trace = Trace()
     thread = trace.thread()
-    for step in range(30):
+    for step in range(STEPS):
         at = 1_000 * step
         thread.range(f"iteration {step}", at, at + 900)
         thread.op("conv2d", at + 10, at + 500, seq=step)
@@ -303,20 +280,14 @@ def tiny_database(tmp_path: Path) -> Path:
     return made
 
 
-def _latency_ms(viewer: RunningViewer, profile: str) -> float:
-    before = time.perf_counter()
-    viewer.get(f"profiles/{profile}/aggregations/1/ops/")
-    return (time.perf_counter() - before) * 1e3
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_thousand_jobs_of_one_keep_nobody_waiting(
     kind: str, tiny_database: Path, tmp_path: Path
 ) -> None:
-    with _service(kind, tiny_database, tmp_path, held=True) as service:
+    with running_service(kind, tiny_database, tmp_path, held=True) as service:
         viewer, profile = service.viewer, service.viewer.profile_id()
         address = f"profiles/{profile}/aggregations/"
-        pairs = [(start, stop) for start in range(30) for stop in range(start, 30)]
+        pairs = [(start, stop) for start in range(STEPS) for stop in range(start, STEPS)]
         wanted: list[dict[str, object]] = [
             {"iter_start": start, "iter_stop": stop} for start, stop in pairs
         ]
@@ -330,12 +301,12 @@ def test_a_thousand_jobs_of_one_keep_nobody_waiting(
         modest = viewer.post(address, {"key_node": "ALSO_NOT"}, client="modest")
         waiting = viewer.get("jobs/?state=queued")["count"]
         service.let_go()
-        latencies = []
         done = viewer.wait_for_end(modest)
         before_it = [job for job in viewer.jobs(state="done") if _began_before(job, done)]
-        deadline = time.monotonic() + 600
+        deadline = time.monotonic() + 1_200
         while viewer.get("jobs/?state=queued&page_size=10")["count"]:
-            latencies.append(_latency_ms(viewer, profile))
+            # The page stays usable; how fast it answers meanwhile is measured by benchmarks/.
+            assert viewer.get(f"profiles/{profile}/aggregations/1/ops/")["count"] > 0
             assert time.monotonic() < deadline
             time.sleep(0.1)
         viewer.wait_for_end(jobs[-1])
@@ -351,9 +322,6 @@ def test_a_thousand_jobs_of_one_keep_nobody_waiting(
         made = {job["aggregation_id"] for job in ended if job["state"] == "done"}
         assert len(made) == len(pairs)
         assert made <= set(_all_aggregations(tiny_database))
-        print(f"{kind}: p95 of {len(latencies)} requests: {_p95(latencies):.1f} ms")
-        # The promise is 100 ms on a machine of one's own; benchmarks/ measures it.
-        assert _p95(latencies) < 1_000
     _check(tiny_database)
 
 
@@ -366,12 +334,134 @@ def _all_aggregations(database: Path) -> list[int]:
         return [row[0] for row in connection.execute("SELECT aggr_id FROM view_aggregations")]
 
 
-def _p95(values: list[float]) -> float:
-    return statistics.quantiles(values, n=20)[-1] if len(values) > 1 else max(values, default=0.0)
-
-
 def test_pids_of_this_machine_only_are_looked_for() -> None:
-    from aggregator.remote_jobs import process_scope, this_worker
+    from aggregator.leftovers import process_scope
+    from aggregator.remote_jobs import this_worker
 
     assert this_worker().scope == process_scope()
     assert str(os.getpid()) not in process_scope()
+
+
+# --- uploads, while whoever handles them dies -----------------------------------------------------
+
+
+@needs_redis
+def test_an_upload_whose_worker_is_killed_while_it_imports(
+    database: Path, demo_profile: Path, tmp_path: Path
+) -> None:
+    """Nothing of it is seen half, the second worker imports it, and the uploaded copy goes."""
+    with running_service("redis", database, tmp_path, held=True) as service:
+        viewer, stored = service.viewer, tmp_path / "state" / "profiles"
+        upload = send_file(viewer, demo_profile)
+        job = viewer.post("profiles/", {"upload": upload, "name": "mine"})
+        viewer.wait_for(job, lambda now: now["phase"] == "read")
+
+        service.kill_worker()
+        assert viewer.get("profiles/")["count"] == 1
+        (source,) = stored.glob("*/source/*")
+        assert source.read_bytes() == demo_profile.read_bytes()
+        service.let_go()
+        done = viewer.wait_for_end(job)
+
+        assert (done["state"], done["aggregation_id"]) == ("done", 1)
+        (made,) = [item for item in viewer.get("profiles/")["results"] if item["name"] == "mine"]
+        assert (made["error"], made["is_stored"]) == (None, True)
+        (file,) = [path for path in stored.rglob("*") if path.is_file()]
+        assert file.name.endswith(".dldb.sqlite")
+        _check(file)
+
+
+@needs_redis
+def test_an_upload_whose_every_worker_is_killed_fails_and_can_be_tried_again(
+    database: Path, demo_profile: Path, tmp_path: Path
+) -> None:
+    with running_service("redis", database, tmp_path, held=True) as service:
+        viewer = service.viewer
+        job = viewer.post("profiles/", {"upload": send_file(viewer, demo_profile), "name": "mine"})
+        for _ in range(2):
+            viewer.wait_for(job, lambda now: now["phase"] == "read")
+            service.kill_worker()
+            viewer.wait_for(job, lambda now: now["state"] != "running")
+        failed = viewer.wait_for_end(job)
+
+        assert (failed["state"], failed["error"]["code"]) == ("failed", "WORKER_LOST")
+        assert viewer.get("profiles/")["count"] == 1
+        service.let_go()
+        again = viewer.wait_for_end(viewer.post(f"jobs/{job['id']}/retry/"))
+        assert again["state"] == "done"
+        assert viewer.get("profiles/")["count"] == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_web_server_killed_during_an_upload(
+    kind: str, database: Path, demo_profile: Path, tmp_path: Path
+) -> None:
+    """What had come is there, the rest is sent, and the profile is what was uploaded."""
+    data = demo_profile.read_bytes()
+    with running_service(kind, database, tmp_path, held=False) as service:
+        viewer = service.viewer
+        begun = viewer.post("uploads/", {"file_name": "a.sqlite", "size_bytes": len(data)})
+        half, part = 300_000, 600_000
+        with socket.create_connection(("127.0.0.1", port_of(viewer))) as connection:
+            connection.sendall(part_head(begun["id"], 0, part) + data[:half])
+            _wait(lambda: viewer.get(f"uploads/{begun['id']}/")["offset"] > 0)
+            web = viewer.children("gunicorn")
+            for process in web:
+                process.kill()
+            psutil.wait_procs(web, timeout=WAIT_LIMIT_S)
+        offset = viewer.get(f"uploads/{begun['id']}/")["offset"]
+        assert 0 < offset <= half
+
+        send_rest(viewer, begun["id"], data)
+        job = viewer.post("profiles/", {"upload": begun["id"]})
+        assert viewer.wait_for_end(job)["state"] == "done"
+    _check(database)
+
+
+@needs_redis
+def test_a_redis_that_comes_back_with_old_messages(database: Path, tmp_path: Path) -> None:
+    """A snapshot of before: tokens of jobs that are done, and claims that nobody waits for."""
+    with running_service("redis", database, tmp_path, held=False) as service:
+        assert service.redis is not None
+        viewer = service.viewer
+        done = viewer.wait_for_end(viewer.ask_for_aggregation(iter_start=3))
+        service.redis.kill()
+        service.redis.start()
+        client = service.redis.client()
+        ghost = {"host": "ghost", "pid": 1, "scope": "elsewhere"}
+        for number in range(3):
+            claim = {"event": "claim", "claim": f"old{number}", "token": done["id"],
+                     "worker": ghost, "inbox": f"dlprof.worker.ghost{number}"}  # fmt: skip
+            client.lpush("dlprof.progress", _message(claim))
+        for event in ("finish", "fail", "cancel", "release"):
+            job = {"job_id": done["id"], "claim": "old", "database": str(database), "sources": [],
+                   "request": {"key_node": "", "iter_start": 3, "iter_stop": None},
+                   "profile_name": "", "mode": "auto"}  # fmt: skip
+            more = {"outcome": {"aggregation_id": 99, "database": "/x", "message": ""}, "error": {}}
+            client.lpush("dlprof.progress", _message({"event": event, "job": job, **more}))
+        client.lpush("dlprof.progress", _message({"event": "nonsense"}), "{broken")
+
+        later = [viewer.ask_for_aggregation(iter_start=start) for start in (4, 5, 6)]
+        ended = [viewer.wait_for_end(job) for job in later]
+
+        assert [job["state"] for job in ended] == ["done"] * 3
+        assert viewer.get(f"jobs/{done['id']}/") == done
+        assert len(viewer.aggregation_ids()) == 5
+    _check(database)
+
+
+def _message(body: dict[str, object]) -> str:
+    """As Kombu puts one into a list of Redis."""
+    text = base64.b64encode(json.dumps(body).encode()).decode()
+    properties = {"delivery_tag": uuid.uuid4().hex, "delivery_mode": 2, "body_encoding": "base64",
+                  "delivery_info": {"exchange": "", "routing_key": "dlprof.progress"},
+                  "priority": 0}  # fmt: skip
+    return json.dumps({"body": text, "content-type": "application/json", "headers": {},
+                       "content-encoding": "utf-8", "properties": properties})  # fmt: skip
+
+
+def _wait(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_LIMIT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

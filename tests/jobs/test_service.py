@@ -13,8 +13,9 @@ from django.utils import timezone
 
 from aggregator.errors import JSONValue
 from aggregator.jobs import ClaimedJob, Outcome, Snapshot
+from aggregator.leftovers import process_scope
 from aggregator.options import AggregationRequest
-from aggregator.remote_jobs import BrokerAwayError, process_scope
+from aggregator.remote_jobs import BrokerAwayError
 from viewer.errors import JobNotFoundError, JobStateError, TooManyJobsError
 from viewer.jobs import service
 from viewer.jobs.models import Job, JobState
@@ -413,3 +414,39 @@ def test_history_is_kept_up_to_a_length(monkeypatch: pytest.MonkeyPatch) -> None
 
     kept = set(Job.objects.values_list("id", flat=True))
     assert kept == {jobs[0].id, *(job.id for job in jobs[3:])}
+
+
+def test_how_many_begin_before_a_job_is_what_then_happens(recorder: DatabaseRecorder) -> None:
+    from viewer.jobs.turns import jobs_before
+
+    other = ServedProfile("other-1", Path("/nowhere/other.sqlite"))
+    running = service.submit(PROFILE, AggregationRequest(key_node="R"), client="greedy")
+    assert recorder.claim("") is not None
+    asked = [
+        ("greedy", PROFILE, 6), ("modest", PROFILE, 2), ("greedy", other, 3), ("late", other, 1),
+    ]  # fmt: skip
+    for client, served, count in asked:
+        for number in range(count):
+            request = AggregationRequest(key_node=f"{client}{served.id}{number}")
+            service.submit(served, request, client=client)
+    waiting = Job.objects.filter(state=JobState.QUEUED)
+    told = {job.id: jobs_before(job) for job in waiting}
+    assert sorted(told.values()) == list(range(12))
+    Job.objects.filter(pk=running.id).update(state=JobState.DONE)
+
+    begun = []
+    while (claimed := recorder.claim("")) is not None:
+        begun.append(claimed.job_id)
+        # Done at once, as with one worker.
+        recorder.finish(claimed, Outcome(1, Path("/nowhere/demo.sqlite"), ""))
+
+    first = [told[job_id] for job_id in begun]
+    # A job that ran when it was looked up has ended meanwhile, so its client may come earlier.
+    assert max(abs(place - turn) for turn, place in enumerate(first)) <= 2
+    assert first[-1] == 11
+
+
+def test_a_job_that_nobody_is_before(recorder: DatabaseRecorder) -> None:
+    from viewer.jobs.turns import jobs_before
+
+    assert jobs_before(_submit(iter_start=3)) == 0

@@ -18,6 +18,7 @@ from aggregator.options import AggregationRequest
 from aggregator.progress import Level, Progress
 from aggregator.tasks import run_job
 
+LIMIT_S = 60.0
 JOB = ClaimedJob("job-1", "claim-1", Path("/nowhere"), AggregationRequest())
 
 
@@ -26,12 +27,17 @@ class FakeRecorder:
     """Keeps one job, and fails on a call that nobody expects."""
 
     job: ClaimedJob | None = JOB
-    wanted: bool = True
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     snapshots: list[Snapshot] = field(default_factory=list)
 
     def worker_started(self) -> None:
         raise AssertionError("no worker starts here")
+
+    def worker_alive(self) -> None:
+        raise AssertionError("no worker lives here")
+
+    def worker_ended(self) -> None:
+        raise AssertionError("no worker ends here")
 
     def claim(self, job_id: str) -> ClaimedJob | None:
         self.calls.append(("claim", job_id))
@@ -39,7 +45,7 @@ class FakeRecorder:
 
     def beat(self, job: ClaimedJob, snapshot: Snapshot) -> bool:
         self.snapshots.append(snapshot)
-        return self.wanted
+        return True
 
     def finish(self, job: ClaimedJob, outcome: Outcome) -> None:
         self.calls.append(("finish", outcome.aggregation_id, outcome.message))
@@ -123,25 +129,31 @@ def test_a_mistake_of_ours_ends_the_job_and_is_not_hidden(monkeypatch: pytest.Mo
 
 def _work_until_stopped(database: Path, request: AggregationRequest, progress: Progress) -> None:
     progress.phase("read", 1_000_000)
-    for _ in range(1_000):
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
         progress.advance(1)
         time.sleep(0.01)
     pytest.fail("nobody stopped it")
 
 
 def test_a_job_that_is_no_longer_wanted_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = FakeRecorder(wanted=False)
+    class Cancelled(FakeRecorder):
+        def beat(self, job: ClaimedJob, snapshot: Snapshot) -> bool:
+            super().beat(job, snapshot)
+            return snapshot.phase != "read"
+
+    recorder = Cancelled()
     _engine(monkeypatch, _work_until_stopped)
 
     run_job("job-1", recorder)
 
     assert recorder.calls[-1] == ("cancel",)
-    assert recorder.snapshots[0].phase == "read"
+    assert recorder.snapshots[-1].phase == "read"
 
 
 def test_a_worker_that_has_to_end_releases_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
     ending = threading.Event()
-    monkeypatch.setattr(tasks, "_shutting_down", ending)
+    monkeypatch.setattr(tasks, "shutting_down", ending)
     recorder = FakeRecorder()
     _engine(monkeypatch, _work_until_stopped)
     threading.Timer(0.1, ending.set).start()
@@ -160,7 +172,8 @@ def test_a_keeper_that_is_away_for_a_moment_does_not_end_the_job(
             raise OSError("locked")
 
     def work(database: Path, request: AggregationRequest, progress: Progress) -> Result:
-        for _ in range(50):
+        deadline = time.monotonic() + LIMIT_S
+        while len(recorder.snapshots) < 3 and time.monotonic() < deadline:
             progress.advance(1)
             time.sleep(0.01)
         return Result()
@@ -264,7 +277,7 @@ def test_an_engine_that_ignores_its_limit_is_ended_with_its_process(
     ended: list[int] = []
 
     def work(*_: object) -> Result:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + LIMIT_S
         while not ended and time.monotonic() < deadline:
             time.sleep(0.01)
         return Result()

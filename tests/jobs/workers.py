@@ -17,7 +17,7 @@ from typing import Any, Self
 import psutil
 import pytest
 
-from tests.jobs.running import REPOSITORY, free_port, limit_files
+from tests.jobs.running import REPOSITORY, WAIT_LIMIT_S, free_port, limit_files
 
 SERVER = shutil.which("redis-server")
 needs_redis = pytest.mark.skipif(SERVER is None, reason="no redis-server program")
@@ -51,7 +51,7 @@ class Redis:
         """As by kill -9: nothing is kept."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=WAIT_LIMIT_S)
             self._process = None
 
     def client(self) -> Any:
@@ -101,7 +101,8 @@ def worker(
     finally:
         process.terminate()
         try:
-            process.wait(timeout=20)
+            # It may wait 20 s for an answer to its claim from a keeper that was killed meanwhile.
+            process.wait(timeout=WAIT_LIMIT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -109,7 +110,7 @@ def worker(
 
 
 def wait_until_listening(port: int) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + WAIT_LIMIT_S
     while time.monotonic() < deadline:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()

@@ -19,8 +19,9 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 
 from aggregator.jobs import ClaimedJob, Outcome, Snapshot, Worker
-from aggregator.remote_jobs import PROGRESS_QUEUE, BrokerAwayError, Mailbox, process_scope
-from viewer.jobs import service
+from aggregator.leftovers import process_scope
+from aggregator.remote_jobs import PROGRESS_QUEUE, BrokerAwayError, Mailbox
+from viewer.jobs import presence, service
 from viewer.jobs.recorder import DatabaseRecorder
 from viewer.profiles.uploads import remove_stale
 
@@ -126,6 +127,10 @@ class Keeper:
             self._recorder.release_claim(letter["claim"])
         elif event == "worker_started":
             service.top_up()
+        elif event == "worker_alive":
+            presence.note(Worker(**letter["worker"]))
+        elif event == "worker_ended":
+            presence.forget(Worker(**letter["worker"]))
         else:
             self._record_job(event, ClaimedJob.from_dict(letter["job"]), letter)
 

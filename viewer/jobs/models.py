@@ -53,6 +53,9 @@ class Job(models.Model):
     iter_stop = models.BigIntegerField(null=True)
     # Of an import: files to read, the name for the profile, how ranges are read.
     sources = models.JSONField(default=list)
+    # Number of the first rank of each source, and how far each is: a letter, as a snapshot has it.
+    ranks = models.JSONField(default=list)
+    parts = models.TextField(blank=True, default="")
     profile_name = models.TextField(blank=True, default="")
     mode = models.CharField(max_length=20, default="auto")
 
@@ -97,6 +100,19 @@ class Job(models.Model):
     def is_active(self) -> bool:
         """Whether it still waits or runs."""
         return self.state in ACTIVE_STATES
+
+
+class SeenWorker(models.Model):
+    """A worker process that said not long ago that it is there."""
+
+    # Its machine, namespace and process.
+    id = models.CharField(primary_key=True, max_length=255)
+    host = models.CharField(max_length=255)
+    pid = models.BigIntegerField()
+    seen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.host} {self.pid}"
 
 
 class StoredProfile(models.Model):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import django
 from django.apps import apps
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -25,6 +26,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "viewer.settings")
 if not apps.ready:
     django.setup()
 
+from viewer.jobs import presence
 from viewer.jobs.models import Job, JobKind, JobState
 from viewer.jobs.service import recover, top_up
 from viewer.jobs.turns import next_due
@@ -45,6 +47,18 @@ class DatabaseRecorder:
         """Take back what dead workers left, and have everything that waits sent anew."""
         recover(this_worker().scope)
         top_up()
+        connection.close()
+
+    def worker_alive(self) -> None:
+        """Note that this process is there."""
+        with suppress(DatabaseError):
+            presence.note(this_worker())
+        connection.close()
+
+    def worker_ended(self) -> None:
+        """Note that it ends."""
+        with suppress(DatabaseError):
+            presence.forget(this_worker())
         connection.close()
 
     def claim(self, token: str) -> ClaimedJob | None:
@@ -71,6 +85,8 @@ class DatabaseRecorder:
             "eta_s": snapshot.eta_s,
             "heartbeat_at": timezone.now(),
         }
+        if snapshot.parts:
+            values["parts"] = snapshot.parts
         try:
             wanted = held.filter(cancel_requested=False)
             if wanted.update(**values, message=snapshot.message):
@@ -159,6 +175,7 @@ def _claimed(job: Job, claim: str) -> ClaimedJob:
         sources=tuple(Path(source) for source in job.sources) if job.kind == JobKind.IMPORT else (),
         profile_name=job.profile_name,
         mode=job.mode,
+        ranks=tuple(job.ranks),
     )
 
 

@@ -39,6 +39,7 @@ _CLEARED: dict[str, object] = {
     "started_at": None,
     "finished_at": None,
     "cancel_requested": False,
+    "parts": "",
 }
 
 logger = logging.getLogger(__name__)
@@ -68,8 +69,21 @@ def submit(served: ServedProfile, request: AggregationRequest, client: str = "")
     return find(job.id)
 
 
-def submit_import(stored: StoredProfile, sources: list[str], mode: str, client: str = "") -> Job:
+def submit_import(
+    stored: StoredProfile,
+    sources: list[str],
+    mode: str,
+    client: str = "",
+    ranks: tuple[int, ...] = (),
+) -> Job:
     """Queue the import of a profile into the database that ``stored`` names.
+
+    Args:
+        stored: What is to be made.
+        sources: Files to read; several are ranks of one job.
+        mode: How ranges are read.
+        client: Who asks.
+        ranks: Number of the first rank of each source; empty: the files tell.
 
     Raises:
         TooManyJobsError: As many jobs wait as may.
@@ -81,6 +95,7 @@ def submit_import(stored: StoredProfile, sources: list[str], mode: str, client: 
         "sources": sources,
         "profile_name": stored.name,
         "mode": mode,
+        "ranks": list(ranks),
     }
     with transaction.atomic():
         job = _create(client, values)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
+from collections import deque
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 from django.db.models import Count, Max, Min, Q
+from django.utils import timezone
 
 from viewer.jobs.models import Job, JobState
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
+_NOBODY = (0, _NEVER)
+_PLAY_KEPT_S = 1.0
+_played: list[tuple[float, dict[str, int]]] = [(0.0, {})]
 
 
 def next_due() -> Job | None:
@@ -27,17 +34,69 @@ def next_due() -> Job | None:
     if not waiting:
         return None
     served = _served({client for client, _ in waiting})
-    by_client: dict[str, tuple[int, datetime]] = {}
-    for (client, _), (running, last) in served.items():
-        before = by_client.get(client, (0, _NEVER))
-        by_client[client] = (before[0] + running, max(before[1], last))
-    nobody = (0, _NEVER)
+    by_client = _by_client(served)
     client, profile = min(
         waiting,
-        key=lambda pair: (by_client.get(pair[0], nobody), served.get(pair, nobody), waiting[pair]),
+        key=lambda pair: (
+            by_client.get(pair[0], _NOBODY),
+            served.get(pair, _NOBODY),
+            waiting[pair],
+        ),
     )
     queued = Job.objects.filter(state=JobState.QUEUED, client=client, profile_id=profile)
     return queued.order_by("created_at", "id").first()
+
+
+def jobs_before(job: Job) -> int:
+    """How many of the queued jobs would begin before this one if no others came.
+
+    The turns are played through; that a running job of a client ends meanwhile is left out. All
+    who ask within a second share one play.
+    """
+    made_at, order = _played[0]
+    if job.id not in order or time.monotonic() - made_at > _PLAY_KEPT_S:
+        order = {job_id: turn for turn, job_id in enumerate(_play())}
+        _played[0] = (time.monotonic(), order)
+    return order.get(job.id, 0)
+
+
+def _play() -> Iterator[str]:
+    """Queued jobs in the order in which they will begin."""
+    waiting: dict[tuple[str, str], deque[tuple[datetime, str]]] = {}
+    queued = Job.objects.filter(state=JobState.QUEUED).order_by("created_at", "id")
+    for client, profile, created, job_id in queued.values_list(
+        "client", "profile_id", "created_at", "id"
+    ):
+        waiting.setdefault((client, profile), deque()).append((created, job_id))
+    served = _served({client for client, _ in waiting})
+    by_client = _by_client(served)
+    moment = timezone.now()
+    while waiting:
+        pair = min(
+            waiting,
+            key=lambda one: (
+                by_client.get(one[0], _NOBODY),
+                served.get(one, _NOBODY),
+                waiting[one][0],
+            ),
+        )
+        yield waiting[pair].popleft()[1]
+        if not waiting[pair]:
+            del waiting[pair]
+        moment += timedelta(microseconds=1)
+        by_client[pair[0]] = (by_client.get(pair[0], _NOBODY)[0], moment)
+        served[pair] = (served.get(pair, _NOBODY)[0], moment)
+
+
+def _by_client(
+    served: dict[tuple[str, str], tuple[int, datetime]],
+) -> dict[str, tuple[int, datetime]]:
+    """The same for all profiles of a client together."""
+    found: dict[str, tuple[int, datetime]] = {}
+    for (client, _), (running, last) in served.items():
+        before = found.get(client, _NOBODY)
+        found[client] = (before[0] + running, max(before[1], last))
+    return found
 
 
 def _served(clients: set[str]) -> dict[tuple[str, str], tuple[int, datetime]]:

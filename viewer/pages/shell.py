@@ -11,7 +11,8 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
-from django.views.decorators.http import require_safe
+
+from viewer.api.reading import read_only
 
 ENTRY = "src/main.tsx"
 APPLICATION = "dlprof"
@@ -43,7 +44,7 @@ def read_bundle(static_files: Path) -> Bundle | None:
     )
 
 
-@require_safe
+@read_only
 @ensure_csrf_cookie
 def shell(request: HttpRequest) -> HttpResponse:
     """The page, with the application or with how to build it."""

@@ -16,7 +16,7 @@ from viewer.errors import ProfileRefusedError, ReportNeedsNsysError
 
 REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
 _HEADER_BYTES = 100
-_CHECK_LIMIT_S = 10.0
+CHECK_LIMIT_S = 10.0
 _INSTRUCTIONS_PER_CHECK = 20_000
 _PACKED = {
     b"\x1f\x8b": "gzip",
@@ -39,26 +39,35 @@ class Kind(StrEnum):
     TRACE = "trace"
 
 
-def inspect(path: Path, file_name: str, nsys_path: str = "") -> Kind:
+def inspect(
+    path: Path, file_name: str, nsys_path: str = "", limit_s: float = CHECK_LIMIT_S
+) -> Kind:
     """What a file is; anything that is not a whole profile is refused.
 
     Args:
         path: The file.
         file_name: Its name where it comes from: reports are known by it.
         nsys_path: The nsys program for reports; empty: looked for.
+        limit_s: How long pages may be looked through; the import reads all of them.
 
     Raises:
         ProfileRefusedError: It is no profile, cut off or damaged, or holds what no profile holds.
         ReportNeedsNsysError: A report, and there is no Nsight Systems here.
         DatabaseError: A DLProf database that cannot be read.
     """
-    with path.open("rb") as file:
-        header = file.read(_HEADER_BYTES)
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError as error:
+        raise ProfileRefusedError(
+            say("'{path}' cannot be read: {error}.", path=file_name, error=error.strerror),
+            hint=say("Let the viewer's user read it."),
+        ) from error
     if _may_be_trace(header, file_name):
         _check_trace(path)
         return Kind.TRACE
     if header[: len(SQLITE_MAGIC)] == SQLITE_MAGIC:
-        return _inspect_sqlite(path, header)
+        return _inspect_sqlite(path, header, limit_s)
     if file_name.lower().endswith(REPORT_SUFFIXES) and header:
         _need_nsys(nsys_path)
         return Kind.REPORT
@@ -126,25 +135,31 @@ def _need_nsys(nsys_path: str) -> None:
         ) from error
 
 
-def _inspect_sqlite(path: Path, header: bytes) -> Kind:
+def _inspect_sqlite(path: Path, header: bytes, limit_s: float) -> Kind:
     _check_length(path, header)
     try:
         with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
             connection.text_factory = lenient_text
-            deadline = time.monotonic() + _CHECK_LIMIT_S
-            connection.set_progress_handler(
-                lambda: time.monotonic() > deadline, _INSTRUCTIONS_PER_CHECK
-            )
+            _limit(connection, CHECK_LIMIT_S)
             master = [tuple(map(str, row)) for row in connection.execute(_MASTER)]
+            _limit(connection, limit_s)
             _check_pages(connection)
+            _limit(connection, CHECK_LIMIT_S)
             kind = _kind(path, {name for _, name, _ in master})
             if kind is Kind.EXPORT:
                 _check_plain(connection, master)
             return kind
-    except sqlite3.Error as error:
+    # SQLite's own words may quote bytes of a damaged file.
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise ProfileRefusedError(
             say("The file is damaged or incomplete: {reason}.", reason=error), hint=_AGAIN
         ) from error
+
+
+def _limit(connection: sqlite3.Connection, limit_s: float) -> None:
+    """Interrupt what runs for longer than this from now on."""
+    deadline = time.monotonic() + limit_s
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _INSTRUCTIONS_PER_CHECK)
 
 
 def _check_length(path: Path, header: bytes) -> None:

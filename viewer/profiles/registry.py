@@ -116,14 +116,20 @@ def profile_id(path: Path) -> str:
 def conversions_of(path: Path) -> list[Path]:
     """Databases beside a file that say that they were converted from it."""
     beside = path.parent.glob(f"{glob.escape(path.stem)}{INFIX}*{glob.escape(path.suffix)}")
+    states = {found: _state(found) for found in sorted(beside)}
     return [
-        found for found in sorted(beside) if _converted_from(found, *_state(found)) == path.name
+        found
+        for found, state in states.items()
+        if state and _converted_from(found, *state) == path.name
     ]
 
 
-def _state(path: Path) -> tuple[int, int]:
-    """Changes whenever the file does."""
-    status = path.stat()
+def _state(path: Path) -> tuple[int, int] | None:
+    """Changes whenever the file does; None: there is no file, but a link that leads nowhere."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
     return status.st_mtime_ns, status.st_size
 
 
@@ -142,7 +148,7 @@ def _files_of(entry: Path) -> Iterator[Path]:
         return
     # A folder of runs also holds exports and other SQLite files, which are passed over.
     for path in sorted(entry.glob(f"*{DATABASE_SUFFIX}")):
-        if _is_dldb(path, *_state(path)):
+        if (state := _state(path)) and _is_dldb(path, *state):
             yield path
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import shutil
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +23,9 @@ from viewer.errors import ProfileBusyError, ProfileNotServedError, StorageFullEr
 from viewer.jobs.models import ACTIVE_STATES, Job, StoredProfile
 from viewer.profiles.registry import Kept, ServedProfile, profile_id
 
+INCOMING = "incoming"
 _MAX_STEM = 80
+_FOLDER_NAME = re.compile("[0-9a-f]{32}")
 #: Left free on the disk, so that an upload does not starve jobs and the state of their last bytes.
 RESERVE_BYTES = 64 * 2**20
 
@@ -64,11 +69,16 @@ def _read_kept() -> dict[str, Kept]:
     return kept
 
 
-def new_folder() -> Path:
-    """An empty folder for one profile."""
+@contextmanager
+def new_folder() -> Iterator[Path]:
+    """An empty folder for one profile; it goes if the block fails."""
     folder = _upload_dir() / uuid.uuid4().hex
     folder.mkdir(parents=True, mode=0o750)
-    return folder
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def safe_stem(file_name: str) -> str:
@@ -81,6 +91,25 @@ def safe_stem(file_name: str) -> str:
     )
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", stem).strip("._-")[:_MAX_STEM]
     return plain or "profile"
+
+
+def is_ours(path: Path) -> bool:
+    """Whether the viewer itself stores a file, complete or on its way here."""
+    folder = _upload_dir().resolve()
+    if not path.is_relative_to(folder) or path == folder:
+        return False
+    first = path.relative_to(folder).parts[0]
+    return first == INCOMING or _FOLDER_NAME.fullmatch(first) is not None
+
+
+def remove_ownerless(before: datetime) -> None:
+    """Remove folders that a server began to fill and was killed over: no profile is in them."""
+    known = set(StoredProfile.objects.exclude(folder="").values_list("folder", flat=True))
+    for folder in _upload_dir().iterdir():
+        with suppress(FileNotFoundError):
+            is_old = folder.stat().st_mtime < before.timestamp()
+            if is_old and _FOLDER_NAME.fullmatch(folder.name) and str(folder) not in known:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def add(path: Path, *, name: str, folder: Path | None, is_complete: bool) -> StoredProfile:
@@ -103,8 +132,8 @@ def publish(database: Path) -> None:
     if row is None:
         return
     StoredProfile.objects.filter(pk=row.id).update(is_added=True)
-    for source in (Path(row.folder) / "source").glob("*") if row.folder else ():
-        source.unlink(missing_ok=True)
+    if row.folder:
+        shutil.rmtree(Path(row.folder) / "source", ignore_errors=True)
 
 
 def rename(served: ServedProfile, name: str) -> None:
@@ -182,8 +211,18 @@ def free_bytes() -> int:
 
 def used_bytes() -> int:
     """What all stored profiles and unfinished uploads take."""
-    files = (path for path in _upload_dir().rglob("*") if path.is_file() and not path.is_symlink())
-    return sum(path.stat().st_size for path in files)
+    return sum(_sizes(_upload_dir()))
+
+
+def _sizes(folder: str | Path) -> Iterator[int]:
+    """Sizes of the files in a folder and below it, while others come and go."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _sizes(entry.path)
+                continue
+            with suppress(FileNotFoundError):
+                yield entry.stat(follow_symlinks=False).st_size
 
 
 def _upload_dir() -> Path:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +19,7 @@ from typing import Protocol
 from django.conf import settings
 from django.utils import timezone
 
+from aggregator.leftovers import remove_leftovers
 from aggregator.texts import say
 from viewer.environment import Environment
 from viewer.errors import (
@@ -25,11 +29,11 @@ from viewer.errors import (
     UploadNotFoundError,
     UploadOffsetError,
 )
-from viewer.jobs.models import Upload
-from viewer.profiles.storage import check_room
+from viewer.jobs.models import StoredProfile, Upload
+from viewer.profiles.storage import INCOMING, check_room, remove_ownerless
 
-_INCOMING = "incoming"
-_BLOCK_BYTES = 256 * 1024
+#: What came of a part that breaks off is kept but for the last so many bytes.
+_BLOCK_BYTES = 64 * 1024
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -87,10 +91,7 @@ def find(upload_id: str) -> Upload:
     """
     upload = Upload.objects.filter(pk=upload_id).first()
     if upload is None or not _part(upload).is_file():
-        raise UploadNotFoundError(
-            say("There is no upload {upload_id!r}.", upload_id=upload_id),
-            hint=say("It may have expired: begin anew."),
-        )
+        raise _not_found(upload_id)
     return upload
 
 
@@ -105,49 +106,103 @@ def offset(upload: Upload) -> int:
 def append(upload: Upload, begins_at: int, length: int, body: Body) -> int:
     """Write a part behind what is here; the new offset.
 
-    A body that breaks off leaves what came of it, and the next part begins there.
+    A body that breaks off leaves what came of it, and the next part begins there. It may begin
+    while an earlier request, whose client is long gone, still waits for the rest of its own: each
+    block is written only where the file ends, so the slower of two ends with an error.
 
     Raises:
+        UploadNotFoundError: It was given up meanwhile.
         UploadOffsetError: The part begins elsewhere, or is more than is missing.
         StorageFullError: The disk is full; what was written is kept.
     """
-    with _part(upload).open("r+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        file = _part(upload).open("r+b", buffering=0)
+    except FileNotFoundError as error:
+        raise _not_found(upload.id) from error
+    with file:
         here = file.seek(0, os.SEEK_END)
         if begins_at != here or here + length > upload.size_bytes:
-            raise UploadOffsetError(
-                say(
-                    "{here:,} of {size:,} bytes are here; the part does not fit there.",
-                    here=here,
-                    size=upload.size_bytes,
-                ),
-                hint=say("Send the part that begins at this offset."),
-                offset=here,
-                size_bytes=upload.size_bytes,
-            )
+            raise _misplaced(upload, here)
+        left = length
+        while left and (block := _next_block(body, min(_BLOCK_BYTES, left))):
+            here = _write_at(here, block, file.fileno(), upload)
+            left -= len(block)
         try:
-            _copy(body, file.fileno(), length)
+            os.fsync(file.fileno())
         except OSError as error:
             raise _full(error) from error
-        here = file.seek(0, os.SEEK_END)
-    Upload.objects.filter(pk=upload.id).update(touched_at=timezone.now())
+    if not Upload.objects.filter(pk=upload.id).update(touched_at=timezone.now()):
+        raise _not_found(upload.id)
     return here
 
 
-def take(upload: Upload, target: Path) -> None:
-    """Move a complete upload to its place; the upload is no more.
+def _next_block(body: Body, size: int) -> bytes:
+    """What comes next; nothing at the end, and if the client is gone."""
+    try:
+        return body.read(size)
+    except OSError:
+        return b""
+
+
+def _write_at(begins_at: int, block: bytes, descriptor: int, upload: Upload) -> int:
+    """Write a block where the file ends, if it still ends there; where it ends then."""
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        here = os.lseek(descriptor, 0, os.SEEK_END)
+        if here != begins_at:
+            raise _misplaced(upload, here)
+        view = memoryview(block)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except OSError as error:
+        raise _full(error) from error
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return begins_at + len(block)
+
+
+def _misplaced(upload: Upload, here: int) -> UploadOffsetError:
+    return UploadOffsetError(
+        say(
+            "{here:,} of {size:,} bytes are here; the part does not fit there.",
+            here=here,
+            size=upload.size_bytes,
+        ),
+        hint=say("Send the part that begins at this offset."),
+        offset=here,
+        size_bytes=upload.size_bytes,
+    )
+
+
+@contextmanager
+def held(upload: Upload) -> Iterator[None]:
+    """Make use of a complete upload, as the only one; it is no more when the block ends well.
 
     Raises:
-        UploadNotFoundError: Somebody else has taken it meanwhile.
+        UploadNotFoundError: Somebody else uses it, or has.
     """
+    try:
+        file = _part(upload).open("rb")
+    except FileNotFoundError as error:
+        raise _not_found(upload.id) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _not_found(upload.id) from error
+        if not Upload.objects.filter(pk=upload.id).exists():
+            raise _not_found(upload.id)
+        yield
+        give_up(upload)
+
+
+def place(upload: Upload, target: Path) -> None:
+    """Have the file of an upload at its place, too: if anything fails later, it is still here."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
     try:
-        _part(upload).rename(target)
-    except FileNotFoundError as error:
-        raise UploadNotFoundError(
-            say("There is no upload {upload_id!r}.", upload_id=upload.id)
-        ) from error
-    upload.delete()
+        target.hardlink_to(_part(upload))
+    except OSError:  # a file system without hard links
+        shutil.copyfile(_part(upload), target)
 
 
 def check_complete(upload: Upload) -> None:
@@ -184,26 +239,27 @@ def remove_stale() -> None:
     oldest = timezone.now() - timedelta(seconds=environment.upload_expiry_s)
     for upload in Upload.objects.filter(touched_at__lt=oldest):
         give_up(upload)
-    folder = environment.upload_dir / _INCOMING
+    folder = environment.upload_dir / INCOMING
     known = {f"{upload_id}.part" for upload_id in Upload.objects.values_list("id", flat=True)}
     for part in folder.glob("*.part"):
-        if part.name not in known and part.stat().st_mtime < oldest.timestamp():
-            part.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # somebody else was quicker
+            if part.name not in known and part.stat().st_mtime < oldest.timestamp():
+                part.unlink()
+    remove_ownerless(oldest)
+    for stored in StoredProfile.objects.exclude(folder="").values_list("folder", flat=True):
+        remove_leftovers(Path(stored))
 
 
-def _copy(body: Body, descriptor: int, length: int) -> None:
-    left = length
-    while left and (block := body.read(min(_BLOCK_BYTES, left))):
-        view = memoryview(block)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        left -= len(block)
-    os.fsync(descriptor)
+def _not_found(upload_id: str) -> UploadNotFoundError:
+    return UploadNotFoundError(
+        say("There is no upload {upload_id!r}.", upload_id=upload_id),
+        hint=say("It may have expired: begin anew."),
+    )
 
 
 def _part(upload: Upload) -> Path:
     environment: Environment = settings.ENVIRONMENT
-    return environment.upload_dir / _INCOMING / f"{upload.id}.part"
+    return environment.upload_dir / INCOMING / f"{upload.id}.part"
 
 
 def _full(error: OSError) -> StorageFullError:

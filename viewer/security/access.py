@@ -90,6 +90,8 @@ def _keep_token(request: HttpRequest, environment: Environment) -> HttpResponse:
         cookie_name(environment),
         environment.token,
         max_age=_COOKIE_AGE_S,
+        # What else the host serves beside our path is not to get it.
+        path=f"{environment.url_prefix}/",
         httponly=True,
         # A link in a mail may open the viewer; changes are guarded separately.
         samesite="Lax",

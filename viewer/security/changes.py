@@ -40,6 +40,8 @@ class ChangeGuardMiddleware(CsrfViewMiddleware):
 
 def _can_change(callback: Callable[..., HttpResponseBase], method: str) -> bool:
     """Whether the view does anything on that method; one that does not say so might."""
+    if getattr(callback, "only_reads", False):
+        return False
     view = getattr(callback, "cls", None)
     name = method.lower()
     return view is None or (name in view.http_method_names and hasattr(view, name))

@@ -1,12 +1,21 @@
-"""Counts requests and their times, by kind of address: no profile's name gets into a metric."""
+"""Counts requests and their times, by kind of address: no profile's name gets into a metric.
+
+With ``PROMETHEUS_MULTIPROC_DIR``, which the command sets, each process counts into files of that
+folder. So the sum is that of all processes, and of those that have ended.
+"""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse
 from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 REGISTRY = CollectorRegistry()
 _REQUESTS = Counter(
@@ -21,6 +30,31 @@ _SECONDS = Histogram(
 )
 _METHODS = frozenset({"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS"})
 _AREAS = ("/api/v1/jobs", "/api/v1/uploads", "/api/v1/profiles", "/static")
+
+
+def requests_registry() -> CollectorRegistry:
+    """What has been counted, by all processes of this server if they share a folder."""
+    if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        return REGISTRY
+    registry = CollectorRegistry()
+    registry.register(_AllProcesses(Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])))
+    return registry
+
+
+class _AllProcesses(Collector):
+    """The sum of what the files of a folder hold.
+
+    A file is empty for a moment after another process has made it, or for good if that one was
+    killed there; the library's own collector fails at it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def collect(self) -> Iterable[Metric]:
+        files = [str(file) for file in self._folder.glob("*.db") if file.stat().st_size]
+        merged: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
+        return merged
 
 
 class MetricsMiddleware:

@@ -74,25 +74,42 @@ def run_heads(values: Integers) -> Int64:
 def ordered(*keys: Integers) -> Int64:
     """Rows in the order of some keys, the first one first; equal rows as they stand.
 
-    At once where they are in order, and by radix where the values span 32 bits or fewer.
+    At once where they are in order, by merging where they are long runs that are in order, and by
+    radix where the values span 32 bits or fewer.
     """
-    rows = _ordered_by(keys[-1])
-    for key in keys[-2::-1]:
-        rows = rows[_ordered_by(key[rows])]
+    rows = sorting(*keys)
+    return np.arange(len(keys[0])) if rows is None else rows
+
+
+def sorting(*keys: Integers) -> Int64 | None:
+    """The same; None: they are in order already, and nothing need be copied."""
+    rows: Int64 | None = None
+    for key in keys[::-1]:
+        by_key = _sorting_by(key if rows is None else key[rows])
+        if by_key is not None:
+            rows = by_key if rows is None else rows[by_key]
     return rows
 
 
-def _ordered_by(values: Integers) -> Int64:
-    if not len(values) or bool((values[1:] >= values[:-1]).all()):
-        return np.arange(len(values))
-    if values.dtype == np.bool_:
+_RUN_ROWS = 64
+"""Runs of so many rows on average are merged: from a few hundred thousand rows on, sorting by radix
+jumps about in more memory than the cache holds, and merging does not."""
+
+
+def _sorting_by(values: Integers) -> Int64 | None:
+    falls = int(np.count_nonzero(values[1:] < values[:-1]))
+    if not falls:
+        return None
+    # A run may also fall: NumPy's merge sort turns it round.
+    runs = min(falls, len(values) - falls)
+    # NumPy sorts 8 and 16 bits by radix, and wider ones by merging.
+    if values.dtype.itemsize <= 2 or runs * _RUN_ROWS <= len(values):
         return np.argsort(values, kind="stable")
     low = int(values.min())
     span = int(values.max()) - low
     if span >= 1 << 32:
         return np.argsort(values, kind="stable")
     offset = (values.astype(np.int64) - low).astype(np.uint32)
-    # NumPy sorts 16 bits by radix.
     rows = np.argsort(offset.astype(np.uint16), kind="stable")
     if span >= 1 << 16:
         rows = rows[np.argsort((offset[rows] >> 16).astype(np.uint16), kind="stable")]
@@ -122,6 +139,16 @@ def narrowest(values: Integers) -> Any:
 def distinct(values: Integers) -> Int64:
     """Distinct values in order."""
     return dense_codes(values)[0] if len(values) else np.empty(0, dtype=np.int64)
+
+
+PART_ROWS = 1 << 18
+"""Rows whose temporary columns fit the cache, and memory that the C library uses again."""
+
+
+def parts_of(first: int, stop: int) -> list[slice]:
+    """Rows in parts, for what makes temporary columns."""
+    bounds = range(first, stop, PART_ROWS)
+    return [slice(low, min(low + PART_ROWS, stop)) for low in bounds]
 
 
 def drained(parts: list[Integers]) -> Integers:

@@ -9,8 +9,9 @@ run on scalar kernels, measured with hardware counters on an H200.
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
+
+from aggregator.told import read_list
 
 # First compute capability whose Tensor Cores take the element type.
 _FIRST_CAPABILITY = {
@@ -94,14 +95,8 @@ def _judge_shape(op_type: str, input_shapes: str) -> Eligibility | None:
 
 
 def _parse(input_shapes: str) -> list[list[int]]:
-    try:
-        shapes = json.loads(input_shapes) if input_shapes else []
-    except ValueError:
-        return []
-    if not isinstance(shapes, list):
-        return []
     return [
         shape
-        for shape in shapes
+        for shape in read_list(input_shapes)
         if isinstance(shape, list) and shape and all(isinstance(size, int) for size in shape)
     ]

@@ -220,6 +220,7 @@ class QueryTimeoutError(DlprofError):
     """A query passed its time limit."""
 
     code = "QUERY_TIMEOUT"
+    exit_code = 5
     http_status = 503
 
 

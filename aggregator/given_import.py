@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aggregator.correlate.costs import compute_costs
+from aggregator.correlate.costs import complete_costs, compute_costs
 from aggregator.correlate.given import GivenCorrelation, correlate_given_ops
 from aggregator.errors import AmbiguousKeyNodeError, KeyNodeNotFoundError, UsageError
 from aggregator.given import GivenAggregation, GivenProfile
@@ -93,7 +93,9 @@ def _imported(profile: GivenProfile, found: GivenCorrelation, reason: str) -> Gi
             reason if loop.default_name() else say("DLProf found no iterations"),
         ),
         rollups=(),
-        costs=compute_costs(profile, found.meaning, None, found.work, found.table.op_of_instance),
+        costs=complete_costs(
+            compute_costs(profile, found.meaning, None, found.work), found.table.op_of_instance
+        ),
         requests=loop.requests(),
     )
     aggregations = profile.given.aggregations

@@ -10,6 +10,7 @@ from aggregator.busy_time import busy_levels, communication_busy, domain_busy_le
 from aggregator.columns import dense_codes, distinct, first_rows, ordered
 from aggregator.communication import is_communication
 from aggregator.correlate.custom_domains import DomainWork
+from aggregator.correlate.messages import Messages
 from aggregator.correlate.op_table import Op, OpTable
 from aggregator.correlate.work import CorrelatedWork
 from aggregator.flops.units import InstanceCosts
@@ -80,6 +81,7 @@ class ImportedProfile:
         key_node: The key node found.
         rollups: What aggregations are computed from: the default domain, then each custom one.
         costs: What each op instance should cost.
+        messages: Sizes of collectives.
     """
 
     profile: Profile
@@ -96,6 +98,7 @@ class ImportedProfile:
     key_node: KeyNode
     rollups: tuple[RollupInput, ...]
     costs: InstanceCosts = field(default_factory=InstanceCosts)
+    messages: Messages = field(default_factory=Messages)
 
     @property
     def rollup(self) -> RollupInput:

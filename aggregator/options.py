@@ -55,6 +55,7 @@ class ImportOptions:
         domains: Custom NVTX domains that must be there; the import fails before it writes if not.
         overwrite: Replace an existing database (atomically, when the new one is complete).
         nsys_path: The nsys program that exports a report (``.nsys-rep``); empty: looked for.
+        ranks: Of several rank files, number of the first rank of each; empty: the files tell.
     """
 
     source: Path
@@ -66,3 +67,4 @@ class ImportOptions:
     overwrite: bool = False
     domains: tuple[str, ...] = ()
     nsys_path: str = ""
+    ranks: tuple[int, ...] = ()

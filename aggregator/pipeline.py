@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
@@ -14,6 +14,7 @@ from aggregator.advising.tables import add_advice, write_advice
 from aggregator.conversion import conversion_notes, find_conversion
 from aggregator.correlation import correlate
 from aggregator.dldb.aggregation_rows import aggregation_tables, request_key
+from aggregator.dldb.guarded import GLANCE_S, check_tables, limited
 from aggregator.dldb.metadata import metadata_tables
 from aggregator.dldb.profile_rows import profile_tables
 from aggregator.dldb.reader import damaged, open_database
@@ -34,6 +35,7 @@ from aggregator.dldb.writer import (
     finish,
     insert_rows,
     new_database,
+    own_tables,
     write_errors,
 )
 from aggregator.efficiency.tables import (
@@ -44,6 +46,7 @@ from aggregator.efficiency.tables import (
 from aggregator.errors import (
     DatabaseWriteError,
     DldbVersionError,
+    DlprofError,
     KeyNodeNotFoundError,
     UsageError,
 )
@@ -51,76 +54,20 @@ from aggregator.flops.peaks import parse_peaks
 from aggregator.given import GivenProfile
 from aggregator.given_import import GivenImport, correlate_given
 from aggregator.imported import ImportedProfile
+from aggregator.memory import spared_from_collection
+from aggregator.metrics.model import RollupInput
 from aggregator.metrics.rollup import Rollup, roll_up
+from aggregator.metrics.window import open_window
 from aggregator.options import AggregationRequest, ImportOptions, Mode
-from aggregator.profile import ProfileWarning
-from aggregator.progress import Level, Progress
+from aggregator.parallel import ahead, both
+from aggregator.progress import Level, NullProgress, Progress
 from aggregator.ranks.metrics import write_rank_metrics
 from aggregator.ranks.tables import write_rank_tables
+from aggregator.results import AggregationResult, ImportResult, tell_iterations
 from aggregator.sources import open_profile
 from aggregator.texts import say
 
-
-@dataclass(frozen=True)
-class ImportResult:
-    """What an import found.
-
-    Attributes:
-        database: The database written.
-        aggr_id: Its first aggregation.
-        mode: Mode in which ranges were read.
-        mode_reason: Why.
-        key_node: Key node; empty: none.
-        key_node_reason: Why.
-        iteration_stops_ns: Ends of all iterations. Unit: ns.
-        iter_start: First aggregated iteration.
-        iter_stop: Last aggregated iteration.
-        iter_start_ns: Start of the aggregated range. Unit: ns.
-        iter_stop_ns: End of the aggregated range. Unit: ns.
-        counts: Rows per kind of event.
-        warnings: What was not used, repaired or guessed.
-        wall_time_ns: Unit: ns.
-        gpu_time_ns: Sum of kernel and memory durations. Unit: ns.
-        tc_gpu_time_ns: Sum of Tensor Core kernel durations. Unit: ns.
-    """
-
-    database: Path
-    aggr_id: int
-    mode: str
-    mode_reason: str
-    key_node: str
-    key_node_reason: str
-    iteration_stops_ns: tuple[int, ...]
-    iter_start: int
-    iter_stop: int
-    iter_start_ns: int
-    iter_stop_ns: int
-    counts: dict[str, int] = field(default_factory=dict)
-    warnings: tuple[ProfileWarning, ...] = ()
-    wall_time_ns: int = 0
-    gpu_time_ns: int = 0
-    tc_gpu_time_ns: int = 0
-
-
-@dataclass(frozen=True)
-class AggregationResult:
-    """One aggregation of a database.
-
-    Attributes:
-        aggr_id: Its id.
-        reused: Whether the same request had been aggregated before.
-        iter_start: First aggregated iteration.
-        iter_stop: Last aggregated iteration.
-        key_node: Key node; empty: none.
-        database: The database that holds it: for one of NVIDIA's, its conversion.
-    """
-
-    aggr_id: int
-    reused: bool
-    iter_start: int
-    iter_stop: int
-    key_node: str
-    database: Path
+__all__ = ["AggregationResult", "ImportResult", "aggregate", "convert", "import_profile"]
 
 
 def import_profile(options: ImportOptions, progress: Progress) -> ImportResult:
@@ -131,7 +78,10 @@ def import_profile(options: ImportOptions, progress: Progress) -> ImportResult:
             half-written then.
     """
     parse_peaks(options.request.gpu_peaks)
-    with new_database(options.database, overwrite=options.overwrite) as partial:
+    with (
+        spared_from_collection(),
+        new_database(options.database, overwrite=options.overwrite) as partial,
+    ):
         data, options = _read(options, progress)
         names = data.profile.domain_names
         custom = [names[domain.code] for domain in data.domains]
@@ -232,19 +182,20 @@ def _write_import(
     progress: Progress,
 ) -> Rollup:
     """Aggregate once per request and write everything; returns the first rollup."""
+    # A request that does not fit the profile shows before anything is written.
+    tell_iterations(open_window(data.rollups, requests[0]), progress)
+    progress.phase("aggregate")
     progress.message("Aggregating profile data")
-    done = [(requests[0], roll_up(data.rollups, requests[0], progress))]
-    for request in requests[1:]:
-        try:
-            done.append((request, roll_up(data.rollups, request, progress)))
-        except (UsageError, KeyNodeNotFoundError) as error:
-            progress.message(f"An aggregation of the source was left out: {error.message}")
-    tell_iterations(done[0][1][0], progress)
     progress.message(f"Creating dlprof database at {_shown(options.database)}")
     with write_errors(options.database):
         create_tables(path)
         with bulk_writer(path) as writer:
-            _write_events(writer, data, options, progress)
+            _, (done, left_out) = both(
+                lambda: _write_events(writer, data, options, progress),
+                lambda: _roll_up_all(data.rollups, requests),
+            )
+            for error in left_out:
+                progress.message(f"An aggregation of the source was left out: {error.message}")
             progress.message("Writing aggregated data to dlprof database")
             for aggr, (request, rollups) in enumerate(done, start=1):
                 for table in aggregation_tables(data.rollups, rollups, request, aggr):
@@ -257,6 +208,20 @@ def _write_import(
     return done[0][1][0]
 
 
+def _roll_up_all(
+    inputs: tuple[RollupInput, ...], requests: tuple[AggregationRequest, ...]
+) -> tuple[list[tuple[AggregationRequest, list[Rollup]]], list[DlprofError]]:
+    """Aggregate once per request; a later one that does not fit the profile is left out."""
+    done = [(requests[0], roll_up(inputs, requests[0], NullProgress()))]
+    left_out: list[DlprofError] = []
+    for request in requests[1:]:
+        try:
+            done.append((request, roll_up(inputs, request, NullProgress())))
+        except (UsageError, KeyNodeNotFoundError) as error:
+            left_out.append(error)
+    return done, left_out
+
+
 def _write_events(
     writer: BulkWriter, data: ImportedProfile, options: ImportOptions, progress: Progress
 ) -> None:
@@ -265,7 +230,7 @@ def _write_events(
     counts = data.profile.counts()
     total = sum(counts[kind] for kind in _WRITTEN_KINDS) + len(data.work.instances)
     progress.phase("write", total)
-    for table in chain(_metadata(data, options), profile_tables(data)):
+    for table in ahead(chain(_metadata(data, options), profile_tables(data))):
         writer.write(table)
         progress.advance(len(table))
 
@@ -281,26 +246,6 @@ def _metadata(data: ImportedProfile, options: ImportOptions) -> list[Table]:
 def _shown(path: Path) -> str:
     """A path as DLProf shows it: one in the working directory begins with ``./``."""
     return str(path) if path.is_absolute() or path.parent != Path() else f"./{path}"
-
-
-def tell_iterations(rollup: Rollup, progress: Progress) -> None:
-    """Say which iterations were found and which are aggregated."""
-    window = rollup.window
-    count = len(window.iterations)
-    stops = ", ".join(str(stop) for stop in window.iterations.stop_ns[:50].tolist())
-    more = ", ..." if count > 50 else ""
-    progress.message(f'Found {count} {_plural(count)} using key_node "{window.key_node.name}"')
-    if window.key_node.reason:
-        progress.message(f"Key node: {window.key_node.reason}")
-    progress.message(f"Iterations: [{stops}{more}]")
-    progress.message(
-        f"Aggregating data over {window.count} {_plural(window.count)}: iteration {window.first} "
-        f"start ({window.start_ns} ns) to iteration {window.last} end ({window.stop_ns} ns)"
-    )
-
-
-def _plural(count: int) -> str:
-    return "iteration" if count == 1 else "iterations"
 
 
 def _import_result(options: ImportOptions, data: ImportedProfile, rollup: Rollup) -> ImportResult:
@@ -354,12 +299,16 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
             hint=say("Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite"),
             version=version,
         )
-    inputs = load_rollup_inputs(database, progress)
+    with open_database(database) as dldb, reading_errors(database):
+        check_tables(dldb.connection, database, own_tables())
+    inputs, costed = both(
+        lambda: load_rollup_inputs(database, progress),
+        lambda: patiently(lambda: read_costed_instances(database)),
+    )
     # Rows that lead nowhere show when they are put together.
     with reading_errors(database):
         rollups = roll_up(inputs, request, progress)
-        tell_iterations(rollups[0], progress)
-        costed = patiently(lambda: read_costed_instances(database))
+        tell_iterations(rollups[0].window, progress)
     progress.phase("write", 1)
     with aggregation_transaction(database) as connection, damage_errors(database):
         existing = _existing_in(connection, database, request)
@@ -391,7 +340,11 @@ def aggregate_copy(source: Path, options: ImportOptions, progress: Progress) -> 
         UsageError: Another mode than the one in which the ranges were read.
         DlprofError: As ``aggregate``; the copy does not exist then.
     """
-    with open_database(source) as dldb:
+    with (
+        open_database(source) as dldb,
+        reading_errors(source),
+        limited(dldb.connection, source, GLANCE_S),
+    ):
         query = "SELECT value FROM view_profile_info WHERE key = 'mode'"
         stored = str(dldb.connection.execute(query).fetchone()[0])
     if options.mode not in (Mode.AUTO, stored):
@@ -421,7 +374,8 @@ def _own_version(database: Path) -> str | None:
 def _find_aggregation(database: Path, request: AggregationRequest) -> AggregationResult | None:
     with open_database(database) as dldb:
         try:
-            return _existing_in(dldb.connection, database, request)
+            with limited(dldb.connection, database, GLANCE_S):
+                return _existing_in(dldb.connection, database, request)
         except sqlite3.DatabaseError as error:
             raise damaged(database, error) from error
 

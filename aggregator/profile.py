@@ -8,18 +8,28 @@ into a tuple of distinct strings; -1 means "none". Intervals are half-open ``[st
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Int64: TypeAlias = npt.NDArray[np.int64]
+Float64: TypeAlias = npt.NDArray[np.float64]
 Int32: TypeAlias = npt.NDArray[np.int32]
 Bool: TypeAlias = npt.NDArray[np.bool_]
 Integers: TypeAlias = npt.NDArray[Any]
 """Whole numbers of any width."""
 
 DEFAULT_DOMAIN = "default-domain"
+
+
+class SourceFormat(StrEnum):
+    """What recorded a profile."""
+
+    NSYS = "nsys"
+    KINETO = "kineto"
+    DLPROF = "dlprof"
 
 
 def empty_i64() -> Int64:
@@ -198,6 +208,8 @@ class Device:
             allocator held); empty: nothing did.
         memory_reason: Why the use is unknown; empty: it is known.
         uuid: What tells this GPU from every other one in the world; empty: unknown.
+        clock_hz: Highest clock of its multiprocessors. Unit: Hz. None: unknown.
+        bandwidth: Of its memory. Unit: bytes/s. None: unknown.
     """
 
     device_id: int
@@ -211,6 +223,8 @@ class Device:
     memory_source: str = ""
     memory_reason: str = ""
     uuid: str = ""
+    clock_hz: int | None = None
+    bandwidth: int | None = None
 
 
 @dataclass(frozen=True)
@@ -266,6 +280,8 @@ class Profile:
         shape_texts: What ``Ranges.shapes`` indexes; PyTorch's own text, ``[[64, 3], []]``.
         shape_types: Element type of the first tensor of each of ``shape_texts``; empty where the
             source tells no types, or that one does not.
+        shape_parameters: JSON object of the parameters beside each of ``shape_texts``, by PyTorch's
+            names; empty where the source tells none.
         domain_names: What ``Ranges.domain`` indexes; 0 is the default domain.
         threads: Shape (t,): the source's global thread ids.
         thread_process: Shape (t,): row of ``process_ids`` for each thread.
@@ -277,6 +293,7 @@ class Profile:
         start_end_ranges: Ranges of ``nvtxRangeStart/End``: they do not nest and may end elsewhere.
         released: Rows of the kinds that were forgotten.
         rank: Number of the process in its job, where the source tells; None: it does not.
+        source_format: What wrote the source: hints to record more must fit it.
     """
 
     source_name: str
@@ -305,11 +322,13 @@ class Profile:
     warnings: list[ProfileWarning] = field(default_factory=list)
     released: dict[str, int] = field(default_factory=dict)
     shape_types: tuple[str, ...] = ()
+    shape_parameters: tuple[str, ...] = ()
     rank: int | None = None
+    source_format: SourceFormat = SourceFormat.NSYS
 
     def release_range_times(self) -> None:
         """Forget when single ranges were, on which thread and in which domain."""
-        self.released["ranges"] = len(self.ranges)
+        self.released.setdefault("ranges", len(self.ranges))
         self.ranges = Ranges(name=self.ranges.name, shapes=self.ranges.shapes)
 
     def release_ranges(self) -> None:

@@ -30,5 +30,13 @@ def is_busy(text: str) -> bool:
     return any(phrase in text for phrase in _BUSY)
 
 
+def is_full(text: str) -> bool:
+    """Whether an SQLite error's text says that the disk has no room, or refuses."""
+    return any(phrase in text for phrase in _FULL)
+
+
+_FULL = ("database or disk is full", "disk I/O error")
+"""``sqlite3_errstr`` of SQLITE_FULL and SQLITE_IOERR: readers, too, write temporary files."""
+
 _BUSY = ("database is locked", "table is locked", "is busy")
 """``sqlite3_errstr`` of SQLITE_BUSY and SQLITE_LOCKED, and how ADBC may end it."""

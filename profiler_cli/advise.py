@@ -12,16 +12,20 @@ import shutil
 import sqlite3
 import tempfile
 import textwrap
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from aggregator.dldb.reader import Dldb, open_database
+from aggregator.dldb.guarded import few_rows, limited, time_limit_s
+from aggregator.dldb.reader import Dldb, damaged, open_database
 from aggregator.errors import DatabaseError, DlprofError, NotADldbError, UsageError
+from aggregator.leftovers import folder_prefix, remove_leftover_folders
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
+from aggregator.plain_text import on_one_line, shown
 from aggregator.progress import NullProgress
+from aggregator.told import read_json
 
 EXIT_CODES: Final = {"low": 11, "medium": 12, "high": 13}
 """Exit code by the highest severity found; 0 where nothing was found."""
@@ -86,14 +90,17 @@ def run_advise(words: Sequence[str]) -> int:
     options = _parser().parse_args(list(words))
     with ExitStack() as stack:
         database = stack.enter_context(_open(Path(options.database), stack))
+        stack.enter_context(_reading(database))
         aggregation = _aggregation(database, options.aggregation)
         rows = _rows(database, int(aggregation["aggr_id"]))
-    found = [row for row in rows if row["status"] == "found"]
-    unknown = [row for row in rows if row["status"] != "found"]
-    if options.json:
-        print(json.dumps(_document(options.database, aggregation, found, unknown), indent=2))
-    else:
-        print(_text(options.database, aggregation, found, unknown), end="")
+        found = [row for row in rows if row["status"] == "found"]
+        unknown = [row for row in rows if row["status"] != "found"]
+        if options.json:
+            document = _document(options.database, aggregation, found, unknown)
+            told = json.dumps(document, indent=2) + "\n"
+        else:
+            told = shown(_text(options.database, aggregation, found, unknown))
+    print(told, end="")
     return _exit_code(found, options.fail_on)
 
 
@@ -127,11 +134,23 @@ def _open(source: Path, stack: ExitStack) -> Dldb:
         )
     if database is not None:
         database.close()
-    folder = Path(tempfile.mkdtemp(prefix="dlprof-advise-"))
+    remove_leftover_folders()
+    folder = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprof-advise")))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     target = folder / "dlprof_dldb.sqlite"
     import_profile(ImportOptions(source=source, database=target), NullProgress())
     return open_database(target)
+
+
+@contextmanager
+def _reading(database: Dldb) -> Iterator[None]:
+    """For a limited time; a database may be damaged, or hold other values than advice."""
+    path = database.path
+    try:
+        with limited(database.connection, path, time_limit_s(path)):
+            yield
+    except (sqlite3.Error, ValueError, TypeError, AttributeError, LookupError) as error:
+        raise damaged(path, error) from error
 
 
 def _aggregation(database: Dldb, wanted: int | None) -> dict[str, Any]:
@@ -141,10 +160,7 @@ def _aggregation(database: Dldb, wanted: int | None) -> dict[str, Any]:
         " JOIN (SELECT domain_name FROM view_domains LIMIT 1) AS d USING (domain_name)"
         " ORDER BY a.aggr_id"
     )
-    try:
-        rows = [dict(row) for row in database.connection.execute(query)]
-    except sqlite3.Error as error:
-        raise DatabaseError(f"Cannot read the aggregations: {error}.") from error
+    rows = [dict(row) for row in few_rows(database.connection.execute(query))]
     chosen = [row for row in rows if wanted in (None, row["aggr_id"])]
     if not chosen:
         known = ", ".join(str(row["aggr_id"]) for row in rows)
@@ -154,11 +170,18 @@ def _aggregation(database: Dldb, wanted: int | None) -> dict[str, Any]:
 
 def _rows(database: Dldb, aggr: int) -> list[dict[str, Any]]:
     query = f"SELECT {', '.join(_COLUMNS)} FROM {_VIEW} WHERE aggr_id = ? ORDER BY place"  # noqa: S608
-    rows = [dict(row) for row in database.connection.execute(query, (aggr,))]
+    rows = [dict(row) for row in few_rows(database.connection.execute(query, (aggr,)))]
     for row in rows:
-        row["evidence"] = json.loads(row["evidence"])
-        row["drill_down"] = json.loads(row["drill_down"]) if row["drill_down"] else None
+        row["evidence"] = _told(row["evidence"])
+        row["drill_down"] = _told(row["drill_down"]) if row["drill_down"] else None
     return rows
+
+
+def _told(text: object) -> Any:
+    value = read_json(str(text))
+    if value is None:
+        raise ValueError("its advice is not what was written")
+    return value
 
 
 def _document(
@@ -217,7 +240,8 @@ def _evidence(item: dict[str, Any]) -> str:
 
 
 def _shortened(name: str) -> str:
-    """A name whose both ends stay readable."""
+    """A name on one line whose both ends stay readable."""
+    name = on_one_line(name)
     return name if len(name) <= _LONGEST_NAME else f"{name[:48]}...{name[-24:]}"
 
 

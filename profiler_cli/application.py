@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.errors import UsageError
+from aggregator.rank_names import natural_order
 
 if TYPE_CHECKING:
     from profiler_cli.options import Options
@@ -105,13 +106,7 @@ def _matching(name: str) -> list[Path]:
     paths = [Path(found) for found in glob.glob(name)]  # noqa: PTH207 - may begin with /
     if not paths:
         raise UsageError(f"No file fits '{name}' of --database.", hint="Check the folder.")
-    return sorted(paths, key=_natural)
+    return sorted(paths, key=natural_order)
 
 
 _PATTERN = re.compile(r"[*?\[]")
-
-
-def _natural(path: Path) -> list[tuple[int, str]]:
-    """Sorts numbers in a name by their values."""
-    parts = re.split(r"(\d+)", str(path))
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

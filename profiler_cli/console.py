@@ -15,6 +15,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TextIO
 
+from aggregator.plain_text import shown
 from aggregator.progress import Level
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Console:
 
     def error(self, text: str, reason: str) -> None:
         """What went wrong and why, to standard error whatever the verbosity."""
-        print(f"dlprof: error: {text}\n{reason}", file=self._stderr, flush=True)
+        print(shown(f"dlprof: error: {text}\n{reason}"), file=self._stderr, flush=True)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -124,6 +125,7 @@ class Console:
         self.message(f"Phase {name}: {seconds:.2f} s{rows}", Level.DIAGNOSTIC)
 
     def _write(self, text: str) -> None:
+        text = shown(text)
         if self._bar is not None and self._stdout.isatty():
             # Bar and text share the screen: only the bar's own console keeps them apart.
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)

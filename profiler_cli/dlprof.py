@@ -11,6 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import DlprofError
+from aggregator.plain_text import shown
 from profiler_cli.application import check_request, named_by_environment
 from profiler_cli.console import Console, Verbosity, discard_output
 from profiler_cli.option_help import format_help
@@ -104,9 +105,9 @@ def _say_what_is_ignored(options: Options, console: Console) -> None:
 
 
 def _print_error(message: str, hint: str) -> None:
-    print(f"dlprof: error: {message}", file=sys.stderr)
+    print(shown(f"dlprof: error: {message}"), file=sys.stderr)
     if hint:
-        print(hint, file=sys.stderr)
+        print(shown(hint), file=sys.stderr)
 
 
 @contextmanager

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.dldb.reader import open_database
-from aggregator.errors import DatabaseError, DldbNotFoundError, DlprofError, UsageError
+from aggregator.errors import DatabaseError, DlprofError, UsageError
+from aggregator.leftovers import folder_prefix, remove_leftover_folders
+from aggregator.plain_text import shown
 from profiler_cli.version import program_version
 from profiler_cli.viewer_processes import StopSignal, Viewer
 
@@ -28,6 +30,7 @@ DEFAULT_ADDRESS: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8000
 DATABASE_SUFFIX: Final = ".sqlite"
 JOB_RECORDER: Final = "viewer.jobs.recorder:DatabaseRecorder"
+METRICS_FOLDER: Final = "metrics"
 EXIT_DONE: Final = 0
 _BACKLOG: Final = 256
 _CONTAINER_MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
@@ -147,19 +150,19 @@ def serve(options: Options, stop: StopSignal) -> None:
         with Viewer(environment, listener, run_dir) as viewer:
             viewer.start_web(_reachable(options.address), stop)
             _say_where(options, port, token)
-            viewer.run(stop, with_worker="DLPROF_BROKER_URL" not in environment)
+            viewer.run(stop, with_worker=not environment.get("DLPROF_BROKER_URL"))
 
 
 def find_databases(named: Sequence[Path]) -> tuple[Path, ...]:
     """The files to serve, each of them opened once to see that it can be.
 
     Raises:
-        DatabaseError: A file cannot be shown, or a folder holds none that can.
+        DatabaseError: A file cannot be shown.
     """
     found: dict[Path, None] = {}
     for path in named:
         if path.is_dir():
-            _check_folder(path)
+            _tell_if_empty(path)
         else:
             open_database(path).close()
         # A folder is served as one: a database that appears in it later is shown too.
@@ -167,18 +170,16 @@ def find_databases(named: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def _check_folder(folder: Path) -> None:
-    """Raise unless a file of the folder can be shown; other SQLite files may lie beside it."""
+def _tell_if_empty(folder: Path) -> None:
+    """Say so if nothing of a folder can be shown yet: profiles may be added in the page."""
     for path in sorted(folder.glob(f"*{DATABASE_SUFFIX}")):
         try:
             open_database(path).close()
         except DatabaseError:
             continue
         return
-    raise DldbNotFoundError(
-        f"There is no DLProf database in the folder {folder}.",
-        hint="Make one with dlprof --database=PROFILE, or name the file itself.",
-    )
+    note = f"There is no DLProf database in the folder {folder} yet; add a profile in the page."
+    print(shown(f"dlprofviewer: note: {note}"), file=sys.stderr)
 
 
 @contextmanager
@@ -203,7 +204,9 @@ def _listening(options: Options) -> Iterator[socket.socket]:
 @contextmanager
 def _run_dir() -> Iterator[Path]:
     """A private folder for messages and logs, gone when the viewer ends."""
-    path = Path(tempfile.mkdtemp(prefix="dlprofviewer-"))
+    remove_leftover_folders()
+    path = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprofviewer")))
+    (path / METRICS_FOLDER).mkdir()
     try:
         yield path
     finally:
@@ -225,6 +228,7 @@ def _environment(
         "DLPROF_NO_AUTH": "1" if options.no_auth else "",
         "DLPROF_RUN_DIR": str(run_dir),
         "DLPROF_JOB_RECORDER": JOB_RECORDER,
+        "PROMETHEUS_MULTIPROC_DIR": str(run_dir / METRICS_FOLDER),
         "DLPROF_STARTED_AT": str(time.time()),
         "PYTHONPATH": os.pathsep.join([packages, inherited] if inherited else [packages]),
         "PYTHONUNBUFFERED": "1",
@@ -271,9 +275,9 @@ def _port(word: str) -> int:
 
 
 def _print_error(error: DlprofError) -> None:
-    print(f"dlprofviewer: error: {error.message}", file=sys.stderr)
+    print(shown(f"dlprofviewer: error: {error.message}"), file=sys.stderr)
     if error.hint:
-        print(error.hint, file=sys.stderr)
+        print(shown(error.hint), file=sys.stderr)
 
 
 if __name__ == "__main__":

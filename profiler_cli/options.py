@@ -59,7 +59,7 @@ class Options:
 
     Attributes:
         database: The Nsight Systems export or DLProf database to aggregate, or several.
-        workers: Rank files read at the same time; None: one per processor.
+        workers: Rank files read at the same time; None: as cores, memory and sizes allow.
         iter_start: First iteration, inclusive; None: the first.
         iter_stop: Last iteration, inclusive; None: the last found.
         profile_name: As given; empty: none was given.
@@ -166,7 +166,7 @@ INPUT: Final = (
         ("--workers",),
         WholeNumber(at_least=1),
         "Rank files that are read at the same time.",
-        "one per processor",
+        "by cores and memory",
     ),
     Option(
         "mode",

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import BinaryIO, Final, Self
 
 from aggregator.errors import DatabaseWriteError
+from aggregator.leftovers import beside, remove_leftovers
 
 DATABASE_STEM: Final = "dlprof_dldb"
 DATABASE_EXTENSION: Final = "sqlite"
@@ -187,6 +188,7 @@ class Batch:
     def __init__(self, *, force: bool) -> None:
         self._force = force
         self._staged: list[tuple[Path, Path]] = []
+        self._cleared: set[Path] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -208,7 +210,10 @@ class Batch:
             DatabaseWriteError: The system would not let us write.
         """
         path = self._unique(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        temporary = beside(path, "tmp")
+        if path.parent not in self._cleared:
+            self._cleared.add(path.parent)
+            remove_leftovers(path.parent)
         try:
             with temporary.open("xb", buffering=1 << 20) as stream:
                 self._staged.append((temporary, path))

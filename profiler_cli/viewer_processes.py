@@ -10,11 +10,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
 from aggregator.errors import ToolError
+from aggregator.plain_text import shown
 
 _WEB: Final = ("-m", "gunicorn", "--config", "python:viewer.gunicorn_config")
 _WORKER: Final = (
@@ -33,6 +36,7 @@ _LOG_TAIL_BYTES: Final = 4_000
 _MAX_RESTARTS: Final = 5
 _RESTART_WINDOW_S: Final = 60.0
 _PR_SET_PDEATHSIG: Final = 1
+_STDERR: Final = 2
 _NO_WORKER: Final = (
     "dlprofviewer: warning: the worker for aggregations keeps ending; what it said is above. "
     "Profiles can be viewed, further aggregations wait."
@@ -46,16 +50,21 @@ class ViewerProcessError(ToolError):
 
 
 class StopSignal:
-    """Whether somebody has asked for the end (Ctrl-C, SIGTERM, a closed terminal)."""
+    """Whether somebody has asked for the end (Ctrl-C, SIGTERM, a closed terminal).
+
+    SIGUSR1 asks for a reload instead.
+    """
 
     _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
         self.is_set = False
+        self._is_reload_wanted = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         self._before = {number: signal.signal(number, self._on_signal) for number in self._SIGNALS}
+        self._before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, self._on_reload)
         return self
 
     def __exit__(
@@ -69,6 +78,14 @@ class StopSignal:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.is_set = True
+
+    def _on_reload(self, number: int, frame: FrameType | None) -> None:
+        self._is_reload_wanted = True
+
+    def take_reload(self) -> bool:
+        """Whether a reload was asked for since the last look."""
+        is_wanted, self._is_reload_wanted = self._is_reload_wanted, False
+        return is_wanted
 
 
 class Viewer:
@@ -119,11 +136,23 @@ class Viewer:
             ViewerProcessError: The web server keeps ending.
         """
         while not stop.is_set:
+            if stop.take_reload():
+                self._reload()
             if self._web is None or self._web.poll() is not None:
                 self._restart_web()
             if with_worker and (self._worker is None or self._worker.poll() is not None):
                 self._start_worker()
             time.sleep(_WATCH_POLL_S)
+
+    def _reload(self) -> None:
+        """Run the code as it is now: both finish what they have in hand.
+
+        The web server starts processes anew and ends the old ones once their requests are done;
+        the worker ends after its job and is started again.
+        """
+        for process in (self._web, self._worker):
+            if process is not None and process.poll() is None:
+                process.send_signal(signal.SIGHUP)
 
     def _restart_web(self) -> None:
         """Start the web server on the same socket: who asked meanwhile waits, and is answered."""
@@ -154,7 +183,7 @@ class Viewer:
     def _start(
         self, words: tuple[str, ...], name: str, pass_fds: tuple[int, ...] = ()
     ) -> subprocess.Popen[bytes]:
-        with self._log(name).open("ab") as log:
+        with self._output(name) as log:
             return subprocess.Popen(
                 [sys.executable, *words],
                 env=self._environment,
@@ -169,6 +198,15 @@ class Viewer:
                 preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
             )
 
+    @contextmanager
+    def _output(self, name: str) -> Iterator[int]:
+        """Where a process writes: this one's standard error if somebody reads logs, else a file."""
+        if self._environment.get("DLPROF_LOG_FORMAT"):
+            yield _STDERR
+            return
+        with self._log(name).open("ab") as log:
+            yield log.fileno()
+
     def _ended(self, name: str, message: str) -> ViewerProcessError:
         """The error of a process that ended, after its last words have been shown."""
         hint = "What it said is above." if self._show_log(name) else ""
@@ -176,9 +214,12 @@ class Viewer:
 
     def _show_log(self, name: str) -> bool:
         """Print the last words of a process; whether there were any."""
+        if not self._log(name).exists():
+            # It was written to standard error at once.
+            return bool(self._environment.get("DLPROF_LOG_FORMAT"))
         tail = self._log(name).read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace").strip()
         if tail:
-            print(tail, file=sys.stderr)
+            print(shown(tail), file=sys.stderr)
         return bool(tail)
 
     def _log(self, name: str) -> Path:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from aggregator.dldb.guarded import few_rows, limited, time_limit_s
 from aggregator.dldb.reader import open_database
 from aggregator.errors import DatabaseError, NotADldbError, UsageError
 from aggregator.options import AggregationRequest, ImportOptions, Mode
 from aggregator.pipeline import aggregate_copy, import_profile
+from aggregator.query.values import as_text
 from aggregator.rank_import import import_ranks
 from profiler_cli.application import rank_files
 from profiler_cli.option_values import did_you_mean
@@ -165,11 +167,12 @@ def _write_reports(done: Aggregated, plan: OutputPlan, options: Options, console
     with open_database(done.database) as database:
         connection = database.connection
         try:
-            source = _report_source(connection, done, options)
-            domains = _chosen_domains(connection, options.domains)
-            source = replace(source, domains=tuple(domains))
-            _write_files(source, domains, plan, options, console)
-            return _simple_totals(source) + format_feedback(source)
+            with limited(connection, done.database, time_limit_s(done.database)):
+                source = _report_source(connection, done, options)
+                domains = _chosen_domains(connection, options.domains)
+                source = replace(source, domains=tuple(domains))
+                _write_files(source, domains, plan, options, console)
+                return _simple_totals(source) + format_feedback(source)
         except sqlite3.Error as error:
             raise DatabaseError(
                 f"Cannot read {display(done.database)} for the reports: {error}."
@@ -179,7 +182,8 @@ def _write_reports(done: Aggregated, plan: OutputPlan, options: Options, console
 def _report_source(
     connection: sqlite3.Connection, done: Aggregated, options: Options
 ) -> ReportSource:
-    info = dict(connection.execute("SELECT key, value FROM view_profile_info").fetchall())
+    rows = few_rows(connection.execute("SELECT key, value FROM view_profile_info"))
+    info = {row["key"]: row["value"] for row in rows}
     mode = Mode(info.get("mode", Mode.SIMPLE.value))
     is_tensorflow = mode in {Mode.TENSORFLOW1, Mode.TENSORFLOW2}
     return ReportSource(
@@ -199,8 +203,10 @@ def _chosen_domains(connection: sqlite3.Connection, wanted: Sequence[str]) -> li
     Raises:
         UsageError: A domain that the profile does not have.
     """
-    cursor = connection.execute("SELECT domain_name FROM view_domains")
-    custom = sorted(name for (name,) in cursor if name != DEFAULT_DOMAIN)
+    rows = few_rows(connection.execute("SELECT domain_name FROM view_domains"))
+    # A damaged database may hold other things than texts.
+    names = {as_text(name) or "" for (name,) in rows}
+    custom = sorted(names - {DEFAULT_DOMAIN})
     for name in wanted:
         if name not in custom and name != DEFAULT_DOMAIN:
             listed = f"There are: {', '.join(custom)}." if custom else "It has no custom domains."

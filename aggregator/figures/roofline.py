@@ -18,6 +18,7 @@ _NAMES = {
     "link": say("Bound by the bus"),
 }
 _ROOFS = ("float16", "bfloat16", "float8", "tf32", "float32", "float64")
+_GROUND = {Theme.LIGHT: "rgba(255,255,255,0.75)", Theme.DARK: "rgba(23,26,33,0.75)"}
 _LEAST = 1e-3
 _MARGIN = 0.5
 """Decades beside the outermost points."""
@@ -38,8 +39,10 @@ def roofline(ops: Table, rates: Table, theme: Theme = Theme.LIGHT) -> Figure:
     bandwidth = peaks.get("bandwidth")
     if not points:
         return empty_figure(theme, say("No op with known operations and bytes"))
+    longest = max(int(point["gpu_time_ns"] or 1) for point in points)
     traces = [
-        _scatter(kind, [point for point in points if point["bound"] == kind]) for kind in _NAMES
+        _scatter(kind, [point for point in points if point["bound"] == kind], longest)
+        for kind in _NAMES
     ]
     most = max(point["arithmetic_intensity"] for point in points) * 10**_MARGIN
     used = {point["precision"] for point in points}
@@ -57,6 +60,9 @@ def roofline(ops: Table, rates: Table, theme: Theme = Theme.LIGHT) -> Figure:
     ends += [roof["x"][-1] for roof in roofs] or [most]
     layout["xaxis"]["range"] = [log10(min(ends)), log10(max(ends))]
     ceilings = [roof["y"][-1] for roof in roofs]
+    layout["annotations"] = [_label(roof, max(ends), theme) for roof in roofs]
+    if roofs and bandwidth:
+        layout["annotations"].append(_bandwidth_label(bandwidth, min(ends), theme))
     layout["yaxis"]["range"] = _log_range([y for t in shown for y in t["y"]] + ceilings, 0.3)
     return {"data": [*roofs, *shown], "layout": layout}
 
@@ -84,10 +90,10 @@ def _positive(*values: float | None) -> bool:
     return all(value is not None and value > 0 and isfinite(value) for value in values)
 
 
-def _scatter(kind: str, points: list[dict[str, Any]]) -> dict[str, Any]:
-    most = max((int(point["gpu_time_ns"] or 1) for point in points), default=1)
+def _scatter(kind: str, points: list[dict[str, Any]], longest: int) -> dict[str, Any]:
+    """Ops of one kind; areas grow with GPU time, the same in all kinds."""
     sizes = [
-        _MARKER + (_LARGEST - _MARKER) * (int(point["gpu_time_ns"] or 0) / most) ** 0.5
+        _MARKER + (_LARGEST - _MARKER) * (int(point["gpu_time_ns"] or 0) / longest) ** 0.5
         for point in points
     ]
     return {
@@ -120,29 +126,55 @@ def _roofs(
     if not bandwidth:
         return []
     wanted = [name for name in _ROOFS if name in used or name == "float32"]
-    roofs = []
+    names: dict[float, list[str]] = {}
     for name in wanted:
-        peak = peaks.get(name)
-        if not peak:
-            continue
+        if peak := peaks.get(name):
+            names.setdefault(peak, []).append(name)
+    roofs = []
+    for peak, precisions in names.items():  # precisions of one rate share a line
+        name = ", ".join(precisions)
         ridge = peak * 1e3 / bandwidth
         x = [_LEAST, ridge, most]
         y = [_LEAST * bandwidth / 1e3, peak, peak]
         roofs.append(
             {
                 "type": "scatter",
-                "mode": "lines+text",
+                "mode": "lines",
                 "name": name,
                 "x": x,
                 "y": y,
-                "text": ["", "", f"{name} {peak:g} TFLOP/s"],
-                "textposition": "top left",
                 "line": {"color": bounds_colour(theme), "width": 1.2},
                 "showlegend": False,
                 "hoverinfo": "skip",
             }
         )
     return roofs
+
+
+def _label(roof: dict[str, Any], right: float, theme: Theme) -> dict[str, Any]:
+    """What a roof is, at its right end: above the points, with a ground to be read on."""
+    peak = roof["y"][-1]
+    return _note(f"{roof['name']} {peak:g} TFLOP/s", (right, peak), "right", theme)
+
+
+def _bandwidth_label(bandwidth: float, left: float, theme: Theme) -> dict[str, Any]:
+    """What the slope is, above its left end."""
+    x = left * 10 ** (_MARGIN / 2)
+    return _note(f"{bandwidth:g} GB/s", (left, x * bandwidth / 1e3), "left", theme)
+
+
+def _note(text: str, place: tuple[float, float], anchor: str, theme: Theme) -> dict[str, Any]:
+    return {
+        "text": text,
+        "x": log10(place[0]),
+        "y": log10(place[1]),
+        "xanchor": anchor,
+        "yanchor": "bottom",
+        "showarrow": False,
+        "bgcolor": _GROUND[theme],
+        "borderpad": 1,
+        "font": {"size": 11},
+    }
 
 
 def _log_range(values: list[float], margin: float) -> list[float]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-# A spreadsheet runs a cell that starts so as a formula; names come from the profiled program.
-FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+from aggregator.plain_text import defused
+
 _NEEDS_QUOTES: Final = frozenset(',"\n\r')
 
 
@@ -79,7 +79,7 @@ OP_TIMES: Final = (
     *time_columns("GPU Idle", "gpu_idle", "Avg."),
 )
 
-# What ops should have cost and did: ours, for the reports on ops and op types.
+# What ops should have cost and did: ours, for the reports on ops, op types and groups.
 EFFICIENCY: Final = (
     Column("FLOPs", "flops", Format.NUMBER, extended=True),
     Column("Bytes", "bytes", Format.NUMBER, extended=True),
@@ -88,6 +88,8 @@ EFFICIENCY: Final = (
     Column("Ideal Time (ns)", "ideal_time", Format.NUMBER, extended=True),
     Column("Left To Win (ns)", "left_time", Format.NUMBER, extended=True),
     Column("Share Of Peak %", "peak_pct", Format.DECIMAL, extended=True),
+    Column("Arithmetic Intensity", "arithmetic_intensity", Format.NUMBER, extended=True),
+    Column("Bound", "bound", Format.WORD, extended=True),
 )
 
 Renderer = Callable[[object], str]
@@ -158,8 +160,8 @@ def _csv_word(value: object) -> str:
 
 
 def _without_formula(value: object) -> str:
-    text = "" if value is None else str(value)
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+    # Names come from the profiled program.
+    return "" if value is None else defused(str(value))
 
 
 def _yes_no(value: object) -> str:

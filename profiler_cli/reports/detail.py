@@ -34,8 +34,6 @@ DETAIL: Final = TableReport(
         Column("TC Possible", "tc_fit_text", Format.WORD, extended=True),
         Column("TC Possible Reason", "tc_fit_reason", Format.NAME, extended=True),
         *EFFICIENCY,
-        Column("Arithmetic Intensity", "arithmetic_intensity", Format.NUMBER, extended=True),
-        Column("Bound", "bound", Format.WORD, extended=True),
     ),
     order_by=("op_node_id", "row_id"),
 )

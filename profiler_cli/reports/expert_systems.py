@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from aggregator.dldb.guarded import few_rows
 from profiler_cli.reports.columns import Column, Format
 from profiler_cli.reports.table import TableReport
 
@@ -30,7 +31,7 @@ def format_feedback(source: ReportSource) -> str:
     chunks = source.iter_chunks(
         "view_expert_systems", ("problem", "recommendation"), per_domain=False
     )
-    issues = [row for rows in chunks for row in rows]
+    issues = few_rows(row for rows in chunks for row in rows)
     count = f"{len(issues)} issue" if len(issues) == 1 else f"{len(issues)} issues"
     caution = "Note that expert systems is still experimental as are all recommended changes"
     lines = [f"Expert Systems Feedback: {count} detected. {caution}"]

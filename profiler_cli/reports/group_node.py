@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from profiler_cli.reports.columns import OP_TIMES, Column, Format
+from profiler_cli.reports.columns import EFFICIENCY, OP_TIMES, Column, Format
 from profiler_cli.reports.table import TableReport
 
 GROUP_NODE: Final = TableReport(
@@ -19,6 +19,8 @@ GROUP_NODE: Final = TableReport(
         Column("Num TC Eligible Ops", "num_tc_eligible_ops", Format.NUMBER),
         Column("Num Ops Using TC", "num_ops_using_tc", Format.NUMBER),
         *OP_TIMES,
+        *EFFICIENCY,
     ),
     order_by=("group_name",),
+    extended_view="view_group_summary",
 )

@@ -1,8 +1,8 @@
-"""The summary report: five sections of totals.
+"""The summary report: five sections of totals, and one on iterations with --extended=true.
 
 CSV: each section starts with its title, a blank line stands between sections, values are not
 quoted (a reader splits a line of the first three sections at its first comma).
-JSON: section -> key -> array of one value; the last two sections: row -> column -> number.
+JSON: section -> key -> array of one value; the sections from All Ops on: row -> column -> value.
 """
 
 from __future__ import annotations
@@ -56,6 +56,30 @@ EXTENDED_SUMMARY_ROWS: Final = {
     "Communication Duration %": ("communication_pct", True),
     "Exposed Communication Duration %": ("exposed_communication_pct", True),
 }
+# Title -> column of view_model_efficiency; with --extended=true.
+EFFICIENCY_ROWS: Final = {
+    "Model FLOPs Utilization %": ("mfu", True),
+    "Model FLOPs Utilization Of A Median Step %": ("median_step_mfu", True),
+    "TFLOP/s Per GPU": ("tflops_per_second_per_gpu", True),
+    "GPU Time At The Peaks %": ("peak_pct", True),
+    "GPU Time With Known Costs %": ("known_pct", True),
+}
+# Column title -> column of view_iteration_efficiency, and whether it is a decimal; the last
+# section with --extended=true, a row for each aggregated iteration.
+ITERATION_EFFICIENCY: Final = {
+    "Duration (ns)": ("duration", False),
+    "GPU Time (ns)": ("gpu_time_sum", False),
+    "FLOPs": ("flops", False),
+    "Bytes": ("bytes", False),
+    "TFLOP/s": ("tflops_per_second", False),
+    "GB/s": ("gbytes_per_second", False),
+    "Ideal Time (ns)": ("ideal_time", False),
+    "Left To Win (ns)": ("left_time", False),
+    "Share Of Peak %": ("peak_pct", True),
+    "Arithmetic Intensity": ("arithmetic_intensity", False),
+    "Bound": ("bound", False),
+    "Model FLOPs Utilization %": ("mfu", True),
+}
 ITERATION_ROWS: Final = {
     "Total Iterations": ("total_iterations", False),
     "Aggregated Iterations": ("profiled_iterations", False),
@@ -92,12 +116,12 @@ class Listing:
     """A section of keys and values."""
 
     title: str
-    values: Mapping[str, Value]
+    values: dict[str, Value]
 
 
 @dataclass(frozen=True)
 class Totals:
-    """A section that is a small table of whole numbers."""
+    """A section that is a small table."""
 
     title: str
     columns: Sequence[str]
@@ -130,13 +154,31 @@ def read_sections(source: ReportSource) -> list[Listing | Totals]:
     """The five sections of one aggregation and domain."""
     summary = source.one_row("view_model_summary")
     rows = SUMMARY_ROWS | (EXTENDED_SUMMARY_ROWS if source.is_extended else {})
-    return [
+    report = _listing("Summary Report", rows, summary)
+    if source.is_extended:
+        efficiency = source.one_row("view_model_efficiency")
+        report.values.update(_listing("", EFFICIENCY_ROWS, efficiency).values)
+    sections: list[Listing | Totals] = [
         _system_section(source),
-        _listing("Summary Report", rows, summary),
+        report,
         _listing("Iterations", ITERATION_ROWS, summary),
         _totals("All Ops", "# Ops", OP_ROWS, summary),
         _totals("All Kernels", "# Kernels", KERNEL_ROWS, summary),
     ]
+    return [*sections, _iterations(source)] if source.is_extended else sections
+
+
+def _iterations(source: ReportSource) -> Totals:
+    """What each iteration should cost and took."""
+    columns = ["iter_value", *(column for column, _ in ITERATION_EFFICIENCY.values())]
+    kinds = [_decimal if is_decimal else _number for _, is_decimal in ITERATION_EFFICIENCY.values()]
+    chunks = source.iter_chunks("view_iteration_efficiency", columns, ("iter_value",))
+    rows = {
+        str(number): [kind(value) for kind, value in zip(kinds, values, strict=True)]
+        for chunk in chunks
+        for number, *values in chunk
+    }
+    return Totals("Iteration Efficiency", tuple(ITERATION_EFFICIENCY), rows)
 
 
 def _system_section(source: ReportSource) -> Listing:
@@ -187,7 +229,7 @@ def _totals(
 
 
 def _number(value: object) -> Value:
-    return Value("", "null") if value is None else Value(str(value), str(value))
+    return Value("", "null") if value is None else Value(str(value), json.dumps(value))
 
 
 def _decimal(value: object) -> Value:

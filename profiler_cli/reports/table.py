@@ -40,6 +40,7 @@ class TableReport:
         order_by: Columns of the view that make the order total; names sort as bytes.
         per_domain: Whether each domain has a report of its own.
         own_format: Empty: it comes in every format of ``--formats``.
+        extended_view: Where its rows are with ``--extended=true``; empty: in ``view`` too.
     """
 
     name: str
@@ -50,14 +51,16 @@ class TableReport:
     order_by: tuple[str, ...]
     per_domain: bool = True
     own_format: str = ""
+    extended_view: str = ""
 
     def write(
         self, source: ReportSource, file_format: str, stream: BinaryIO, on_rows: RowsListener
     ) -> None:
         """Write the whole report into a stream."""
         columns = [column for column in self.columns if _is_shown(column, source)]
+        view = self.extended_view if source.is_extended and self.extended_view else self.view
         chunks = source.iter_chunks(
-            self.view,
+            view,
             [column.source for column in columns],
             self.order_by,
             per_domain=self.per_domain,

@@ -17,8 +17,11 @@ from tests.builders import query
 from tests.cli.test_capture import Bench, bench  # noqa: F401 - a fixture
 
 GIB = 1 << 30
-# Stands in for the driver's library: two GPUs, the first of which fills up by 1 GiB a reading.
+# Stands in for the driver's library: two GPUs, the first of which fills up by 1 GiB a reading. Once
+# it is full there is a file.
 NVML = """
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 static unsigned long long used = 2ULL << 30;
 int nvmlInit_v2(void) { return 0; }
@@ -32,6 +35,7 @@ int nvmlDeviceGetUUID(void *h, char *text, unsigned size) {
 }
 int nvmlDeviceGetMemoryInfo(void *h, unsigned long long *m) {
     if (h == (void *)1 && used < (6ULL << 30)) used += 1ULL << 30;
+    if (used == (6ULL << 30) && getenv("FAKE_FULL")) fclose(fopen(getenv("FAKE_FULL"), "w"));
     m[0] = 80ULL << 30; m[2] = h == (void *)1 ? used : 1ULL << 30; m[1] = m[0] - m[2];
     return 0;
 }
@@ -87,7 +91,10 @@ def test_a_run_records_the_peak_in_export_and_database(
     library: Callable[[str], Path],
 ) -> None:
     bench.environment["LD_LIBRARY_PATH"] = str(library(NVML).parent)
-    done = bench.run("python", "-c", "import time; time.sleep(1.5)")
+    full = bench.folder / "full"
+    bench.environment["FAKE_FULL"] = str(full)
+    wait = f"import pathlib, time\nwhile not pathlib.Path({str(full)!r}).exists(): time.sleep(0.05)"
+    done = bench.run("python", "-c", wait)
     assert done.returncode == 0, done.stderr
     export = bench.folder / "nsys_profile.sqlite"
     samples = "SELECT gpu, max(memoryUsed), sum(isBefore) FROM DLPROF_GPU_SAMPLES GROUP BY gpu"

@@ -20,7 +20,8 @@ from benchmarks.rank_files import make_ranks
 from profiler_cli.application import named_by_environment, rank_files
 from profiler_cli.dlprof import main
 from profiler_cli.options import Options
-from tests.cli.test_capture import PROGRAM, REPOSITORY, Bench, bench
+from tests.cli.test_capture import REPOSITORY, Bench, bench
+from tests.cli.test_command import LIMIT_S, PAUSED
 
 __all__ = ["bench"]
 
@@ -112,7 +113,10 @@ def test_a_join_that_is_stopped_leaves_no_file_and_no_process(
     make_ranks([profile("pytorch_resnet50_fp32")], 12, jobs)
     out = tmp_path / "out"
     process = subprocess.Popen(
-        [*PROGRAM, f"--database={jobs}/rank*.sqlite", "--workers=2", f"--output_path={out}"],
+        [
+            *(sys.executable, PAUSED, "message", "Imported", tmp_path / "mark"),
+            *(f"--database={jobs}/rank*.sqlite", "--workers=2", f"--output_path={out}"),
+        ],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -125,7 +129,7 @@ def test_a_join_that_is_stopped_leaves_no_file_and_no_process(
     assert len(workers) >= 2
     process.send_signal(number)
     process.stdout.read()
-    assert process.wait(timeout=30) == code
-    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert process.wait(timeout=LIMIT_S) == code
+    _, alive = psutil.wait_procs(workers, timeout=LIMIT_S)
     assert not alive
     assert not out.exists() or list(out.iterdir()) == []

@@ -45,7 +45,7 @@ function pageOf(code, style) {
 <style>${style}</style>
 </head>
 <body>
-<div id="app"></div>
+<div id="app"><p class="report-start">DLProf …</p></div>
 <noscript>This report draws its pages with JavaScript, which this browser has turned off.</noscript>
 <!--dlprof:data-->
 <script>${application}</script>

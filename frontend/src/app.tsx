@@ -14,6 +14,7 @@ import { forgetResources } from "./api/useResource";
 import { DocsDialog } from "./frame/DocsDialog";
 import { HelpDialog } from "./frame/HelpDialog";
 import { JobPanel } from "./frame/JobPanel";
+import { JobsDialog } from "./frame/JobsDialog";
 import { NavPane } from "./frame/NavPane";
 import { ProfilesDialog } from "./frame/profiles/ProfilesDialog";
 import { Brand, ProfilesButton, TopBar } from "./frame/TopBar";
@@ -140,6 +141,8 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
   const docsPage = useQuery().get("docs");
   const docs = VIEWS.find((item) => item.id === docsPage) ?? null;
   const [isHelpOpen, setHelpOpen] = useState(false);
+  const [isJobsOpen, setJobsOpen] = useState(false);
+  const openJobs = useCallback(() => setJobsOpen(true), []);
   const openProfiles = useContext(ProfilesContext);
   const [isSheetOpen, setSheetOpen] = useState(false);
   const [isFolded, setFolded] = useState(() => readStored("nav") === "folded");
@@ -177,6 +180,7 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
           isFolded={isFolded}
           onFold={fold}
           onNavigate={() => setSheetOpen(false)}
+          onJobs={openJobs}
           jobs={jobs}
         />
         {isSheetOpen && (
@@ -194,6 +198,7 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
         {docs !== null && (
           <DocsDialog page={docs.id} title={docs.title} onClose={() => navigate({ docs: null })} />
         )}
+        {isJobsOpen && <JobsDialog onClose={() => setJobsOpen(false)} />}
         {isHelpOpen && (
           <HelpDialog
             version={scope.profile.system_config.viewer_version}

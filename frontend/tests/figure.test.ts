@@ -15,7 +15,9 @@ import {
 const TOKENS = { text: "", muted: "", grid: "", surface: "", bound: "#111", font: "" };
 
 function bar(index: number, ms: number, kind: FigureBar["kind"] = "iteration"): FigureBar {
-  return { first: index, last: index, kind, duration_ns: ms * 1e6 };
+  const ns = ms * 1e6;
+  const length = { duration_ns: ns, shortest_ns: ns, longest_ns: ns };
+  return { first: index, last: index, kind, is_profiled: kind === "iteration", ...length };
 }
 
 /** Interval 0 of 9 s, then iterations of 60 ms. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fold, splitLinks, splitMiddle, stackFrames, tsvLine } from "../src/lib/text";
+import { splitLinks, splitMiddle, stackFrames, tsvLine } from "../src/lib/text";
 
 describe("names that are cut in the middle", () => {
   it("keep the last path segments that are short", () => {
@@ -23,11 +23,6 @@ describe("names that are cut in the middle", () => {
 });
 
 describe("long texts", () => {
-  it("are folded after the limit only", () => {
-    expect(fold("short", 100)).toEqual({ text: "short", isFolded: false });
-    expect(fold("a".repeat(101), 100)).toEqual({ text: "a".repeat(100), isFolded: true });
-  });
-
   it("of a stack have one frame per line", () => {
     expect(stackFrames("train.py(1): <module>\n  model.py(2): forward\n")).toEqual([
       "train.py(1): <module>",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -9,18 +10,23 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MANIFEST = REPOSITORY / "viewer/static/dlprof/.vite/manifest.json"
-START_LIMIT_S = 60
+#: How long a test waits before it fails: for nothing else, so a loaded machine may need most of it.
+START_LIMIT_S = 120
+WAIT_LIMIT_MS = 60_000
+JOB_LIMIT_MS = 180_000
 ADDRESS = re.compile(r"running at (http://\S+)")
 # Chromium asks its makers for updates and lists; some systems forbid that, and no test needs it.
 CHROMIUM_FLAGS = [
@@ -32,7 +38,7 @@ CHROMIUM_FLAGS = [
     "--no-first-run",
 ]
 
-expect.set_options(timeout=10_000)
+expect.set_options(timeout=WAIT_LIMIT_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,7 +54,12 @@ def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[s
     chromium = os.environ.get("DLPROF_CHROMIUM", "/usr/bin/chromium")
     if not Path(chromium).exists():
         pytest.skip(f"no Chromium at {chromium}: install it or set DLPROF_CHROMIUM")
-    return {**browser_type_launch_args, "executable_path": chromium, "args": CHROMIUM_FLAGS}
+    return {
+        **browser_type_launch_args,
+        "executable_path": chromium,
+        "args": CHROMIUM_FLAGS,
+        "timeout": JOB_LIMIT_MS,
+    }
 
 
 MakeDatabase = Callable[..., Path]
@@ -88,6 +99,17 @@ class Viewer:
 
     url: str
     database: Path
+    process: subprocess.Popen[str]
+
+    def stop(self) -> None:
+        """End it, and wait until it has ended."""
+        self.process.terminate()
+        self.process.wait(START_LIMIT_S)
+
+    def get(self, path: str) -> Any:
+        """What the API says; on a connection of its own, which no server can have closed."""
+        with urlopen(f"{self.url}/api/v1/{path}", timeout=START_LIMIT_S) as response:
+            return json.load(response)
 
     def address(self, **query: str | int) -> str:
         """The page with these parameters; `__` stands for the dot of a table's parameters."""
@@ -125,7 +147,7 @@ def start_viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartView
     """Starts `dlprofviewer` on databases or folders, with a state folder of its own."""
     if not MANIFEST.is_file():
         pytest.skip("the page is not built: make frontend")
-    processes: list[subprocess.Popen[str]] = []
+    viewers: list[Viewer] = []
 
     def start(database: Path, *more: Path, **variables: str) -> Viewer:
         state = tmp_path_factory.mktemp("state")
@@ -138,14 +160,18 @@ def start_viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartView
             stderr=subprocess.STDOUT,
             text=True,
         )
-        processes.append(process)
-        return Viewer(_first_address(process), database)
+        try:
+            viewers.append(Viewer(_first_address(process), database, process))
+        except AssertionError:
+            process.kill()
+            raise
+        return viewers[-1]
 
     yield start
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        process.wait(START_LIMIT_S)
+    for viewer in viewers:
+        viewer.process.terminate()
+    for viewer in viewers:
+        viewer.stop()
 
 
 @pytest.fixture(scope="session")
@@ -163,11 +189,22 @@ def viewer_of_two_gpus(
 
 
 @pytest.fixture
-def own_viewer(start_viewer: StartViewer, demo_database: Path, tmp_path: Path) -> Viewer:
+def after_page() -> Iterator[ExitStack]:
+    """What ends after a test's page; a server that ends first breaks off what the page asks for."""
+    with ExitStack() as ends:
+        yield ends
+
+
+@pytest.fixture
+def own_viewer(
+    start_viewer: StartViewer, demo_database: Path, tmp_path: Path, after_page: ExitStack
+) -> Viewer:
     """A viewer on a copy, for a test that re-aggregates or breaks the file."""
     copy = tmp_path / "dlprof_dldb.sqlite"
     shutil.copyfile(demo_database, copy)
-    return start_viewer(copy)
+    viewer = start_viewer(copy)
+    after_page.callback(viewer.stop)
+    return viewer
 
 
 @dataclass
@@ -214,14 +251,17 @@ def theme(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def page(browser: Browser, watch: Watch, theme: str) -> Iterator[Page]:
+def page(browser: Browser, watch: Watch, theme: str, after_page: ExitStack) -> Iterator[Page]:
     """A page whose console errors, crashes and requests to other hosts fail the test."""
     context = browser.new_context(
         viewport={"width": 1280, "height": 800},
         color_scheme="dark" if theme == "dark" else "light",
         permissions=["clipboard-read", "clipboard-write"],
         locale="en-US",
+        # A colour on its way from one to the other has a contrast that nobody chose.
+        reduced_motion="reduce",
     )
+    context.set_default_timeout(WAIT_LIMIT_MS)
     page = context.new_page()
     page.on("console", watch.console)
     page.on("request", watch.request)
@@ -229,6 +269,18 @@ def page(browser: Browser, watch: Watch, theme: str) -> Iterator[Page]:
     yield page
     context.close()
     assert watch.unexpected == []
+
+
+def idle(page: Page) -> None:
+    """Wait until the page has done what it had in hand, and hears keys and mouse at once."""
+    page.evaluate("() => new Promise((done) => requestIdleCallback(() => done()))")
+
+
+def settled(page: Page) -> None:
+    """Wait until a page that was just opened, and watches no job, has asked for and drawn all."""
+    page.wait_for_load_state("networkidle")
+    expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+    idle(page)
 
 
 @pytest.fixture

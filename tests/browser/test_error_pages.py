@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import StartViewer, Viewer, Watch
+from tests.browser.conftest import StartViewer, Viewer, Watch, settled
 
 
 def open_then_lose(page: Page, viewer: Viewer, watch: Watch) -> None:
@@ -22,6 +22,7 @@ def open_then_lose(page: Page, viewer: Viewer, watch: Watch) -> None:
     watch.expect(r"status of 4\d\d")
     page.goto(viewer.address())
     expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+    settled(page)
     viewer.database.unlink()
 
 
@@ -87,15 +88,22 @@ def test_the_page_comes_back_with_its_file(page: Page, own_viewer: Viewer, watch
 
 
 def test_a_lost_file_leads_to_the_other_profiles(
-    page: Page, start_viewer: StartViewer, demo_database: Path, tmp_path: Path, watch: Watch
+    page: Page,
+    start_viewer: StartViewer,
+    demo_database: Path,
+    tmp_path: Path,
+    watch: Watch,
+    after_page: ExitStack,
 ) -> None:
     watch.expect(r"status of 4\d\d")
     first, second = tmp_path / "first.sqlite", tmp_path / "second.sqlite"
     first.write_bytes(demo_database.read_bytes())
     second.write_bytes(demo_database.read_bytes())
     viewer = start_viewer(first, second)
+    after_page.callback(viewer.stop)
     page.goto(viewer.address())
     expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+    settled(page)
     first.unlink()
     page.reload()
     found = alert(page, "DLProf database not found")

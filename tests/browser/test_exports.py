@@ -144,7 +144,7 @@ def test_an_export_is_what_the_api_says(
     rows: list[Row] = []
     while True:
         number = len(rows) // 200 + 1
-        answer = get(page, viewer, f"{path}/?ordering={ordering}&page_size=200&page={number}")
+        answer = get(viewer, f"{path}/?ordering={ordering}&page_size=200&page={number}")
         rows += answer["results"]
         if len(rows) >= answer["count"]:
             break

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import FloatRect, Locator, Page, expect
 
-from tests.browser.conftest import Viewer
+from tests.browser.conftest import JOB_LIMIT_MS, Viewer, idle
 
 MAX_BARS = 120
 
@@ -22,7 +22,22 @@ def bars(page: Page) -> Locator:
 
 def open_chart(page: Page, viewer: Viewer, **query: str | int) -> None:
     page.goto(viewer.address(view="iterations", **query))
+    drawn(page)
+
+
+def drawn(page: Page) -> None:
+    """Wait until the chart is there and hears keys and mouse."""
     expect(bars(page).first).to_be_attached()
+    expect(page.get_by_role("status", name=re.compile("Loading|正在加载"))).to_have_count(0)
+    idle(page)
+
+
+def box_of(bar: Locator) -> FloatRect:
+    """Where a bar is, once it has come to rest."""
+    bar.element_handle().wait_for_element_state("stable")
+    box = bar.bounding_box()
+    assert box is not None
+    return box
 
 
 def badge(page: Page, name: str) -> str:
@@ -55,8 +70,7 @@ def test_the_arrow_keys_read_the_bars(page: Page, viewer: Viewer) -> None:
 
 def test_a_bar_under_the_pointer_tells_its_parts(page: Page, viewer: Viewer) -> None:
     open_chart(page, viewer)
-    box = bars(page).nth(5).bounding_box()
-    assert box is not None
+    box = box_of(bars(page).nth(5))
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     expect(chart(page).get_by_role("status")).to_contain_text("Iteration 5")
 
@@ -64,9 +78,7 @@ def test_a_bar_under_the_pointer_tells_its_parts(page: Page, viewer: Viewer) -> 
 def test_dragging_zooms_and_the_address_keeps_it(page: Page, viewer: Viewer) -> None:
     open_chart(page, viewer)
     everything = bars(page).count()
-    left, right = bars(page).nth(5).bounding_box(), bars(page).nth(10).bounding_box()
-    assert left is not None
-    assert right is not None
+    left, right = box_of(bars(page).nth(5)), box_of(bars(page).nth(10))
     middle = left["y"] + left["height"] / 2
     page.mouse.move(left["x"] + 1, middle)
     page.mouse.down()
@@ -93,9 +105,8 @@ def test_a_zoomed_chart_is_moved(page: Page, viewer: Viewer) -> None:
     page.keyboard.press("+")
     expect(page).to_have_url(re.compile("zoom=3-5"))
     expect(bars(page)).to_have_count(3)
-    left, right = bars(page).nth(0).bounding_box(), bars(page).nth(2).bounding_box()
-    assert left is not None
-    assert right is not None
+    idle(page)
+    left, right = box_of(bars(page).nth(0)), box_of(bars(page).nth(2))
     page.keyboard.down("Shift")
     page.mouse.move(right["x"] + 2, left["y"] + left["height"] / 2)
     page.mouse.down()
@@ -175,10 +186,11 @@ def test_reaggregating_from_the_button_to_the_new_aggregation(
     # The page may be loaded anew, and another view opened, while the job goes on.
     page.reload()
     expect(panel).to_be_visible()
+    drawn(page)
     page.keyboard.press("g")
     page.keyboard.press("d")
     expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
-    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=60_000)
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=JOB_LIMIT_MS)
     page.reload()
     expect(panel.get_by_role("heading", name="Success!")).to_be_visible()
     droplist = page.get_by_role("combobox", name="Aggregation")
@@ -207,7 +219,7 @@ def test_a_key_node_makes_other_iterations(page: Page, own_viewer: Viewer) -> No
     page.get_by_role("button", name="Reaggregate", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Reaggregate").click()
     panel = page.get_by_role("region", name="Re-aggregation", exact=True)
-    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=60_000)
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=JOB_LIMIT_MS)
     panel.get_by_role("button", name="Show it").click()
     expect(page.get_by_role("combobox", name="Aggregation")).to_have_value("2")
     expect(page.get_by_role("textbox", name="Select key node")).to_have_value(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import REPOSITORY, StartViewer, Viewer
+from tests.browser.conftest import JOB_LIMIT_MS, REPOSITORY, StartViewer, Viewer
 from tests.browser.test_iterations import open_chart
 from tests.browser.test_tables import ops_table, rows
 
@@ -27,13 +28,20 @@ def hold(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def held_viewer(
-    start_viewer: StartViewer, demo_database: Path, tmp_path: Path, hold: Path
+    start_viewer: StartViewer,
+    demo_database: Path,
+    tmp_path: Path,
+    hold: Path,
+    after_page: ExitStack,
 ) -> Viewer:
     shutil.copyfile(HELD_ENGINE, tmp_path / "sitecustomize.py")
     database = tmp_path / "dlprof_dldb.sqlite"
     shutil.copyfile(demo_database, database)
     path = os.pathsep.join([str(tmp_path), str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
-    return start_viewer(database, DLPROF_TEST_HOLD=str(hold), PYTHONPATH=path)
+    viewer = start_viewer(database, DLPROF_TEST_HOLD=str(hold), PYTHONPATH=path)
+    after_page.callback(viewer.stop)
+    after_page.callback(hold.unlink, missing_ok=True)
+    return viewer
 
 
 def reaggregate(page: Page, viewer: Viewer, **query: str) -> Locator:
@@ -75,7 +83,7 @@ def test_the_page_stays_usable_while_a_job_runs(
     expect(rows(ops_table(other)).nth(1)).to_have_attribute("aria-selected", "true")
     other.close()
     hold.unlink()
-    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=60_000)
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=JOB_LIMIT_MS)
     # The aggregation that was open is still the one that is shown.
     expect(page).to_have_url(re.compile("aggregation=1"))
     expect(page).to_have_url(re.compile("ops.sort=-cpu_time_ns"))
@@ -87,12 +95,12 @@ def test_a_job_can_be_cancelled_and_tried_again(
     panel = reaggregate(page, held_viewer)
     panel.get_by_role("button", name="Cancel").click()
     expect(panel.get_by_role("heading", name="Re-aggregation cancelled")).to_be_visible(
-        timeout=30_000
+        timeout=JOB_LIMIT_MS
     )
     expect(page.get_by_role("combobox", name="Aggregation").locator("option")).to_have_count(1)
     hold.unlink()
     panel.get_by_role("button", name="Try again").click()
-    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=60_000)
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=JOB_LIMIT_MS)
     expect(page.get_by_role("combobox", name="Aggregation").locator("option")).to_have_count(2)
 
 
@@ -102,4 +110,4 @@ def test_an_ended_job_speaks_chinese(page: Page, held_viewer: Viewer) -> None:
     page.get_by_role("dialog").get_by_role("button", name="重新聚合").click()
     panel = page.get_by_role("region", name="重新聚合任务", exact=True)
     panel.get_by_role("button", name="取消").click()
-    expect(panel.get_by_text("已取消。")).to_be_visible(timeout=30_000)
+    expect(panel.get_by_text("已取消。")).to_be_visible(timeout=JOB_LIMIT_MS)

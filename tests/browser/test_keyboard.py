@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer
+from tests.browser.conftest import JOB_LIMIT_MS, Viewer, settled
 from tests.browser.test_views import HEADINGS
 
 #: What has the focus: role or tag, its name, and whether it can be seen that it has it.
@@ -77,7 +77,8 @@ def test_the_first_tab_skips_the_navigation(page: Page, viewer: Viewer) -> None:
 
 def test_a_re_aggregation_needs_no_mouse(page: Page, own_viewer: Viewer) -> None:
     page.goto(own_viewer.address())
-    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+    expect(page.locator(".js-plotly-plot .bars").first).to_be_visible()
+    settled(page)
     page.keyboard.press("g")
     page.keyboard.press("i")
     start = page.get_by_role("spinbutton", name="Select iteration start")
@@ -103,7 +104,7 @@ def test_a_re_aggregation_needs_no_mouse(page: Page, own_viewer: Viewer) -> None
     confirm.get_by_role("button", name="Reaggregate").focus()
     page.keyboard.press("Enter")
     panel = page.get_by_role("region", name="Re-aggregation", exact=True)
-    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=60_000)
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=JOB_LIMIT_MS)
     panel.get_by_role("button", name="Show it").focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("aggregation=2"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,11 @@ from tests.browser.conftest import MakeDatabase, StartViewer, Viewer
 from tests.browser.test_tables import as_numbers, cells, rows
 
 
-def get(page: Page, viewer: Viewer, path: str) -> Any:
+def get(viewer: Viewer, path: str) -> Any:
     """An answer of the API about the first aggregation of the first profile."""
-    api = f"{viewer.url}/api/v1"
-    profile = page.request.get(f"{api}/profiles/").json()["results"][0]["id"]
-    aggregations = page.request.get(f"{api}/profiles/{profile}/aggregations/").json()
-    aggregation = aggregations["results"][0]["id"]
-    return page.request.get(f"{api}/profiles/{profile}/aggregations/{aggregation}/{path}").json()
+    profile = viewer.get("profiles/")["results"][0]["id"]
+    aggregation = viewer.get(f"profiles/{profile}/aggregations/")["results"][0]["id"]
+    return viewer.get(f"profiles/{profile}/aggregations/{aggregation}/{path}")
 
 
 def grid(page: Page, name: str) -> Locator:
@@ -37,7 +36,7 @@ def branches(page: Page) -> Locator:
 def test_op_types_show_the_api_and_open_their_ops(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address(view="op-types"))
     table = grid(page, "Op types")
-    expected = get(page, viewer, "op-types/?page_size=50")["results"]
+    expected = get(viewer, "op-types/?page_size=50")["results"]
     expect(rows(table)).to_have_count(len(expected))
     assert cells(table, 0) == [row["op_type"] for row in expected]
     times = as_numbers(cells(table, 3))
@@ -76,9 +75,7 @@ def test_a_group_shows_the_rows_right_below_it(page: Page, viewer: Viewer) -> No
     page.goto(viewer.address(view="group-ops"))
     expect(branches(page).and_(page.locator('[aria-level="2"]')).first).to_be_visible()
     shown = branches(page).and_(page.locator('[aria-level="2"]'))
-    answer = get(
-        page, viewer, "group-ops/?level__gte=2&level__lte=2&name__startswith=/&page_size=100"
-    )
+    answer = get(viewer, "group-ops/?level__gte=2&level__lte=2&name__startswith=/&page_size=100")
     expect(shown).to_have_count(min(100, answer["count"]))
     names = {row["name"] for row in answer["results"]}
     assert {row.get_attribute("data-name") for row in shown.all()} == names
@@ -105,7 +102,7 @@ def test_the_tree_exports_all_groups_and_ops(page: Page, viewer: Viewer) -> None
     with page.expect_download() as downloading:
         page.get_by_role("link", name="JSON").click()
     written = json.loads(downloading.value.path().read_text())
-    expected = get(page, viewer, "group-ops/?page_size=10&ordering=-gpu_time_ns")
+    expected = get(viewer, "group-ops/?page_size=10&ordering=-gpu_time_ns")
     assert len(written["results"]) == expected["count"]
     assert written["results"][:10] == expected["results"]
 
@@ -148,7 +145,7 @@ def test_the_kernels_of_an_iteration_are_those_of_the_api(page: Page, viewer: Vi
     rows(iterations).nth(4).click()
     expect(page).to_have_url(re.compile("iteration=4"))
     kernels = grid(page, "Kernels in iteration 4")
-    answer = get(page, viewer, "iterations/4/kernels/?page_size=50")
+    answer = get(viewer, "iterations/4/kernels/?page_size=50")
     expect(rows(kernels)).to_have_count(50)
     region = page.get_by_role("region", name="Kernels in iteration 4")
     expect(region.get_by_role("status").first).to_have_text(f"{answer['count']:,} kernels")
@@ -186,9 +183,14 @@ def test_kernels_by_op_fill_three_tables_with_the_keyboard(page: Page, viewer: V
 
 
 def test_an_iteration_that_is_not_aggregated_says_so(
-    page: Page, start_viewer: StartViewer, make_database: MakeDatabase, demo_profile: Path
+    page: Page,
+    start_viewer: StartViewer,
+    make_database: MakeDatabase,
+    demo_profile: Path,
+    after_page: ExitStack,
 ) -> None:
     viewer = start_viewer(make_database(demo_profile, "--iter_start=2", "--iter_stop=5"))
+    after_page.callback(viewer.stop)
     page.goto(viewer.address(view="kernels-by-iteration"))
     iterations = grid(page, "Aggregated iterations")
     expect(rows(iterations)).to_have_count(4)
@@ -209,7 +211,7 @@ def test_two_gpus_have_a_bar_each(page: Page, viewer_of_two_gpus: Viewer) -> Non
         "link", name="More…"
     ).click()
     table = grid(page, "GPUs")
-    answer = get(page, viewer_of_two_gpus, "gpus/")["results"]
+    answer = get(viewer_of_two_gpus, "gpus/")["results"]
     expect(rows(table)).to_have_count(2)
     shown = [float(text) for text in cells(table, 2)]
     assert shown == [round(gpu["gpu_utilization_pct"], 1) for gpu in answer]

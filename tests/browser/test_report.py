@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from aggregator.html_report.template import PAGE
-from tests.browser.conftest import MakeDatabase, Viewer, Watch
+from tests.browser.conftest import WAIT_LIMIT_MS, MakeDatabase, Viewer, Watch
 from tests.browser.test_views import HEADINGS, PANELS, WITH_ITERATION_CHART
 
 pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="the page is not built: make frontend")
@@ -42,7 +42,9 @@ def offline(browser: Browser, watch: Watch, theme: str) -> Iterator[Page]:
         offline=True,
         accept_downloads=True,
         locale="en-US",
+        reduced_motion="reduce",
     )
+    context.set_default_timeout(WAIT_LIMIT_MS)
     page = context.new_page()
     page.on("console", watch.console)
     page.on("pageerror", watch.crashed)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer, Watch
+from tests.browser.conftest import Viewer, Watch, settled
+from tests.browser.test_linked_views import get
 
 HEADINGS = {
     "dashboard": "Dashboard",
@@ -76,7 +77,7 @@ def test_the_headings_of_the_figures_fit_on_a_phone(page: Page, viewer: Viewer) 
 
 def test_the_dashboard_shows_what_the_api_says(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
-    summary = page.request.get(f"{viewer.url}{_first_aggregation(page, viewer)}").json()
+    summary = get(viewer, "performance-summary/")
     panel = page.get_by_role("region", name="Performance summary")
     expect(panel).to_contain_text(f"{summary['gpu_utilization_pct']:.1f}")
     expect(panel).to_contain_text(f"{summary['tc_utilization_pct']:.1f}")
@@ -84,11 +85,6 @@ def test_the_dashboard_shows_what_the_api_says(page: Page, viewer: Viewer) -> No
         f"{summary['profiled_iterations']} of {summary['total_iterations']}"
     )
     expect(panel).to_contain_text(f"{summary['iter_avg_ns'] / 1e6:.1f}")
-
-
-def _first_aggregation(page: Page, viewer: Viewer) -> str:
-    profiles = page.request.get(f"{viewer.url}/api/v1/profiles/").json()
-    return f"/api/v1/profiles/{profiles['results'][0]['id']}/aggregations/1/performance-summary/"
 
 
 def test_an_info_icon_explains_its_figure(page: Page, viewer: Viewer) -> None:
@@ -190,6 +186,7 @@ def test_a_database_that_is_lost_gives_a_page_that_says_so(
     watch.expect(r"status of 4\d\d")
     page.goto(own_viewer.address())
     expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+    settled(page)
     own_viewer.database.unlink()
     page.reload()
     expect(page.get_by_role("alert")).to_contain_text("DATABASE_NOT_FOUND")

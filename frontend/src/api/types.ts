@@ -110,6 +110,13 @@ export interface AggregationRequest {
   readonly iter_stop?: number | null;
 }
 
+/** One of several files that an import joins. */
+export interface RankFile {
+  readonly file_name: string;
+  readonly rank: number | null;
+  readonly state: "waiting" | "importing" | "done" | "failed";
+}
+
 export interface Job {
   readonly id: string;
   readonly kind?: "aggregation" | "import";
@@ -125,7 +132,11 @@ export interface Job {
   readonly aggregation_id: number | null;
   /** Where the aggregation is: another profile when a database of NVIDIA's was converted. */
   readonly result_profile_id?: string | null;
+  readonly is_cancel_requested?: boolean;
   readonly request: AggregationRequest;
+  /** Jobs that begin before it; told of one job only, and only while it waits. */
+  readonly jobs_before?: number | null;
+  readonly files?: readonly RankFile[];
   readonly created_at: string | null;
   readonly started_at: string | null;
   readonly finished_at: string | null;
@@ -196,6 +207,7 @@ export interface Op {
   readonly kernel_calls: number | null;
   readonly is_bad_data_type: boolean | null;
   readonly data_type: string | null;
+  readonly source_line: string | null;
   readonly stack_trace: string | null;
   readonly share_pct: number | null;
   readonly tflops_per_second?: number | null;
@@ -207,13 +219,13 @@ export interface Op {
   readonly peak_pct?: number | null;
 }
 
-/** What an op should have cost beside what it took. */
-export interface OpEfficiency {
-  readonly op_id: string;
-  readonly op_name: string;
-  readonly direction: string | null;
-  readonly op_type: string | null;
-  readonly num_calls: number | null;
+/** What ops should have cost beside what they took; one of the names is there. */
+export interface EfficiencySum {
+  readonly op_type?: string | null;
+  readonly group_name?: string;
+  readonly iteration_index?: number;
+  readonly duration_ns?: number | null;
+  readonly num_calls?: number | null;
   readonly gpu_time_ns: number | null;
   readonly known_pct: number | null;
   readonly flops: number | null;
@@ -224,15 +236,27 @@ export interface OpEfficiency {
   readonly ideal_time_ns: number | null;
   readonly left_time_ns: number | null;
   readonly peak_pct: number | null;
-  readonly bound: string | null;
+  readonly bound?: string | null;
+  readonly mfu_pct?: number | null;
+}
+
+/** What an op should have cost beside what it took. */
+export interface OpEfficiency extends EfficiencySum {
+  readonly op_id: string;
+  readonly op_name: string;
+  readonly direction: string | null;
+  readonly op_type: string | null;
   readonly precision: string | null;
   readonly unknown_reason: string | null;
+  readonly peak_reason: string | null;
+  readonly source_line: string | null;
   readonly stack_trace: string | null;
 }
 
 /** The same of the whole aggregation. */
 export interface Efficiency {
   readonly mfu_pct: number | null;
+  readonly median_step_mfu_pct: number | null;
   readonly tflops_per_second_per_gpu: number | null;
   readonly tflops_per_second: number | null;
   readonly gbytes_per_second: number | null;
@@ -253,6 +277,7 @@ export interface Kernel {
   readonly op_id?: string;
   readonly op_name?: string;
   readonly direction?: string | null;
+  readonly source_line?: string | null;
   readonly stack_trace?: string | null;
 }
 
@@ -381,6 +406,7 @@ export interface Collective {
   readonly rank: number;
   readonly waiting_ns: number | null;
   readonly duration_ns: number;
+  readonly bytes: number | null;
   readonly start_time_ns: number;
   readonly iteration_index: number;
   readonly rank_count: number;
@@ -401,6 +427,7 @@ export interface IterationOp {
   readonly gpu_time_ns: number | null;
   readonly tc_gpu_time_ns: number | null;
   readonly data_type: string | null;
+  readonly source_line: string | null;
   readonly stack_trace: string | null;
 }
 

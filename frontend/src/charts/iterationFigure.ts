@@ -18,8 +18,11 @@ export interface FigureBar {
   readonly first: number;
   readonly last: number;
   readonly kind: IterationKind | null;
+  readonly is_profiled: boolean;
   /** Mean over the bar's iterations. */
   readonly duration_ns: number;
+  readonly shortest_ns: number;
+  readonly longest_ns: number;
 }
 
 export interface FigureMeta {

@@ -1,6 +1,7 @@
 /** The panel that floats over every view from "Underway" to "Success": the page stays usable. */
 
 import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Job } from "../api/types";
 import { t } from "../i18n";
 import { formatInt, formatPct, formatSeconds } from "../lib/units";
@@ -21,9 +22,14 @@ const PHASES: Readonly<Record<string, string>> = {
 };
 
 function phaseText(job: Job): string {
-  if (job.state === "queued") return t("Waiting for a free worker");
+  if (job.state === "queued") return waitingText(job.jobs_before ?? 0);
   const phase = job.phase ?? "";
   return PHASES[phase] ?? (phase === "" ? t("Starting") : phase);
+}
+
+function waitingText(before: number): string {
+  if (before === 0) return t("Waiting for a free worker");
+  return t("Waiting: {count} before it", { count: formatInt(before) });
 }
 
 /** What the job was asked for: the range, and the key node on a line of its own. */
@@ -54,10 +60,15 @@ function Frame(props: {
   title: string;
   tone: string;
   onClose?: () => void;
+  events?: GoingEvents;
   children: ComponentChildren;
 }): JSX.Element {
   return (
-    <section class={`job-panel job-${props.tone}`} aria-label={t("Re-aggregation")}>
+    <section
+      class={`job-panel job-${props.tone}`}
+      aria-label={t("Re-aggregation")}
+      {...props.events}
+    >
       <header>
         <h2 aria-live="polite">{props.title}</h2>
         {props.onClose !== undefined && (
@@ -115,9 +126,31 @@ function show(job: Job): void {
   }
 }
 
+type GoingEvents = Readonly<
+  Record<"onMouseEnter" | "onMouseLeave" | "onFocusIn" | "onFocusOut", () => void>
+>;
+
+/** Good news goes by itself, but not from under the pointer or the focus. */
+const SUCCESS_MS = 20_000;
+
+function useGoing(dismiss: () => void): GoingEvents {
+  const [isHeld, setHeld] = useState(false);
+  const latest = useRef(dismiss);
+  latest.current = dismiss;
+  useEffect(() => {
+    if (isHeld) return;
+    const timer = window.setTimeout(() => latest.current(), SUCCESS_MS);
+    return () => window.clearTimeout(timer);
+  }, [isHeld]);
+  const hold = () => setHeld(true);
+  const letGo = () => setHeld(false);
+  return { onMouseEnter: hold, onMouseLeave: letGo, onFocusIn: hold, onFocusOut: letGo };
+}
+
 function Success({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
+  const going = useGoing(jobs.dismiss);
   return (
-    <Frame title={t("Success!")} tone="done" onClose={jobs.dismiss}>
+    <Frame title={t("Success!")} tone="done" onClose={jobs.dismiss} events={going}>
       <p>
         {t("Aggregation #{id} is ready. The one before stays in the list.", {
           id: job.aggregation_id ?? "",

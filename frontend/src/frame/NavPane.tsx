@@ -1,6 +1,7 @@
 /** The pane at the left: the views, what is aggregated, which domain, the running job. */
 
 import type { JSX } from "preact";
+import { isReport } from "../api/source";
 import type { Aggregation } from "../api/types";
 import { t } from "../i18n";
 import { formatPct } from "../lib/units";
@@ -8,6 +9,7 @@ import { isActive, type JobControl } from "../state/jobs";
 import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
 import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
+import { IconButton } from "../ui/IconButton";
 import { Icon } from "../ui/icons";
 import { type VIEWS, viewsOf } from "../views/registry";
 
@@ -16,10 +18,12 @@ export interface NavPaneProps {
   readonly isFolded: boolean;
   readonly onFold: () => void;
   readonly onNavigate: () => void;
+  readonly onJobs: () => void;
   readonly jobs: JobControl;
 }
 
-export function NavPane({ view, isFolded, onFold, onNavigate, jobs }: NavPaneProps): JSX.Element {
+export function NavPane(props: NavPaneProps): JSX.Element {
+  const { view, isFolded, onFold, onNavigate, onJobs, jobs } = props;
   const views = viewsOf(useScope().profile);
   const foldLabel = isFolded ? t("Unfold the navigation") : t("Fold the navigation");
   return (
@@ -34,16 +38,15 @@ export function NavPane({ view, isFolded, onFold, onNavigate, jobs }: NavPanePro
       {!isFolded && <Selectors />}
       <div class="nav-end">
         {!isFolded && <RunningJob jobs={jobs} />}
-        <button
-          type="button"
-          class="icon-button only-wide"
-          aria-label={foldLabel}
-          aria-expanded={!isFolded}
+        {!isReport() && <IconButton icon="queue" label={t("Jobs")} onClick={onJobs} />}
+        <IconButton
+          icon="sidebar"
+          label={foldLabel}
           title={`${foldLabel} ([)`}
+          class="only-wide"
+          isExpanded={!isFolded}
           onClick={onFold}
-        >
-          <Icon name="sidebar" />
-        </button>
+        />
       </div>
     </nav>
   );

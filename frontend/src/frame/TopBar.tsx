@@ -9,6 +9,7 @@ import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/locatio
 import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
 import { toggleTheme, useTheme } from "../state/theme";
+import { IconButton } from "../ui/IconButton";
 import { Icon } from "../ui/icons";
 import { ReportPart } from "./ReportPart";
 
@@ -24,14 +25,7 @@ export function TopBar({ view, onHelp, onProfiles, onMenu }: TopBarProps): JSX.E
   const themeLabel = theme === "dark" ? t("Use the light theme") : t("Use the dark theme");
   return (
     <header class="topbar">
-      <button
-        type="button"
-        class="icon-button only-narrow"
-        aria-label={t("Navigation")}
-        onClick={onMenu}
-      >
-        <Icon name="menu" />
-      </button>
+      <IconButton icon="menu" label={t("Navigation")} class="only-narrow" onClick={onMenu} />
       <Brand />
       <span class="topbar-slash" aria-hidden="true">
         /
@@ -44,24 +38,13 @@ export function TopBar({ view, onHelp, onProfiles, onMenu }: TopBarProps): JSX.E
         <LanguagePicker />
         <DocsLink view={view} />
         <FeedbackLink view={view} />
-        <button
-          type="button"
-          class="icon-button"
-          aria-label={themeLabel}
+        <IconButton
+          icon={theme === "dark" ? "sun" : "moon"}
+          label={themeLabel}
           title={`${themeLabel} (t)`}
           onClick={toggleTheme}
-        >
-          <Icon name={theme === "dark" ? "sun" : "moon"} />
-        </button>
-        <button
-          type="button"
-          class="icon-button"
-          aria-label={t("Help")}
-          title={t("Help (?)")}
-          onClick={onHelp}
-        >
-          <Icon name="help" />
-        </button>
+        />
+        <IconButton icon="help" label={t("Help")} title={t("Help (?)")} onClick={onHelp} />
       </div>
     </header>
   );
@@ -190,15 +173,12 @@ function ProfilePicker(): JSX.Element {
 /** Opens the list of profiles, where one is added, renamed or deleted. */
 export function ProfilesButton({ onClick }: { onClick: () => void }): JSX.Element {
   return (
-    <button
-      type="button"
-      class="icon-button"
-      aria-label={t("Profiles")}
+    <IconButton
+      icon="folder"
+      label={t("Profiles")}
       title={t("Add, rename or delete profiles")}
       onClick={onClick}
-    >
-      <Icon name="folder" />
-    </button>
+    />
   );
 }
 

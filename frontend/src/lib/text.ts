@@ -27,12 +27,6 @@ export function splitMiddle(name: string): readonly [head: string, tail: string]
   return [name.slice(0, -tailLength), name.slice(-tailLength)];
 }
 
-/** The first `length` characters and whether there were more. */
-export function fold(text: string, length: number): { text: string; isFolded: boolean } {
-  if (text.length <= length) return { text, isFolded: false };
-  return { text: text.slice(0, length).trimEnd(), isFolded: true };
-}
-
 /** A stack trace as its frames, one per line, outermost first. */
 export function stackFrames(trace: string): string[] {
   return trace

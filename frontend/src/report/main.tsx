@@ -17,6 +17,8 @@ async function start(root: HTMLElement): Promise<void> {
   const said = await unpackElement<SaidData>(`dlprof-said-${language}`);
   const source = new ReportSource(data, said, unpackElement);
   answerFrom((url) => source.answer(url));
+  // What stood there while the file was read.
+  root.replaceChildren();
   render(<App />, root);
 }
 

@@ -1,6 +1,6 @@
 /** The re-aggregation job of a profile: found again after a reload, polled while it runs. */
 
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type ApiError, apiUrl, getJson, postJson, toApiError } from "../api/client";
 import type { AggregationRequest, Job } from "../api/types";
 import { readStored, writeStored } from "./storage";
@@ -22,8 +22,25 @@ export function pickJob(jobs: readonly Job[], watched: string | null): Job | nul
   return jobs.find((job) => String(job.id) === watched) ?? null;
 }
 
+/** The job to report on when the page is loaded: the watched one may lie behind many others. */
+async function findJob(
+  profileId: string,
+  watched: string | null,
+  signal: AbortSignal,
+): Promise<Job | null> {
+  if (watched !== null) {
+    const own = await getJson<Job>(apiUrl(`jobs/${watched}/`), signal).catch(() => null);
+    if (own !== null && own.profile_id === profileId && isActive(own)) return own;
+  }
+  const url = apiUrl("jobs/", { profile: profileId, page_size: 25 });
+  const list = await getJson<{ results: readonly Job[] }>(url, signal);
+  return pickJob(list.results, watched);
+}
+
 export interface JobControl {
   readonly job: Job | null;
+  /** Started in this browser: others' jobs are told of too, and keep nobody from asking. */
+  readonly isOwn: boolean;
   readonly error: ApiError | null;
   readonly start: (request: AggregationRequest) => Promise<Job>;
   readonly cancel: () => void;
@@ -34,37 +51,44 @@ export interface JobControl {
 export function useJob(profileId: string): JobControl {
   const [job, setJob] = useState<Job | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
-  const report = useCallback((next: Job) => {
+  // What is asked for meanwhile is newer than what the search at the start finds.
+  const isSearched = useRef(false);
+  // An answer may still come about a job that another has taken the place of.
+  const update = useCallback((next: Job) => {
+    setError(null);
+    setJob((now) => (now?.id === next.id ? next : now));
+  }, []);
+  const watch = (next: Job) => {
     writeStored(WATCHED, String(next.id));
+    isSearched.current = false;
     setError(null);
     setJob(next);
-  }, []);
+  };
 
   useEffect(() => {
     const controller = new AbortController();
-    const url = apiUrl("jobs/", { profile: profileId, page_size: 25 });
-    getJson<{ results: readonly Job[] }>(url, controller.signal)
-      .then((list) => {
-        const found = pickJob(list.results, readStored(WATCHED));
-        if (found !== null && isActive(found)) writeStored(WATCHED, String(found.id));
-        setJob(found);
+    isSearched.current = true;
+    findJob(profileId, readStored(WATCHED), controller.signal)
+      .then((found) => {
+        if (isSearched.current) setJob(found);
+        isSearched.current = false;
       })
       // The page works without its jobs; starting one will say what is wrong.
       .catch(() => undefined);
     return () => controller.abort();
   }, [profileId]);
 
-  usePolling(job, report, setError);
+  usePolling(job, update, setError);
 
   const start = async (request: AggregationRequest) => {
     const started = await postJson<Job>(apiUrl(`profiles/${profileId}/aggregations/`), request);
-    report(started);
+    watch(started);
     return started;
   };
   const act = (verb: "cancel" | "retry") => {
     if (job === null) return;
     postJson<Job>(apiUrl(`jobs/${job.id}/${verb}/`))
-      .then(report)
+      .then(watch)
       .catch((reason: unknown) => setError(toApiError(reason)));
   };
   const dismiss = () => {
@@ -72,7 +96,16 @@ export function useJob(profileId: string): JobControl {
     setError(null);
     setJob(null);
   };
-  return { job, error, start, cancel: () => act("cancel"), retry: () => act("retry"), dismiss };
+  const isOwn = job !== null && String(job.id) === readStored(WATCHED);
+  return {
+    job,
+    isOwn,
+    error,
+    start,
+    cancel: () => act("cancel"),
+    retry: () => act("retry"),
+    dismiss,
+  };
 }
 
 /** Asks for the job again and again while it is active; slower when nobody looks. */

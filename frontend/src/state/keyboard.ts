@@ -1,6 +1,6 @@
 /** Keys that work anywhere on the page: `/`, `?`, `g` and a letter, `t`. Ignored while typing. */
 
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 const CHORD_MS = 2_000;
 
@@ -25,12 +25,13 @@ function isForSomeoneElse(event: KeyboardEvent): boolean {
 }
 
 export function useShortcuts(shortcuts: Shortcuts): void {
+  // Outlives the effect: a page that is drawn anew between two keys must not forget the first.
+  const chordUntil = useRef(0);
   useEffect(() => {
-    let chordUntil = 0;
     const onKey = (event: KeyboardEvent) => {
       if (isForSomeoneElse(event)) return;
-      const isChord = event.timeStamp < chordUntil;
-      chordUntil = event.key === "g" && !isChord ? event.timeStamp + CHORD_MS : 0;
+      const isChord = event.timeStamp < chordUntil.current;
+      chordUntil.current = event.key === "g" && !isChord ? event.timeStamp + CHORD_MS : 0;
       const action = isChord ? shortcuts.go[event.key] : shortcuts.keys[event.key];
       if (action === undefined) return;
       event.preventDefault();

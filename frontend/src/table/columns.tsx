@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { t } from "../i18n";
-import { fold } from "../lib/text";
+import { stackFrames } from "../lib/text";
 import {
   exactNs,
   formatFixed,
@@ -14,8 +14,6 @@ import {
 import { Flag, Name } from "../ui/Name";
 import { Unknown } from "../ui/states";
 import type { CellContext, Column } from "./spec";
-
-const FOLDED_CHARACTERS = 100;
 
 /** The names of the fields of a row that hold this type. */
 type KeyOf<Row, Value> = {
@@ -202,25 +200,32 @@ export function flagColumn<Row>(
   ));
 }
 
-/** A long text, folded after 100 characters; the whole of it opens below the row. */
-export function foldedColumn<Row>(
+interface CalledFrom {
+  readonly source_line?: string | null;
+  readonly stack_trace?: string | null;
+}
+
+/** Where a row was called from: the program's line; the whole stack opens below the row. */
+export function traceColumn<Row extends CalledFrom>(
   key: KeyOf<Row, MaybeText>,
   title: string,
   more: Common = {},
 ): Column<Row> {
   const look = { kind: "text", width: 320, ...more } as const;
-  return fieldColumn<Row, string>(key, title, look, (text, _, context) => (
-    <Folded full={text} context={context} />
+  return fieldColumn<Row, string>(key, title, look, (_, row, context) => (
+    <ProgramLine row={row} context={context} />
   ));
 }
 
-function Folded({ full, context }: { full: string; context: CellContext }) {
+function ProgramLine({ row, context }: { row: CalledFrom; context: CellContext }) {
   const { isUnfolded, toggleUnfolded } = context;
-  const { text, isFolded } = fold(full, FOLDED_CHARACTERS);
-  if (!isFolded) return <span class="folded-text">{text}</span>;
+  const line = row.source_line ?? "";
+  if (stackFrames(row.stack_trace ?? "").length < 2) return <span class="folded-text">{line}</span>;
   return (
     <span class="folded">
-      <span class="folded-text">{text}…</span>
+      <span class="folded-text" title={line}>
+        {line}
+      </span>
       <button
         type="button"
         class="link-button"

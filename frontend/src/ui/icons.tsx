@@ -37,6 +37,7 @@ const PATHS = {
   download: "M8 2.5v7.3M4.8 7L8 10.2 11.2 7M3 13.3h10",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
   expand: "M9.5 2.5h4v4M13.5 2.5L9 7M6.5 13.5h-4v-4M2.5 13.5L7 9",
+  queue: "M2.5 4h7M2.5 8h7M2.5 12h4M11.5 6.5v6M9.5 10.5l2 2 2-2",
   menu: "M2.5 4.5h11M2.5 8h11M2.5 11.5h11",
   sidebar: "M2.5 3h11v10h-11zM6.3 3v10",
   up: "M8 13V3.5M4 7.3l4-4 4 4",

@@ -20,11 +20,25 @@ export function selectRow(
   navigate(change);
 }
 
-/** Moves the focus to the row that Tab would reach in a table, as soon as it has rows. */
-export function focusRows(bodyId: string, attempts = 20): void {
-  const row = document.querySelector<HTMLElement>(`#${bodyId} tr[tabindex="0"]`);
-  if (row !== null) row.focus();
-  else if (attempts > 0) window.setTimeout(() => focusRows(bodyId, attempts - 1), 50);
+const FOCUS_POLL_MS = 50;
+/** Rows that take longer than this may no longer take the focus. */
+const FOCUS_LIMIT_MS = 30_000;
+
+/**
+ * Moves the focus to the row that Tab would reach in a table, as soon as it has rows; not when the
+ * reader has gone elsewhere meanwhile.
+ */
+export function focusRows(bodyId: string): void {
+  const before = document.activeElement;
+  const until = performance.now() + FOCUS_LIMIT_MS;
+  const look = () => {
+    const now = document.activeElement;
+    if (now !== before && now !== document.body) return;
+    const row = document.querySelector<HTMLElement>(`#${bodyId} tr[tabindex="0"]`);
+    if (row !== null) row.focus();
+    else if (performance.now() < until) window.setTimeout(look, FOCUS_POLL_MS);
+  };
+  look();
 }
 
 /** After a selection has been drawn. */

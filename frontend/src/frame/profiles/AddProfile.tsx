@@ -1,20 +1,24 @@
-/** The form that adds a profile: a file of this computer, or one that the server can read. */
+/** The form that adds a profile: files of this computer, or some that the server can read. */
 
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { type ApiError, apiUrl, isAbort, postJson, toApiError } from "../../api/client";
 import { t } from "../../i18n";
 import { formatPct } from "../../lib/units";
+import { asChosen, type ChosenFile, rankMistake, wantedRanks } from "../../state/rankFiles";
 import { forgetUpload, uploadFile } from "../../state/uploads";
 import { ErrorNote } from "../../ui/states";
+import { RankFiles } from "./RankFiles";
 
 interface Work {
   readonly text: string;
   readonly share: number | null;
+  /** Of several files, the share of each. */
+  readonly shares?: readonly number[];
 }
 
 export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
-  const [file, setFile] = useState<File | null>(null);
+  const [chosen, setChosen] = useState<readonly ChosenFile[]>([]);
   const [path, setPath] = useState("");
   const [name, setName] = useState("");
   const [work, setWork] = useState<Work | null>(null);
@@ -23,40 +27,50 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
   const stop = useRef<AbortController | null>(null);
   const picker = useRef<HTMLInputElement>(null);
 
-  const dropFile = () => {
-    setFile(null);
+  const dropFiles = () => {
+    setChosen([]);
     if (picker.current !== null) picker.current.value = "";
   };
   const clear = () => {
-    dropFile();
+    dropFiles();
     setPath("");
     setName("");
   };
-  // A file and a path exclude each other: the later choice is meant, and an old error is not of it.
-  const chooseFile = (chosen: File | null) => {
-    setFile(chosen);
-    if (chosen !== null) setPath("");
+  // Files and a path exclude each other: the later choice is meant, and an old error is not of it.
+  const chooseFiles = (files: readonly File[]) => {
+    setChosen(asChosen(files));
+    if (files.length > 0) setPath("");
+    setError(null);
+  };
+  const changeFiles = (left: readonly ChosenFile[]) => {
+    if (left.length === 0) dropFiles();
+    else setChosen(left);
     setError(null);
   };
   const typePath = (typed: string) => {
     setPath(typed);
-    if (typed.trim() !== "") dropFile();
+    if (typed.trim() !== "") dropFiles();
     setError(null);
   };
   const add = async () => {
     const controller = new AbortController();
     stop.current = controller;
     const rest = name.trim() === "" ? {} : { name: name.trim() };
-    if (file === null) {
+    if (chosen.length === 0) {
       setWork({ text: t("Looking at the file"), share: null });
       await postJson(apiUrl("profiles/"), { path: path.trim(), ...rest });
       return;
     }
-    const report = (share: number) => setWork({ text: t("Uploading"), share });
-    const upload = await uploadFile(file, report, controller.signal);
-    setWork({ text: t("Looking at the file"), share: null });
-    forgetUpload(file);
-    await postJson(apiUrl("profiles/"), { upload, ...rest });
+    const uploads = await uploadAll(chosen, setWork, controller.signal);
+    const shares = chosen.length > 1 ? { shares: chosen.map(() => 1) } : {};
+    setWork({ text: t("Looking at the file"), share: null, ...shares });
+    const ranks = wantedRanks(chosen);
+    const body =
+      uploads.length === 1
+        ? { upload: uploads[0] }
+        : { uploads, ...(ranks === null ? {} : { ranks }) };
+    await postJson(apiUrl("profiles/"), { ...body, ...rest });
+    for (const item of chosen) forgetUpload(item.file);
   };
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
@@ -74,7 +88,8 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
       })
       .finally(() => setWork(null));
   };
-  const isReady = work === null && (file !== null || path.trim() !== "");
+  const isChosen = chosen.length > 0 && rankMistake(chosen) === null;
+  const isReady = work === null && (isChosen || path.trim() !== "");
   return (
     <form class="profiles-add" onSubmit={submit} aria-label={t("Add a profile")}>
       <h3>{t("Add a profile")}</h3>
@@ -85,18 +100,21 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
       </p>
       <div class="profiles-fields">
         <label class="field">
-          <span class="field-label">{t("A file of this computer")}</span>
+          <span class="field-label">{t("A file of this computer, or all ranks of a job")}</span>
           <input
             ref={picker}
             type="file"
+            multiple
             class="input"
             data-initial
             disabled={work !== null}
-            onChange={(event) => chooseFile(event.currentTarget.files?.[0] ?? null)}
+            onChange={(event) => chooseFiles([...(event.currentTarget.files ?? [])])}
           />
         </label>
         <label class="field">
-          <span class="field-label">{t("Or a path on the server")}</span>
+          <span class="field-label">
+            {t("Or a path on the server: a file, a folder of ranks, rank*.sqlite")}
+          </span>
           <input
             class="input input-mono"
             value={path}
@@ -118,6 +136,9 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
           {t("Add")}
         </button>
       </div>
+      {chosen.length > 1 && (
+        <RankFiles chosen={chosen} shares={work?.shares ?? null} onChange={changeFiles} />
+      )}
       {work !== null && <Progress work={work} onStop={() => stop.current?.abort()} />}
       <p class="profiles-said" role="status">
         {said}
@@ -125,6 +146,27 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
       {error !== null && <ErrorNote error={error} />}
     </form>
   );
+}
+
+/** Sends the files one after another; the ids of their uploads, in the same order. */
+async function uploadAll(
+  chosen: readonly ChosenFile[],
+  setWork: (work: Work) => void,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const shares = chosen.map(() => 0);
+  const total = chosen.reduce((sum, item) => sum + item.file.size, 0);
+  const uploads: string[] = [];
+  for (const [index, { file }] of chosen.entries()) {
+    const report = (share: number) => {
+      shares[index] = share;
+      const sent = chosen.reduce((sum, item, at) => sum + item.file.size * (shares[at] ?? 0), 0);
+      const each = chosen.length > 1 ? { shares: [...shares] } : {};
+      setWork({ text: t("Uploading"), share: total > 0 ? sent / total : 1, ...each });
+    };
+    uploads.push(await uploadFile(file, report, signal));
+  }
+  return uploads;
 }
 
 function Progress({ work, onStop }: { work: Work; onStop: () => void }): JSX.Element {

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { type ApiError, apiUrl, postJson, sendJson, toApiError } from "../../api/client";
-import type { Job } from "../../api/types";
+import type { Job, RankFile } from "../../api/types";
 import { t } from "../../i18n";
 import { formatPct } from "../../lib/units";
 import { isActive } from "../../state/jobs";
@@ -69,6 +69,7 @@ function ImportRow({ job, onChanged }: { job: Job; onChanged: () => void }): JSX
           </>
         )}
       </div>
+      {job.files !== undefined && job.files.length > 0 && <RankFileStates files={job.files} />}
       {!isActive(job) && job.error !== null && (
         <p class="error-message">
           {job.error.message} {job.error.hint}
@@ -76,5 +77,32 @@ function ImportRow({ job, onChanged }: { job: Job; onChanged: () => void }): JSX
       )}
       {error !== null && <ErrorNote error={error} />}
     </li>
+  );
+}
+
+const STATES = {
+  waiting: () => t("waiting"),
+  importing: () => t("being imported"),
+  done: () => t("imported"),
+  failed: () => t("failed"),
+} satisfies Record<RankFile["state"], () => string>;
+
+/** How far each rank file of a job is. */
+function RankFileStates({ files }: { files: readonly RankFile[] }): JSX.Element {
+  const done = files.filter((file) => file.state === "done").length;
+  return (
+    <details class="profiles-parts" open={files.length <= 8}>
+      <summary>{t("{done} of {count} rank files imported", { done, count: files.length })}</summary>
+      <ul>
+        {files.map((file) => (
+          <li key={file.file_name} data-state={file.state}>
+            <span class="profiles-file">
+              {file.rank === null ? file.file_name : `${file.rank}: ${file.file_name}`}
+            </span>{" "}
+            {STATES[file.state]()}
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }

@@ -1,11 +1,12 @@
 /** The profiles of this viewer: add one, see what is being imported, rename, delete. */
 
 import type { JSX } from "preact";
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type ApiError, apiUrl, getJson, toApiError } from "../../api/client";
 import type { Job, ProfileItem } from "../../api/types";
 import { t } from "../../i18n";
 import { isActive } from "../../state/jobs";
+import { newestOnly } from "../../state/newest";
 import { Dialog } from "../../ui/Dialog";
 import { ErrorNote } from "../../ui/states";
 import { AddProfile } from "./AddProfile";
@@ -20,10 +21,13 @@ interface Lists {
 }
 
 async function readLists(): Promise<Lists> {
-  const [profiles, jobs] = await Promise.all([
-    getJson<{ results: readonly ProfileItem[] }>(apiUrl("profiles/", { page_size: 200 })),
-    getJson<{ results: readonly Job[] }>(apiUrl("jobs/", { kind__in: "import", page_size: 25 })),
-  ]);
+  // Jobs first: the profile of an import that has ended by then is in the list that is read next.
+  const jobs = await getJson<{ results: readonly Job[] }>(
+    apiUrl("jobs/", { kind__in: "import", page_size: 25 }),
+  );
+  const profiles = await getJson<{ results: readonly ProfileItem[] }>(
+    apiUrl("profiles/", { page_size: 200 }),
+  );
   const imports = jobs.results.filter((job) => isActive(job) || job.state === "failed");
   return { profiles: profiles.results, imports };
 }
@@ -38,13 +42,13 @@ export function ProfilesDialog({ shown, onClose }: ProfilesDialogProps): JSX.Ele
   const [lists, setLists] = useState<Lists | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const [isChanged, setChanged] = useState(false);
+  const take = useRef(newestOnly());
   const read = useCallback(() => {
-    readLists()
-      .then((found) => {
-        setLists(found);
-        setError(null);
-      })
-      .catch((reason: unknown) => setError(toApiError(reason)));
+    const use = (found: Lists) => {
+      setLists(found);
+      setError(null);
+    };
+    void take.current(readLists(), use, (reason) => setError(toApiError(reason)));
   }, []);
   useEffect(read, [read]);
   const isImporting = lists?.imports.some(isActive) ?? false;

@@ -2,7 +2,7 @@
 
 import type { IterationOp } from "../../api/types";
 import { t } from "../../i18n";
-import { choiceColumn, countColumn, foldedColumn, nameColumn, timeColumn } from "../columns";
+import { choiceColumn, countColumn, nameColumn, timeColumn, traceColumn } from "../columns";
 import type { TableSpec } from "../spec";
 import { StackTrace } from "./ops";
 
@@ -25,9 +25,9 @@ export const ITERATION_OPS_TABLE: TableSpec<IterationOp> = {
     timeColumn<IterationOp>("gpu_time_ns", t("Total GPU time"), "µs", { width: 170 }),
     timeColumn<IterationOp>("tc_gpu_time_ns", t("TC GPU time"), "µs", { width: 140 }),
     choiceColumn<IterationOp>("data_type", t("Data type"), { width: 110 }),
-    foldedColumn<IterationOp>("stack_trace", t("Stack trace"), { width: 300 }),
+    traceColumn<IterationOp>("stack_trace", t("Stack trace"), { width: 300 }),
   ],
   defaults: { sort: "-gpu_time_ns", pageSize: 50 },
   rowKey: (op) => op.op_id,
-  unfolded: (op) => <StackTrace trace={op.stack_trace ?? ""} />,
+  unfolded: (op) => <StackTrace trace={op.stack_trace} line={op.source_line} />,
 };

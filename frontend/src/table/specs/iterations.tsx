@@ -81,7 +81,7 @@ export const ITERATIONS_TABLE: TableSpec<Iteration> = {
       isHiddenAtFirst: true,
     }),
     timeColumn<Iteration>("cpu_duration_ns", t("CPU"), "ms", { whenNull, width: 100 }),
-    timeColumn<Iteration>("other_duration_ns", t("Other"), "ms", { whenNull, width: 100 }),
+    timeColumn<Iteration>("other_duration_ns", t("Other"), "ms", { whenNull, width: 112 }),
     timeColumn<Iteration>("start_time_ns", t("Start"), "ms", { width: 110, isHiddenAtFirst: true }),
   ],
   defaults: { sort: "iteration_index", pageSize: 50 },

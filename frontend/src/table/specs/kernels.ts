@@ -10,8 +10,10 @@ import {
   shareColumn,
   textColumn,
   timeColumn,
+  traceColumn,
 } from "../columns";
 import type { Column, TableSpec } from "../spec";
+import { StackTrace } from "./ops";
 
 function kernelTone(kernel: Kernel): string {
   return kernel.uses_tc === true ? "tc" : "non_tc";
@@ -57,7 +59,8 @@ export const ALL_KERNELS_TABLE: TableSpec<Kernel> = {
     nameColumn<Kernel>("op_name", t("Op name"), { width: 260 }),
     choiceColumn<Kernel>("direction", t("Direction"), { width: 100 }),
     textColumn<Kernel>("op_id", t("Op ID"), { width: 140, isHiddenAtFirst: true }),
-    textColumn<Kernel>("stack_trace", t("Stack trace"), { width: 300, isHiddenAtFirst: true }),
+    traceColumn<Kernel>("source_line", t("Program line"), { width: 280 }),
   ],
   rowKey: (kernel) => `${kernel.op_id} ${kernel.kernel_name} ${kernel.uses_tc}`,
+  unfolded: (kernel) => StackTrace({ trace: kernel.stack_trace, line: kernel.source_line }),
 };

@@ -8,12 +8,12 @@ import {
   choiceColumn,
   countColumn,
   flagColumn,
-  foldedColumn,
   nameColumn,
   rateColumn,
   shareColumn,
   textColumn,
   timeColumn,
+  traceColumn,
 } from "../columns";
 import type { Column, TableSpec } from "../spec";
 
@@ -75,7 +75,7 @@ const columns: readonly Column<Op>[] = [
     isHiddenAtFirst: true,
   }),
   OP_ID,
-  foldedColumn<Op>("stack_trace", t("Stack trace"), { width: 300 }),
+  traceColumn<Op>("stack_trace", t("Stack trace"), { width: 300 }),
 ];
 
 export const OPS_TABLE: TableSpec<Op> = {
@@ -84,7 +84,7 @@ export const OPS_TABLE: TableSpec<Op> = {
   columns,
   defaults: { sort: "-gpu_time_ns", pageSize: 50 },
   rowKey: (op) => op.op_id,
-  unfolded: (op) => <StackTrace trace={op.stack_trace ?? ""} />,
+  unfolded: (op) => <StackTrace trace={op.stack_trace} line={op.source_line} />,
 };
 
 export const KEY_NODE_TABLE: TableSpec<Op> = {
@@ -95,15 +95,25 @@ export const KEY_NODE_TABLE: TableSpec<Op> = {
   rowKey: (op) => op.op_id,
 };
 
-export function StackTrace({ trace }: { trace: string }) {
+interface StackProps {
+  readonly trace: string | null | undefined;
+  /** The program's own line in it. */
+  readonly line: string | null | undefined;
+}
+
+export function StackTrace({ trace, line }: StackProps) {
+  const frames = stackFrames(trace ?? "");
+  const own = frames.lastIndexOf(line ?? "");
   return (
     <div class="stack">
       <ol>
-        {stackFrames(trace).map((frame, index) => (
-          <li key={index}>{frame}</li>
+        {frames.map((frame, index) => (
+          <li key={index} class={index === own ? "own" : undefined}>
+            {frame}
+          </li>
         ))}
       </ol>
-      <CopyButton label={t("Copy")} text={() => trace} />
+      <CopyButton label={t("Copy")} text={() => trace ?? ""} />
     </div>
   );
 }

@@ -1,8 +1,11 @@
 /** The ranks of a distributed job, and their collectives. */
 
+import type { JSX } from "preact";
 import type { Collective, Rank } from "../../api/types";
 import { t } from "../../i18n";
 import { formatPct } from "../../lib/units";
+import { currentQuery, hrefWith, isPlainClick, navigate } from "../../state/location";
+import { patchForView } from "../../state/query";
 import { Unknown } from "../../ui/states";
 import {
   choiceColumn,
@@ -20,11 +23,43 @@ function signed(pct: number): string {
   return `${pct > 0 ? "+" : ""}${formatPct(pct)}`;
 }
 
+/** The names of a rank's ops begin with its number. */
+function OpsOfRank({ rank }: { rank: number }): JSX.Element {
+  const name = `/rank_${rank}/`;
+  const patch = () => ({
+    ...patchForView(currentQuery(), "ops"),
+    "ops.q": name,
+    "kernels.q": name,
+  });
+  const open = (event: MouseEvent) => {
+    if (!isPlainClick(event)) return;
+    event.preventDefault();
+    navigate(patch());
+  };
+  return (
+    <a
+      class="row-link"
+      href={hrefWith(patch())}
+      aria-label={t("Ops of rank {rank}", { rank })}
+      onClick={open}
+    >
+      {rank}
+    </a>
+  );
+}
+
 export const RANKS_TABLE: TableSpec<Rank> = {
   id: "ranks",
   noun: [t("rank"), t("ranks")],
   columns: [
-    { ...countColumn<Rank>("rank", t("Rank"), { width: 90 }), align: "left" },
+    {
+      ...countColumn<Rank>("rank", t("Rank"), {
+        width: 90,
+        hint: t("Leads to the ops of the rank"),
+      }),
+      align: "left",
+      cell: (row) => <OpsOfRank rank={row.rank} />,
+    },
     textColumn<Rank>("host_name", t("Host"), { width: 120 }),
     countColumn<Rank>("device_id", t("Device ID"), { width: 110 }),
     shareColumn<Rank>("gpu_utilization_pct", t("GPU utilization (%)"), () => "gpu", {
@@ -33,6 +68,7 @@ export const RANKS_TABLE: TableSpec<Rank> = {
       hint: t("Share of the aggregated time in which a kernel ran on this GPU"),
     }),
     timeColumn<Rank>("computing_ns", t("Computing"), "ms", {
+      width: 150,
       hint: t("Time in which kernels ran that do not move data between GPUs"),
     }),
     {
@@ -43,7 +79,7 @@ export const RANKS_TABLE: TableSpec<Rank> = {
       cell: (row) => (row.imbalance_pct === null ? <Unknown /> : signed(row.imbalance_pct)),
     },
     timeColumn<Rank>("exposed_communication_ns", t("Exposed communication"), "ms", {
-      width: 190,
+      width: 240,
       hint: t("Time in which data moved between GPUs while no kernel computed"),
     }),
     timeColumn<Rank>("waiting_ns", t("Waiting"), "ms", {
@@ -58,7 +94,7 @@ export const RANKS_TABLE: TableSpec<Rank> = {
       hint: t("Collectives in which the others waited for this rank"),
     }),
     timeColumn<Rank>("kept_waiting_ns", t("Kept others waiting"), "ms", {
-      width: 170,
+      width: 220,
       hint: t("What the other ranks together waited for this one"),
       whenNull: NOT_MATCHED,
     }),
@@ -67,10 +103,14 @@ export const RANKS_TABLE: TableSpec<Rank> = {
       width: 110,
       hint: t("Collectives in which no other rank was found"),
     }),
-    timeColumn<Rank>("communication_ns", t("Communication"), "ms", { isHiddenAtFirst: true }),
+    timeColumn<Rank>("communication_ns", t("Communication"), "ms", {
+      width: 180,
+      isHiddenAtFirst: true,
+    }),
     countColumn<Rank>("kernel_count", t("Kernels"), { isHiddenAtFirst: true }),
     choiceColumn<Rank>("aligned_by", t("Clock aligned by"), { width: 150 }),
     timeColumn<Rank>("clock_residual_ns", t("Clock residual"), "µs", {
+      width: 170,
       hint: t("How far its ends of collectives lie from the first rank's, median"),
       whenNull: t("There was nothing to compare it with."),
     }),
@@ -96,10 +136,15 @@ export const COLLECTIVES_TABLE: TableSpec<Collective> = {
       whenNull: NOT_MATCHED,
     }),
     timeColumn<Collective>("duration_ns", t("Duration"), "ms"),
+    countColumn<Collective>("bytes", t("Bytes"), {
+      width: 120,
+      hint: t("What this rank put into the collective"),
+      whenNull: t("Neither a range around the call nor the kernel's name tells the size."),
+    }),
     timeColumn<Collective>("start_time_ns", t("Start"), "ms"),
     countColumn<Collective>("iteration_index", t("Iteration"), { width: 100 }),
     timeColumn<Collective>("kept_waiting_ns", t("Kept others waiting"), "ms", {
-      width: 170,
+      width: 220,
       whenNull: NOT_MATCHED,
     }),
     countColumn<Collective>("rank_count", t("Ranks"), { width: 90 }),

@@ -78,10 +78,12 @@ function Jump({ link, label }: { link: AdviceLink; label: string }): JSX.Element
 
 function Evidence({ item }: { item: EvidenceItem }): JSX.Element {
   const time = item.timeNs === null ? null : formatDuration(item.timeNs);
+  // Everything else is named by the profile itself.
+  const name = item.kind === "gap" ? t("Median gap before a kernel") : item.name;
   return (
     <li>
-      <span class="evidence-name" title={item.name}>
-        {item.link === null ? item.name : <Jump link={item.link} label={item.name} />}
+      <span class="evidence-name" title={name}>
+        {item.link === null ? name : <Jump link={item.link} label={name} />}
       </span>
       <span class="evidence-value">
         {time !== null && `${time.value} ${time.unit}`}

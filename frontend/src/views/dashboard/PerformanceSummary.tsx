@@ -1,7 +1,7 @@
 /** The first row: the five figures that say in ten seconds how the training does. */
 
 import type { ComponentChildren, JSX } from "preact";
-import type { Iteration, ListPage, PerformanceSummary as Summary } from "../../api/types";
+import type { PerformanceSummary as Summary } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { countOf, exactNs, formatDuration, formatInt, formatPct } from "../../lib/units";
@@ -88,10 +88,6 @@ function Time({ ns, reason }: { ns: number | null; reason: string | undefined })
 }
 
 function IterationTime({ data }: { data: Summary }): JSX.Element {
-  const iterations = useScoped<ListPage<Iteration>>("iterations/", {
-    page_size: 200,
-    ordering: "iteration_index",
-  });
   // One iteration has no spread; its deviation of 0 would only look like a good sign.
   const spread = (data.profiled_iterations ?? 0) > 1 ? data.iter_std_dev_ns : null;
   return (
@@ -102,7 +98,7 @@ function IterationTime({ data }: { data: Summary }): JSX.Element {
       value={<Time ns={data.iter_avg_ns} reason={data.unknown?.iter_avg_ns} />}
     >
       <span class="kpi-side">
-        {iterations.data !== null && <Spark iterations={iterations.data.results} />}
+        <Spark />
         {spread !== null && (
           <span class="kpi-note" title={t("Standard deviation: {time}", { time: exactNs(spread) })}>
             ± {formatDuration(spread).value} {formatDuration(spread).unit}

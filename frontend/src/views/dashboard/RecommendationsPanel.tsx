@@ -33,7 +33,12 @@ const DRILL_DOWNS: Readonly<Record<string, { label: string; view: string; patch:
 export function RecommendationsPanel(): JSX.Element {
   const advice = useScoped<ListPage<AdviceRow>>("advice/", { page_size: 100 });
   return (
-    <Panel title={t("Recommendations")} info={EXPLANATIONS.recommendations} span={4}>
+    <Panel
+      title={t("Recommendations")}
+      info={EXPLANATIONS.recommendations}
+      span={4}
+      class="panel-beside"
+    >
       <Loaded resource={advice}>
         {(data) =>
           data.unknown?.problem === undefined ? (

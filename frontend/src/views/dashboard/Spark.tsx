@@ -1,41 +1,82 @@
 /** A line of iteration durations without axes: is it steady? */
 
 import type { JSX } from "preact";
-import type { Iteration } from "../../api/types";
+import type { FigureBar, IterationFigure } from "../../charts/iterationFigure";
 import { t } from "../../i18n";
 import { durationText } from "../../lib/units";
+import { useScoped } from "../../state/scope";
+import { useTheme } from "../../state/theme";
 
 const WIDTH = 88;
 const HEIGHT = 28;
 const INSET = 2;
 
-/** Points of a polyline from first to last, the smallest value at the bottom. */
-export function sparkPoints(values: readonly number[]): string {
-  const low = Math.min(...values);
-  const span = Math.max(...values) - low || 1;
-  const step = values.length > 1 ? (WIDTH - 2 * INSET) / (values.length - 1) : 0;
-  return values
-    .map((value, index) => {
-      const y = HEIGHT - INSET - ((value - low) / span) * (HEIGHT - 2 * INSET);
-      return `${(INSET + index * step).toFixed(1)},${y.toFixed(1)}`;
-    })
-    .join(" ");
+export interface SparkShape {
+  /** Means, as the points of a polyline. */
+  readonly line: string;
+  /** From the longest to the shortest of each point's iterations, as those of a polygon. */
+  readonly band: string;
+  readonly shortestNs: number;
+  readonly longestNs: number;
+  /** The most iterations that share a point. */
+  readonly perPoint: number;
 }
 
-export function Spark({ iterations }: { iterations: readonly Iteration[] }): JSX.Element | null {
-  const values = iterations
-    .filter((item) => item.is_profiled && item.kind !== "before")
-    .map((item) => item.duration_ns)
-    .filter((ns) => ns !== null);
-  if (values.length < 2) return null;
-  const words = t("From {low} to {high}", {
-    low: durationText(Math.min(...values)),
-    high: durationText(Math.max(...values)),
-  });
+/** All aggregated iterations from first to last, the shortest at the bottom; null: too few. */
+export function sparkShape(figure: IterationFigure): SparkShape | null {
+  // Without `meta` there is nothing to draw.
+  const bars = (figure.layout.meta?.bars ?? []).filter(
+    (bar) => bar.is_profiled && bar.kind !== "before",
+  );
+  const first = bars[0];
+  const last = bars.at(-1);
+  if (first === undefined || last === undefined || bars.length < 2) return null;
+  const shortestNs = Math.min(...bars.map((bar) => bar.shortest_ns));
+  const longestNs = Math.max(...bars.map((bar) => bar.longest_ns));
+  const begin = centre(first);
+  const width = (WIDTH - 2 * INSET) / (centre(last) - begin);
+  const height = (HEIGHT - 2 * INSET) / (longestNs - shortestNs || 1);
+  const point = (bar: FigureBar, ns: number) => {
+    const x = INSET + (centre(bar) - begin) * width;
+    const y = HEIGHT - INSET - (ns - shortestNs) * height;
+    return `${x.toFixed(1)},${y.toFixed(1)}`;
+  };
+  const top = bars.map((bar) => point(bar, bar.longest_ns));
+  const bottom = bars.map((bar) => point(bar, bar.shortest_ns)).reverse();
+  return {
+    line: bars.map((bar) => point(bar, bar.duration_ns)).join(" "),
+    band: [...top, ...bottom].join(" "),
+    shortestNs,
+    longestNs,
+    perPoint: Math.max(...bars.map((bar) => bar.last - bar.first + 1)),
+  };
+}
+
+function centre(bar: FigureBar): number {
+  return (bar.first + bar.last) / 2;
+}
+
+function words(shape: SparkShape): string {
+  const values = { low: durationText(shape.shortestNs), high: durationText(shape.longestNs) };
+  return shape.perPoint === 1
+    ? t("From {low} to {high}", values)
+    : t(
+        "From {low} to {high}; a point is the mean of up to {count} iterations, and the band behind it spans from their shortest to their longest",
+        { ...values, count: shape.perPoint },
+      );
+}
+
+/** The figure is that of the iteration summary below, so it is fetched once for both. */
+export function Spark(): JSX.Element | null {
+  const theme = useTheme();
+  const figure = useScoped<IterationFigure>("figures/iteration-summary/", { theme, view: "all" });
+  const shape = figure.data === null ? null : sparkShape(figure.data);
+  if (shape === null) return null;
   return (
-    <svg class="spark" width={WIDTH} height={HEIGHT} role="img" aria-label={words}>
-      <title>{words}</title>
-      <polyline points={sparkPoints(values)} />
+    <svg class="spark" width={WIDTH} height={HEIGHT} role="img" aria-label={words(shape)}>
+      <title>{words(shape)}</title>
+      {shape.perPoint > 1 && <polygon points={shape.band} />}
+      <polyline points={shape.line} />
     </svg>
   );
 }

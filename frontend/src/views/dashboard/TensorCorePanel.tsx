@@ -23,10 +23,10 @@ export function TensorCorePanel(): JSX.Element {
         {(data) => {
           const { using_tc_pct: using, not_using_tc_pct: notUsing } = data;
           if (using === null || notUsing === null) {
+            const reason = data.unknown?.using_tc_pct;
             return (
-              <Empty title={t("No op is eligible")}>
-                {data.unknown?.using_tc_pct ??
-                  t("No kernel time in ops that could use Tensor Cores.")}
+              <Empty title={reason === undefined ? t("No op is eligible") : t("Not known.")}>
+                {reason ?? t("No kernel time in ops that could use Tensor Cores.")}
               </Empty>
             );
           }

@@ -28,7 +28,7 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
   const { aggregation, profile } = useScope();
   const jobs = useJobControl();
   const [open, setOpen] = useState<"picker" | "confirm" | null>(null);
-  const isBusy = jobs.job !== null && isActive(jobs.job);
+  const isBusy = jobs.job !== null && jobs.isOwn && isActive(jobs.job);
   const isOff = !profile.can_reaggregate;
   const hasChanged = isChanged(draft, aggregation);
   const problem = draftProblem(draft, aggregation, last);

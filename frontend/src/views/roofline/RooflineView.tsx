@@ -1,16 +1,21 @@
 /** The roofline: what each op achieved under what the GPU can do, and where most is left to win. */
 
 import type { JSX } from "preact";
-import type { Efficiency, OpEfficiency } from "../../api/types";
+import type { Efficiency, EfficiencySum, OpEfficiency } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { FigureChart } from "../../charts/FigureChart";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { formatPct } from "../../lib/units";
-import { useQuery } from "../../state/location";
+import { navigate, useQuery } from "../../state/location";
 import { useScoped } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
-import { EFFICIENCY_TABLE } from "../../table/specs/efficiency";
+import {
+  EFFICIENCY_TABLE,
+  GROUP_EFFICIENCY_TABLE,
+  ITERATION_EFFICIENCY_TABLE,
+  TYPE_EFFICIENCY_TABLE,
+} from "../../table/specs/efficiency";
 import { useUrlTable } from "../../table/useTableState";
 import { Panel } from "../../ui/Panel";
 import { ErrorNote, Skeleton, Unknown } from "../../ui/states";
@@ -18,7 +23,6 @@ import { ErrorNote, Skeleton, Unknown } from "../../ui/states";
 const CHART_HEIGHT = 420;
 
 export function RooflineView(): JSX.Element {
-  const ops = useUrlTable(EFFICIENCY_TABLE, useQuery());
   return (
     <div class="view view-roofline">
       <h1 class="visually-hidden">{t("Roofline")}</h1>
@@ -39,14 +43,80 @@ export function RooflineView(): JSX.Element {
           height={CHART_HEIGHT}
         />
       </Panel>
-      <DataTable<OpEfficiency>
-        spec={EFFICIENCY_TABLE}
-        control={ops}
-        path="op-efficiency/"
-        caption={t("Left to win")}
-        title={<h2>{t("Left to win")}</h2>}
-      />
+      <LeftToWin />
     </div>
+  );
+}
+
+const SUMS = {
+  types: { spec: TYPE_EFFICIENCY_TABLE, path: "op-type-efficiency/" },
+  groups: { spec: GROUP_EFFICIENCY_TABLE, path: "group-efficiency/" },
+  iterations: { spec: ITERATION_EFFICIENCY_TABLE, path: "iteration-efficiency/" },
+} as const;
+
+type Sum = keyof typeof SUMS;
+
+function isSum(value: string | undefined): value is Sum {
+  return value !== undefined && value in SUMS;
+}
+
+/** The same figures by op, or of many ops together. */
+function LeftToWin(): JSX.Element {
+  const by = useQuery().get("by");
+  return isSum(by) ? <SumTable key={by} by={by} /> : <OpTable />;
+}
+
+function OpTable(): JSX.Element {
+  const ops = useUrlTable(EFFICIENCY_TABLE, useQuery());
+  return (
+    <DataTable<OpEfficiency>
+      spec={EFFICIENCY_TABLE}
+      control={ops}
+      path="op-efficiency/"
+      caption={t("Left to win")}
+      title={<TableTitle by={null} />}
+    />
+  );
+}
+
+function SumTable({ by }: { by: Sum }): JSX.Element {
+  const { spec, path } = SUMS[by];
+  const control = useUrlTable(spec, useQuery());
+  return (
+    <DataTable<EfficiencySum>
+      spec={spec}
+      control={control}
+      path={path}
+      caption={t("Left to win")}
+      title={<TableTitle by={by} />}
+    />
+  );
+}
+
+function TableTitle({ by }: { by: Sum | null }): JSX.Element {
+  const choices = [
+    [null, t("Ops")],
+    ["types", t("Op types")],
+    ["groups", t("Groups")],
+    ["iterations", t("Iterations")],
+  ] as const;
+  return (
+    <>
+      <h2>{t("Left to win")}</h2>
+      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own */}
+      <div class="segmented" role="group" aria-label={t("Rows")}>
+        {choices.map(([value, label]) => (
+          <button
+            key={label}
+            type="button"
+            aria-pressed={by === value}
+            onClick={() => navigate({ by: value })}
+          >
+            {label}
+          </button>
+        ))}
+      </div>
+    </>
   );
 }
 
@@ -57,6 +127,7 @@ function Totals(): JSX.Element {
   const { data } = found;
   const facts: readonly (readonly [string, string | null])[] = [
     [t("Model FLOPs utilisation"), percent(data.mfu_pct)],
+    [t("The same of a median step"), percent(data.median_step_mfu_pct)],
     [t("TFLOP/s per GPU over wall time"), number(data.tflops_per_second_per_gpu)],
     [t("TFLOP/s over GPU time"), number(data.tflops_per_second)],
     [t("GB/s over GPU time"), number(data.gbytes_per_second)],

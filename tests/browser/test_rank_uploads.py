@@ -1,0 +1,186 @@
+"""Several rank files chosen in the page: uploaded, shared out among workers, one dashboard."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from benchmarks.rank_files import make_ranks
+from tests.browser.conftest import JOB_LIMIT_MS, START_LIMIT_S, StartViewer, Viewer, Watch
+from tests.jobs.workers import Redis, needs_redis, worker
+
+RANKS = 4
+
+
+@pytest.fixture(scope="module")
+def rank_files(
+    profile: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> list[Path]:
+    folder = tmp_path_factory.mktemp("job")
+    return make_ranks([profile("simple_no_nvtx")], RANKS, folder, gpus_per_host=2)
+
+
+@pytest.fixture
+def dialog(page: Page, own_viewer: Viewer) -> Locator:
+    return opened(page, own_viewer)
+
+
+def opened(page: Page, viewer: Viewer) -> Locator:
+    page.goto(viewer.address())
+    page.get_by_role("button", name="Profiles", exact=True).click()
+    found = page.get_by_role("dialog", name="Profiles")
+    expect(found).to_be_visible()
+    return found
+
+
+def choose(page: Page, files: list[Path]) -> None:
+    page.get_by_label("A file of this computer").set_input_files(files)
+
+
+def ranks_of(viewer: Viewer, name: str) -> list[tuple[int, str]]:
+    """Number and file of each rank, as the API tells."""
+    (found,) = [item for item in viewer.get("profiles/")["results"] if item["name"] == name]
+    rows = viewer.get(f"profiles/{found['id']}/aggregations/1/ranks/")["results"]
+    return [(row["rank"], row["source_file"]) for row in rows]
+
+
+@needs_redis
+def test_files_chosen_together_become_one_profile_made_by_two_workers(
+    page: Page,
+    start_viewer: StartViewer,
+    demo_database: Path,
+    rank_files: list[Path],
+    tmp_path: Path,
+    after_page: ExitStack,
+) -> None:
+    redis = after_page.enter_context(Redis(tmp_path))
+    homes = [tmp_path / "one", tmp_path / "two"]
+    for home in homes:
+        after_page.enter_context(worker(redis.url, home, words=("--loglevel=INFO",)))
+    viewer = start_viewer(demo_database, DLPROF_BROKER_URL=redis.url)
+    after_page.callback(viewer.stop)
+    opened(page, viewer)
+    choose(page, rank_files)
+    expect(page.get_by_text(f"{RANKS} rank files of one job")).to_be_visible()
+    expect(page.get_by_label("Rank of rank3.sqlite")).to_have_value("3")
+    page.get_by_label("Name (optional)").fill("Four ranks")
+    page.get_by_role("button", name="Add", exact=True).click()
+
+    link = page.get_by_role("link", name="Four ranks")
+    expect(link).to_be_visible(timeout=JOB_LIMIT_MS)
+    link.click()
+    page.get_by_role("link", name="Ranks").click()
+    table = page.get_by_role("grid", name="Ranks").or_(page.get_by_role("table", name="Ranks"))
+    expect(table.get_by_text("rank3.sqlite")).to_be_visible()
+    expect(page.locator(".js-plotly-plot .bars").first).to_be_visible()
+    assert ranks_of(viewer, "Four ranks") == [
+        (number, f"rank{number}.sqlite") for number in range(RANKS)
+    ]
+    # One task for each file besides the first, which the job's own worker begins with.
+    wait_until(lambda: tasks(homes) == RANKS - 1)
+
+
+def tasks(homes: list[Path]) -> int:
+    logs = [(home / "worker.log").read_text() for home in homes]
+    return sum(len(re.findall(r"Task dlprof\.part\[.*\] received", log)) for log in logs)
+
+
+def wait_until(holds: Callable[[], bool], limit_s: float = START_LIMIT_S) -> None:
+    deadline = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.1)
+
+
+def test_who_is_which_rank_can_be_said(
+    page: Page, own_viewer: Viewer, dialog: Locator, rank_files: list[Path], tmp_path: Path
+) -> None:
+    for number, name in enumerate(("left", "right")):
+        (tmp_path / f"{name}.sqlite").write_bytes(rank_files[number].read_bytes())
+    choose(page, [tmp_path / "left.sqlite", tmp_path / "right.sqlite"])
+    add = dialog.get_by_role("button", name="Add", exact=True)
+    left, right = page.get_by_label("Rank of left.sqlite"), page.get_by_label("Rank of right")
+    expect(left).to_have_value("")
+    expect(add).to_be_enabled()
+    left.fill("1")
+    expect(page.get_by_text("Give every file its rank, or none.")).to_be_visible()
+    expect(add).to_be_disabled()
+    right.fill("1")
+    expect(page.get_by_text("Two files have the same rank.")).to_be_visible()
+    right.fill("0")
+    page.get_by_label("Name (optional)").fill("Two")
+    add.click()
+    expect(page.get_by_role("link", name="Two")).to_be_visible(timeout=JOB_LIMIT_MS)
+    assert ranks_of(own_viewer, "Two") == [(0, "right.sqlite"), (1, "left.sqlite")]
+
+
+def test_a_file_can_be_left_out_and_the_dialog_is_accessible(
+    page: Page,
+    dialog: Locator,
+    rank_files: list[Path],
+    find_violations: Callable[[Page], list[str]],
+) -> None:
+    choose(page, rank_files)
+    assert find_violations(page) == []
+    page.get_by_role("button", name="Leave out rank2.sqlite").click()
+    expect(page.get_by_text("3 rank files of one job")).to_be_visible()
+    expect(page.get_by_label("Rank of rank2.sqlite")).to_have_count(0)
+    for number in (0, 1):
+        page.get_by_role("button", name=f"Leave out rank{number}.sqlite").click()
+    # One is left: it is no job of ranks.
+    expect(page.get_by_text("rank files of one job")).to_have_count(0)
+    expect(dialog.get_by_role("button", name="Add", exact=True)).to_be_enabled()
+
+
+def test_a_damaged_file_is_told_by_its_name_and_the_others_are_kept(
+    page: Page, dialog: Locator, rank_files: list[Path], tmp_path: Path, watch: Watch
+) -> None:
+    watch.expect("422")
+    cut = tmp_path / "rank1.sqlite"
+    cut.write_bytes(rank_files[1].read_bytes()[:200_000])
+    choose(page, [rank_files[0], cut])
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    told = page.get_by_text("rank1.sqlite: The file is cut off")
+    expect(told).to_be_visible(timeout=JOB_LIMIT_MS)
+    expect(page.get_by_label("Rank of rank0.sqlite")).to_have_value("0")
+
+
+@pytest.fixture
+def viewer_of_folder(
+    start_viewer: StartViewer, demo_database: Path, rank_files: list[Path], after_page: ExitStack
+) -> Viewer:
+    viewer = start_viewer(
+        demo_database,
+        DLPROF_PROFILE_FOLDERS=str(rank_files[0].parent),
+        DLPROF_RANK_WORKERS="2",
+    )
+    after_page.callback(viewer.stop)
+    return viewer
+
+
+def test_a_folder_of_the_server_is_a_job(
+    page: Page, viewer_of_folder: Viewer, rank_files: list[Path]
+) -> None:
+    opened(page, viewer_of_folder)
+    page.get_by_label("Or a path on the server").fill(str(rank_files[0].parent))
+    page.get_by_label("Name (optional)").fill("Folder")
+    page.get_by_role("button", name="Add", exact=True).click()
+    states = page.get_by_text(re.compile(f"of {RANKS} rank files imported"))
+    link = page.get_by_role("link", name="Folder")
+    expect(states.or_(link).first).to_be_visible(timeout=JOB_LIMIT_MS)
+    expect(link).to_be_visible(timeout=JOB_LIMIT_MS)
+    assert len(ranks_of(viewer_of_folder, "Folder")) == RANKS
+
+
+def test_it_speaks_chinese(page: Page, viewer: Viewer, rank_files: list[Path]) -> None:
+    page.goto(viewer.address(lang="zh"))
+    page.get_by_role("button", name="性能分析列表").click()
+    page.get_by_label("本机上的文件").set_input_files(rank_files)
+    expect(page.get_by_text("一个作业的 4 个 rank 文件")).to_be_visible()
+    expect(page.get_by_label("rank3.sqlite 的 rank")).to_have_value("3")

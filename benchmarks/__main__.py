@@ -118,10 +118,26 @@ def _compare(plan: Plan, profile: Path, title: str, times: int) -> str:
         command += [f"--output_path={plan.folder}", "--force=true"]
         measured.setdefault("dlprof", []).append(_run(command))
         if plan.nsys and times <= plan.nsys_tiles:
-            command = [plan.nsys, "stats", "-r", "nvtx_kern_sum", "-f", "csv", "-o"]
-            command += [str(plan.folder / "nsys"), str(profile)]
-            measured.setdefault("nsys stats", []).append(_run(command))
+            measured.setdefault("nsys stats", []).append(_run_nsys(plan, profile))
     return table(title, profile.stat().st_size, database.stat().st_size, measured)
+
+
+def _run_nsys(plan: Plan, profile: Path) -> Measured:
+    """Run ``nsys stats`` from the beginning: it keeps a report that is there already."""
+    assert plan.nsys is not None
+    with tempfile.TemporaryDirectory(dir=plan.folder) as folder:
+        command = [plan.nsys, "stats", "--force-overwrite=true", "-r", "nvtx_kern_sum"]
+        command += ["-f", "csv", "-o", f"{folder}/report", str(profile)]
+        done = _run(command)
+        reports = [path for path in Path(folder).glob("*.csv") if _num_lines(path) > 1]
+    if not reports:
+        raise SystemExit(f"{' '.join(command)}: it wrote no rows")
+    return done
+
+
+def _num_lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
 
 
 def _run(command: list[str]) -> Measured:

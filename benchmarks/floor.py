@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aggregator.sources.sqlite_files import arrow_connection, iter_batches, list_tables
+from aggregator.sources.sqlite_files import arrow_connection, list_tables
 
 COLUMNS = {
     "NVTX_EVENTS": '"start", "end", "eventType", "globalTid", "domainId", coalesce("text", \'\')',
@@ -31,5 +31,5 @@ def read_once(profile: Path) -> int:
         for table, columns in COLUMNS.items():
             if table in tables:
                 query = f"SELECT {columns} FROM {table}"  # noqa: S608 (both are constants above)
-                rows += sum(batch.num_rows for batch in iter_batches(connection, query))
+                rows += sum(batch.num_rows for batch in connection.batches(query))
     return rows

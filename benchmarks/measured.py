@@ -6,7 +6,7 @@ import os
 import platform
 import sqlite3
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -98,3 +98,15 @@ def _cpu_model() -> str:
 
 def _memory_gib() -> float:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+
+
+def write_section(path: Path, title: str, runs: int, lines: Iterable[str]) -> None:
+    """Put figures under their heading in a file, in place of those that stand there."""
+    heading = f"## {title}\n"
+    section = "\n".join((heading, machine(runs), "", *lines, ""))
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    before, found, after = old.partition(heading)
+    if not found:
+        before = f"{old.rstrip()}\n\n" if old.strip() else ""
+    rest = after[after.index("\n## ") :] if "\n## " in after else ""
+    path.write_text(f"{before}{section}{rest}", encoding="utf-8")

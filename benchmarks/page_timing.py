@@ -1,13 +1,14 @@
 """How fast the page is in Chromium: first useful paint of the dashboard, and each interaction.
 
     python benchmarks/page_timing.py DATABASE [--rounds 7] [--json FILE]
+                                     [--results FILE] [--title TEXT]
 
 Starts a viewer on the database (or measures the one at --url). The dashboard is opened with an
 empty cache each time; "useful" is when its key figures are painted. An interaction is timed inside
 the page, from the click or key to the frame that shows its result; the CPU time of the page's main
 thread is told as well, for machines that do other things meanwhile. Exits with 1 when the median
-of any of them misses its limit: 1,000 ms for the first paint, 400 ms for what redraws a chart,
-200 ms for everything else.
+of any of them misses its limit: 1,000 ms for the first paint, 1,200 ms for the dashboard with its
+chart, 400 ms for what redraws a chart, 200 ms for everything else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import os
 import statistics
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,9 +27,11 @@ from playwright.sync_api import Browser, CDPSession, Error, Page, sync_playwrigh
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.viewer_latency import started
+from benchmarks.measured import write_section
+from benchmarks.viewer_server import started
 
 FIRST_PAINT_LIMIT_MS = 1_000.0
+DASHBOARD_LIMIT_MS = 1_200.0
 REDRAW_LIMIT_MS = 400.0
 INTERACTION_LIMIT_MS = 200.0
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
@@ -293,7 +297,7 @@ def time_interaction(browser: Browser, url: str, what: Interaction) -> tuple[flo
 def all_samples(browser: Browser, url: str, rounds: int) -> list[Sample]:
     """Everything, in turn, so that a busy moment of the machine hits all alike."""
     figures = Sample("dashboard: key figures painted", FIRST_PAINT_LIMIT_MS)
-    chart = Sample("dashboard: iteration chart painted", FIRST_PAINT_LIMIT_MS + REDRAW_LIMIT_MS)
+    chart = Sample("dashboard: iteration chart painted", DASHBOARD_LIMIT_MS)
     actions = {what: Sample(what.name, what.limit_ms) for what in INTERACTIONS}
     time_first_paint(browser, url)  # the server's first request loads its code
     for _ in range(rounds):
@@ -320,6 +324,16 @@ def report(samples: list[Sample]) -> bool:
     return all(sample.median_ms <= sample.limit_ms for sample in samples)
 
 
+def table(samples: list[Sample]) -> Iterator[str]:
+    """A line for each, as a Markdown table."""
+    yield "| what | median ms | longest ms | limit ms | CPU median ms |"
+    yield "|---|---:|---:|---:|---:|"
+    for one in samples:
+        cpu = f"{statistics.median(one.cpu_ms):.0f}" if one.cpu_ms else ""
+        times = f"{one.median_ms:.0f} | {max(one.times_ms):.0f} | {one.limit_ms:.0f}"
+        yield f"| {one.name} | {times} | {cpu} |"
+
+
 def main() -> int:
     """Measure, print, and say by the exit status whether all limits are met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -327,6 +341,8 @@ def main() -> int:
     parser.add_argument("--url", help="measure this viewer's first profile instead")
     parser.add_argument("--rounds", type=int, default=7, help="how often each is done")
     parser.add_argument("--json", help="write all times to this file")
+    parser.add_argument("--results", type=Path, help="Markdown file to write the figures to")
+    parser.add_argument("--title", default="Page", help="heading of the figures there")
     options = parser.parse_args()
     if (options.database is None) == (options.url is None):
         parser.error("name a database or --url")
@@ -339,6 +355,8 @@ def main() -> int:
     if options.json:
         times = {sample.name: sample.times_ms for sample in samples}
         Path(options.json).write_text(json.dumps(times, indent=1), encoding="utf-8")
+    if options.results:
+        write_section(options.results, options.title, options.rounds, table(samples))
     return 0 if report(samples) else 1
 
 

@@ -1,6 +1,6 @@
 """``python -m benchmarks.ranks CAPTURE``: how the time of joining grows with ranks and workers.
 
-The capture (of one or more ranks) is split by process and tiled to 1, 2, 8 and 64 rank files on
+The capture (of one or more ranks) is split by process and tiled to 1, 2, 4 ... 64 rank files on
 machines of eight GPUs with clocks of their own. Each number of files is joined with 1 and with 2
 workers, in processes of their own. CPU time tells more than wall time where others use the machine.
 """
@@ -25,7 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ranks", description=__doc__)
     parser.add_argument("capture", type=Path, nargs="?", help="Nsight Systems SQLite export")
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 8, 64])
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32, 64])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)

@@ -1,174 +1,158 @@
-"""How fast the viewer answers: each table page and each dashboard panel, over HTTP.
+"""How fast the viewer answers: every panel, figure and table of its OpenAPI document, over HTTP.
 
-    python benchmarks/viewer_latency.py DATABASE [--rounds 15] [--json FILE]
+    python benchmarks/viewer_latency.py DATABASE [--rounds 5] [--aggregation N] [--json FILE]
+                                        [--results FILE] [--title TEXT]
 
-Starts a viewer on the database (or measures the one at --url), asks for every table in every
-order and direction with its first, middle and last page, for text searches, and for each panel,
-and prints the median and the 95th percentile of each kind. Exits with 1 when a limit is missed.
+Starts a viewer on the database (or measures the one at --url) and asks for every panel and figure,
+for every table in every order and direction with its first, middle and last page, with every
+filter, for text searches, the values of each column, and exports. Everything is asked in turn and
+then once more from the beginning, so that a busy moment of the machine hits all alike. Prints the
+median and the 95th percentile of each kind, the CPU time that the server took for one answer, and
+the first answers, of which nothing was known and whose file was not in memory. Exits with 1 when a
+limit is missed.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import http.client
 import json
 import os
-import re
 import statistics
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
 
-PAGE_LIMIT_MS = 50.0
-SEARCH_LIMIT_MS = 150.0
-PANEL_LIMIT_MS = 100.0
-PAGE_SIZE = 50
-PANELS = (
-    "performance-summary",
-    "gpu-utilization",
-    "resource-usage",
-    "kernel-summary",
-    "op-summary",
-    "tensor-core-efficiency",
-    "top-ops",
-    "recommendations",
-    "figures/iteration-summary",
-    "figures/resource-usage",
-    "figures/kernel-gpu-time",
-)
-TABLES = ("ops", "kernels", "op-types", "group-ops", "iterations", "gpus")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.measured import write_section
+from benchmarks.viewer_addresses import Address, Kind, all_addresses, find_place
+from benchmarks.viewer_server import Api, Viewer, forget_file, running
+
+#: Kinds without a limit are only told.
+LIMITS_MS = {
+    Kind.PAGE: 60.0,
+    Kind.FILTER: 60.0,
+    Kind.PANEL: 60.0,
+    Kind.SEARCH: 250.0,
+}
+_SLOWEST = 30
 
 
 @dataclass
 class Sample:
-    """Times of one address."""
+    """Times of one address.
 
-    name: str
-    limit_ms: float
+    Attributes:
+        address: What was asked for.
+        first_ms: The first answer: nothing was known of the file.
+        times_ms: The answers after it.
+        cpu_ms: CPU time of the server for each of those.
+    """
+
+    address: Address
+    first_ms: float = 0.0
     times_ms: list[float] = field(default_factory=list)
+    cpu_ms: list[float] = field(default_factory=list)
 
     @property
     def median_ms(self) -> float:
         """Half of the answers came within this."""
         return statistics.median(self.times_ms)
 
-
-class Api:
-    """One kept connection to the viewer, as a browser has."""
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
-
-    def get(self, path: str, **params: Any) -> Any:
-        """An answer."""
-        return self.timed(path, **params)[1]
-
-    def timed(self, path: str, **params: Any) -> tuple[float, Any]:
-        """How long the answer took in ms, and the answer."""
-        query = f"?{urlencode(params)}" if params else ""
-        start = time.perf_counter()
-        self._connection.request("GET", f"/api/v1/{quote(path)}{query}")
-        answer = self._connection.getresponse()
-        body = answer.read()
-        elapsed_ms = (time.perf_counter() - start) * 1e3
-        if answer.status != http.client.OK:
-            raise SystemExit(f"{path}{query}: {answer.status} {body[:300]!r}")
-        return elapsed_ms, json.loads(body)
+    @property
+    def limit_ms(self) -> float:
+        """What an answer may take."""
+        return LIMITS_MS.get(self.address.kind, float("inf"))
 
 
-@contextlib.contextmanager
-def started(database: str) -> Iterator[str]:
-    """The address of a viewer that runs for as long as the block."""
-    with tempfile.TemporaryDirectory() as state:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "profiler_cli.dlprofviewer", "--port", "0", database],
-            env=os.environ | {"DLPROF_STATE_DIR": state, "PYTHONUNBUFFERED": "1"},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        found = re.search(r"running at (\S+)", process.stdout.readline())
-        if found is None:
-            raise SystemExit("the viewer did not start")
-        try:
-            yield found[1]
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-def measure(api: Api, name: str, limit_ms: float, path: str, rounds: int, **params: Any) -> Sample:
-    """Ask the same several times; the first, cold answer counts too."""
-    sample = Sample(name, limit_ms)
+def measure(
+    viewer: Viewer, aggregation: int | None, rounds: int, file: Path | None
+) -> list[Sample]:
+    """Ask for everything; the first round is told apart from the others."""
+    api = Api(viewer.url)
+    place = find_place(api, aggregation)
+    samples = [Sample(address) for address in all_addresses(api, place)]
+    for sample in samples:
+        if file is not None:
+            forget_file(file)
+        sample.first_ms = _time(api, sample.address)
     for _ in range(rounds):
-        sample.times_ms.append(api.timed(path, **params)[0])
-    return sample
+        for sample in samples:
+            before = viewer.cpu_ms()
+            sample.times_ms.append(_time(api, sample.address))
+            sample.cpu_ms.append(viewer.cpu_ms() - before)
+    return samples
 
 
-def table_samples(api: Api, base: str, table: str, rounds: int) -> Iterator[Sample]:
-    """Each column in both directions, at the beginning, in the middle and at the end."""
-    path = f"{base}{table}/"
-    first = api.get(path, page_size=PAGE_SIZE)
-    pages = max(1, -(-first["count"] // PAGE_SIZE))
-    columns = [key for key in (first["results"] or [{}])[0] if key not in first["unknown"]]
-    for column in columns:
-        for ordering in (column, f"-{column}"):
-            for page in sorted({1, (pages + 1) // 2, pages}):
-                params = {"ordering": ordering, "page": page, "page_size": PAGE_SIZE}
-                name = f"{table} by {ordering}, page {page}"
-                yield measure(api, name, PAGE_LIMIT_MS, path, rounds, **params)
-    for word in ("a", "conv", "no such thing"):
-        name = f"{table}, search {word!r}"
-        yield measure(api, name, SEARCH_LIMIT_MS, path, rounds, search=word, page_size=PAGE_SIZE)
+def _time(api: Api, address: Address) -> float:
+    answer = api.ask(address.path, address.params)
+    return answer.first_ms if address.kind is Kind.EXPORT else answer.elapsed_ms
 
 
-def all_samples(api: Api, rounds: int) -> Iterator[Sample]:
-    """Everything that the page asks for."""
-    profile = api.get("profiles/")["results"][0]["id"]
-    aggregation = api.get(f"profiles/{profile}/aggregations/")["results"][0]
-    base = f"profiles/{profile}/aggregations/{aggregation['id']}/"
-    for panel in PANELS:
-        yield measure(api, panel, PANEL_LIMIT_MS, f"{base}{panel}/", rounds)
-    middle = (aggregation["iter_start"] + aggregation["iter_stop"]) // 2
-    op = api.get(f"{base}iterations/{middle}/ops/", page_size=10)["results"][0]["op_id"]
-    linked = (f"iterations/{middle}/ops", f"iterations/{middle}/kernels")
-    deepest = (f"ops/{op}/kernels", f"iterations/{middle}/ops/{op}/kernels")
-    for table in (*TABLES, *linked, *deepest):
-        yield from table_samples(api, base, table, rounds)
-
-
-def p95(times_ms: list[float]) -> float:
+def p95(times_ms: Iterable[float]) -> float:
     """95 of 100 answers came within this."""
-    return sorted(times_ms)[int(0.95 * (len(times_ms) - 1))]
+    ordered = sorted(times_ms)
+    return ordered[int(0.95 * (len(ordered) - 1))]
+
+
+def table(samples: list[Sample]) -> Iterator[str]:
+    """A line for each kind, as a Markdown table."""
+    yield (
+        "| what | addresses | median ms | p95 ms | limit ms | CPU median ms | CPU p95 ms "
+        "| first: median ms | first: p95 ms |"
+    )
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    for kind in Kind:
+        found = [sample for sample in samples if sample.address.kind is kind]
+        if not found:
+            continue
+        times = [time for sample in found for time in sample.times_ms]
+        cpu = [time for sample in found for time in sample.cpu_ms]
+        first = [sample.first_ms for sample in found]
+        limit = f"{LIMITS_MS[kind]:.0f}" if kind in LIMITS_MS else ""
+        cells = [
+            f"{value:.1f}"
+            for numbers in (times, cpu, first)
+            for value in (statistics.median(numbers), p95(numbers))
+        ]
+        cells.insert(2, limit)
+        yield f"| {kind} | {len(found)} | {' | '.join(cells)} |"
+
+
+def slow(samples: list[Sample]) -> list[Sample]:
+    """Addresses beyond their limit, slowest first.
+
+    An address is called slow by its median: the slowest of a few answers tells more of the machine
+    than of the address.
+    """
+    found = [sample for sample in samples if sample.median_ms > sample.limit_ms]
+    return sorted(found, key=lambda sample: -sample.median_ms)
+
+
+def is_met(samples: list[Sample]) -> bool:
+    """Whether the 95th percentile of each kind is within its limit."""
+    return all(
+        p95(time for sample in samples if sample.address.kind is kind for time in sample.times_ms)
+        <= limit
+        for kind, limit in LIMITS_MS.items()
+    )
 
 
 def report(samples: list[Sample]) -> bool:
-    """Print how fast each kind is, and what is slow; whether all limits are met.
-
-    The limits are for the 95th percentile of a kind. An address is called slow by its median: the
-    slowest of a few answers tells more of the machine than of the address.
-    """
-    kinds = {"table pages": PAGE_LIMIT_MS, "searches": SEARCH_LIMIT_MS, "panels": PANEL_LIMIT_MS}
-    is_met = True
-    for kind, limit_ms in kinds.items():
-        times = [t for sample in samples if sample.limit_ms == limit_ms for t in sample.times_ms]
-        is_met &= p95(times) <= limit_ms
+    """Print how fast each kind is, and what is slow; whether all limits are met."""
+    print("\n".join(table(samples)))
+    for sample in slow(samples)[:_SLOWEST]:
         print(
-            f"{kind}: {len(times)} answers, median {statistics.median(times):.1f} ms, "
-            f"p95 {p95(times):.1f} ms, limit {limit_ms:.0f} ms"
+            f"SLOW {sample.median_ms:8.1f} ms (limit {sample.limit_ms:.0f})  {sample.address.name}"
         )
-    slow = sorted((s for s in samples if s.median_ms > s.limit_ms), key=lambda s: -s.median_ms)
-    for sample in slow:
-        print(f"  SLOW {sample.median_ms:8.1f} ms (limit {sample.limit_ms:.0f})  {sample.name}")
-    return is_met and not slow
+    by_cpu = sorted(samples, key=lambda one: -statistics.median(one.cpu_ms))
+    print("Most CPU time:")
+    for sample in by_cpu[:_SLOWEST]:
+        print(f"     {statistics.median(sample.cpu_ms):8.1f} ms  {sample.address.name}")
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    return is_met(samples) and not slow(samples)
 
 
 def main() -> int:
@@ -176,17 +160,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("database", nargs="?", help="database to start a viewer on")
     parser.add_argument("--url", help="measure this viewer's first profile instead")
-    parser.add_argument("--rounds", type=int, default=15, help="how often each is asked")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each is asked")
+    parser.add_argument("--aggregation", type=int, help="aggregation to ask about, not the first")
     parser.add_argument("--json", help="write all times to this file")
+    parser.add_argument("--results", type=Path, help="Markdown file to write the figures to")
+    parser.add_argument("--title", default="Viewer", help="heading of the figures there")
     options = parser.parse_args()
     if (options.database is None) == (options.url is None):
         parser.error("name a database or --url")
-    viewer = contextlib.nullcontext(options.url) if options.url else started(options.database)
-    with viewer as url:
-        samples = list(all_samples(Api(url), options.rounds))
+    file = Path(options.database) if options.database else None
+    viewer = contextlib.nullcontext(Viewer(options.url)) if options.url else running(str(file))
+    with viewer as found:
+        samples = measure(found, options.aggregation, options.rounds, file)
     if options.json:
-        times = {sample.name: sample.times_ms for sample in samples}
+        times = {one.address.name: [one.first_ms, one.times_ms, one.cpu_ms] for one in samples}
         Path(options.json).write_text(json.dumps(times, indent=1), encoding="utf-8")
+    if options.results:
+        write_section(options.results, options.title, options.rounds, table(samples))
     return 0 if report(samples) else 1
 
 

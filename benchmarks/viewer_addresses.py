@@ -1,0 +1,144 @@
+"""Everything that a viewer can be asked about an aggregation, found in its own OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from aggregator.resources.figures import FIGURES
+from benchmarks.viewer_server import Api
+
+PAGE_SIZE = 50
+_ROOT = "/api/v1/"
+_AGGREGATION = "profiles/{profile}/aggregations/{aggregation}/"
+_LISTED_FIGURES = "figures/{name}"
+
+
+class Kind(StrEnum):
+    """What is asked for; each kind has a limit of its own."""
+
+    PAGE = "table page"
+    FILTER = "filtered page"
+    SEARCH = "text search"
+    PANEL = "panel or figure"
+    DISTINCT = "values of a column"
+    EXPORT = "export, first byte"
+
+
+@dataclass(frozen=True)
+class Address:
+    """One thing to ask for.
+
+    Attributes:
+        kind: What it is.
+        name: For the report.
+        path: Below the API's root.
+        params: Query parameters.
+    """
+
+    kind: Kind
+    name: str
+    path: str
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An aggregation of a profile, with an iteration and an op in it.
+
+    Attributes:
+        profile: Id of the profile.
+        aggregation: Id of the aggregation.
+        iteration: The iteration with most kernels.
+        op_id: The op with most kernels in it.
+    """
+
+    profile: str
+    aggregation: int
+    iteration: int
+    op_id: str
+
+    def fill(self, template: str) -> str:
+        """An address with the names in its holes."""
+        return template.format(
+            profile=self.profile,
+            aggregation=self.aggregation,
+            iteration=self.iteration,
+            op_id=self.op_id,
+        )
+
+
+def find_place(api: Api, aggregation: int | None = None) -> Place:
+    """The busiest iteration of an aggregation (the first one if none is named), and its op."""
+    profile = api.get("profiles/")["results"][0]["id"]
+    listed = api.get(f"profiles/{profile}/aggregations/")["results"]
+    found = listed[0]["id"] if aggregation is None else aggregation
+    base = f"profiles/{profile}/aggregations/{found}/"
+    busy = api.get(f"{base}iterations/", ordering="-total_kernel_count", is_profiled=1)
+    iteration = busy["results"][0]["iteration_index"]
+    ops = api.get(f"{base}iterations/{iteration}/ops/", ordering="-total_kernel_count")
+    return Place(profile, found, iteration, ops["results"][0]["op_id"] if ops["results"] else "")
+
+
+def query_parameters(api: Api) -> dict[str, set[str]]:
+    """The addresses below an aggregation that the document describes, and what they take."""
+    return {
+        path.removeprefix(_ROOT): {one["name"] for one in methods["get"].get("parameters", ())}
+        for path, methods in sorted(api.get("schema/")["paths"].items())
+        if "get" in methods and path.removeprefix(_ROOT).startswith(_AGGREGATION)
+    }
+
+
+def all_addresses(api: Api, place: Place) -> Iterator[Address]:
+    """Every panel, figure and table; each table in every order, and with every filter."""
+    found = query_parameters(api)
+    tables = {one for one in found if f"{one}distinct/" in found}
+    for template in found:
+        name = template.removeprefix(_AGGREGATION).strip("/")
+        if template in tables:
+            yield from _table(api, name, place.fill(template), found[template])
+        elif name == _LISTED_FIGURES:
+            base = template.removesuffix(f"{_LISTED_FIGURES}/")
+            for figure in FIGURES:
+                path = f"{place.fill(base)}figures/{figure}/"
+                yield Address(Kind.PANEL, f"figure {figure}", path)
+        elif not name.endswith(("/export", "/distinct", "report")):
+            yield Address(Kind.PANEL, name, place.fill(template))
+
+
+def _table(api: Api, name: str, path: str, known: set[str]) -> Iterator[Address]:
+    first = api.get(path, page_size=PAGE_SIZE)
+    pages = max(1, -(-first["count"] // PAGE_SIZE))
+    some_row = _middle_row(first["results"])
+    columns = [key for key in some_row if key not in first["unknown"]]
+    for column in columns:
+        for ordering in (column, f"-{column}"):
+            for page in sorted({1, (pages + 1) // 2, pages}):
+                params = {"ordering": ordering, "page": page, "page_size": PAGE_SIZE}
+                yield Address(Kind.PAGE, f"{name} by {ordering}, page {page}", path, params)
+    for column in columns:
+        for parameter, value in _filters(column, some_row[column], known):
+            params = {parameter: value, "page_size": PAGE_SIZE}
+            yield Address(Kind.FILTER, f"{name}, {parameter}={value!s:.40}", path, params)
+    for column in columns:
+        yield Address(Kind.DISTINCT, f"{name}: {column}", f"{path}distinct/", {"column": column})
+    for word in ("a", "gemm", "no such thing"):
+        params = {"search": word, "page_size": PAGE_SIZE}
+        yield Address(Kind.SEARCH, f"{name}, search {word!r}", path, params)
+    yield Address(Kind.EXPORT, f"{name} as CSV", f"{path}export/", {"format": "csv"})
+
+
+def _middle_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return rows[len(rows) // 2] if rows else {}
+
+
+def _filters(column: str, value: Any, known: set[str]) -> Iterator[tuple[str, Any]]:
+    """Filters of a column that the row which holds the value passes."""
+    if value is None:
+        return
+    asked = int(value) if isinstance(value, bool) else value
+    for operator in ("", "__gte", "__lte", "__icontains", "__in", "__startswith"):
+        if f"{column}{operator}" in known and "," not in str(asked):
+            yield f"{column}{operator}", asked

@@ -47,11 +47,16 @@ SCHEMA: dict[str, tuple[str, ...]] = {
         *("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"),
         *("syncType", "eventId"),
     ),
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": (
+        *("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"),
+        *("graphId", "graphExecId"),
+    ),
     "TARGET_INFO_GPU": ("id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor"),
     "TARGET_INFO_CUDA_DEVICE": ("gpuId", "cudaId", "pid"),
     "ThreadNames": ("globalTid", "nameId"),
     "TARGET_INFO_SYSTEM_ENV": ("name", "value"),
     "TARGET_INFO_SESSION_START_TIME": ("utcEpochNs",),
+    "DIAGNOSTIC_EVENT": ("timestamp", "timestampType", "source", "severity", "text", "globalPid"),
     "META_DATA_EXPORT": ("name", "value"),
 }
 HERE = "WHERE domain_name = 'default-domain' AND aggr_id = ?"
@@ -217,6 +222,11 @@ class Process:
         work = self._work(start, end, correlation, device, 7)
         return self.trace.add("CUPTI_ACTIVITY_KIND_MEMSET", **work, bytes=4096, value=0)
 
+    def graph(self, start: int, end: int, *, correlation: int | None, device: int = 0) -> Row:
+        """A CUDA graph that ran, recorded as a whole."""
+        work = self._work(start, end, correlation, device, 7)
+        return self.trace.add("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", **work, graphId=1, graphExecId=2)
+
 
 @dataclass
 class Thread:
@@ -321,6 +331,12 @@ class Thread:
         """A copying call and its copy."""
         number = self.call("cudaMemcpyAsync_v3020", start, start + length)
         self.process.copy(*gpu, correlation=number, device=device)
+        return number
+
+    def graph(self, start: int, *, gpu: tuple[int, int], device: int = 0, length: int = 2) -> int:
+        """A call that launches a CUDA graph, and the graph."""
+        number = self.call("cudaGraphLaunch_v10000", start, start + length)
+        self.process.graph(*gpu, correlation=number, device=device)
         return number
 
     def set(self, start: int, *, gpu: tuple[int, int], device: int = 0, length: int = 2) -> int:

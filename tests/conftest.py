@@ -6,13 +6,15 @@ import fcntl
 import lzma
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import django
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DEMO_PROFILE = "pytorch_resnet50_amp"
@@ -22,8 +24,10 @@ KEPT = {
     *("DLPROF_MUTANTS", "DLPROF_MUTANT"),
 }
 
-settings.register_profile("default", max_examples=50, deadline=None)
-settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True)
+# How long an example takes says how busy the machine is.
+UNTIMED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("default", max_examples=50, **UNTIMED)
+settings.register_profile("ci", max_examples=200, derandomize=True, **UNTIMED)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 ProfileFactory = Callable[[str], Path]
@@ -34,6 +38,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     The settings are not named in pyproject.toml: they would be loaded before this function.
     """
+    # A shell starts what runs in the background with SIGINT ignored, and whatever the tests start
+    # would inherit that.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     state = tempfile.TemporaryDirectory(prefix="dlprof-test-state-", ignore_cleanup_errors=True)
     config.add_cleanup(state.cleanup)
     for name in [name for name in os.environ if name.startswith("DLPROF_") and name not in KEPT]:

@@ -33,8 +33,10 @@ NAME = "ddp2_resnet50_amp"
 LATE_NS = 50_000_000
 CALL = 40
 """An all-reduce in the middle of the run."""
+#: The numbers that a database gives to what many rows share.
+KEYS = {"op_key", "name_key", "size_key", "device_key"}
 #: What tells from how many files a database was made.
-OWN_COLUMNS = {"row_id", "source_file", "aligned_by", "clock_residual_ns", "aggr_start"}
+OWN_COLUMNS = {"row_id", "source_file", "aligned_by", "clock_residual_ns", "aggr_start"} | KEYS
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,10 @@ def view_rows(path: Path) -> dict[str, Counter[tuple[Any, ...]]]:
         for (view,) in views:
             columns = [row[1] for row in connection.execute(f"PRAGMA table_info({view})")]
             kept = ", ".join(f'"{name}"' for name in columns if name not in OWN_COLUMNS)
-            result[view] = Counter(connection.execute(f"SELECT {kept} FROM {view}").fetchall())
+            # A join gives one number to what the processes of one capture have a number each for.
+            distinct = "DISTINCT" if columns[0] in KEYS else ""
+            rows = connection.execute(f"SELECT {distinct} {kept} FROM {view}").fetchall()
+            result[view] = Counter(rows)
     told = result["view_profile_info"]
     result["view_profile_info"] = Counter(
         {row: count for row, count in told.items() if row[0] not in ("source_file", "rank_files")}
@@ -199,3 +204,27 @@ def test_workers_change_nothing(two: list[Path], tmp_path: Path) -> None:
     one, many = (join(two, tmp_path / f"{count}.sqlite", workers=count) for count in (1, 2))
     assert view_rows(one) == view_rows(many)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.sqlite", "2.sqlite"]
+
+
+def test_advice_tells_what_ranks_wait_for_each_other(two: list[Path], tmp_path: Path) -> None:
+    from contextlib import closing
+
+    from aggregator.advising.rank_waits import read_rank_waits
+    from aggregator.advising.steps import read_steps
+
+    database = join(two, tmp_path / "joined.sqlite")
+    with closing(sqlite3.connect(database)) as connection:
+        steps = read_steps(connection, 1)
+        found = [
+            (wait.rank, wait.waiting_ns, wait.kept_waiting_ns)
+            for wait in read_rank_waits(connection, steps)
+        ]
+    sql = (
+        "SELECT rank, sum(waiting_ns), sum(kept_waiting_ns) FROM view_collectives"
+        f" WHERE iter_value BETWEEN {steps.first} AND {steps.last} GROUP BY rank ORDER BY rank"
+    )
+    assert found == query(database, sql)
+    slowest = max(found, key=lambda row: row[2])[0]
+    advice = "SELECT reasoning FROM view_advice WHERE advice_name = 'exposed_communication'"
+    ((reasoning,),) = query(database, advice)
+    assert f"of it for rank {slowest}" in reasoning

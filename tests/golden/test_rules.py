@@ -384,6 +384,32 @@ def test_ranges_still_open_end_with_the_capture(tmp_path: Path) -> None:
     assert _op_rows(found, "cpu_time_sum") == {"CONV2D_1": (600,)}
 
 
+def test_what_nsight_systems_lost_is_told(tmp_path: Path) -> None:
+    # GIVEN its own words on a recording of JAX that its importer could not read to the end
+    trace, main = _trace()
+    main.range("iteration 0", 50, 400)
+    main.launch("conv", 110)
+    failure = "Error when processing events: Source ID=\nType=ErrorInformation (18)\n"
+    texts = [failure, failure, "No CUDA events collected. Does the process use CUDA?"]
+    texts += ["Number of CUPTI events produced: \t37349, CUPTI buffers: 50."]
+    texts += ["Number of CUDA events collected: \t470.", "Number of CUDA events collected: \t3."]
+    for text in texts:
+        trace.add("DIAGNOSTIC_EVENT", timestamp=1, severity=2, text=text)
+    # WHEN it is imported THEN the numbers say what is missing
+    found = analyse(trace, tmp_path)
+    assert found.warnings() == {"LOST_EVENTS": 2}
+    ((message,),) = found.query("SELECT message FROM view_warnings")
+    assert "(473 of 37349 CUDA events are there)" in message
+
+
+def test_other_words_of_nsight_systems_are_no_warning(tmp_path: Path) -> None:
+    trace, main = _trace()
+    main.launch("conv", 110)
+    trace.add("DIAGNOSTIC_EVENT", text="No NVTX events collected. Does the process use NVTX?")
+    trace.add("DIAGNOSTIC_EVENT", text=None)
+    assert analyse(trace, tmp_path).warnings() == {}
+
+
 def test_start_end_ranges_do_not_nest_and_are_no_ops(tmp_path: Path) -> None:
     trace, main = _trace()
     main.range("aten::span, seq = 1", 90, 150, kind=START_END)

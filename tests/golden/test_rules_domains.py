@@ -169,6 +169,43 @@ def test_work_outside_the_domain_is_not_the_domains(tmp_path: Path) -> None:
     assert found.query(sums) == [(1, 1)]
 
 
+def test_graphs_count_as_gpu_time_of_the_domain_that_launched_them(tmp_path: Path) -> None:
+    # GIVEN two GPUs, one of which ran nothing but a graph, whose kernels were not recorded
+    trace, main = _trace()
+    trace.gpu(1)
+    main.op("conv2d", 0, 900)
+    main.range("step", 100, 500, domain=LOOP)
+    main.launch("kernel", 110, gpu=(200, 300))
+    main.graph(120, gpu=(250, 450))
+    main.graph(130, gpu=(300, 400), device=1)
+    main.graph(600, gpu=(700, 800))
+    main.call("cudaDeviceSynchronize_v3020", 800, 1000)
+    # WHEN it is aggregated at its import, and once more from the database
+    found = analyse(trace, tmp_path)
+    again = found.aggregate(iter_start=0, iter_stop=0)
+    assert not again.reused
+    # THEN the domain has the graphs that it launched, in 1000 ns, and no other
+    for aggregation in (1, again.aggr_id):
+        sql = (
+            "SELECT domain_name, gpu_utilization, used_gpu_utilization, non_tc_duration_pct"
+            " FROM view_model_summary WHERE aggr_id = ? ORDER BY 1"
+        )
+        assert found.query(sql, aggregation) == [
+            ("Loop", 17.5, 17.5, 17.5),
+            ("default-domain", 22.5, 22.5, 22.5),
+        ]
+        sql = (
+            "SELECT device_id, device_gpu_utilization FROM view_gpu_devices"
+            " WHERE aggr_id = ? AND domain_name = 'Loop' ORDER BY 1"
+        )
+        assert found.query(sql, aggregation) == [(0, 25.0), (1, 10.0)]
+        sql = (
+            "SELECT non_tc_duration FROM view_iterations_detail"
+            " WHERE aggr_id = ? AND domain_name = 'Loop'"
+        )
+        assert found.query(sql, aggregation) == [(175,)]
+
+
 # --- the capture with three domains ---------------------------------------------------------------
 
 

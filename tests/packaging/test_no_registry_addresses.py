@@ -41,14 +41,17 @@ def test_no_committed_file_sets_a_package_index() -> None:
     assert found == []
 
 
+ANYWHERE = "https://example.org/"
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        "--index-url https://example.org/simple",
-        "extra-index-url = https://example.org/simple",
-        "registry=https://example.org/",
-        '"registry": "https://example.org/"',
-        "PIP_INDEX_URL=https://example.org/simple",
+        f"--index-url {ANYWHERE}",
+        f"extra-index-url = {ANYWHERE}",
+        f"registry={ANYWHERE}",
+        f'"registry": "{ANYWHERE}"',
+        f"PIP_INDEX_URL={ANYWHERE}",
     ],
 )
 def test_the_check_knows_such_a_setting_when_it_sees_one(line: str) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
@@ -21,6 +20,8 @@ from email.parser import Parser
 from pathlib import Path, PurePosixPath
 
 import pytest
+
+from tests.jobs.running import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = {"aggregator", "viewer", "profiler_cli", "dlprof_nvtx"}
@@ -39,7 +40,7 @@ FORBIDDEN_PARTS = {
     ".npmrc",
     "__pycache__",
 }
-START_LIMIT_S = 60
+START_LIMIT_S = 180
 
 pytestmark = pytest.mark.slow
 
@@ -251,14 +252,8 @@ def test_a_profile_becomes_a_page_without_node(
             server.wait(START_LIMIT_S)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def fetch(address: str) -> bytes:
-    with urllib.request.urlopen(address, timeout=30) as reply:
+    with urllib.request.urlopen(address, timeout=START_LIMIT_S) as reply:
         return bytes(reply.read())
 
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator import columns
 from aggregator.columns import dense_codes, distinct, drained, narrow, narrowest, ordered, row_codes
+from aggregator.metrics.statistics import Groups
 from aggregator.profile import Int64
 
 SMALL = st.integers(-5, 5)
@@ -45,6 +47,30 @@ def test_order_is_stable(values: list[int]) -> None:
 def test_order_of_several_keys(rows: list[tuple[int, int, int]]) -> None:
     keys = [_array([row[position] for row in rows]) for position in range(3)]
     assert ordered(*keys).tolist() == sorted(range(len(rows)), key=lambda row: rows[row])
+
+
+@given(st.lists(st.tuples(LARGE, st.sampled_from((-1, 0, 1))), min_size=1, max_size=4))
+def test_long_runs_are_ordered(runs: list[tuple[int, int]]) -> None:
+    steps = np.arange(200) // 2
+    values = np.concatenate([(start >> 1) + step * steps for start, step in runs])
+    for column in (values, values.astype(np.int32)):
+        assert ordered(column).tolist() == np.argsort(column, kind="stable").tolist()
+
+
+@given(st.lists(st.integers(-3, 3), max_size=40), st.integers(1, 5))
+def test_groups_add_up_whatever_the_parts(group: list[int], part_rows: int) -> None:
+    column, values = _array(group), np.arange(len(group)) ** 3 - 500
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "PART_ROWS", part_rows)
+        found = Groups(column)
+        sums = found.statistics("time", values)
+        total = found.sum(values)
+    members = {one: values[column == one] for one in sorted(set(group))}
+    assert found.groups.tolist() == list(members)
+    assert found.counts.tolist() == [len(one) for one in members.values()]
+    assert total.tolist() == sums["time_sum"].tolist() == [one.sum() for one in members.values()]
+    assert sums["time_min"].tolist() == [one.min() for one in members.values()]
+    assert sums["time_max"].tolist() == [one.max() for one in members.values()]
 
 
 @given(st.lists(st.tuples(SMALL, LARGE), min_size=1, max_size=40))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import lzma
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,10 +13,22 @@ import pytest
 
 from aggregator.dldb.reader import open_database
 from aggregator.dldb.versions import DB_VERSION
+from aggregator.dldb.writer import schema_sql
 from aggregator.errors import DldbVersionError
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
 from aggregator.progress import NullProgress
+from aggregator.query.connection import opened
+from aggregator.query.request import parse_list_query
+from aggregator.query.sql import bind, iter_rows
+from aggregator.resources.kernels import KERNELS
+from aggregator.resources.objects import read_object
+from aggregator.resources.summaries import PERFORMANCE_SUMMARY
+from tests.builders import Trace, analyse, query
+
+OLDER = Path(__file__).parents[1] / "data" / "older" / "dldb_2.1.0.sqlite.xz"
+TABLES = {"2.1.1": "da913a30deabf53f"}
+"""Version of the database -> what its tables come to; see the last test."""
 
 
 def test_an_older_one_is_read_but_not_changed(sample_database: Path) -> None:
@@ -34,3 +49,66 @@ def test_one_of_today_tells_one_version_twice(sample_database: Path) -> None:
     with open_database(sample_database) as database:
         row = database.connection.execute("SELECT * FROM view_db_version").fetchone()
     assert tuple(row) == (DB_VERSION, DB_VERSION)
+
+
+# --- one that an earlier engine wrote: no clocks of GPUs, no table for long iterations ------------
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    path = tmp_path / "older.sqlite"
+    path.write_bytes(lzma.decompress(OLDER.read_bytes()))
+    return path
+
+
+def _steps() -> Trace:
+    """What it was made of."""
+    trace = Trace()
+    trace.gpu(0)
+    thread = trace.thread(100)
+    for step in range(4):
+        at = 10_000 * step
+        thread.range(f"iteration {step}", at, at + 9_000)
+        thread.op("conv2d", at + 100, at + 800, seq=2 * step, sizes="[[8, 3, 4, 4]]")
+        thread.launch("sgemm", at + 110, gpu=(at + 200, at + 900))
+    return trace
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "wall_time, gpu_utilization, tc_utilization, kernels_all_gpu_time FROM view_model_summary",
+        "op_node_id, num_calls, gpu_time_sum, cpu_time_sum, flops, bytes FROM view_op_metrics",
+        "kernel_name, calls, gpu_time_sum FROM view_kernel_metrics",
+        "iter_value, op_node_name, total_gpu_time FROM view_iteration_ops",
+    ],
+)
+def test_one_of_an_earlier_patch_is_aggregated_as_one_of_today(
+    columns: str, older: Path, tmp_path: Path
+) -> None:
+    request = AggregationRequest(iter_start=1, iter_stop=3)
+    today = analyse(_steps(), tmp_path)
+
+    numbers = [aggregate(path, request, NullProgress()).aggr_id for path in (older, today.path)]
+
+    assert numbers == [2, 2]
+    sql = f"SELECT {columns} WHERE aggr_id = 2 ORDER BY 1, 2"
+    assert query(older, sql) == today.query(sql) != []
+    assert query(older, "SELECT * FROM view_db_version") == [("2.1.0", "2.1.0")]
+
+
+def test_one_of_an_earlier_patch_is_shown(older: Path) -> None:
+    with opened(older, time_limit_s=60) as database:
+        params: dict[str, str | int] = {"aggr_id": 1, "domain": "default-domain"}
+        summary = read_object(PERFORMANCE_SUMMARY, database, params)
+        table = bind(KERNELS, database, {**params})
+        kernels = list(iter_rows(table, parse_list_query(KERNELS, {}), database))
+    assert (summary["total_iterations"], summary["unknown"]) == (5, {})
+    assert [(row["kernel_name"], row["num_calls"]) for row in kernels] == [("sgemm", 4)]
+
+
+def test_tables_change_with_the_version_only() -> None:
+    """See ``DB_VERSION``: which number to raise, and what else is to be tested then."""
+    statements = re.sub(r"--[^\n]*", "", schema_sql()).split()
+    found = hashlib.sha256(" ".join(statements).encode()).hexdigest()[:16]
+    assert {DB_VERSION: found} == TABLES

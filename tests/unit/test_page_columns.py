@@ -38,7 +38,10 @@ def _read(path: Path, *names: str) -> list[list[int]] | None:
         return None if found is None else [column.tolist() for column in found]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=30,
+)
 @given(low=st.sampled_from(LIMITS), high=st.sampled_from(LIMITS))
 def test_numbers_of_every_width(tmp_path: Path, low: int, high: int) -> None:
     a = np.full(MIN_ROWS, low)

@@ -58,7 +58,10 @@ def test_rows_are_read_back(tmp_path: Path, page_size: int, count: int) -> None:
     assert np.array_equal(np.array(rows), np.stack([b + 1, a, b, b % 2 == 0], axis=1))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=30,
+)
 @given(
     low=st.sampled_from(LIMITS),
     high=st.sampled_from(LIMITS),
@@ -76,6 +79,39 @@ def test_numbers_of_every_width(
     writer.close()
     expected = zip(range(1, MIN_ROWS + 1), a.tolist(), a[::-1].tolist(), strict=True)
     assert _rows(path, "t") == [(*row, None) for row in expected]
+
+
+@pytest.mark.parametrize("page_size", [512, 8192, 65536])
+@pytest.mark.parametrize(("count", "constant"), [(MIN_ROWS + 5, False), (20_000, True)])
+def test_indexes_are_written_along(
+    tmp_path: Path, page_size: int, count: int, constant: bool
+) -> None:
+    path = _database(tmp_path / "t.sqlite", page_size)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE INDEX by_a ON t (a, b)")
+        connection.execute("CREATE INDEX by_b ON t (b)")
+        connection.commit()
+    numbers = np.random.default_rng(count).integers(-(2**40), 2**40, count)
+    a, b = np.arange(count) * 0 + 1 if constant else numbers % 321, numbers >> (count % 30)
+    writer = PageWriter(path)
+    assert not writer.append("t", _columns(count, a=a))
+    assert writer.append("t", _columns(count - 5, a=a[:-5], b=b[:-5]))
+    assert writer.append("t", _columns(5, count - 4, a=a[-5:], b=b[-5:]))
+    writer.close()
+    assert len(_rows(path, "t")) == count
+    with closing(sqlite3.connect(path)) as connection:
+        in_order = connection.execute("SELECT a, b, id FROM t ORDER BY a, b, id").fetchall()
+        assert in_order == sorted(zip(a.tolist(), b.tolist(), range(1, count + 1), strict=True))
+        query = "SELECT id FROM t WHERE a = ? AND b = ?"
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", (1, 2)).fetchone()[3]
+        assert "COVERING INDEX by_a" in plan
+        for row in range(0, count, count // 20):
+            assert (row + 1,) in connection.execute(query, (int(a[row]), int(b[row]))).fetchall()
+        # SQLite goes on with them.
+        connection.execute("DELETE FROM t WHERE id % 3 = 0")
+        connection.execute("INSERT INTO t (a, b) VALUES (5, 6)")
+        connection.commit()
+    _rows(path, "t")
 
 
 def test_tables_grow_in_turn_and_by_sqlite_afterwards(tmp_path: Path) -> None:

@@ -232,6 +232,44 @@ def without_kernels() -> Trace:
     return trace
 
 
+def test_who_is_which_can_be_said_whatever_the_names(tmp_path: Path) -> None:
+    files = write(tmp_path, rank(gpu=5), rank(gpu=6), rank(gpu=7))
+    database = tmp_path / "joined.sqlite"
+    options = ImportOptions(Path(), database, ranks=(4, 0, 1))
+    found = Analysed(database, import_ranks(options, files, NullProgress(), workers=1))
+    sql = "SELECT rank, host_device_id FROM view_ranks ORDER BY rank"
+    assert found.query(sql) == [(0, 6), (1, 7), (4, 5)]
+    assert found.warnings()["MISSING_RANKS"] == 2
+    twice = ImportOptions(Path(), tmp_path / "other.sqlite", ranks=(1, 0, 1))
+    with pytest.raises(NotOneJobError, match="are both rank 1"):
+        import_ranks(twice, files, NullProgress(), workers=1)
+
+
+def test_names_that_say_one_rank_twice_tell_nothing(tmp_path: Path) -> None:
+    files = []
+    for node in range(2):
+        (tmp_path / f"node{node}").mkdir()
+        trace = rank(host=f"node{node}", gpu=node)
+        files.append(trace.write(tmp_path / f"node{node}" / "rank0.sqlite"))
+    found = join(tmp_path, files)
+    assert found.query("SELECT rank, host_name FROM view_ranks ORDER BY rank") == [
+        (0, "node0"),
+        (1, "node1"),
+    ]
+    assert found.warnings()["RANK_NAMES_REPEAT"] == 1
+
+
+def test_a_rank_without_collectives_is_told(tmp_path: Path) -> None:
+    found = join(tmp_path, write(tmp_path, rank(), rank(gpu=1, collectives=False), rank(gpu=2)))
+    assert found.warnings()["RANKS_WITHOUT_COLLECTIVES"] == 1
+    waiting = found.query("SELECT waiting_ns FROM view_ranks ORDER BY rank")
+    assert waiting == [(0,), (None,), (0,)]
+    silent = tmp_path / "silent"
+    silent.mkdir()
+    files = write(silent, rank(collectives=False), rank(gpu=1, collectives=False))
+    assert "RANKS_WITHOUT_COLLECTIVES" not in join(silent, files).warnings()
+
+
 def test_wrong_files_are_told_before_and_after_reading(tmp_path: Path) -> None:
     files = write(tmp_path, rank(), rank(gpu=1))
     with pytest.raises(ProfileNotFoundError, match="rank9"):
@@ -239,7 +277,7 @@ def test_wrong_files_are_told_before_and_after_reading(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="twice"):
         join(tmp_path, [files[0], files[0]])
     files[1].write_bytes(files[1].read_bytes()[:9000])
-    with pytest.raises(ProfileError):
+    with pytest.raises(ProfileError, match=r"rank1\.sqlite"):
         join(tmp_path, files)
     (tmp_path / "rank1.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     for workers in (1, 2):

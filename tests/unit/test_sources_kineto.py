@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,21 @@ def _events() -> list[Any]:
     ]  # fmt: skip
 
 
-def _trace(events: list[Any], **more: Any) -> str:
+def steps(count: int, apart_us: float) -> list[Any]:
+    """Several such steps, so long apart."""
+    found = []
+    for step in range(count):
+        for event in _events():
+            args = dict(event["args"])
+            if "correlation" in args:
+                args["correlation"] += 10 * step
+            name = event["name"].replace("#1", f"#{step + 1}")
+            at = event["ts"] + apart_us * step
+            found.append(event | {"args": args, "name": name, "ts": at})
+    return found
+
+
+def trace(events: list[Any], **more: Any) -> str:
     device = {"id": 0, "name": "NVIDIA H200", "computeMajor": 9, "computeMinor": 0, "numSms": 132}
     head = {"schemaVersion": 1, "deviceProperties": [device], "cuda_runtime_version": 13000}
     return json.dumps({**head, **more, "traceEvents": events, "traceName": "t.json"}, indent=2)
@@ -84,7 +99,7 @@ def _read(tmp_path: Path, text: str | bytes, name: str = "t.pt.trace.json") -> P
 
 
 def test_events_become_columns(tmp_path: Path) -> None:
-    profile = _read(tmp_path, _trace(_events(), baseTimeNanoseconds=10**18))
+    profile = _read(tmp_path, trace(_events(), baseTimeNanoseconds=10**18))
     # The first event, train.py at 990 us, is time 0.
     assert profile.kernels.start_ns.tolist() == [40_123, 230_000]
     assert (profile.kernels.end_ns - profile.kernels.start_ns).tolist() == [20_004, 30_500]
@@ -102,7 +117,7 @@ def test_events_become_columns(tmp_path: Path) -> None:
 
 
 def test_modules_and_stacks_are_ranges(tmp_path: Path) -> None:
-    profile = _read(tmp_path, _trace(_events()))
+    profile = _read(tmp_path, trace(_events()))
     names = [profile.range_names[code] for code in profile.ranges.name.tolist()]
     marker = json.dumps({"traceMarker": ["train.py(12): <module>", "conv.py(552): forward"]})
     # The built-in function is what the op lies in directly: it carries the stack.
@@ -128,7 +143,7 @@ def test_call_stacks_of_older_traces_are_kept(tmp_path: Path) -> None:
     events = [event for event in _events() if event.get("cat") != "python_function"]
     op = next(event for event in events if event["name"] == "aten::conv2d")
     op["args"]["Call stack"] = "conv.py(552): forward;train.py(12): <module>"
-    profile = _read(tmp_path, _trace(events))
+    profile = _read(tmp_path, trace(events))
     stack = ["train.py(12): <module>", "conv.py(552): forward"]
     assert json.dumps({"traceMarker": stack}) in profile.range_names
 
@@ -142,7 +157,7 @@ def _named_ranges(profile: Profile) -> list[tuple[int, int, str]]:
 def test_gzip_and_plain_are_the_same_in_blocks_of_any_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = _trace([*_events(), _event("cpu_op", 'aten::"x\\"}, {"ph": "', 1800, 1)])
+    text = trace([*_events(), _event("cpu_op", 'aten::"x\\"}, {"ph": "', 1800, 1)])
     whole = _read(tmp_path, text)
     for size in (7, 64, 1000):
         monkeypatch.setattr(kineto_json, "BLOCK_BYTES", size)
@@ -158,14 +173,14 @@ def test_times_since_1970_keep_their_nanoseconds(tmp_path: Path) -> None:
     for event in events:
         if event["ph"] == "X":
             event["ts"] = f"@{base + int(event['ts'])}.{round(event['ts'] % 1 * 1000):03d}@"
-    text = _trace(events).replace('"@', "").replace('@"', "")
+    text = trace(events).replace('"@', "").replace('@"', "")
     profile = _read(tmp_path, text)
     assert profile.kernels.start_ns.tolist() == [40_123, 230_000]
     assert profile.session.start_utc_ns == base * 1000 + 990_000
 
 
 def test_numbers_that_are_none_do_not_stop_the_rest(tmp_path: Path) -> None:
-    text = _trace(_events()).replace('"bytes": 4096', '"bytes": 4096, "bandwidth": inf')
+    text = trace(_events()).replace('"bytes": 4096', '"bytes": 4096, "bandwidth": inf')
     assert _read(tmp_path, text).copies.num_bytes.tolist() == [4096]
 
 
@@ -173,20 +188,115 @@ def test_events_without_a_time_are_counted(tmp_path: Path) -> None:
     events = _events()
     del events[6]["dur"]
     events[7]["dur"] = -3
-    profile = _read(tmp_path, _trace(events))
+    profile = _read(tmp_path, trace(events))
     codes = {warning.code: warning.count for warning in profile.warnings}
     assert (codes["BROKEN_EVENTS"], codes["REVERSED_EVENTS"]) == (1, 1)
 
 
 def test_the_rank_is_read(tmp_path: Path) -> None:
     info = {"backend": "nccl", "rank": 3, "world_size": 8}
-    assert _read(tmp_path, _trace(_events(), distributedInfo=info)).rank == 3
+    assert _read(tmp_path, trace(_events(), distributedInfo=info)).rank == 3
 
 
 def test_a_trace_without_a_gpu_is_refused(tmp_path: Path) -> None:
     events = [event for event in _events() if event.get("cat") in {"cpu_op", "user_annotation"}]
     with pytest.raises(NoGpuActivityError, match="no CUDA activity"):
-        _read(tmp_path, _trace(events))
+        _read(tmp_path, trace(events))
+
+
+def test_calls_without_work_are_warned_of(tmp_path: Path) -> None:
+    work = {"kernel", "gpu_memcpy"}
+    events = [event for event in _events() if event.get("cat") not in work]
+    codes = {w.code: w.count for w in _read(tmp_path, trace(events)).warnings}
+    assert codes["NO_GPU_WORK"] == 3
+
+
+@pytest.mark.parametrize(("field", "value"), [("cat", "Kernel"), ("cat", "gpu_op")])
+def test_categories_of_other_versions(tmp_path: Path, field: str, value: str) -> None:
+    """PyTorch before 1.12 wrote them with capitals; what is not known is counted."""
+    events = _events()
+    for event in events:
+        if event.get("cat") == "kernel":
+            event[field] = value
+    profile = _read(tmp_path, trace(events))
+    codes = {warning.code: warning.count for warning in profile.warnings}
+    if value == "Kernel":
+        assert len(profile.kernels) == 2
+    else:
+        assert (len(profile.kernels), codes["UNUSED_EVENTS"]) == (0, 3)
+
+
+def _op(name: str, start: float, **told: Any) -> Any:
+    spelt = {
+        "dims": "Input Dims",
+        "types": "Input type",
+        "concrete": "Concrete Inputs",
+        "seq": "Sequence number",
+    }
+    return _event("cpu_op", name, start, 5, **{spelt[key]: value for key, value in told.items()})
+
+
+def _shape(profile: Profile, name: str) -> int:
+    codes = profile.ranges.name.tolist()
+    row = next(r for r, code in enumerate(codes) if profile.range_names[code] == name)
+    return int(profile.ranges.shapes[row])
+
+
+def test_parameters_and_lists_are_read(tmp_path: Path) -> None:
+    image, weight = [8, 3, 9, 9], [4, 3, 3, 3]
+    none: list[int] = []
+    conv = _op(
+        "aten::conv2d",
+        1600,
+        dims=[image, weight, none, none, none, none, none],
+        types=["float", "float", "", "ScalarList", "ScalarList", "ScalarList", "Scalar"],
+        concrete=["", "", "", "[2, 2]", "", "[1, 1]", "1"],
+    )
+    cat = _op("aten::cat", 1610, dims=[[[2, 3], [4, 3]], []], types=["TensorList", "Scalar"])
+    profile = _read(tmp_path, trace([*_events(), conv, cat]))
+    row = _shape(profile, "aten::cat")
+    assert profile.shape_texts[row] == "[[2, 3], [4, 3], []]"
+    told = next(json.loads(text) for text in profile.shape_parameters if '"stride"' in text)
+    # A word instead of numbers is left out of the trace: unknown, not the default.
+    assert told == {"stride": [2, 2], "padding": "", "dilation": [1, 1], "groups": 1}
+
+
+@pytest.mark.parametrize(("blocks", "known"), [(3, True), (4, False)])
+def test_long_lists_have_the_sizes_of_the_gradients(
+    tmp_path: Path, blocks: int, known: bool
+) -> None:
+    """Two parameters need two blocks and one; where the kernels had more they are not those."""
+    gradient = "torch::autograd::AccumulateGrad"
+    events = [
+        _op(gradient, 1600, dims=[[10]], types=["float"]),
+        _op(gradient, 1610, dims=[[70000]], types=["float"]),
+        _op("aten::_foreach_mul_", 1620, dims=[[], []], types=["TensorList", "Scalar"]),
+        _event("cuda_runtime", "cudaLaunchKernel", 1621, 2, correlation=9),
+        _kernel("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<A>(A)",
+                1640, 5, 9),
+    ]  # fmt: skip
+    events[-1]["args"]["grid"] = [blocks, 1, 1]
+    profile = _read(tmp_path, trace([*_events(), *events]))
+    code = _shape(profile, "aten::_foreach_mul_")
+    assert (code >= 0) == known
+    if known:
+        assert profile.shape_texts[code] == "[[70000], [10], []]"
+
+
+def test_modules_made_anew_in_every_step_are_one(tmp_path: Path) -> None:
+    events = []
+    for step in range(3):
+        start = 2000 + 100 * step
+        events += [
+            _event("python_function", "nn.Module: Net_0", start, 50),
+            _event("python_function", f"nn.Module: Loss_{step}", start + 10, 20),
+            _op("aten::mean", start + 12, dims=[[4]], types=["float"]),
+            _event("python_function", "nn.Module: Linear_0", start + 40, 5),
+        ]
+    profile = _read(tmp_path, trace([*_events(), *events]))
+    names = [profile.range_names[code] for code in profile.ranges.name.tolist()]
+    assert names.count("torch.nn: Loss_0 (Loss)") == 3
+    assert names.count("torch.nn: Linear_0 (Linear)") == 3
 
 
 @pytest.mark.parametrize(
@@ -214,7 +324,7 @@ def test_what_is_no_trace_is_refused(
 
 
 def test_every_cut_is_noticed(tmp_path: Path) -> None:
-    text = _trace(_events()).encode()
+    text = trace(_events()).encode()
     packed = gzip.compress(text, mtime=0)
     chance = random.Random(1)
     for whole in (text, packed):
@@ -225,7 +335,7 @@ def test_every_cut_is_noticed(tmp_path: Path) -> None:
 
 
 def test_damage_ends_in_an_answer(tmp_path: Path) -> None:
-    text = bytearray(_trace(_events()).encode())
+    text = bytearray(trace(_events()).encode())
     chance = random.Random(2)
     for _ in range(200):
         damaged = bytearray(text)
@@ -246,6 +356,9 @@ def test_damage_ends_in_an_answer(tmp_path: Path) -> None:
         ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
          "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
         ("sm90_xmma_gemm_f16f16", "sm90_xmma_gemm_f16f16"),
+        ("_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel", "Kernel"),
+        ("_Z3addPfi", "add"),
+        ("_Z99add", "_Z99add"),
         ("", ""),
     ],
 )  # fmt: skip
@@ -259,3 +372,56 @@ def test_words_of_the_other_sources() -> None:
     assert copy_kinds("something else") == (-1, -1)
     assert data_type(b'["", "Scalar", "c10::BFloat16", "float"]') == "bfloat16"
     assert data_type(b'["TensorList"]') == ""
+
+
+@pytest.mark.parametrize(
+    ("head", "filling"),
+    [
+        (b'{"traceEvents": [', b" "),
+        (b'{"traceEvents": [', b"["),
+        (b'{"traceEvents": [{"name": "', b"}, "),
+        (b'{"traceEvents": [{"name": "', b"} , "),
+        (b'{"a": "', b"0"),
+        (b"", b" "),
+    ],
+)
+def test_a_bomb_is_refused_before_it_takes_time_or_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: bytes, filling: bytes
+) -> None:
+    for name in ("MAX_HEADER_BYTES", "MAX_EVENT_BYTES"):
+        monkeypatch.setattr(kineto_json, name, 1 << 24)
+    monkeypatch.setattr(kineto_json, "BLOCK_BYTES", 1 << 18)
+    path = tmp_path / "bomb.json.gz"
+    with gzip.open(path, "wb", 1) as file:
+        file.write(head)
+        for _ in range(64):
+            file.write(filling * (1 << 20))
+    began = time.process_time()
+
+    with pytest.raises(CorruptProfileError):
+        open_profile(path, NullProgress())
+
+    # Each block is looked at once: 16 MiB take a fraction of a second.
+    assert time.process_time() - began < 3
+    assert path.stat().st_size < 2 << 20
+
+
+def test_many_places_where_the_events_could_end_are_not_all_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kineto_json, "_MAX_END_BYTES", 1 << 22)
+    tried: list[int] = []
+    is_array = kineto_json._is_array
+
+    def counted(text: bytes) -> bool:
+        tried.append(len(text))
+        return is_array(text)
+
+    monkeypatch.setattr(kineto_json, "_is_array", counted)
+    events = b'{"ph": "M"},' * 10_000
+    ends = b'"a": [],' * 100_000
+
+    with pytest.raises(CorruptProfileError):
+        _read(tmp_path, b'{"traceEvents": [' + events + b"!],  " + ends + b'"b": []}')
+
+    assert 0 < len(tried) < 60

@@ -160,25 +160,25 @@ def test_a_program_that_cannot_run_is_named(tmp_path: Path, report: Path) -> Non
 
 
 def test_cancelling_ends_the_program_and_its_children(tmp_path: Path, report: Path) -> None:
-    pid_file = tmp_path / "child"
-    program = fake(tmp_path / "bin", f'sleep 60 &\necho $! > "{pid_file}"\nwait\n')
+    pid_file, ended = tmp_path / "child", tmp_path / "ended"
+    script = f'sleep 60 &\necho $! > "{pid_file}"\nwait\ntouch "{ended}"\n'
+    program = fake(tmp_path / "bin", script)
 
     class Impatient(NullProgress):
         def advance(self, rows: int) -> None:
             if pid_file.exists():
                 raise AggregationCancelledError("The aggregation was cancelled.")
 
-    started = time.monotonic()
     with pytest.raises(AggregationCancelledError):
         open_profile(report, Impatient(), str(program))
-    assert time.monotonic() - started < 20
     assert not is_running(int(pid_file.read_text()))
+    assert not ended.exists()
     assert left_behind(tmp_path) == []
 
 
 def is_running(pid: int) -> bool:
     """Whether a process is there and no zombie that nobody has waited for."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -6,6 +6,7 @@ import ast
 import copy
 import json
 import pickle
+import re
 import string
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("aggregator", "viewer")
 #: Speaks to programmers, in notebooks and scripts.
 EXEMPT = {REPOSITORY / "viewer/client.py"}
+VIEWS = REPOSITORY / "aggregator/dldb/views.sql"
+#: A text of three words or more that a view chooses.
+VIEW_SENTENCE = re.compile(r"(?:THEN|ELSE) '([^' ]+(?: [^' ]+){2,})'")
 
 
 def _sources() -> Iterator[tuple[Path, ast.Module]]:
@@ -49,6 +53,8 @@ def _templates() -> dict[str, str]:
     for path, call, name in _calls():
         if name == "say" and call.args and isinstance(call.args[0], ast.Constant):
             found[str(call.args[0].value)] = _place(path, call)
+    for sentence in VIEW_SENTENCE.findall(VIEWS.read_text(encoding="utf-8")):
+        found[sentence] = f"{VIEWS.name}: {sentence[:20]}"
     return found
 
 

@@ -246,7 +246,7 @@ class Interrupting(Stopping):
 
     SCRIPT = """
 import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], timeout=20, isolation_level=None)
+connection = sqlite3.connect(sys.argv[1], timeout=100, isolation_level=None)
 connection.execute("BEGIN IMMEDIATE")
 connection.execute("UPDATE dldb_meta SET value = value")
 connection.execute("COMMIT")
@@ -273,7 +273,7 @@ def test_an_aggregation_and_the_commit_of_another_do_not_block_each_other(
     progress = Interrupting(sample_database, word)
     assert aggregate(sample_database, REQUEST, progress).aggr_id == 2
     assert progress.writer is not None
-    assert progress.writer.wait(timeout=30) == 0
+    assert progress.writer.wait(timeout=120) == 0
 
 
 def _aggregate_all(database: str, requests: list[tuple[int, int]], results: Any) -> None:
@@ -299,10 +299,10 @@ def test_two_processes_aggregate_at_once(sample_database: Path) -> None:
         worker.start()
     found: list[tuple[int, int, int | str]] = []
     while len(found) < 2 * len(requests):
-        found.append(results.get(timeout=60))
+        found.append(results.get(timeout=180))
         _check_whole(sample_database)
     for worker in workers:
-        worker.join(timeout=60)
+        worker.join(timeout=180)
     # Both got the same aggregation for a request, whoever made it.
     assert [row for row in found if isinstance(row[2], str)] == []
     assert len(set(found)) == len(requests)

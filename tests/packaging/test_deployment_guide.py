@@ -1,0 +1,62 @@
+"""What docs/deploy.md tells operators to copy, checked by the programs that will read it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+from profiler_cli.dlprofviewer import parse_options
+from tests.packaging.containers import REPOSITORY
+
+GUIDE = (REPOSITORY / "docs" / "deploy.md").read_text()
+#: Without a word of a section in front: systemd's own paths do not matter here.
+PROGRAMS = "/opt/dlprof/bin"
+
+
+def units() -> dict[str, str]:
+    """The unit files of the guide, by their names."""
+    found = re.findall(r"`/etc/systemd/system/([^`]+)`.*?```ini\n(.*?)```", GUIDE, re.DOTALL)
+    return dict(found)
+
+
+def test_the_units_start_what_there_is() -> None:
+    words = {}
+    for name, text in units().items():
+        unit = ConfigParser(interpolation=None, strict=False)
+        unit.optionxform = str  # type: ignore[assignment, method-assign]
+        unit.read_string(text)
+        words[name] = unit["Service"]["ExecStart"].split()
+        assert unit["Install"]["WantedBy"] == "multi-user.target"
+    web, worker = words["dlprof-web.service"], words["dlprof-worker@.service"]
+    assert (web[0], worker[0]) == (f"{PROGRAMS}/dlprofviewer", f"{PROGRAMS}/celery")
+    options = parse_options(web[1:])
+    assert options.allowed_hosts == ("profiles.example.org",)
+    assert worker[1:4] == ["-A", "aggregator", "worker"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze program")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    for name, text in units().items():
+        file = tmp_path / name.replace("@.", "@1.")
+        file.write_text(re.sub(rf"{PROGRAMS}/\w+", str(program), text))
+        assert _complaints(file) == ""
+    # It would complain.
+    broken = tmp_path / "broken.service"
+    broken.write_text(f"[Service]\nExecStart={program}\nRestart=sometimes\n")
+    assert "restart specifier" in _complaints(broken)
+
+
+def _complaints(unit: Path) -> str:
+    """What is said of the unit itself; the machine's own units may have faults, too."""
+    words = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    lines = (done.stdout + done.stderr).splitlines()
+    return "\n".join(line for line in lines if unit.name in line or str(unit.parent) in line)

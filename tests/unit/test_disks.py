@@ -1,0 +1,56 @@
+"""Which file systems are networks, read from what Linux writes about its mounts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aggregator import disks
+
+MOUNTINFO = r"""
+22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/vda rw
+30 22 0:40 / /srv rw,relatime shared:5 master:2 - nfs4 storage:/srv rw,vers=4.2
+31 30 0:41 / /srv/fast\040disk rw - xfs /dev/vdb rw
+32 22 0:42 / /home/me/there rw - fuse.sshfs me@there: rw
+33 22 0:43 / /twice rw - ext4 /dev/vdc rw
+34 33 0:44 / /twice rw - cifs //there/twice rw
+nonsense
+"""
+
+
+@pytest.fixture(autouse=True)
+def mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mountinfo").write_text(MOUNTINFO)
+    monkeypatch.setattr(disks, "MOUNTS", tmp_path / "mountinfo")
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "is_network"),
+    [
+        ("/var/lib/dlprof", "ext4", False),
+        ("/srv/profiles", "nfs4", True),
+        ("/srvx", "ext4", False),
+        ("/srv/fast disk/state", "xfs", False),
+        ("/home/me/there/state", "fuse.sshfs", True),
+        ("/twice/x", "cifs", True),
+    ],
+)
+def test_the_nearest_mount_counts(path: str, kind: str, is_network: bool) -> None:
+    assert disks.file_system(Path(path)) == kind
+    assert disks.is_network(kind) is is_network
+
+
+def test_where_nothing_is_told_nothing_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disks, "MOUNTS", tmp_path / "nope")
+
+    assert disks.file_system(Path("/srv")) == ""
+    assert not disks.is_network("")
+
+
+def test_this_machine_tells_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    if disks.MOUNTS.exists():
+        assert disks.file_system(Path("/"))

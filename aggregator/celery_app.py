@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 from celery import Celery
@@ -19,7 +20,7 @@ from celery.signals import setup_logging, worker_shutting_down
 from kombu import Queue
 from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport.filesystem import Channel, Transport
-from kombu.utils.json import dumps
+from kombu.utils.json import dumps, loads
 
 from aggregator.log_lines import logging_settings
 
@@ -34,18 +35,45 @@ _LONGEST_WAIT_S = 0.3
 
 
 class FolderChannel(Channel):
-    """Kombu's file system channel, with messages that appear whole.
+    """Kombu's file system channel, which a full disk or a reader at the wrong moment cannot break.
 
-    The original opens a message under its final name and then writes it, so that a reader may
-    find it empty.
+    The original writes messages and its table of queues under their final names, so that a reader
+    may find them empty; a table that a full disk left empty stops workers for good. And it keeps
+    every message that was read.
     """
+
+    def get_table(self, exchange: str) -> list[Any]:
+        """Which queues there are: always the same, so that no file has to say it."""
+        return [(queue, "", queue) for queue in (QUEUE, PART_QUEUE)]
+
+    def _queue_bind(self, *words: Any) -> None:
+        """Nothing is to be noted."""
 
     def _put(self, queue: str, payload: dict[str, Any], **kwargs: Any) -> None:  # type: ignore[override]
         # Readers take the files in the order of their names.
         final = Path(self.data_folder_out) / f"{time.time_ns()}_{uuid.uuid4()}.{queue}.msg"
         draft = final.with_name(f"{final.name}.part")
-        draft.write_text(dumps(payload))
-        draft.rename(final)
+        try:
+            draft.write_text(dumps(payload))
+            draft.rename(final)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+
+    def _get(self, queue: str, timeout: float | None = None) -> Any:
+        for message in sorted(Path(self.data_folder_in).iterdir()):
+            if message.name.partition(".")[2] != f"{queue}.msg":
+                continue
+            taken = Path(self.processed_folder) / message.name
+            try:
+                message.rename(taken)
+            except FileNotFoundError:
+                # Another reader was faster.
+                continue
+            text = taken.read_text()
+            taken.unlink()
+            return loads(text)
+        raise Empty
 
 
 class FolderTransport(Transport):
@@ -93,16 +121,13 @@ def _broker() -> dict[str, Any]:
     if not run_dir:
         return {"broker_url": "memory://"}
     TRANSPORT_ALIASES[_SCHEME] = f"{__name__}:FolderTransport"
-    folders = {name: Path(run_dir) / "broker" / name for name in ("queue", "done", "control")}
+    folders = {name: Path(run_dir) / "broker" / name for name in ("queue", "taken")}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     options = {
         "data_folder_in": str(folders["queue"]),
         "data_folder_out": str(folders["queue"]),
-        "processed_folder": str(folders["done"]),
-        "control_folder": str(folders["control"]),
-        # Otherwise Kombu moves a message through the machine's common temporary folder.
-        "store_processed": True,
+        "processed_folder": str(folders["taken"]),
         "polling_interval": _POLLING_INTERVAL_S,
     }
     return {"broker_url": f"{_SCHEME}://localhost", "broker_transport_options": options}

@@ -166,7 +166,6 @@ class ProfileDatabase:
         # The state of the file was that of the rows read so far.
         self._state = None
         connection = self._dldb.connection
-        connection.set_authorizer(None)
         connection.rollback()
         for _ in range(_GO_ON_ATTEMPTS):
             try:
@@ -176,7 +175,6 @@ class ProfileDatabase:
                     raise self._translate(error) from error
                 time.sleep(_OPEN_PAUSE_S)
             else:
-                connection.set_authorizer(authorize)
                 return
         raise DatabaseBusyError(say("The database is being written to."), hint=_TRY_AGAIN)
 

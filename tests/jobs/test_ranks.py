@@ -74,13 +74,8 @@ def test_several_workers_share_the_files(
     url = {"DLPROF_BROKER_URL": redis.url}
     hold = tmp_path / "hold"
     hold.touch()
-    held: Any = holding(tmp_path, hold)
     with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
-        homes = [tmp_path / f"host{number}" for number in range(2)]
-        for home in homes:
-            words = ("--loglevel=INFO",)
-            stack.enter_context(worker(redis.url, home, words=words, **held))
-        wait_until(lambda: all(" ready." in log(home) for home in homes))
+        homes = start_two_workers(stack, redis, tmp_path, hold)
         job = ask(viewer, rank_files)
         # Each is at a file: one had the job, the other heard of its parts.
         wait_until(lambda: len(claims(tmp_path)) == 2)
@@ -93,6 +88,16 @@ def test_several_workers_share_the_files(
     imported = re.findall(r"rank file \d+ of 6 imported for another worker", helper)
     assert imported, "it did a part"
     assert "Task dlprof.job[" in busy
+
+
+def start_two_workers(stack: ExitStack, redis: Redis, tmp_path: Path, hold: Path) -> list[Path]:
+    """Start two that are held at their first file; where each writes its log."""
+    homes = [tmp_path / "first", tmp_path / "second"]
+    held: Any = holding(tmp_path, hold)
+    for home in homes:
+        stack.enter_context(worker(redis.url, home, words=("--loglevel=INFO",), **held))
+    wait_until(lambda: all(" ready." in log(home) for home in homes))
+    return homes
 
 
 def log(home: Path) -> str:
@@ -301,14 +306,9 @@ def test_a_cancelled_job_stops_all_that_work_on_its_files(
     url = {"DLPROF_BROKER_URL": redis.url}
     hold = tmp_path / "hold"
     hold.touch()
-    held: Any = holding(tmp_path, hold)
     state = tmp_path / "state"
     with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
-        homes = [tmp_path / "first", tmp_path / "second"]
-        for home in homes:
-            words = ("--loglevel=INFO",)
-            stack.enter_context(worker(redis.url, home, words=words, **held))
-        wait_until(lambda: all(" ready." in log(home) for home in homes))
+        start_two_workers(stack, redis, tmp_path, hold)
         job = ask(viewer, rank_files)
         # Both are held at a file.
         wait_until(lambda: len(claims(tmp_path)) == 2)

@@ -8,27 +8,33 @@ const DEBOUNCE_MS = 80;
 export function useDebounced(
   value: string,
   commit: (text: string) => void,
-): [text: string, setText: (text: string) => void] {
+): [text: string, type: (text: string) => void] {
   const [text, setText] = useState(value);
   const committed = useRef(value);
   const latestCommit = useRef(commit);
+  const timer = useRef(0);
   latestCommit.current = commit;
 
   useEffect(() => {
     // Changed from outside: a chip removed, back in the history.
     if (value === committed.current) return;
+    window.clearTimeout(timer.current);
     committed.current = value;
     setText(value);
   }, [value]);
 
-  useEffect(() => {
-    if (text === committed.current) return;
-    const timer = window.setTimeout(() => {
-      committed.current = text;
-      latestCommit.current(text);
-    }, DEBOUNCE_MS);
-    return () => window.clearTimeout(timer);
-  }, [text]);
+  useEffect(() => () => window.clearTimeout(timer.current), []);
 
-  return [text, setText];
+  // Not in an effect: that of a busy page may run after the time of the key before is up.
+  function type(next: string): void {
+    setText(next);
+    window.clearTimeout(timer.current);
+    if (next === committed.current) return;
+    timer.current = window.setTimeout(() => {
+      committed.current = next;
+      latestCommit.current(next);
+    }, DEBOUNCE_MS);
+  }
+
+  return [text, type];
 }

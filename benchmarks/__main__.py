@@ -17,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.measured import Measured, machine, table
+from benchmarks.measured import Measured, Runs, growth, machine, table
 from benchmarks.tile import tile
 
 OURS = ("floor", "import", "range", "key node")
@@ -54,9 +55,9 @@ def main(argv: list[str] | None = None) -> int:
         nsys = None if options.no_nsys else options.nsys or shutil.which("nsys")
         plan = Plan(options.runs, nsys, options.nsys_tiles, Path(folder))
         for profile in options.profiles:
-            for times in options.tiles:
-                reports.append(_tiled(plan, profile, times))
-                print(reports[-1], flush=True)
+            tables = _compare(plan, profile, options.tiles)
+            print("\n\n".join(tables), flush=True)
+            reports += tables
     if options.results:
         body = "\n\n".join([_HEAD, machine(options.runs), *reports])
         options.results.write_text(f"{body}\n", encoding="utf-8")
@@ -71,7 +72,8 @@ runs in turn on one machine. *floor*: one ADBC connection reads the columns that
 node*: one more aggregation of that database, to be read from the database alone. *dlprof*: the
 whole command with `--database`, the interpreter's start included; so is nsys's own start in
 *nsys stats*. Peak memory is the largest resident size of the process. xN: the capture N times, one
-after the other (`benchmarks/tile.py`)."""
+after the other (`benchmarks/tile.py`). *x linear*: beside N times what the capture itself took in
+the same round; the median of the rounds."""
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
@@ -96,30 +98,49 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
-def _tiled(plan: Plan, profile: Path, times: int) -> str:
+def _compare(plan: Plan, profile: Path, tiles: Sequence[int]) -> list[str]:
+    """Run everything on every number of copies in turn; returns a table for each.
+
+    A machine that others use, or that grows warm, is slower from one minute to the next: only what
+    ran in the same round is compared.
+    """
+    sources = {times: _tiled(plan, profile, times) for times in tiles}
+    databases = {times: plan.folder / f"x{times}" / "dlprof_dldb.sqlite" for times in tiles}
+    measured: dict[int, Runs] = {times: {} for times in tiles}
+    for database in databases.values():
+        database.parent.mkdir()
+    for _ in range(plan.runs):
+        for times in tiles:
+            for name, run in _round(plan, sources[times], databases[times], times):
+                measured[times].setdefault(name, []).append(run)
+    tables = []
+    for times in tiles:
+        sizes = (sources[times].stat().st_size, databases[times].stat().st_size)
+        title = profile.stem if times == 1 else f"{profile.stem} x{times}"
+        single = measured.get(1, {}) if times > 1 else {}
+        tables.append(table(title, sizes, measured[times], growth(single, measured[times], times)))
+        shutil.rmtree(databases[times].parent)
+        if times > 1:
+            sources[times].unlink()
+    return tables
+
+
+def _tiled(plan: Plan, profile: Path, times: int) -> Path:
     if times == 1:
-        return _compare(plan, profile, profile.stem, times)
+        return profile
     big = plan.folder / f"x{times}.sqlite"
     tile(profile, times, big)
-    try:
-        return _compare(plan, big, f"{profile.stem} x{times}", times)
-    finally:
-        big.unlink()
+    return big
 
 
-def _compare(plan: Plan, profile: Path, title: str, times: int) -> str:
-    """Run everything in turn; returns the table."""
-    measured: dict[str, list[Measured]] = {}
-    database = plan.folder / "dlprof_dldb.sqlite"
-    for _ in range(plan.runs):
-        for name in OURS:
-            measured.setdefault(name, []).append(_run_child(name, profile, database))
-        command = [sys.executable, "-m", "profiler_cli.dlprof", f"--database={profile}"]
-        command += [f"--output_path={plan.folder}", "--force=true"]
-        measured.setdefault("dlprof", []).append(_run(command))
-        if plan.nsys and times <= plan.nsys_tiles:
-            measured.setdefault("nsys stats", []).append(_run_nsys(plan, profile))
-    return table(title, profile.stat().st_size, database.stat().st_size, measured)
+def _round(plan: Plan, profile: Path, database: Path, times: int) -> Iterator[tuple[str, Measured]]:
+    """Everything once."""
+    for name in OURS:
+        yield name, _run_child(name, profile, database)
+    command = [sys.executable, "-m", "profiler_cli.dlprof", f"--database={profile}"]
+    yield "dlprof", _run([*command, f"--output_path={database.parent}", "--force=true"])
+    if plan.nsys and times <= plan.nsys_tiles:
+        yield "nsys stats", _run_nsys(plan, profile)
 
 
 def _run_nsys(plan: Plan, profile: Path) -> Measured:

@@ -28,12 +28,38 @@ class Measured:
     peak_mib: float
 
 
-def table(
-    title: str, export_bytes: int, database_bytes: int, measured: dict[str, list[Measured]]
-) -> str:
-    """Medians as a Markdown table."""
+#: What was run, and each time it was.
+Runs = dict[str, list[Measured]]
+
+
+def growth(single: Runs, measured: Runs, times: int) -> dict[str, float]:
+    """How the time of ``times`` copies compares with ``times`` that of one, in the same round.
+
+    Returns:
+        The median over the rounds, for what was run on both.
+    """
+    return {
+        name: statistics.median(
+            many.seconds / times / one.seconds for many, one in zip(runs, single[name], strict=True)
+        )
+        for name, runs in measured.items()
+        if name in single
+    }
+
+
+def table(title: str, sizes: tuple[int, int], measured: Runs, linear: dict[str, float]) -> str:
+    """Medians as a Markdown table.
+
+    Args:
+        title: Heading.
+        sizes: Of the export and of the database. Unit: bytes.
+        measured: All runs.
+        linear: Growth of each; empty: the column is left out.
+    """
     medians = {name: _medians(runs) for name, runs in measured.items()}
     floor = medians["floor"]
+    export_bytes, database_bytes = sizes
+    more = (" x linear |", "---:|") if linear else ("", "")
     lines = [
         f"## {title}",
         "",
@@ -42,17 +68,19 @@ def table(
             f" ({database_bytes / export_bytes:.2f} of the export)."
         ),
         "",
-        "| what | median s | x floor | CPU s | x floor's CPU | peak MiB |",
-        "|---|---:|---:|---:|---:|---:|",
+        f"| what | median s | x floor | CPU s | x floor's CPU | peak MiB |{more[0]}",
+        f"|---|---:|---:|---:|---:|---:|{more[1]}",
     ]
     for name, run in medians.items():
-        cells = (
+        cells = [
             f"{run.seconds:.2f}",
             f"{run.seconds / floor.seconds:.2f}",
             f"{run.cpu_s:.2f}",
             f"{run.cpu_s / floor.cpu_s:.2f}",
             f"{run.peak_mib:.0f}",
-        )
+        ]
+        if linear:
+            cells.append(f"{linear[name]:.2f}" if name in linear else "")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     if "nsys stats" in medians:
         ratio = medians["nsys stats"].seconds / medians["dlprof"].seconds

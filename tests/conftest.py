@@ -27,7 +27,7 @@ KEPT = {
 # How long an example takes says how busy the machine is.
 UNTIMED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=50, **UNTIMED)
-settings.register_profile("ci", max_examples=200, derandomize=True, **UNTIMED)
+settings.register_profile("ci", max_examples=100, derandomize=True, **UNTIMED)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 ProfileFactory = Callable[[str], Path]

@@ -75,14 +75,14 @@ class _Executions:
         self.shapes = np.concatenate([rows.shapes, np.full(len(lost), -1)]).astype(np.int32)
         self._of_op = np.argsort(self.op, kind="stable")
         self._bounds = np.searchsorted(self.op[self._of_op], np.arange(len(given.ops) + 1))
-        self._base = int(self.start_ns.min(initial=0))
-        self._span = int(self.end_ns.max(initial=0)) - self._base + 2
+        self._starts_ns = np.unique(self.start_ns)
         self._in_time = np.lexsort((self.start_ns, self.op))
         self._keys = self._key(self.op, self.start_ns)[self._in_time]
 
     def _key(self, op: Int64, time_ns: Int64) -> Int64:
-        """One sorted key (op, start): time points outside the profile stay within their op."""
-        return op * self._span + np.clip(time_ns - self._base, 0, self._span - 1)
+        """One sorted key (op, start); a time is the number of starts until then: no overflow."""
+        started = np.searchsorted(self._starts_ns, time_ns, side="right")
+        return op * (len(self._starts_ns) + 1) + started
 
     def owners_of(self, owners: Owners, time_ns: Int64) -> Int64:
         """Execution of each event: the one of the number that DLProf gave, if it covers the event.

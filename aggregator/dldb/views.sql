@@ -125,7 +125,9 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_nam
        m.gpu_time_sum + m.gpu_idle_sum AS mapped_gpu_time_sum, o.tc_fit, o.tc_fit_reason,
        m.kernel_time, m.tc_kernel_time,
        CASE o.tc_fit WHEN 1 THEN 'yes' WHEN 0 THEN 'no' ELSE 'unknown' END AS tc_fit_text,
-       rtrim(o.op_name, replace(o.op_name, '/', '')) AS module_path, o.flops AS flops_per_call,
+       -- No part of a name is as long as 2,000 characters, and trimming takes the square of it.
+       rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', '')) AS module_path,
+       o.flops AS flops_per_call,
        e.flops, e.bytes,
        round(e.flops / 1000.0 / nullif(e.flops_gpu_time, 0), 6) AS tflops_per_second,
        round(1.0 * e.bytes / nullif(e.bytes_gpu_time, 0), 6) AS gbytes_per_second,
@@ -288,7 +290,8 @@ SELECT g.aggr AS aggr_id, d.name AS domain_name, 1 AS row_type, g.group_name AS 
        g.group_name AS row_full_name,
        CASE WHEN g.group_name = '/' THEN ''
             ELSE replace(rtrim(g.group_name, '/'),
-                         rtrim(rtrim(g.group_name, '/'), replace(rtrim(g.group_name, '/'), '/', '')), '')
+                         rtrim(rtrim(g.group_name, '/'),
+                               replace(substr(rtrim(g.group_name, '/'), -2000), '/', '')), '')
             END AS row_trimmed_name,
        g.level, g.num_calls AS num_op_instances, g.num_tc_eligible_ops AS num_supported_leaf_ops,
        g.num_ops_using_tc AS num_tc_leaf_ops, g.cpu_time_sum, g.gpu_time_sum, g.cpu_overhead_sum,
@@ -296,7 +299,7 @@ SELECT g.aggr AS aggr_id, d.name AS domain_name, 1 AS row_type, g.group_name AS 
 FROM group_metrics AS g JOIN domains AS d ON d.id = g.domain WHERE g.group_name <> '_CompleteModel_'
 UNION ALL
 SELECT m.aggr, d.name, 2, o.op_id, o.op_name,
-       replace(o.op_name, rtrim(o.op_name, replace(o.op_name, '/', '')), ''),
+       replace(o.op_name, rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', '')), ''),
        1 + length(o.op_name) - length(replace(o.op_name, '/', '')), m.num_calls,
        o.tc_support_status = 0, m.using_tc, m.cpu_time_sum, m.gpu_time_sum, m.cpu_overhead_sum,
        m.gpu_idle_sum

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aggregator.query.connection import ProfileDatabase
+from aggregator.query.values import as_text
 from aggregator.texts.recognition import recognized
 
 _VIEW = "view_expert_systems"
@@ -33,7 +34,7 @@ def read_recommendations(
             "problem": _said(problem, database),
             "recommendation": _said(recommendation, database),
             "drill_down": _DRILL_DOWNS.get(function or ""),
-            "drill_down_args": args or None,
+            "drill_down_args": as_text(args) or None,
         }
         for index, (problem, recommendation, function, args, name) in enumerate(
             database.rows(sql, params), start=1
@@ -41,6 +42,7 @@ def read_recommendations(
     ]
 
 
-def _said(text: str, database: ProfileDatabase) -> str:
-    """A stored sentence as one that can be translated."""
+def _said(value: object, database: ProfileDatabase) -> str:
+    """A stored sentence as one that can be translated; empty if there is none."""
+    text = as_text(value) or ""
     return database.texts.get(text, text) if database.is_ours else recognized(text)

@@ -84,11 +84,11 @@ def read_thread_names(schema: Schema) -> dict[int, str]:
     query = (
         f'SELECT t."globalTid", s.value FROM {schema.table(THREAD_NAMES)} AS t'
         f' JOIN {schema.table(names.STRINGS)} AS s ON s.id = t."nameId"'
+        # In a damaged export some are no numbers.
+        ' WHERE t."globalTid" = CAST(t."globalTid" AS INTEGER)'
     )
     try:
         with closing(sqlite3.connect(read_only_uri(schema.path), uri=True)) as connection:
-            return {
-                int(tid): str(name) for tid, name in connection.execute(query) if tid is not None
-            }
+            return {int(tid): str(name) for tid, name in connection.execute(query)}
     except READ_ERRORS as error:
         raise corrupt(schema.path, error) from error

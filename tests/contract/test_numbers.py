@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import LazySettings
 
 from tests.contract.client import ApiClient, Served
 
@@ -294,6 +298,27 @@ def test_the_root_of_the_groups_holds_every_op_with_a_path(
     (root,) = api.get(served.at("group-ops/"), id="/").json["results"]
 
     assert root["gpu_time_ns"] == expected
+
+
+@pytest.mark.parametrize("nothing", ["NULL", "7", "x'ff'"])
+def test_advice_that_is_no_text(
+    api: ApiClient, nvidia: Served, tmp_path: Path, settings: LazySettings, nothing: str
+) -> None:
+    copy = tmp_path / "damaged.sqlite"
+    shutil.copyfile(nvidia.path, copy)
+    with closing(sqlite3.connect(copy)) as connection:
+        # The table's own constraints would not let it in.
+        connection.executescript(
+            f"""CREATE TABLE loose AS SELECT * FROM expert_systems_feedback;
+            UPDATE loose SET recommendation = {nothing}, javascript_args = {nothing};
+            DROP TABLE expert_systems_feedback;
+            CREATE TABLE expert_systems_feedback AS SELECT * FROM loose;"""
+        )
+        connection.commit()
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(copy,))
+    reply = api.get(replace(nvidia, path=copy).at("recommendations/"))
+    assert reply.status == 200
+    assert {type(row["recommendation"]) for row in reply.json["results"]} == {str}
 
 
 def test_recommendations(api: ApiClient, served: Served, sql: Sql) -> None:

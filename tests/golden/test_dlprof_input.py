@@ -78,6 +78,10 @@ def loosen(path: Path, table: str, without: str = "") -> None:
         connection.commit()
 
 
+def columns_of(path: Path, table: str) -> list[str]:
+    return [str(row[1]) for row in query(path, f"PRAGMA table_info({table})")]
+
+
 def op_columns(found: Analysed, *columns: str) -> list[tuple[object, ...]]:
     return found.query(f"SELECT {', '.join(columns)} FROM view_op_nodes ORDER BY op_node_id")
 
@@ -538,6 +542,19 @@ def unconstrained(golden_database: Path, tmp_path_factory: pytest.TempPathFactor
     for table in CELLS:
         loosen(path, table)
     return path
+
+
+@pytest.mark.parametrize("value", [2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("column", ["start", "stop"])
+def test_a_time_at_the_end_of_time_is_no_crash(
+    unconstrained: Path, tmp_path: Path, column: str, value: int
+) -> None:
+    path = tmp_path / "dlprof_dldb.sqlite"
+    shutil.copyfile(unconstrained, path)
+    (name,) = [n for n in columns_of(path, "read_only_op_instances") if n.endswith(column)]
+    alter(path, f"UPDATE read_only_op_instances SET {name} = {value} WHERE rowid = 3")
+    kernels = query(convert(path, NullProgress()), "SELECT count(*) FROM kernels")
+    assert kernels == [(59,)]
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -70,6 +70,21 @@ def test_a_backward_pass_without_ranges_is_one_op_with_a_call_per_iteration(
     assert shapes == [("<N:8, K:16>; <M:4, K:16>; <4>", "<N:8, M:4>")]
 
 
+def test_a_name_of_no_thread_is_left_out(tmp_path: Path) -> None:
+    trace = Trace()
+    main = trace.thread()
+    engine = main.process.thread(2)
+    for step in range(2):
+        marked_step(main, 10_000 * step)
+        unmarked_backward(engine, 10_000 * step + 1_000)
+    name_thread(trace, engine, "pt_autograd_0")
+    for nothing in ("", "no number", b"\xff", None, 1.5):
+        trace.add("ThreadNames", globalTid=nothing, nameId=trace.string("lost"))
+    found = analyse(trace, tmp_path)
+    names = {name for (name,) in found.query("SELECT op_node_name FROM view_op_nodes")}
+    assert "/backward" in names
+
+
 def test_two_backward_passes_in_an_iteration_are_two_calls_of_one_op(tmp_path: Path) -> None:
     trace = Trace()
     main = trace.thread()

@@ -301,3 +301,25 @@ def test_a_schema_that_is_no_sql(sql: str, database: Path) -> None:
         lambda: aggregate(database, REQUEST, NullProgress()),
     ):
         _told(call)
+
+
+def test_a_name_of_brackets_takes_no_square_of_its_length(database: Path) -> None:
+    depth = 200_000
+    name = "/Net/" + '{"a": ' * depth + "}" * depth
+    _change(database, f"UPDATE ops SET op_name = '{name}' WHERE rowid = 1")
+    began = time.process_time()
+    with closing(sqlite3.connect(database)) as connection:
+        paths = connection.execute("SELECT module_path FROM view_op_metrics").fetchall()
+        names = connection.execute("SELECT row_trimmed_name FROM view_group_ops").fetchall()
+    assert time.process_time() - began < CPU_LIMIT_S
+    assert len(paths) > 1
+    assert len(names) > 1
+
+
+def test_the_path_of_a_module_is_its_name_up_to_the_last_slash(database: Path) -> None:
+    long = "L" * 1_000
+    for path, last in (("", "conv2d"), ("/Net/a/", "conv2d"), (f"/{long}/" * 20, f"{long}_2")):
+        _change(database, f"UPDATE ops SET op_name = '{path}{last}'")
+        with closing(sqlite3.connect(database)) as connection:
+            found = connection.execute("SELECT DISTINCT module_path FROM view_op_metrics")
+            assert found.fetchall() == [(path,)]

@@ -36,6 +36,9 @@ CHUNK = 20
 #: are read by each of some hundred requests.
 CPU_LIMIT_S = 45.0
 CPU_LIMIT_S_PER_MB = 1.0
+#: A database's views are its own SQL: what each request may take of it is limited, not their sum.
+QUERY_LIMIT_S = 3.0
+SLOW_REQUESTS = 40
 #: What waits for ever computes nothing; this ends it, with all stacks.
 WAIT_LIMIT_S = 900.0
 #: What part of the count each kind gets: databases and exports the count, texts some more.
@@ -70,7 +73,7 @@ def viewer(tmp_path: Path, settings: LazySettings, monkeypatch: pytest.MonkeyPat
     settings.ENVIRONMENT = replace(
         settings.ENVIRONMENT,
         databases=(tmp_path / "served",), upload_dir=tmp_path / "stored", token="",
-        bind="127.0.0.1", query_timeout_s=10.0,
+        bind="127.0.0.1", query_timeout_s=QUERY_LIMIT_S,
     )  # fmt: skip
     page = tmp_path / "page.html"
     page.write_text("<title><!--dlprof:title--></title><!--dlprof:data-->")
@@ -108,6 +111,8 @@ def test_mutants(
         file = tmp_path / "mutant" / f"mutant{_SUFFIXES.get(name, '.sqlite')}"
         what = _MAKERS.get(name, make)(originals[name], file, number)
         limit_s = CPU_LIMIT_S + CPU_LIMIT_S_PER_MB * file.stat().st_size / 1e6
+        if _USES[name] is _use_database:
+            limit_s += QUERY_LIMIT_S * SLOW_REQUESTS
         with _watched(f"{name}/{number} ({what})", troubles, limit_s):
             _USES[name](doors, file)
             if name in _RANKS and number % 5 == 0:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aggregator.columns import ordered
-from aggregator.pyprof.launches import Launch, RangeColumns
+from aggregator.pyprof.launches import Launch, RangeColumns, by_lane
 from aggregator.sources.kineto_lanes import TID_LIMIT
 
 if TYPE_CHECKING:
@@ -60,17 +59,13 @@ class KinetoLaunches:
             for name, duration, lane, called, returned, device, stream, (grid, block) in rows
         ]
 
-    def ranges(self) -> dict[object, RangeColumns]:
+    def ranges(self) -> dict[int, RangeColumns]:
         """All ranges by thread."""
         ranges = self._profile.ranges
-        order = ordered(ranges.thread, ranges.start_ns, -ranges.end_ns)
-        order = order[(ranges.end_ns > ranges.start_ns)[order]]
-        lanes, first = np.unique(ranges.thread[order], return_index=True)
-        parts = np.split(order, first[1:])
-        return {
-            lane: RangeColumns(ranges.start_ns[rows], ranges.end_ns[rows], rows.astype(np.int64))
-            for lane, rows in zip(lanes.tolist(), parts, strict=False)
-        }
+        rows = np.flatnonzero(ranges.end_ns > ranges.start_ns)
+        return by_lane(
+            ranges.thread[rows], ranges.start_ns[rows], ranges.end_ns[rows], rows.astype(np.int64)
+        )
 
     def texts(self, numbers: set[int]) -> dict[int, str]:
         """What ``emit_nvtx`` would have written."""

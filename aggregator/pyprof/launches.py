@@ -19,7 +19,7 @@ from aggregator.errors import (
     ProfileNotFoundError,
     UnsupportedProfileError,
 )
-from aggregator.profile import Int64
+from aggregator.profile import Int64, Integers
 from aggregator.progress import NullProgress
 from aggregator.sqlite_uri import lenient_text, read_only_uri
 from aggregator.texts import say
@@ -174,14 +174,15 @@ class _Sqlite:
             ) from error
 
 
-def _by_lane(lanes: Int64, starts: Int64, ends: Int64, numbers: Int64) -> dict[int, RangeColumns]:
+def by_lane(lanes: Integers, starts: Int64, ends: Int64, numbers: Int64) -> dict[int, RangeColumns]:
     """Columns per lane, each ordered by start and, where that is the same, outermost first."""
     order = np.lexsort((-ends, starts, lanes))
     found, firsts = np.unique(lanes[order], return_index=True)
     parts = np.split(order, firsts[1:])
     return {
         lane: RangeColumns(starts[part], ends[part], numbers[part])
-        for lane, part in zip(found.tolist(), parts, strict=True)
+        # Of no rows at all there still is one part.
+        for lane, part in zip(found.tolist(), parts, strict=False)
     }
 
 
@@ -225,7 +226,7 @@ class _Nsys(_Sqlite):
             "SELECT globalTid, start, end, rowid FROM NVTX_EVENTS"
             " WHERE end > start AND globalTid IS NOT NULL"
         )
-        return _by_lane(*self.numbers(sql).T)
+        return by_lane(*self.numbers(sql).T)
 
     def texts(self, numbers: set[int]) -> dict[int, str]:
         columns = {str(row[1]) for row in self.query("PRAGMA table_info(NVTX_EVENTS)")}
@@ -287,7 +288,7 @@ class _Nvprof(_Sqlite):
         known = at < len(closed)
         known[known] = closed[at[known], 0] == number[known]
         at = at[known]
-        return _by_lane(lane[known], start[known], closed[at, 1], name[known])
+        return by_lane(lane[known], start[known], closed[at, 1], name[known])
 
     def texts(self, numbers: set[int]) -> dict[int, str]:
         sql = (

@@ -19,6 +19,7 @@ from aggregator.pyprof.markers import sort_out
 from aggregator.pyprof.parse import parse_file, parse_lines, short_name
 from aggregator.pyprof.rows import read_record, rows
 from profiler_cli.dlprof import main
+from tests.builders import Trace
 from tests.conftest import ProfileFactory
 from tests.pyprof.nvprof_file import (
     CONCURRENT,
@@ -209,6 +210,17 @@ def test_todays_pytorch_is_read_like_that_of_then() -> None:
     wrapper = "autograd::engine::evaluate_function: AddmmBackward0"
     assert sort_out((wrapper,)).direction == "bprop"
     assert sort_out((wrapper, "AddmmBackward0, seq = 5")).ops == ["Addmm"]
+
+
+def test_an_export_without_ranges_is_read(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    trace.thread().launch("sgemm", 10, gpu=(20, 60))
+    export = trace.write(tmp_path / "export.sqlite")
+    count, records = parse_file(export)
+    (found,) = records
+    assert count == 1
+    assert (found["kDuration"], found["marker"], found["seqId"]) == (40, [], [])
 
 
 def test_the_golden_run_is_read(golden_dir: Path) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
 
 from django.db.models import Count, Max, Min, Q
 from django.utils import timezone
 
 from viewer.jobs.models import Job, JobState
+
+Pair: TypeAlias = tuple[str, str]
+"""A client and one of their profiles."""
+Turn: TypeAlias = tuple[int, datetime]
+"""How many jobs run, and when the last one began."""
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _NOBODY = (0, _NEVER)
@@ -35,14 +41,7 @@ def next_due() -> Job | None:
         return None
     served = _served({client for client, _ in waiting})
     by_client = _by_client(served)
-    client, profile = min(
-        waiting,
-        key=lambda pair: (
-            by_client.get(pair[0], _NOBODY),
-            served.get(pair, _NOBODY),
-            waiting[pair],
-        ),
-    )
+    client, profile = _first(waiting, served, by_client)
     queued = Job.objects.filter(state=JobState.QUEUED, client=client, profile_id=profile)
     return queued.order_by("created_at", "id").first()
 
@@ -62,7 +61,7 @@ def jobs_before(job: Job) -> int:
 
 def _play() -> Iterator[str]:
     """Queued jobs in the order in which they will begin."""
-    waiting: dict[tuple[str, str], deque[tuple[datetime, str]]] = {}
+    waiting: dict[Pair, deque[tuple[datetime, str]]] = {}
     queued = Job.objects.filter(state=JobState.QUEUED).order_by("created_at", "id")
     for client, profile, created, job_id in queued.values_list(
         "client", "profile_id", "created_at", "id"
@@ -72,14 +71,7 @@ def _play() -> Iterator[str]:
     by_client = _by_client(served)
     moment = timezone.now()
     while waiting:
-        pair = min(
-            waiting,
-            key=lambda one: (
-                by_client.get(one[0], _NOBODY),
-                served.get(one, _NOBODY),
-                waiting[one][0],
-            ),
-        )
+        pair = _first({one: jobs[0] for one, jobs in waiting.items()}, served, by_client)
         yield waiting[pair].popleft()[1]
         if not waiting[pair]:
             del waiting[pair]
@@ -88,18 +80,30 @@ def _play() -> Iterator[str]:
         served[pair] = (served.get(pair, _NOBODY)[0], moment)
 
 
-def _by_client(
-    served: dict[tuple[str, str], tuple[int, datetime]],
-) -> dict[str, tuple[int, datetime]]:
+def _first(
+    oldest: Mapping[Pair, Any], served: Mapping[Pair, Turn], by_client: Mapping[str, Turn]
+) -> Pair:
+    """The client and profile whose turn it is; ``oldest`` tells what each waits with."""
+    return min(
+        oldest,
+        key=lambda pair: (
+            by_client.get(pair[0], _NOBODY),
+            served.get(pair, _NOBODY),
+            oldest[pair],
+        ),
+    )
+
+
+def _by_client(served: Mapping[Pair, Turn]) -> dict[str, Turn]:
     """The same for all profiles of a client together."""
-    found: dict[str, tuple[int, datetime]] = {}
+    found: dict[str, Turn] = {}
     for (client, _), (running, last) in served.items():
         before = found.get(client, _NOBODY)
         found[client] = (before[0] + running, max(before[1], last))
     return found
 
 
-def _served(clients: set[str]) -> dict[tuple[str, str], tuple[int, datetime]]:
+def _served(clients: set[str]) -> dict[Pair, Turn]:
     """For each client and profile: how many jobs run, and when the last one began."""
     rows = (
         Job.objects.filter(client__in=clients, started_at__isnull=False)

@@ -256,12 +256,7 @@ def test_one_machine_imports_several_files_at_once(
 ) -> None:
     """The embedded worker does one job at a time, but not one file at a time."""
     hold = tmp_path / "hold"
-    hold.touch()
-    more = holding(tmp_path, hold) | {"DLPROF_RANK_WORKERS": "3"}
-    with viewer_of(rank_files, database, tmp_path, **more) as viewer:
-        job = ask(viewer, rank_files)
-        wait_until(lambda: len(claims(tmp_path)) == 3)
-        helpers = viewer.children("aggregator.rank_helpers")
+    with three_at_work(rank_files, database, tmp_path, hold) as (viewer, job, helpers):
         assert len(helpers) == 2
         viewer.wait_for(job, lambda now: file_states(now).count("importing") == 3)
         # One dies at its file, which somebody else takes over after a while.
@@ -273,12 +268,7 @@ def test_one_machine_imports_several_files_at_once(
 
 def test_helpers_end_with_their_job(rank_files: list[Path], database: Path, tmp_path: Path) -> None:
     hold = tmp_path / "hold"
-    hold.touch()
-    more = holding(tmp_path, hold) | {"DLPROF_RANK_WORKERS": "3"}
-    with viewer_of(rank_files, database, tmp_path, **more) as viewer:
-        job = ask(viewer, rank_files)
-        wait_until(lambda: len(claims(tmp_path)) == 3)
-        helpers = viewer.children("aggregator.rank_helpers")
+    with three_at_work(rank_files, database, tmp_path, hold) as (viewer, job, helpers):
         viewer.post(f"jobs/{job['id']}/cancel/")
         assert viewer.wait_for_end(job)["state"] == "cancelled"
         assert psutil.wait_procs(helpers, timeout=WAIT_LIMIT_S)[1] == []
@@ -289,6 +279,19 @@ def test_helpers_end_with_their_job(rank_files: list[Path], database: Path, tmp_
         assert psutil.wait_procs(helpers, timeout=WAIT_LIMIT_S)[1] == []
         hold.unlink()
         check(viewer, viewer.wait_for(again, lambda now: now["state"] == "done"))
+
+
+@contextmanager
+def three_at_work(
+    rank_files: list[Path], database: Path, tmp_path: Path, hold: Path
+) -> Iterator[tuple[RunningViewer, Job, list[psutil.Process]]]:
+    """A viewer, a job of which three processes hold a file each, and the two that help with it."""
+    hold.touch()
+    more = holding(tmp_path, hold) | {"DLPROF_RANK_WORKERS": "3"}
+    with viewer_of(rank_files, database, tmp_path, **more) as viewer:
+        job = ask(viewer, rank_files)
+        wait_until(lambda: len(claims(tmp_path)) == 3)
+        yield viewer, job, viewer.children("aggregator.rank_helpers")
 
 
 def holding(tmp_path: Path, hold: Path) -> dict[str, str]:

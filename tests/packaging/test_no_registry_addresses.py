@@ -42,13 +42,14 @@ def test_no_committed_file_sets_a_package_index() -> None:
 
 
 ANYWHERE = "https://example.org/"
+SETTING = "-".join(("index", "url"))
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        f"--index-url {ANYWHERE}",
-        f"extra-index-url = {ANYWHERE}",
+        f"--{SETTING} {ANYWHERE}",
+        f"extra-{SETTING} = {ANYWHERE}",
         f"registry={ANYWHERE}",
         f'"registry": "{ANYWHERE}"',
         f"PIP_INDEX_URL={ANYWHERE}",

@@ -1,6 +1,7 @@
-"""Every error the product raises on purpose: a class, a stable code, one sentence, one hint.
+"""The errors that the product raises: each has a class, a stable code, a message and a hint.
 
-Only the edges catch them: a command's ``main()``, the REST exception handler and the task wrapper.
+They are caught in three places only: ``main()`` of a command, the REST exception handler and the
+wrapper of background tasks.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ class DlprofError(Exception):
         code: Stable name for scripts.
         exit_code: Exit status of a command that ends with this error.
         http_status: Status of a REST reply that carries this error.
-        message: One sentence for a person.
+        message: One sentence.
         hint: What to do about it; may be empty.
         details: Further values for scripts.
     """
 
-    code: ClassVar[str] = "DLPROF_ERROR"
+    code: str = "DLPROF_ERROR"
     exit_code: ClassVar[int] = 1
-    http_status: ClassVar[int] = 500
+    http_status: int = 500
 
     def __init__(self, message: str, *, hint: str = "", **details: JSONValue) -> None:
         super().__init__(message)
@@ -43,7 +44,7 @@ class DlprofError(Exception):
 
 
 class UsageError(DlprofError):
-    """The caller asked for something that makes no sense."""
+    """Invalid options or arguments."""
 
     code = "USAGE_ERROR"
     exit_code = 2
@@ -63,7 +64,7 @@ class IterationRangeError(UsageError):
 
 
 class InvalidValueError(UsageError):
-    """A parameter whose name is known and whose value is not."""
+    """A known parameter with an invalid value."""
 
     code = "INVALID_VALUE"
 
@@ -87,14 +88,14 @@ class AmbiguousKeyNodeError(UsageError):
 
 
 class ToolError(DlprofError):
-    """A program that the command depends on is missing or failed."""
+    """A required program is missing or failed."""
 
     code = "TOOL_ERROR"
     exit_code = 3
 
 
 class NsysNotFoundError(ToolError):
-    """Nsight Systems is not installed, or not where it was looked for."""
+    """Nsight Systems was not found."""
 
     code = "NSYS_NOT_FOUND"
 
@@ -105,14 +106,8 @@ class NsysFailedError(ToolError):
     code = "NSYS_FAILED"
 
 
-class NsysTooOldError(ToolError):
-    """The installed Nsight Systems cannot do what is asked."""
-
-    code = "NSYS_TOO_OLD"
-
-
 class ReportPageMissingError(ToolError):
-    """A checkout in which the page of the HTML report was not built."""
+    """The page of the HTML report was not built in this checkout."""
 
     code = "REPORT_PAGE_MISSING"
     http_status = 503
@@ -127,13 +122,13 @@ class ProfileError(DlprofError):
 
 
 class ProfileNotFoundError(ProfileError):
-    """No file at the path given."""
+    """The profile does not exist."""
 
     code = "PROFILE_NOT_FOUND"
 
 
 class UnsupportedProfileError(ProfileError):
-    """A file that is no profile of a kind known here."""
+    """A file in an unknown format."""
 
     code = "PROFILE_UNSUPPORTED"
 
@@ -145,7 +140,7 @@ class UnsupportedNsysSchemaError(ProfileError):
 
 
 class CorruptProfileError(ProfileError):
-    """A file that breaks off or cannot be read to its end."""
+    """A truncated or damaged file."""
 
     code = "PROFILE_CORRUPT"
 
@@ -157,19 +152,19 @@ class NotOneJobError(ProfileError):
 
 
 class NoGpuActivityError(ProfileError):
-    """The profile holds no CUDA work at all."""
+    """The profile contains no CUDA work."""
 
     code = "NO_GPU_ACTIVITY"
 
 
 class NoFrameworkRangesError(ProfileError):
-    """A framework mode was asked for, and the profile has no ranges of that framework."""
+    """The profile has no ranges of the framework selected by the mode."""
 
     code = "NO_FRAMEWORK_RANGES"
 
 
 class KeyNodeNotFoundError(ProfileError):
-    """The key node asked for does not exist; the hint names the closest."""
+    """The requested key node does not exist; the hint lists the closest names."""
 
     code = "KEY_NODE_NOT_FOUND"
     exit_code = 2
@@ -185,13 +180,13 @@ class DatabaseError(DlprofError):
 
 
 class DldbNotFoundError(DatabaseError):
-    """No database at the path given."""
+    """The database does not exist."""
 
     code = "DATABASE_NOT_FOUND"
 
 
 class NotADldbError(DatabaseError):
-    """A file that is no DLProf database."""
+    """A file that is not a DLProf database, or a damaged one."""
 
     code = "DATABASE_FOREIGN"
 
@@ -210,14 +205,14 @@ class DatabaseWriteError(DatabaseError):
 
 
 class DatabaseBusyError(DatabaseError):
-    """Another process holds the database's write lock for too long."""
+    """Another process held the database's write lock for too long."""
 
     code = "DATABASE_BUSY"
     http_status = 503
 
 
 class QueryTimeoutError(DlprofError):
-    """A query passed its time limit."""
+    """A query exceeded its time limit."""
 
     code = "QUERY_TIMEOUT"
     exit_code = 5

@@ -1,4 +1,4 @@
-"""What a caller asks of the engine: one frozen dataclass per job."""
+"""Options of an import and of an aggregation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 GPU_PEAKS_VARIABLE = "DLPROF_GPU_PEAKS"
-"""Environment variable with peaks of the GPU."""
+"""Environment variable with the default of ``gpu_peaks``."""
 
 
 class Mode(StrEnum):
@@ -25,46 +25,35 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class AggregationRequest:
-    """One rollup over an iteration range.
+    """One rollup over an iteration range."""
 
-    Attributes:
-        key_node: Op ID, op name or range name (counters normalised, ``iteration #``);
-            empty: chosen from the profile.
-        iter_start: First iteration, inclusive; None: the first.
-        iter_stop: Last iteration, inclusive; None: the last found.
-        gpu_peaks: Peaks of the GPU in place of those of the table, ``float16=989,bandwidth=4800``.
-    """
-
+    # Op ID, op name or range name (counters replaced by ``#``, ``iteration #``); empty: chosen
+    # automatically.
     key_node: str = ""
-    iter_start: int | None = None
-    iter_stop: int | None = None
+    iter_start: int | None = None  # First iteration, inclusive; None: the first.
+    iter_stop: int | None = None  # Last iteration, inclusive; None: the last found.
+    # Peak rates of the GPU that replace the built-in ones, ``float16=989,bandwidth=4800``.
     gpu_peaks: str = field(default_factory=lambda: os.environ.get(GPU_PEAKS_VARIABLE, ""))
 
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """One import of a profile into a new database.
+    """One import of a profile into a new database."""
 
-    Attributes:
-        source: The Nsight Systems export or DLProf database to read.
-        database: The file to write; must not exist unless ``overwrite``.
-        mode: How ranges are read.
-        request: The first aggregation.
-        profile_name: Shown in viewer, reports and exports; empty: none.
-        original_command: The command line that made this, secrets masked by the engine.
-        domains: Custom NVTX domains that must be there; the import fails before it writes if not.
-        overwrite: Replace an existing database (atomically, when the new one is complete).
-        nsys_path: The nsys program that exports a report (``.nsys-rep``); empty: looked for.
-        ranks: Of several rank files, number of the first rank of each; empty: the files tell.
-    """
-
-    source: Path
-    database: Path
-    mode: Mode = Mode.AUTO
+    source: Path  # The Nsight Systems export or DLProf database to read.
+    database: Path  # The file to write; must not exist unless ``overwrite``.
+    mode: Mode = Mode.AUTO  # How ranges are read.
+    # The first aggregation.
     request: AggregationRequest = field(default_factory=AggregationRequest)
-    profile_name: str = ""
+    profile_name: str = ""  # Shown in viewer, reports and exports; empty: none.
+    # The command line of the import; the engine masks secrets in it.
     original_command: tuple[str, ...] = ()
+    # Replace an existing database (atomically, when the new one is complete).
     overwrite: bool = False
+    # Custom NVTX domains that the profile must have; otherwise the import fails before it writes
+    # anything.
     domains: tuple[str, ...] = ()
+    # The nsys program that exports a report (``.nsys-rep``); empty: the one on PATH.
     nsys_path: str = ""
+    # Of several rank files, number of the first rank of each; empty: taken from the files.
     ranks: tuple[int, ...] = ()

@@ -1,140 +1,147 @@
-"""The engine's table of contents: ``import_profile`` and ``aggregate``."""
+"""The engine's entry points: import a profile into a database, aggregate a database again.
+
+An import reads and correlates its source, writes the events, and then aggregates them. A rank file
+is imported as events only; ``ranks`` joins those into one database and aggregates it with the same
+functions.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import replace
-from difflib import get_close_matches
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
-from aggregator.advising.tables import add_advice, write_advice
-from aggregator.conversion import conversion_notes, find_conversion
-from aggregator.correlation import correlate
-from aggregator.dldb.aggregation_rows import aggregation_tables, request_key
-from aggregator.dldb.guarded import GLANCE_S, check_tables, limited
-from aggregator.dldb.metadata import metadata_tables
-from aggregator.dldb.profile_rows import profile_tables
+from aggregator.costs.peaks import parse_peaks
+from aggregator.dldb.conversion import find_conversion
+from aggregator.dldb.guarded import GLANCE_S, limited
 from aggregator.dldb.reader import damaged, open_database
+from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation, find_aggregation
+from aggregator.dldb.rows.collectives import read_collectives, write_collectives
+from aggregator.dldb.rows.metadata import metadata_tables
+from aggregator.dldb.rows.profile import profile_tables
 from aggregator.dldb.stored import (
     damage_errors,
     load_rollup_inputs,
-    patiently,
     reading_errors,
+    require_aggregable,
 )
-from aggregator.dldb.versions import is_aggregable
 from aggregator.dldb.writer import (
-    BulkWriter,
-    Table,
     aggregation_transaction,
+    aggregation_turn,
     bulk_writer,
     copy_database,
     create_tables,
     finish,
-    insert_rows,
     new_database,
-    own_tables,
     write_errors,
 )
-from aggregator.efficiency.tables import (
-    read_costed_instances,
-    write_efficiency,
-    write_import_efficiency,
-)
-from aggregator.errors import (
-    DatabaseWriteError,
-    DldbVersionError,
-    DlprofError,
-    KeyNodeNotFoundError,
-    UsageError,
-)
-from aggregator.flops.peaks import parse_peaks
-from aggregator.given import GivenProfile
-from aggregator.given_import import GivenImport, correlate_given
-from aggregator.imported import ImportedProfile
-from aggregator.memory import spared_from_collection
+from aggregator.errors import DatabaseWriteError, DlprofError, KeyNodeNotFoundError, UsageError
+from aggregator.importing.correlation import correlate
+from aggregator.importing.imported import ImportedProfile
+from aggregator.importing.recorded import RecordedImport, correlate_recorded
+from aggregator.metrics.loops import Candidate
 from aggregator.metrics.model import RollupInput
-from aggregator.metrics.rollup import Rollup, roll_up
-from aggregator.metrics.window import open_window
+from aggregator.metrics.rollup import Rollup, roll_up, roll_up_part
+from aggregator.metrics.steady import find_steady_range
+from aggregator.metrics.window import open_window, report_iterations
 from aggregator.options import AggregationRequest, ImportOptions, Mode
-from aggregator.parallel import ahead, both
-from aggregator.progress import Level, NullProgress, Progress
-from aggregator.ranks.metrics import write_rank_metrics
-from aggregator.ranks.tables import write_rank_tables
-from aggregator.results import AggregationResult, ImportResult, tell_iterations
+from aggregator.profile.profile import ProfileWarning, require_domains
+from aggregator.profile.recorded import RecordedProfile
 from aggregator.sources import open_profile
+from aggregator.system.progress import Level, NullProgress, Progress
+from aggregator.system.resources import gc_frozen, prefetch, run_both
 from aggregator.texts import say
 
 __all__ = ["AggregationResult", "ImportResult", "aggregate", "convert", "import_profile"]
 
 
+@dataclass(frozen=True)
+class ImportResult:
+    """Result of an import."""
+
+    database: Path  # The database written.
+    aggr_id: int  # Its first aggregation.
+    mode: str  # Mode in which ranges were read.
+    mode_reason: str  # Why.
+    key_node: str  # Key node; empty: none.
+    key_node_reason: str  # Why.
+    iteration_stops_ns: tuple[int, ...]  # Ends of all iterations. Unit: ns.
+    counts: dict[str, int] = field(default_factory=dict)  # Rows per kind of event.
+    # Notes on data that was not used, repaired or guessed.
+    warnings: tuple[ProfileWarning, ...] = ()
+
+
+@dataclass(frozen=True)
+class AggregationResult:
+    """One aggregation of a database."""
+
+    aggr_id: int  # Its id.
+    iter_start: int  # First aggregated iteration.
+    iter_stop: int  # Last aggregated iteration.
+    key_node: str  # Key node; empty: none.
+    database: Path  # The database that holds it: for a database of NVIDIA's DLProf, its conversion.
+    reused: bool = False  # Whether the same request had been aggregated before.
+
+
+@dataclass(frozen=True)
+class WrittenEvents:
+    """The events of an import, already in its database."""
+
+    inputs: tuple[RollupInput, ...]  # Columns that aggregations are computed from, per domain.
+    mode: str  # Mode in which ranges were read.
+    mode_reason: str  # Why.
+    counts: dict[str, int]  # Rows per kind of event.
+    warnings: tuple[ProfileWarning, ...]  # Notes on data that was not used, repaired or guessed.
+
+
 def import_profile(options: ImportOptions, progress: Progress) -> ImportResult:
-    """Read a profile, correlate it, aggregate it once and write its database.
+    """Read and correlate a profile, write its database and aggregate it once.
 
     Raises:
-        DlprofError: Any of the errors of reading, of the request, or of writing; nothing is left
-            half-written then.
+        DlprofError: Reading, the request or writing failed; no database is left behind.
     """
     parse_peaks(options.request.gpu_peaks)
-    with (
-        spared_from_collection(),
-        new_database(options.database, overwrite=options.overwrite) as partial,
-    ):
+    with gc_frozen(), new_database(options.database, overwrite=options.overwrite) as partial:
         data, options = _read(options, progress)
         names = data.profile.domain_names
         custom = [names[domain.code] for domain in data.domains]
         require_domains([names[0], *custom], options.domains)
-        rollup = _write_import(partial, data, (options.request,), options, progress)
-    return _import_result(options, data, rollup)
+        return _write_import(partial, data, (options.request,), options, progress)
 
 
-def import_part(options: ImportOptions, progress: Progress) -> None:
-    """Read and correlate a rank file and write its events, for them to be joined with others'.
+def import_events(options: ImportOptions, progress: Progress) -> None:
+    """Read and correlate a rank file and write its events, without an aggregation.
 
     Raises:
-        DlprofError: Any of the errors of reading or of writing.
+        DlprofError: Reading or writing failed; no database is left behind.
     """
     with new_database(options.database, overwrite=options.overwrite) as partial:
         data, options = _read(options, progress)
         with write_errors(options.database):
-            create_tables(partial)
-            with bulk_writer(partial) as writer:
-                _write_events(writer, data, options, progress)
+            _write_events(partial, data, options, progress)
 
 
-def require_domains(present: Sequence[str], wanted: Sequence[str]) -> None:
-    """Refuse custom domains that a profile does not have.
+def find_key_nodes(
+    source: Path, mode: Mode, progress: Progress, nsys_path: str = ""
+) -> tuple[tuple[Candidate, ...], str]:
+    """The candidates for the key node of a profile, best first, and why one was chosen.
 
-    Args:
-        present: Its domains, the default one first.
-        wanted: Those asked for.
+    Nothing is written.
 
     Raises:
-        UsageError: One of them is not there.
+        DlprofError: The profile cannot be read.
     """
-    custom = sorted(present[1:])
-    for name in wanted:
-        if name not in present:
-            close = get_close_matches(name, custom, n=1)
-            listed = (
-                say("There are: {names}.", names=", ".join(custom))
-                if custom
-                else say("It has no custom domains.")
-            )
-            hint = (
-                say("Did you mean {name}? {listed}", name=close[0], listed=listed)
-                if close
-                else listed
-            )
-            raise UsageError(say("The profile has no NVTX domain '{name}'.", name=name), hint=hint)
+    options = ImportOptions(source=source, database=source, mode=mode, nsys_path=nsys_path)
+    data, _ = _read(options, progress)
+    return data.candidates, data.key_node.reason
 
 
 def convert(database: Path, progress: Progress) -> Path:
-    """Make a database of ours beside one of NVIDIA's, with the same aggregations.
+    """Convert a database of NVIDIA's DLProf: a new file beside it with the same aggregations.
 
-    The original is not changed. Converting it again gives the existing conversion.
+    The original is not changed. Converting it again returns the existing conversion.
 
     Returns:
         The conversion: ``dlprof_dldb.open.sqlite`` for ``dlprof_dldb.sqlite``.
@@ -148,133 +155,20 @@ def convert(database: Path, progress: Progress) -> Path:
     try:
         with new_database(target, overwrite=False) as partial:
             data, options = _read(ImportOptions(source=database, database=target), progress)
-            requests = data.requests if isinstance(data, GivenImport) else ()
+            requests = data.requests if isinstance(data, RecordedImport) else ()
             _write_import(partial, data, requests or (options.request,), options, progress)
     except DatabaseWriteError:
         target, exists = find_conversion(database)
-        if not exists:  # nobody else converted it meanwhile
+        if not exists:  # otherwise another process converted it at the same time
             raise
     return target
 
 
-def _read(options: ImportOptions, progress: Progress) -> tuple[ImportedProfile, ImportOptions]:
-    """Read and correlate the source; what it tells fills in what the caller left open."""
-    profile = open_profile(options.source, progress, options.nsys_path)
-    if not isinstance(profile, GivenProfile):
-        return correlate(profile, options.mode, progress), options
-    data = correlate_given(profile, options.mode, progress)
-    given = profile.given
-    return data, replace(
-        options,
-        profile_name=options.profile_name or given.profile_name,
-        original_command=options.original_command or (given.original_command,),
-    )
-
-
-_WRITTEN_KINDS = ("api_calls", "kernels", "copies", "sets", "graphs", "marks")
-
-
-def _write_import(
-    path: Path,
-    data: ImportedProfile,
-    requests: tuple[AggregationRequest, ...],
-    options: ImportOptions,
-    progress: Progress,
-) -> Rollup:
-    """Aggregate once per request and write everything; returns the first rollup."""
-    # A request that does not fit the profile shows before anything is written.
-    tell_iterations(open_window(data.rollups, requests[0]), progress)
-    progress.phase("aggregate")
-    progress.message("Aggregating profile data")
-    progress.message(f"Creating dlprof database at {_shown(options.database)}")
-    with write_errors(options.database):
-        create_tables(path)
-        with bulk_writer(path) as writer:
-            _, (done, left_out) = both(
-                lambda: _write_events(writer, data, options, progress),
-                lambda: _roll_up_all(data.rollups, requests),
-            )
-            for error in left_out:
-                progress.message(f"An aggregation of the source was left out: {error.message}")
-            progress.message("Writing aggregated data to dlprof database")
-            for aggr, (request, rollups) in enumerate(done, start=1):
-                for table in aggregation_tables(data.rollups, rollups, request, aggr):
-                    writer.write(table)
-        progress.phase("index")
-        write_rank_tables(path, range(1, len(done) + 1))
-        write_import_efficiency(path, data, [request for request, _ in done])
-        finish(path, has_custom_domains=bool(data.domains))
-        write_advice(path, range(1, len(done) + 1))
-    return done[0][1][0]
-
-
-def _roll_up_all(
-    inputs: tuple[RollupInput, ...], requests: tuple[AggregationRequest, ...]
-) -> tuple[list[tuple[AggregationRequest, list[Rollup]]], list[DlprofError]]:
-    """Aggregate once per request; a later one that does not fit the profile is left out."""
-    done = [(requests[0], roll_up(inputs, requests[0], NullProgress()))]
-    left_out: list[DlprofError] = []
-    for request in requests[1:]:
-        try:
-            done.append((request, roll_up(inputs, request, NullProgress())))
-        except (UsageError, KeyNodeNotFoundError) as error:
-            left_out.append(error)
-    return done, left_out
-
-
-def _write_events(
-    writer: BulkWriter, data: ImportedProfile, options: ImportOptions, progress: Progress
-) -> None:
-    """Write what does not depend on an aggregation."""
-    progress.message("Writing profile data to dlprof database")
-    counts = data.profile.counts()
-    total = sum(counts[kind] for kind in _WRITTEN_KINDS) + len(data.work.instances)
-    progress.phase("write", total)
-    for table in ahead(chain(_metadata(data, options), profile_tables(data))):
-        writer.write(table)
-        progress.advance(len(table))
-
-
-def _metadata(data: ImportedProfile, options: ImportOptions) -> list[Table]:
-    tables = metadata_tables(data, options)
-    if isinstance(data.profile, GivenProfile):
-        notes = conversion_notes(options.source, data.profile.given.version)
-        tables.append(Table("dldb_meta", {"key": list(notes), "value": list(notes.values())}))
-    return tables
-
-
-def _shown(path: Path) -> str:
-    """A path as DLProf shows it: one in the working directory begins with ``./``."""
-    return str(path) if path.is_absolute() or path.parent != Path() else f"./{path}"
-
-
-def _import_result(options: ImportOptions, data: ImportedProfile, rollup: Rollup) -> ImportResult:
-    window, totals = rollup.window, rollup.totals
-    return ImportResult(
-        database=options.database,
-        aggr_id=1,
-        mode=data.mode,
-        mode_reason=data.mode_reason,
-        key_node=window.key_node.name,
-        key_node_reason=window.key_node.reason,
-        iteration_stops_ns=tuple(window.iterations.stop_ns.tolist()),
-        iter_start=window.first,
-        iter_stop=window.last,
-        iter_start_ns=window.start_ns,
-        iter_stop_ns=window.stop_ns,
-        counts=data.profile.counts() | {"ops": len(data.ops.ops)},
-        warnings=tuple(data.profile.warnings),
-        wall_time_ns=int(totals["wall_time"]),
-        gpu_time_ns=int(totals["kernels_all_gpu_time"]),
-        tc_gpu_time_ns=int(totals["kernels_tc_gpu_time"]),
-    )
-
-
 def aggregate(database: Path, request: AggregationRequest, progress: Progress) -> AggregationResult:
-    """Add one aggregation to a database of ours; reads no source again.
+    """Add one aggregation to an existing database; the source is not read again.
 
-    The same request twice gives the existing aggregation. A database of NVIDIA's is converted
-    first and stays as it is: the result tells where the aggregation is.
+    The same request twice returns the existing aggregation. A database of NVIDIA's DLProf is
+    converted first and not changed; the result names the database that holds the aggregation.
 
     Raises:
         DatabaseError: The database cannot be read or written.
@@ -283,62 +177,53 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
         AggregationCancelledError: Raised by ``progress``.
     """
     parse_peaks(request.gpu_peaks)
-    version = _own_version(database)
-    if version is None:
+    with open_database(database) as dldb:
+        is_own = dldb.is_ours
+    if not is_own:
         database = convert(database, progress)
     existing = _find_aggregation(database, request)
     if existing is not None:
         return existing
-    if version is not None and not is_aggregable(version):
-        raise DldbVersionError(
-            say(
-                "'{database}' was written by version {version}, whose tables differ from today's.",
-                database=database,
-                version=version,
-            ),
-            hint=say("Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite"),
-            version=version,
-        )
-    with open_database(database) as dldb, reading_errors(database):
-        check_tables(dldb.connection, database, own_tables())
-    inputs, costed = both(
-        lambda: load_rollup_inputs(database, progress),
-        lambda: patiently(lambda: read_costed_instances(database)),
-    )
-    # Rows that lead nowhere show when they are put together.
+    require_aggregable(database)
+    with aggregation_turn(database, progress):
+        return _aggregate(database, request, progress)
+
+
+def _aggregate(
+    database: Path, request: AggregationRequest, progress: Progress
+) -> AggregationResult:
+    existing = _find_aggregation(database, request)
+    if existing is not None:  # another process made it during the wait
+        return existing
+    inputs = load_rollup_inputs(database, progress)
+    # A row that refers to a missing row is found only when the columns are combined.
     with reading_errors(database):
         rollups = roll_up(inputs, request, progress)
-        tell_iterations(rollups[0].window, progress)
+        report_iterations(rollups[0].window, progress)
     progress.phase("write", 1)
     with aggregation_transaction(database) as connection, damage_errors(database):
-        existing = _existing_in(connection, database, request)
-        if existing is not None:
-            return existing
+        if found := find_aggregation(connection, request):
+            return AggregationResult(*found, database, reused=True)
         row = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM aggregations").fetchone()
         aggr = int(row[0])
-        for table in aggregation_tables(inputs, rollups, request, aggr):
-            insert_rows(connection, table)
-        write_rank_metrics(connection, aggr)
-        write_efficiency(connection, aggr, costed, request.gpu_peaks)
-        add_advice(connection, aggr)
+        add_aggregation(connection, aggr, inputs, Aggregated(request, rollups))
         progress.advance(1)
     window = rollups[0].window
     progress.message(f"Aggregation {aggr} written", Level.DETAILED)
-    key_node = window.key_node.name
-    return _result((aggr, window.first, window.last, key_node), database, reused=False)
+    return AggregationResult(aggr, window.first, window.last, window.key_node.name, database)
 
 
 def aggregate_copy(source: Path, options: ImportOptions, progress: Progress) -> AggregationResult:
-    """Copy a database of ours and add an aggregation to the copy; the source is not changed.
+    """Copy a database and add an aggregation to the copy; the source is not changed.
 
     Args:
-        source: A database of ours.
+        source: A database that this program wrote.
         options: ``database`` is the copy; ``mode`` must be the source's.
         progress: Listener.
 
     Raises:
-        UsageError: Another mode than the one in which the ranges were read.
-        DlprofError: As ``aggregate``; the copy does not exist then.
+        UsageError: ``mode`` is not the mode in which the ranges were read.
+        DlprofError: As for ``aggregate``; no copy is left behind.
     """
     with (
         open_database(source) as dldb,
@@ -365,34 +250,149 @@ def aggregate_copy(source: Path, options: ImportOptions, progress: Progress) -> 
         return aggregate(partial, options.request, progress)
 
 
-def _own_version(database: Path) -> str | None:
-    """Version of a database of ours; None for NVIDIA's."""
-    with open_database(database) as dldb:
-        return dldb.version if dldb.is_ours else None
+def write_aggregations(
+    path: Path,
+    events: WrittenEvents,
+    done: Sequence[Aggregated],
+    options: ImportOptions,
+    progress: Progress,
+) -> ImportResult:
+    """Complete the database of an import: indexes, views, collectives and aggregations.
+
+    ``path`` holds all events; the first aggregation is the result of the import.
+    """
+    progress.phase("index")
+    finish(path, has_custom_domains=len(events.inputs) > 1)
+    collectives = read_collectives(path)
+    with aggregation_transaction(path) as connection:
+        write_collectives(connection, collectives)
+        for aggr, aggregated in enumerate(done, start=1):
+            add_aggregation(connection, aggr, events.inputs, aggregated)
+    window = done[0].rollups[0].window
+    return ImportResult(
+        database=options.database,
+        aggr_id=1,
+        mode=events.mode,
+        mode_reason=events.mode_reason,
+        key_node=window.key_node.name,
+        key_node_reason=window.key_node.reason,
+        iteration_stops_ns=tuple(window.iterations.stop_ns.tolist()),
+        counts=events.counts,
+        warnings=events.warnings,
+    )
+
+
+def _read(options: ImportOptions, progress: Progress) -> tuple[ImportedProfile, ImportOptions]:
+    """Read and correlate the source; metadata from the source overrides unset options."""
+    profile = open_profile(options.source, progress, options.nsys_path)
+    if not isinstance(profile, RecordedProfile):
+        return correlate(profile, options.mode, progress), options
+    data = correlate_recorded(profile, options.mode, progress)
+    recorded = profile.recorded
+    return data, replace(
+        options,
+        profile_name=options.profile_name or recorded.profile_name,
+        original_command=options.original_command or (recorded.original_command,),
+    )
+
+
+def _write_import(
+    path: Path,
+    data: ImportedProfile,
+    requests: tuple[AggregationRequest, ...],
+    options: ImportOptions,
+    progress: Progress,
+) -> ImportResult:
+    """Write the events and one aggregation per request, while one is written the other computed."""
+    # A request that does not fit the profile raises here, before anything is written.
+    report_iterations(open_window(data.rollups, requests[0]), progress)
+    progress.phase("aggregate")
+    progress.message("Aggregating profile data")
+    progress.message(f"Creating dlprof database at {_shown(options.database)}")
+    with write_errors(options.database):
+        events, (done, left_out) = run_both(
+            lambda: _write_events(path, data, options, progress),
+            lambda: _roll_up_all(data, requests),
+        )
+        for error in left_out:
+            progress.message(f"An aggregation of the source was left out: {error.message}")
+        progress.message("Writing aggregated data to dlprof database")
+        return write_aggregations(path, events, done, options, progress)
+
+
+def with_steady(
+    inputs: tuple[RollupInput, ...], request: AggregationRequest, rollups: list[Rollup]
+) -> list[Aggregated]:
+    """The aggregation of a request, followed by that of the steady range if there is one.
+
+    A request that names a range of iterations gets no other one.
+    """
+    if request.iter_start is not None or request.iter_stop is not None:
+        return [Aggregated(request, rollups)]
+    steady = find_steady_range(inputs[0], rollups[0].window)
+    done = [Aggregated(request, rollups, steady.note)]
+    if steady.exists:
+        part = replace(request, iter_start=steady.first, iter_stop=steady.last)
+        steady_rollups = roll_up_part(inputs, rollups, steady.first, steady.last)
+        done.append(Aggregated(part, steady_rollups, steady.note, is_steady=True))
+    return done
+
+
+def _roll_up_all(
+    data: ImportedProfile, requests: tuple[AggregationRequest, ...]
+) -> tuple[list[Aggregated], list[DlprofError]]:
+    """Aggregate once per request; a later one that does not fit the profile is left out.
+
+    The aggregations of a DLProf database are taken over without the steady range.
+    """
+    inputs, rollups = data.rollups, roll_up(data.rollups, requests[0], NullProgress())
+    if not isinstance(data, RecordedImport):
+        return with_steady(inputs, requests[0], rollups), []
+    done = [Aggregated(requests[0], rollups)]
+    left_out: list[DlprofError] = []
+    for request in requests[1:]:
+        try:
+            done.append(Aggregated(request, roll_up(inputs, request, NullProgress())))
+        except (UsageError, KeyNodeNotFoundError) as error:
+            left_out.append(error)
+    return done, left_out
+
+
+_WRITTEN_KINDS = ("api_calls", "kernels", "copies", "sets", "graphs", "marks")
+
+
+def _write_events(
+    path: Path, data: ImportedProfile, options: ImportOptions, progress: Progress
+) -> WrittenEvents:
+    """Write the tables that do not depend on an aggregation into a new file."""
+    create_tables(path)
+    progress.message("Writing profile data to dlprof database")
+    counts = data.profile.counts()
+    total = sum(counts[kind] for kind in _WRITTEN_KINDS) + len(data.work.instances)
+    progress.phase("write", total)
+    with bulk_writer(path) as writer:
+        for table in prefetch(chain(metadata_tables(data, options), profile_tables(data))):
+            writer.write(table)
+            progress.advance(len(table))
+    return WrittenEvents(
+        inputs=data.rollups,
+        mode=data.mode,
+        mode_reason=data.mode_reason,
+        counts=counts | {"ops": len(data.ops.ops)},
+        warnings=tuple(data.profile.warnings),
+    )
+
+
+def _shown(path: Path) -> str:
+    """A path as DLProf shows it: one in the working directory begins with ``./``."""
+    return str(path) if path.is_absolute() or path.parent != Path() else f"./{path}"
 
 
 def _find_aggregation(database: Path, request: AggregationRequest) -> AggregationResult | None:
     with open_database(database) as dldb:
         try:
             with limited(dldb.connection, database, GLANCE_S):
-                return _existing_in(dldb.connection, database, request)
+                found = find_aggregation(dldb.connection, request)
         except sqlite3.DatabaseError as error:
             raise damaged(database, error) from error
-
-
-def _existing_in(
-    connection: sqlite3.Connection, database: Path, request: AggregationRequest
-) -> AggregationResult | None:
-    query = "SELECT id, iter_start, iter_stop, key_node FROM aggregations WHERE request = ?"
-    with closing(connection.execute(query, (request_key(request),))) as cursor:
-        row = cursor.fetchone()
-    if row is None:
-        return None
-    return _result(tuple(row), database, reused=True)
-
-
-def _result(
-    values: tuple[int, int, int, str], database: Path, *, reused: bool
-) -> AggregationResult:
-    aggr, first, last, key_node = values
-    return AggregationResult(aggr, reused, first, last, key_node, database)
+    return None if found is None else AggregationResult(*found, database, reused=True)

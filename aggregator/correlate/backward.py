@@ -1,9 +1,9 @@
 """The forward op of each backward node.
 
-Rule (measured on today's PyTorch): the forward range of a backward node is the last-started range
-with its sequence number outside the backward pass of the same process, before the node started.
-"Any range with that number" is wrong: ranges that record no graph node carry the number that the
-next recorded op will get.
+Rule (measured on current PyTorch): the forward range of a backward node is the last range with its
+sequence number that started before the node, outside the backward pass of the same process. "Any
+range with that number" is wrong: ranges that record no graph node have the number that the next
+recorded op will get.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aggregator.columns import distinct, ordered, sorting
+from aggregator.profile.arrays import distinct, ordered, sorting
 
 if TYPE_CHECKING:
-    from aggregator.profile import Bool, Int32, Int64, Integers
+    from aggregator.profile.arrays import Bool, Int32, Int64, Integers
 
 
 def link_forward(
@@ -26,13 +26,13 @@ def link_forward(
     Args:
         seq: Sequence number of each range; -1: none.
         start_ns: Start of each range. Unit: ns.
-        process: Process of each range: every process counts its own numbers.
-        is_forward: Ranges that may be the forward side.
+        process: Process of each range; sequence numbers are per process.
+        is_forward: Ranges that may be the forward range of a node.
         is_node: Backward nodes.
 
     Returns:
         Rows of the nodes that have a sequence number, and the row of the forward range of each;
-        -1: none found.
+        -1: not found.
     """
     has_number = seq >= 0
     nodes = np.flatnonzero(is_node & has_number)
@@ -46,20 +46,13 @@ def link_forward(
 
 
 def _by_number(rows: Int32, seq: Integers, start_ns: Int64) -> Int32:
-    """Rows by number and start; numbers grow with time, so most stand in this order."""
+    """Rows by number and start; numbers grow with time, so most are in this order already."""
     order = sorting(seq[rows], start_ns[rows])
     return rows if order is None else rows[order]
 
 
 def _last_before(forward: Int32, nodes: Int64, seq: Integers, start_ns: Int64) -> Int64:
-    """Of the forward ranges with a node's number the last one that started before it; -1: none.
-
-    Args:
-        forward: Rows by number and start.
-        nodes: Rows of the nodes.
-        seq: Sequence number of each range.
-        start_ns: Start of each range. Unit: ns.
-    """
+    """The last of ``forward``, sorted by number and start, before each node; -1: none."""
     number, start, time = seq[forward], start_ns[forward], start_ns[nodes]
     first = np.searchsorted(number, seq[nodes], side="left")
     low, high = first.copy(), np.searchsorted(number, seq[nodes], side="right")
@@ -77,7 +70,7 @@ def _last_before(forward: Int32, nodes: Int64, seq: Integers, start_ns: Int64) -
 
 
 def occurrence_numbers(*keys: Int64 | Int32) -> Int64:
-    """For each row, how many earlier rows have the same keys: 0, 1, 2, ..."""
+    """Number of earlier rows with the same keys as each row: 0, 1, 2, ..."""
     count = len(keys[0])
     if not count:
         return np.empty(0, dtype=np.int64)

@@ -1,11 +1,11 @@
 """Ops of a user's own NVTX domain: its ranges, with the device work that they cover.
 
-A call belongs to the innermost range of the domain around it on its own thread. Apart from that,
-work launched by other threads of the process that carry no range of the domain counts *by time* for
-the range that was open then: the backward pass runs on its own thread, inside ``backward()``.
+A call belongs to the innermost range of the domain around it on its own thread. In addition, work
+launched by other threads of the process without ranges of the domain is covered *by time* by the
+range that was open: the backward pass runs on its own thread, inside ``backward()``.
 
 A range of ``nvtxRangeStart/End`` belongs to its process, not to a thread: it covers, as its own,
-what any thread launches while it is open, unless that thread's own range does.
+the launches of all threads while it is open, except those in ranges of these threads.
 """
 
 from __future__ import annotations
@@ -15,71 +15,49 @@ from dataclasses import dataclass
 import numpy as np
 
 from aggregator.correlate.op_table import Op, unique_op_id
-from aggregator.correlate.ops import Origin
 from aggregator.correlate.range_tree import MAX_PATH_LEVELS
 from aggregator.correlate.ranges import Nesting, innermost
 from aggregator.correlate.work import CorrelatedWork, LaunchedWork
-from aggregator.frameworks.pytorch import normalise
-from aggregator.intervals import SegmentUnion, segment_union
-from aggregator.profile import Bool, Int32, Int64, Integers, Profile
+from aggregator.profile.arrays import Bool, Int32, Int64, Integers
+from aggregator.profile.counters import template_of
+from aggregator.profile.intervals import SegmentUnion, segment_union
+from aggregator.profile.profile import Profile
 
 _MAX_NUMBERED = 32
-"""More texts that differ in their numbers only are a counter's."""
+"""More texts that differ only in their numbers have a counter in them."""
 
 
 @dataclass(frozen=True)
 class Covered:
-    """Device work of one kind that a domain's ranges cover.
+    """Device work of one kind that a domain's ranges cover."""
 
-    Attributes:
-        row: Row of the work.
-        instance: Instance of the domain that covers it.
-        by_time: Whether another thread launched it while the range was open.
-    """
-
-    row: Int64
-    instance: Int64
-    by_time: Bool
+    row: Int64  # Row of the work.
+    instance: Int64  # Instance of the domain that covers it.
+    by_time: Bool  # Whether another thread launched it while the range was open.
 
     def own(self) -> Covered:
-        """Only what the range's own thread launched."""
+        """Only work launched by the range's own thread."""
         keep = ~self.by_time
         return Covered(self.row[keep], self.instance[keep], self.by_time[keep])
 
 
 @dataclass(frozen=True)
 class DomainWork:
-    """One custom domain; instances are in order of start.
+    """One custom domain; instances are in order of start."""
 
-    Attributes:
-        code: Code into ``Profile.domain_names``.
-        ops: Its ops.
-        op: Op (local row) of each instance.
-        start_ns: Unit: ns.
-        end_ns: Unit: ns.
-        cpu_time_ns: Length without the ranges nested in it, so that sums add up. Unit: ns.
-        cpu_overhead_ns: CPU time outside CUDA calls. Unit: ns.
-        thread: Thread of each instance.
-        gpu: Union of the device work of each instance.
-        kernels: Kernels covered.
-        copies: Copies covered.
-        sets: Sets covered.
-        graphs: CUDA graphs, recorded as a whole, covered.
-    """
-
-    code: int
-    ops: tuple[Op, ...]
-    op: Int32
-    start_ns: Int64
-    end_ns: Int64
-    cpu_time_ns: Int64
-    cpu_overhead_ns: Int64
-    thread: Int32
-    gpu: SegmentUnion
-    kernels: Covered
-    copies: Covered
-    sets: Covered
-    graphs: Covered
+    code: int  # Code into ``Profile.domain_names``.
+    ops: tuple[Op, ...]  # Its ops.
+    op: Int32  # Op (local row) of each instance.
+    start_ns: Int64  # Unit: ns.
+    end_ns: Int64  # Unit: ns.
+    cpu_time_ns: Int64  # Length without nested ranges, so that no time counts twice. Unit: ns.
+    cpu_overhead_ns: Int64  # CPU time outside CUDA calls. Unit: ns.
+    thread: Int32  # Thread of each instance.
+    gpu: SegmentUnion  # Union of the device work of each instance.
+    kernels: Covered  # Kernels covered.
+    copies: Covered  # Copies covered.
+    sets: Covered  # Sets covered.
+    graphs: Covered  # CUDA graphs, recorded as a whole, covered.
 
 
 def correlate_domain(
@@ -87,12 +65,7 @@ def correlate_domain(
 ) -> DomainWork:
     """Find the ops of one custom domain.
 
-    Args:
-        profile: The profile.
-        nesting: All its ranges.
-        work: Its device work.
-        code: The domain.
-        process_rows: First row of the ranges that belong to a process: ``nest_process_ranges``.
+    Ranges from row ``process_rows`` on belong to a process; see ``nest_process_ranges``.
     """
     in_domain = nesting.in_order(profile.ranges.domain) == code
     positions = np.flatnonzero(in_domain)
@@ -142,10 +115,10 @@ def _call_instances(
     of_process = nesting.rows(np.arange(len(nesting))) >= process_rows
     shared = np.unique(profile.ranges.thread[process_rows:])
     for lane_thread in lanes.tolist():
-        asked = np.full(len(api), fill_value=True) if lane_thread in shared else is_free
-        rows = np.flatnonzero(asked & (process == profile.thread_process[lane_thread]))
+        calls = np.full(len(api), fill_value=True) if lane_thread in shared else is_free
+        rows = np.flatnonzero(calls & (process == profile.thread_process[lane_thread]))
         rows = rows[result[rows] < 0]
-        # A call starts while the range is open; it may end later, as its thread is not the range's.
+        # The call must start while the range is open; on another thread it may end later.
         thread = np.full(len(rows), lane_thread, dtype=np.int32)
         around = innermost(nesting, thread, api.start_ns[rows], api.start_ns[rows] + 1, code)
         hit = (around >= 0) & (is_free[rows] | of_process[np.maximum(around, 0)])
@@ -186,10 +159,10 @@ def _self_time(nesting: Nesting, positions: Int64, row_of: Int64) -> Int64:
 
 
 def _shown_names(profile: Profile, codes: Integers, process: Int32) -> dict[int, str]:
-    """Name of each range code: counters replaced, numbers that belong to a name kept.
+    """Name of each range code, with counters replaced and numbers of names kept.
 
-    ``step 17`` comes once. A few numbers that each come again and again, as ``Dense 1`` and
-    ``Dense 2`` do in every step, tell parts of a model apart.
+    ``step 17`` occurs once: a counter. A few numbers that occur repeatedly, like ``Dense 1`` and
+    ``Dense 2`` in every step, are names of different parts of a model.
     """
     pairs, counts = np.unique(np.stack([process, codes]), axis=1, return_counts=True)
     least: dict[int, int] = {}
@@ -197,7 +170,7 @@ def _shown_names(profile: Profile, codes: Integers, process: Int32) -> dict[int,
         least[code] = min(count, least.get(code, count))
     alike: dict[str, list[int]] = {}
     for code in least:
-        alike.setdefault(normalise(profile.range_names[code]), []).append(code)
+        alike.setdefault(template_of(profile.range_names[code]), []).append(code)
     shown: dict[int, str] = {}
     for pattern, members in alike.items():
         is_name = len(members) <= _MAX_NUMBERED and min(map(least.__getitem__, members)) > 2
@@ -209,7 +182,7 @@ def _shown_names(profile: Profile, codes: Integers, process: Int32) -> dict[int,
 def _ops(
     profile: Profile, nesting: Nesting, positions: Int64, row_of: Int64, code: int
 ) -> tuple[tuple[Op, ...], Int32]:
-    """Ranges of one path and process are one op."""
+    """One op per path and process, and the op of each range."""
     ranges = profile.ranges
     codes = ranges.name[nesting.rows(positions)]
     process = profile.thread_process[ranges.thread[nesting.rows(positions)]]
@@ -218,14 +191,14 @@ def _ops(
     paths: list[str] = [""] * len(positions)
     keys: dict[tuple[int, str], int] = {}
     op = np.zeros(len(positions), dtype=np.int32)
-    # Outer ranges start first, so a parent's path is known when its child's turn comes.
+    # Outer ranges start first, so the path of a parent is known before that of its children.
     for row, (position, name) in enumerate(zip(positions.tolist(), names, strict=True)):
         parent = int(nesting.parent[position])
         above = paths[row_of[parent]] if parent >= 0 else ""
-        part = f"/{name.replace('/', '|')}"
-        # Endless recursion must not make endless names.
-        too_deep = above.endswith(part) or above.count("/") >= MAX_PATH_LEVELS
-        paths[row] = above if too_deep and above else above + part
+        step = f"/{name.replace('/', '|')}"
+        # Limits names in endless recursion.
+        too_deep = above.endswith(step) or above.count("/") >= MAX_PATH_LEVELS
+        paths[row] = above if too_deep and above else above + step
         op[row] = keys.setdefault((int(process[row]), paths[row]), len(keys))
     seen: dict[str, int] = {}
     used: set[str] = set()
@@ -238,13 +211,7 @@ def _ops(
                 op_id=unique_op_id(f"{op_type.upper()}_{seen[op_type.upper()]}", used),
                 op_name=path,
                 op_type=op_type,
-                direction="",
                 process=number,
-                data_type="",
-                stack_trace="",
-                forward=-1,
-                origin=Origin.FORWARD,
-                tc_eligible=False,
                 domain=code,
             )
         )

@@ -1,8 +1,8 @@
-"""Which executions are the same op: the same place in the model, over all steps and for good.
+"""Finds the executions of the same op: those at the same position of the step, over all steps.
 
-Instances of a step form a sequence of (path, label, direction). Steps with the same sequence
-share identities at once. A step with another sequence is aligned to the commonest one, so that one
-op more renames no other; what recurs is given a place of its own, the rest is joined by shapes.
+The instances of a step form a sequence of (path, label, direction). Steps with equal sequences have
+equal positions. A step with another sequence is aligned to the most common one, so that an
+additional op does not rename the others; additional items that recur get positions of their own.
 """
 
 from __future__ import annotations
@@ -13,59 +13,50 @@ from itertools import pairwise
 
 import numpy as np
 
-from aggregator.columns import ordered
-from aggregator.profile import Int64
+from aggregator.profile.arrays import Int64, ordered
 
 MAX_ALIGN_CELLS = 25_000_000
-"""Largest product of lengths that is aligned exactly; above, common items are passed over."""
+"""Largest product of lengths that is aligned exactly; above it, frequent items are skipped."""
 MIN_COMMON_SHARE = 0.5
-"""A step that has less than this in common with the commonest one is no step of the loop."""
+"""A step with less than this in common with the most common one is not part of the loop."""
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where each item stands.
+class StepPositions:
+    """Position of each item in its step."""
 
-    Attributes:
-        place: Position in the master sequence; -1: the item has no place of its own.
-        length: Length of the master sequence.
-    """
-
-    place: Int64
-    length: int
+    position: Int64  # Position in the master sequence; -1: none.
+    length: int  # Length of the master sequence.
 
 
-def assign_places(code: Int64, step: Int64, num_steps: int) -> Places:
-    """Give each item of a run of steps its place in the loop.
+def align_steps(code: Int64, step: Int64, num_steps: int) -> StepPositions:
+    """Find the position of each item in the training loop.
 
     Args:
-        code: What the item is; items are in the order in which they ran.
+        code: Code of each item; items are in the order in which they ran.
         step: Step of each item, ``0 <= step < num_steps``, in any order.
-        num_steps: Number of steps; step 0 is what came before the first.
-
-    Returns:
-        Places by item.
+        num_steps: Number of steps; step 0 has the items before the first step.
     """
     order = ordered(step)
     bounds = np.searchsorted(step[order], np.arange(num_steps + 1))
     sequences = [code[order[low:high]] for low, high in pairwise(bounds.tolist())]
     groups = _group_equal(sequences)
-    # What came before the loop is no step of it; of equally common sequences the longest counts.
+    # Step 0 is not part of the loop; of equally common sequences the longest is preferred.
     groups.sort(key=lambda members: (-len(members), members == [0], -len(sequences[members[0]])))
-    place = np.full(len(code), -1, dtype=np.int64)
+    position = np.full(len(code), -1, dtype=np.int64)
     if not groups:
-        return Places(place, 0)
+        return StepPositions(position, 0)
     master = _Master(sequences[groups[0][0]])
     for members in groups:
         sequence = sequences[members[0]]
-        places = master.place(sequence, insert=len(members) > 1)
+        ids = master.add(sequence, insert=len(members) > 1)
         for member in members:
-            place[order[bounds[member] : bounds[member + 1]]] = places
-    return Places(master.ranks(place), len(master))
+            position[order[bounds[member] : bounds[member + 1]]] = ids
+    return StepPositions(master.ranks(position), len(master))
 
 
 def _group_equal(sequences: list[Int64]) -> list[list[int]]:
-    """Steps with equal sequences; empty steps left out."""
+    """Steps grouped by equal sequences, without empty steps."""
     groups: dict[bytes, list[int]] = {}
     for number, sequence in enumerate(sequences):
         if len(sequence):
@@ -74,7 +65,7 @@ def _group_equal(sequences: list[Int64]) -> list[list[int]]:
 
 
 class _Master:
-    """The commonest sequence, grown by what recurs in others. Ids stay; the order is kept apart."""
+    """The most common sequence, with recurring items of others inserted; ids do not change."""
 
     def __init__(self, sequence: Int64) -> None:
         self._codes = sequence.copy()
@@ -87,11 +78,10 @@ class _Master:
         """Position in the final order of each id; -1 stays."""
         rank = np.empty(len(self._ids), dtype=np.int64)
         rank[self._ids] = np.arange(len(self._ids))
-        result: Int64 = np.where(ids >= 0, rank[np.maximum(ids, 0)], -1)
-        return result
+        return np.where(ids >= 0, rank[np.maximum(ids, 0)], -1)
 
-    def place(self, sequence: Int64, *, insert: bool) -> Int64:
-        """Ids for a sequence; what has no counterpart is inserted or gets -1."""
+    def add(self, sequence: Int64, *, insert: bool) -> Int64:
+        """Ids of a sequence's items; an item without a counterpart is inserted or gets -1."""
         matched = self._align(sequence)
         if np.count_nonzero(matched >= 0) < MIN_COMMON_SHARE * min(len(sequence), len(self)):
             return np.full(len(sequence), -1, dtype=np.int64)
@@ -100,7 +90,7 @@ class _Master:
         if insert and len(missing):
             new = np.arange(len(self), len(self) + len(missing), dtype=np.int64)
             ids[missing] = new
-            # Each goes behind the last matched item before it.
+            # Each is inserted after the last matched item before it.
             after = np.maximum.accumulate(matched)[missing] + 1
             self._codes = np.insert(self._codes, after, sequence[missing])
             self._ids = np.insert(self._ids, after, new)

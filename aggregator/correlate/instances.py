@@ -8,82 +8,63 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.columns import ordered
-from aggregator.profile import Int32, Int64, Integers
+from aggregator.profile.arrays import Int32, Int64, Integers, ordered
 
 
 class Origin(IntEnum):
-    """What an op instance came from."""
+    """Kind of an op instance."""
 
     FORWARD = 0
     BACKWARD = 1
     """The backward of a forward op."""
     BACKWARD_ALONE = 2
-    """Work of the autograd engine that has no forward op."""
+    """Work of the autograd engine without a forward op."""
     GROUP = 3
-    """CUDA calls made in a group and in no op."""
+    """CUDA calls made in a group, outside all ops."""
     STRAY = 4
     """A CUDA call outside every range."""
     DATALOADER = 5
     COMBINED = 6
-    """A backward pass that carries no ranges."""
+    """A backward pass without ranges."""
+    RECOMPUTED = 7
+    """A forward op that a checkpoint runs again inside a backward node."""
 
 
 @dataclass
 class Instances:
-    """Op instances, in no particular order; one row each.
+    """Op instances, in no particular order; one row each."""
 
-    Attributes:
-        origin: ``Origin`` values.
-        label: Code into ``RangeMeaning.labels``; for a stray call into ``Profile.strings``; a
-            combined backward pass has none.
-        path: Code into ``paths``.
-        range_name: Code into ``Profile.range_names`` of the range that names it; -1: none.
-        marker: The same of the marker around it (dictionary markers); -1: none.
-        forward: Row of the forward instance of a backward one; -1: none.
-        start_ns: First start. Unit: ns.
-        end_ns: Last end. Unit: ns.
-        cpu_time_ns: Sum of the lengths of its ranges; a group's comes from its calls. Unit: ns.
-        thread: Row of ``Profile.threads`` of its first range.
-        shapes: Code into ``Profile.shape_texts``; -1: none.
-        call_instance: Instance of each API call of the profile; -1: none.
-        busy_start_ns: Start of each stretch of CPU time of all instances. Unit: ns.
-        busy_end_ns: Unit: ns.
-        busy_process: Process of each stretch.
-        paths: Group paths, ``/iteration #/``.
-    """
-
-    origin: Integers
+    origin: Integers  # ``Origin`` values.
+    # Code into ``RangeMeaning.labels``, for a stray call into ``Profile.strings``; -1 for a
+    # combined backward pass.
     label: Int32
-    path: Int32
-    range_name: Int32
-    marker: Int32
-    forward: Int32
-    start_ns: Int64
-    end_ns: Int64
-    cpu_time_ns: Int64
-    thread: Integers
-    shapes: Int32
-    call_instance: Int32
-    busy_start_ns: Int64
-    busy_end_ns: Int64
-    busy_process: Integers
-    paths: tuple[str, ...]
+    path: Int32  # Code into ``paths``.
+    range_name: Int32  # Code into ``Profile.range_names`` of the range that names it; -1: none.
+    marker: Int32  # Code into ``Profile.range_names`` of the dictionary marker around it; -1: none.
+    forward: Int32  # Row of the forward instance of a backward one; -1: none.
+    start_ns: Int64  # First start. Unit: ns.
+    end_ns: Int64  # Last end. Unit: ns.
+    cpu_time_ns: Int64  # Sum of the lengths of its ranges; 0 for a group. Unit: ns.
+    thread: Integers  # Row of ``Profile.threads`` of its first range.
+    shapes: Int32  # Code into ``Profile.shape_texts``; -1: none.
+    call_instance: Int32  # Instance of each API call of the profile; -1: none.
+    busy_start_ns: Int64  # Start of each stretch of CPU time of all instances. Unit: ns.
+    busy_end_ns: Int64  # Unit: ns.
+    busy_process: Integers  # Process of each stretch.
+    paths: tuple[str, ...]  # Group paths, ``/iteration #/``.
 
     def __len__(self) -> int:
         return len(self.origin)
 
     def extended(self, more: dict[str, Integers]) -> Instances:
-        """The same instances and some more behind them."""
+        """The instances with more appended."""
         joined: dict[str, Any] = {
             name: np.concatenate([getattr(self, name), more[name]]) for name in ROW_COLUMNS
         }
         return replace(self, **joined)
 
     def sort_by_start(self) -> Int32:
-        """Bring them into the order of their start, all references renumbered.
-
-        Column by column: there are millions, and nothing needs them in both orders.
+        """Sort the instances by start, in place, and renumber all references to them.
 
         Returns:
             New row of each old one.
@@ -98,16 +79,17 @@ class Instances:
         return rank
 
 
+def blank_columns(count: int, origin: Origin) -> dict[str, Integers]:
+    """Columns of instances without ranges, for ``Instances.extended``; the others are required."""
+    none = np.full(count, -1, dtype=np.int32)
+    return {
+        "origin": np.full(count, origin, dtype=np.int8),
+        "path": np.zeros(count, dtype=np.int32),
+        **dict.fromkeys(("label", "range_name", "marker", "forward", "shapes"), none),
+    }
+
+
 ROW_COLUMNS = (
-    "origin",
-    "label",
-    "path",
-    "range_name",
-    "marker",
-    "forward",
-    "start_ns",
-    "end_ns",
-    "cpu_time_ns",
-    "thread",
-    "shapes",
+    *("origin", "label", "path", "range_name", "marker", "forward"),
+    *("start_ns", "end_ns", "cpu_time_ns", "thread", "shapes"),
 )

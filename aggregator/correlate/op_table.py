@@ -1,70 +1,58 @@
-"""The table of ops: op instances get the op that they are an execution of."""
+"""The table of ops, and the op of each op instance."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from aggregator.columns import dense_codes, ordered, row_codes
-from aggregator.correlate.identity import assign_places
-from aggregator.correlate.ops import Instances, Origin
+from aggregator.correlate.identity import align_steps
+from aggregator.correlate.instances import Instances, Origin, blank_columns
+from aggregator.correlate.range_tree import RECOMPUTE
+from aggregator.correlate.ranks import main_devices, rank_processes
+from aggregator.correlate.work import CorrelatedWork
 from aggregator.frameworks import Framework
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.frameworks.pytorch import BACKWARD_TYPE, is_tc_eligible
-from aggregator.profile import Int32, Int64, Profile
+from aggregator.profile.arrays import Bool, Int32, Int64, dense_codes, empty_i32, ordered, row_codes
+from aggregator.profile.intervals import flatten
+from aggregator.profile.profile import Profile
 
 FPROP, BPROP = "fprop", "bprop"
+UNASSOCIATED = "unassociated_"
+"""Begins the names of work outside all ranges."""
 
 
 @dataclass(frozen=True)
 class Op:
-    """One place in the model (or one kind of work outside it).
+    """One operation at one position in the model, or one kind of work outside it."""
 
-    Attributes:
-        op_id: Unique name, ``CONV2D_1``.
-        op_name: Path and name, ``/iteration #/conv2d[2]``.
-        op_type: Kind of op, ``conv2d``.
-        direction: ``fprop``, ``bprop`` or empty.
-        process: Row of ``Profile.process_ids``.
-        data_type: Element type; empty: not recorded.
-        stack_trace: Call sites, innermost last; empty: not recorded.
-        forward: Row of the forward op of a backward one; -1: none.
-        origin: What it came from.
-        tc_eligible: Whether it can use Tensor Cores, by DLProf's rule.
-        domain: Code into ``Profile.domain_names``; 0 holds the framework's ops.
-    """
-
-    op_id: str
-    op_name: str
-    op_type: str
-    direction: str
-    process: int
-    data_type: str
-    stack_trace: str
-    forward: int
-    origin: Origin
-    tc_eligible: bool = False
-    domain: int = 0
+    op_id: str  # Unique name, ``CONV2D_1``.
+    op_name: str  # Path and name, ``/iteration #/conv2d[2]``.
+    op_type: str  # Kind of op, ``conv2d``.
+    process: int  # Row of ``Profile.process_ids``.
+    direction: str = ""  # ``fprop``, ``bprop``, ``recompute`` or empty.
+    data_type: str = ""  # Element type; empty: not recorded.
+    stack_trace: str = ""  # Call sites, innermost last; empty: not recorded.
+    forward: int = -1  # Row of the forward op of a backward one; -1: none.
+    origin: Origin = Origin.FORWARD  # Kind of its instances.
+    tc_eligible: bool = False  # Whether it can use Tensor Cores, by DLProf's rule.
+    domain: int = 0  # Code into ``Profile.domain_names``; 0 holds the framework's ops.
 
 
 @dataclass(frozen=True)
 class OpTable:
-    """All ops, and the op of each instance.
+    """All ops, and the op of each instance."""
 
-    Attributes:
-        ops: One row per op, in order of first start.
-        op_of_instance: Row of ``ops`` per instance.
-    """
-
-    ops: tuple[Op, ...]
-    op_of_instance: Int32
+    ops: tuple[Op, ...]  # One row per op, in order of first start.
+    op_of_instance: Int32  # Row of ``ops`` per instance.
 
 
 def build_op_table(
     profile: Profile,
     meaning: RangeMeaning,
-    instances: Instances,
+    work: CorrelatedWork,
     steps: tuple[Int64, int],
     framework: Framework,
 ) -> OpTable:
@@ -72,14 +60,15 @@ def build_op_table(
 
     Args:
         profile: The profile.
-        meaning: What range names mean.
-        instances: Op instances.
-        steps: Step of each instance by its own process (step 0 lies before the loop), and the
+        meaning: Meaning of range names.
+        work: Op instances with their kernels.
+        steps: Step of each instance in its own process (0: before the training loop), and the
             number of steps including step 0; 1: no loop was found.
-        framework: Whose ranges they are.
+        framework: Framework that wrote the ranges.
     """
+    instances = work.instances
     process = profile.thread_process[instances.thread].astype(np.int64)
-    identity, num_places = _forward_identity(meaning, instances, process, *steps)
+    identity, num_positions = _forward_identity(meaning, instances, process, *steps)
     backward = np.flatnonzero(instances.origin == Origin.BACKWARD)
     base = int(identity.max(initial=-1)) + 1
     identity[backward] = base + identity[instances.forward[backward]]
@@ -89,16 +78,19 @@ def build_op_table(
     np.minimum.at(first_start, inverse, instances.start_ns)
     op_process = np.zeros(num_ops, dtype=np.int64)
     op_process[inverse] = process
-    # Ops are numbered by process; those with a place in the loop come first, in their order, so
-    # that an op more in one odd step changes no other op's number.
+    # Ops are numbered by process; those with a position in the loop come first, in its order, so
+    # that an additional op in one step does not change the numbers of the others.
     forward_part = np.where(distinct >= base, distinct - base, distinct)
-    placed = forward_part < num_places
-    within = np.where(placed, forward_part, first_start)
-    order = np.lexsort((distinct >= base, within, ~placed, op_process))
+    in_loop = forward_part < num_positions
+    within = np.where(in_loop, forward_part, first_start)
+    order = np.lexsort((distinct >= base, within, ~in_loop, op_process))
     rank = np.empty(num_ops, dtype=np.int32)
     rank[order] = np.arange(num_ops, dtype=np.int32)
     op_of_instance = rank[inverse].astype(np.int32)
-    ops = _describe(_Names(profile, meaning, instances, op_of_instance, num_ops), framework)
+    names = _Names(profile, meaning, instances, op_of_instance, num_ops)
+    used = np.zeros(num_ops, dtype=bool)
+    used[op_of_instance[work.with_tensor_cores(profile)]] = True
+    ops = _describe(names, framework, used)
     return OpTable(ops, op_of_instance)
 
 
@@ -109,29 +101,29 @@ def _forward_identity(
     step: Int64,
     num_steps: int,
 ) -> tuple[Int64, int]:
-    """A number per instance, equal for executions of one op; backward ones are filled in later.
+    """A number per instance, equal for executions of one op; -1 for backward ones.
 
     Returns:
-        The numbers, and how many of them (from 0 on) are places in the loop.
+        The numbers, and the count of those (from 0 on) that are positions in the loop.
     """
     identity = np.full(len(instances), -1, dtype=np.int64)
     own = instances.origin != Origin.BACKWARD
     code = _codes(instances, process)
-    placed = np.flatnonzero(
-        own & np.isin(instances.origin, (Origin.FORWARD, Origin.BACKWARD_ALONE))
+    ordered_ops = np.flatnonzero(
+        own & np.isin(instances.origin, (Origin.FORWARD, Origin.BACKWARD_ALONE, Origin.RECOMPUTED))
     )
     next_identity = 0
     if (meaning.has_dictionary_markers or num_steps > 1) and not meaning.is_graph:
-        for number in np.unique(process[placed]).tolist():
-            rows = placed[process[placed] == number]
+        for number in np.unique(process[ordered_ops]).tolist():
+            rows = ordered_ops[process[ordered_ops] == number]
             rows = rows[ordered(instances.thread[rows], instances.start_ns[rows])]
-            places = assign_places(code[rows], step[rows], num_steps)
-            has_place = places.place >= 0
-            identity[rows[has_place]] = next_identity + places.place[has_place]
-            next_identity += places.length
+            aligned = align_steps(code[rows], step[rows], num_steps)
+            has_position = aligned.position >= 0
+            identity[rows[has_position]] = next_identity + aligned.position[has_position]
+            next_identity += aligned.length
     rest = np.flatnonzero(own & (identity < 0))
-    # Without a place: joined by path, name, direction and shapes.
-    shapes = _told_shapes(code[rest], instances.shapes[rest].astype(np.int64))
+    # Without a position: joined by path, name, direction and shapes.
+    shapes = _complete_shapes(code[rest], instances.shapes[rest].astype(np.int64))
     stray = instances.origin[rest] == Origin.STRAY
     shapes[stray] = -1
     if meaning.has_dictionary_markers:
@@ -140,10 +132,10 @@ def _forward_identity(
     return identity, next_identity
 
 
-def _told_shapes(code: Int64, shapes: Int64) -> Int64:
-    """Shapes of executions that recorded none: those of the others, where these all had the same.
+def _complete_shapes(code: Int64, shapes: Int64) -> Int64:
+    """Shapes of executions without recorded ones: those of the others, if all have the same.
 
-    The markers write shapes in the first calls of a model only.
+    Markers write shapes only in the first calls of a model.
     """
     known = shapes >= 0
     if known.all() or not known.any():
@@ -154,8 +146,7 @@ def _told_shapes(code: Int64, shapes: Int64) -> Int64:
     np.minimum.at(low, code[known], shapes[known])
     np.maximum.at(high, code[known], shapes[known])
     of_code = np.where(low == high, high, -1)
-    told: Int64 = np.where(known, shapes, of_code[code])
-    return told
+    return np.where(known, shapes, of_code[code])
 
 
 def _codes(instances: Instances, process: Int64) -> Int64:
@@ -164,14 +155,15 @@ def _codes(instances: Instances, process: Int64) -> Int64:
     return row_codes(*columns)[1].astype(np.int64)
 
 
-def _describe(names: _Names, framework: Framework) -> tuple[Op, ...]:
+def _describe(names: _Names, framework: Framework, ran_tc: Bool) -> tuple[Op, ...]:
     numbers = type_numbers(names.types, names.forward)
     used: set[str] = set()
     ops = []
     for row, forward in enumerate(names.forward.tolist()):
         origin = names.origins[row]
         op_type = names.types[forward if forward >= 0 else row]
-        in_model = origin in _MODEL_ORIGINS and not names.is_overhead(row)
+        in_model = origin in _MODEL_ORIGINS and framework.is_tc_eligible(op_type)
+        eligible = in_model or (bool(ran_tc[row]) and origin is not Origin.STRAY)
         ops.append(
             Op(
                 op_id=unique_op_id(
@@ -185,17 +177,23 @@ def _describe(names: _Names, framework: Framework) -> tuple[Op, ...]:
                 stack_trace=names.stack_trace(row),
                 forward=forward,
                 origin=origin,
-                tc_eligible=in_model and framework.is_tc_eligible(op_type),
+                tc_eligible=eligible and not names.is_overhead(row),
             )
         )
     return tuple(ops)
 
 
-_MODEL_ORIGINS = (Origin.FORWARD, Origin.BACKWARD)
+_MODEL_ORIGINS = (Origin.FORWARD, Origin.BACKWARD, Origin.RECOMPUTED)
+
+
+_NUMBERED = (Origin.FORWARD, Origin.BACKWARD_ALONE, Origin.RECOMPUTED)
 
 
 def _rank_prefixes(profile: Profile, instances: Instances) -> dict[int, str]:
-    """``/rank_0`` per process where several ran ops; processes go by their device."""
+    """``/rank_0`` and so on if several processes ran ops, ordered by their device.
+
+    A process that is no rank of the job is named by its id: ``/process_1234``.
+    """
     has_ops = np.isin(instances.origin, (Origin.FORWARD, Origin.BACKWARD, Origin.GROUP))
     processes = np.unique(profile.thread_process[instances.thread[has_ops]]).tolist()
     if len(processes) < 2:
@@ -206,17 +204,24 @@ def _rank_prefixes(profile: Profile, instances: Instances) -> dict[int, str]:
         if len(rows):
             device[process] = int(np.bincount(rows).argmax())
     ranked = sorted(processes, key=lambda p: (device[p], profile.process_ids[p]))
-    return {process: f"/rank_{rank}" for rank, process in enumerate(ranked)}
+    ranks = rank_processes(profile)
+    if len(ranks) < 2:
+        ranks = set() if len(main_devices(profile)) > 1 else set(processes)
+    prefixes = {p: f"/process_{profile.process_ids[p]}" for p in processes if p not in ranks}
+    numbered = enumerate(process for process in ranked if process in ranks)
+    return prefixes | {process: f"/rank_{rank}" for rank, process in numbered}
 
 
 def _direction(origin: Origin) -> str:
     if origin in (Origin.BACKWARD, Origin.BACKWARD_ALONE, Origin.COMBINED):
         return BPROP
+    if origin is Origin.RECOMPUTED:
+        return RECOMPUTE
     return "" if origin is Origin.STRAY else FPROP
 
 
 def unique_op_id(op_id: str, used: set[str]) -> str:
-    """Types such as ``conv2d_bprop`` may clash with the Op IDs of others."""
+    """The Op ID with a suffix if it is used: types like ``conv2d_bprop`` clash with others' ids."""
     candidate, more = op_id, 2
     while candidate in used:
         candidate, more = f"{op_id}_{more}", more + 1
@@ -225,7 +230,7 @@ def unique_op_id(op_id: str, used: set[str]) -> str:
 
 
 def op_id_of(op_type: str, number: int, *, backward: bool) -> str:
-    """``CONV2D_1``; of a backward op ``CONV2D_BPROP_1``."""
+    """``CONV2D_1``, for a backward op ``CONV2D_BPROP_1``."""
     return (
         f"{op_type.upper()}_{BPROP.upper()}_{number}" if backward else f"{op_type.upper()}_{number}"
     )
@@ -288,7 +293,7 @@ class _Names:
     def _base_name(self, row: int) -> str:
         origin, label = self.origins[row], self._label(row)
         if origin is Origin.STRAY:
-            return f"unassociated_{label}"
+            return UNASSOCIATED + label
         prefix = self._prefix.get(self.process(row), "")
         instance = self._sample[row]
         marker = int(self._instances.marker[instance])
@@ -300,11 +305,11 @@ class _Names:
         return f"{prefix}{path}{middle}{last}"
 
     def _numbers(self) -> list[int]:
-        """Number in ``name[n]``: ops of one name in their order; marker names have theirs."""
+        """Number in ``name[n]``: ops of one name in order; names from markers have no number."""
         seen: dict[str, int] = {}
         numbers = []
         for row, base in enumerate(self._base):
-            counted = self.origins[row] in (Origin.FORWARD, Origin.BACKWARD_ALONE)
+            counted = self.origins[row] in _NUMBERED
             if counted and not self._has_marker_name(row):
                 seen[base] = seen.get(base, 0) + 1
             numbers.append(seen.get(base, 1) if counted else 1)
@@ -314,11 +319,11 @@ class _Names:
         return int(self._instances.marker[self._sample[row]]) in self._meaning.op_names
 
     def _described_by(self, row: int) -> int:
-        """A backward op goes by its forward op."""
+        """The forward op of a backward op, which names both."""
         return int(self.forward[row]) if self.forward[row] >= 0 else row
 
     def is_overhead(self, row: int) -> bool:
-        """Whether an op lies in a group that is no part of the model."""
+        """Whether an op is in a group that is not part of the model."""
         path = self._instances.paths[int(self._instances.path[self._sample[row]])]
         return path.split("/")[1] in self._meaning.overhead
 
@@ -333,21 +338,63 @@ class _Names:
         return f"{self._base[row]}[{number}]" if number > 1 else self._base[row]
 
     def data_type(self, row: int) -> str:
-        """Element type that a marker told; empty: none."""
+        """Element type from a marker or the source; empty: not recorded."""
         sample = self._sample[self._described_by(row)]
         text = self._meaning.texts.get(int(self._instances.range_name[sample]))
         if text is None:
-            told = self._meaning.module_texts.get(int(self._instances.marker[sample]))
-            if told and (told.is_input or is_tc_eligible(self.types[self._described_by(row)])):
-                text = told
+            module = self._meaning.module_texts.get(int(self._instances.marker[sample]))
+            if module and (module.is_input or is_tc_eligible(self.types[self._described_by(row)])):
+                text = module
         return text.data_type if text else self._recorded_type(int(self._instances.shapes[sample]))
 
     def _recorded_type(self, shapes: int) -> str:
-        """Element type of an op's first input where the source records it; else empty."""
+        """Element type of an op's first input in the source; empty: not recorded."""
         types = self._profile.shape_types
         return types[shapes] if 0 <= shapes < len(types) else ""
 
     def stack_trace(self, row: int) -> str:
-        """Call sites that a marker told; empty: none."""
+        """Call sites from a marker; empty: not recorded."""
         sample = self._sample[self._described_by(row)]
         return self._meaning.stack_traces.get(int(self._instances.marker[sample]), "")
+
+
+def simple_meaning() -> RangeMeaning:
+    """A meaning in which all ranges are ignored."""
+    return RangeMeaning(empty_i32(), empty_i32(), (), {}, {}, {})
+
+
+def simple_instances(profile: Profile) -> Instances:
+    """One instance over the whole profile, with every call.
+
+    Its CPU time is the time in which any CUDA call ran, because no other CPU time is known.
+    """
+    api = profile.api_calls
+    calls = flatten(api.start_ns, api.end_ns)
+    kinds = (profile.kernels, profile.copies, profile.sets)
+    end = max(int(column.max(initial=0)) for column in (api.end_ns, *(k.end_ns for k in kinds)))
+
+    columns: dict[str, Any] = blank_columns(1, Origin.FORWARD)
+    zero = np.zeros(1, dtype=np.int32)
+    return Instances(
+        **columns | {"label": zero},
+        start_ns=np.zeros(1, dtype=np.int64),
+        end_ns=np.array([end], dtype=np.int64),
+        cpu_time_ns=np.array([calls.covered_ns()], dtype=np.int64),
+        thread=zero,
+        call_instance=np.zeros(len(api), dtype=np.int32),
+        busy_start_ns=api.start_ns,
+        busy_end_ns=api.end_ns,
+        busy_process=profile.thread_process[api.thread],
+        paths=("/",),
+    )
+
+
+def simple_table(instances: Instances) -> OpTable:
+    """The placeholder op; work without a launching call belongs to it as well."""
+    op = Op(
+        op_id="SIMPLE_MODE_GLOBAL_NODE_OP_TYPE_1",
+        op_name="simple_mode_global_node_name",
+        op_type="simple_mode_global_node_op_type",
+        process=0,
+    )
+    return OpTable((op,), np.zeros(len(instances), dtype=np.int32))

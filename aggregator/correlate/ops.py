@@ -1,18 +1,17 @@
-"""From ranges and API calls to op instances: the executions of framework operations.
+"""Builds op instances, the executions of framework operations, from ranges and API calls.
 
-A *unit* is a range that stands for an op: the outermost op range, or the wrapper that the autograd
-engine opens around a backward node. An op instance is a forward unit, all wrappers that belong to
-the backward of one forward unit, the CUDA calls made directly in a group, or one stray CUDA call.
+A *unit* is a range that represents an op: the outermost op range, or the wrapper that the autograd
+engine opens around a backward node. An op instance is a forward unit, all wrappers of the backward
+of one forward unit, the CUDA calls made directly in a group, or one stray CUDA call.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from aggregator.columns import dense_codes, distinct, drained, first_rows, narrowest, ordered
 from aggregator.correlate.backward import link_forward, occurrence_numbers
 from aggregator.correlate.combined_backward import find_passes, pass_columns
-from aggregator.correlate.instances import Instances, Origin
+from aggregator.correlate.instances import Instances, Origin, blank_columns
 from aggregator.correlate.range_tree import (
     OwnTimes,
     RangeTree,
@@ -22,19 +21,28 @@ from aggregator.correlate.range_tree import (
 )
 from aggregator.correlate.ranges import innermost
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
-from aggregator.memory import give_back
-from aggregator.profile import Bool, Int32, Int64, Integers, Profile
+from aggregator.profile.arrays import (
+    Bool,
+    Int32,
+    Int64,
+    Integers,
+    dense_codes,
+    distinct,
+    drained,
+    first_rows,
+    narrowest,
+    ordered,
+)
+from aggregator.profile.profile import Profile
+from aggregator.system.resources import release_memory
 
 
 def _at(values: Int32, positions: Int32 | Int64) -> Int32:
-    """Values at positions; -1 where there is none."""
+    """Values at positions; -1 for position -1."""
     result = np.full(len(positions), -1, dtype=np.int32)
     inside = positions >= 0
     result[inside] = values[positions[inside]]
     return result
-
-
-__all__ = ["InstanceBuilder", "Instances", "Origin"]
 
 
 class InstanceBuilder:
@@ -53,17 +61,13 @@ class InstanceBuilder:
         self._process_of = narrowest(profile.thread_process)
 
     def build(self, call_range: Int32) -> Instances:
-        """Make the instances.
-
-        Args:
-            call_range: Position of the innermost range of each API call; -1: none.
-        """
+        """Make the instances, from the position of each API call's innermost range; -1: none."""
         tree = self._tree
         call_instance = np.full(len(call_range), -1, dtype=np.int32)
         self._add_forward_units()
-        give_back()
+        release_memory()
         self._add_wrappers()
-        give_back()
+        release_memory()
         unit_of_call = _at(tree.unit, call_range)
         in_unit = unit_of_call >= 0
         call_instance[in_unit] = self._row_of_unit[unit_of_call[in_unit]]
@@ -117,13 +121,13 @@ class InstanceBuilder:
     def _add_forward_units(self) -> None:
         tree = self._tree
         units = np.flatnonzero(tree.is_unit() & (tree.kind == RangeKind.OP))
-        parent = tree.nesting.parent[units]
-        in_module = (parent >= 0) & (tree.kind[np.maximum(parent, 0)] == RangeKind.MODULE)
-        # The data loader is a group for what lies in it and an op by itself.
+        is_again = np.isin(units, self._nested[0])
+        # The data loader is both a group and an op.
         loaders = np.flatnonzero((tree.kind == RangeKind.DATALOADER) & tree.is_group())
-        on_engine = self._on_autograd_thread(units) & ~in_module
+        on_engine = self._on_autograd_thread(units) & ~is_again
         for positions, origin in (
-            (units[~on_engine], Origin.FORWARD),
+            (units[~on_engine & ~is_again], Origin.FORWARD),
+            (units[is_again], Origin.RECOMPUTED),
             (units[on_engine], Origin.BACKWARD_ALONE),
             (loaders, Origin.DATALOADER),
         ):
@@ -136,15 +140,14 @@ class InstanceBuilder:
             self._add_busy(positions)
 
     def _on_autograd_thread(self, units: Int64) -> Bool:
-        """Ops between the wrappers of an autograd thread (a gradient reducer's, say).
+        """Ops between the wrappers of an autograd thread, for example of a gradient reducer.
 
-        Such a thread carries wrappers and no group; on the CPU the engine runs on the main thread.
+        Such a thread has wrappers and no group; on the CPU the engine runs on the main thread.
         """
         tree = self._tree
         wrapper_threads = distinct(tree.thread[tree.kind == RangeKind.WRAPPER])
         group_threads = distinct(tree.thread[tree.group >= 0])
-        result: Bool = np.isin(tree.thread[units], np.setdiff1d(wrapper_threads, group_threads))
-        return result
+        return np.isin(tree.thread[units], np.setdiff1d(wrapper_threads, group_threads))
 
     def _path_above(self, positions: Int64) -> Int32:
         if not len(positions):
@@ -153,7 +156,7 @@ class InstanceBuilder:
         return np.where(parent >= 0, self._tree.path[np.maximum(parent, 0)], 0).astype(np.int32)
 
     def _add_wrappers(self) -> None:
-        """Backward units: those of one forward instance are one instance."""
+        """Add backward units; those of one forward instance are one instance."""
         tree = self._tree
         units = np.flatnonzero(tree.is_unit() & tree.is_any(RangeKind.WRAPPER, RangeKind.NODE))
         if not len(units):
@@ -166,7 +169,7 @@ class InstanceBuilder:
         columns = self._unit_columns(
             alone, np.full(len(alone), Origin.BACKWARD_ALONE, dtype=np.int8)
         )
-        # The backward of a function of several ops, such as a compiled graph, lies in its path.
+        # The backward of a function of several ops, such as a compiled graph, gets its path.
         around = _at(tree.group, forward[~linked])
         path = self._path_of_main_thread(alone)
         columns["path"] = np.where(around >= 0, _at(tree.path, around), path).astype(np.int32)
@@ -181,31 +184,30 @@ class InstanceBuilder:
         nodes, forward = link_forward(
             tree.seq,
             nesting.start_ns,
-            2 * tree.process.astype(np.int16) + self._is_again(in_backward),
+            2 * tree.process.astype(np.int16) + self._is_recomputed(in_backward),
             ~in_backward,
             is_node,
         )
         found = np.full(len(tree.unit), -1, dtype=np.int32)
-        # Reversed: the first node of a wrapper is the one it was opened for.
+        # Reversed, so that the first node of a wrapper is kept.
         has = forward >= 0
         found[tree.unit[nodes[has]][::-1]] = forward[has][::-1]
-        positions: Int64 = found[units].astype(np.int64)
-        return positions
+        return found[units].astype(np.int64)
 
-    def _is_again(self, in_backward: Bool) -> Bool:
-        """Ranges of a backward pass inside a backward node, and of the ops computed again for it.
+    def _is_recomputed(self, in_backward: Bool) -> Bool:
+        """Ranges of a backward pass inside a backward node, and of the ops recomputed for it.
 
-        A thread counts its own sequence numbers: those of a checkpoint's recomputation are of the
-        autograd thread and say nothing about the forward thread's ops.
+        Sequence numbers are per thread: those of a checkpoint's recomputation belong to the
+        autograd thread and do not match the forward thread's ops.
         """
         tree = self._tree
         inner, around = self._nested
         outermost = outermost_wrappers(tree, inner, around)
-        # In a unit that lies in no other one, every range of a backward pass is in its wrapper.
-        is_again = (outermost >= 0) & ~(in_backward[inner] & (outermost == inner))
+        # In a unit outside all others, every range of a backward pass is in its wrapper.
+        is_recomputed = (outermost >= 0) & ~(in_backward[inner] & (outermost == inner))
         result = np.zeros(len(tree.unit), dtype=bool)
-        if is_again.any():
-            result[inner[is_again]] = True
+        if is_recomputed.any():
+            result[inner[is_recomputed]] = True
             result = result[tree.unit] & (tree.unit >= 0)
         return result
 
@@ -215,10 +217,10 @@ class InstanceBuilder:
         tree, nesting = self._tree, self._tree.nesting
         order = ordered(nesting.start_ns[units])
         units, forward_row = units[order], forward_row[order]
-        # A second backward pass over one graph repeats a node: it is a second call of the op.
+        # A second backward pass over one graph repeats a node: a second call of the op.
         node_seq = self._first_node_seq(units)
-        again = occurrence_numbers(forward_row, tree.label[units], node_seq)
-        key = forward_row * (int(again.max()) + 1) + again
+        repeat = occurrence_numbers(forward_row, tree.label[units], node_seq)
+        key = forward_row * (int(repeat.max()) + 1) + repeat
         inverse = dense_codes(key)[1]
         first = first_rows(inverse)
         columns = self._unit_columns(
@@ -241,9 +243,9 @@ class InstanceBuilder:
         return seq[units]
 
     def _path_of_main_thread(self, units: Int64) -> Int32:
-        """Path of the group open on the process's busiest forward thread when a unit starts.
+        """Path of the group that is open on the process's main thread when a unit starts.
 
-        The autograd thread carries no group of its own; ``backward()`` waits on the one that does.
+        The autograd thread has no groups; ``backward()`` waits on the thread that has most groups.
         """
         tree, nesting = self._tree, self._tree.nesting
         path = np.zeros(len(units), dtype=np.int32)
@@ -263,7 +265,7 @@ class InstanceBuilder:
         return path
 
     def _add_groups(self, groups: Int64) -> Int32:
-        """One instance per group range that makes CUDA calls; data loaders have theirs already."""
+        """Add an instance per group range that makes CUDA calls, except for data loaders."""
         row_of = self._row_of_unit.copy()
         new = groups[row_of[groups] < 0] if len(groups) else np.empty(0, dtype=np.int64)
         columns = self._unit_columns(new, np.full(len(new), Origin.GROUP, dtype=np.int8))
@@ -273,7 +275,7 @@ class InstanceBuilder:
         return row_of
 
     def _outermost_of_name(self, groups: Int64) -> Int64:
-        """A group directly in one of its own name goes by that one's path (recursion)."""
+        """The outermost of directly nested groups of the same name (recursion)."""
         tree = self._tree
         outermost = groups.copy()
         while len(outermost):
@@ -286,37 +288,30 @@ class InstanceBuilder:
         return outermost
 
     def _add_passes(self, calls: Int64, number: Int64) -> Int32:
-        """Backward passes without ranges; returns the instance of each of their calls."""
+        """Add backward passes without ranges; returns the instance of each of their calls."""
         columns = pass_columns(self._profile, calls, number)
         start, end = columns["start_ns"], columns["end_ns"]
         process = self._process_of[columns["thread"]]
-        columns["origin"] = np.full(len(process), Origin.COMBINED, dtype=np.int8)
         self._busy.append((start.astype(np.int64), end.astype(np.int64), process))
         return self._append(columns)[number]
 
     def _add_stray(self, calls: Int64) -> Int32:
         api = self._profile.api_calls
-        none = np.full(len(calls), -1, dtype=np.int32)
         start, end = api.start_ns[calls], api.end_ns[calls]
         self._busy.append((start, end, self._process_of[api.thread[calls]]))
         return self._append(
             {
-                "origin": np.full(len(calls), Origin.STRAY, dtype=np.int8),
+                **blank_columns(len(calls), Origin.STRAY),
                 "label": api.name[calls],
-                "path": np.zeros(len(calls), dtype=np.int32),
-                "range_name": none,
-                "marker": none,
-                "forward": none,
                 "start_ns": start,
                 "end_ns": end,
                 "cpu_time_ns": end - start,
                 "thread": api.thread[calls],
-                "shapes": none,
             }
         )
 
     def _add_group_calls_to_busy(self, call_instance: Int32) -> None:
-        """A group's own CPU time is that of the calls it makes: the ops in it have theirs."""
+        """Add the calls made directly in groups; other CPU time of a group belongs to its ops."""
         api = self._profile.api_calls
         origin = np.concatenate([columns["origin"] for columns in self._columns])
         calls = np.flatnonzero(origin[call_instance] == Origin.GROUP)
@@ -326,7 +321,7 @@ class InstanceBuilder:
     def _finish(self, call_instance: Int32) -> Instances:
         names = self._columns[0].keys()
         joined = {name: drained([c.pop(name) for c in self._columns]) for name in [*names]}
-        busy = [np.concatenate([part[i] for part in self._busy]) for i in range(3)]
+        busy = [np.concatenate(columns) for columns in zip(*self._busy, strict=True)]
         self._busy.clear()
         return Instances(
             **joined,

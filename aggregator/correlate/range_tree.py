@@ -1,19 +1,20 @@
-"""Nested ranges with their meaning: which are units, which are groups, and what path is inside.
+"""Nested ranges with their meaning: units, groups, and paths of groups.
 
-A *unit* is a range that stands for an op: the outermost op range, or the wrapper that the autograd
+A *unit* is a range that represents an op: the outermost op range, or the wrapper that the autograd
 engine opens around a backward node.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
-from aggregator.columns import narrowest
-from aggregator.correlate.ranges import Nesting
+from aggregator.correlate.ranges import Nesting, innermost
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
-from aggregator.profile import Bool, Int32, Int64, Integers, Profile
+from aggregator.profile.arrays import Bool, Int32, Int64, Integers, narrowest
+from aggregator.profile.profile import Profile
 
 GROUP_KINDS = (
     RangeKind.GROUP,
@@ -21,64 +22,40 @@ GROUP_KINDS = (
     RangeKind.CONTAINER,
     RangeKind.MODULE,
 )
-AGAIN = "recompute"
-"""Group of what a checkpoint computes again during the backward pass."""
+RECOMPUTE = "recompute"
+"""Group and direction of ops that a checkpoint runs again during the backward pass."""
 MAX_PATH_LEVELS = 64
-"""Deeper groups add nothing to a path: endless recursion must not make endless names."""
+"""Deeper groups add nothing to a path; limits names in endless recursion."""
 
 
 @dataclass(frozen=True)
 class RangeTree:
-    """Nested ranges with their meaning; arrays are in the nesting's sorted order.
+    """Nested ranges with their meaning; arrays are in the nesting's sorted order."""
 
-    Attributes:
-        nesting: The nesting of all ranges.
-        name: Code into ``Profile.range_names`` of each range.
-        kind: ``RangeKind`` of each range.
-        label: Label code of each range.
-        thread: Thread of each range.
-        process: Process of each range.
-        seq: Sequence number of each range.
-        unit: Position of the unit that each range belongs to; -1: none.
-        group: Position of the innermost group around (or at) each range outside units; -1: none.
-        path: Code into ``paths`` for what lies in each range.
-        paths: Group paths.
-    """
-
-    nesting: Nesting
-    name: Int32
-    kind: Integers
-    label: Integers
-    thread: Integers
-    process: Integers
-    seq: Integers
-    unit: Int32
+    nesting: Nesting  # The nesting of all ranges.
+    name: Int32  # Code into ``Profile.range_names`` of each range.
+    kind: Integers  # ``RangeKind`` of each range.
+    label: Integers  # Label code of each range.
+    thread: Integers  # Thread of each range.
+    process: Integers  # Process of each range.
+    seq: Integers  # Sequence number of each range.
+    unit: Int32  # Position of the unit that each range belongs to; -1: none.
+    # Position of the innermost group around (or at) each range outside units; -1: none.
     group: Int32
-    path: Integers
-    paths: tuple[str, ...]
+    path: Integers  # Code into ``paths`` of the path inside each range.
+    paths: tuple[str, ...]  # Group paths.
 
     def without_depths(self) -> RangeTree:
-        """The same without what only finds out what is passed down."""
+        """The tree without ``by_depth``, which saves memory once all values are inherited."""
         return replace(self, nesting=replace(self.nesting, by_depth=()))
 
     def only_names(self) -> RangeTree:
-        """Who encloses whom, in which unit and by what name, without what else takes memory."""
+        """The tree with only parents, units and names, which saves memory."""
         nothing = np.empty(0, dtype=np.int32)
         no_times = np.empty(0, dtype=np.int64)
         nesting = replace(self.nesting, start_ns=no_times, end_ns=no_times, by_depth=())
-        return RangeTree(
-            nesting=nesting,
-            name=self.name,
-            kind=nothing,
-            label=nothing,
-            thread=nothing,
-            process=nothing,
-            seq=nothing,
-            unit=self.unit,
-            group=nothing,
-            path=nothing,
-            paths=(),
-        )
+        columns = ("kind", "label", "thread", "process", "seq", "group", "path")
+        return replace(self, nesting=nesting, paths=(), **dict.fromkeys(columns, nothing))
 
     def is_any(self, *kinds: RangeKind) -> Bool:
         """Whether each range is of one of some kinds."""
@@ -100,7 +77,7 @@ class RangeTree:
 
 
 def is_any(kind: Integers, kinds: tuple[RangeKind, ...]) -> Bool:
-    """Whether each is one of some kinds: quicker than ``numpy.isin`` for so few."""
+    """Whether each is one of some kinds; faster than ``numpy.isin`` for a few kinds."""
     wanted = np.zeros(len(RangeKind), dtype=bool)
     wanted[list(kinds)] = True
     return wanted[kind]
@@ -112,14 +89,7 @@ def _is_own(owner: Int32) -> Bool:
 
 
 def build_tree(profile: Profile, nesting: Nesting, meaning: RangeMeaning, domain: int) -> RangeTree:
-    """Find units, groups and paths.
-
-    Args:
-        profile: The profile.
-        nesting: Its nested ranges.
-        meaning: What the range names mean.
-        domain: Domain whose ranges may be ops and groups.
-    """
+    """Find units, groups and paths; only ranges of one domain may be ops and groups."""
     name = nesting.in_order(profile.ranges.name)
     kind = meaning.kind.astype(np.int8)[name]
     in_domain = nesting.in_order(profile.ranges.domain) == domain
@@ -130,20 +100,27 @@ def build_tree(profile: Profile, nesting: Nesting, meaning: RangeMeaning, domain
     thread = nesting.in_order(profile.ranges.thread)
     position = np.arange(len(nesting), dtype=np.int32)
     is_wrapper = kind == RangeKind.WRAPPER
-    # A node outside a wrapper is a unit: PyTorch before 1.9 opened no wrapper.
+    # A node outside a wrapper is a unit: PyTorch before 1.9 opens no wrapper.
     opens_unit = is_any(kind, (RangeKind.WRAPPER, RangeKind.OP, RangeKind.NODE))
     own_unit = np.where(opens_unit, position, np.int32(-1))
     is_module = kind == RangeKind.MODULE
-    # An op directly in a module is an op also inside a backward node: a checkpoint's.
-    in_module = (nesting.parent >= 0) & is_module[np.maximum(nesting.parent, 0)]
-    unit = nesting.inherit(own_unit, keep_own=is_wrapper | (in_module & (kind == RangeKind.OP)))
+    seq = nesting.in_order(profile.ranges.seq)
+    unit = nesting.inherit(own_unit, keep_own=is_wrapper)
+    is_again, recomputing = _recomputed(nesting, kind, seq, unit)
+    if is_again.any():
+        unit = nesting.inherit(own_unit, keep_own=is_wrapper | is_again)
     is_group = is_any(kind, GROUP_KINDS) & (unit < 0)
     group = nesting.inherit_innermost(np.where(is_group, position, np.int32(-1)))
-    on_path = (is_group & (kind != RangeKind.CONTAINER)) | is_module
-    # 1: a module keeps its name even inside one of its own; 2: and is computed again.
-    how = is_module.astype(np.int8)
-    how[is_module & (unit >= 0) & ~in_module] = 2
-    path, paths = _paths(nesting, on_path, label, how, meaning.labels)
+    # Groups inside a backward node are those of the ops that it recomputes.
+    on_path = (is_any(kind, GROUP_KINDS) & (kind != RangeKind.CONTAINER)) | recomputing
+    path_label = np.where(recomputing, len(meaning.labels), label)
+    labels = (*meaning.labels, RECOMPUTE)
+    # A module is also listed inside one of the same name.
+    form = is_module.astype(np.int8)
+    is_closure = np.isin(label, [labels.index(name) for name in meaning.closures]) & is_group
+    records = is_module | is_wrapper | ((kind == RangeKind.OP) & (seq >= 0))
+    closure_ns = _closure_ends(nesting, is_closure, records)
+    path, paths = _paths(nesting, on_path, path_label, form, labels, closure_ns)
     return RangeTree(
         nesting=nesting,
         name=name,
@@ -151,7 +128,7 @@ def build_tree(profile: Profile, nesting: Nesting, meaning: RangeMeaning, domain
         label=label,
         thread=thread,
         process=narrowest(profile.thread_process)[thread],
-        seq=nesting.in_order(profile.ranges.seq),
+        seq=seq,
         unit=unit,
         group=group,
         path=narrowest(path),
@@ -159,8 +136,53 @@ def build_tree(profile: Profile, nesting: Nesting, meaning: RangeMeaning, domain
     )
 
 
+_NODES = (RangeKind.WRAPPER, RangeKind.NODE)
+
+
+def _recomputed(nesting: Nesting, kind: Integers, seq: Integers, unit: Int32) -> tuple[Bool, Bool]:
+    """Ops that backward nodes run again for a checkpoint, and the nodes that do so.
+
+    A node's own ops run without recording a graph. What it recomputes is a forward pass again: its
+    ops are called by modules, or have sequence numbers. In a backward pass that itself records a
+    graph all ops have numbers; then the last op directly in a node, which is the node's own, has
+    one, too. What runs between the first and the last of these ops belongs to the recomputation.
+    """
+    none = np.zeros(len(kind), dtype=bool)
+    is_node, is_op = is_any(kind, _NODES), kind == RangeKind.OP
+    records = (is_op & (seq >= 0)) | (kind == RangeKind.MODULE)
+    if not (records & (unit >= 0) & is_node[unit]).any():
+        return none, none
+    owner = _owner(nesting, is_node | is_op)
+    is_child = (owner >= 0) & is_node[owner]
+    nested = is_child & (kind == RangeKind.WRAPPER)
+    is_child &= is_op
+    called = _owner(nesting, is_node | (kind == RangeKind.MODULE))
+    in_module = is_child & (called >= 0) & ~is_node[called]
+    records = is_child & (in_module | (seq >= 0))
+    # Ranges are sorted by start; of several rows of an owner the last assignment remains.
+    last, until, first = np.full((3, len(kind)), -1, dtype=np.int64)
+    rows = np.flatnonzero(is_child)
+    last[owner[rows]] = rows
+    rows = np.flatnonzero(records)
+    until[owner[rows]] = rows
+    first[owner[rows[::-1]]] = rows[::-1]
+    recomputing = (until >= 0) & ~records[last]
+    recomputing[owner[in_module]] = True
+    recomputing[owner[nested]] |= until[owner[nested]] >= 0
+    position = np.arange(len(kind))
+    is_child &= recomputing[owner] & (position >= first[owner]) & (position <= until[owner])
+    return is_child, recomputing
+
+
+def _owner(nesting: Nesting, owns: Bool) -> Int32:
+    """Position of the innermost of some ranges around each one; -1: none."""
+    position = np.arange(len(owns), dtype=np.int32)
+    own = nesting.inherit_innermost(np.where(owns, position, np.int32(-1)))
+    return np.where(nesting.parent >= 0, own[nesting.parent], np.int32(-1))
+
+
 def nested_units(tree: RangeTree) -> tuple[Int64, Integers]:
-    """Units inside other units, and the one around each."""
+    """Units inside other units, and the unit around each."""
     inner = np.flatnonzero(tree.is_unit())
     parent = tree.nesting.parent[inner]
     around = np.where(parent >= 0, tree.unit[parent], -1)
@@ -168,7 +190,7 @@ def nested_units(tree: RangeTree) -> tuple[Int64, Integers]:
 
 
 def outermost_wrappers(tree: RangeTree, inner: Int64, around: Integers) -> Integers:
-    """The outermost wrapper at or around each unit that lies in another one; -1: none."""
+    """The outermost wrapper at or around each unit that is inside another one; -1: none."""
     every = np.union1d(inner, around)
     result = np.where(tree.kind[every] == RangeKind.WRAPPER, every, -1)
     row, row_around = np.searchsorted(every, inner), np.searchsorted(every, around)
@@ -181,9 +203,9 @@ def outermost_wrappers(tree: RangeTree, inner: Int64, around: Integers) -> Integ
 
 
 class OwnTimes:
-    """Lengths of units without the units in them, so that no time counts twice. Unit: ns.
+    """Lengths of units without nested units, so that no time counts twice. Unit: ns.
 
-    A checkpoint computes its ops again inside the backward node that needs them.
+    A checkpoint recomputes its ops inside the backward node that needs them.
     """
 
     def __init__(self, tree: RangeTree, inner: Int64, around: Integers) -> None:
@@ -202,20 +224,46 @@ class OwnTimes:
 
 
 def _contains_ops(nesting: Nesting, is_op: Bool, name: Int32) -> Bool:
-    """Op ranges of a name that is somewhere around another op: a loop, a recorded graph."""
-    position = np.arange(len(is_op), dtype=np.int32)
-    innermost_op = nesting.inherit_innermost(np.where(is_op, position, np.int32(-1)))
-    parent = nesting.parent
-    above = np.where(parent >= 0, innermost_op[np.maximum(parent, 0)], -1)
+    """Op ranges whose name also occurs around another op, like a loop or a recorded graph."""
+    above = _owner(nesting, is_op)
     names = np.unique(name[above[is_op & (above >= 0)]])
     return is_op & np.isin(name, names)
 
 
+def _closure_ends(nesting: Nesting, is_closure: Bool, records: Bool) -> Int64 | None:
+    """End of the forward pass inside each closure, 0: it runs none; None: no closure runs one.
+
+    Lightning passes a closure to ``Optimizer.step`` that runs the forward and backward pass; the
+    optimizer's own work, which records no graph, follows.
+    """
+    result = np.zeros(len(is_closure), dtype=np.int64)
+    rows, recorded = np.flatnonzero(is_closure), np.flatnonzero(records)
+    # What a closure contains are the positions behind it, until a range starts after its end.
+    for low, high in pairwise(nesting.lane_start.tolist()):
+        own = rows[(rows >= low) & (rows < high)]
+        stop = low + np.searchsorted(nesting.start_ns[low:high], nesting.end_ns[own])
+        bounds = np.searchsorted(recorded, np.stack([own, stop], axis=1))
+        for row, (first, last) in zip(own.tolist(), bounds.tolist(), strict=True):
+            if last > first:
+                result[row] = nesting.end_ns[recorded[first:last]].max()
+    return result if result.any() else None
+
+
 def _paths(
-    nesting: Nesting, is_group: Bool, label: Integers, how: Integers, labels: tuple[str, ...]
+    nesting: Nesting,
+    is_group: Bool,
+    label: Integers,
+    form: Integers,
+    labels: tuple[str, ...],
+    closure_ns: Int64 | None = None,
 ) -> tuple[Int32, tuple[str, ...]]:
-    """Path in force *inside* each range: the groups from outside in."""
+    """Path *inside* each range: its groups from the outermost to the innermost.
+
+    A range with ``closure_ns`` is on the path only of ranges in it that start after this time; see
+    ``_closure_ends``.
+    """
     path = np.zeros(len(label), dtype=np.int32)
+    own = path.copy()
     codes: dict[tuple[int, int, int], int] = {}
     texts = ["/"]
     for depth, positions in enumerate(nesting.by_depth):
@@ -227,29 +275,81 @@ def _paths(
             if depth
             else np.zeros_like(parent)
         )
+        if closure_ns is not None and depth:
+            end = closure_ns[parent]
+            late = (end > 0) & (nesting.start_ns[positions] >= end)
+            above = np.where(late, own[parent], above)
         path[positions] = above
         groups = is_group[positions]
         rows = positions[groups]
-        triples = np.stack([above[groups], label[rows], how[rows]], axis=1)
+        triples = np.stack([above[groups], label[rows], form[rows]], axis=1)
         if not len(triples):
             continue
         unique, inverse = np.unique(triples, axis=0, return_inverse=True)
         new = []
-        for parent_path, label_code, way in unique.tolist():
-            key = (parent_path, label_code, way)
+        for parent_path, label_code, form_code in unique.tolist():
+            key = (parent_path, label_code, form_code)
             if key not in codes:
                 codes[key] = len(texts)
-                texts.append(_joined_path(texts[parent_path], labels[label_code], way))
+                texts.append(_joined_path(texts[parent_path], labels[label_code], form_code))
             new.append(codes[key])
-        path[positions[groups]] = np.array(new, dtype=np.int32)[inverse.ravel()]
+        path[rows] = np.array(new, dtype=np.int32)[inverse.ravel()]
+        if closure_ns is not None:
+            split = closure_ns[rows] > 0
+            own[rows[split]] = path[rows[split]]
+            path[rows[split]] = above[groups][split]
     return path, tuple(texts)
 
 
-def _joined_path(path: str, label: str, how: int) -> str:
-    """A group's path; a group directly in one of its own name adds nothing (recursion)."""
+def _joined_path(path: str, label: str, form: int) -> str:
+    """A group's path; a group directly in one of the same name adds nothing (recursion)."""
     name = f"{label.replace('/', '|')}/"
-    if how == 2:
-        name = f"{AGAIN}/{name}"
-    if (not how and path.endswith(f"/{name}")) or path.count("/") > MAX_PATH_LEVELS:
+    if (not form and path.endswith(f"/{name}")) or path.count("/") > MAX_PATH_LEVELS:
         return path
     return path + name
+
+
+def adopt_calls(
+    profile: Profile, tree: RangeTree, meaning: RangeMeaning, domain: int, call_range: Int32
+) -> Int32:
+    """Position of each call's range (-1: none), completed for calls of helper threads.
+
+    This is for XLA's autotuner: the thread that compiles a program waits inside ``XlaCompile``
+    while a pool of threads compiles candidates, fills buffers, runs the candidates and compares the
+    results. Only the runs are inside ranges. A call of such a thread belongs to the compilation if
+
+    * it is outside all ranges of the framework's domain,
+    * its thread compiles or autotunes, and never runs a program of the user,
+    * and a compilation of its process is open when it starts.
+
+    Threads without any range of the domain are skipped: the runtime's own transfers run there.
+    """
+    if not meaning.helped:
+        return call_range
+    api = profile.api_calls
+    calls = np.flatnonzero((call_range < 0) & _is_helper(profile, tree, meaning)[api.thread])
+    position = np.arange(len(tree.name))
+    is_owner = tree.is_group() & np.isin(tree.name, list(meaning.helped))
+    owner = tree.nesting.inherit(np.where(is_owner, position, -1).astype(np.int32))
+    result = call_range.copy()
+    for thread in np.unique(tree.thread[is_owner]).tolist():
+        same = profile.thread_process[api.thread[calls]] == profile.thread_process[thread]
+        rows = calls[same & (result[calls] < 0)]
+        start = api.start_ns[rows]
+        lane = np.full(len(rows), thread, dtype=np.int32)
+        around = innermost(tree.nesting, lane, start, start + 1, domain)
+        result[rows] = np.where(around >= 0, owner[np.maximum(around, 0)], -1)
+    return result
+
+
+def _is_helper(profile: Profile, tree: RangeTree, meaning: RangeMeaning) -> Bool:
+    """Per thread: whether it has ranges of overhead and never runs a program."""
+    groups = np.flatnonzero(tree.kind == RangeKind.GROUP)
+
+    def threads_with(labels: frozenset[str]) -> Int64:
+        wanted = np.array([label in labels for label in meaning.labels], dtype=bool)
+        return np.unique(tree.thread[groups[wanted[tree.label[groups]]]]).astype(np.int64)
+
+    helper = np.zeros(len(profile.threads), dtype=bool)
+    helper[np.setdiff1d(threads_with(meaning.overhead), threads_with(meaning.programs))] = True
+    return helper

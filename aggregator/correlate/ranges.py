@@ -1,4 +1,4 @@
-"""Nesting of push/pop ranges: who encloses whom, on each thread and in each domain."""
+"""Nesting of push/pop ranges: the parent of each range, per thread and domain."""
 
 from __future__ import annotations
 
@@ -9,32 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.columns import dense_codes, parts_of, run_heads
-from aggregator.parallel import each
-from aggregator.profile import Bool, Int32, Int64, Integers, Profile, Ranges
+from aggregator.profile.arrays import Bool, Int32, Int64, Integers, dense_codes, parts_of, run_heads
+from aggregator.profile.profile import Profile, Ranges
+from aggregator.system.resources import map_threads
 
 
 @dataclass(frozen=True)
 class Nesting:
-    """Ranges sorted by (lane, start) with their parents; a *lane* is one thread in one domain.
+    """Ranges sorted by (lane, start) with their parents; a *lane* is one thread in one domain."""
 
-    Attributes:
-        order: Row of ``Ranges`` at each sorted position; None: they are in this order already.
-        lanes: Shape (l, 2): thread and domain of each lane.
-        lane_start: First sorted position of each lane, plus the total as last element.
-        start_ns: Sorted starts. Unit: ns.
-        end_ns: Ends in the sorted order. Unit: ns.
-        parent: Sorted position of the enclosing range; -1: none.
-        by_depth: Sorted positions grouped by depth, outermost first.
-    """
-
-    order: Int64 | None
-    lanes: Int32
-    lane_start: Int64
-    start_ns: Int64
-    end_ns: Int64
-    parent: Int32
-    by_depth: tuple[Integers, ...]
+    order: Int64 | None  # Row of ``Ranges`` at each sorted position; None: they are already sorted.
+    lanes: Int32  # Shape (l, 2): thread and domain of each lane.
+    lane_start: Int64  # First sorted position of each lane, plus the total as last element.
+    start_ns: Int64  # Sorted starts. Unit: ns.
+    end_ns: Int64  # Ends in the sorted order. Unit: ns.
+    parent: Int32  # Sorted position of the enclosing range; -1: none.
+    by_depth: tuple[Integers, ...]  # Sorted positions grouped by depth, outermost first.
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -48,14 +38,14 @@ class Nesting:
         return column if self.order is None else column[self.order]
 
     def inherit(self, own: Int32, *, keep_own: Bool | None = None) -> Int32:
-        """Pass a value down the nesting: the outermost range that has one decides.
+        """Pass values down to nested ranges; the value of the outermost range is used.
 
         Args:
             own: Value of each sorted position; -1: none.
-            keep_own: Positions whose own value wins over an inherited one.
+            keep_own: Positions whose own value takes precedence over an inherited one.
 
         Returns:
-            Value in force at each sorted position; -1: none.
+            Value at each sorted position; -1: none.
         """
         result = own.copy()
         for positions in self._from_above():
@@ -67,13 +57,13 @@ class Nesting:
         return result
 
     def _from_above(self) -> Iterator[Integers]:
-        """Positions that have a parent, outermost first, some at a time."""
+        """Positions that have a parent, outermost first, in blocks."""
         for positions in self.by_depth[1:]:
             for rows in parts_of(0, len(positions)):
                 yield positions[rows]
 
     def inherit_innermost(self, own: Int32) -> Int32:
-        """Pass a value down the nesting: the innermost range that has one decides."""
+        """Pass values down to nested ranges; the value of the innermost range is used."""
         result = own.copy()
         for positions in self._from_above():
             missing = positions[result[positions] < 0]
@@ -82,11 +72,11 @@ class Nesting:
 
 
 def nest(ranges: Ranges) -> Nesting:
-    """Find the enclosing range of every range.
+    """Find the parent of every range.
 
-    Push/pop ranges nest by construction, so counting what is open tells the parents. A lane with
-    ranges that cross, as a damaged capture or start/end ranges have, is done again: there a range
-    belongs to the innermost one, which began last, that encloses it whole.
+    Push/pop ranges nest by construction, so parents follow from the number of open ranges. A lane
+    with crossing ranges, from a damaged capture or start/end ranges, is computed differently: the
+    parent is the last started range that completely encloses a range.
     """
     lanes, lane_of_row = _lanes(ranges)
     order = _order(ranges, lane_of_row)
@@ -102,8 +92,8 @@ def nest(ranges: Ranges) -> Nesting:
     if len(crossed):
         for lane in crossed.tolist():
             rows = slice(lane_start[lane], lane_start[lane + 1])
-            # As for the depths: a range without length is not in one that ends where it is.
-            above = _last_as_late(np.maximum(end[rows], start[rows] + 1))
+            # As for the depths: a range of length 0 is not inside one that ends there.
+            above = _last_not_ending_earlier(np.maximum(end[rows], start[rows] + 1))
             depth[rows] = _levels(above)
             parent[rows] = np.where(above >= 0, above + lane_start[lane], -1)
         by_depth = _group_by_depth(depth)
@@ -111,21 +101,21 @@ def nest(ranges: Ranges) -> Nesting:
 
 
 def sort_ranges(ranges: Ranges) -> None:
-    """Bring ranges into the order in which they nest, so that nothing keeps them twice."""
+    """Sort ranges by lane and start, in place, so that ``nest`` needs no sorted copies."""
     lane = _lanes(ranges)[1]
     if _is_in_order(ranges.start_ns, ranges.end_ns, lane):
         return
     names = [column.name for column in fields(Ranges)]
     heads = run_heads(lane)
-    if len(heads) * _STRETCH_ROWS <= len(lane):
-        stretches = _stretches(lane, heads)
+    if len(heads) * _RUN_ROWS <= len(lane):
+        runs = _runs(lane, heads)
 
         def move(name: str) -> None:
             column = getattr(ranges, name)
-            setattr(ranges, name, np.concatenate([column[rows] for rows in stretches]))
+            setattr(ranges, name, np.concatenate([column[rows] for rows in runs]))
 
-        each(move, names)
-        lane = np.concatenate([lane[rows] for rows in stretches])
+        map_threads(move, names)
+        lane = np.concatenate([lane[rows] for rows in runs])
     order = _order(ranges, lane)
     if order is None:
         return
@@ -133,16 +123,16 @@ def sort_ranges(ranges: Ranges) -> None:
     def sort(name: str) -> None:
         setattr(ranges, name, getattr(ranges, name)[order])
 
-    each(sort, names)
+    map_threads(sort, names)
 
 
-_STRETCH_ROWS = 64
-"""Exports hold a thread's ranges in the order of their starts, many on end. Stretches of so many on
-average change places as a whole: no order of single rows is made, which is as long as a column."""
+_RUN_ROWS = 64
+"""Exports have long runs of ranges of one thread in order of start. With runs of at least this mean
+length, whole runs are moved, which needs no array of row numbers as long as a column."""
 
 
-def _stretches(lane: Integers, heads: Int64) -> list[slice]:
-    """Rows of one lane on end, lane by lane in the order of the source."""
+def _runs(lane: Integers, heads: Int64) -> list[slice]:
+    """Runs of rows of one lane, by lane and then in the order of the source."""
     stops = np.append(heads[1:], len(lane))
     order = np.argsort(lane[heads], kind="stable")
     pairs = zip(heads[order].tolist(), stops[order].tolist(), strict=True)
@@ -150,14 +140,14 @@ def _stretches(lane: Integers, heads: Int64) -> list[slice]:
 
 
 def _order(ranges: Ranges, lane: Integers) -> Int64 | None:
-    """Rows by lane and start; None: they are in this order.
+    """Rows by lane and start; None: they are already sorted.
 
-    Equal starts: the longer one was pushed first. Equal both: the order of the source.
+    Of equal starts the longer range is first; equal ranges keep the order of the source.
     """
     if _is_in_order(ranges.start_ns, ranges.end_ns, lane):
         return None
-    # Exports hold a thread's ranges in the order of their starts, so sorting the lanes often does;
-    # numbers of 16 bits are sorted by radix.
+    # Exports have the ranges of a thread in order of start, so sorting by lane is often enough;
+    # 16-bit numbers are sorted by radix.
     order = np.argsort(lane, kind="stable")
     if _is_in_order(ranges.start_ns[order], ranges.end_ns[order], lane[order]):
         return order
@@ -169,42 +159,42 @@ def _is_in_order(start: Int64, end: Int64, lane: Integers) -> bool:
     if bool((lane[1:] < lane[:-1]).any()):
         return False
     earlier = start[1:] < start[:-1]
-    # Equal starts: a longer range behind a shorter one ends later.
+    # Of equal starts, a longer range after a shorter one is out of order.
     earlier |= (start[1:] == start[:-1]) & (end[1:] > end[:-1])
     return not bool((earlier & (lane[1:] == lane[:-1])).any())
 
 
 def nest_start_end_ranges(profile: Profile, domain: int) -> None:
-    """Make a domain's start/end ranges ranges like any other, on the thread that opened them.
+    """Add a domain's start/end ranges to the push/pop ranges, on the thread that opened them.
 
-    Such a range need not end before the one around it does; ``nest`` puts up with that.
+    Such a range may end after the range around it; ``nest`` allows that.
     """
-    apart = profile.start_end_ranges
-    moved = apart.domain == domain
+    others = profile.start_end_ranges
+    moved = others.domain == domain
     if not moved.any():
         return
 
-    def part(ranges: Ranges, rows: Bool) -> dict[str, Any]:
+    def rows_of(ranges: Ranges, rows: Bool) -> dict[str, Any]:
         return {column.name: getattr(ranges, column.name)[rows] for column in fields(Ranges)}
 
     everything = np.ones(len(profile.ranges), dtype=bool)
-    old, new = part(profile.ranges, everything), part(apart, moved)
+    old, new = rows_of(profile.ranges, everything), rows_of(others, moved)
     profile.ranges = Ranges(**{name: np.concatenate([old[name], new[name]]) for name in old})
-    profile.start_end_ranges = Ranges(**part(apart, ~moved))
+    profile.start_end_ranges = Ranges(**rows_of(others, ~moved))
 
 
 def nest_process_ranges(profile: Profile, kept: frozenset[str]) -> int:
-    """Make start/end ranges of a user's domains ranges of one thread per process and domain.
+    """Add start/end ranges of a user's domains to the ranges of one thread per process and domain.
 
-    They belong to the process: TensorFlow's threads take turns in opening them. The thread is that
-    of the first one, so that all of a process and domain are in one lane.
+    They belong to the process: TensorFlow opens them on different threads. The thread is that of
+    the first one, so that all ranges of a process and domain are in one lane.
 
     Args:
-        profile: The profile; its ranges get rows at their end.
-        kept: Domains that are left alone, next to the default one.
+        profile: The profile; the ranges are appended.
+        kept: Domains that are not changed, besides the default one.
 
     Returns:
-        The first of the new rows.
+        Row of the first appended range.
     """
     first = len(profile.ranges)
     apart = profile.start_end_ranges
@@ -235,19 +225,19 @@ def _lanes(ranges: Ranges) -> tuple[Int32, Integers]:
 
 
 def _depths(start: Int64, end: Int64, lane_start: Int64) -> Int32:
-    """Ranges begun before minus ranges ended by then, per lane."""
+    """Depth of each range: ranges started before it minus ranges ended by then, per lane."""
     depth = np.empty(len(start), dtype=np.int32)
 
     def fill(lane: tuple[int, int]) -> None:
         low, high = lane
         starts = start[low:high]
-        # A range without length would count as ended at its own start.
+        # A range of length 0 would count as ended at its own start.
         ends = np.sort(np.maximum(end[low:high], starts + 1))
         for rows in parts_of(0, high - low):
             ended = np.searchsorted(ends, starts[rows], side="right")
             depth[low:high][rows] = np.arange(rows.start, rows.stop) - ended
 
-    each(fill, pairwise(lane_start.tolist()))
+    map_threads(fill, pairwise(lane_start.tolist()))
     return depth
 
 
@@ -263,16 +253,16 @@ def _group_by_depth(depth: Int32) -> tuple[Int32, ...]:
 
 
 _FEW_DEPTHS = 64
-"""Up to so many depths looking for each is quicker, and smaller, than sorting them."""
+"""Up to this number of depths, searching for each is faster than sorting, and needs less memory."""
 
 
 def _parents(
     start: Int64, end: Int64, lane_of: Integers, by_depth: tuple[Integers, ...]
 ) -> tuple[Int32, Integers]:
-    """Parents where ranges nest, and the lanes where they do not.
+    """Parents in lanes where ranges nest, and the lanes where they cross.
 
-    A range at depth d whose last one at depth d - 1 encloses it has d ranges around it; as many are
-    open when it begins, so it crosses none. Where one has no such range, ranges cross.
+    If the last range at depth d - 1 before a range at depth d encloses it, d ranges are around it;
+    d ranges are open when it starts, so it crosses none. Otherwise ranges of its lane cross.
     """
     parent = np.full(len(start), -1, dtype=np.int32)
     crossed: list[Integers] = []
@@ -288,16 +278,16 @@ def _parents(
             if not encloses.all():
                 crossed.append(np.unique(lane_of[here[~encloses]]))
 
-        each(find, parts_of(0, len(inner)))
+        map_threads(find, parts_of(0, len(inner)))
     return parent, np.unique(np.concatenate([lane_of[:0], *crossed]))
 
 
-def _last_as_late(end: Int64) -> Int64:
-    """For each range the last one in front of it that ends no earlier; -1: none.
+def _last_not_ending_earlier(end: Int64) -> Int64:
+    """For each range the last one before it that does not end earlier; -1: none.
 
-    In order of their starts that is the innermost one around it. ``latest[k][i]`` is the latest end
-    of ranges ``i * 2**k`` to ``(i + 1) * 2**k - 1``: up from a range to the first such block in
-    front of it that ends late enough, then down to the last of its ranges that does.
+    In order of start, that is the innermost range around it. ``latest[k][i]`` is the latest end of
+    ranges ``i * 2**k`` to ``(i + 1) * 2**k - 1``: search upwards from a range for the first such
+    block before it that ends late enough, then downwards for the last of its ranges that does.
     """
     latest = [end]
     while len(latest[-1]) > 1:
@@ -323,11 +313,11 @@ def _last_as_late(end: Int64) -> Int64:
 
 
 _NEVER = np.iinfo(np.int64).min
-"""Ends before everything."""
+"""Earlier than every end."""
 
 
 def _levels(parent: Int64) -> Int32:
-    """How many ranges are around each: twice as far up with each turn."""
+    """Number of ranges around each; each iteration doubles the distance to the parent."""
     level = (parent >= 0).astype(np.int32)
     above = parent.copy()
     rows = np.flatnonzero(above >= 0)
@@ -339,7 +329,7 @@ def _levels(parent: Int64) -> Int32:
 
 
 def _climb(candidate: Int32, start: Int64, stop: Int64, end: Int64, parent: Int32) -> Int32:
-    """Go up from each candidate until a range covers ``[start, stop]``; -1: none does."""
+    """The first range from each candidate upwards that covers ``[start, stop]``; -1: none."""
     result = candidate.copy()
     rows = np.flatnonzero((result >= 0) & (end[result] < stop))
     while len(rows):
@@ -353,14 +343,14 @@ def innermost(
 ) -> Int32:
     """Innermost range of a domain that covers each event ``[time, stop]`` on its own thread.
 
-    Starting from the last range that starts before the event, climb until one still covers it.
+    Searches upwards from the last range that starts before the event.
 
     Args:
         nesting: The nested ranges.
         thread: Thread of each event.
         time_ns: Start of each event. Unit: ns.
         stop_ns: End of each event. Unit: ns.
-        domain: Domain whose ranges count.
+        domain: Domain of the ranges.
 
     Returns:
         Sorted position of the range for each event; -1: outside every range.

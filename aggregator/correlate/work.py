@@ -1,4 +1,4 @@
-"""Device work joined to calls, op instances and ops: the end of the correlation."""
+"""Device work joined to API calls and op instances."""
 
 from __future__ import annotations
 
@@ -6,32 +6,79 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.columns import ordered
-from aggregator.correlate.launches import LaunchIndex
-from aggregator.correlate.ops import Instances, Origin
-from aggregator.intervals import SegmentUnion, segment_union
-from aggregator.parallel import both
-from aggregator.profile import DeviceWork, Int32, Int64, Integers, Profile, ProfileWarning
+from aggregator.correlate.instances import Instances, Origin, blank_columns
+from aggregator.kernels.traits import tensor_core_kernels
+from aggregator.profile.arrays import SPAN_PER_ROW, Int32, Int64, Integers, ordered, row_codes
+from aggregator.profile.intervals import SegmentUnion, segment_union
+from aggregator.profile.profile import DeviceWork, Profile, ProfileWarning
+from aggregator.system.resources import run_both
 from aggregator.texts import say
+
+
+class LaunchIndex:
+    """Finds API calls by (process, correlation id).
+
+    Correlation ids are unique within a process only: two ranks of one run have the same ones. They
+    are counters, so a table with an entry per possible id is used; a sorted list if they are too
+    far apart for a table.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        calls = profile.api_calls
+        # Of several calls with one id the first started is the outermost, made by the application.
+        rows = ordered(calls.start_ns)
+        rows = rows[calls.correlation_id[rows] >= 0]
+        process = profile.thread_process[calls.thread[rows]]
+        ids = calls.correlation_id[rows].astype(np.int64)
+        self._low = int(ids.min(initial=np.iinfo(np.int64).max)) if len(ids) else 0
+        self._span = int(ids.max(initial=-1)) - self._low + 1
+        size = self._span * (int(process.max(initial=-1)) + 1)
+        self._is_table = size <= SPAN_PER_ROW * len(rows)
+        if self._is_table:
+            self._rows = np.full(size, -1, dtype=np.int32)
+            # Assignment keeps the last value of an entry, so this keeps the first call.
+            self._rows[self._table_key(process, ids)[::-1]] = rows[::-1]
+        else:
+            self._keys, first = np.unique(_key(process, ids), return_index=True)
+            self._rows = rows[first].astype(np.int32)
+
+    def launching_call(self, work: DeviceWork) -> Int32:
+        """Row of the API call that launched each piece of work; -1: not recorded."""
+        result = np.full(len(work), -1, dtype=np.int32)
+        if not len(self._rows) or not len(work):
+            return result
+        ids = work.correlation_id
+        if self._is_table:
+            known = (ids >= max(self._low, 0)) & (ids < self._low + self._span)
+            key = self._table_key(work.process, ids.astype(np.int64))
+            known &= key < len(self._rows)
+            result[known] = self._rows[key[known]]
+            return result
+        key = _key(work.process, ids)
+        found = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        hit = (self._keys[found] == key) & (ids >= 0)
+        result[hit] = self._rows[found[hit]]
+        return result
+
+    def _table_key(self, process: Int32, ids: Int64) -> Int64:
+        return process.astype(np.int64) * self._span + (ids - self._low)
+
+
+def _key(process: Int32, correlation_id: Integers) -> Int64:
+    # Correlation ids are 32-bit counters, so 40 bits are enough.
+    ids = correlation_id.astype(np.int64)
+    return (process.astype(np.int64) << 40) | (ids & ((1 << 40) - 1))
 
 
 @dataclass
 class LaunchedWork:
-    """One kind of device work with its launching calls.
+    """One kind of device work with its launching calls."""
 
-    Attributes:
-        work: The columns of the work.
-        call: Row of the launching API call; -1: none recorded.
-        instance: Row of the op instance that it belongs to.
-        api_start_ns: Start of the call; of the work itself where none was recorded. Unit: ns.
-        api_duration_ns: Duration of the call; 0 where none was recorded. Unit: ns.
-    """
-
-    work: DeviceWork
-    call: Int32
-    instance: Int32
-    api_start_ns: Int64
-    api_duration_ns: Int64
+    work: DeviceWork  # The columns of the work.
+    call: Int32  # Row of the launching API call; -1: not recorded.
+    instance: Int32  # Row of the op instance that it belongs to.
+    api_start_ns: Int64  # Start of the call, or of the work without a recorded call. Unit: ns.
+    api_duration_ns: Int64  # Duration of the call; 0 without a recorded call. Unit: ns.
 
     def launch_order(self) -> Int64:
         """Rows in order of launch."""
@@ -40,31 +87,32 @@ class LaunchedWork:
 
 @dataclass
 class CorrelatedWork:
-    """All device work of a profile, and the op instances, which may have grown by stray work.
+    """All device work of a profile, and the op instances, including those of stray work."""
 
-    Attributes:
-        instances: Op instances in order of start.
-        kernels: Kernels.
-        copies: Copies.
-        sets: Sets.
-        graphs: CUDA graphs that were recorded as a whole.
-        cpu_time_ns: CPU time per instance. Unit: ns.
-        cpu_overhead_ns: CPU time outside CUDA calls per instance. Unit: ns.
-        gpu: Union of device work per instance.
-    """
+    instances: Instances  # Op instances in order of start.
+    kernels: LaunchedWork  # Kernels.
+    copies: LaunchedWork  # Copies.
+    sets: LaunchedWork  # Sets.
+    graphs: LaunchedWork  # CUDA graphs that were recorded as a whole.
+    cpu_time_ns: Int64  # CPU time per instance. Unit: ns.
+    cpu_overhead_ns: Int64  # CPU time outside CUDA calls per instance. Unit: ns.
+    gpu: SegmentUnion  # Union of device work per instance.
 
-    instances: Instances
-    kernels: LaunchedWork
-    copies: LaunchedWork
-    sets: LaunchedWork
-    graphs: LaunchedWork
-    cpu_time_ns: Int64
-    cpu_overhead_ns: Int64
-    gpu: SegmentUnion
+    def with_tensor_cores(self, profile: Profile) -> Int32:
+        """Instances that ran a kernel with Tensor Core instructions."""
+        columns = profile.kernels.long_name, profile.kernels.device
+        first, code = row_codes(*columns)
+        long, device = (column[first].tolist() for column in columns)
+        uses_tc = tensor_core_kernels(
+            [profile.strings[name] for name in long],
+            [profile.devices[row].compute_capability for row in device],
+        )
+        result: Int32 = self.kernels.instance[(uses_tc == 1)[code]]
+        return result
 
 
 def launching_calls(profile: Profile) -> list[Int32]:
-    """Row of the API call that launched each kernel, copy, set and graph; -1: none recorded."""
+    """Row of the API call that launched each kernel, copy, set and graph; -1: not recorded."""
     index = LaunchIndex(profile)
     return [index.launching_call(work) for work in _kinds(profile)]
 
@@ -74,13 +122,7 @@ def _kinds(profile: Profile) -> tuple[DeviceWork, ...]:
 
 
 def correlate_work(profile: Profile, instances: Instances, calls: list[Int32]) -> CorrelatedWork:
-    """Join kernels, copies and sets to calls and instances, and sum up each instance's time.
-
-    Args:
-        profile: The profile.
-        instances: Its op instances.
-        calls: What ``launching_calls`` found.
-    """
+    """Join device work to its ``launching_calls`` and instances; sum up each instance's time."""
     _warn_unlaunched(profile, calls)
     kinds = _kinds(profile)
     owners = []
@@ -89,11 +131,11 @@ def correlate_work(profile: Profile, instances: Instances, calls: list[Int32]) -
         owners.append(owner)
     rank = instances.sort_by_start()
     launched = [
-        _launched(profile, work, call, rank[owner])
+        launched_work(profile, work, call, rank[owner])
         for work, call, owner in zip(kinds, calls, owners, strict=True)
     ]
-    api, gpu = both(
-        lambda: _api_union(profile, instances), lambda: _gpu_union(launched, len(instances))
+    api, gpu = run_both(
+        lambda: _api_union(profile, instances), lambda: gpu_union(launched, len(instances))
     )
     cpu_time = np.where(instances.origin == Origin.GROUP, api.covered_ns, instances.cpu_time_ns)
     return CorrelatedWork(
@@ -118,7 +160,7 @@ def _warn_unlaunched(profile: Profile, calls: list[Int32]) -> None:
 
 
 def _work_labels(profile: Profile) -> list[Int32]:
-    """Name codes (into ``Profile.strings``) that stray work goes by."""
+    """Codes (into ``Profile.strings``) of the names of stray work."""
     strings = list(profile.strings)
     codes = {text: code for code, text in enumerate(strings)}
     for text in ("memcpy", "memset", "graph"):
@@ -137,7 +179,7 @@ def _work_labels(profile: Profile) -> list[Int32]:
 def _owners(
     profile: Profile, instances: Instances, work: DeviceWork, call: Int32, label: Int32
 ) -> tuple[Instances, Int32]:
-    """Instance of each piece of work; what no call launched becomes stray instances."""
+    """Instance of each piece of work; work without a launching call becomes stray instances."""
     owner = (
         np.where(call >= 0, instances.call_instance[np.maximum(call, 0)], -1)
         if len(instances.call_instance)
@@ -146,33 +188,28 @@ def _owners(
     stray = np.flatnonzero(owner < 0)
     if not len(stray):
         return instances, owner.astype(np.int32)
-    none = np.full(len(stray), -1, dtype=np.int32)
     more: dict[str, Integers] = {
-        "origin": np.full(len(stray), Origin.STRAY, dtype=np.int8),
+        **blank_columns(len(stray), Origin.STRAY),
         "label": label[stray],
-        "path": np.zeros(len(stray), dtype=np.int32),
-        "range_name": none,
-        "marker": none,
-        "forward": none,
         "start_ns": work.start_ns[stray],
         "end_ns": work.start_ns[stray],
         "cpu_time_ns": np.zeros(len(stray), dtype=np.int64),
         "thread": _some_thread(profile, work.process[stray]),
-        "shapes": none,
     }
     owner[stray] = np.arange(len(instances), len(instances) + len(stray))
     return instances.extended(more), owner.astype(np.int32)
 
 
 def _some_thread(profile: Profile, process: Int32) -> Int32:
-    """First thread of each process: work without a call tells its process only."""
+    """First thread of each process: of work without a call only the process is known."""
     first = np.zeros(len(profile.process_ids), dtype=np.int32)
     rows = np.arange(len(profile.thread_process), dtype=np.int32)[::-1]
     first[profile.thread_process[rows]] = rows
     return first[process]
 
 
-def _launched(profile: Profile, work: DeviceWork, call: Int32, instance: Int32) -> LaunchedWork:
+def launched_work(profile: Profile, work: DeviceWork, call: Int32, instance: Int32) -> LaunchedWork:
+    """Device work with the times of its launching calls."""
     api = profile.api_calls
     known = call >= 0
     row = np.maximum(call, 0)
@@ -184,7 +221,8 @@ def _launched(profile: Profile, work: DeviceWork, call: Int32, instance: Int32) 
     return LaunchedWork(work, call, instance, start, duration)
 
 
-def _gpu_union(launched: list[LaunchedWork], num_instances: int) -> SegmentUnion:
+def gpu_union(launched: list[LaunchedWork], num_instances: int) -> SegmentUnion:
+    """Union of the device work of each instance."""
     return segment_union(
         np.concatenate([part.instance for part in launched]),
         np.concatenate([part.work.start_ns for part in launched]),

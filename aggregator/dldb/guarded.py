@@ -1,8 +1,9 @@
-"""A database is anybody's file: what in it would run somebody's SQL is refused."""
+"""Limits for databases of unknown origin, whose views and triggers are SQL of unknown origin."""
 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from aggregator.dldb.column_blobs import COLUMNS, triggers
 from aggregator.errors import NotADldbError, QueryTimeoutError
 from aggregator.texts import say
 
@@ -28,15 +30,21 @@ _ALLOWED_ACTIONS = frozenset(
         sqlite3.SQLITE_TRANSACTION,
     }
 )
-#: Functions that reach outside the database.
-_FORBIDDEN_FUNCTIONS = frozenset({"load_extension", "readfile", "writefile", "edit"})
+_FUNCTIONS = (
+    "abs avg ceil ceiling char coalesce concat count cume_dist date datetime dense_rank exp "
+    "first_value floor format glob group_concat hex ifnull iif instr julianday lag last_value "
+    "lead length like likelihood likely ln log log10 log2 lower ltrim max min mod nth_value "
+    "ntile nullif percent_rank pow power printf program_line quote rank replace round "
+    "row_number rtrim sign sqrt strftime string_agg substr substring sum time total trim "
+    "trunc typeof unicode unixepoch unlikely upper"
+)
+_ALLOWED_FUNCTIONS = frozenset(_FUNCTIONS.split())
+"""Functions that compute; others reach outside the database or make values out of nothing."""
 _INSTRUCTIONS_PER_CHECK = 5_000
 """SQLite calls back after that many of its instructions: about 0.4 ms of work."""
-GLANCE_S = 10.0
-"""Limit for reading a few values. Unit: s of processor time."""
+GLANCE_S = 10.0  # Limit for reading a few values. Unit: s of processor time.
 _LEAST_LIMIT_S = 60.0
-_LEAST_BYTES_PER_S = 1e6
-"""Whatever is read of a database of ours is read faster than that."""
+_LEAST_BYTES_PER_S = 1e6  # Every database of this program is read faster than that.
 _FEW = 10_000
 LIMIT_VARIABLE = "DLPROF_EXPORT_TIMEOUT_S"
 
@@ -44,23 +52,23 @@ LIMIT_VARIABLE = "DLPROF_EXPORT_TIMEOUT_S"
 def authorize(
     action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
 ) -> int:
-    """SQLite's question whether a statement may do something: SELECT only."""
+    """SQLite's callback: whether a statement may do something. Allows SELECT only."""
     if action not in _ALLOWED_ACTIONS:
         return sqlite3.SQLITE_DENY
-    if action == sqlite3.SQLITE_FUNCTION and second in _FORBIDDEN_FUNCTIONS:
+    if action == sqlite3.SQLITE_FUNCTION and str(second).lower() not in _ALLOWED_FUNCTIONS:
         return sqlite3.SQLITE_DENY
     return sqlite3.SQLITE_OK
 
 
 def guard(connection: sqlite3.Connection, is_late: Callable[[], int]) -> None:
-    """From now on nothing but SELECT runs, and that until ``is_late`` says so."""
+    """Allow nothing but SELECT, and interrupt it when ``is_late`` returns 1."""
     connection.set_progress_handler(is_late, _INSTRUCTIONS_PER_CHECK)
     connection.set_authorizer(authorize)
 
 
 @contextmanager
 def limited(connection: sqlite3.Connection, path: Path, limit_s: float) -> Iterator[None]:
-    """Read a database whose views may be somebody's SQL: SELECT only, for a limited time.
+    """Read a database whose views are not trusted: SELECT only, for a limited time.
 
     Args:
         connection: Its connection.
@@ -115,8 +123,21 @@ def time_limit_s(path: Path) -> float:
         return _LEAST_LIMIT_S + path.stat().st_size // _LEAST_BYTES_PER_S
 
 
+_COMPUTING = re.compile(r"\bCHECK\b|\bDEFAULT\s*\(", re.IGNORECASE)
+_COMPUTED = """
+SELECT name FROM pragma_table_list WHERE type NOT IN ('table', 'view')
+UNION ALL
+SELECT m.name FROM sqlite_master m, pragma_table_xinfo(m.name) c
+WHERE m.type = 'table' AND c.hidden > 1
+UNION ALL
+SELECT i.name FROM sqlite_master m, pragma_index_list(m.name) i, pragma_index_xinfo(i.name) c
+WHERE m.type = 'table' AND (i.partial OR c.cid = -2)
+"""
+"""Virtual tables, computed columns, and indexes on expressions or under conditions."""
+
+
 def check_tables(connection: sqlite3.Connection, path: Path, tables: frozenset[str]) -> None:
-    """Refuse a database of ours that is to be written to and would run SQL of its own then.
+    """Refuse to write to a database of this program if that would run SQL in the file.
 
     Args:
         connection: Open connection.
@@ -124,21 +145,19 @@ def check_tables(connection: sqlite3.Connection, path: Path, tables: frozenset[s
         tables: Names of our tables: a view in place of one is not ours.
 
     Raises:
-        NotADldbError: It holds a trigger, a virtual table, computed columns, or a view for a table.
+        NotADldbError: It holds a foreign trigger, a virtual table, computed columns, constraints or
+            indexes that evaluate expressions, or a view in place of a table.
     """
     master = connection.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_master")
+    own = {name: sql for table in COLUMNS for name, sql in triggers(table).items()}
     strange = [
         name
         for kind, name, sql in (tuple(map(str, row)) for row in master)
-        if kind == "trigger"
-        or sql.upper().startswith("CREATE VIRTUAL")
+        if (kind == "trigger" and own.get(name) != sql)
         or (kind == "view" and name in tables)
+        or (kind == "table" and _COMPUTING.search(sql))
     ]
-    computed = connection.execute(
-        "SELECT m.name FROM sqlite_master m, pragma_table_xinfo(m.name) c "
-        "WHERE m.type = 'table' AND c.hidden > 1 LIMIT 1"
-    ).fetchall()
-    strange += [str(row[0]) for row in computed]
+    strange += [str(row[0]) for row in connection.execute(_COMPUTED)]
     if strange:
         raise NotADldbError(
             say(

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 import time
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from aggregator.dldb.versions import DB_VERSION, NEWEST_FOREIGN, OLDEST, parse_version
-from aggregator.errors import (
-    DatabaseBusyError,
-    DldbNotFoundError,
-    DldbVersionError,
-    NotADldbError,
-)
-from aggregator.sqlite_uri import SQLITE_MAGIC, lenient_text, read_only_uri
+from aggregator.errors import DatabaseBusyError, DldbNotFoundError, NotADldbError
+from aggregator.sources.formats import NEWEST_DLPROF, check_version, parse_version
+from aggregator.system.sqlite_uri import connect_read_only
 from aggregator.texts import say
 
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
+DB_VERSION = "2.1.3"
+"""Version of the databases written here; NVIDIA's last was 1.8.0.
 
+Any change of the tables raises it: the patch where files of the version before can be aggregated
+without what is new (a test does so with one), else the minor.
+"""
 NEEDED_VIEWS = frozenset({"view_db_version", "view_aggregations", "view_op_nodes"})
+
+
+def is_aggregable(version: str) -> bool:
+    """Whether aggregations can be added to a database that this version of the program wrote.
+
+    Minor versions before 1.0 of this project differ in their tables: an older file is shown, and
+    what it lacks is unknown, but only its profile can be aggregated again.
+    """
+    return parse_version(version)[:2] == parse_version(DB_VERSION)[:2]
 
 
 class Dldb:
@@ -51,7 +61,7 @@ class Dldb:
             )
         row = connection.execute("SELECT current_version FROM view_db_version").fetchone()
         self.version = str(row[0]) if row else ""
-        _check_version(path, self.version, is_ours=self.is_ours)
+        check_version(path, self.version, DB_VERSION if self.is_ours else NEWEST_DLPROF)
 
     def columns(self, view: str) -> tuple[str, ...]:
         """Column names of a view; empty if the database lacks it."""
@@ -60,7 +70,7 @@ class Dldb:
         try:
             rows = self.connection.execute(f'PRAGMA table_info("{view}")').fetchall()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF in _BUSY_CODES:
+            if is_busy_error(error):
                 raise
             return ()  # a view on a table that is not there
         return tuple(str(row["name"]) for row in rows)
@@ -81,46 +91,29 @@ class Dldb:
         self.close()
 
 
-def _check_version(path: Path, version: str, *, is_ours: bool) -> None:
-    numbers = parse_version(version)
-    if not numbers:
-        raise DldbVersionError(
-            say("'{path}' does not tell the DLProf version that wrote it.", path=str(path))
-        )
-    if numbers[:2] < OLDEST:
-        raise DldbVersionError(
-            say(
-                "'{path}' was written by DLProf {version}; versions before 1.2 cannot be read.",
-                path=str(path),
-                version=version,
-            ),
-            hint=say("Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite"),
-            version=version,
-            is_newer=False,
-        )
-    newest = parse_version(DB_VERSION)[:2] if is_ours else NEWEST_FOREIGN
-    if numbers[:2] > newest:
-        known = ".".join(str(number) for number in newest)
-        raise DldbVersionError(
-            say(
-                "'{path}' was written by DLProf {version}; the newest that can be read is {known}.",
-                path=str(path),
-                version=version,
-                known=known,
-            ),
-            hint=say("Update open-dlprof."),
-            version=version,
-            is_newer=True,
-        )
+def is_own_database(path: Path) -> bool:
+    """Return whether a file is a readable database that this program wrote."""
+    if not path.is_file() or not os.access(path, os.R_OK):
+        return False
+    try:
+        with open_database(path) as database:
+            return database.is_ours
+    except NotADldbError:
+        return False
 
 
-def open_database(path: Path) -> Dldb:
+def open_database(path: Path, wait_s: float | None = None) -> Dldb:
     """Open a database for reading.
+
+    Args:
+        path: The file.
+        wait_s: How long to wait for another process that writes it; None: ``BUSY_WAIT_S``.
 
     Raises:
         DldbNotFoundError: No file at ``path``.
         NotADldbError: Not a DLProf database, or damaged.
         DldbVersionError: Written by a version that cannot be read.
+        DatabaseBusyError: Another process had it locked for that long.
     """
     if not path.is_file():
         raise DldbNotFoundError(
@@ -128,94 +121,96 @@ def open_database(path: Path) -> Dldb:
             hint=say("Make one with: dlprof --database=<nsys export>"),
             path=str(path),
         )
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(SQLITE_MAGIC))
-    except OSError as error:
-        raise DldbNotFoundError(
-            say("'{path}' cannot be opened: {error}.", path=str(path), error=error.strerror),
-            hint=say("Check the permissions of the file."),
-        ) from error
-    if head != SQLITE_MAGIC:
-        raise NotADldbError(
-            say("'{path}' is not an SQLite file.", path=str(path)),
-            hint=say("dlprofviewer opens the dlprof_dldb.sqlite that dlprof wrote."),
-            path=str(path),
-        )
-    return _connect(path)
-
-
-def _connect(path: Path) -> Dldb:
-    """Open a connection; what a killed writer left behind is rolled back once."""
-    for attempt in range(_ATTEMPTS):
+    deadline = time.monotonic() + (BUSY_WAIT_S if wait_s is None else wait_s)
+    while True:
         try:
-            return _connect_once(path)
+            return _connect(path, max(deadline - time.monotonic(), 0.0))
         except DatabaseBusyError:
-            if attempt == _ATTEMPTS - 1:
+            if time.monotonic() > deadline:
                 raise
             _roll_back(path)
             time.sleep(_RETRY_S)
-    raise AssertionError
 
 
-_ATTEMPTS = 20
+BUSY_WAIT_S = 2.0  # How long opening a database waits for another process that writes it.
 _RETRY_S = 0.05
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY})
 """Primary result codes of a database that another process is writing, or left half-written."""
-
-
-LONGEST_VALUE_BYTES = 64 * 2**20
-"""No row of a profile is longer; a view that makes a longer one fails."""
 _OPEN_LIMIT_S = 5.0
-_CHECK_EVERY = 20_000
+_INSTRUCTIONS_PER_CHECK = 20_000
+
+
+def is_busy_error(error: BaseException | None) -> bool:
+    """Whether an error means that another process is writing the database, which passes."""
+    return isinstance(error, sqlite3.OperationalError) and primary_code(error) in _BUSY_CODES
+
+
+def busy(path: Path) -> DatabaseBusyError:
+    """The error of a database that another process is writing."""
+    return DatabaseBusyError(
+        say("The database '{path}' is being written by another process.", path=str(path)),
+        hint=say("Try again when that one has finished."),
+    )
+
+
+def primary_code(error: Exception) -> int:
+    """SQLite's code of an error without the details in its upper bits; 0: it has none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _roll_back(path: Path) -> None:
-    """Let SQLite undo what a writer killed in mid-commit left in the journal."""
+    """Let SQLite undo what a writer that was killed during its commit left in the journal."""
     if not path.with_name(f"{path.name}-journal").exists():
         return
-    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=1.0)) as connection:
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=_RETRY_S)) as connection:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
-def _connect_once(path: Path) -> Dldb:
-    connection = sqlite3.connect(read_only_uri(path), uri=True, check_same_thread=False)
+def _connect(path: Path, timeout_s: float) -> Dldb:
+    connection: sqlite3.Connection | None = None
     try:
+        if not path.stat().st_size:
+            raise _no_sqlite_file(path)
+        connection = connect_read_only(path, timeout_s)
         connection.row_factory = sqlite3.Row
-        connection.text_factory = lenient_text
-        connection.execute("PRAGMA query_only = ON")
-        # Whose database it is: its views are somebody else's SQL, and opening it asks one of them.
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE_BYTES)
+        # Its views are anyone's SQL, and opening it queries one of them.
         deadline = time.monotonic() + _OPEN_LIMIT_S
-        connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_EVERY)
+        connection.set_progress_handler(
+            lambda: time.monotonic() > deadline, _INSTRUCTIONS_PER_CHECK
+        )
         opened = Dldb(path, connection)
         connection.set_progress_handler(None, 0)
-        return opened
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-        connection.close()
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY_CODES:
-            raise DatabaseBusyError(
-                say("The database '{path}' is being written by another process.", path=str(path)),
-                hint=say("Try again in a moment."),
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if not isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
+            raise
+        if is_busy_error(error):
+            raise busy(path) from error
+        if primary_code(error) == sqlite3.SQLITE_CANTOPEN:
+            denied = "" if os.access(path, os.R_OK) else os.strerror(errno.EACCES)
+            raise DldbNotFoundError(
+                say("'{path}' cannot be opened: {error}.", path=str(path), error=denied or error),
+                hint=say("Check the permissions of the file."),
             ) from error
+        if primary_code(error) == sqlite3.SQLITE_NOTADB:
+            raise _no_sqlite_file(path) from error
         raise damaged(path, error) from error
-    except (NotADldbError, DldbVersionError):
-        connection.close()
-        raise
+    return opened
+
+
+def _no_sqlite_file(path: Path) -> NotADldbError:
+    return NotADldbError(
+        say("'{path}' is not an SQLite file.", path=str(path)),
+        hint=say("dlprofviewer opens the dlprof_dldb.sqlite that dlprof wrote."),
+        path=str(path),
+    )
 
 
 def damaged(path: Path, error: Exception) -> NotADldbError:
-    """The error for a file whose content contradicts itself."""
+    """The error for a file with inconsistent content."""
     return NotADldbError(
         say("'{path}' is damaged or no DLProf database: {error}.", path=str(path), error=error),
         hint=say("Make it again with: dlprof --database=<nsys export>"),
         path=str(path),
     )
-
-
-def read_meta(path: Path) -> dict[str, str]:
-    """Key/value pairs of one of our databases."""
-    with open_database(path) as database, closing(database.connection.cursor()) as cursor:
-        return {
-            str(row[0]): str(row[1]) for row in cursor.execute("SELECT key, value FROM dldb_meta")
-        }

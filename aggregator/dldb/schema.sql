@@ -1,7 +1,7 @@
--- Tables of a DLProf database of ours. The public interface is views.sql; these may change.
+-- Tables of a database of this program. The public interface is views.sql; these may change.
 -- Every column has its meaning and unit above it. Times: ns on the profile's own clock.
 
--- What the file is and what it was made from.
+-- Facts about the file and its sources.
 CREATE TABLE dldb_meta (
     -- Name of the value. Unit: none.
     key TEXT PRIMARY KEY,
@@ -33,7 +33,7 @@ CREATE TABLE threads (
     tid INTEGER NOT NULL,
     -- Row of processes. Unit: none.
     process INTEGER NOT NULL,
-    -- Name that the operating system has for it; empty: none recorded. Unit: none.
+    -- Name in the operating system; empty: none recorded. Unit: none.
     name TEXT NOT NULL
 );
 
@@ -57,9 +57,9 @@ CREATE TABLE devices (
     memory_used_bytes INTEGER,
     -- Memory in use before the application started; NULL: unknown. Unit: bytes.
     memory_before_bytes INTEGER,
-    -- Mean of NVML's utilisation during the run; NULL: unknown. Unit: percent.
+    -- Mean of NVML's utilization during the run; NULL: unknown. Unit: percent.
     busy_pct REAL,
-    -- What told the use: nvml (all processes), pytorch (what its allocator held), dlprof; empty: nothing. Unit: none.
+    -- Source of the use: nvml (all processes), cuda (recorded allocations), pytorch (what its allocator held), dlprof; empty: nothing. Unit: none.
     memory_source TEXT NOT NULL,
     -- Why the use is unknown; empty: it is known. Unit: none.
     memory_reason TEXT NOT NULL,
@@ -67,7 +67,7 @@ CREATE TABLE devices (
     host TEXT NOT NULL,
     -- Its number on that machine; device_id is unique in the database. Unit: none.
     host_device_id INTEGER NOT NULL,
-    -- What tells it from every other GPU; empty: unknown. Unit: none.
+    -- Unique identifier of the GPU; empty: unknown. Unit: none.
     uuid TEXT NOT NULL,
     -- Highest clock of its multiprocessors; NULL: unknown. Unit: Hz.
     clock_hz INTEGER,
@@ -105,7 +105,7 @@ CREATE TABLE system_config (
     original_command TEXT NOT NULL
 );
 
--- Settings of the training script that markers told.
+-- Settings of the training script that markers recorded.
 CREATE TABLE model_config (
     -- Row id. Unit: none.
     id INTEGER PRIMARY KEY,
@@ -113,13 +113,13 @@ CREATE TABLE model_config (
     key TEXT NOT NULL UNIQUE,
     -- Its value as JSON; NULL: not recorded. Unit: none.
     value TEXT,
-    -- Package whose markers told it; empty: not recorded. Unit: none.
+    -- Package whose markers recorded it; empty: not recorded. Unit: none.
     source TEXT NOT NULL,
     -- Why it is unknown; empty: it is recorded. Unit: none.
     reason TEXT NOT NULL
 );
 
--- What was not used, repaired or guessed.
+-- Data that was not used, repaired or guessed.
 CREATE TABLE warnings (
     -- Stable name. Unit: none.
     code TEXT NOT NULL,
@@ -141,7 +141,7 @@ CREATE TABLE ops (
     op_name TEXT NOT NULL,
     -- Kind of op. Unit: none.
     op_type TEXT NOT NULL,
-    -- fprop, bprop or empty. Unit: none.
+    -- fprop, bprop, recompute (run again for a checkpoint) or empty. Unit: none.
     direction TEXT NOT NULL,
     -- Row of processes. Unit: none.
     process INTEGER NOT NULL,
@@ -195,7 +195,7 @@ CREATE TABLE op_instances (
     thread INTEGER NOT NULL,
     -- Row of shape_texts; 0: none. Unit: none.
     shapes INTEGER NOT NULL,
-    -- What it should cost: op_cost_parts; 0: it ran nothing on a GPU. Unit: none.
+    -- Its costs: a number in op_cost_parts; 0: it ran nothing on a GPU. Unit: none.
     cost INTEGER NOT NULL
 );
 
@@ -233,10 +233,12 @@ CREATE TABLE kernel_names (
     name TEXT NOT NULL,
     -- Demangled name. Unit: none.
     long_name TEXT NOT NULL,
-    -- 1: runs Tensor Core instructions; 0: does not, or the name cannot tell. Unit: none.
+    -- 1: runs Tensor Core instructions; 0: does not, or the name does not say. Unit: none.
     uses_tc INTEGER NOT NULL,
-    -- 1, 0, or NULL where the name cannot tell. Unit: none.
-    tc_verdict INTEGER
+    -- 1, 0, or NULL where the name does not say. Unit: none.
+    tc_verdict INTEGER,
+    -- Library, operation, types, tile and layout; different kernels may have the same. Unit: none.
+    readable_name TEXT NOT NULL
 );
 
 -- Distinct launch sizes.
@@ -257,7 +259,7 @@ CREATE TABLE launch_sizes (
     block_z INTEGER NOT NULL
 );
 
--- Distinct (op, kernel) pairs: the rows of the kernel report.
+-- Distinct (op, kernel) pairs, by full name; the kernel report has a row per short name.
 CREATE TABLE op_kernels (
     -- Row id. Unit: none.
     id INTEGER PRIMARY KEY,
@@ -267,8 +269,10 @@ CREATE TABLE op_kernels (
     name TEXT NOT NULL,
     -- Whether these launches run Tensor Core instructions. Unit: none.
     uses_tc INTEGER NOT NULL,
-    -- Demangled name of the last of these launches: what DLProf's iteration report shows for all. Unit: none.
-    last_long_name TEXT NOT NULL
+    -- Demangled name of the op's last launch with this short name and use of Tensor Cores; DLProf's iteration report shows it for all of them. Unit: none.
+    last_long_name TEXT NOT NULL,
+    -- Row of kernel_names. Unit: none.
+    kernel INTEGER NOT NULL
 );
 
 -- Every kernel of the profile, ordered by launch: an iteration is a range of row ids.
@@ -311,9 +315,9 @@ CREATE TABLE memory_ops (
     name INTEGER NOT NULL,
     -- CUDA's copy kind; -1 for a set. Unit: none.
     copy_kind INTEGER NOT NULL,
-    -- Memory on the host's side: 0 pageable, 1 pinned, other values as CUPTI has them; -1: not recorded, or none. Unit: none.
+    -- Memory on the host's side: 0 pageable, 1 pinned, other values as in CUPTI; -1: not recorded, or none. Unit: none.
     host_kind INTEGER NOT NULL,
-    -- Unit: bytes.
+    -- Bytes moved or set; -1: not recorded. Unit: bytes.
     bytes INTEGER NOT NULL,
     -- Start of the launching call; of the work itself where none was recorded. Unit: ns.
     api_start INTEGER NOT NULL,
@@ -415,7 +419,7 @@ CREATE TABLE annotations (
     thread INTEGER
 );
 
--- Names of ranges that may mark an iteration, counters normalised.
+-- Names of ranges that may mark an iteration, counters normalized.
 CREATE TABLE range_names (
     -- Row id. Unit: none.
     id INTEGER PRIMARY KEY,
@@ -437,6 +441,24 @@ CREATE TABLE named_ranges (
     start INTEGER NOT NULL,
     -- Unit: ns.
     stop INTEGER NOT NULL
+);
+
+-- Columns of the long tables as arrays, from which aggregations are computed. Triggers on those
+-- tables delete their arrays here when a row changes; the rows are read then.
+CREATE TABLE column_blobs (
+    -- Name of the table. Unit: none.
+    table_name TEXT NOT NULL,
+    -- Row id of the first row in the array. Unit: none.
+    first_row INTEGER NOT NULL,
+    -- Name of the column. Unit: none.
+    column_name TEXT NOT NULL,
+    -- 1, 2, 4 or 8. Unit: bytes.
+    item_bytes INTEGER NOT NULL,
+    -- Added to each item. Unit: that of the column.
+    base INTEGER NOT NULL,
+    -- Little-endian unsigned integers, one for each row. Unit: that of the column.
+    data BLOB NOT NULL,
+    PRIMARY KEY (table_name, first_row, column_name)
 );
 
 -- Per device: unions of busy time by priority, each holding those before it.
@@ -464,14 +486,64 @@ CREATE TABLE aggregations (
     iter_start INTEGER NOT NULL,
     -- Last aggregated iteration, inclusive. Unit: none.
     iter_stop INTEGER NOT NULL,
-    -- Key node as chosen or given; empty: none. Unit: none.
+    -- Key node, chosen by the user or found; empty: none. Unit: none.
     key_node TEXT NOT NULL,
     -- Why it was chosen. Unit: none.
     key_node_reason TEXT NOT NULL,
-    -- What was asked, as JSON: the same request is not aggregated twice. Unit: none.
+    -- The request as JSON: the same request is not aggregated twice. Unit: none.
     request TEXT NOT NULL UNIQUE,
     -- When it was made, UTC. Unit: none.
     created_at TEXT NOT NULL
+);
+
+-- Candidates for the key node that were compared at import, best first.
+CREATE TABLE key_node_candidates (
+    -- Row id: place in the order of their scores. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Range, or op. Unit: none.
+    name TEXT NOT NULL,
+    -- step, program, data loader, gradients, optimizer, forward, range or op. Unit: none.
+    kind TEXT NOT NULL,
+    -- Key node that cuts at its steps: the candidate, or what begins each of its steps. Unit: none.
+    key_node TEXT NOT NULL,
+    -- Instances of the candidate, most of any process. Unit: none.
+    instances INTEGER NOT NULL,
+    -- Iterations that the key node cuts the profile into. Unit: none.
+    iterations INTEGER NOT NULL,
+    -- Median time between two instances. Unit: ns.
+    period INTEGER NOT NULL,
+    -- How even the times between instances are. Unit: percent.
+    evenness REAL NOT NULL,
+    -- Steps that launch the kernels of most steps; NULL: no kernels were recorded. Unit: percent.
+    alike REAL,
+    -- GPU time that was launched between the first instance and the last. Unit: percent.
+    coverage REAL NOT NULL,
+    -- Instances in each step of the optimizer; NULL: uneven, or no optimizer was recorded. Unit: none.
+    per_optimizer_step INTEGER,
+    -- Whether a number in its name grows by one. Unit: none.
+    counts INTEGER NOT NULL,
+    -- How well it marks the steps of the loop, from 0 to 100. Unit: none.
+    score INTEGER NOT NULL,
+    -- Whether it marks the loop whose steps are the iterations. Unit: none.
+    is_chosen INTEGER NOT NULL
+);
+
+-- Times of the steps of an aggregation: its iterations, without the one before the loop.
+CREATE TABLE step_times (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER PRIMARY KEY,
+    -- Whether it is the aggregation of the steady range, which the import adds. Unit: none.
+    is_steady INTEGER NOT NULL,
+    -- Number of steps. Unit: none.
+    steps INTEGER NOT NULL,
+    -- Median time of a step; NULL: no steps. Unit: ns.
+    median INTEGER,
+    -- 10th percentile of the times of steps; NULL: no steps. Unit: ns.
+    p10 INTEGER,
+    -- 90th percentile of the times of steps; NULL: no steps. Unit: ns.
+    p90 INTEGER,
+    -- What the steady range leaves out and why, or why there is none; empty: not searched. Unit: none.
+    steady_note TEXT NOT NULL
 );
 
 -- Iterations of an aggregation: all of the profile, not only the aggregated ones.
@@ -495,7 +567,7 @@ CREATE TABLE iterations (
     PRIMARY KEY (aggr, iter_value)
 ) WITHOUT ROWID;
 
--- Where the time of each iteration went; mean over the devices, adding up to its length.
+-- Breakdown of the time of each iteration; mean over the devices, adding up to its duration.
 CREATE TABLE iteration_times (
     -- Row of aggregations. Unit: none.
     aggr INTEGER NOT NULL,
@@ -511,9 +583,11 @@ CREATE TABLE iteration_times (
     tc INTEGER NOT NULL,
     -- Other kernels running. Unit: ns.
     non_tc INTEGER NOT NULL,
+    -- CUDA graphs running that were recorded as a whole, no known kernel. Unit: ns.
+    graph INTEGER NOT NULL,
     -- Copies and sets running. Unit: ns.
     memory INTEGER NOT NULL,
-    -- Data loader at work, no GPU work. Unit: ns.
+    -- Data loader running, no GPU work. Unit: ns.
     dataloader INTEGER NOT NULL,
     -- Input and output, nothing of the above. Unit: ns.
     io INTEGER NOT NULL,
@@ -648,7 +722,7 @@ CREATE TABLE group_metrics (
     gpu_idle_max INTEGER NOT NULL
 );
 
--- GPU utilisation per device in an aggregation.
+-- GPU utilization per device in an aggregation.
 CREATE TABLE device_metrics (
     -- Row of aggregations. Unit: none.
     aggr INTEGER NOT NULL,
@@ -680,6 +754,8 @@ CREATE TABLE model_metrics (
     -- Unit: percent.
     non_tc_duration_pct REAL NOT NULL,
     -- Unit: percent.
+    graph_duration_pct REAL NOT NULL,
+    -- Unit: percent.
     memory_duration_pct REAL NOT NULL,
     -- Unit: percent.
     dataloader_duration_pct REAL NOT NULL,
@@ -697,7 +773,7 @@ CREATE TABLE model_metrics (
     total_iterations INTEGER NOT NULL,
     -- Iterations aggregated. Unit: count.
     profiled_iterations INTEGER NOT NULL,
-    -- Mean length of the aggregated iterations. Unit: ns.
+    -- Mean duration of the aggregated iterations. Unit: ns.
     iter_avg REAL NOT NULL,
     -- Standard deviation of the length, over all of them (population). Unit: ns.
     iter_std_dev REAL NOT NULL,
@@ -752,15 +828,15 @@ CREATE TABLE model_metrics (
     PRIMARY KEY (aggr, domain)
 ) WITHOUT ROWID;
 
--- What the sentences of this database were made of, so that they can be said in another language.
+-- Templates and values of the sentences in this database, for translation.
 CREATE TABLE texts (
-    -- The sentence, as it stands elsewhere in this database. Unit: none.
+    -- The sentence, as stored elsewhere in this database. Unit: none.
     text TEXT PRIMARY KEY,
-    -- JSON object: the template and the values of its holes. Unit: none.
+    -- JSON object: the template and the values of its placeholders. Unit: none.
     made_of TEXT NOT NULL
 );
 
--- Ops of aggregated iterations that launched more than 20,000 kernels; those of shorter ones are summed when asked for.
+-- Ops of aggregated iterations that launched more than 20,000 kernels; those of shorter iterations are summed on request.
 CREATE TABLE iteration_op_times (
     -- Row of aggregations. Unit: none.
     aggr INTEGER NOT NULL,
@@ -779,7 +855,7 @@ CREATE TABLE iteration_op_times (
     PRIMARY KEY (aggr, iter_value, op)
 ) WITHOUT ROWID;
 
--- What the expert systems found.
+-- Results of the expert systems.
 CREATE TABLE expert_issues (
     -- Row id, in order of report. Unit: none.
     id INTEGER PRIMARY KEY,
@@ -811,11 +887,11 @@ CREATE TABLE ranks (
     host TEXT NOT NULL,
     -- Name of the file that it was read from. Unit: none.
     source_file TEXT NOT NULL,
-    -- What was added to its times to bring them onto the common clock; NULL: unknown. Unit: ns.
+    -- Offset added to its times to convert them to the common clock; NULL: unknown. Unit: ns.
     clock_offset INTEGER,
-    -- Of it, what the collectives told beyond the start times of the captures. Unit: ns.
+    -- Part of it that collectives added to the start times of the captures. Unit: ns.
     clock_correction INTEGER,
-    -- How far its ends of collectives lie from the reference's, median; NULL: none matched. Unit: ns.
+    -- Median distance of its ends of collectives from the reference's; NULL: none matched. Unit: ns.
     clock_residual INTEGER,
     -- What aligned it: same clock, start times, collectives, nothing. Unit: none.
     aligned_by TEXT NOT NULL
@@ -823,9 +899,9 @@ CREATE TABLE ranks (
 
 -- Kernels of collectives, matched between ranks.
 CREATE TABLE collective_bytes (
-    -- Row of kernels: a collective of which the source tells the size. Unit: none.
+    -- Row of kernels: a collective whose size the source recorded. Unit: none.
     kernel INTEGER PRIMARY KEY,
-    -- What the kernel's rank put in. Unit: bytes.
+    -- Amount of data that the kernel's rank contributed. Unit: bytes.
     bytes INTEGER NOT NULL
 );
 
@@ -846,7 +922,7 @@ CREATE TABLE collectives (
     waiting INTEGER,
     -- Waiting of all the other ranks for this one, where it came last; NULL: unknown. Unit: ns.
     kept_waiting INTEGER,
-    -- What the rank put in; NULL: not recorded. Unit: bytes.
+    -- Amount of data that the rank contributed; NULL: not recorded. Unit: bytes.
     bytes INTEGER
 );
 
@@ -881,7 +957,7 @@ CREATE TABLE rank_metrics (
     PRIMARY KEY (aggr, rank)
 ) WITHOUT ROWID;
 
--- Distinct calls of operators, copies and sets, with what they should cost.
+-- Distinct calls of operators, copies and sets, with their costs.
 CREATE TABLE cost_units (
     -- Row id. Unit: none.
     id INTEGER PRIMARY KEY,
@@ -900,10 +976,12 @@ CREATE TABLE cost_units (
     -- What bounds it: a name in peak_rates; empty: unknown. Unit: none.
     precision TEXT NOT NULL,
     -- Why something is unknown; empty: all is known. Unit: none.
-    reason TEXT NOT NULL
+    reason TEXT NOT NULL,
+    -- Whether its kernels may compute matrix products that are not counted. Unit: none.
+    hides_matrix INTEGER NOT NULL
 );
 
--- What costs are made of.
+-- Parts of the costs of op instances.
 CREATE TABLE op_cost_parts (
     -- Number of the cost. Unit: none.
     cost INTEGER NOT NULL,
@@ -914,7 +992,7 @@ CREATE TABLE op_cost_parts (
     PRIMARY KEY (cost, unit)
 ) WITHOUT ROWID;
 
--- What the GPU can do, by an aggregation's reckoning.
+-- Peak rates of the GPU that an aggregation uses.
 CREATE TABLE peak_rates (
     -- Row of aggregations. Unit: none.
     aggr INTEGER NOT NULL,
@@ -929,7 +1007,7 @@ CREATE TABLE peak_rates (
     PRIMARY KEY (aggr, name)
 ) WITHOUT ROWID;
 
--- What ops should cost and took, in an aggregation.
+-- Ideal and actual time of ops in an aggregation.
 CREATE TABLE op_efficiency (
     -- Row of aggregations. Unit: none.
     aggr INTEGER NOT NULL,
@@ -943,7 +1021,7 @@ CREATE TABLE op_efficiency (
     gpu_time INTEGER NOT NULL,
     -- GPU time of those with known operations or bytes. Unit: ns.
     known_gpu_time INTEGER NOT NULL,
-    -- Floating point operations of the executions with known ones; NULL: there is none. Unit: count.
+    -- Floating point operations of the executions for which they are known; NULL: there are none. Unit: count.
     flops INTEGER,
     -- GPU time of those executions. Unit: ns.
     flops_gpu_time INTEGER,
@@ -965,10 +1043,18 @@ CREATE TABLE op_efficiency (
     memory_time INTEGER,
     -- Part that the bus to the host bounds. Unit: ns.
     link_time INTEGER,
+    -- Operations of the executions on the roofline: operations and bytes known, no data over the bus or between GPUs; NULL: there are none, or they are few beside collectives. Unit: count.
+    roofline_flops INTEGER,
+    -- Their data to move. Unit: bytes.
+    roofline_bytes INTEGER,
+    -- Their GPU time. Unit: ns.
+    roofline_gpu_time INTEGER,
+    -- GPU time of the executions that move data over the bus or between GPUs. Unit: ns.
+    link_gpu_time INTEGER NOT NULL,
     PRIMARY KEY (aggr, op)
 ) WITHOUT ROWID;
 
--- The same by iteration.
+-- Ideal and actual time of ops by iteration, in an aggregation.
 CREATE TABLE iteration_efficiency (
     -- Row of aggregations. Unit: none.
     aggr INTEGER NOT NULL,
@@ -982,7 +1068,7 @@ CREATE TABLE iteration_efficiency (
     gpu_time INTEGER NOT NULL,
     -- GPU time of those with known operations or bytes. Unit: ns.
     known_gpu_time INTEGER NOT NULL,
-    -- Floating point operations of the executions with known ones; NULL: there is none. Unit: count.
+    -- Floating point operations of the executions for which they are known; NULL: there are none. Unit: count.
     flops INTEGER,
     -- GPU time of those executions. Unit: ns.
     flops_gpu_time INTEGER,
@@ -1004,6 +1090,24 @@ CREATE TABLE iteration_efficiency (
     memory_time INTEGER,
     -- Part that the bus to the host bounds. Unit: ns.
     link_time INTEGER,
+    -- Operations of the executions on the roofline: operations and bytes known, no data over the bus or between GPUs; NULL: there are none, or they are few beside collectives. Unit: count.
+    roofline_flops INTEGER,
+    -- Their data to move. Unit: bytes.
+    roofline_bytes INTEGER,
+    -- Their GPU time. Unit: ns.
+    roofline_gpu_time INTEGER,
+    -- GPU time of the executions that move data over the bus or between GPUs. Unit: ns.
+    link_gpu_time INTEGER NOT NULL,
+    -- Known operations of matrix products, those of recomputed checkpoints left out. Unit: count.
+    model_flops INTEGER NOT NULL,
+    -- Those at the peaks of their precisions. Unit: ns.
+    model_ideal_time INTEGER NOT NULL,
+    -- Known operations of matrix products, with those of recomputed checkpoints. Unit: count.
+    hardware_flops INTEGER NOT NULL,
+    -- Those at the peaks of their precisions. Unit: ns.
+    hardware_ideal_time INTEGER NOT NULL,
+    -- GPU time of the executions without matrix products that are not counted. Unit: ns.
+    matrix_known_gpu_time INTEGER NOT NULL,
     PRIMARY KEY (aggr, iter_value)
 ) WITHOUT ROWID;
 
@@ -1026,48 +1130,56 @@ CREATE TABLE model_efficiency (
     aggr INTEGER PRIMARY KEY,
     -- GPUs that ran kernels. Unit: count.
     gpus INTEGER NOT NULL,
-    -- Operations of matrix products, those of checkpoints' recomputation left out; NULL: unknown. Unit: count.
+    -- Known operations of matrix products, those of checkpoints' recomputation left out; NULL: none. Unit: count.
     model_flops INTEGER,
-    -- Model FLOPs utilisation: model_flops at the peaks of their precisions over wall time and GPUs; NULL: unknown. Unit: percent.
-    mfu REAL
+    -- Model FLOPs utilization: model_flops at the peaks of their precisions over wall time and GPUs; NULL: unknown, because kernels with more than 20 % of the GPU time may compute matrix products that are not counted. Unit: percent.
+    mfu REAL,
+    -- Known operations of matrix products, with those of checkpoints' recomputation; NULL: none. Unit: count.
+    hardware_flops INTEGER,
+    -- Hardware FLOPs utilization: the same of hardware_flops. Unit: percent.
+    hfu REAL,
+    -- What the model FLOPs utilization is at least, also where it is unknown. Unit: percent.
+    mfu_at_least REAL
 );
 
--- Our own advice for an aggregation, and the questions that its profile does not answer.
+-- Advice for an aggregation, and the questions that its profile does not answer.
 CREATE TABLE advice (
     -- Row id. Unit: none.
     id INTEGER PRIMARY KEY,
     -- Row of aggregations. Unit: none.
     aggr INTEGER NOT NULL,
-    -- Place in the list, from 1: what could win most comes first, open questions last. Unit: none.
+    -- Position in the list, from 1: largest gain first, open questions last. Unit: none.
     place INTEGER NOT NULL,
     -- Stable name. Unit: none.
     advice TEXT NOT NULL,
-    -- found, or unknown: the profile does not tell. Unit: none.
+    -- found, or unknown if the profile lacks the data. Unit: none.
     status TEXT NOT NULL,
     -- high, medium or low; empty: unknown. Unit: none.
     severity TEXT NOT NULL,
-    -- Share of the steps' time that acting on it could win; NULL: the profile cannot tell. Unit: percent.
+    -- Share of the step that a fix could save; NULL: unknown. Unit: percent.
     gain_pct REAL,
+    -- Time of a step, or of the work of a GPU without steps; NULL: unknown, or per sample. Unit: ns.
+    gain_ns INTEGER,
     -- sure, likely or possible; empty: unknown. Unit: none.
     certainty TEXT NOT NULL,
     -- One sentence. Unit: none.
     problem TEXT NOT NULL,
     -- What to do; empty: unknown. Unit: none.
     recommendation TEXT NOT NULL,
-    -- Where the number comes from; empty: unknown. Unit: none.
+    -- How the number was computed; empty: unknown. Unit: none.
     reasoning TEXT NOT NULL,
-    -- What data would make it sure; empty: nothing is missing. Unit: none.
+    -- Data that would make it certain; empty: nothing is missing. Unit: none.
     needs TEXT NOT NULL,
     -- Frameworks that it applies to. Unit: none.
     frameworks TEXT NOT NULL,
-    -- JSON: the view of the viewer that shows all of it, with its filters; empty: none does. Unit: none.
+    -- JSON: the page of the viewer that shows all of it, with its filters; empty: none. Unit: none.
     drill_down TEXT NOT NULL,
     -- JSON list: ops, kernels, iterations, GPUs, settings, with their times in ns. Unit: none.
     evidence TEXT NOT NULL,
-    -- SQL over the public views whose one row proves it; empty: unknown. Unit: none.
+    -- SQL on the public views that proves it in one row; empty: unknown. Unit: none.
     proof_query TEXT NOT NULL,
     -- Column of that row. Unit: none.
     proof_column TEXT NOT NULL,
-    -- What the column says; NULL: unknown. Unit: none.
+    -- Expected value of that column; NULL: unknown. Unit: none.
     proof_value INTEGER
 );

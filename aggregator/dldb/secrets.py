@@ -9,14 +9,27 @@ from itertools import pairwise
 MASK = "****"
 _SECRET_WORDS = frozenset(
     {"token", "secret", "secrets", "password", "passwd", "passphrase", "pwd", "pass", "auth"}
-    | {"apikey", "credential", "credentials", "bearer", "authorization"}
+    | {"apikey", "credential", "credentials", "bearer", "authorization", "pat"}
 )
-_KEY_OWNERS = frozenset({"api", "access", "private", "secret", "ssh", "encryption", "license"})
+_KEY_OWNERS = frozenset(
+    {"api", "access", "private", "secret", "ssh", "encryption", "license"}
+    | {"hf", "wandb", "openai", "aws", "azure", "gcp", "ngc", "comet", "neptune"}
+)
 _ASSIGNMENT = re.compile(
     r"^(?P<name>[-+]{0,2}[A-Za-z][\w.-]*)(?P<sign>[=:])(?P<value>.*)$", re.DOTALL
 )
 _OPTION = re.compile(r"^--?(?P<name>[A-Za-z][\w.-]*)$")
-_IN_SCRIPT = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)=(?P<value>\S+)")
+_IN_SCRIPT = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)=(?P<value>'[^']*'|\"[^\"]*\"|\S+)")
+_OPTION_IN_SCRIPT = re.compile(
+    r"(?:^|\s)--?(?P<name>[A-Za-z][\w.-]*)\s+(?P<value>'[^']*'|\"[^\"]*\"|[^\s-]\S*)"
+)
+#: ``?access_token=...`` of an address, and ``"token": "..."`` of JSON.
+_PARAMETER = re.compile(r"[?&;](?P<name>[\w.-]+)=(?P<value>[^&#;\s'\"]+)")
+_JSON = re.compile(r"(?P<name>[\"'][\w.-]+[\"'])\s*:\s*(?P<value>\"[^\"]*\"|'[^']*'|[^\s,}\]]+)")
+#: Tokens that are recognized by how they begin, wherever they are.
+_KNOWN_TOKENS = re.compile(
+    r"\b(?:hf_|sk-|sk_|gh[pousr]_|github_pat_|glpat-|nvapi-|xox[abprs]-|AKIA|AIza|eyJ)[\w./+=-]{8,}"
+)
 _USER = re.compile(r"(?i)([a-z][a-z0-9+.-]*://)[^\s/@]+@")
 _SCHEME = re.compile(r"(?i)\b(bearer|basic)\s+\S+")
 
@@ -24,8 +37,7 @@ _SCHEME = re.compile(r"(?i)\b(bearer|basic)\s+\S+")
 def masked_command(words: tuple[str, ...]) -> str:
     """A command line as text, secret-looking values replaced.
 
-    Args:
-        words: The words of the command; one word with blanks is taken apart as a shell would.
+    One word with blanks is taken apart as a shell would.
     """
     if len(words) == 1:
         words = _split(words[0])
@@ -52,20 +64,33 @@ def is_secret_name(name: str) -> bool:
 
 
 def _masked_script(text: str) -> str:
-    """A shell's script: assignments in it are masked one by one."""
-
-    def mask(found: re.Match[str]) -> str:
-        return f"{found['name']}={MASK}" if is_secret_name(found["name"]) else found[0]
-
-    return _SCHEME.sub(rf"\1 {MASK}", _USER.sub(rf"\1{MASK}@", _IN_SCRIPT.sub(mask, text)))
+    """A shell's script: assignments and options in it are masked one by one."""
+    return _masked_text(_hidden(_OPTION_IN_SCRIPT, _hidden(_IN_SCRIPT, text)))
 
 
 def _masked_word(word: str) -> str:
     assignment = _ASSIGNMENT.match(word)
     if assignment and is_secret_name(assignment["name"]) and "://" not in word:
         return f"{assignment['name']}{assignment['sign']}{MASK}"
-    word = _USER.sub(rf"\1{MASK}@", word)
-    return _SCHEME.sub(rf"\1 {MASK}", word)
+    return _masked_text(word)
+
+
+def _masked_text(text: str) -> str:
+    """Mask user names of addresses, parameters, values of JSON, and tokens of known kinds."""
+    text = _hidden(_PARAMETER, _USER.sub(rf"\1{MASK}@", text))
+    text = _hidden(_JSON, text, f'"{MASK}"')
+    return _KNOWN_TOKENS.sub(MASK, _SCHEME.sub(rf"\1 {MASK}", text))
+
+
+def _hidden(pattern: re.Pattern[str], text: str, mask: str = MASK) -> str:
+    """Replace the ``value``, with which each match ends, where its ``name`` is secret."""
+
+    def hide(found: re.Match[str]) -> str:
+        if not is_secret_name(found["name"].strip("\"'")):
+            return found[0]
+        return text[found.start() : found.start("value")] + mask
+
+    return pattern.sub(hide, text)
 
 
 def _split(text: str) -> tuple[str, ...]:

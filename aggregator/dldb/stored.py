@@ -1,22 +1,26 @@
-"""Reads from a database of ours what aggregations are computed from."""
+"""Reads the columns from which aggregations are computed."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
 
 import adbc_driver_manager
 import numpy as np
 
-from aggregator.columns import distinct
-from aggregator.dldb.guarded import DAMAGE
-from aggregator.dldb.page_columns import PageColumns, page_columns
-from aggregator.dldb.writer import BUSY_TIMEOUT_S, unwritable
-from aggregator.errors import DatabaseBusyError, NotADldbError
-from aggregator.intervals import Flattened
-from aggregator.iterations import NamedRanges
+from aggregator.costs.units import CostUnit, InstanceCosts
+from aggregator.dldb.column_blobs import read_columns
+from aggregator.dldb.guarded import DAMAGE, check_tables
+from aggregator.dldb.reader import busy, is_aggregable, open_database
+from aggregator.dldb.writer import BUSY_TIMEOUT_S, has_table, own_tables, unwritable
+from aggregator.errors import DatabaseBusyError, DldbVersionError, NotADldbError
+from aggregator.kernels.traits import half_precision_kernels
+from aggregator.metrics.iterations import NamedRanges
 from aggregator.metrics.model import (
     LEVELS,
     DeviceColumns,
@@ -27,37 +31,32 @@ from aggregator.metrics.model import (
     OpKernelColumns,
     RollupInput,
 )
-from aggregator.precision import is_half_precision
-from aggregator.sources.sqlite_files import raise_interrupt
-from aggregator.sqlite_arrow import ArrowConnection
-from aggregator.sqlite_uri import is_busy, is_full, lenient_text, read_only_uri
+from aggregator.profile.arrays import Int32, Int64, distinct
+from aggregator.profile.intervals import Flattened
+from aggregator.profile.profile import LOST_RECORDS
+from aggregator.system.progress import Progress
+from aggregator.system.sqlite_arrow import raise_interrupt
+from aggregator.system.sqlite_uri import connect_read_only, is_busy, is_full
+from aggregator.system.untrusted_json import read_json
 from aggregator.texts import say
-from aggregator.told import read_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from aggregator.profile import Int32, Int64
-    from aggregator.progress import Progress
 
 T = TypeVar("T")
 
 
 def load_rollup_inputs(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
-    """Read the columns of a database of ours: the default domain, then the custom ones.
+    """Read the columns of a database: the default domain, then the custom ones.
 
     Raises:
         NotADldbError: The database is damaged.
     """
-    return patiently(lambda: _load_once(path, progress))
+    return retry_while_locked(lambda: _load_once(path, progress))
 
 
-def patiently(read: Callable[[], T]) -> T:
-    """What ``read`` gives, once no other process is just committing.
+def retry_while_locked(read: Callable[[], T]) -> T:
+    """Call ``read`` until no other process is committing; returns its result.
 
     Raises:
-        DatabaseBusyError: It was still told to be busy after ``BUSY_TIMEOUT_S``.
+        DatabaseBusyError: The database was still locked after ``BUSY_TIMEOUT_S``.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
@@ -70,20 +69,37 @@ def patiently(read: Callable[[], T]) -> T:
 
 
 _RETRY_S = 0.1
-_DAMAGE = (*DAMAGE, MemoryError)
-"""A row id may lead to no row, or ask for a table of 64 GiB."""
+_DAMAGE = (*DAMAGE, MemoryError)  # A row id may lead to no row, or ask for a table of 64 GiB.
 
 
 def _load_once(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
-    with (
-        reading_errors(path),
-        closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection,
-        # Without a transaction of its own a reader does not hold up another's commit.
-        ArrowConnection(read_only_uri(path)) as columns,
-        page_columns(path) as pages,
-    ):
-        connection.text_factory = lenient_text
-        return _Loader(connection, _ColumnReader(columns, pages, progress), progress).load()
+    # No transaction over all of it: a reader must not hold up another's commit for long.
+    with reading_errors(path), closing(connect_read_only(path)) as connection:
+        return _Loader(connection, progress).load()
+
+
+def require_aggregable(database: Path) -> None:
+    """Check that an aggregation can be added to a database.
+
+    Raises:
+        DldbVersionError: Its tables are those of an older version.
+        NotADldbError: Writing to it would run SQL of its own.
+    """
+    with open_database(database) as dldb, reading_errors(database):
+        if not is_aggregable(dldb.version):
+            raise DldbVersionError(
+                say(
+                    "'{database}' was written by version {version}, whose tables differ from "
+                    "today's.",
+                    database=database,
+                    version=dldb.version,
+                ),
+                hint=say(
+                    "Aggregate the Nsight Systems export again: dlprof --database=profile.sqlite"
+                ),
+                version=dldb.version,
+            )
+        check_tables(dldb.connection, database, own_tables())
 
 
 @contextmanager
@@ -102,10 +118,7 @@ def reading_errors(path: Path) -> Iterator[None]:
         if isinstance(error, adbc_driver_manager.Error):
             raise_interrupt(error)
         if is_busy(_first_line(error)):
-            raise DatabaseBusyError(
-                say("The database '{path}' is being written by another process.", path=str(path)),
-                hint=say("Try again when that one has finished."),
-            ) from error
+            raise busy(path) from error
         if is_full(_first_line(error)):
             raise unwritable(path, _first_line(error)) from error
         raise _damaged(path, error) from error
@@ -137,26 +150,62 @@ def _first_line(error: Exception) -> str:
 class _Loader:
     """Reads the stored profile of one database."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, reader: _ColumnReader, progress: Progress
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, progress: Progress) -> None:
         self._connection = connection
+        self._progress = progress
         rows = connection.execute("SELECT key, value FROM dldb_meta")
         self._meta = {str(key): str(value) for key, value in rows}
         progress.phase("read", self._count_rows())
-        self._instances = reader.read("op_instances", _INSTANCE_COLUMNS)
-        *self._kernels, kernel_device = reader.read("kernels", (*_KERNEL_COLUMNS, "device"))
-        *self._memory, memory_device = reader.read("memory_ops", (*_MEMORY_COLUMNS, "device"))
+        self._instances = self._read("op_instances", _INSTANCE_COLUMNS)
+        self._costs = self._read_costs()
+        *self._kernels, kernel_device = self._read("kernels", (*_KERNEL_COLUMNS, "device"))
+        *self._memory, memory_device = self._read("memory_ops", (*_MEMORY_COLUMNS, "device"))
         self._ops, self._op_domain = _ops(connection)
         self._op_kernels = _op_kernels(connection)
         self._devices = _devices(connection, kernel_device, memory_device)
-        self._settings = _settings(connection)
-        self._ranges = _ranges(connection, reader)
+        self._settings = stored_settings(connection)
+        self._ranges = self._named_ranges()
 
     def _count_rows(self) -> int:
         tables = ("op_instances", "kernels", "memory_ops", "named_ranges")
         queries = (f"SELECT coalesce(max(rowid), 0) FROM {table}" for table in tables)
         return sum(int(self._connection.execute(query).fetchone()[0]) for query in queries)
+
+    def _read(self, table: str, names: tuple[str, ...]) -> list[Int64]:
+        """Integer columns of a whole table."""
+        columns = read_columns(self._connection, table, names)
+        self._progress.advance(len(columns[0]))
+        return columns
+
+    def _read_costs(self) -> InstanceCosts:
+        """Costs of all instances; none in a database of a version that computed none."""
+        if not has_table(self._connection, "op_efficiency"):
+            return InstanceCosts()
+        cost = read_columns(self._connection, "op_instances", ("cost",))[0]
+        query = "SELECT cost, unit, calls FROM op_cost_parts ORDER BY cost, unit"
+        parts = self._connection.execute(query).fetchall()
+        part_cost, unit, calls = np.array(parts, dtype=np.int64).reshape(-1, 3).T
+        return InstanceCosts(
+            units=_cost_units(self._connection),
+            part_cost=part_cost - 1,
+            part_unit=unit - 1,
+            part_calls=calls,
+            of_instance=(cost - 1).astype(np.int32),
+            count=int(part_cost.max(initial=0)),
+        )
+
+    def _named_ranges(self) -> NamedRanges:
+        names = self._connection.execute("SELECT name FROM range_names ORDER BY id").fetchall()
+        name, process, start, stop = self._read(
+            "named_ranges", ("name", "process", "start", "stop")
+        )
+        return NamedRanges(
+            name=(name - 1).astype(np.int32),
+            names=tuple(str(row[0]) for row in names),
+            start_ns=start,
+            end_ns=stop,
+            process=(process - 1).astype(np.int32),
+        )
 
     def load(self) -> tuple[RollupInput, ...]:
         """One input per domain."""
@@ -189,8 +238,15 @@ class _Loader:
             collectives=tuple((levels[-2], levels[-1]) for levels in busy),
             ranges=self._ranges,
             default_key=(self._meta["key_node"], self._meta["key_node_reason"]),
+            first_ns=int(self._meta.get("first_ns", 0)),
+            are_ranks=self._meta.get("are_ranks", "1") == "1",
+            costs=InstanceCosts() if domain else self._costs_of(rows),
             settings=self._settings,
         )
+
+    def _costs_of(self, rows: Int64 | slice) -> InstanceCosts:
+        costs = self._costs
+        return replace(costs, of_instance=costs.of_instance[rows]) if costs.count else costs
 
     def _kernel_rows(self, domain: int) -> tuple[Int64 | slice, Int32]:
         """Rows of kernels of a domain in order of launch, and their (op, kernel) pairs."""
@@ -220,23 +276,20 @@ _KERNEL_COLUMNS = ("op_kernel", "api_start", "api_duration", "duration")
 _MEMORY_COLUMNS = ("name", "api_start", "api_duration", "duration")
 
 
-class _ColumnReader:
-    """Integer columns of whole tables, in order of row id."""
-
-    def __init__(self, connection: ArrowConnection, pages: PageColumns, progress: Progress) -> None:
-        self._connection = connection
-        self._pages = pages
-        self._progress = progress
-
-    def read(self, table: str, names: tuple[str, ...]) -> list[Int64]:
-        """One array per column."""
-        whole = self._pages.read(table, names)
-        if whole is not None:
-            self._progress.advance(len(whole[0]))
-            return whole
-        select = ", ".join(f'"{name}"' for name in names)
-        query = f"SELECT {select} FROM {table} ORDER BY rowid"
-        return self._connection.integer_columns(query, len(names), self._progress.advance)
+def _cost_units(connection: sqlite3.Connection) -> tuple[CostUnit, ...]:
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(cost_units)")}
+    # Before 2.1.3 it was not recorded which kernels may compute matrix products.
+    hidden = "hides_matrix" if "hides_matrix" in columns else "flops IS NULL"
+    query = (
+        "SELECT name, input_shapes, output_shape, flops, bytes, is_matrix, precision, reason,"
+        f" {hidden} FROM cost_units ORDER BY id"
+    )
+    return tuple(
+        CostUnit(name, inputs, output, flops, moved, bool(matrix), precision, reason, bool(hides))
+        for name, inputs, output, flops, moved, matrix, precision, reason, hides in (
+            connection.execute(query)
+        )
+    )
 
 
 def _ops(connection: sqlite3.Connection) -> tuple[OpColumns, Int64]:
@@ -259,16 +312,22 @@ def _ops(connection: sqlite3.Connection) -> tuple[OpColumns, Int64]:
 
 
 def _op_kernels(connection: sqlite3.Connection) -> OpKernelColumns:
-    rows = connection.execute("SELECT op, name, uses_tc FROM op_kernels ORDER BY id").fetchall()
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(op_kernels)")}
+    # Databases before 2.1.3 have a row per short name, with the last of its full names.
+    full_name = (
+        "(SELECT long_name FROM kernel_names AS n WHERE n.id = p.kernel)"
+        if "kernel" in columns
+        else "last_long_name"
+    )
+    sql = f"SELECT op, name, uses_tc, {full_name} FROM op_kernels AS p ORDER BY id"
+    rows = connection.execute(sql).fetchall()
     codes: dict[str, int] = {}
     names = [codes.setdefault(str(row[1]), len(codes)) for row in rows]
-    long_names = connection.execute("SELECT name, long_name, uses_tc FROM kernel_names").fetchall()
-    half = {(str(row[0]), int(row[2])) for row in long_names if is_half_precision(str(row[1]))}
     return OpKernelColumns(
         op=np.array([row[0] - 1 for row in rows], dtype=np.int32),
         name=np.array(names, dtype=np.int32),
         uses_tc=np.array([bool(row[2]) for row in rows], dtype=bool),
-        half_precision=np.array([(str(row[1]), int(row[2])) in half for row in rows], dtype=bool),
+        half_precision=half_precision_kernels([str(row[3]) for row in rows]),
     )
 
 
@@ -285,10 +344,18 @@ def _devices(connection: sqlite3.Connection, *of_work: Int64) -> DeviceColumns:
         used=np.array([int(row[0]) in used for row in rows], dtype=bool),
         memory_bytes=tuple(row[3] for row in rows),
         memory_used_bytes=tuple(row[4] for row in rows),
+        lost_records=lost_records(connection),
     )
 
 
-def _settings(connection: sqlite3.Connection) -> dict[str, Any]:
+def lost_records(connection: sqlite3.Connection) -> bool:
+    """Whether the recorder lost work of the GPU: what is not there may have happened."""
+    codes = {str(row[0]) for row in connection.execute("SELECT code FROM warnings")}
+    return not codes.isdisjoint(LOST_RECORDS)
+
+
+def stored_settings(connection: sqlite3.Connection) -> dict[str, Any]:
+    """Settings of the training script that were recorded."""
     rows = connection.execute("SELECT key, value FROM model_config WHERE value IS NOT NULL")
     return {str(key): read_json(str(value)) for key, value in rows}
 
@@ -299,6 +366,9 @@ def _busy(connection: sqlite3.Connection, domain: int) -> tuple[tuple[Flattened,
     for device, starts, stops in connection.execute(query, (domain,)):
         busy = Flattened(_int64(starts), _int64(stops))
         result.setdefault(int(device), []).append(busy)
+    for levels in result.values():
+        if len(levels) == len(LEVELS) + 1:  # Before 2.1.3 graphs were not a level of their own.
+            levels.insert(LEVELS.index("graph"), levels[LEVELS.index("non_tc")])
     if any(len(levels) != len(LEVELS) + 2 for levels in result.values()):
         raise sqlite3.DatabaseError("the busy time is incomplete")
     return tuple(tuple(result[device]) for device in sorted(result))
@@ -306,15 +376,3 @@ def _busy(connection: sqlite3.Connection, domain: int) -> tuple[tuple[Flattened,
 
 def _int64(blob: bytes) -> Int64:
     return np.frombuffer(blob, dtype="<i8").astype(np.int64, copy=False)
-
-
-def _ranges(connection: sqlite3.Connection, reader: _ColumnReader) -> NamedRanges:
-    names = connection.execute("SELECT name FROM range_names ORDER BY id").fetchall()
-    name, process, start, stop = reader.read("named_ranges", ("name", "process", "start", "stop"))
-    return NamedRanges(
-        name=(name - 1).astype(np.int32),
-        names=tuple(str(row[0]) for row in names),
-        start_ns=start,
-        end_ns=stop,
-        process=(process - 1).astype(np.int32),
-    )

@@ -1,4 +1,4 @@
--- The public interface of a DLProf database: the 23 views of DLProf 1.8.0 and our own.
+-- The public interface of a DLProf database: the 23 views of DLProf 1.8.0 and those of open-dlprof.
 
 CREATE VIEW view_db_version AS
 SELECT (SELECT value FROM dldb_meta WHERE key = 'db_version') AS current_version,
@@ -21,8 +21,15 @@ SELECT name AS gpu_name FROM devices;
 CREATE VIEW view_aggregations AS
 SELECT id AS aggr_id, iter_start, iter_stop, iter_stop - iter_start + 1 AS iter_aggregated,
        key_node AS key_node_name, '' AS user_name, '' AS host_name, created_at AS aggr_start,
-       0 AS aggr_end, key_node_reason
-FROM aggregations;
+       0 AS aggr_end, key_node_reason, coalesce(t.is_steady, 0) AS is_steady, t.steady_note,
+       t.steps, t.median AS iter_median, t.p10 AS iter_p10, t.p90 AS iter_p90
+FROM aggregations AS a LEFT JOIN step_times AS t ON t.aggr = a.id;
+
+CREATE VIEW view_key_node_candidates AS
+SELECT id AS candidate_id, name AS candidate_name, kind AS candidate_kind, key_node,
+       instances, iterations, period, evenness, alike, coverage, per_optimizer_step, counts,
+       score, is_chosen
+FROM key_node_candidates;
 
 CREATE VIEW view_key_op_name AS
 SELECT id AS aggr_id, key_node AS key_op FROM aggregations;
@@ -30,8 +37,11 @@ SELECT id AS aggr_id, key_node AS key_op FROM aggregations;
 CREATE VIEW view_performance_summary AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, m.wall_time AS wall_clock_time, m.tc_utilization,
        m.gpu_utilization, m.total_iterations, m.profiled_iterations, a.iter_start, a.iter_stop,
-       m.iter_avg, a.key_node, m.iter_std_dev, a.key_node_reason, m.used_gpu_utilization
-FROM model_metrics AS m JOIN aggregations AS a ON a.id = m.aggr JOIN domains AS d ON d.id = m.domain;
+       m.iter_avg, a.key_node, m.iter_std_dev, a.key_node_reason, m.used_gpu_utilization,
+       coalesce(t.is_steady, 0) AS is_steady, t.steady_note, t.steps, t.median AS iter_median,
+       t.p10 AS iter_p10, t.p90 AS iter_p90
+FROM model_metrics AS m JOIN aggregations AS a ON a.id = m.aggr JOIN domains AS d ON d.id = m.domain
+LEFT JOIN step_times AS t ON t.aggr = m.aggr;
 
 CREATE VIEW view_model_summary AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, m.*, a.iter_start, a.iter_stop, a.key_node,
@@ -49,7 +59,7 @@ FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain;
 CREATE VIEW view_resource_usage_breakdown AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, m.tc_duration_pct, m.non_tc_duration_pct,
        m.memory_duration_pct, m.dataloader_duration_pct, m.io_duration_pct, m.cpu_duration_pct,
-       m.other_duration_pct
+       m.other_duration_pct, m.graph_duration_pct
 FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain;
 
 CREATE VIEW view_kernel_summary AS
@@ -91,7 +101,7 @@ SELECT i.aggr AS aggr_id, d.name AS domain_name, i.iter_value, i.kind, i.aggrega
        t.non_tc AS non_tc_duration, t.memory AS memory_duration, t.dataloader AS dataloader_duration,
        t.io AS io_duration, t.cpu AS cpu_duration, t.other AS other_duration,
        t.communication AS communication_duration,
-       t.exposed_communication AS exposed_communication_duration
+       t.exposed_communication AS exposed_communication_duration, t.graph AS graph_duration
 FROM iterations AS i
 JOIN iteration_times AS t ON t.aggr = i.aggr AND t.iter_value = i.iter_value
 JOIN domains AS d ON d.id = t.domain;
@@ -99,7 +109,7 @@ JOIN domains AS d ON d.id = t.domain;
 CREATE VIEW view_iterations_profiled AS
 SELECT aggr_id, domain_name, iter_value, start_time, duration, total_kernel_count,
        using_tc_kernel_count, tc_duration, non_tc_duration, memory_duration, dataloader_duration,
-       io_duration, cpu_duration, other_duration
+       io_duration, cpu_duration, other_duration, graph_duration
 FROM view_iterations_detail WHERE is_aggregated = 1;
 
 CREATE VIEW view_op_nodes AS
@@ -129,10 +139,13 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_nam
        rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', '')) AS module_path,
        o.flops AS flops_per_call,
        e.flops, e.bytes,
-       round(e.flops / 1000.0 / nullif(e.flops_gpu_time, 0), 6) AS tflops_per_second,
-       round(1.0 * e.bytes / nullif(e.bytes_gpu_time, 0), 6) AS gbytes_per_second,
-       round(1.0 * e.flops / nullif(e.bytes, 0), 6) AS arithmetic_intensity,
-       CASE WHEN e.ideal_time IS NULL OR e.ideal_time = 0 THEN NULL
+       round(coalesce(e.roofline_flops / 1000.0 / nullif(e.roofline_gpu_time, 0),
+           CASE WHEN e.bytes IS NULL THEN e.flops / 1000.0 / nullif(e.flops_gpu_time, 0) END), 6)
+           AS tflops_per_second,
+       round(coalesce(1.0 * e.roofline_bytes / nullif(e.roofline_gpu_time, 0),
+           1.0 * e.bytes / nullif(e.bytes_gpu_time, 0)), 6) AS gbytes_per_second,
+       round(1.0 * e.roofline_flops / nullif(e.roofline_bytes, 0), 6) AS arithmetic_intensity,
+       CASE WHEN 2 * e.link_gpu_time > e.gpu_time THEN 'link' WHEN e.ideal_time IS NULL OR e.ideal_time = 0 THEN NULL
             WHEN e.link_time > e.memory_time AND e.link_time > e.compute_time THEN 'link'
             WHEN e.compute_time > e.memory_time THEN 'compute' ELSE 'memory' END AS bound,
        e.ideal_time, e.ideal_gpu_time - e.ideal_time AS left_time,
@@ -155,10 +168,14 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_type AS op_node_type, coun
        round(1.0 * sum(m.gpu_idle_sum) / max(sum(m.num_calls), 1), 6) AS gpu_idle_avg,
        min(m.gpu_idle_min) AS gpu_idle_min, max(m.gpu_idle_max) AS gpu_idle_max,
        sum(e.flops) AS flops, sum(e.bytes) AS bytes,
-       round(sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0), 6) AS tflops_per_second,
-       round(1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0), 6) AS gbytes_per_second,
-       round(1.0 * sum(e.flops) / nullif(sum(e.bytes), 0), 6) AS arithmetic_intensity,
-       CASE WHEN coalesce(sum(e.ideal_time), 0) = 0 THEN NULL
+       round(coalesce(sum(e.roofline_flops) / 1000.0 / nullif(sum(e.roofline_gpu_time), 0),
+           CASE WHEN sum(e.bytes) IS NULL
+           THEN sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0) END), 6) AS tflops_per_second,
+       round(coalesce(1.0 * sum(e.roofline_bytes) / nullif(sum(e.roofline_gpu_time), 0),
+           1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0)), 6) AS gbytes_per_second,
+       round(1.0 * sum(e.roofline_flops) / nullif(sum(e.roofline_bytes), 0), 6) AS arithmetic_intensity,
+       CASE WHEN 2 * sum(e.link_gpu_time) > sum(e.gpu_time) THEN 'link'
+            WHEN coalesce(sum(e.ideal_time), 0) = 0 THEN NULL
             WHEN sum(e.link_time) > sum(e.memory_time) AND sum(e.link_time) > sum(e.compute_time)
             THEN 'link' WHEN sum(e.compute_time) > sum(e.memory_time) THEN 'compute'
             ELSE 'memory' END AS bound,
@@ -170,20 +187,38 @@ GROUP BY m.aggr, d.name, o.op_type;
 
 CREATE VIEW view_kernel_summaries AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, p.name AS kernel_name,
-       p.uses_tc, m.calls, m.gpu_time_sum AS gpu_time,
-       round(1.0 * m.gpu_time_sum / m.calls, 6) AS avg, m.gpu_time_min AS min, m.gpu_time_max AS max,
-       m.id AS row_id
+       p.uses_tc, sum(m.calls) AS calls, sum(m.gpu_time_sum) AS gpu_time,
+       round(1.0 * sum(m.gpu_time_sum) / sum(m.calls), 6) AS avg, min(m.gpu_time_min) AS min,
+       max(m.gpu_time_max) AS max, min(m.id) AS row_id
 FROM kernel_metrics AS m JOIN op_kernels AS p ON p.id = m.op_kernel JOIN ops AS o ON o.id = p.op
-JOIN domains AS d ON d.id = o.domain;
+JOIN domains AS d ON d.id = o.domain
+GROUP BY m.aggr, p.op, p.name, p.uses_tc;
 
+-- Kernels by short name, as DLProf's report counts them.
 CREATE VIEW view_kernel_metrics AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, p.name AS kernel_name, o.op_id AS op_node_id,
-       o.op_name AS op_node_name, o.direction, p.uses_tc, m.calls, m.gpu_time_sum,
+       o.op_name AS op_node_name, o.direction, p.uses_tc, sum(m.calls) AS calls,
+       sum(m.gpu_time_sum) AS gpu_time_sum,
+       round(1.0 * sum(m.gpu_time_sum) / sum(m.calls), 6) AS gpu_time_avg,
+       min(m.gpu_time_min) AS gpu_time_min, max(m.gpu_time_max) AS gpu_time_max,
+       sum(m.api_time_sum) AS api_time_sum,
+       round(1.0 * sum(m.api_time_sum) / sum(m.calls), 6) AS api_time_avg,
+       min(m.api_time_min) AS api_time_min, max(m.api_time_max) AS api_time_max,
+       min(m.id) AS row_id, o.stack_trace
+FROM kernel_metrics AS m JOIN op_kernels AS p ON p.id = m.op_kernel JOIN ops AS o ON o.id = p.op
+JOIN domains AS d ON d.id = o.domain
+GROUP BY m.aggr, p.op, p.name, p.uses_tc;
+
+-- Kernels by full name.
+CREATE VIEW view_kernels_by_full_name AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, n.readable_name, n.name AS kernel_name,
+       n.long_name AS long_kernel_name, o.op_id AS op_node_id, o.op_name AS op_node_name, o.direction,
+       p.uses_tc, m.calls, m.gpu_time_sum,
        round(1.0 * m.gpu_time_sum / m.calls, 6) AS gpu_time_avg, m.gpu_time_min, m.gpu_time_max,
        m.api_time_sum, round(1.0 * m.api_time_sum / m.calls, 6) AS api_time_avg, m.api_time_min,
        m.api_time_max, m.id AS row_id, o.stack_trace
 FROM kernel_metrics AS m JOIN op_kernels AS p ON p.id = m.op_kernel JOIN ops AS o ON o.id = p.op
-JOIN domains AS d ON d.id = o.domain;
+JOIN domains AS d ON d.id = o.domain JOIN kernel_names AS n ON n.id = p.kernel;
 
 -- CROSS JOIN: from an op to its kernels; SQLite would look through all kernels for each op.
 CREATE VIEW view_tensor_core_ops AS
@@ -192,17 +227,22 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_nam
        m.tc_kernel_time AS tc_gpu_time, m.kernel_time - m.tc_kernel_time AS non_tc_gpu_time,
        CASE WHEN m.kernel_time > 0 THEN round(100.0 * m.tc_kernel_time / m.kernel_time, 6) ELSE 0.0 END
            AS tc_utilization,
-       (SELECT count(*) FROM op_kernels AS p CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
+       (SELECT count(DISTINCT p.name || char(0) || p.uses_tc) FROM op_kernels AS p
+            CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
         WHERE p.op = o.id AND k.aggr = m.aggr) AS kernel_count,
-       (SELECT count(*) FROM op_kernels AS p CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
+       (SELECT count(DISTINCT p.name) FROM op_kernels AS p CROSS JOIN kernel_metrics AS k
+            ON k.op_kernel = p.id
         WHERE p.op = o.id AND k.aggr = m.aggr AND p.uses_tc = 1) AS tc_kernel_count,
        (SELECT coalesce(group_concat(name, ', '), '') FROM (
-            SELECT p.name AS name FROM op_kernels AS p CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
+            SELECT DISTINCT p.name AS name FROM op_kernels AS p
+            CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
             WHERE p.op = o.id AND k.aggr = m.aggr AND p.uses_tc = 1 ORDER BY p.name)) AS tc_kernel_names,
-       (SELECT count(*) FROM op_kernels AS p CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
+       (SELECT count(DISTINCT p.name) FROM op_kernels AS p CROSS JOIN kernel_metrics AS k
+            ON k.op_kernel = p.id
         WHERE p.op = o.id AND k.aggr = m.aggr AND p.uses_tc = 0) AS non_tc_kernel_count,
        (SELECT coalesce(group_concat(name, ', '), '') FROM (
-            SELECT p.name AS name FROM op_kernels AS p CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
+            SELECT DISTINCT p.name AS name FROM op_kernels AS p
+            CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
             WHERE p.op = o.id AND k.aggr = m.aggr AND p.uses_tc = 0 ORDER BY p.name))
            AS non_tc_kernel_names
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain
@@ -216,7 +256,7 @@ SELECT i.aggr AS aggr_id, d.name AS domain_name, i.iter_value, o.op_id AS op_nod
        s.grid_z, s.block_x, s.block_y, s.block_z, o.data_type, coalesce(x.input_shapes, '') AS input_shapes,
        coalesce(x.parameters, '') AS parameters, coalesce(x.output_shapes, '') AS output_shapes,
        p.pid AS process_id, k.id AS row_id, q.last_long_name AS last_long_kernel_name,
-       o.stack_trace
+       o.stack_trace, n.readable_name
 FROM iterations AS i
 JOIN kernels AS k ON k.id >= i.kernel_low AND k.id < i.kernel_high
 JOIN op_kernels AS q ON q.id = k.op_kernel
@@ -322,7 +362,7 @@ JOIN threads AS t ON t.id = c.thread JOIN processes AS p ON p.id = t.process;
 
 CREATE VIEW view_memory_ops AS
 SELECT CASE WHEN m.is_copy THEN 'memcpy' ELSE 'memset' END AS kind, coalesce(n.name, '') AS name,
-       m.copy_kind, m.bytes, o.op_id AS op_node_id, v.device_id, m.stream_id, m.start AS timestamp,
+       m.copy_kind, nullif(m.bytes, -1) AS bytes, o.op_id AS op_node_id, v.device_id, m.stream_id, m.start AS timestamp,
        m.duration, m.api_start, m.api_duration, p.pid AS process_id, m.id AS row_id,
        CASE m.host_kind WHEN 0 THEN 'pageable' WHEN 1 THEN 'pinned' WHEN -1 THEN '' ELSE 'other' END
            AS host_memory
@@ -415,8 +455,8 @@ SELECT i.aggr AS aggr_id, i.iter_value, c.communicator, c.sequence, c.kind AS co
        k.stream_id, c.kernel AS row_id,
        CASE WHEN c.bytes IS NOT NULL THEN ''
             WHEN c.kind IN ('AllReduce', 'ReduceScatter', 'Reduce')
-            THEN 'no range around the call tells the size of its tensors'
-            ELSE 'neither the name of the kernel nor a range tells the data type'
+            THEN 'no range around the call has the size of its tensors'
+            ELSE 'neither the name of the kernel nor a range has the data type'
        END AS bytes_unknown
 FROM iterations AS i
 JOIN collectives AS c ON c.kernel >= i.kernel_low AND c.kernel < i.kernel_high
@@ -433,16 +473,19 @@ CREATE VIEW view_op_efficiency AS
 SELECT e.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_name AS op_node_name,
        o.direction, o.op_type AS op_node_type, e.calls AS num_calls, e.gpu_time AS gpu_time_sum,
        e.known_calls, e.known_gpu_time, e.flops, e.matrix_flops, e.bytes,
-       round(e.flops / 1000.0 / nullif(e.flops_gpu_time, 0), 6) AS tflops_per_second,
-       round(1.0 * e.bytes / nullif(e.bytes_gpu_time, 0), 6) AS gbytes_per_second,
-       round(1.0 * e.flops / nullif(e.bytes, 0), 6) AS arithmetic_intensity,
-       CASE WHEN e.ideal_time IS NULL OR e.ideal_time = 0 THEN NULL
+       round(coalesce(e.roofline_flops / 1000.0 / nullif(e.roofline_gpu_time, 0),
+           CASE WHEN e.bytes IS NULL THEN e.flops / 1000.0 / nullif(e.flops_gpu_time, 0) END), 6)
+           AS tflops_per_second,
+       round(coalesce(1.0 * e.roofline_bytes / nullif(e.roofline_gpu_time, 0),
+           1.0 * e.bytes / nullif(e.bytes_gpu_time, 0)), 6) AS gbytes_per_second,
+       round(1.0 * e.roofline_flops / nullif(e.roofline_bytes, 0), 6) AS arithmetic_intensity,
+       CASE WHEN 2 * e.link_gpu_time > e.gpu_time THEN 'link' WHEN e.ideal_time IS NULL OR e.ideal_time = 0 THEN NULL
             WHEN e.link_time > e.memory_time AND e.link_time > e.compute_time THEN 'link'
             WHEN e.compute_time > e.memory_time THEN 'compute' ELSE 'memory' END AS bound,
        e.ideal_time, e.ideal_gpu_time - e.ideal_time AS left_time,
        round(100.0 * e.ideal_time / nullif(e.ideal_gpu_time, 0), 6) AS peak_pct,
        round(100.0 * e.matrix_ideal_time / nullif(e.flops_gpu_time, 0), 6) AS flops_peak_pct,
-       round(100.0 * e.bytes / nullif(e.bytes_gpu_time, 0) / w.rate, 6) AS bandwidth_peak_pct,
+       round(100.0 * e.roofline_bytes / nullif(e.roofline_gpu_time, 0) / w.rate, 6) AS bandwidth_peak_pct,
        round(100.0 * e.known_gpu_time / nullif(e.gpu_time, 0), 6) AS known_pct,
        (SELECT max(u.precision) FROM op_units AS x JOIN cost_units AS u ON u.id = x.unit
         WHERE x.aggr = e.aggr AND x.op = e.op AND u.is_matrix = 1) AS precision,
@@ -463,10 +506,14 @@ SELECT e.aggr AS aggr_id, d.name AS domain_name, o.op_type AS op_node_type, coun
        sum(e.calls) AS num_calls, sum(e.gpu_time) AS gpu_time_sum,
        sum(e.known_gpu_time) AS known_gpu_time, sum(e.flops) AS flops,
        sum(e.matrix_flops) AS matrix_flops, sum(e.bytes) AS bytes,
-       round(sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0), 6) AS tflops_per_second,
-       round(1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0), 6) AS gbytes_per_second,
-       round(1.0 * sum(e.flops) / nullif(sum(e.bytes), 0), 6) AS arithmetic_intensity,
-       CASE WHEN coalesce(sum(e.ideal_time), 0) = 0 THEN NULL
+       round(coalesce(sum(e.roofline_flops) / 1000.0 / nullif(sum(e.roofline_gpu_time), 0),
+           CASE WHEN sum(e.bytes) IS NULL
+           THEN sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0) END), 6) AS tflops_per_second,
+       round(coalesce(1.0 * sum(e.roofline_bytes) / nullif(sum(e.roofline_gpu_time), 0),
+           1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0)), 6) AS gbytes_per_second,
+       round(1.0 * sum(e.roofline_flops) / nullif(sum(e.roofline_bytes), 0), 6) AS arithmetic_intensity,
+       CASE WHEN 2 * sum(e.link_gpu_time) > sum(e.gpu_time) THEN 'link'
+            WHEN coalesce(sum(e.ideal_time), 0) = 0 THEN NULL
             WHEN sum(e.link_time) > sum(e.memory_time) AND sum(e.link_time) > sum(e.compute_time)
             THEN 'link' WHEN sum(e.compute_time) > sum(e.memory_time) THEN 'compute'
             ELSE 'memory' END AS bound,
@@ -481,10 +528,14 @@ SELECT g.aggr AS aggr_id, d.name AS domain_name, g.group_name, count(*) AS num_n
        sum(e.calls) AS num_calls, sum(e.gpu_time) AS gpu_time_sum,
        sum(e.known_gpu_time) AS known_gpu_time, sum(e.flops) AS flops,
        sum(e.matrix_flops) AS matrix_flops, sum(e.bytes) AS bytes,
-       round(sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0), 6) AS tflops_per_second,
-       round(1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0), 6) AS gbytes_per_second,
-       round(1.0 * sum(e.flops) / nullif(sum(e.bytes), 0), 6) AS arithmetic_intensity,
-       CASE WHEN coalesce(sum(e.ideal_time), 0) = 0 THEN NULL
+       round(coalesce(sum(e.roofline_flops) / 1000.0 / nullif(sum(e.roofline_gpu_time), 0),
+           CASE WHEN sum(e.bytes) IS NULL
+           THEN sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0) END), 6) AS tflops_per_second,
+       round(coalesce(1.0 * sum(e.roofline_bytes) / nullif(sum(e.roofline_gpu_time), 0),
+           1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0)), 6) AS gbytes_per_second,
+       round(1.0 * sum(e.roofline_flops) / nullif(sum(e.roofline_bytes), 0), 6) AS arithmetic_intensity,
+       CASE WHEN 2 * sum(e.link_gpu_time) > sum(e.gpu_time) THEN 'link'
+            WHEN coalesce(sum(e.ideal_time), 0) = 0 THEN NULL
             WHEN sum(e.link_time) > sum(e.memory_time) AND sum(e.link_time) > sum(e.compute_time)
             THEN 'link' WHEN sum(e.compute_time) > sum(e.memory_time) THEN 'compute'
             ELSE 'memory' END AS bound,
@@ -499,32 +550,46 @@ GROUP BY g.aggr, g.domain, g.group_name;
 CREATE VIEW view_iteration_efficiency AS
 SELECT e.aggr AS aggr_id, d.name AS domain_name, e.iter_value, i.stop - i.start AS duration,
        e.calls AS num_calls, e.gpu_time AS gpu_time_sum, e.known_gpu_time, e.flops, e.matrix_flops,
-       e.bytes, round(e.flops / 1000.0 / nullif(e.flops_gpu_time, 0), 6) AS tflops_per_second,
-       round(1.0 * e.bytes / nullif(e.bytes_gpu_time, 0), 6) AS gbytes_per_second,
-       round(1.0 * e.flops / nullif(e.bytes, 0), 6) AS arithmetic_intensity,
-       CASE WHEN e.ideal_time IS NULL OR e.ideal_time = 0 THEN NULL
+       e.bytes,
+       round(coalesce(e.roofline_flops / 1000.0 / nullif(e.roofline_gpu_time, 0),
+           CASE WHEN e.bytes IS NULL THEN e.flops / 1000.0 / nullif(e.flops_gpu_time, 0) END), 6)
+           AS tflops_per_second,
+       round(coalesce(1.0 * e.roofline_bytes / nullif(e.roofline_gpu_time, 0),
+           1.0 * e.bytes / nullif(e.bytes_gpu_time, 0)), 6) AS gbytes_per_second,
+       round(1.0 * e.roofline_flops / nullif(e.roofline_bytes, 0), 6) AS arithmetic_intensity,
+       CASE WHEN 2 * e.link_gpu_time > e.gpu_time THEN 'link' WHEN e.ideal_time IS NULL OR e.ideal_time = 0 THEN NULL
             WHEN e.link_time > e.memory_time AND e.link_time > e.compute_time THEN 'link'
             WHEN e.compute_time > e.memory_time THEN 'compute' ELSE 'memory' END AS bound,
        e.ideal_time, e.ideal_gpu_time - e.ideal_time AS left_time,
        round(100.0 * e.ideal_time / nullif(e.ideal_gpu_time, 0), 6) AS peak_pct,
        round(100.0 * e.known_gpu_time / nullif(e.gpu_time, 0), 6) AS known_pct,
-       round(e.matrix_flops / 1000.0 / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6)
+       round(e.model_flops / 1000.0 / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6)
            AS tflops_per_second_per_gpu,
-       round(100.0 * e.matrix_ideal_time / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6) AS mfu
+       CASE WHEN 10 * e.matrix_known_gpu_time >= 8 * e.gpu_time THEN
+       round(100.0 * nullif(e.model_ideal_time, 0) / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6) END
+           AS mfu,
+       CASE WHEN 10 * e.matrix_known_gpu_time >= 8 * e.gpu_time THEN
+       round(100.0 * nullif(e.hardware_ideal_time, 0) / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6) END
+           AS hfu,
+       round(100.0 * nullif(e.model_ideal_time, 0) / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6)
+           AS mfu_at_least
 FROM iteration_efficiency AS e JOIN domains AS d ON d.id = 1
 JOIN iterations AS i ON i.aggr = e.aggr AND i.iter_value = e.iter_value
 JOIN model_efficiency AS m ON m.aggr = e.aggr;
 
 CREATE VIEW view_model_efficiency AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, t.wall_time, m.gpus AS used_gpu_count, m.mfu,
-       m.model_flops,
+       m.mfu_at_least, m.hfu, m.model_flops, m.hardware_flops,
        round(m.model_flops / 1000.0 / nullif(t.wall_time, 0) / nullif(m.gpus, 0), 6)
            AS tflops_per_second_per_gpu,
        sum(e.gpu_time) AS gpu_time_sum, sum(e.known_gpu_time) AS known_gpu_time,
        sum(e.flops) AS flops, sum(e.matrix_flops) AS matrix_flops, sum(e.bytes) AS bytes,
-       round(sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0), 6) AS tflops_per_second,
-       round(1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0), 6) AS gbytes_per_second,
-       round(1.0 * sum(e.flops) / nullif(sum(e.bytes), 0), 6) AS arithmetic_intensity,
+       round(coalesce(sum(e.roofline_flops) / 1000.0 / nullif(sum(e.roofline_gpu_time), 0),
+           CASE WHEN sum(e.bytes) IS NULL
+           THEN sum(e.flops) / 1000.0 / nullif(sum(e.flops_gpu_time), 0) END), 6) AS tflops_per_second,
+       round(coalesce(1.0 * sum(e.roofline_bytes) / nullif(sum(e.roofline_gpu_time), 0),
+           1.0 * sum(e.bytes) / nullif(sum(e.bytes_gpu_time), 0)), 6) AS gbytes_per_second,
+       round(1.0 * sum(e.roofline_flops) / nullif(sum(e.roofline_bytes), 0), 6) AS arithmetic_intensity,
        sum(e.ideal_time) AS ideal_time, sum(e.ideal_gpu_time) - sum(e.ideal_time) AS left_time,
        sum(e.compute_time) AS compute_time, sum(e.memory_time) AS memory_time,
        sum(e.link_time) AS link_time,
@@ -535,7 +600,19 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, t.wall_time, m.gpus AS used_gpu
             FROM view_iteration_efficiency AS v
             JOIN iterations AS i ON i.aggr = v.aggr_id AND i.iter_value = v.iter_value
             WHERE v.aggr_id = m.aggr AND i.kind = 'iteration' AND v.mfu IS NOT NULL) AS x
-        WHERE x.place IN ((x.many + 1) / 2, (x.many + 2) / 2)) AS median_step_mfu
+        WHERE x.place IN ((x.many + 1) / 2, (x.many + 2) / 2)) AS median_step_mfu,
+       (SELECT round(avg(x.hfu), 6) FROM (
+            SELECT v.hfu, row_number() OVER (ORDER BY v.hfu) AS place, count(*) OVER () AS many
+            FROM view_iteration_efficiency AS v
+            JOIN iterations AS i ON i.aggr = v.aggr_id AND i.iter_value = v.iter_value
+            WHERE v.aggr_id = m.aggr AND i.kind = 'iteration' AND v.hfu IS NOT NULL) AS x
+        WHERE x.place IN ((x.many + 1) / 2, (x.many + 2) / 2)) AS median_step_hfu,
+       (SELECT round(avg(x.mfu_at_least), 6) FROM (
+            SELECT v.mfu_at_least, row_number() OVER (ORDER BY v.mfu_at_least) AS place, count(*) OVER () AS many
+            FROM view_iteration_efficiency AS v
+            JOIN iterations AS i ON i.aggr = v.aggr_id AND i.iter_value = v.iter_value
+            WHERE v.aggr_id = m.aggr AND i.kind = 'iteration' AND v.mfu_at_least IS NOT NULL) AS x
+        WHERE x.place IN ((x.many + 1) / 2, (x.many + 2) / 2)) AS median_step_mfu_at_least
 FROM model_efficiency AS m JOIN domains AS d ON d.id = 1
 JOIN model_metrics AS t ON t.aggr = m.aggr AND t.domain = 1
 JOIN op_efficiency AS e ON e.aggr = m.aggr
@@ -552,7 +629,7 @@ CREATE VIEW view_peak_rates AS
 SELECT aggr AS aggr_id, name AS rate_name, rate, gpu_name, is_given FROM peak_rates;
 
 CREATE VIEW view_advice AS
-SELECT aggr AS aggr_id, place, advice AS advice_name, status, severity, gain_pct, certainty, problem,
+SELECT aggr AS aggr_id, place, advice AS advice_name, status, severity, gain_ns, gain_pct, certainty, problem,
        recommendation, reasoning, needs, frameworks, drill_down, evidence, proof_query, proof_column,
        proof_value, id AS row_id
 FROM advice;
@@ -569,7 +646,7 @@ SELECT q.id AS op_key, o.op_id AS op_node_id, o.op_name AS op_node_name
 FROM op_kernels AS q JOIN ops AS o ON o.id = q.op;
 
 CREATE VIEW view_launch_names AS
-SELECT id AS name_key, name AS kernel_name, long_name AS long_kernel_name, uses_tc
+SELECT id AS name_key, name AS kernel_name, long_name AS long_kernel_name, uses_tc, readable_name
 FROM kernel_names;
 
 CREATE VIEW view_launch_sizes AS

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import adbc_driver_manager
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from aggregator.dldb.domain_views import with_domains
-from aggregator.dldb.pages import PageWriter
-from aggregator.errors import DatabaseBusyError, DatabaseWriteError
-from aggregator.leftovers import beside, remove_leftovers
-from aggregator.sources.sqlite_files import raise_interrupt
-from aggregator.sqlite_arrow import ArrowConnection
-from aggregator.sqlite_uri import is_busy, read_only_uri
+from aggregator.dldb.column_blobs import TABLE, encode, triggers
+from aggregator.dldb.page_writer import AppendPages, page_writer
+from aggregator.dldb.reader import busy
+from aggregator.errors import DatabaseWriteError
+from aggregator.system.arrow_arrays import from_numpy, from_values
+from aggregator.system.progress import Progress
+from aggregator.system.sqlite_arrow import ArrowConnection, raise_interrupt
+from aggregator.system.sqlite_uri import connect_read_only, is_busy
+from aggregator.system.temporary_files import beside, exclusive, publish, remove_leftovers
 from aggregator.texts import Text, say, to_json
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+Column: TypeAlias = "NDArray[Any] | Sequence[str | int | float | bytes | NDArray[Any] | None]"
+Value: TypeAlias = str | int | float | None
+Columns: TypeAlias = "Mapping[str, Column]"
 
-    from numpy.typing import NDArray
-
-    Column: TypeAlias = "NDArray[Any] | Sequence[str | int | float | bytes | NDArray[Any] | None]"
-    Columns: TypeAlias = "Mapping[str, Column]"
-
-BUSY_TIMEOUT_S = 30.0
-"""How long an aggregation waits for another writer of the same database."""
-CHUNK_ROWS = 131072
-"""Rows per insert statement's batch: how often progress is told and a cancel is seen."""
+TURN_WAIT_S = 600.0  # How long an aggregation waits for others of the same database.
+BUSY_TIMEOUT_S = 30.0  # How long an aggregation waits for another writer of the same database.
 
 LONG_INDEXES = "CREATE INDEX IF NOT EXISTS op_instances_by_op ON op_instances (op, start);"
 """Made before the table has rows, because its pages are laid out along with the table's."""
@@ -65,15 +63,6 @@ def own_tables() -> frozenset[str]:
     return frozenset(re.findall(r"CREATE TABLE (\w+)", schema_sql()))
 
 
-def views_sql(*, has_custom_domains: bool) -> str:
-    """Statements that make the views.
-
-    Kernel views that look at custom domains as well sort more slowly: only who has any pays.
-    """
-    views = _sql("views.sql")
-    return with_domains(views) if has_custom_domains else views
-
-
 @contextmanager
 def new_database(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """A temporary file beside ``path`` that takes its place when the block ends well.
@@ -93,7 +82,15 @@ def new_database(path: Path, *, overwrite: bool) -> Iterator[Path]:
     try:
         yield partial
         with write_errors(path):
-            _publish(partial, path, overwrite=overwrite)
+            try:
+                publish(partial, path, overwrite=overwrite)
+            except FileExistsError as error:
+                raise _exists(path) from error
+    except DatabaseWriteError as error:
+        # The user knows the name of the database, not that of the temporary file.
+        if reason := error.details.get("reason"):
+            raise unwritable(path, str(reason)) from error
+        raise
     finally:
         for suffix in ("", "-journal", "-wal", "-shm"):
             with suppress(OSError):
@@ -107,19 +104,6 @@ def _exists(path: Path) -> DatabaseWriteError:
     )
 
 
-def _publish(partial: Path, path: Path, *, overwrite: bool) -> None:
-    """Give the finished file its name; what somebody else made meanwhile is never replaced."""
-    if overwrite:
-        partial.replace(path)
-        return
-    try:
-        path.hardlink_to(partial)
-    except FileExistsError as error:
-        raise _exists(path) from error
-    except OSError:  # a file system without hard links
-        partial.rename(path)
-
-
 @contextmanager
 def write_errors(path: Path) -> Iterator[None]:
     """Turn errors of the file system and of SQLite while writing into one sentence."""
@@ -130,10 +114,7 @@ def write_errors(path: Path) -> Iterator[None]:
             raise_interrupt(error)
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         if is_busy(text):
-            raise DatabaseBusyError(
-                say("The database '{path}' is being written by another process.", path=str(path)),
-                hint=say("Try again when that one has finished."),
-            ) from error
+            raise busy(path) from error
         raise unwritable(path, _reason(error, text)) from error
 
 
@@ -158,12 +139,13 @@ def create_tables(path: Path) -> None:
 
 
 def finish(path: Path, *, has_custom_domains: bool) -> None:
-    """Add the views and indexes, last: indexes are quickest over complete tables."""
-    views = views_sql(has_custom_domains=has_custom_domains)
+    """Add the views and indexes, once the events are complete: that is the fastest order.
+
+    The first aggregation commits them to the disk.
+    """
+    views = _sql("views.sql") + (_sql("domain_views.sql") if has_custom_domains else "")
     with closing(sqlite3.connect(path)) as connection:
         _run_script(connection, INDEXES + views)
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
 
 
 def _run_script(connection: sqlite3.Connection, script: str) -> None:
@@ -174,101 +156,126 @@ def _run_script(connection: sqlite3.Connection, script: str) -> None:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows for one table, as columns.
+    """Rows for one table, as columns; a single value instead of a column is that of every row.
 
-    Attributes:
-        name: Of the table.
-        columns: Its columns.
-        is_optional: An older database may lack the table; its views then do without.
+    A table of single values has one row.
     """
 
-    name: str
-    columns: Columns
-    is_optional: bool = False
+    name: str  # Of the table.
+    columns: Columns  # Its columns.
+    is_optional: bool = False  # An older database may lack the table; its views then do without.
+
+    def __init__(
+        self, name: str, columns: Mapping[str, Column | Value], *, is_optional: bool = False
+    ) -> None:
+        """Repeat single values."""
+        lengths = (len(one) for one in columns.values() if not isinstance(one, Value))
+        count = next(lengths, 1)
+        full = {key: _repeated(one, count) for key, one in columns.items()}
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "columns", full)
+        object.__setattr__(self, "is_optional", is_optional)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
 
-class BulkWriter:
-    """Writes columns without making Python objects of them.
+def _repeated(column: Column | Value, count: int) -> Column:
+    if not isinstance(column, Value):
+        return column
+    return np.full(count, column) if isinstance(column, int) else [column] * count
 
-    Long tables of integers become pages of the file at once. The rest is kept until ``finish``,
-    which inserts it through ADBC: twice as fast as ``executemany``.
+
+def attributes(rows: Sequence[object], *names: str) -> dict[str, list[Any]]:
+    """Columns of the same name as an attribute of the rows."""
+    return {name: [getattr(row, name) for row in rows] for name in names}
+
+
+class BulkWriter:
+    """Writes columns without making a Python object of each value.
+
+    Long tables of integers become pages of the file at once. The rest is kept, and inserted at the
+    end through ADBC, twice as fast as by ``executemany``.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._pages = PageWriter(path)
+    def __init__(self, append_pages: AppendPages) -> None:
+        self._append_pages = append_pages
         self._kept: list[Table] = []
         self._texts: dict[str, Text] = {}
+        self._num_rows: Counter[str] = Counter()
 
     def write(self, table: Table) -> None:
-        """Append the rows."""
+        """Append rows to a table, and their arrays where its columns are stored as such."""
         if not len(table):
             return
         self._texts |= _texts_of(table)
-        # Rows stay in order: what follows kept rows of the same table is kept, too.
+        blobs = Table(TABLE, encode(table.name, table.columns, self._num_rows[table.name] + 1))
+        self._num_rows[table.name] += len(table)
+        self._kept.append(blobs)
+        # Rows stay in order: rows behind kept ones of the same table are kept, too.
         is_kept = any(kept.name == table.name for kept in self._kept)
-        if is_kept or not self._pages.append(table.name, table.columns):
+        if is_kept or not self._append_pages(table.name, table.columns):
             self._kept.append(table)
 
-    def finish(self) -> None:
-        """Complete the pages and insert what was kept."""
-        self._pages.close()
-        with ArrowConnection(f"file:{quote(str(self._path))}") as connection:
+    def insert_kept(self, path: Path) -> None:
+        """Insert what was not written as pages, once the file is a database again."""
+        made_of = [to_json(text) for text in self._texts.values()]
+        self._kept.append(Table("texts", {"text": list(self._texts), "made_of": made_of}))
+        with ArrowConnection(f"file:{quote(str(path))}") as connection:
             connection.begin()
-            self._kept += self._made_of()
             while self._kept:
                 table = self._kept.pop(0)
-                names = {name: _arrow(column) for name, column in table.columns.items()}
-                connection.append(table.name, pa.table(names))
+                if len(table):
+                    names = {name: _arrow(column) for name, column in table.columns.items()}
+                    connection.append(table.name, pa.table(names))
             connection.commit()
-
-    def _made_of(self) -> list[Table]:
-        """What the sentences in the rows were made of."""
-        made_of = [to_json(text) for text in self._texts.values()]
-        table = Table("texts", {"text": list(self._texts), "made_of": made_of})
-        return [table] if made_of else []
-
-    def abandon(self) -> None:
-        """Leave the file as it is: it will be thrown away."""
-        self._pages.abandon()
+        statements = [f"{sql};" for name in self._num_rows for sql in triggers(name).values()]
+        with closing(sqlite3.connect(path)) as plain:
+            _run_script(plain, "\n".join(statements))
 
 
 def _arrow(column: Column) -> pa.Array:
     if isinstance(column, np.ndarray):
-        return pa.array(column.astype(np.int64) if column.dtype == np.bool_ else column)
-    return pa.array([one.tobytes() if isinstance(one, np.ndarray) else one for one in column])
+        return from_numpy(column.astype(np.int64) if column.dtype == np.bool_ else column)
+    return from_values([one.tobytes() if isinstance(one, np.ndarray) else one for one in column])
 
 
 @contextmanager
 def bulk_writer(path: Path) -> Iterator[BulkWriter]:
-    """A writer for a new database that nobody else has open; complete when the block ends well."""
-    writer = BulkWriter(path)
-    try:
+    """A writer for a new database that no other process has open; complete after the block."""
+    with page_writer(path) as append_pages:
+        writer = BulkWriter(append_pages)
         yield writer
-        writer.finish()
-    finally:
-        writer.abandon()
+    writer.insert_kept(path)
 
 
 def copy_database(source: Path, target: Path, profile_name: str) -> None:
-    """Copy one of our databases as it stands, whoever else writes it.
+    """Copy a database, even while another process writes it.
 
-    Args:
-        source: The database; it is only read.
-        target: The new file.
-        profile_name: Name that the copy gets; empty: keeps its own.
+    ``profile_name``: name that the copy gets; empty: keeps its own.
     """
-    with (
-        closing(sqlite3.connect(read_only_uri(source), uri=True)) as original,
-        closing(sqlite3.connect(target)) as copy,
-    ):
+    with closing(connect_read_only(source)) as original, closing(sqlite3.connect(target)) as copy:
         original.backup(copy)
         if profile_name:
             copy.execute("UPDATE system_config SET profile_name = ?", (profile_name,))
         copy.commit()
+
+
+@contextmanager
+def aggregation_turn(path: Path, progress: Progress) -> Iterator[None]:
+    """Let one process at a time aggregate a database; the others would compute in vain.
+
+    SQLite's own locks keep the database whole; this lock spares the work and the memory.
+
+    Raises:
+        DatabaseBusyError: Another process was still aggregating it after ``TURN_WAIT_S``.
+        AggregationCancelledError: Raised by ``progress`` while waiting.
+    """
+    try:
+        with exclusive(path, TURN_WAIT_S, lambda: progress.advance(0)):
+            yield
+    except TimeoutError as error:
+        raise busy(path) from error
 
 
 @contextmanager
@@ -289,22 +296,26 @@ def aggregation_transaction(path: Path) -> Iterator[sqlite3.Connection]:
 
 def insert_rows(connection: sqlite3.Connection, table: Table) -> None:
     """Append a table's rows inside a transaction."""
-    if table.is_optional and not _has_table(connection, table.name):
+    if table.is_optional and not has_table(connection, table.name):
         return
-    names = ", ".join(f'"{name}"' for name in table.columns)
-    marks = ", ".join("?" for _ in table.columns)
-    rows = zip(*(_plain(column) for column in table.columns.values()), strict=True)
+    # Tables of earlier patches lack columns.
+    known = {row[1] for row in connection.execute(f'PRAGMA table_info("{table.name}")')}
+    columns = {name: column for name, column in table.columns.items() if name in known}
+    names = ", ".join(f'"{name}"' for name in columns)
+    marks = ", ".join("?" for _ in columns)
+    rows = zip(*(_plain(column) for column in columns.values()), strict=True)
     connection.executemany(f'INSERT INTO "{table.name}" ({names}) VALUES ({marks})', rows)
     texts = _texts_of(table)
     # Databases of early versions have no such table; their sentences stay in English.
-    if texts and _has_table(connection, "texts"):
+    if texts and has_table(connection, "texts"):
         connection.executemany(
             "INSERT OR IGNORE INTO texts (text, made_of) VALUES (?, ?)",
             [(str(text), to_json(text)) for text in texts.values()],
         )
 
 
-def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether a database has a table; those of early versions lack some."""
     query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
     return connection.execute(query, (name,)).fetchone() is not None
 

@@ -1,28 +1,26 @@
-"""Each iteration's time and what it went into, in at most 120 stacked bars."""
+"""Time of each iteration by activity, in at most 120 stacked bars."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from aggregator.figures.scale import TimeUnit, choose_unit
-from aggregator.figures.tables import Table, column
 from aggregator.figures.theme import (
-    COLOURS,
+    BOUNDS,
+    COLORS,
     PART_NAMES,
     PARTS,
     Figure,
     Theme,
     axis,
     base_layout,
-    bounds_colour,
     empty_figure,
 )
+from aggregator.figures.values import Table, TimeUnit, choose_unit, column
 from aggregator.texts import say
 
-#: A browser takes about a second for a thousand stacked bars, and nobody can tell them apart.
+#: A browser takes about a second for a thousand stacked bars, which are too narrow to see.
 MAX_BARS = 120
 _BAR_WIDTH = 0.8
 
@@ -38,35 +36,28 @@ class _Iteration:
 
 @dataclass(frozen=True)
 class _Bar:
-    """Neighbouring iterations of one kind, as one bar of their means."""
+    """Neighboring iterations of one kind, shown as their mean."""
 
     iterations: tuple[_Iteration, ...]
 
     @property
-    def first(self) -> int:
-        return self.iterations[0].index
+    def first(self) -> _Iteration:
+        return self.iterations[0]
 
     @property
-    def last(self) -> int:
-        return self.iterations[-1].index
-
-    @property
-    def centre(self) -> float:
-        return (self.first + self.last) / 2
-
-    @property
-    def kind(self) -> str | None:
-        return self.iterations[0].kind
-
-    @property
-    def is_profiled(self) -> bool:
-        return self.iterations[0].is_profiled
+    def last(self) -> _Iteration:
+        return self.iterations[-1]
 
     @property
     def duration_ns(self) -> int:
         return round(sum(one.duration_ns for one in self.iterations) / len(self.iterations))
 
     def part_ns(self, part: str) -> int | None:
+        """Mean time of a part; that of "outside" is the duration outside the aggregation."""
+        if self.first.is_profiled == (part == "outside"):
+            return None
+        if part == "outside":
+            return self.duration_ns
         known = [time for one in self.iterations if (time := one.parts_ns[part]) is not None]
         return round(sum(known) / len(known)) if known else None
 
@@ -82,17 +73,17 @@ def iteration_summary(
 ) -> Figure:
     """Stacked bars over the iterations.
 
-    With more iterations than bars, a bar is the mean of neighbours. Iterations inside and outside
+    With more iterations than bars, a bar is the mean of neighbors. Iterations inside and outside
     the aggregation, and those of different kinds, never share a bar.
 
     Args:
         table: Rows with ``iteration_index``, ``kind``, ``is_profiled``, ``duration_ns`` and
             ``<part>_duration_ns`` for each part of the time.
-        theme: The look.
+        theme: Color theme.
         start: First iteration to show, inclusive.
         stop: Last iteration to show, inclusive.
-        only_profiled: Leave out what the aggregation does not cover.
-        max_bars: At most so many bars.
+        only_profiled: Leave out iterations outside the aggregation.
+        max_bars: Maximum number of bars.
     """
     everything = _iterations(table)
     shown = [one for one in everything if _is_shown(one, start, stop, only_profiled=only_profiled)]
@@ -110,19 +101,21 @@ def iteration_summary(
         "shapes": _bounds(bounds, theme),
         "meta": _meta(bars, size, unit, bounds),
     }
-    traces = [_trace(part, bars, unit, _part_of(part)) for part in PARTS]
-    return {"data": [*traces, _trace("outside", bars, unit, _outside)], "layout": layout}
+    # Few captures have graphs that were recorded as a whole.
+    parts = [part for part in PARTS if part != "graph" or any(bar.part_ns(part) for bar in bars)]
+    traces = [_trace(part, bars, unit) for part in (*parts, "outside")]
+    return {"data": traces, "layout": layout}
 
 
 def _meta(bars: list[_Bar], size: int, unit: TimeUnit, bounds: dict[str, int]) -> dict[str, object]:
-    """What a page needs to draw its own hover card and bounds."""
+    """Values for the page's own hover card and bounds."""
     return {
         "unit": unit.symbol,
         "unit_ns": unit.ns,
         "bucket_size": size,
         "statistic": "mean",
-        "first": bars[0].first,
-        "last": bars[-1].last,
+        "first": bars[0].first.index,
+        "last": bars[-1].last.index,
         "iter_start": bounds.get("iter_start"),
         "iter_stop": bounds.get("iter_stop"),
         "bars": [_about(bar) for bar in bars],
@@ -153,52 +146,37 @@ def _is_shown(one: _Iteration, start: int | None, stop: int | None, *, only_prof
 
 
 def _bucket(shown: list[_Iteration], max_bars: int) -> tuple[int, list[_Bar]]:
-    """The smallest bucket size that gives few enough bars, and the bars."""
+    """The smallest bucket size with at most ``max_bars`` bars, and the bars."""
     runs = [tuple(run) for _, run in groupby(shown, key=lambda one: (one.kind, one.is_profiled))]
     size = max(1, len(shown) // max_bars)
     while size < len(shown) and sum(-(-len(run) // size) for run in runs) > max_bars:
         size += 1
-    return size, [bar for run in runs for bar in _cut(run, size)]
+    return size, [_Bar(run[row : row + size]) for run in runs for row in range(0, len(run), size)]
 
 
-def _cut(run: tuple[_Iteration, ...], size: int) -> Iterator[_Bar]:
-    for place in range(0, len(run), size):
-        yield _Bar(run[place : place + size])
-
-
-def _trace(
-    part: str, bars: Iterable[_Bar], unit: TimeUnit, time_of: Callable[[_Bar], int | None]
-) -> dict[str, Any]:
-    times = [(bar, time_of(bar)) for bar in bars]
+def _trace(part: str, bars: list[_Bar], unit: TimeUnit) -> dict[str, Any]:
+    rows = [(bar.first.index, bar.last.index, bar.first.kind, bar.part_ns(part)) for bar in bars]
     return {
         "type": "bar",
         "name": PART_NAMES[part],
         "meta": {"part": part},
-        "marker": {"color": COLOURS[part]},
-        "x": [bar.centre for bar, _ in times],
-        "width": [_BAR_WIDTH * (bar.last - bar.first + 1) for bar, _ in times],
-        "y": [unit.of(time) for _, time in times],
-        "customdata": [[bar.first, bar.last, bar.kind, time] for bar, time in times],
+        "marker": {"color": COLORS[part]},
+        "x": [(first + last) / 2 for first, last, *_ in rows],
+        "width": [_BAR_WIDTH * (last - first + 1) for first, last, *_ in rows],
+        "y": [unit.of(time) for *_, time in rows],
+        "customdata": [list(row) for row in rows],
         "hovertemplate": say(
             "{name}: %{{customdata[3]:,}} ns<extra></extra>", name=PART_NAMES[part]
         ),
     }
 
 
-def _part_of(part: str) -> Callable[[_Bar], int | None]:
-    return lambda bar: bar.part_ns(part) if bar.is_profiled else None
-
-
-def _outside(bar: _Bar) -> int | None:
-    return None if bar.is_profiled else bar.duration_ns
-
-
 def _about(bar: _Bar) -> dict[str, Any]:
     return {
-        "first": bar.first,
-        "last": bar.last,
-        "kind": bar.kind,
-        "is_profiled": bar.is_profiled,
+        "first": bar.first.index,
+        "last": bar.last.index,
+        "kind": bar.first.kind,
+        "is_profiled": bar.first.is_profiled,
         "duration_ns": bar.duration_ns,
         "shortest_ns": min(one.duration_ns for one in bar.iterations),
         "longest_ns": max(one.duration_ns for one in bar.iterations),
@@ -217,7 +195,7 @@ def _bounds(bounds: dict[str, int], theme: Theme) -> list[dict[str, Any]]:
             "x1": index + (0.5 if name == "iter_stop" else -0.5),
             "y0": 0,
             "y1": 1,
-            "line": {"color": bounds_colour(theme), "width": 2},
+            "line": {"color": BOUNDS[theme], "width": 2},
         }
         for name, index in bounds.items()
     ]

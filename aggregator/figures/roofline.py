@@ -1,27 +1,25 @@
-"""The roofline: each op by its arithmetic intensity and its rate, under what the GPU can do."""
+"""The roofline: arithmetic intensity and rate of each op, below the peak rates of the GPU."""
 
 from __future__ import annotations
 
 from math import isfinite, log10
 from typing import Any
 
-from aggregator.figures.tables import Table, column
-from aggregator.figures.theme import Figure, Theme, axis, base_layout, bounds_colour, empty_figure
+from aggregator.figures.theme import BOUNDS, Figure, Theme, axis, base_layout, empty_figure
+from aggregator.figures.values import Table, column
 from aggregator.texts import say
 
-MAX_POINTS = 400
-"""Ops with most GPU time; more points than that say nothing more."""
-_COLOURS = {"compute": "#1b7f3b", "memory": "#3b7dd8", "link": "#c9935a"}
+MAX_POINTS = 400  # Number of ops shown, those with the most GPU time.
+_COLORS = {"compute": "#1b7f3b", "memory": "#3b7dd8", "link": "#c9935a"}
 _NAMES = {
     "compute": say("Bound by computing"),
     "memory": say("Bound by memory"),
     "link": say("Bound by the bus"),
 }
 _ROOFS = ("float16", "bfloat16", "float8", "tf32", "float32", "float64")
-_GROUND = {Theme.LIGHT: "rgba(255,255,255,0.75)", Theme.DARK: "rgba(23,26,33,0.75)"}
+_BACKGROUND = {Theme.LIGHT: "rgba(255,255,255,0.75)", Theme.DARK: "rgba(23,26,33,0.75)"}
 _LEAST = 1e-3
-_MARGIN = 0.5
-"""Decades beside the outermost points."""
+_MARGIN = 0.5  # Margin around the points. Unit: decades.
 _MARKER, _LARGEST = 6.0, 34.0
 
 
@@ -32,7 +30,7 @@ def roofline(ops: Table, rates: Table, theme: Theme = Theme.LIGHT) -> Figure:
         ops: ``op_id, op_name, arithmetic_intensity, tflops_per_second, bound, gpu_time_ns,
             peak_pct, left_time_ns, precision``.
         rates: ``rate_name, rate``.
-        theme: The colours.
+        theme: Color theme.
     """
     points = _points(ops)
     peaks = dict(zip(column(rates, "rate_name"), column(rates, "rate"), strict=True))
@@ -46,7 +44,7 @@ def roofline(ops: Table, rates: Table, theme: Theme = Theme.LIGHT) -> Figure:
     ]
     most = max(point["arithmetic_intensity"] for point in points) * 10**_MARGIN
     used = {point["precision"] for point in points}
-    if bandwidth:  # the labels stand at the right end of the level parts
+    if bandwidth:  # the labels are at the right end of the horizontal lines
         ridges = [peaks.get(str(name)) or 0.0 for name in used]
         most = max(most, 3e3 * max(ridges, default=0.0) / bandwidth)
     roofs = _roofs(peaks, bandwidth, used, most, theme)
@@ -91,7 +89,7 @@ def _positive(*values: float | None) -> bool:
 
 
 def _scatter(kind: str, points: list[dict[str, Any]], longest: int) -> dict[str, Any]:
-    """Ops of one kind; areas grow with GPU time, the same in all kinds."""
+    """Ops with one bound; the area of a marker is proportional to GPU time."""
     sizes = [
         _MARKER + (_LARGEST - _MARKER) * (int(point["gpu_time_ns"] or 0) / longest) ** 0.5
         for point in points
@@ -102,7 +100,7 @@ def _scatter(kind: str, points: list[dict[str, Any]], longest: int) -> dict[str,
         "name": _NAMES[kind],
         "x": [point["arithmetic_intensity"] for point in points],
         "y": [point["tflops_per_second"] for point in points],
-        "marker": {"size": sizes, "color": _COLOURS[kind], "opacity": 0.7, "line": {"width": 0}},
+        "marker": {"size": sizes, "color": _COLORS[kind], "opacity": 0.7, "line": {"width": 0}},
         "customdata": [
             [point["op_id"], point["gpu_time_ns"], point["peak_pct"], point["left_time_ns"]]
             for point in points
@@ -110,7 +108,7 @@ def _scatter(kind: str, points: list[dict[str, Any]], longest: int) -> dict[str,
         "hovertemplate": say(
             "%{customdata[0]}<br>%{y:.3g} TFLOP/s at %{x:.3g} per byte<br>"
             "%{customdata[2]:.1f} % of what the GPU could do<br>"
-            "%{customdata[3]:,} of %{customdata[1]:,} ns left to win<extra></extra>"
+            "%{customdata[3]:,} of %{customdata[1]:,} ns above ideal<extra></extra>"
         ),
     }
 
@@ -136,42 +134,34 @@ def _roofs(
         ridge = peak * 1e3 / bandwidth
         x = [_LEAST, ridge, most]
         y = [_LEAST * bandwidth / 1e3, peak, peak]
-        roofs.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": name,
-                "x": x,
-                "y": y,
-                "line": {"color": bounds_colour(theme), "width": 1.2},
-                "showlegend": False,
-                "hoverinfo": "skip",
-            }
-        )
+        line = {"color": BOUNDS[theme], "width": 1.2}
+        hidden = {"showlegend": False, "hoverinfo": "skip"}
+        shape = {"type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "line": line}
+        roofs.append(shape | hidden)
     return roofs
 
 
 def _label(roof: dict[str, Any], right: float, theme: Theme) -> dict[str, Any]:
-    """What a roof is, at its right end: above the points, with a ground to be read on."""
+    """Label of a roof at its right end, with a background so that points do not hide it."""
     peak = roof["y"][-1]
     return _note(f"{roof['name']} {peak:g} TFLOP/s", (right, peak), "right", theme)
 
 
 def _bandwidth_label(bandwidth: float, left: float, theme: Theme) -> dict[str, Any]:
-    """What the slope is, above its left end."""
+    """Label of the slope, above its left end."""
     x = left * 10 ** (_MARGIN / 2)
     return _note(f"{bandwidth:g} GB/s", (left, x * bandwidth / 1e3), "left", theme)
 
 
-def _note(text: str, place: tuple[float, float], anchor: str, theme: Theme) -> dict[str, Any]:
+def _note(text: str, at: tuple[float, float], anchor: str, theme: Theme) -> dict[str, Any]:
     return {
         "text": text,
-        "x": log10(place[0]),
-        "y": log10(place[1]),
+        "x": log10(at[0]),
+        "y": log10(at[1]),
         "xanchor": anchor,
         "yanchor": "bottom",
         "showarrow": False,
-        "bgcolor": _GROUND[theme],
+        "bgcolor": _BACKGROUND[theme],
         "borderpad": 1,
         "font": {"size": 11},
     }

@@ -1,54 +1,35 @@
-"""Frameworks: what their NVTX ranges mean, one file each."""
+"""Frameworks and the meaning of their NVTX ranges, one file per framework."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aggregator.frameworks import pytorch, tensorflow, tensorrt, xla
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.options import Mode
-from aggregator.profile import DEFAULT_DOMAIN
+from aggregator.profile.profile import DEFAULT_DOMAIN
 from aggregator.texts import say
-
-
-def _always(names: tuple[str, ...]) -> bool:
-    del names
-    return True
-
-
-def _is_tensorflow_1(names: tuple[str, ...]) -> bool:
-    return tensorflow.has_nodes(names) and tensorflow.is_version_1(names)
 
 
 @dataclass(frozen=True)
 class Framework:
-    """How the ranges of one framework are read.
+    """How to read the ranges of one framework."""
 
-    Attributes:
-        mode: Its ``--mode``.
-        title: Its name for people.
-        domains: NVTX domains that it may write to; the first that holds its ops is read.
-        read_meaning: Classifies distinct range names.
-        is_tc_eligible: Whether an op type can use Tensor Cores.
-        has_direction: Whether forward and backward work can be told apart.
-        advice: What to do when a profile has none of its ranges.
-        evidence: What is not verified about the reading, one clause; empty: it was measured.
-        claims: Whether a domain's range names are this framework's, where another one writes to the
-            same domain; asked with ``--mode=auto`` only.
-        reads_start_end: Whether its ops may be start/end ranges.
-    """
-
-    mode: Mode
-    title: str
+    mode: Mode  # Its ``--mode``.
+    title: str  # Name to show.
+    # NVTX domains that it may write to; the first that has its ops is read.
     domains: tuple[str, ...]
-    read_meaning: Callable[[tuple[str, ...]], RangeMeaning]
-    is_tc_eligible: Callable[[str], bool]
-    has_direction: bool
-    advice: str
+    read_meaning: Callable[[tuple[str, ...]], RangeMeaning]  # Classifies distinct range names.
+    is_tc_eligible: Callable[[str], bool]  # Whether an op type can use Tensor Cores.
+    has_direction: bool  # Whether forward and backward work can be distinguished.
+    advice: str  # What to do if a profile has none of its ranges.
+    # Why the reading is unverified, one clause; empty: it was verified on captures.
     evidence: str = ""
-    claims: Callable[[tuple[str, ...]], bool] = _always
-    reads_start_end: bool = False
+    # Whether a domain's range names are from this framework, if several write to the same domain;
+    # used with ``--mode=auto`` only.
+    claims: Callable[[tuple[str, ...]], bool] = lambda names: True
+    reads_start_end: bool = False  # Whether its ops may be start/end ranges.
 
 
 PYTORCH = Framework(
@@ -60,10 +41,6 @@ PYTORCH = Framework(
     has_direction=True,
     advice=say("Train under torch.autograd.profiler.emit_nvtx(), or use --mode=simple."),
 )
-_TENSORFLOW_ADVICE = say(
-    "Run NVIDIA's TensorFlow with TF_ENABLE_NVTX_RANGES=1 under nsys -t cuda,nvtx, "
-    "or use --mode=simple."
-)
 TENSORFLOW1 = Framework(
     mode=Mode.TENSORFLOW1,
     title="TensorFlow 1",
@@ -71,22 +48,16 @@ TENSORFLOW1 = Framework(
     read_meaning=tensorflow.read_meaning,
     is_tc_eligible=tensorflow.is_tc_eligible,
     has_direction=False,
-    advice=_TENSORFLOW_ADVICE,
+    advice=say(
+        "Run NVIDIA's TensorFlow with TF_ENABLE_NVTX_RANGES=1 under nsys -t cuda,nvtx, "
+        "or use --mode=simple."
+    ),
     evidence=tensorflow.EVIDENCE,
-    claims=_is_tensorflow_1,
+    claims=tensorflow.is_version_1,
     reads_start_end=True,
 )
-TENSORFLOW2 = Framework(
-    mode=Mode.TENSORFLOW2,
-    title="TensorFlow 2",
-    domains=(tensorflow.DOMAIN, xla.DOMAIN),
-    read_meaning=tensorflow.read_meaning,
-    is_tc_eligible=tensorflow.is_tc_eligible,
-    has_direction=False,
-    advice=_TENSORFLOW_ADVICE,
-    evidence=tensorflow.EVIDENCE,
-    claims=tensorflow.has_nodes,
-    reads_start_end=True,
+TENSORFLOW2 = replace(
+    TENSORFLOW1, mode=Mode.TENSORFLOW2, title="TensorFlow 2", claims=tensorflow.has_nodes
 )
 TENSORRT = Framework(
     mode=Mode.TENSORRT,
@@ -107,21 +78,23 @@ JAX = Framework(
     has_direction=False,
     advice=say("Profile a JAX program with nsys -t cuda,nvtx, or use --mode=simple."),
 )
+USER_RANGES = Framework(
+    mode=Mode.SIMPLE,
+    title="",
+    domains=(DEFAULT_DOMAIN,),
+    read_meaning=pytorch.read_meaning,
+    is_tc_eligible=lambda op_type: False,
+    has_direction=False,
+    advice="",
+)
+"""For profiles without ops of any framework: ranges of the user are groups, which name the work."""
 FRAMEWORKS = (PYTORCH, TENSORFLOW1, TENSORFLOW2, TENSORRT, JAX)
-"""In the order in which ``--mode=auto`` tries them."""
+"""In the order of ``--mode=auto``."""
 COMMUNICATION_DOMAIN = "NCCL"
 FRAMEWORK_DOMAINS = frozenset(
-    {
-        *(domain for framework in FRAMEWORKS for domain in framework.domains),
-        COMMUNICATION_DOMAIN,
-        "tensorflow-memalloc",
-        "myelin-exec",
-        "cuBLAS",
-        "cuDNN",
-        "CCCL",
-    }
-)
-"""Domains that frameworks and libraries write to; all others are a user's own."""
+    {COMMUNICATION_DOMAIN, "tensorflow-memalloc", "myelin-exec", "cuBLAS", "cuDNN", "CCCL"}
+).union(*(framework.domains for framework in FRAMEWORKS))
+"""Domains of frameworks and libraries; all others are custom domains of users."""
 
 
 def framework_of(mode: Mode) -> Framework | None:

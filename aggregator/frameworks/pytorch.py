@@ -1,4 +1,4 @@
-"""What PyTorch's NVTX ranges mean: ``emit_nvtx`` and the dictionary markers of DLProf."""
+"""The meaning of PyTorch's NVTX ranges: ``emit_nvtx`` and the dictionary markers of DLProf."""
 
 from __future__ import annotations
 
@@ -8,76 +8,37 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.frameworks.meaning import LabelCodes, OpText, RangeKind, RangeMeaning
-from aggregator.frameworks.shapes import conv_output_shape, linear_output_shape
-from aggregator.told import read_json, read_literal
+from aggregator.frameworks.meaning import OpText, RangeKind, RangeMeaning
+from aggregator.frameworks.shapes import output_shape
+from aggregator.profile.arrays import Codes
+from aggregator.system.untrusted_json import read_json, read_literal
 
 WRAPPER_PREFIX = "autograd::engine::evaluate_function: "
 BACKWARD_TYPE = "backward"
 OP_KINDS = (RangeKind.OP, RangeKind.WRAPPER, RangeKind.NODE)
-"""Ranges that show that PyTorch wrote them."""
+"""Kinds that only PyTorch's ranges have."""
 
+_OPTIMIZER_STEP = "Optimizer.step#"
 _DATALOADER = re.compile(r"^enumerate\(DataLoader\)#.*__next__$")
 _PROFILER_STEP = re.compile(r"^ProfilerStep#\d+$")
 _NODE = re.compile(r"^(?:\w+::)*(?:\w*Backward\d*|AccumulateGrad)$")
 _NAMESPACED_OP = re.compile(r"^[A-Za-z_][\w.]*(?:::[\w.]+)+$")
-_COUNTER = re.compile(r"\d+")
-# What dlprof_nvtx writes around the call of a module: path, class, and what is known of it.
+# Written by dlprof_nvtx around the call of a module: path, class, and parameters.
 _MODULE = re.compile(r"^torch\.nn: (?P<path>.+?) \((?P<kind>\w+)\)(?: (?P<more>\{.*\}))?$")
-# A marker longer than this is not worth its parsing time; nsys itself loses texts above 64 K.
+# Longer markers are not parsed, to save time; nsys itself loses texts above 64 K.
 _MAX_MARKER_CHARS = 1 << 17
 
 # Op types that DLProf and the public tools count as able to use Tensor Cores.
-TC_ELIGIBLE_TYPES = frozenset(
-    {
-        "conv1d",
-        "conv2d",
-        "conv3d",
-        "conv_tbc",
-        "conv_transpose1d",
-        "conv_transpose2d",
-        "conv_transpose3d",
-        "convolution",
-        "_convolution",
-        "cudnn_convolution",
-        "cudnn_convolution_transpose",
-        "convolution_overrideable",
-        "addmm",
-        "addmm_",
-        "addmv",
-        "addr",
-        "matmul",
-        "__matmul__",
-        "mm",
-        "mv",
-        "linear",
-        "addbmm",
-        "baddbmm",
-        "bmm",
-        "chain_matmul",
-        "linalg_multi_dot",
-        "linalg_matmul",
-        "_thnn_fused_lstm_cell",
-        "_thnn_fused_gru_cell",
-        "_cudnn_rnn",
-        "lstm",
-        "gru",
-        "rnn_tanh",
-        "rnn_relu",
-        "lstm_cell",
-        "gru_cell",
-        "rnn_tanh_cell",
-        "rnn_relu_cell",
-        "bilinear",
-        "einsum",
-        "scaled_dot_product_attention",
-        "_scaled_mm",
-        "_int_mm",
-        "_grouped_mm",
-        "_scaled_grouped_mm",
-        "multi_head_attention_forward",
-    }
+_TC_ELIGIBLE = (
+    "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d "
+    "convolution _convolution cudnn_convolution cudnn_convolution_transpose "
+    "convolution_overrideable addmm addmm_ addmv addr matmul __matmul__ mm mv linear addbmm "
+    "baddbmm bmm chain_matmul linalg_multi_dot linalg_matmul _thnn_fused_lstm_cell "
+    "_thnn_fused_gru_cell _cudnn_rnn lstm gru rnn_tanh rnn_relu lstm_cell gru_cell "
+    "rnn_tanh_cell rnn_relu_cell bilinear einsum scaled_dot_product_attention _scaled_mm "
+    "_int_mm _grouped_mm _scaled_grouped_mm multi_head_attention_forward"
 )
+TC_ELIGIBLE_TYPES = frozenset(_TC_ELIGIBLE.split())
 
 
 def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
@@ -86,7 +47,7 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
     Args:
         names: Range texts without PyTorch's ``seq``/``op_id`` suffixes.
     """
-    codes = LabelCodes()
+    codes: Codes[str] = Codes()
     kind = np.zeros(len(names), dtype=np.int32)
     label = np.zeros(len(names), dtype=np.int32)
     texts: dict[int, OpText] = {}
@@ -112,13 +73,14 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
     return RangeMeaning(
         kind,
         label,
-        codes.labels(),
+        codes.values(),
         texts=texts,
         op_names=op_names,
         stack_traces=stacks,
         module_texts=module_texts,
         has_dictionary_markers=bool(texts),
         combines_backward=True,
+        closures=frozenset(name for name in codes.values() if name.startswith(_OPTIMIZER_STEP)),
     )
 
 
@@ -134,21 +96,16 @@ def _classify(name: str) -> tuple[RangeKind, str]:
     if _NAMESPACED_OP.match(name):
         return RangeKind.OP, name.rpartition("::")[2]
     kind = RangeKind.STEP if _PROFILER_STEP.match(name) else RangeKind.GROUP
-    return kind, normalise(name)
-
-
-def normalise(name: str) -> str:
-    """Replace counters: 400 iterations make one name, ``iteration 12`` -> ``iteration #``."""
-    return _COUNTER.sub("#", name)
+    return kind, name.rstrip("0123456789") if kind is RangeKind.STEP else name
 
 
 def is_tc_eligible(op_type: str) -> bool:
-    """Whether ops of a type can use Tensor Cores, by DLProf's rule: the type alone decides."""
+    """Whether ops of a type can use Tensor Cores, by DLProf's rule."""
     return op_type in TC_ELIGIBLE_TYPES
 
 
 def _parse_marker(name: str) -> dict[str, Any] | None:
-    """A dictionary marker's content; None for any other text. Never evaluates anything."""
+    """Content of a dictionary marker; None for any other text. Nothing is evaluated."""
     if not name.startswith("{") or len(name) > _MAX_MARKER_CHARS:
         return None
     value = read_json(name) if name.startswith('{"') else read_literal(name)
@@ -169,12 +126,12 @@ def _read_trace(
 def _read_module(
     row: int, more: str | None, texts: dict[int, OpText], stacks: dict[int, str]
 ) -> None:
-    """Data type, parameters and call site that a module's range tells."""
+    """Read data type, parameters and call site from a module's range."""
     known = _parse_marker(more) if more else None
     if not known:
         return
-    about = {"dtype", "input_dtype", "call_site"}
-    parameters = {k: v for k, v in known.items() if k not in about}
+    others = {"dtype", "input_dtype", "call_site"}
+    parameters = {k: v for k, v in known.items() if k not in others}
     texts[row] = OpText(
         data_type=str(known.get("dtype", known.get("input_dtype", ""))),
         parameters=_json(parameters) if parameters else "",
@@ -185,7 +142,7 @@ def _read_module(
 
 
 def op_name_of(func_stack: str) -> str:
-    """Op name of a call stack: ``/<module>/f(2)`` -> ``/module/f[2]``, as DLProf wrote it."""
+    """Op name from a call stack, as in DLProf: ``/<module>/f(2)`` -> ``/module/f[2]``."""
     name = func_stack.replace("<module>", "module").replace("<lambda>", "lambda")
     return re.sub(r"\((\d+)\)", r"[\1]", name)
 
@@ -199,11 +156,8 @@ def _op_text(marker: dict[str, Any]) -> OpText:
     ]
     shapes = [_shape(arg["shape"]) for arg in tensors if isinstance(arg.get("shape"), list)]
     op = str(marker["op"])
-    output: list[int] | None = None
-    if op == "conv2d":
-        output = conv_output_shape(shapes, _scalars(args))
-    elif op == "linear":
-        output = linear_output_shape(shapes)
+    known = op in ("conv2d", "linear")
+    output = output_shape(op, [tuple(shape) for shape in shapes], _scalars(args)) if known else None
     return OpText(
         data_type=str(tensors[0].get("dtype", "")) if tensors else "",
         input_shapes=_json(shapes) if shapes else "",
@@ -211,20 +165,21 @@ def _op_text(marker: dict[str, Any]) -> OpText:
     )
 
 
-def _shape(told: list[Any]) -> list[int]:
-    """Sizes of a tensor; empty: they are none."""
-    return told if all(isinstance(size, int) for size in told) else []
+def _shape(sizes: list[Any]) -> list[int]:
+    """Sizes of a tensor; empty if they are not integers."""
+    return sizes if all(isinstance(size, int) for size in sizes) else []
 
 
 def _scalars(args: object) -> dict[str, Any]:
-    """Named or positional non-tensor arguments of a call."""
-    if not isinstance(args, list):
-        return {}
+    """Non-tensor arguments of a call by name; those of ``F.conv2d`` may be positional."""
     return {
-        str(arg.get("name") or position): arg.get("value")
-        for position, arg in enumerate(args)
+        str(arg.get("name") or _CONV_POSITIONS.get(position, position)): arg.get("value")
+        for position, arg in enumerate(args if isinstance(args, list) else [])
         if isinstance(arg, dict) and arg.get("type") != "tensor"
     }
+
+
+_CONV_POSITIONS = {3: "stride", 4: "padding", 5: "dilation"}
 
 
 def _json(value: object) -> str:

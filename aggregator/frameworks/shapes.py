@@ -1,80 +1,97 @@
-"""Tensor shapes: of outputs, and as DLProf's reports show them (``<N:32, C:3, H:32, W:32>``)."""
+"""Shapes of outputs, and shapes as text as in DLProf's reports (``<N:32, C:3, H:32, W:32>``)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
-from aggregator.told import read_json
+from aggregator.system.untrusted_json import read_json
 
 CONV_INPUTS = ("NCHW", "KCRS")
 CONV_OUTPUT = "NKPQ"
 LINEAR_INPUTS = ("NK", "MK")
 LINEAR_OUTPUT = "NM"
-
-
-def _pair(value: Any, default: int) -> tuple[int, int]:
-    if isinstance(value, int):
-        return value, value
-    if (
-        isinstance(value, tuple | list)
-        and len(value) == 2
-        and all(isinstance(v, int) for v in value)
-    ):
-        return int(value[0]), int(value[1])
-    if isinstance(value, tuple | list) and len(value) == 1 and isinstance(value[0], int):
-        return int(value[0]), int(value[0])
-    return default, default
-
-
-def conv_output_shape(shapes: list[list[int]], arguments: dict[str, Any]) -> list[int] | None:
-    """Output shape of a 2-D convolution; None if the inputs do not tell.
-
-    P = floor((H + 2 * padding - (dilation * (R - 1) + 1)) / stride) + 1, and Q alike
-    (PyTorch's documentation of ``torch.nn.Conv2d``).
-
-    Args:
-        shapes: Input (N, C, H, W), weight (K, C, R, S) and maybe bias.
-        arguments: Stride, padding and dilation by name, or by position 3, 4, 5 in ``F.conv2d``.
-    """
-    if len(shapes) < 2 or len(shapes[0]) != 4 or len(shapes[1]) != 4:
-        return None
-    (n, _, h, w), (k, _, r, s) = shapes[0], shapes[1]
-    stride = _pair(arguments.get("stride", arguments.get("3")), 1)
-    padding = arguments.get("padding", arguments.get("4"))
-    if isinstance(padding, str):
-        return None
-    pad = _pair(padding, 0)
-    dilation = _pair(arguments.get("dilation", arguments.get("5")), 1)
-    if 0 in stride:
-        return None
-    p = (h + 2 * pad[0] - (dilation[0] * (r - 1) + 1)) // stride[0] + 1
-    q = (w + 2 * pad[1] - (dilation[1] * (s - 1) + 1)) // stride[1] + 1
-    return [n, k, p, q]
-
-
-def linear_output_shape(shapes: list[list[int]]) -> list[int] | None:
-    """Output shape of a linear layer: input (..., K) times weight (M, K) gives (..., M)."""
-    if len(shapes) < 2 or not shapes[0] or len(shapes[1]) != 2:
-        return None
-    return [*shapes[0][:-1], shapes[1][0]]
-
-
 _CONVOLUTION = re.compile(r"conv(_transpose)?([123])d$")
 _AXES = {1: "W", 2: "HW", 3: "DHW"}
 _DEFAULTS = (("S", "stride", 1), ("P", "padding", 0), ("D", "dilation", 1))
 
+Sizes: TypeAlias = tuple[int, ...]
 
-def parameters_text(op_type: str, parameters: Mapping[str, Any]) -> str:
-    """Parameters of a convolution as DLProf's iteration report has them.
 
-    ``<SH:2, SW:2>; <PH:3, PW:3>; <DH:1, DW:1>; <G:1>``: stride, padding, dilation, groups; empty
-    where all have PyTorch's defaults, and for any other op.
+def convolution_output(
+    shapes: Sequence[Sizes], parameters: Mapping[str, object], kind: str
+) -> Sizes | None:
+    """Output of a convolution from its parameters, as PyTorch documents it for each module.
 
     Args:
-        op_type: Type of the op.
-        parameters: What the module's marker tells, by PyTorch's names.
+        shapes: Sizes of image and weight; an image without a batch dimension has a batch of one.
+        parameters: ``stride``, ``padding``, ``dilation``, ``groups``, ``output_padding``.
+        kind: Op or module name; a transposed convolution has ``transpose`` in it.
+    """
+    if len(shapes) < 2 or len(shapes[1]) < 3:
+        return None
+    weight = tuple(shapes[1])
+    image, dims = batched(tuple(shapes[0]), weight), len(weight) - 2
+    named = [per_dimension(parameters.get(name), dims, value) for _, name, value in _DEFAULTS]
+    stride, padding, dilation = named
+    if len(image) != len(weight) or stride is None or dilation is None or 0 in stride:
+        return None
+    if parameters.get("padding") == "same":
+        return (image[0], weight[0], *image[2:])
+    padding = (0,) * dims if parameters.get("padding") == "valid" else padding
+    more = per_dimension(parameters.get("output_padding"), dims, 0)
+    groups = parameters.get("groups", 1)
+    if padding is None or more is None or not isinstance(groups, int):
+        return None
+    sides = zip(image[2:], weight[2:], stride, padding, dilation, more, strict=True)
+    if "transpose" in kind.lower():
+        channels = weight[1] * groups
+        size = [(x - 1) * s - 2 * p + d * (k - 1) + 1 + o for x, k, s, p, d, o in sides]
+    else:
+        channels = weight[0]
+        size = [(x + 2 * p - d * (k - 1) - 1) // s + 1 for x, k, s, p, d, _ in sides]
+    return (image[0], channels, *size) if min(size) > 0 else None
+
+
+def batched(shape: Sizes, weight: Sizes) -> Sizes:
+    """Sizes of an image with a batch dimension, added if missing."""
+    return (1, *shape) if len(shape) == len(weight) - 1 else shape
+
+
+def per_dimension(value: object, dims: int, default: int | None = None) -> Sizes | None:
+    """One number per dimension, from one for all or a list; None: neither, or ``"same"``."""
+    value = default if value is None else value
+    if isinstance(value, int):
+        return (value,) * dims
+    if isinstance(value, list | tuple) and all(isinstance(size, int) for size in value):
+        values = tuple(value) * dims if len(value) == 1 else tuple(value)
+        return values if len(values) == dims else None
+    return None
+
+
+def output_shape(
+    op_type: str, shapes: Sequence[Sizes], parameters: Mapping[str, object] | None
+) -> Sizes | None:
+    """Output shape of a convolution or a linear layer from those of its arguments; None: unknown.
+
+    A linear layer with input (..., K) and weight (M, K) gives (..., M). ``parameters`` of a
+    convolution have PyTorch's names.
+    """
+    if op_type == "linear":
+        fits = len(shapes) >= 2 and shapes[0] and len(shapes[1]) == 2
+        return (*shapes[0][:-1], shapes[1][0]) if fits else None
+    found = _CONVOLUTION.match(op_type)
+    if found is None or parameters is None or not shapes or len(shapes[0]) != int(found[2]) + 2:
+        return None
+    return convolution_output(shapes, parameters, op_type)
+
+
+def parameters_text(op_type: str, parameters: Mapping[str, Any]) -> str:
+    """Parameters of a convolution as in DLProf's iteration report.
+
+    ``<SH:2, SW:2>; <PH:3, PW:3>; <DH:1, DW:1>; <G:1>``: stride, padding, dilation, groups; empty
+    if all have PyTorch's defaults, and for any other op. ``parameters`` have PyTorch's names.
     """
     found = _CONVOLUTION.match(op_type)
     if found is None or not parameters:
@@ -82,7 +99,7 @@ def parameters_text(op_type: str, parameters: Mapping[str, Any]) -> str:
     axes = _AXES[int(found[2])]
     parts, is_default = [], True
     for letter, name, default in _DEFAULTS:
-        values = _values(parameters.get(name, default), len(axes))
+        values = per_dimension(parameters.get(name), len(axes), default)
         if values is None:
             return ""
         is_default &= values == (default,) * len(axes)
@@ -95,64 +112,17 @@ def parameters_text(op_type: str, parameters: Mapping[str, Any]) -> str:
 
 
 def arguments_text(op_type: str, arguments: Mapping[str, Any]) -> str:
-    """What a call was given besides tensors: of any other op ``<p:0.1>; <train:True>``.
-
-    Args:
-        op_type: Type of the op.
-        arguments: By PyTorch's names.
-    """
+    """Arguments of a call besides tensors, for most ops as ``<p:0.1>; <train:True>``."""
     if _CONVOLUTION.match(op_type):
         return parameters_text(op_type, arguments)
     return "; ".join(f"<{name}:{value}>" for name, value in arguments.items())
 
 
-def output_shape(
-    op_type: str, shapes: list[list[int]], parameters: Mapping[str, Any] | None
-) -> list[int] | None:
-    """Output shape of a convolution or a linear layer; None: the inputs do not tell.
-
-    Args:
-        op_type: Type of the op.
-        shapes: Shapes of input, weight and more.
-        parameters: Of the convolution, by PyTorch's names; None: not known.
-    """
-    if op_type == "linear":
-        return linear_output_shape(shapes)
-    found = _CONVOLUTION.match(op_type)
-    if found is None or parameters is None or len(shapes) < 2:
-        return None
-    dims = int(found[2])
-    names = (*_DEFAULTS, ("", "output_padding", 0))
-    told = [_values(parameters.get(name, default), dims) for _, name, default in names]
-    groups = parameters.get("groups", 1)
-    if len(shapes[0]) != dims + 2 or len(shapes[1]) != dims + 2 or None in told:
-        return None
-    if not isinstance(groups, int):
-        return None
-    sides = zip(shapes[0][2:], shapes[1][2:], *(values or () for values in told), strict=True)
-    if found[1]:
-        channels = shapes[1][1] * groups
-        size = [(x - 1) * s - 2 * p + d * (k - 1) + 1 + more for x, k, s, p, d, more in sides]
-    else:
-        channels = shapes[1][0]
-        size = [(x + 2 * p - d * (k - 1) - 1) // s + 1 if s else 0 for x, k, s, p, d, _ in sides]
-    return [shapes[0][0], channels, *size] if min(size) > 0 else None
-
-
-def _values(value: Any, count: int) -> tuple[int, ...] | None:
-    """One number per axis; None: it is none (``padding="same"``)."""
-    if isinstance(value, int):
-        return (value,) * count
-    if isinstance(value, list | tuple) and all(isinstance(one, int) for one in value):
-        return tuple(value) if len(value) == count else None
-    return None
-
-
 def shape_text(op_type: str, shapes_json: str, *, output: bool = False) -> str:
-    """Shapes as DLProf's iteration report shows them.
+    """Shapes as in DLProf's iteration report.
 
     Args:
-        op_type: Convolutions and linear layers name their dimensions.
+        op_type: Type of the op; convolutions and linear layers have names of dimensions.
         shapes_json: JSON list of shapes, ``[[32,3,32,32],[6,3,3,3],[6]]``; empty: unknown.
         output: Whether these are output shapes.
     """
@@ -164,7 +134,7 @@ def shape_text(op_type: str, shapes_json: str, *, output: bool = False) -> str:
     letters = _letters(op_type, output=output)
     parts = []
     for position, shape in enumerate(shapes):
-        # What is no tensor (a number, a missing bias) is recorded as an empty list.
+        # A number or a missing bias is recorded as an empty list.
         if not isinstance(shape, list) or not shape:
             continue
         names = letters[position] if position < len(letters) else ""

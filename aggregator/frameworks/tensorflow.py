@@ -1,14 +1,12 @@
-"""What TensorFlow's NVTX ranges mean (domain ``tensorflow-core``; upstream TensorFlow: ``TSL``).
+"""The meaning of TensorFlow's NVTX ranges (domain ``tensorflow-core``, upstream ``TSL``).
 
-Unverified: no capture was at hand. Read from the public source:
+Unverified, because no capture was available. From the public source:
 
 * NVIDIA's TensorFlow (NGC containers; on with ``TF_ENABLE_NVTX_RANGES=1``) puts a range around the
   execution of every graph node, in the domain ``tensorflow-core``: ``Conv2D: model/conv1/Conv2D``,
   or with ``TF_ENABLE_NVTX_RANGES_DETAILED=1`` ``{"op":"Conv2D","name":"...","args":[{"name":"x",
   "shape":[32,3,224,224]}],"attrs":{"T":"float32"}}`` (NVIDIA/tensorflow,
-  ``core/framework/nvtx_utils.cc`` and ``core/common_runtime/executor.cc``; first offered as
-  tensorflow/tensorflow pull request 36350). First versions opened start/end ranges, later ones
-  push/pop. HLO ops of XLA are ``fusion: cluster_0_1/xla_run/fusion.3``.
+  ``core/framework/nvtx_utils.cc``). First versions opened start/end ranges, later ones push/pop.
 * Upstream TensorFlow annotates nodes as ``model/conv1/Conv2D:Conv2D`` (``OpKernel::TraceString``,
   ``AnnotatedTraceMe``) while its own profiler runs; the annotations are NVTX ranges of the domain
   ``TSL``, beside those of XLA.
@@ -18,14 +16,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from aggregator.frameworks import xla
-from aggregator.frameworks.meaning import LabelCodes, OpText, RangeKind, RangeMeaning
+from aggregator.frameworks.meaning import OpText, RangeKind, RangeMeaning
+from aggregator.system.untrusted_json import read_json
 from aggregator.texts import say
-from aggregator.told import read_json
 
 DOMAIN = "tensorflow-core"
 EVIDENCE = say(
@@ -36,28 +33,21 @@ GLOBAL_STEP = "global_step"
 _PLAIN = re.compile(r"^(?P<type>[A-Za-z_][\w-]*): (?P<name>\S.*)$")
 _TRACE = re.compile(r"^(?P<name>[\w.\\/>-][^:#]*):(?P<type>_?[A-Z]\w*)(?:#.*#)?$")
 _BROKEN_DETAIL = re.compile(r'^\{"op":"(?P<type>[^"]+)","name":"(?P<name>[^"]+)"')
-# The source's own slip for DT_BFLOAT16.
+# A mistake in the source for DT_BFLOAT16.
 _TYPE_NAMES = {"bfloat32": "bfloat16"}
-# A marker longer than this is not worth its parsing time.
+# Longer markers are not parsed, to save time.
 _MAX_MARKER_CHARS = 1 << 17
 
-# Ends of op types that can use Tensor Cores, as openxla/xprof judges TensorFlow ops, with the
-# gradients of Conv3D, which it leaves out.
+# Ends of op types that can use Tensor Cores, as in openxla/xprof for TensorFlow ops, with the
+# gradients of Conv3D, which are missing there.
 _TC_ENDINGS = (
-    "Conv2D",
-    "Conv2DBackpropFilter",
-    "Conv2DBackpropInput",
-    "Conv3D",
-    "Conv3DBackpropFilterV2",
-    "Conv3DBackpropInputV2",
-    "DepthwiseConv2dNative",
-    "DepthwiseConv2dNativeBackpropFilter",
-    "DepthwiseConv2dNativeBackpropInput",
-    "FusedMatMul",
+    *("Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput", "FusedMatMul"),
+    *("Conv3D", "Conv3DBackpropFilterV2", "Conv3DBackpropInputV2", "DepthwiseConv2dNative"),
+    *("DepthwiseConv2dNativeBackpropFilter", "DepthwiseConv2dNativeBackpropInput"),
 )
 _TC_TYPES = frozenset({"MatMul", "CudnnRNN", "XlaDot", "XlaDotV2", "Einsum"})
 _TC_PARTS = ("BatchMatMul", "CudnnRNNV", "CudnnRNNForward", "CudnnRNNBackprop")
-# Whole compiled programs; DLProf counted them so.
+# Whole compiled programs; DLProf counted them as eligible.
 _TC_PROGRAMS = frozenset({"_XlaRun", "_XlaCompile"})
 
 _VERSION_1_TYPES = frozenset({"Variable", "VariableV2", "RefEnter", "RefMerge"})
@@ -65,7 +55,7 @@ _VERSION_2_TYPES = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
 class _Node(NamedTuple):
-    """A graph node as a range's text tells it."""
+    """A graph node from a range's text."""
 
     name: str
     op_type: str
@@ -73,47 +63,28 @@ class _Node(NamedTuple):
 
 
 def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
-    """Classify distinct range names; what is no graph node is read as XLA's."""
-    codes = LabelCodes()
-    kind = np.zeros(len(names), dtype=np.int32)
-    label = np.zeros(len(names), dtype=np.int32)
-    op_types: dict[int, str] = {}
+    """Classify distinct range names; other names than graph nodes are read as XLA's."""
     texts: dict[int, OpText] = {}
-    programs: set[str] = set()
+    nodes = {name: _node(name) for name in names}
     for row, name in enumerate(names):
-        node = _node(name)
-        if node is None:
-            kind[row], text, op_type = xla.classify(name)
-        else:
-            kind[row], text, op_type = RangeKind.OP, node.name, node.op_type
-        label[row] = codes.code(text)
-        if kind[row] == RangeKind.OP:
-            op_types[int(label[row])] = op_type
-        elif kind[row] == RangeKind.GROUP and text != xla.AUTOTUNING:
-            programs.add(text)
-        if node is not None and node.text is not None:
+        if (node := nodes[name]) is not None and node.text is not None:
             texts[row] = node.text
-    return RangeMeaning(
-        kind,
-        label,
-        codes.labels(),
-        texts=texts,
-        op_types=op_types,
-        programs=frozenset(programs),
-        is_graph=True,
-        overhead=frozenset({xla.AUTOTUNING}),
-        helped=frozenset(row for row, name in enumerate(names) if xla.is_compilation(name)),
-        key_ops=frozenset({GLOBAL_STEP}),
-    )
+
+    def classify(name: str) -> tuple[RangeKind, str, str]:
+        node = nodes[name]
+        return (RangeKind.OP, node.name, node.op_type) if node else xla.classify(name)
+
+    meaning = xla.graph_meaning(names, classify)
+    return replace(meaning, texts=texts, key_ops=frozenset({GLOBAL_STEP}))
 
 
 def has_nodes(names: tuple[str, ...]) -> bool:
-    """Whether any range is a graph node: the ``TSL`` domain may hold XLA's ranges alone."""
+    """Whether any range is a graph node: the ``TSL`` domain may have only XLA's ranges."""
     return any(_node(name) is not None for name in names)
 
 
 def is_version_1(names: tuple[str, ...]) -> bool:
-    """Whether graph nodes look like those of TensorFlow 1: its gradients and variables."""
+    """Whether there are graph nodes of TensorFlow 1: its gradients and variables."""
     nodes = [node for node in map(_node, names) if node is not None]
     types = {node.op_type for node in nodes}
     tops = {node.name.partition("/")[0] for node in nodes}
@@ -123,7 +94,7 @@ def is_version_1(names: tuple[str, ...]) -> bool:
 
 
 def is_tc_eligible(op_type: str) -> bool:
-    """Whether an op can use Tensor Cores, by its type; an HLO op, which is lower case, by XLA's."""
+    """Whether an op can use Tensor Cores, by its type; HLO ops, in lower case, by XLA's rule."""
     if op_type[:1].islower():
         return xla.is_tc_eligible(op_type)
     return (
@@ -142,14 +113,14 @@ def _node(name: str) -> _Node | None:
 
 
 def _clean(name: str) -> str:
-    """Node names are paths already; empty parts would make nameless groups."""
+    """The name as a path without empty parts, which would become groups without a name."""
     return "/".join(part for part in name.strip().split("/") if part) or name
 
 
 def _detailed(name: str) -> _Node | None:
     marker = read_json(name) if len(name) <= _MAX_MARKER_CHARS else None
     if not isinstance(marker, dict) or not isinstance(marker.get("name"), str):
-        # Attributes are not always escaped; what comes first is.
+        # Attributes are not always escaped, but op and name before them are.
         match = _BROKEN_DETAIL.match(name)
         return _Node(_clean(match["name"]), match["type"]) if match else None
     return _Node(_clean(marker["name"]), str(marker["op"]), _op_text(marker))

@@ -1,26 +1,28 @@
-"""What XLA's NVTX ranges mean (JAX; domain ``TSL``).
+"""The meaning of XLA's NVTX ranges (JAX; domain ``TSL``).
 
-Measured on JAX with Nsight Systems 2025.3, and as the source writes them (openxla/xla:
+As observed on JAX with Nsight Systems 2025.3, and in the source (openxla/xla:
 ``MakeTitle`` and ``MakeInstructionTitle`` of the GPU backend's annotations, ``nvtx_utils.cc``):
 
 * ``XlaModule:#prefix=jit(f),hlo_module=jit_step,program_id=12#`` is around one run of a program. A
-  module without a program id is one that the autotuner runs; NVIDIA's JAX-Toolbox reads it so too.
+  module without a program id is run by the autotuner; NVIDIA's JAX-Toolbox assumes the same.
 * ``Thunk:#name=jit(step)/jvp(Net)/Conv_0,hlo_op=loop_add_fusion.1,unique_hlo_op_id=7#`` is around
-  one HLO op. The name, where there is one, is what the framework's ops that XLA fused into it have
-  in common; without the prefix that all ops of its module share.
-* A thunk can be around others: a loop, or a command buffer (a CUDA graph) while it is updated. In
+  one HLO op. The name, if present, is the common path of the framework's ops that XLA fused into
+  it, without the prefix that all ops of its module share.
+* A thunk can contain others: a loop, or a command buffer (a CUDA graph) while it is updated. In
   the run that records the graph its ops are *not* in the command buffer's thunk.
-* ``XlaCompile``, ``XlaPass`` and the like are the compiler. Its autotuner launches kernels on
-  worker threads, most of them outside every range of theirs while ``XlaCompile`` is open.
+* ``XlaCompile``, ``XlaPass`` and others are the compiler. Its autotuner launches kernels on worker
+  threads, most of them outside all ranges, while ``XlaCompile`` is open.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 
-from aggregator.frameworks.meaning import LabelCodes, RangeKind, RangeMeaning
+from aggregator.frameworks.meaning import RangeKind, RangeMeaning
+from aggregator.profile.arrays import Codes
 
 DOMAIN = "TSL"
 AUTOTUNING = "autotuning"
@@ -28,19 +30,31 @@ _FIELDS = re.compile(r"(\w+)=([^,#]*)")
 _INSTANCE = re.compile(r"(?:[._]\d+)+$")
 _FUNCTION = re.compile(r"^p?jit\([^/]*\)$")
 _TC_ELIGIBLE = re.compile(r"conv|dot|gemm|matmul|cublas|attention|fmha", re.IGNORECASE)
-# A layout or element type conversion is named like a convolution and is none.
+# A conversion of layout or element type, named like a convolution.
 _NOT_ELIGIBLE = re.compile(r"convert", re.IGNORECASE)
 
 
 def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
     """Classify distinct range names of the ``TSL`` domain."""
-    codes = LabelCodes()
+    return graph_meaning(names, classify)
+
+
+def graph_meaning(
+    names: tuple[str, ...], classify_name: Callable[[str], tuple[RangeKind, str, str]]
+) -> RangeMeaning:
+    """Meaning of range names in a domain to which XLA may write.
+
+    Args:
+        names: Distinct range names.
+        classify_name: Returns kind, label and op type of a range by its name.
+    """
+    codes: Codes[str] = Codes()
     kind = np.zeros(len(names), dtype=np.int32)
     label = np.zeros(len(names), dtype=np.int32)
     op_types: dict[int, str] = {}
     programs: set[str] = set()
     for row, name in enumerate(names):
-        kind[row], text, op_type = classify(name)
+        kind[row], text, op_type = classify_name(name)
         label[row] = codes.code(text)
         if kind[row] == RangeKind.OP:
             op_types[int(label[row])] = op_type
@@ -49,12 +63,12 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
     return RangeMeaning(
         kind,
         label,
-        codes.labels(),
+        codes.values(),
         op_types=op_types,
         programs=frozenset(programs),
         is_graph=True,
         overhead=frozenset({AUTOTUNING}),
-        helped=frozenset(row for row, name in enumerate(names) if is_compilation(name)),
+        helped=frozenset(row for row, name in enumerate(names) if name.startswith("XlaCompile:#")),
     )
 
 
@@ -70,23 +84,18 @@ def classify(name: str) -> tuple[RangeKind, str, str]:
         return RangeKind.GROUP, fields["hlo_module"] if is_program else AUTOTUNING, ""
     if what.startswith("Xla"):
         return RangeKind.GROUP, AUTOTUNING, ""
-    # The runtime's own bookkeeping, GpuMetrics and the like.
+    # Metrics of the runtime, such as GpuMetrics.
     return RangeKind.IGNORED, "", ""
-
-
-def is_compilation(name: str) -> bool:
-    """Whether a range is around the whole compilation of a program."""
-    return name.startswith("XlaCompile:#")
 
 
 def _label(framework_name: str, hlo_op: str) -> str:
     """``jit(step)/jvp(Net)/Conv_0`` and ``fusion.1`` -> ``jvp(Net)/Conv_0/fusion.1``."""
     parts = [part for part in framework_name.split("/") if part]
     if parts and _FUNCTION.match(parts[0]):
-        del parts[0]  # the module's name says the same
+        del parts[0]  # the same as the module's name
     return "/".join([*parts, hlo_op])
 
 
 def is_tc_eligible(op_type: str) -> bool:
-    """Whether an HLO op can use Tensor Cores: convolutions, dot products and what fuses them."""
+    """Whether an HLO op can use Tensor Cores: convolutions, dot products and their fusions."""
     return bool(_TC_ELIGIBLE.search(_NOT_ELIGIBLE.sub("", op_type)))

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from aggregator.query.connection import plain_tree
-from aggregator.query.spec import Column, Kind, TableSpec
+from aggregator.tables.connection import plain_tree
+from aggregator.tables.spec import Column, Kind, TableSpec
 from aggregator.texts import translate
 
 _BEST_COMPRESSION = 9
@@ -34,7 +34,7 @@ class Strings:
         return list(self._places)
 
     def keep_sentences(self, sentences: Iterable[str]) -> None:
-        """Take what the tables say about themselves, to be translated."""
+        """Collect the sentences about tables, to be translated."""
         self._sentences.update(sentences)
 
     def translations(self, language: str) -> dict[str, str]:
@@ -54,13 +54,13 @@ def encode_rows(
 ) -> list[list[Any] | dict[str, list[int]]]:
     """The values of each column.
 
-    Texts are their numbers, yes and no are 1 and 0, unknown is null. A column that hardly does
-    anything but rise, as points in time do, is ``{"steps": [...]}``, each added to the one before.
+    Texts are their numbers, yes and no are 1 and 0, unknown is null. A column that mostly rises,
+    such as points in time, is ``{"steps": [...]}``: the differences between neighbors.
     """
-    columns = [
-        _values(column, [row[column.name] for row in rows], strings) for column in spec.columns
+    return [
+        _shorter(_values(column, [row[column.name] for row in rows], strings))
+        for column in spec.columns
     ]
-    return [_shorter(values) for values in columns]
 
 
 def _values(column: Column, values: list[Any], strings: Strings) -> list[Any]:
@@ -83,7 +83,7 @@ def _shorter(values: list[Any]) -> list[Any] | dict[str, list[int]]:
 
 
 def describe(spec: TableSpec) -> dict[str, Any]:
-    """What the page has to know of a table to sort, search and filter its rows."""
+    """What the page needs to sort, search and filter the rows of a table."""
     return {
         "name": spec.name,
         "ordering": ",".join(spec.default_ordering),
@@ -102,7 +102,7 @@ def describe(spec: TableSpec) -> dict[str, Any]:
 
 def pack(value: Any) -> str:
     """JSON, compressed, as text that ends no HTML element."""
-    # A text may hold half of a surrogate pair, which ASCII JSON can say and UTF-8 cannot.
+    # A text may hold half of a surrogate pair, which ASCII JSON can encode and UTF-8 cannot.
     try:
         plain = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     except (TypeError, ValueError):

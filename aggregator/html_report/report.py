@@ -1,13 +1,14 @@
-"""Writes the report: reads each domain, packs it, and keeps the file small enough to send."""
+"""Writes the report: reads and packs each domain, and limits the size of the file."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from aggregator.conversion import SOURCE_NAME
+from aggregator.dldb.conversion import SOURCE_NAME
 from aggregator.errors import DatabaseError
 from aggregator.html_report.content import (
     OP_DETAILS,
@@ -21,31 +22,26 @@ from aggregator.html_report.content import (
     read_tables,
 )
 from aggregator.html_report.encoding import Strings, describe, pack
-from aggregator.html_report.template import Page, block, escaped_title, require_page
-from aggregator.query.connection import ProfileDatabase, opened
-from aggregator.query.request import parse_list_query
-from aggregator.query.sql import bind, iter_rows
-from aggregator.resources.addresses import TABLES
-from aggregator.resources.figures import Place
-from aggregator.resources.iterations import AGGREGATIONS
-from aggregator.resources.profile import (
+from aggregator.html_report.template import Page, block, require_page
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.connection import ProfileDatabase, opened
+from aggregator.tables.declared.addresses import TABLES
+from aggregator.tables.declared.iterations import AGGREGATIONS
+from aggregator.tables.declared.profile import (
     display_name,
     domains,
     moment,
     profile_details,
     profile_item,
 )
-from aggregator.texts import LANGUAGES, localized, say
-from aggregator.texts.language import speaking
+from aggregator.texts import LANGUAGES, localized, say, use_language
 
 FORMAT = 1
-#: What a mail takes. The tables of single iterations fill what the rest leaves. Unit: bytes.
+#: Small enough for a mail. Tables of single iterations take the remaining room. Unit: bytes.
 _FILE_BYTES = 4_900_000
 _ITERATIONS_BYTES = 2_500_000
-#: For the texts that the iterations add to the first block. Unit: bytes.
-_RESERVE_BYTES = 200_000
-#: Each takes a few queries.
-_MAX_ITERATIONS = 200
+_RESERVE_BYTES = 200_000  # For the texts that the iterations add to the first block. Unit: bytes.
+_MAX_ITERATIONS = 200  # Each takes a few queries.
 _TIME_LIMIT_S = 600.0
 
 RowsListener = Callable[[int], None]
@@ -53,21 +49,13 @@ RowsListener = Callable[[int], None]
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """What a report is about.
+    """The subject of a report."""
 
-    Attributes:
-        database: The file.
-        aggr_id: The aggregation.
-        domains: NVTX domains, the first one is shown first; empty: all.
-        profile_id: The profile's id in the page's address.
-        name: The profile's name; empty: its own.
-    """
-
-    database: Path
-    aggr_id: int
-    domains: tuple[str, ...] = ()
-    profile_id: str = "report"
-    name: str = ""
+    database: Path  # The file.
+    aggr_id: int  # The aggregation.
+    domains: tuple[str, ...] = ()  # NVTX domains, the first one is shown first; empty: all.
+    profile_id: str = "report"  # The profile's id in the page's address.
+    name: str = ""  # The profile's name; empty: its own.
 
 
 def write_html_report(
@@ -76,33 +64,33 @@ def write_html_report(
     """Write the whole file.
 
     Args:
-        request: What it is about.
+        request: The subject.
         stream: Where it goes.
-        on_rows: Told how many more rows were read.
+        on_rows: Called with the number of rows read since the last call.
 
     Raises:
         ReportPageMissingError: The frontend was not built.
         DatabaseError: The database cannot be read, or has no such aggregation or domain.
     """
     page = require_page()
-    # In English the database's sentences are not told from other texts, and stay as they are.
-    not_english = speaking(LANGUAGES[-1])
+    # With English as language, stored sentences would be plain texts, without their translations.
+    not_english = use_language(LANGUAGES[-1])
     with not_english, opened(request.database, time_limit_s=_TIME_LIMIT_S) as database:
         report = _Report(request, database, on_rows)
-        said = {f"dlprof-said-{name}": pack(part) for name, part in report.said_parts()}
+        texts = {f"dlprof-said-{name}": pack(part) for name, part in report.localized_parts()}
         main = report.main_part()
-        used = page.size + len(pack(main)) + sum(map(len, said.values()))
+        used = page.size + len(pack(main)) + sum(map(len, texts.values()))
         room = min(_FILE_BYTES - _RESERVE_BYTES - used, _ITERATIONS_BYTES)
         iterations = dict(report.iterations(main, max(0, room)))
         report.add_texts(main)
         name = report.name
-    blocks = {"dlprof-report": pack(main)} | said | iterations
+    blocks = {"dlprof-report": pack(main)} | texts | iterations
     _write(page, name, [block(name, packed) for name, packed in blocks.items()], stream)
 
 
 def _write(page: Page, name: str, blocks: list[str], stream: IO[bytes]) -> None:
     stream.write(page.before_title.encode())
-    stream.write(escaped_title(f"{name} - DLProf report").encode("utf-8", "replace"))
+    stream.write(html.escape(f"{name} - DLProf report").encode("utf-8", "replace"))
     stream.write(page.before_data.encode())
     for text in blocks:
         stream.write(text.encode("ascii"))
@@ -121,12 +109,12 @@ class _Report:
         self._aggregation = self._find_aggregation()
         self._domains = self._find_domains()
 
-    def said_parts(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What holds sentences, in each language: the profile, panels and figures."""
+    def localized_parts(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The parts with sentences, in each language: the profile, panels and figures."""
         domains = {}
         for name in self._domains:
-            place = self._place(name)
-            domains[name] = {"objects": read_objects(place), "figures": read_figures(place)}
+            data = self._data(name)
+            domains[name] = {"objects": read_objects(data), "figures": read_figures(data)}
         part = {"profile": self._profile(), "aggregation": self._aggregation, "domains": domains}
         for language in LANGUAGES:
             yield language, localized(part, language)
@@ -159,20 +147,20 @@ class _Report:
                 yield listed[str(iteration)], packed
 
     def _iterations_of(self, domain: str, room: int) -> Iterator[tuple[int, str]]:
-        place = self._place(domain)
-        chosen = choose_iterations(place, self._aggregation["key_node"])
+        data = self._data(domain)
+        chosen = choose_iterations(data, self._aggregation["key_node"])
         for number, iteration in enumerate(chosen):
-            packed = pack(self._counted(read_iteration(place, self.strings, iteration)))
+            packed = pack(self._counted(read_iteration(data, self.strings, iteration)))
             room -= len(packed)
             if number >= _MAX_ITERATIONS or room < 0:
                 return
             yield iteration, packed
 
     def _domain(self, name: str) -> dict[str, Any]:
-        place = self._place(name)
+        data = self._data(name)
         return {
-            "tables": self._counted(read_tables(place, self.strings)),
-            "op_kernels": self._counted(read_op_kernels(place, self.strings)),
+            "tables": self._counted(read_tables(data, self.strings)),
+            "op_kernels": self._counted(read_op_kernels(data, self.strings)),
             "iterations": {},
         }
 
@@ -180,32 +168,26 @@ class _Report:
         self._on_rows(part.rows)
         return part.data
 
-    def _place(self, domain: str) -> Place:
-        return Place(self._database, {"aggr_id": self._request.aggr_id, "domain": domain})
+    def _data(self, domain: str) -> AggregationData:
+        return AggregationData(self._database, {"aggr_id": self._request.aggr_id, "domain": domain})
 
     def _profile(self) -> dict[str, Any]:
         request = self._request
-        item = profile_item(request.database, request.profile_id, self._database)
-        details = profile_details(self._database)
-        return (
-            item
-            | details
-            | {
-                "name": self.name,
-                "is_stored": False,
-                "domains": list(self._domains),
-                "error": None,
-                "converted_from": self._database.info.get(SOURCE_NAME),
-                "conversion_ids": [],
-                "can_reaggregate": False,
-                "cannot_reaggregate_reason": say("A report holds one aggregation and adds none."),
-            }
-        )
+        return {
+            **profile_item(request.database, request.profile_id, self._database),
+            **profile_details(self._database),
+            "name": self.name,
+            "is_stored": False,
+            "domains": list(self._domains),
+            "error": None,
+            "converted_from": self._database.info.get(SOURCE_NAME),
+            "conversion_ids": [],
+            "can_reaggregate": False,
+            "cannot_reaggregate_reason": say("A report holds one aggregation and adds none."),
+        }
 
     def _find_aggregation(self) -> dict[str, Any]:
-        table = bind(AGGREGATIONS, self._database, {})
-        rows = iter_rows(table, parse_list_query(AGGREGATIONS, {}), self._database)
-        for row in rows:
+        for row in AggregationData(self._database, {}).rows(AGGREGATIONS):
             if row["id"] == self._request.aggr_id:
                 return row | {"created_at": moment(row["created_at"], self._database)}
         raise DatabaseError(

@@ -1,8 +1,7 @@
-"""The page as the frontend's build left it, and the places in it that a report fills."""
+"""The page that the frontend's build writes, and the positions in it that a report fills."""
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ _DATA = "<!--dlprof:data-->"
 
 @dataclass(frozen=True)
 class Page:
-    """The page, cut at the places to fill."""
+    """The page, split at the positions to fill."""
 
     before_title: str
     before_data: str
@@ -49,11 +48,6 @@ def require_page() -> Page:
     before_title, _, rest = text.partition(_TITLE)
     before_data, _, after_data = rest.partition(_DATA)
     return Page(before_title, before_data, after_data)
-
-
-def escaped_title(text: str) -> str:
-    """A text of the profile as a part of the page."""
-    return html.escape(text)
 
 
 def block(name: str, packed: str) -> str:

@@ -1,4 +1,4 @@
-"""What a rollup reads: the columns of an imported profile, from memory or from its database."""
+"""Input of an aggregation: the columns of a profile, from an import or from its database."""
 
 from __future__ import annotations
 
@@ -8,35 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.intervals import Flattened
-from aggregator.iterations import NamedRanges, OpInstancesView
-from aggregator.profile import Bool, Int32, Int64
+from aggregator.costs.units import InstanceCosts
+from aggregator.metrics.iterations import NamedRanges, OpInstancesView
+from aggregator.profile.arrays import Bool, Int32, Int64, empty_i32
+from aggregator.profile.intervals import Flattened
 
-LEVELS = ("tc", "non_tc", "memory", "dataloader", "io", "cpu")
+LEVELS = ("tc", "non_tc", "graph", "memory", "dataloader", "io", "cpu")
 """Parts of wall time in the order of priority; what none covers is ``other``."""
 
 
 @dataclass(frozen=True)
 class OpColumns:
-    """The ops; one row each.
+    """The ops; one row each."""
 
-    Attributes:
-        op_ids: Unique names.
-        names: Paths and names.
-        types: Kinds of op.
-        directions: fprop, bprop or empty.
-        data_types: Element types; empty: not recorded.
-        processes: Process rows.
-        tc_eligible: Whether the op can use Tensor Cores.
-    """
-
-    op_ids: tuple[str, ...]
-    names: tuple[str, ...]
-    types: tuple[str, ...]
-    directions: tuple[str, ...]
-    data_types: tuple[str, ...]
-    processes: tuple[int, ...]
-    tc_eligible: Bool
+    op_ids: tuple[str, ...]  # Unique names.
+    names: tuple[str, ...]  # Paths and names.
+    types: tuple[str, ...]  # Kinds of op.
+    directions: tuple[str, ...]  # fprop, bprop, recompute or empty.
+    data_types: tuple[str, ...]  # Element types; empty: not recorded.
+    processes: tuple[int, ...]  # Process rows.
+    tc_eligible: Bool  # Whether the op can use Tensor Cores.
 
     def __len__(self) -> int:
         return len(self.op_ids)
@@ -57,19 +48,12 @@ class InstanceColumns:
 
 @dataclass(frozen=True)
 class KernelColumns:
-    """Kernels in order of launch.
+    """Kernels in order of launch."""
 
-    Attributes:
-        op_kernel: Row of the (op, kernel name) pair.
-        api_start_ns: Launch. Unit: ns.
-        api_duration_ns: Unit: ns.
-        duration_ns: Unit: ns.
-    """
-
-    op_kernel: Int32
-    api_start_ns: Int64
-    api_duration_ns: Int64
-    duration_ns: Int64
+    op_kernel: Int32  # Row of the (op, kernel name) pair.
+    api_start_ns: Int64  # Launch. Unit: ns.
+    api_duration_ns: Int64  # Unit: ns.
+    duration_ns: Int64  # Unit: ns.
 
     def __len__(self) -> int:
         return len(self.op_kernel)
@@ -77,55 +61,37 @@ class KernelColumns:
 
 @dataclass(frozen=True)
 class OpKernelColumns:
-    """Distinct (op, short kernel name, uses Tensor Cores) triples.
+    """Distinct (op, kernel) pairs; kernels are distinguished by their full names."""
 
-    Attributes:
-        op: Row of the op.
-        name: Code of the short name; equal names have equal codes.
-        uses_tc: Whether these launches run Tensor Core instructions.
-        half_precision: Whether the kernel's names tell of operands of 16 bits or fewer.
-    """
-
-    op: Int32
-    name: Int32
-    uses_tc: Bool
-    half_precision: Bool
+    op: Int32  # Row of the op.
+    name: Int32  # Code of the short name; equal names have equal codes.
+    uses_tc: Bool  # Whether these launches run Tensor Core instructions.
+    half_precision: Bool  # Whether the kernel's name shows operands of 16 bits or fewer.
+    # Row of the distinct kernel; empty if read from a database.
+    kernel: Int32 = field(default_factory=empty_i32)
 
 
 @dataclass(frozen=True)
 class MemoryColumns:
-    """Copies and sets in order of launch.
+    """Copies and sets in order of launch."""
 
-    Attributes:
-        name: Code of the launching call's name.
-        api_start_ns: Unit: ns.
-        api_duration_ns: Unit: ns.
-        duration_ns: Unit: ns.
-    """
-
-    name: Int32
-    api_start_ns: Int64
-    api_duration_ns: Int64
-    duration_ns: Int64
+    name: Int32  # Code of the launching call's name.
+    api_start_ns: Int64  # Unit: ns.
+    api_duration_ns: Int64  # Unit: ns.
+    duration_ns: Int64  # Unit: ns.
 
 
 @dataclass(frozen=True)
 class DeviceColumns:
-    """Visible GPUs.
+    """Visible GPUs."""
 
-    Attributes:
-        device_ids: Number of each GPU.
-        names: Product names.
-        used: Whether any kernel, copy, set or graph ran on it.
-        memory_bytes: Memory of each GPU; None: unknown. Unit: bytes.
-        memory_used_bytes: Most of it in use at once; None: unknown. Unit: bytes.
-    """
-
-    device_ids: tuple[int, ...]
-    names: tuple[str, ...]
-    used: Bool
-    memory_bytes: tuple[int | None, ...] = ()
+    device_ids: tuple[int, ...]  # Number of each GPU.
+    names: tuple[str, ...]  # Product names.
+    used: Bool  # Whether any kernel, copy, set or graph ran on it.
+    memory_bytes: tuple[int | None, ...] = ()  # Memory of each GPU; None: unknown. Unit: bytes.
+    # Most of it in use at once; None: unknown. Unit: bytes.
     memory_used_bytes: tuple[int | None, ...] = ()
+    lost_records: bool = False  # Whether GPUs may have done work that was not recorded.
 
     def __len__(self) -> int:
         return len(self.device_ids)
@@ -133,44 +99,35 @@ class DeviceColumns:
 
 @dataclass(frozen=True)
 class RollupInput:
-    """Everything that an aggregation of one domain is computed from.
+    """Everything that an aggregation of one domain is computed from."""
 
-    Attributes:
-        domain: Row of the domain; 0 is the default one, which holds all device work.
-        mode: Mode in which ranges were read.
-        last_ns: End of the last interval. Unit: ns.
-        ops: The ops.
-        instances: Their executions.
-        kernels: Kernels.
-        op_kernels: Distinct (op, kernel) pairs.
-        memory: Copies and sets.
-        devices: GPUs.
-        busy: Per device, cumulative unions of busy time per ``LEVELS``: each holds those before.
-        collectives: Per device, when kernels computed and when they moved data between GPUs.
-        ranges: Ranges that may mark an iteration.
-        default_key: Name and reason of the key node found at import; stops per process are resolved
-            from its name.
-        settings: Settings of the script that markers told; what was not told is missing.
-    """
-
-    domain: int
-    mode: str
-    last_ns: int
-    ops: OpColumns
-    instances: InstanceColumns
-    kernels: KernelColumns
-    op_kernels: OpKernelColumns
-    memory: MemoryColumns
-    devices: DeviceColumns
+    domain: int  # Row of the domain; 0 is the default one, which holds all device work.
+    mode: str  # Mode in which ranges were read.
+    last_ns: int  # End of the last interval. Unit: ns.
+    ops: OpColumns  # The ops.
+    instances: InstanceColumns  # Their executions.
+    kernels: KernelColumns  # Kernels.
+    op_kernels: OpKernelColumns  # Distinct (op, kernel) pairs.
+    memory: MemoryColumns  # Copies and sets.
+    devices: DeviceColumns  # GPUs.
+    # Per device, cumulative unions of busy time per ``LEVELS``: each holds those before.
     busy: tuple[tuple[Flattened, ...], ...]
+    # Per device, when kernels computed and when they moved data between GPUs.
     collectives: tuple[tuple[Flattened, Flattened], ...]
-    ranges: NamedRanges
+    ranges: NamedRanges  # Ranges that may mark an iteration.
+    # Name and reason of the key node found at import; stops per process are resolved from its name.
     default_key: tuple[str, str]
+    # FLOPs and bytes of each op instance; empty for custom domains.
+    costs: InstanceCosts = field(default_factory=InstanceCosts)
+    # Start of the first interval: 0 unless the capture is empty for most of its length. Unit: ns.
+    first_ns: int = 0
+    are_ranks: bool = True  # Whether the processes are ranks of one job.
+    # Settings of the script that were recorded.
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def ops_view(inputs: tuple[RollupInput, ...]) -> OpInstancesView:
-    """What the choice of a key node needs of the ops of all domains."""
+    """The ops of all domains, for the search of a key node."""
     ops = inputs[0].ops
     return OpInstancesView(
         ops.op_ids,

@@ -6,25 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.columns import ordered, parts_of, run_heads
-from aggregator.profile import Int64, Integers
+from aggregator.profile.arrays import Int64, Integers, ordered, parts_of, run_heads
 
 
 @dataclass(frozen=True)
 class GroupOrder:
-    """Rows sorted by group, ready for several columns.
+    """Rows sorted by group, ready for several columns."""
 
-    Attributes:
-        groups: The groups that have rows, ascending.
-        counts: Rows per group.
-        order: Rows sorted by group.
-        heads: First sorted row of each group.
-    """
-
-    groups: Int64
-    counts: Int64
-    order: Int64
-    heads: Int64
+    groups: Int64  # The groups that have rows, ascending.
+    counts: Int64  # Rows per group.
+    order: Int64  # Rows sorted by group.
+    heads: Int64  # First sorted row of each group.
 
     @staticmethod
     def of(group: Integers) -> GroupOrder:
@@ -34,7 +26,7 @@ class GroupOrder:
 
     @staticmethod
     def along(order: Int64, group: Integers) -> GroupOrder:
-        """Rows in an order in which those of a group stand together; ``group`` is in it, too."""
+        """Rows in an order in which those of a group are adjacent; ``group`` has the same order."""
         if not len(group):
             none = np.empty(0, dtype=np.int64)
             return GroupOrder(none, none, none, none)

@@ -1,4 +1,11 @@
-"""The aggregated window: which iterations, and which rows of the columns lie in them."""
+"""Iterations: their definition, the window that is aggregated, and the rows that lie in it.
+
+This is the only definition of an iteration and its time. It follows the guide of DLProf: N
+instances of the key node end N + 1 intervals, ``[0, n1.stop), [n1.stop, n2.stop), ...,
+[nN.stop, last)``. If several ranks have the same number of instances, the n-th boundary is the
+latest n-th stop; otherwise every stop is a boundary. An event belongs to the iteration in which it
+starts on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +14,74 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from aggregator.errors import IterationRangeError, UsageError
-from aggregator.iterations import Iterations, KeyNode, cut, resolve_key_node
+from aggregator.metrics.iterations import KeyNode, resolve_key_node
 from aggregator.metrics.model import RollupInput, ops_view
 from aggregator.options import AggregationRequest, Mode
-from aggregator.profile import Int64
+from aggregator.profile.arrays import Int32, Int64
+from aggregator.system.progress import Level, Progress
 from aggregator.texts import say
 
 
 @dataclass(frozen=True)
+class Iterations:
+    """Intervals that cover the profile without gap or overlap."""
+
+    start_ns: Int64  # Starts; the first is 0, or where events begin. Unit: ns.
+    stop_ns: Int64  # Stops, exclusive; each is the next one's start. Unit: ns.
+    has_key_node: bool  # Whether a key node cut them; interval 0 then precedes the training loop.
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    @property
+    def length_ns(self) -> Int64:
+        """Length of each iteration. Unit: ns."""
+        return self.stop_ns - self.start_ns
+
+    @property
+    def edges_ns(self) -> Int64:
+        """All starts and the last stop. Unit: ns."""
+        return np.concatenate([self.start_ns, self.stop_ns[-1:]])
+
+    @property
+    def kinds(self) -> list[str]:
+        """``before`` for the interval before the training loop, otherwise ``iteration``."""
+        kinds = ["iteration"] * len(self)
+        if self.has_key_node:
+            kinds[0] = "before"
+        return kinds
+
+
+def boundaries(stops_ns: tuple[Int64, ...], *, are_ranks: bool = True) -> Int64:
+    """Ends of iterations over all processes, which may be ranks of one job. Unit: ns."""
+    present = [np.sort(stops) for stops in stops_ns if len(stops)]
+    if not present:
+        return np.empty(0, dtype=np.int64)
+    if are_ranks and len({len(stops) for stops in present}) == 1:
+        latest: Int64 = np.max(np.stack(present), axis=0)
+        return latest
+    return np.unique(np.concatenate(present))
+
+
+def cut(
+    key_node: KeyNode, last_ns: int, first_ns: int = 0, *, are_ranks: bool = True
+) -> Iterations:
+    """Cut ``[first, last)`` at the key node; without one it is a single interval."""
+    stops = np.unique(boundaries(key_node.stops_ns, are_ranks=are_ranks))
+    stops = stops[(stops > first_ns) & (stops < last_ns)]
+    start = np.concatenate([[first_ns], stops]).astype(np.int64)
+    stop = np.concatenate([stops, [last_ns]]).astype(np.int64)
+    return Iterations(start, stop, has_key_node=bool(len(stops)))
+
+
+@dataclass(frozen=True)
 class Window:
-    """A range of iterations, inclusive at both ends.
+    """A range of iterations, inclusive at both ends."""
 
-    Attributes:
-        key_node: What cut the profile.
-        iterations: All iterations.
-        first: First aggregated iteration.
-        last: Last aggregated iteration.
-    """
-
-    key_node: KeyNode
-    iterations: Iterations
-    first: int
-    last: int
+    key_node: KeyNode  # The key node that cut the profile.
+    iterations: Iterations  # All iterations.
+    first: int  # First aggregated iteration.
+    last: int  # Last aggregated iteration.
 
     @property
     def start_ns(self) -> int:
@@ -45,25 +98,36 @@ class Window:
         """Number of aggregated iterations."""
         return self.last - self.first + 1
 
+    @property
+    def inside(self) -> slice:
+        """The aggregated ones of all iterations."""
+        return slice(self.first, self.last + 1)
+
     def rows(self, sorted_time_ns: Int64) -> slice:
         """Rows of time-ordered events that belong to the window's iterations."""
         bounds = self.row_bounds(sorted_time_ns)
         return slice(int(bounds[self.first]), int(bounds[self.last + 1]))
 
-    def row_bounds(self, sorted_time_ns: Int64) -> Int64:
-        """First row of every iteration, plus the number of rows at the end.
+    def numbered_rows(self, sorted_time_ns: Int64) -> tuple[slice, Int32]:
+        """Rows of time-ordered events in the window, and the iteration of each of them."""
+        bounds = self.row_bounds(sorted_time_ns)[self.first : self.last + 2]
+        number = np.arange(self.first, self.last + 1, dtype=np.int32)
+        return slice(int(bounds[0]), int(bounds[-1])), np.repeat(number, np.diff(bounds))
 
-        What lies at or behind the end of the profile belongs to the last iteration.
+    def row_bounds(self, sorted_time_ns: Int64) -> Int64:
+        """First row of every iteration, followed by the number of rows.
+
+        Events at or after the end of the profile belong to the last iteration.
         """
         inner = np.searchsorted(sorted_time_ns, self.iterations.start_ns[1:], side="left")
         return np.concatenate([[0], inner, [len(sorted_time_ns)]]).astype(np.int64)
 
 
 def open_window(inputs: tuple[RollupInput, ...], request: AggregationRequest) -> Window:
-    """Cut the profile and check the range asked for; all domains share the iterations.
+    """Cut the profile and check the requested range; all domains share the iterations.
 
     Raises:
-        UsageError: Key node or range asked for in simple mode.
+        UsageError: A key node or range was requested in simple mode.
         IterationRangeError: A range that is reversed or outside the profile.
         KeyNodeNotFoundError: The key node does not exist.
         AmbiguousKeyNodeError: The key node's name fits several ops.
@@ -77,7 +141,7 @@ def open_window(inputs: tuple[RollupInput, ...], request: AggregationRequest) ->
             ),
         )
     key_node = _key_node(inputs, request)
-    iterations = cut(key_node, data.last_ns)
+    iterations = cut(key_node, data.last_ns, data.first_ns, are_ranks=data.are_ranks)
     final = len(iterations) - 1
     first = 0 if request.iter_start is None else request.iter_start
     last = final if request.iter_stop is None else request.iter_stop
@@ -128,3 +192,27 @@ def _check_range(first: int, last: int, final: int, *, stop_given: bool) -> None
             iter_start=first,
             iter_stop=last,
         )
+
+
+def report_iterations(window: Window, progress: Progress) -> None:
+    """Report which iterations were found and which of them are aggregated."""
+    reason = window.key_node.reason
+    if not window.iterations.has_key_node:
+        because = f": {reason}" if reason else ""
+        progress.message(f"No iterations{because}; the whole profile is aggregated")
+        return
+    count = len(window.iterations)
+    stops = ", ".join(str(stop) for stop in window.iterations.stop_ns[:50].tolist())
+    more = ", ..." if count > 50 else ""
+    progress.message(f'Found {count} {_plural(count)} using key_node "{window.key_node.name}"')
+    if reason:
+        progress.message(f"Key node: {reason}")
+    progress.message(f"Ends of the iterations (ns): {stops}{more}", Level.DETAILED)
+    progress.message(
+        f"Aggregating data over {window.count} {_plural(window.count)}: iteration {window.first} "
+        f"start ({window.start_ns} ns) to iteration {window.last} end ({window.stop_ns} ns)"
+    )
+
+
+def _plural(count: int) -> str:
+    return "iteration" if count == 1 else "iterations"

@@ -1,6 +1,6 @@
-"""PyProf's two steps: kernels with the ranges around their launch, and what each should cost.
+"""PyProf's two steps: one record per kernel with the ranges around its launch, and its cost.
 
-Columns, order, names and defaults are those of PyProf and PyProf2, so that scripts over their
-output go on working; docs/pyprof.md lists what was wrong there and is right here. Text from a file
-is read as a literal and never evaluated.
+Columns, order, names and defaults are those of PyProf and PyProf2, so that scripts that use their
+output continue to work; docs/pyprof.md lists corrected errors. Text from a file is parsed as a
+literal and never evaluated.
 """

@@ -1,4 +1,4 @@
-"""What the ranges around a launch say: PyProf's markers, PyTorch's sequence numbers, the rest."""
+"""Ranges around a launch: PyProf's markers, PyTorch's sequence numbers, and others."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from aggregator.flops.cost import Shape
-from aggregator.flops.registry import NEEDS_OUTPUT, is_counted
-from aggregator.flops.sizes import sizes_of
+from aggregator.costs.formulas.call import Shape, sizes_of
+from aggregator.costs.formulas.registry import NEEDS_OUTPUT, is_counted
 
 KERNEL_HOLE = "#kernel#"
-"""Where the number of the kernel within its operator goes."""
+"""Replaced by the number of the kernel within its operator."""
 _WRAPPER = "autograd::engine::evaluate_function: "
 _DROPPED = (
     "/torch/nn/modules/",
@@ -35,56 +34,27 @@ MAX_RECORD = 1 << 22
 
 @dataclass(frozen=True)
 class Around:
-    """The ranges around a launch, sorted into kinds.
+    """The ranges around a launch by kind."""
 
-    Attributes:
-        layer: User's layers, outermost first.
-        trace: Call stack of the user's program, innermost last.
-        representations: PyProf's markers of modules.
-        markers: PyProf's markers of functions.
-        sequence: PyTorch's ranges with a sequence number.
-        seq_ids: Their numbers, ascending.
-        direction: ``fprop`` or ``bprop``.
-        modules: Module per function; ``na``: unknown.
-        ops: Function or op names, the best known first.
-    """
-
-    layer: list[str]
-    trace: list[str]
-    representations: list[str]
-    markers: list[str]
-    sequence: list[str]
-    seq_ids: list[int]
-    direction: str
-    modules: list[str]
-    ops: list[str]
-
-    @cached_property
-    def front(self) -> str:
-        """The part of a dictionary's text that comes before its markers."""
-        values = {"layer": self.layer, "trace": self.trace, "reprMarkers": self.representations}
-        return repr(values)[1:-1]
-
-    @cached_property
-    def back(self) -> str:
-        """The part that comes behind its sequence numbers."""
-        return repr({"dir": self.direction, "mod": self.modules, "op": self.ops})[1:-1]
-
-    @cached_property
-    def shown_markers(self) -> str:
-        """Its markers as text."""
-        return repr(self.markers)
+    layer: list[str]  # User's layers, outermost first.
+    trace: list[str]  # Call stack of the user's program, innermost last.
+    representations: list[str]  # PyProf's markers of modules.
+    markers: list[str]  # PyProf's markers of functions.
+    sequence: list[str]  # PyTorch's ranges with a sequence number.
+    seq_ids: list[int]  # Their numbers, ascending.
+    direction: str  # ``fprop`` or ``bprop``.
+    modules: list[str]  # Module per function; ``na``: unknown.
+    ops: list[str]  # Function or op names, the best known first.
 
 
-NUMBER = "1"
-"""What ``canonical`` puts in place of a sequence number."""
+NUMBER = "1"  # Replaces sequence numbers in ``canonical``.
 _SEQ = ", seq = "
 
 
 def canonical(text: str) -> tuple[str, str]:
-    """A range's text as PyTorch up to 1.11 wrote it, ``name, seq = 1`` or ``name``, and its number.
+    """A range's text as of PyTorch 1.11, ``name, seq = 1`` or ``name``, and its number.
 
-    The number is 1 in the text, but 0 where it is 0: a step later the same text comes again.
+    The number in the text becomes 1 (0 stays 0), so that texts are equal in all steps.
     """
     head, found, _ = text.partition(", op_id = ")
     text = head if found else text
@@ -102,8 +72,8 @@ _NODE = re.compile(
 def outputs_of(texts: Iterable[str]) -> dict[str, Shape]:
     """Sizes of the outputs of convolutions and pools, by sequence number.
 
-    Ranges hold no outputs, but the node that goes back through an operator holds its gradient's.
-    Two threads may have the same number for operators of other sizes: then neither is told.
+    Ranges have no outputs, but the backward node of an operator has the sizes of its gradient. If
+    two threads have the same number for operators of different sizes, both are unknown.
     """
     found: dict[str, Shape] = {}
     for text in texts:
@@ -117,9 +87,9 @@ def outputs_of(texts: Iterable[str]) -> dict[str, Shape]:
 
 
 def sizes_marker(text: str, outputs: Mapping[str, Shape]) -> str:
-    """A marker in PyProf's form of an operator that today's PyTorch recorded with its sizes.
+    """A PyProf marker for an operator that current PyTorch recorded with its sizes.
 
-    Empty: no operator with a formula. The type is left to the kernel's name.
+    Empty: no operator with a formula. The element type comes from the kernel's name.
     """
     head, _, sizes = text.partition(", sizes = ")
     namespace, separator, name = head.partition(",")[0].rpartition("::")
@@ -143,12 +113,12 @@ def _sizes_marker(namespace: str, name: str, sizes: str, output: Shape) -> str:
 
 @lru_cache(maxsize=65536)
 def literal(text: str) -> Any:
-    """A Python literal's value; None where the text is none. Nothing is ever evaluated."""
+    """The value of a Python literal; None for any other text. Nothing is evaluated."""
     return long_literal(text) if len(text) <= MAX_LITERAL else None
 
 
 def long_literal(text: str) -> Any:
-    """The same of longer texts, not remembered: names of kernels may have a megabyte."""
+    """``literal`` for longer texts, not cached: names of kernels may have a megabyte."""
     if len(text) > MAX_RECORD:
         return None
     try:
@@ -158,14 +128,14 @@ def long_literal(text: str) -> Any:
 
 
 class _Numbered(NamedTuple):
-    """A range with a sequence number; ordered as PyProf did, the number as text."""
+    """A range with a sequence number; sorted like in PyProf, the number as text."""
 
     number: str
     name: str
 
 
 def sort_out(texts: tuple[str, ...]) -> Around:
-    """Sort the ranges around a launch, given outermost first."""
+    """Sort the ranges around a launch by kind; ``texts`` are outermost first."""
     kinds: dict[str, list[str]] = {name: [] for name in _KINDS}
     numbered: set[_Numbered] = set()
     for text in texts:
@@ -217,33 +187,33 @@ def _is_backward(one: _Numbered) -> bool:
 
 
 def _pruned(ordered: list[_Numbered]) -> list[_Numbered]:
-    """Of like names with one number, the first stays."""
+    """Keep the first of consecutive ranges with similar names and the same number."""
     kept = ordered[:1]
     for before, one in pairwise(ordered):
-        alike = one.name in before.name or before.name in one.name
-        if not (alike and one.number == before.number):
+        is_similar = one.name in before.name or before.name in one.name
+        if not (is_similar and one.number == before.number):
             kept.append(one)
     return kept
 
 
 def _trace(texts: list[str]) -> list[str]:
-    """The user's part of the innermost call stack."""
+    """The frames of the innermost call stack that are in the user's program."""
     content = literal(texts[-1]) if texts else None
     frames = content.get("traceMarker") if isinstance(content, dict) else None
     if not isinstance(frames, list):
         return []
-    # torch.profiler writes paths from the package on: torch/nn/functional.py.
-    return [str(frame) for frame in frames if not any(part in f"/{frame}" for part in _DROPPED)]
+    # torch.profiler writes paths relative to the package: torch/nn/functional.py.
+    return [str(frame) for frame in frames if not any(path in f"/{frame}" for path in _DROPPED)]
 
 
 def _names(
     markers: list[str], sequence: list[_Numbered], other: list[str]
 ) -> tuple[list[str], list[str]]:
-    """Modules and ops: by PyProf's markers, by backward nodes, by any node, by anything."""
-    told = [content for text in markers if isinstance(content := literal(text), dict)]
-    ops = [str(content.get("op", "")) for content in told]
+    """Modules and ops: from PyProf's markers, else backward nodes, any nodes, or any ranges."""
+    contents = [content for text in markers if isinstance(content := literal(text), dict)]
+    ops = [str(content.get("op", "")) for content in contents]
     if ops:
-        return [str(content.get("mod", "na")) for content in told], ops
+        return [str(content.get("mod", "na")) for content in contents], ops
     ops = [_node(one.name) for one in sequence if _is_backward(one)]
     ops = ops or [one.name for one in sequence]
     if ops:
@@ -252,7 +222,7 @@ def _names(
 
 
 def _node(name: str) -> str:
-    """Name of the function that a backward node belongs to."""
+    """Name of the function of a backward node."""
     for part in ("torch", "autograd", "_backward", "::", "jit", "(anonymous namespace)"):
         name = name.replace(part, "")
     return name.partition("Backward")[0]

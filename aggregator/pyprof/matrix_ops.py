@@ -6,38 +6,40 @@ import re
 from math import prod
 from typing import Any
 
-from aggregator.flops.convolution import output_shape
-from aggregator.flops.cost import broadcast
-from aggregator.pyprof.calls import Args, Kernel, OpCost, need, unnamed
-from aggregator.pyprof.tensors import item_size, parameters
+from aggregator.costs.formulas import convolution
+from aggregator.costs.formulas.call import OpCall
+from aggregator.costs.formulas.matrix import product
+from aggregator.frameworks.shapes import convolution_output
+from aggregator.pyprof.calls import (
+    Args,
+    Kernel,
+    OpCost,
+    item_size,
+    need,
+    parameters,
+    unnamed,
+)
 
 
-def _gemm(op: str, kernel: Kernel, sizes: tuple[int, ...], dtype: str) -> OpCost:
-    """Batch, rows, columns, inner: PyProf names M what cuBLAS does, the columns."""
-    batch, rows, columns, inner = sizes
-    shown = {"B": batch} if op == "bmm" else {}
-    params = parameters(shown | {"M": columns, "N": rows, "K": inner, "type": dtype})
-    moved = item_size(dtype) * batch * (rows * columns + rows * inner + columns * inner)
-    flops = 2 * batch * rows * columns * inner
-    return OpCost(op, params, str(kernel.tensor_cores), flops, moved)
-
-
-def addmm(op: str, args: Args, kernel: Kernel) -> OpCost:
-    """``addmm(C, A, B)``."""
-    tensors = [arg for arg in unnamed(args) if arg["type"] == "tensor"]
-    _, left, right = tensors
-    (rows, inner), (again, columns) = left["shape"], right["shape"]
-    need(fits=inner == again)
-    return _gemm(op, kernel, (1, rows, columns, inner), left["dtype"])
+def _product(left: dict[str, Any], right: dict[str, Any]) -> tuple[int, int]:
+    """Operations and bytes of a matrix product."""
+    size = item_size(left["dtype"])
+    cost = product(OpCall("", (), size, size), tuple(left["shape"]), tuple(right["shape"]))
+    need(fits=cost.flops is not None and cost.num_bytes is not None)
+    return cost.flops or 0, cost.num_bytes or 0
 
 
 def mm(op: str, args: Args, kernel: Kernel) -> OpCost:
-    """``mm(A, B)`` and ``bmm``."""
-    left, right = unnamed(args)[:2]
+    """``mm(A, B)``, ``bmm``, and ``addmm(C, A, B)``, whose C PyProf does not count."""
+    tensors = [arg for arg in unnamed(args) if arg["type"] == "tensor"]
+    left, right = tensors[-2:]
+    need(fits=len(tensors) == 2 + op.startswith("addmm"))
+    need(fits=len(left["shape"]) == len(right["shape"]) == 2 + (op == "bmm"))
     *batch, rows, inner = left["shape"]
-    *_, again, columns = right["shape"]
-    need(fits=inner == again and len(batch) == (op == "bmm"))
-    return _gemm(op, kernel, (prod(batch), rows, columns, inner), left["dtype"])
+    # PyProf names M what cuBLAS does, the columns.
+    shown = {"B": batch[0]} if batch else {}
+    shown |= {"M": right["shape"][-1], "N": rows, "K": inner, "type": left["dtype"]}
+    return OpCost(op, parameters(shown), str(kernel.tensor_cores), *_product(left, right))
 
 
 _NO_GEMM = ("kernelPointwiseApply2", "reduce_1Block_kernel", "elementwise_kernel")
@@ -50,15 +52,8 @@ def matmul(op: str, args: Args, kernel: Kernel) -> OpCost:
     params = parameters({"A": a, "B": b, "type": dtype})
     if kernel.name in _NO_GEMM:
         return OpCost(op, params, "-", 0, 2 * item_size(dtype) * prod(a))
-    rows = a[-2] if len(a) > 1 else 1
-    columns = b[-1] if len(b) > 1 else 1
-    need(fits=a[-1] == (b[-2] if len(b) > 1 else b[0]))
-    batch = broadcast((a[:-2], b[:-2]))
-    need(fits=batch is not None)
-    count = prod(batch or ())
-    moved = item_size(dtype) * (prod(a) + prod(b) + count * rows * columns)
     tc = "-" if kernel.name == "dot_kernel" else str(kernel.tensor_cores)
-    return OpCost(op, params, tc, 2 * count * rows * columns * a[-1], moved)
+    return OpCost(op, params, tc, *_product(left, right))
 
 
 _GEMM_KERNEL = re.compile(
@@ -68,16 +63,16 @@ _SPLIT_KERNEL = re.compile(r"splitK_?reduce|reduce_1Block_kernel")
 
 
 def linear(op: str, args: Args, kernel: Kernel) -> OpCost:
-    """``linear``: its product, the bias beside it, and what adds up a split product."""
+    """``linear``: its product, the bias, and the kernel that adds up a split product."""
     image, weight = args[:2]
     *lead, inner = image["shape"]
-    outputs, again = weight["shape"]
-    need(fits=inner == again)
+    outputs, inner_weight = weight["shape"]
+    need(fits=inner == inner_weight)
     rows, dtype = prod(lead), image["dtype"]
     shown = lead[0] if len(lead) == 1 else tuple(lead)
     size = item_size(dtype)
     if not _GEMM_KERNEL.search(kernel.long_name):
-        # In backward the bias is a reduction: it reads, and writes next to nothing.
+        # The backward of the bias is a reduction: its writes are negligible.
         moved = (2 if kernel.is_forward else 1) * outputs * rows * size
         params = parameters({"M": outputs, "N": shown, "type": dtype})
         return OpCost("bias", params, "-", outputs * rows, moved)
@@ -94,7 +89,7 @@ def linear(op: str, args: Args, kernel: Kernel) -> OpCost:
     return OpCost(op, parameters(names), tc, 2 * outputs * rows * inner, moved)
 
 
-# Kernels that lay out or transform for the one that computes.
+# Kernels that change layouts or transform for the computing kernel.
 _CONV_HELPER = re.compile(
     r"im2col|nchwToNhwc|nhwcToNchw|OffsetsKernel|generateWinogradTiles|winogradWgrad|winograd\w*(?:Data|Delta"
     r"|Output|Filter)|gemm_pointers|flip_filter|fft[12]d_|scaleTensor|scalePacked|init_device"
@@ -104,7 +99,7 @@ _CONV_HELPER = re.compile(
 )
 
 
-# Of a grouped convolution, cuDNN 7 ran such a kernel for each group.
+# For a grouped convolution, cuDNN 7 ran such a kernel for each group.
 _ONE_GROUP = re.compile(
     r"_s(?:884|1688)?cudnn_|implicit_convolve_sgemm|dgrad2d_alg1_1|wgrad_alg0_engine|dgrad_engine"
     r"|dgrad_1x1_stride_2x2|winograd3x3Kernel|_sgemm_|CgemmLDS128_batched|_gcgemm_"
@@ -112,7 +107,7 @@ _ONE_GROUP = re.compile(
 
 
 def is_helper(long_name: str) -> bool:
-    """Whether a convolution's kernel only lays out or transforms."""
+    """Whether a convolution's kernel only changes layouts or transforms."""
     return _CONV_HELPER.search(long_name) is not None
 
 
@@ -136,7 +131,7 @@ def _pair(value: Any) -> tuple[int, int]:
 
 
 def conv(op: str, args: Args, kernel: Kernel) -> OpCost:
-    """A convolution: each kernel that computes does all of it, or one of its gradients."""
+    """A convolution: each computing kernel is all of it, or one of its gradients."""
     image, weight = tuple(args[0]["shape"]), tuple(args[1]["shape"])
     dtype = args[0]["dtype"]
     how = {
@@ -148,8 +143,8 @@ def conv(op: str, args: Args, kernel: Kernel) -> OpCost:
             (6, "groups", 1),
         )
     }
-    given = {name: list(v) if isinstance(v, tuple) else v for name, v in how.items()}
-    output = output_shape((image, weight), given, op)
+    parameters_of = {name: list(v) if isinstance(v, tuple) else v for name, v in how.items()}
+    output = convolution_output((image, weight), parameters_of, op)
     need(fits=output is not None)
     assert output is not None
     params, padding = "", how["padding"]
@@ -168,7 +163,8 @@ def conv(op: str, args: Args, kernel: Kernel) -> OpCost:
         return OpCost(op, params, tc, prod(output), 2 * prod(output) * item_size(dtype))
     if is_helper(kernel.long_name):
         return OpCost(op, params, tc, 0, 0)
-    base = image if "transpose" in op else output
-    moved = (prod(image) + prod(weight) + prod(output)) * item_size(dtype)
+    size = item_size(dtype)
+    cost = convolution.forward(OpCall("", (image, weight), size, size, output, context=op))
+    need(fits=cost.flops is not None and cost.num_bytes is not None)
     parts = int(how["groups"]) if _ONE_GROUP.search(kernel.long_name) else 1
-    return OpCost(op, params, tc, 2 * prod(base) * prod(weight[1:]) // parts, moved // parts)
+    return OpCost(op, params, tc, (cost.flops or 0) // parts, (cost.num_bytes or 0) // parts)

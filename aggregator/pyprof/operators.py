@@ -1,4 +1,4 @@
-"""Kernels of operators that today's PyTorch recorded with their sizes, without PyProf's markers."""
+"""Kernels of operators recorded with their sizes by current PyTorch, without PyProf's markers."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from aggregator.flops.cost import OpCall
-from aggregator.flops.kernel_types import SIZES, kernel_types
-from aggregator.flops.registry import count
-from aggregator.pyprof.calls import Args, Kernel, OpCost
+from aggregator.costs.formulas.call import OpCall
+from aggregator.costs.formulas.registry import count
+from aggregator.kernels.element_types import SIZES
+from aggregator.kernels.traits import kernel_traits
+from aggregator.pyprof.calls import Args, Kernel, OpCost, parameters
 from aggregator.pyprof.matrix_ops import is_helper
-from aggregator.pyprof.tensors import parameters
 
-# Kernels that share one gradient, or the tiles of an FFT, if several of a kind ran. A plain product
-# is not among them: it may be either gradient of a Winograd convolution.
+# Kernels of which several compute one gradient or one FFT together. A plain product is not among
+# them: it may be either gradient of a Winograd convolution.
 _SHARED = re.compile("cf32cf32|cgemm|Cgemm|fprop|dgrad|wgrad")
 
 
 @lru_cache(maxsize=65536)
 def shared_kind(long_name: str) -> str:
-    """What several kernels of one convolution compute together; empty: each computes its own."""
+    """Kind of kernels that compute one result of a convolution together; empty: each its own."""
     found = None if is_helper(long_name) else _SHARED.search(long_name)
     return found[0] if found else ""
 
@@ -28,28 +28,29 @@ def shared_kind(long_name: str) -> str:
 def operator_cost(marker: dict[str, Any], args: Args, kernel: Kernel) -> OpCost:
     """Cost of one kernel of an operator.
 
-    The first kernel stands for the operator; of a convolution each that computes, for one gradient.
+    The operator is counted for its first kernel; a convolution for each computing kernel, as one
+    gradient.
 
     Args:
         marker: The operator's name, the number of the kernel within its call, how many kernels of
             its kind ran before it there, and its output's sizes where they are known.
         args: Its arguments, sizes only.
-        kernel: The kernel; its name tells the element type.
+        kernel: The kernel; its name has the element type.
     """
     name = str(marker.get("op", ""))
-    types = kernel_types(kernel.long_name)
+    types = kernel_traits(kernel.long_name).element_types
     shapes = tuple(tuple(arg.get("shape", ())) for arg in args)
     shown: dict[str, Any] = {"T": [shape for shape in shapes if shape]}
     params = parameters(shown | ({"type": types.read} if types.read else {}))
     is_convolution = "convolution" in name
-    told = marker.get("output")
+    output = marker.get("output")
     whole = count(
         OpCall(
             name,
             shapes,
             SIZES.get(types.read),
             SIZES.get(types.write or types.read),
-            output=told if isinstance(told, tuple) else None,
+            output=output if isinstance(output, tuple) else None,
             one_gradient=True,
         )
     )

@@ -1,36 +1,41 @@
-"""What each kernel of an op should cost, from PyProf's marker of the op: one function per class.
+"""Cost of each kernel of an op, from PyProf's marker of the op: one function per class of ops.
 
-The classes and formulas are PyProf's, per kernel and direction; where one was wrong it is right
-here and named in docs/pyprof.md.
+The classes and formulas are PyProf's, per kernel and direction; docs/pyprof.md lists corrected
+errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from operator import itemgetter
 from typing import Any
 
 from aggregator.pyprof import matrix_ops, recurrent
-from aggregator.pyprof.calls import Args, Kernel, OpCost, need, unnamed
-from aggregator.pyprof.operators import operator_cost
-from aggregator.pyprof.tensors import (
+from aggregator.pyprof.calls import (
+    Args,
+    Kernel,
+    OpCost,
     Tensor,
     UnknownCallError,
     item_size,
     joined,
+    need,
     parameters,
     tensor_of,
+    unnamed,
 )
+from aggregator.pyprof.operators import operator_cost
 
 
 def cost_of(marker: dict[str, Any], kernel: Kernel) -> OpCost:
-    """Cost of a kernel; what its marker does not tell, or no class knows, is unknown."""
+    """Cost of a kernel; unknown without a formula or the values that it needs."""
     op, args = str(marker.get("op", "")), marker.get("args")
     arguments = [arg for arg in args if isinstance(arg, dict)] if isinstance(args, list) else []
     mod = str(marker.get("mod", ""))
     if "kernel" in marker:
         return operator_cost(marker, arguments, kernel)
-    formula = recurrent_cost if _is_cell(mod, op) else FORMULAS.get(op)
+    formula = recurrent.cost if _is_cell(mod, op) else FORMULAS.get(op)
     if formula is not None:
         try:
             return formula(mod if _is_cell(mod, op) else op, arguments, kernel)
@@ -54,7 +59,7 @@ def _tensor_parameters(image: Tensor) -> str:
 
 
 def _list_parameters(tensors: list[Tensor]) -> str:
-    """Several tensors; their type once if it is the same, as PyProf2 wrote it."""
+    """Several tensors; an element type that is the same for all once, as in PyProf2."""
     types = [tensor.dtype for tensor in tensors]
     shapes = [tensor.shape for tensor in tensors]
     return parameters({"T": shapes, "type": types[0] if len(set(types)) == 1 else types})
@@ -67,21 +72,32 @@ def _input(args: Args) -> dict[str, Any]:
     return args[0]
 
 
-def _activation(op: str, args: Args, kernel: Kernel) -> OpCost:
-    image = tensor_of(unnamed(args)[0])
-    return OpCost(
-        op,
-        _tensor_parameters(image),
-        "-",
-        image.size,
-        image.bytes * (2 if kernel.is_forward else 3),
-    )
+Formula = Callable[[str, Args, Kernel], OpCost]
+
+
+def _elementwise(
+    operations: int,
+    forward: int,
+    backward: int,
+    image_of: Callable[[Args], dict[str, Any]] = itemgetter(0),
+    *,
+    first_only: bool = False,
+) -> Formula:
+    """Operations, and reads or writes, of each element; ``first_only``: by the first kernel."""
+
+    def count(op: str, args: Args, kernel: Kernel) -> OpCost:
+        image = tensor_of(image_of(args))
+        times = 0 if first_only and kernel.in_call > 0 else 1
+        moved = times * image.bytes * (forward if kernel.is_forward else backward)
+        return OpCost(op, _tensor_parameters(image), "-", times * operations * image.size, moved)
+
+    return count
 
 
 def _operands(args: Args) -> list[Tensor]:
-    """Tensors that are read: a number travels with the kernel's call, not through the memory.
+    """Tensors that are read from memory; numbers are passed with the kernel's call.
 
-    Empty: a tensor without dimensions, which a marker writes as a number, so its type is unknown.
+    Empty: a tensor without dimensions, which a marker writes as a number without its type.
     """
     read = [arg for arg in args if arg.get("type") == "tensor" and arg.get("name") != "out"]
     need(fits=bool(read) or any(map(_is_number, args)))
@@ -89,7 +105,7 @@ def _operands(args: Args) -> list[Tensor]:
 
 
 def _is_number(arg: dict[str, Any]) -> bool:
-    """Whether it is a tensor without dimensions, of whichever type: markers write its value."""
+    """Whether it is a number, or a tensor without dimensions, which markers write as a number."""
     return arg.get("type") in ("float", "int", "bool")
 
 
@@ -97,7 +113,7 @@ def _without_dimensions(op: str, operations: int) -> OpCost:
     return OpCost(op, parameters({"T": [()]}), "-", operations, None)
 
 
-def _unary(operations: int) -> Callable[[str, Args, Kernel], OpCost]:
+def _unary(operations: int) -> Formula:
     def count(op: str, args: Args, _: Kernel) -> OpCost:
         tensors = _operands(args)
         if not tensors:
@@ -114,7 +130,7 @@ _MOVES_GRADIENT = {"add", "add_", "__add__", "__radd__", "__iadd__"} | {
 }
 
 
-def _binary(operations: int, *, compares: bool = False) -> Callable[[str, Args, Kernel], OpCost]:
+def _binary(operations: int, *, compares: bool = False) -> Formula:
     def count(op: str, args: Args, kernel: Kernel) -> OpCost:
         moves = op in _MOVES_GRADIENT and not kernel.is_forward
         tensors = _operands(args)
@@ -123,7 +139,7 @@ def _binary(operations: int, *, compares: bool = False) -> Callable[[str, Args, 
         inputs = tensors[:2]
         out, shown = joined(inputs), _list_parameters(tensors)
         if not kernel.is_forward:
-            # The gradient, beside it the other tensor if there is one, and what they give.
+            # The gradient, the other tensor if there is one, and the result.
             moved = 2 if moves else 1 + len(inputs)
             flops = 0 if moves else operations * out.size
             return OpCost(op, shown, "-", flops, moved * out.bytes)
@@ -142,27 +158,6 @@ def _ternary(op: str, args: Args, _: Kernel) -> OpCost:
     return OpCost(op, _list_parameters(tensors), "-", 3 * out.size, moved)
 
 
-def _softmax(operations: int) -> Callable[[str, Args, Kernel], OpCost]:
-    def count(op: str, args: Args, kernel: Kernel) -> OpCost:
-        image = tensor_of(_input(args))
-        moved = image.bytes * (3 if kernel.is_forward else 5)
-        return OpCost(op, _tensor_parameters(image), "-", operations * image.size, moved)
-
-    return count
-
-
-def _batch_norm(op: str, args: Args, kernel: Kernel) -> OpCost:
-    image = tensor_of(args[0])
-    params = _tensor_parameters(image)
-    moved = 0 if kernel.sub > 0 else image.bytes * (4 if kernel.is_forward else 5)
-    return OpCost(op, params, "-", 0 if kernel.sub > 0 else 8 * image.size, moved)
-
-
-def _dropout(op: str, args: Args, _: Kernel) -> OpCost:
-    image = tensor_of(args[0])
-    return OpCost(op, _tensor_parameters(image), "-", 5 * image.size, 2 * image.bytes)
-
-
 def _embedding(op: str, args: Args, kernel: Kernel) -> OpCost:
     index, weight = tensor_of(args[0]), tensor_of(args[1])
     need(fits=len(weight.shape) == 2)
@@ -175,9 +170,9 @@ def _embedding(op: str, args: Args, kernel: Kernel) -> OpCost:
     return OpCost(op, params, "-", 0, 3 * row if kernel.sub == 0 else 0)
 
 
-def _reduction(factor: int, more: int, writes: int) -> Callable[[str, Args, Kernel], OpCost]:
+def _reduction(factor: int, more: int, writes: int) -> Formula:
     def count(op: str, args: Args, kernel: Kernel) -> OpCost:
-        first = kernel.sub == 0
+        first = kernel.in_call == 0
         if _is_number(_input(args)):
             return _without_dimensions(op, factor + more if first else 0)
         image = tensor_of(_input(args))
@@ -204,7 +199,7 @@ def _adam(op: str, args: Args, kernel: Kernel) -> OpCost:
     moved = 6 * weight.bytes + gradient.bytes
     if weight.dtype != gradient.dtype:  # a copy of the weights in the gradient's type
         moved += gradient.bytes
-    first = kernel.sub == 0
+    first = kernel.in_call == 0
     return OpCost(op, params, "-", 18 * weight.size if first else 0, moved if first else 0)
 
 
@@ -217,8 +212,8 @@ def _convert(op: str, args: Args, _: Kernel) -> OpCost:
     if _is_number(args[0]):
         return _without_dimensions(op, 0)
     image = tensor_of(args[0])
-    told = [arg.get("value") for arg in args[1:] if isinstance(arg.get("value"), str)]
-    target = next((str(value) for value in told if str(value).startswith("torch.")), "")
+    values = [arg.get("value") for arg in args[1:] if isinstance(arg.get("value"), str)]
+    target = next((str(value) for value in values if str(value).startswith("torch.")), "")
     dtype = op if op != "to" else (target or image.dtype)
     params = parameters({"T": image.shape, "stype": image.dtype, "dtype": dtype})
     return OpCost(op, params, "-", 0, image.bytes + image.size * item_size(dtype))
@@ -229,18 +224,6 @@ def _copy(op: str, args: Args, _: Kernel) -> OpCost:
     params = parameters({"T": target.shape, "stype": source.dtype, "dtype": target.dtype})
     read = source.bytes if args[1]["type"] == "tensor" else 0
     return OpCost(op, params, "-", 0, read + target.bytes)
-
-
-def _twice(op: str, args: Args, _: Kernel) -> OpCost:
-    image = tensor_of(args[0])
-    return OpCost(op, _tensor_parameters(image), "-", 0, 2 * image.bytes)
-
-
-def _reshape(op: str, args: Args, _: Kernel) -> OpCost:
-    image = tensor_of(args[0])
-    return OpCost(
-        op, _tensor_parameters(image), "-", 0, 2 * image.bytes
-    )  # a kernel ran: it was copied
 
 
 def _any(op: str, args: Args, _: Kernel) -> OpCost:
@@ -263,7 +246,7 @@ def _masked(op: str, args: Args, kernel: Kernel) -> OpCost:
     if op == "masked_select":
         shown = {"T": image.shape, "M": mask.shape, "type": image.dtype}
     moved = 2 * image.bytes + mask.size
-    first = kernel.sub == 0 or op == "masked_select"
+    first = kernel.in_call == 0 or op == "masked_select"
     return OpCost(op, parameters(shown), "-", 0, moved if first else 0)
 
 
@@ -271,12 +254,12 @@ def _nonzero(op: str, args: Args, kernel: Kernel) -> OpCost:
     image = tensor_of(args[0])
     params = _tensor_parameters(image)
     moved = image.bytes + image.size * len(image.shape) * 8  # at worst, all are
-    return OpCost(op, params, "-", 0, moved if kernel.sub == 0 else 0)
+    return OpCost(op, params, "-", 0, moved if kernel.in_call == 0 else 0)
 
 
 def _index_select(op: str, args: Args, _: Kernel) -> OpCost:
-    given = [arg for arg in args if arg.get("name") != "out"]
-    image, axis, index = tensor_of(given[0]), int(given[1]["value"]), tensor_of(given[2])
+    inputs = [arg for arg in args if arg.get("name") != "out"]
+    image, axis, index = tensor_of(inputs[0]), int(inputs[1]["value"]), tensor_of(inputs[2])
     params = parameters({"T": image.shape, "D": axis, "I": index.size, "type": image.dtype})
     shape = list(image.shape)
     shape[axis] = index.size
@@ -290,35 +273,14 @@ def _filled(op: str, args: Args, _: Kernel) -> OpCost:
 
 
 def _made(args: Args) -> Tensor:
-    """What ``ones(2, 3)`` or ``full((2, 3), 1.0)`` makes, of 32 bits if no type is told."""
-    given = unnamed(args)
-    if given[0]["type"] in ("list", "tuple"):
-        shape = tuple(given[0]["value"])
+    """The result of ``ones(2, 3)`` or ``full((2, 3), 1.0)``, float32 without a type."""
+    positional = unnamed(args)
+    if positional[0]["type"] in ("list", "tuple"):
+        shape = tuple(positional[0]["value"])
     else:
-        shape = tuple(int(arg["value"]) for arg in given if arg["type"] == "int")
-    told = next((str(arg["value"]) for arg in args if arg.get("name") == "dtype"), "float32")
-    return Tensor(shape, told)
-
-
-def recurrent_cost(cell: str, args: Args, kernel: Kernel) -> OpCost:
-    """A kernel of a cell that runs as several."""
-    image, state = args[0]["shape"], args[1]["shape"]
-    (batch, inputs), (again, hidden) = image, state
-    need(fits=batch == again)
-    sizes = recurrent.CellSizes(cell, inputs, hidden, batch)
-    dtype = args[0]["dtype"]
-    tc = str(kernel.tensor_cores) if "gemm" in kernel.name else "-"
-    part = recurrent.part_of(sizes, kernel.name, kernel.grid, kernel.sub, forward=kernel.is_forward)
-    if isinstance(part, recurrent.Product):
-        names = {"gemm": part.what, "M": part.m, "N": part.n, "K": part.k, "type": dtype}
-        moved = (part.m * part.k + part.k * part.n + part.m * part.n) * item_size(dtype)
-        flops = 2 * part.m * part.n * part.k
-        return OpCost("forward", parameters(names), tc, flops, moved)
-    shown = {"cell": cell, "X": inputs, "H": hidden, "B": batch, "type": dtype}
-    if part is None:
-        return OpCost("forward", parameters(shown), tc, None, None)
-    moved = part * item_size(dtype)
-    return OpCost("forward", parameters(shown), tc, 9 * hidden * batch, moved)
+        shape = tuple(int(arg["value"]) for arg in positional if arg["type"] == "int")
+    dtype = next((str(arg["value"]) for arg in args if arg.get("name") == "dtype"), "float32")
+    return Tensor(shape, dtype)
 
 
 _ACTIVATIONS = (
@@ -344,35 +306,32 @@ _COMPARISONS = "lt gt ge le eq ne __lt__ __gt__ __ge__ __le__ __eq__ __ne__"
 
 
 def _names(text: str) -> list[str]:
-    """Each name, and with an underscore as the form that works in place."""
+    """Each name, and its in-place form with an underscore."""
     names = text.split()
     return names + [f"{name}_" for name in names if not name.endswith("_")]
 
-
-Formula = Callable[[str, Args, Kernel], OpCost]
 
 _FILLS = "ones zeros full ones_like zeros_like full_like zero_ fill_"
 _CONVERSIONS = "byte char double float half int long short to bfloat16 bool"
 
 FORMULAS: dict[str, Formula] = {
-    **dict.fromkeys(_ACTIVATIONS.split(), _activation),
+    **dict.fromkeys(_ACTIVATIONS.split(), _elementwise(1, 2, 3, lambda args: unnamed(args)[0])),
     **dict.fromkeys(_names(_CHEAP), _unary(1)),
     **dict.fromkeys(_names(_COSTLY), _unary(20)),
     **dict.fromkeys(_names(_ARITHMETIC), _binary(1)),
     **dict.fromkeys(_names(_COMPARISONS), _binary(1, compares=True)),
     **dict.fromkeys(_names("pow atan2 __pow__ __rpow__"), _binary(20)),
     **dict.fromkeys(_names("addcdiv addcmul lerp"), _ternary),
-    **dict.fromkeys(("addmm", "addmm_"), matrix_ops.addmm),
-    **dict.fromkeys(("mm", "bmm"), matrix_ops.mm),
+    **dict.fromkeys(("addmm", "addmm_", "mm", "bmm"), matrix_ops.mm),
     **dict.fromkeys(("matmul", "__matmul__"), matrix_ops.matmul),
     "linear": matrix_ops.linear,
     **dict.fromkeys(
         [f"conv{kind}{dims}d" for kind in ("", "_transpose") for dims in (1, 2, 3)], matrix_ops.conv
     ),
-    "softmax": _softmax(40),
-    "log_softmax": _softmax(21),
-    "batch_norm": _batch_norm,
-    "dropout": _dropout,
+    "softmax": _elementwise(40, 3, 5, _input),
+    "log_softmax": _elementwise(21, 3, 5, _input),
+    "batch_norm": _elementwise(8, 4, 5, first_only=True),
+    "dropout": _elementwise(5, 2, 2),
     "embedding": _embedding,
     "sum": _reduction(1, 0, 0),
     "mean": _reduction(1, 1, 1),
@@ -382,8 +341,8 @@ FORMULAS: dict[str, Formula] = {
     "randperm": _random_permutation,
     **dict.fromkeys(_CONVERSIONS.split(), _convert),
     "copy_": _copy,
-    **dict.fromkeys(("clone", "contiguous", "gather"), _twice),
-    "reshape": _reshape,
+    # Where a kernel ran for reshape, it copied.
+    **dict.fromkeys(("clone", "contiguous", "gather", "reshape"), _elementwise(0, 2, 2)),
     "any": _any,
     **dict.fromkeys(("cat", "stack"), _cat),
     **dict.fromkeys(("masked_scatter_", "masked_select"), _masked),

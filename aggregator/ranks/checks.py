@@ -1,47 +1,49 @@
-"""What is wrong with a set of rank files: errors where joining makes no sense, else warnings."""
+"""Checks of a set of rank files: errors if they cannot be joined, otherwise warnings."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 
-from aggregator.dldb.rank_rows import NOTHING
+from aggregator.dldb.rows.ranks import NOTHING
 from aggregator.errors import NotOneJobError
-from aggregator.profile import ProfileWarning
-from aggregator.rank_names import ranks_in_name
-from aggregator.ranks.alignment import SUBSTANTIAL_NS, Capture, Clock, runs_beside_others
-from aggregator.ranks.parts import Part
+from aggregator.profile.profile import ProfileWarning
+from aggregator.ranks.align import SUBSTANTIAL_NS, Capture, runs_beside_others
+from aggregator.ranks.file_names import ranks_in_name
+from aggregator.ranks.rank_database import RankDatabase
 from aggregator.texts import say
 
 
-def require_one_job(parts: list[Part]) -> None:
-    """Refuse files that cannot be ranks of one job, whatever their clocks say.
+def require_one_job(databases: list[RankDatabase]) -> None:
+    """Check that the files can be ranks of one job, without regard to their clocks.
 
     Raises:
         NotOneJobError: One file twice, files of different frameworks, or one without GPU work.
     """
     seen: dict[tuple[object, ...], str] = {}
-    for part in parts:
-        if not part.ranks:
+    for database in databases:
+        if not database.ranks:
             raise NotOneJobError(
                 say(
                     "No process in '{file}' ran any work on a GPU: it is no rank.",
-                    file=part.label,
+                    file=database.label,
                 ),
                 hint=say("Leave the file out."),
             )
-        own = _fingerprint(part)
+        own = _fingerprint(database)
         if own in seen:
             raise NotOneJobError(
                 say(
                     "'{first}' and '{second}' hold the same rank.",
                     first=seen[own],
-                    second=part.label,
+                    second=database.label,
                 ),
                 hint=say("Give each rank once."),
             )
-        seen[own] = part.label
-    modes = {part.meta["mode"]: part.label for part in parts}
+        seen[own] = database.label
+    modes = {database.meta["mode"]: database.label for database in databases}
     if len(modes) > 1:
         what = ", ".join(f"'{label}' {mode}" for mode, label in modes.items())
         raise NotOneJobError(
@@ -50,209 +52,190 @@ def require_one_job(parts: list[Part]) -> None:
         )
 
 
-def _fingerprint(part: Part) -> tuple[object, ...]:
+def _fingerprint(database: RankDatabase) -> tuple[object, ...]:
     """Equal for two copies of one capture of the same processes."""
     query = (
         "SELECT p.pid, v.host_device_id, v.uuid FROM ranks AS r"
         " JOIN processes AS p ON p.id = r.process LEFT JOIN devices AS v ON v.id = r.device"
         " ORDER BY r.id"
     )
-    places = tuple(part.connection.execute(query))
-    kernels = part.connection.execute(
+    places = tuple(database.connection.execute(query))
+    kernels = database.connection.execute(
         "SELECT count(*), min(start), max(start + duration) FROM kernels"
     ).fetchone()
-    start, host = part.meta.get("session_start_utc_ns"), part.meta.get("host_name")
+    start, host = database.meta.get("session_start_utc_ns"), database.meta.get("host_name")
     return (start, host, places, *kernels)
 
 
-def require_one_time(parts: list[Part], captures: list[Capture], clocks: list[Clock]) -> None:
-    """Refuse captures that ran at another time than all others and share no collective with them.
+def require_one_time(databases: list[RankDatabase], captures: list[Capture]) -> None:
+    """Check that every capture ran at the time of another one or shares collectives with one.
 
     Raises:
-        NotOneJobError: There is such a capture.
+        NotOneJobError: A capture does neither.
     """
-    for number, part in enumerate(parts):
-        shares = number == 0 or clocks[number].residual_ns is not None
+    for number, database in enumerate(databases):
+        shares = number == 0 or database.clock.residual_ns is not None
         if not shares and runs_beside_others(captures, number) is False:
             raise NotOneJobError(
-                say("'{file}' was not captured at the time of the other files.", file=part.label),
+                say(
+                    "'{file}' was not captured at the time of the other files.", file=database.label
+                ),
                 hint=say("Give the files of one run, one for each rank."),
             )
 
 
-def rank_numbers(parts: list[Part], wanted: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
-    """Number in the job of each part's ranks.
+def rank_numbers(
+    databases: list[RankDatabase], wanted: tuple[int, ...] = ()
+) -> list[tuple[int, ...]]:
+    """Number in the job of each database's ranks.
 
-    As the user says; else as the capture tells; else by file name, ``rank12``; else in the order
-    given.
+    The numbers are, in this order of preference, those that the user set, those that the captures
+    recorded, those in the file names (``rank12``), and the positions of the files.
 
     Args:
-        parts: In the order given.
-        wanted: Number of the first rank of each part; empty: the user did not say.
+        databases: In the order in which the user listed them.
+        wanted: Number of the first rank of each database; empty: not set by the user. A database
+            of several ranks takes the numbers that follow.
 
     Raises:
-        NotOneJobError: Two parts are the same rank.
+        NotOneJobError: Two databases are the same rank.
     """
     if wanted:
-        return _numbers_wanted(parts, wanted)
-    _require_told_once(parts)
-    named = [_numbers_told(part) or ranks_in_name(Path(part.label)) for part in parts]
-    alone = all(len(part.ranks) == 1 for part in parts)
-    if alone and all(named):
-        numbers = [found[-1] for found in named]
-        if len(set(numbers)) == len(numbers):
-            return [(number,) for number in numbers]
-    result, first = [], 0
-    for part in parts:
-        result.append(tuple(range(first, first + len(part.ranks))))
-        first += len(part.ranks)
-    return result
+        numbers = [
+            tuple(range(first, first + len(database.ranks)))
+            for database, first in zip(databases, wanted, strict=True)
+        ]
+        _require_distinct(databases, numbers)
+        return numbers
+    recorded = [_recorded_number(database) for database in databases]
+    _require_distinct(databases, recorded)
+    named = [
+        number or tuple(ranks_in_name(Path(database.label)))
+        for number, database in zip(recorded, databases, strict=True)
+    ]
+    if all(len(database.ranks) == 1 for database in databases) and all(named):
+        last = [found[-1] for found in named]
+        if len(set(last)) == len(last):
+            return [(number,) for number in last]
+    ends = list(accumulate(len(database.ranks) for database in databases))
+    return [tuple(range(low, high)) for low, high in pairwise([0, *ends])]
 
 
-def _numbers_wanted(parts: list[Part], wanted: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """A part of several ranks takes the numbers that follow, too."""
-    result = []
+def _recorded_number(database: RankDatabase) -> tuple[int, ...]:
+    """The number that the process itself recorded; only some sources hold it."""
+    text = database.meta.get("job_rank", "")
+    return (int(text),) if text.isdigit() else ()
+
+
+def _require_distinct(databases: list[RankDatabase], numbers: Sequence[tuple[int, ...]]) -> None:
     labels: dict[int, str] = {}
-    for part, first in zip(parts, wanted, strict=True):
-        numbers = tuple(range(first, first + len(part.ranks)))
-        for number in numbers:
+    for database, own in zip(databases, numbers, strict=True):
+        for number in own:
             if number in labels:
-                raise _same_rank(number, labels[number], part.label)
-            labels[number] = part.label
-        result.append(numbers)
-    return result
+                raise NotOneJobError(
+                    say(
+                        "'{first}' and '{second}' are both rank {rank}.",
+                        first=labels[number],
+                        second=database.label,
+                        rank=number,
+                    ),
+                    hint=say("Give each rank once."),
+                )
+            labels[number] = database.label
 
 
-def _require_told_once(parts: list[Part]) -> None:
-    labels: dict[int, str] = {}
-    for part in parts:
-        for number in _numbers_told(part):
-            if number in labels:
-                raise _same_rank(number, labels[number], part.label)
-            labels[number] = part.label
+def warnings_of(databases: list[RankDatabase]) -> list[ProfileWarning]:
+    """Warnings about the set of files."""
+    return [*_unnamed(databases), *_missing(databases), *_unlike(databases), *_clocks(databases)]
 
 
-def _same_rank(number: int, first: str, second: str) -> NotOneJobError:
-    return NotOneJobError(
-        say(
-            "'{first}' and '{second}' are both rank {rank}.",
-            first=first,
-            second=second,
-            rank=number,
-        ),
-        hint=say("Give each rank once."),
-    )
-
-
-def _numbers_told(part: Part) -> list[int]:
-    """The number that the process itself told, which only some sources hold."""
-    told = part.meta.get("job_rank", "")
-    return [int(told)] if told.isdigit() else []
-
-
-def warnings_of(parts: list[Part], clocks: list[Clock]) -> list[ProfileWarning]:
-    """What people should know before they trust the numbers."""
-    return [*_unnamed(parts), *_missing(parts), *_unlike(parts), *_clocks(parts, clocks)]
-
-
-def _unnamed(parts: list[Part]) -> list[ProfileWarning]:
-    """Names that tell the same rank twice tell nothing: ``node0/rank0`` and ``node1/rank0``."""
-    named = [ranks_in_name(Path(part.label)) for part in parts]
-    if not all(named) or any(len(part.ranks) != 1 for part in parts):
+def _unnamed(databases: list[RankDatabase]) -> list[ProfileWarning]:
+    """Names that repeat a rank are not used: ``node0/rank0`` and ``node1/rank0``."""
+    named = [ranks_in_name(Path(database.label)) for database in databases]
+    if not all(named) or any(len(database.ranks) != 1 for database in databases):
         return []
     counts = Counter(found[-1] for found in named)
     repeated = sorted(number for number, count in counts.items() if count > 1)
-    as_named = all(part.new_ranks == (found[-1],) for part, found in zip(parts, named, strict=True))
-    if not repeated or as_named or any(_numbers_told(part) for part in parts):
+    as_named = all(
+        database.new_ranks == (found[-1],) for database, found in zip(databases, named, strict=True)
+    )
+    if not repeated or as_named or any(_recorded_number(database) for database in databases):
         return []
     text = say(
         "Several files are named as rank {ranks}: the ranks were numbered in the order given.",
-        ranks=_listed([str(number) for number in repeated]),
+        ranks=_listed(repeated),
     )
     return [ProfileWarning("RANK_NAMES_REPEAT", text, len(repeated))]
 
 
 def without_collectives(ranks: dict[int, int]) -> list[ProfileWarning]:
-    """A warning where some ranks ran no collective and others did.
-
-    Args:
-        ranks: Collectives of each rank, by its number.
-    """
+    """A warning if only some of the ranks ran collectives, from their counts by rank."""
     silent = sorted(rank for rank, count in ranks.items() if not count)
-    if not silent or len(silent) == len(ranks):
-        return []
     text = say(
-        "These ranks ran no collective, though others did: {ranks}; what they waited is unknown.",
-        ranks=_listed([str(rank) for rank in silent]),
+        "These ranks ran no collective, though others did: {ranks}; their waiting time is unknown.",
+        ranks=_listed(silent),
     )
-    return [ProfileWarning("RANKS_WITHOUT_COLLECTIVES", text, len(silent))]
+    return _warning("RANKS_WITHOUT_COLLECTIVES", text, silent if len(silent) < len(ranks) else [])
 
 
-def _missing(parts: list[Part]) -> list[ProfileWarning]:
-    present = {rank for part in parts for rank in part.new_ranks}
+def _missing(databases: list[RankDatabase]) -> list[ProfileWarning]:
+    present = {rank for database in databases for rank in database.new_ranks}
     missing = sorted(set(range(max(present) + 1)) - present)
-    if not missing:
-        return []
     text = say(
         "Ranks are missing: {ranks}; the others may have waited longer than is shown.",
-        ranks=_listed([str(rank) for rank in missing]),
+        ranks=_listed(missing),
     )
-    return [ProfileWarning("MISSING_RANKS", text, len(missing))]
+    return _warning("MISSING_RANKS", text, missing)
 
 
-def _unlike(parts: list[Part]) -> list[ProfileWarning]:
-    """Ranks whose loops were cut at another range, or ran on another driver."""
+def _unlike(databases: list[RankDatabase]) -> list[ProfileWarning]:
+    """Warnings if ranks have different key nodes or driver versions."""
     result = []
-    keys = Counter(part.meta["key_node"] for part in parts)
+    keys = Counter(database.meta["key_node"] for database in databases)
     if len(keys) > 1:
         common = keys.most_common(1)[0][0]
-        odd = [part.short_label for part in parts if part.meta["key_node"] != common]
+        odd = [
+            database.short_label for database in databases if database.meta["key_node"] != common
+        ]
         text = say(
             "The key node of most ranks, '{name}', was not the one found in {files}.",
             name=common,
             files=_listed(odd),
         )
         result.append(ProfileWarning("KEY_NODES_DIFFER", text, len(odd)))
-    versions = Counter(_versions(part) for part in parts)
+    versions = Counter(_versions(database) for database in databases)
     if len(versions) > 1:
         text = say("The ranks ran with different versions of the driver or of CUDA.")
         result.append(ProfileWarning("VERSIONS_DIFFER", text, len(versions)))
     return result
 
 
-def _versions(part: Part) -> tuple[str, ...]:
+def _versions(database: RankDatabase) -> tuple[str, ...]:
     query = "SELECT driver_version, cuda_version FROM system_config"
-    return tuple(str(value) for value in part.connection.execute(query).fetchone())
+    return tuple(str(value) for value in database.connection.execute(query).fetchone())
 
 
-def _clocks(parts: list[Part], clocks: list[Clock]) -> list[ProfileWarning]:
-    names = [part.short_label for part in parts]
-    named = list(zip(names, clocks, strict=True))
+def _clocks(databases: list[RankDatabase]) -> list[ProfileWarning]:
+    named = [(database.short_label, database.clock) for database in databases]
     unknown = [label for label, clock in named if clock.aligned_by == NOTHING]
     off = [label for label, clock in named if abs(clock.correction_ns) > SUBSTANTIAL_NS]
-    result = []
-    if unknown:
-        text = say(
-            "Neither start times nor collectives tell how the clocks of these files relate: "
-            "{files}; waiting in collectives is unknown for them.",
-            files=_listed(unknown),
-        )
-        result.append(ProfileWarning("CLOCKS_UNKNOWN", text, len(unknown)))
-    if off:
-        text = say(
-            "Clocks of machines differed by more than 1 ms and were corrected: {files}.",
-            files=_listed(off),
-        )
-        result.append(ProfileWarning("CLOCKS_CORRECTED", text, len(off)))
-    return result
+    not_aligned = say(
+        "The clocks of these files could not be aligned, neither by start times nor by "
+        "collectives: {files}; waiting in collectives is unknown for them.",
+        files=_listed(unknown),
+    )
+    corrected = say(
+        "Clocks of machines differed by more than 1 ms and were corrected: {files}.",
+        files=_listed(off),
+    )
+    return [
+        *_warning("CLOCKS_UNKNOWN", not_aligned, unknown),
+        *_warning("CLOCKS_CORRECTED", corrected, off),
+    ]
 
 
 def key_node_counts(counts: dict[int, int]) -> list[ProfileWarning]:
-    """A warning where ranks have different numbers of iterations.
-
-    Args:
-        counts: Instances of the key node by number of the rank.
-    """
+    """A warning if ranks have different numbers of instances of the key node."""
     if len(set(counts.values())) <= 1:
         return []
     common = Counter(counts.values()).most_common(1)[0][0]
@@ -269,6 +252,11 @@ def key_node_counts(counts: dict[int, int]) -> list[ProfileWarning]:
 _LISTED = 5
 
 
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:_LISTED])
+def _warning(code: str, text: str, found: Sequence[object]) -> list[ProfileWarning]:
+    """A warning about what was found; none if nothing was."""
+    return [ProfileWarning(code, text, len(found))] if found else []
+
+
+def _listed(names: Sequence[object]) -> str:
+    shown = ", ".join(map(str, names[:_LISTED]))
     return f"{shown}, ... ({len(names)})" if len(names) > _LISTED else shown

@@ -1,36 +1,42 @@
-"""One file per kind of input; ``open_profile`` looks at a file and picks the reader."""
+"""Readers of profile files, one package per format; ``open_profile`` picks the reader."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aggregator.errors import ProfileError, ProfileNotFoundError, UnsupportedProfileError
-from aggregator.sources import dlprof, kineto_files, nsys, nsys_report
-from aggregator.sources.sqlite_files import is_sqlite, list_tables
+from aggregator.errors import ProfileError, ProfileNotFoundError
+from aggregator.sources.formats import (
+    Format,
+    detect_file,
+    detect_tables,
+    list_tables,
+    not_readable,
+    unsupported,
+)
 from aggregator.texts import say
 
 if TYPE_CHECKING:
-    from aggregator.profile import Profile
-    from aggregator.progress import Progress
+    from aggregator.profile.profile import Profile
+    from aggregator.system.progress import Progress
 
 
 def open_profile(path: Path, progress: Progress, nsys_path: str = "") -> Profile:
-    """Read a profile of any kind known here.
+    """Read a profile of any supported format.
 
     Args:
         path: The file.
         progress: Listener.
-        nsys_path: The nsys that exports a report; empty: it is looked for.
+        nsys_path: The nsys program that exports a report; empty: searched for.
 
     Raises:
         ProfileNotFoundError: No file at ``path``.
-        UnsupportedProfileError: The file is of no known kind.
-        CorruptProfileError: The file breaks off or is damaged.
-        UnsupportedNsysSchemaError: An export that lacks what is needed.
+        UnsupportedProfileError: The format is not supported.
+        CorruptProfileError: The file is incomplete or damaged.
+        UnsupportedNsysSchemaError: An export without the tables that are needed.
         DldbVersionError: A DLProf database of a version that cannot be read.
         NotADldbError: A damaged DLProf database.
-        NsysNotFoundError: A report, and no Nsight Systems to export it.
+        NsysNotFoundError: A report, and Nsight Systems is not installed.
         NsysFailedError: Nsight Systems could not export the report.
     """
     if not path.is_file():
@@ -41,22 +47,28 @@ def open_profile(path: Path, progress: Progress, nsys_path: str = "") -> Profile
             hint=say("Give the path of an Nsight Systems export (nsys export -t sqlite)."),
             path=str(path),
         )
-    if nsys_report.is_report(path) and not is_sqlite(path):
-        return _open_report(path, progress, nsys_path)
-    if kineto_files.is_trace(path):
-        # Its reader decodes JSON with a library that nothing else here needs.
-        from aggregator.sources import kineto  # noqa: PLC0415
+    try:
+        found = detect_file(path, path.name)
+    except OSError as error:
+        raise not_readable(path, error) from error
+    if found is Format.REPORT:
+        return _read_report(path, progress, nsys_path)
+    if found is Format.TRACE:
+        return _read_trace(path, progress)
+    if found is Format.SQLITE:
+        return _read_sqlite(path, progress)
+    raise unsupported(path, found, None)
 
-        return kineto.read(path, progress)
-    return _open_sqlite(path, progress)
 
+def _read_report(path: Path, progress: Progress, nsys_path: str) -> Profile:
+    # A reader and its libraries are loaded for files of its format only.
+    from aggregator.sources.nsys import report  # noqa: PLC0415
 
-def _open_report(path: Path, progress: Progress, nsys_path: str) -> Profile:
-    with nsys_report.exported(path, progress, nsys_path) as export:
+    with report.exported(path, progress, nsys_path) as export:
         try:
-            profile = _open_sqlite(export, progress)
+            profile = _read_sqlite(export, progress)
         except ProfileError as error:
-            # The temporary export is gone when somebody reads this.
+            # The message is shown after the temporary export was deleted.
             error.message = error.message.replace(str(export), str(path))
             error.args = (error.message,)
             raise
@@ -64,36 +76,23 @@ def _open_report(path: Path, progress: Progress, nsys_path: str) -> Profile:
     return profile
 
 
-def _open_sqlite(path: Path, progress: Progress) -> Profile:
+def _read_trace(path: Path, progress: Progress) -> Profile:
+    from aggregator.sources.kineto import reader  # noqa: PLC0415
+
+    return reader.read(path, progress)
+
+
+def _read_sqlite(path: Path, progress: Progress) -> Profile:
     tables = list_tables(path)
-    if nsys.is_export(tables):
+    found = detect_tables(tables)
+    if found is Format.EXPORT:
+        from aggregator.sources.nsys import reader as nsys  # noqa: PLC0415
+
         progress.message("Initializing Nsight Systems database")
         return nsys.read(path, tables, progress)
-    if dlprof.is_database(tables):
+    if found is Format.DLPROF:
+        from aggregator.sources.dlprof import reader as dlprof  # noqa: PLC0415
+
         progress.message("Initializing DLProf database")
         return dlprof.read(path, progress)
-    if "dldb_meta" in tables:
-        raise UnsupportedProfileError(
-            say(
-                "'{path}' is a database of open-dlprof already: there is nothing to import.",
-                path=str(path),
-            ),
-            hint=say("Add an aggregation to it with: dlprof --database={path}", path=str(path)),
-        )
-    if "StringTable" in tables:
-        raise UnsupportedProfileError(
-            say(
-                "'{path}' was written by nvprof or the Visual Profiler, which are not supported.",
-                path=str(path),
-            ),
-            hint=say("Profile with Nsight Systems: nsys profile -t cuda,nvtx --export=sqlite ..."),
-        )
-    raise UnsupportedProfileError(
-        say(
-            "'{path}' is an SQLite file, but neither an Nsight Systems export nor a DLProf "
-            "database.",
-            path=str(path),
-        ),
-        hint=say("Make an export with: nsys export -t sqlite -o profile.sqlite profile.nsys-rep"),
-        tables=list(sorted(tables)[:20]),
-    )
+    raise unsupported(path, found, tables)

@@ -1,4 +1,4 @@
-"""What sources get wrong or leave out, put right as far as it can be known."""
+"""Repairs of wrong or missing values that several sources have."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from aggregator.profile import ProfileWarning
+from aggregator.profile.profile import ProfileWarning
 from aggregator.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aggregator.profile import Int64
+    from aggregator.profile.arrays import Int64, Integers
 
-RawTable: TypeAlias = "dict[str, Int64]"
+RawTable: TypeAlias = "dict[str, Integers]"
 
 IMPOSSIBLE_NS = 10**17
-"""No session lasts three years: times beyond are counted from 1970, not from its start."""
+"""No session lasts three years: a later time counts from 1970, not from the session's start."""
 ON_HOST = 2**31 - 1
 """CUPTI's device number of a graph whose first node ran on the CPU."""
 MAX_DEVICES = 1 << 16
-"""No host has as many GPUs."""
+"""No host has that many GPUs."""
 
 
 def fill_missing_processes(api: RawTable, work: Sequence[RawTable], pid_shift: int) -> None:
-    """Exports without ``globalPid`` tell no process of device work; a run of one needs none."""
+    """Set the process of device work in exports without ``globalPid``, if the run had only one."""
     if not any((table["pid"] < 0).any() for table in work):
         return
     callers = np.unique(api["tid"] >> pid_shift)
@@ -36,7 +36,7 @@ def fill_missing_processes(api: RawTable, work: Sequence[RawTable], pid_shift: i
 
 
 def repair_reversed(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> None:
-    """An event that ends before it starts gets no length: its time is unknown, its count is not."""
+    """Set the duration of events that end before they start to 0; they are still counted."""
     count = 0
     for table in tables:
         reversed_rows = np.count_nonzero(table["end"] < table["start"])
@@ -49,7 +49,7 @@ def repair_reversed(tables: Sequence[RawTable], warnings: list[ProfileWarning]) 
 
 
 def time_offset_ns(starts: Sequence[Int64], session_start_ns: int) -> int:
-    """What to subtract so that times count from the start of the session; 0: they do already.
+    """Offset to subtract so that times count from the start of the session; 0: they already do.
 
     Args:
         starts: Starts of events. Unit: ns.
@@ -65,14 +65,15 @@ def time_offset_ns(starts: Sequence[Int64], session_start_ns: int) -> int:
 
 
 def shift_times(tables: Sequence[RawTable], offset_ns: int) -> None:
-    """Subtract an offset; an event without a time stays at 0."""
-    for table in tables:
-        for name in ("start", "end"):
-            table[name] = np.maximum(table[name] - offset_ns, 0)
+    """Subtract an offset from all times; 0 and a negative end are no times and stay."""
+    for table in tables if offset_ns else ():
+        start, end = table["start"], table["end"]
+        table["start"] = np.maximum(start - offset_ns, 0)
+        table["end"] = np.where(end < 0, end, np.maximum(end - offset_ns, 0))
 
 
 def repair_times(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> None:
-    """A time that no session reaches is none: the event counts at the other one, with no length."""
+    """Replace impossible times: the event keeps its other time and gets no duration."""
     count = 0
     for table in tables:
         start, end = table["start"], table["end"]
@@ -88,14 +89,14 @@ def repair_times(tables: Sequence[RawTable], warnings: list[ProfileWarning]) -> 
 
 
 def _goes_beyond(column: Int64, limit: int) -> bool:
-    """Whether any value is that far from 0, or farther."""
+    """Whether any absolute value is ``limit`` or more."""
     return bool(len(column)) and not -limit < int(column.min()) <= int(column.max()) < limit
 
 
 def repair_devices(
     work: Sequence[RawTable], warnings: list[ProfileWarning], column: str = "device"
 ) -> None:
-    """Work on a device whose number cannot be one counts for the first device."""
+    """Assign work with an impossible device number to the first device."""
     count = 0
     for table in work:
         impossible = (table[column] < 0) | (table[column] >= MAX_DEVICES)
@@ -104,12 +105,14 @@ def repair_devices(
         count += int(np.count_nonzero(impossible))
         table[column] = np.where(impossible, 0, table[column])
     if count:
-        text = say("kernels, copies or sets tell no GPU; they count for the first one.")
+        text = say(
+            "kernels, copies or sets have no valid GPU number; they count for the first GPU."
+        )
         warnings.append(ProfileWarning("UNKNOWN_DEVICES", text, count))
 
 
-def place_host_graphs(graphs: RawTable, work: Sequence[RawTable]) -> None:
-    """A graph that started on the CPU counts for the first device that its process used."""
+def assign_host_graphs(graphs: RawTable, work: Sequence[RawTable]) -> None:
+    """Assign a graph that started on the CPU to the first device that its process used."""
     for row in np.flatnonzero(graphs["device"] == ON_HOST).tolist():
         used = [table["device"][table["pid"] == graphs["pid"][row]] for table in work]
         devices = np.concatenate(used) if used else graphs["device"][:0]
@@ -118,7 +121,7 @@ def place_host_graphs(graphs: RawTable, work: Sequence[RawTable]) -> None:
 
 
 def warn_of_graphs(graphs: RawTable, warnings: list[ProfileWarning]) -> None:
-    """Say that kernels are missing where graphs were recorded as a whole."""
+    """Warn that kernels are missing if graphs were recorded as a whole."""
     if count := len(graphs["start"]):
         text = say(
             "CUDA graphs were recorded as a whole; their kernels are not in the profile "

@@ -1,43 +1,90 @@
-"""Sentences for people, which know what they were made of and so can be said in another language.
+"""Translatable messages: English text that remembers the template and values it was made from.
 
-``say("{count} ops ran", count=3)`` is a plain ``str`` with the English words, to be printed, stored
-and compared as any other. It also remembers its template and values; ``translate`` says the same
-in another language of ``LANGUAGES``. A database keeps template and values of the sentences in it
-beside them (``view_texts``), and a job those of its error.
+``say("{count} ops ran", count=3)`` returns a ``str`` with the English text, which can be printed,
+stored and compared like any other. ``translate`` renders the same message in another language of
+``LANGUAGES``. A database stores template and values of its messages next to the text
+(``view_texts``), and a job those of its error.
 
-Adding a sentence: give ``say`` its English template as a literal, and add the template with its
-translation to a catalogue of ``zh``. A template that is missing there fails a test.
+To add a message, pass ``say`` its English template as a literal and run ``make texts``, which adds
+it to ``zh.po``; then write the translation there. A message without a translation fails a test.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, TypeAlias
-
-from aggregator.texts.zh import CATALOGUE
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
 Value: TypeAlias = "str | int | float"
 
+TEMPLATES = "words"  # Where stored data keeps the templates of its messages.
 ENGLISH = "en"
 LANGUAGES = (ENGLISH, "zh")
 
+_language: ContextVar[str] = ContextVar("language", default=ENGLISH)
+
+
+class Translation(NamedTuple):
+    """An entry of a catalog: the translation of a template, and the files that contain it."""
+
+    text: str
+    files: str
+
+
+@cache
+def catalog(language: str) -> Mapping[str, Translation]:
+    """Read the translations of a language from its ``.po`` file, by English template."""
+    if language == ENGLISH:
+        return {}
+    raw = Path(__file__).with_name(f"{language}.po").read_text(encoding="utf-8")
+    found = {
+        _unquoted(template): Translation(_unquoted(translation), files)
+        for files, template, translation in _PO_ENTRY.findall(raw)
+    }
+    del found[""]  # the header of the file
+    return found
+
+
+_PO_ENTRY = re.compile(
+    r'^(?:#: (.*)\n)?(?:#,.*\n)?msgid ((?:".*"\n)+)msgstr ((?:".*"\n?)+)', re.MULTILINE
+)
+
+
+def _unquoted(lines: str) -> str:
+    """Join the quoted lines of a ``.po`` entry; its escapes are the ones of JSON."""
+    return "".join(json.loads(line) for line in lines.splitlines())
+
+
+def current_language() -> str:
+    """Return the language of the reply that is being written."""
+    return _language.get()
+
+
+@contextmanager
+def use_language(language: str) -> Iterator[None]:
+    """Write replies in a language within the block."""
+    token = _language.set(language)
+    try:
+        yield
+    finally:
+        _language.reset(token)
+
 
 class Text(str):
-    """A sentence in English that remembers its template and values.
-
-    Attributes:
-        template: The sentence with {holes}, as ``str.format`` reads it.
-        values: What fills the holes; a value may be a ``Text`` itself.
-    """
+    """An English message that remembers its template and values."""
 
     __slots__ = ("template", "values")
 
-    template: str
-    values: Mapping[str, Value]
+    template: str  # The message with {fields}, in the syntax of ``str.format``.
+    values: Mapping[str, Value]  # Values of the fields; a value may be a ``Text`` itself.
 
     def __new__(cls, template: str, values: Mapping[str, object]) -> Text:
-        """Fill the template; what is neither text nor number counts as what it prints as."""
+        """Fill the template; values that are neither text nor number are converted by ``str``."""
         kept = {name: _value(value) for name, value in values.items()}
         text = super().__new__(cls, template.format(**kept) if kept else template)
         text.template = template
@@ -45,37 +92,34 @@ class Text(str):
         return text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles keep what the sentence was made of."""
+        """Keep template and values in copies and pickles."""
         return (Text, (self.template, dict(self.values)))
 
 
 def say(template: str, /, **values: object) -> Text:
-    """A sentence: an English template as a literal, and the values of its {holes}.
+    """Make a message from an English template, a literal, and the values of its {fields}.
 
-    A template without values is taken as it is: its braces need no doubling.
+    A template without values is used as it is: its braces are not doubled.
     """
     return Text(template, values)
 
 
 def translate(text: str, language: str) -> str:
-    """The sentence in a language; in English where there is no translation.
+    """Render a message in a language, or in English if there is no translation.
 
-    Plain strings, such as names in a profile, come back as they are.
+    Plain strings, such as names in a profile, are returned unchanged.
     """
-    if language == ENGLISH or not isinstance(text, Text):
-        return text
-    template = _catalogue(language).get(text.template)
-    if template is None:
+    if not isinstance(text, Text) or text.template not in catalog(language):
         return text
     values = {
         name: translate(value, language) if isinstance(value, str) else value
         for name, value in text.values.items()
     }
-    return _filled(template, values) or text
+    return _filled(catalog(language)[text.template].text, values) or text
 
 
 def localized(value: Any, language: str) -> Any:
-    """A reply, a figure or any other plain data with every sentence in it translated."""
+    """Return plain data, such as a reply or a figure, with every message in it translated."""
     if language == ENGLISH:
         return value
     if isinstance(value, str):
@@ -88,14 +132,30 @@ def localized(value: Any, language: str) -> Any:
 
 
 def to_json(text: Text) -> str:
-    """Template and values as JSON, to be stored."""
+    """Return template and values as JSON, to be stored."""
     return json.dumps(_plain(text), ensure_ascii=False, sort_keys=True)
 
 
-def from_json(raw: str, text: str) -> str:
-    """A stored sentence again as a ``Text``, or ``text`` as it is if that cannot be.
+def with_templates(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain data, such as an error, with the templates of its messages, to be stored."""
+    words = {name: to_json(text) for name, text in values.items() if isinstance(text, Text)}
+    return {**values, TEMPLATES: words}
 
-    The stored words count: whatever else the JSON would make is not used.
+
+def from_templates(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Restore data that ``with_templates`` returned."""
+    words = values.get(TEMPLATES, {})
+    return {
+        name: from_json(words[name], value) if name in words else value
+        for name, value in values.items()
+        if name != TEMPLATES
+    }
+
+
+def from_json(raw: str, text: str) -> str:
+    """Restore a stored message as a ``Text``.
+
+    Returns ``text`` unchanged if the JSON is not valid or renders anything other than ``text``.
     """
     try:
         restored = _restored(json.loads(raw))
@@ -121,8 +181,8 @@ def _restored(raw: Any) -> Any:
     if not isinstance(raw, dict):
         return raw
     template = str(raw["template"])
-    # A template of a file is only filled when it is one of ours.
-    if template not in _catalogue(LANGUAGES[-1]):
+    # Templates from a file are not trusted: only known ones are filled in.
+    if template not in catalog(LANGUAGES[-1]):
         raise KeyError(template)
     return Text(template, {name: _restored(one) for name, one in raw["values"].items()})
 
@@ -132,7 +192,3 @@ def _filled(template: str, values: Mapping[str, Value]) -> str:
         return template.format(**values) if values else template
     except (ValueError, TypeError, KeyError, IndexError, AttributeError):
         return ""
-
-
-def _catalogue(language: str) -> Mapping[str, str]:
-    return CATALOGUE if language == "zh" else {}

@@ -1,6 +1,7 @@
-"""Sentences of another program that are worded as ours: NVIDIA's DLProf stored its advice so.
+"""Match stored English sentences against the templates of DLProf's detectors, to translate them.
 
-Ours come with what they were made of; this is for databases that know nothing of that.
+A database written by open-dlprof stores the template of each message; one written by NVIDIA's
+DLProf has only the English text.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import re
 import string
 from functools import cache
 
-from aggregator.texts import Text
-from aggregator.texts.zh.advice import ADVICE
+from aggregator.texts import LANGUAGES, Text, catalog
+
+_DETECTORS = "aggregator/advice/dlprof"
 
 
 def recognized(text: str) -> str:
-    """The sentence as one that can be translated, if it is worded as one of the detectors'."""
+    """Return a sentence of one of DLProf's detectors as a ``Text``; any other text unchanged."""
     for template, pattern in _patterns():
         match = pattern.fullmatch(text)
         if match is None:
@@ -27,7 +29,11 @@ def recognized(text: str) -> str:
 
 @cache
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((template, _pattern(template)) for template in ADVICE)
+    return tuple(
+        (template, _pattern(template))
+        for template, translation in catalog(LANGUAGES[-1]).items()
+        if _DETECTORS in translation.files
+    )
 
 
 def _pattern(template: str) -> re.Pattern[str]:

@@ -1,0 +1,136 @@
+"""Advice on what to change in a training script, one adviser per file.
+
+An adviser has a ``NAME`` and a pure function ``advise`` from ``Facts`` to a ``Finding``, to an
+``Unknown`` if the profile lacks the data, or to None. CONTRIBUTING.md says how to add one.
+DLProf's own detectors are in ``aggregator.advice.dlprof``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from aggregator.advice import (
+    batch_size,
+    checkpointing,
+    cudnn_benchmark,
+    debugging_aids,
+    exposed_communication,
+    half_precision,
+    host_stalls,
+    imbalanced_gpus,
+    input_bound,
+    late_ranks,
+    launch_bound,
+    layout_conversions,
+    norm_copies,
+    pageable_copies,
+    parameter_loop,
+    separate_experts,
+    slow_iterations,
+    synchronizing_calls,
+    tensor_core_fallback,
+    tf32_off,
+    tiny_kernels,
+    unaligned_shapes,
+    unfused_optimizer,
+    unoverlapped_copies,
+    unused_gpus,
+    vocabulary_size,
+)
+from aggregator.advice.facts import Facts
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Severity, Unknown
+
+
+class Adviser(Protocol):
+    """What a module of an adviser provides."""
+
+    NAME: str
+
+    def advise(self, facts: Facts) -> Answer:
+        """Judge the facts of one aggregation."""
+
+
+ADVISERS: tuple[Adviser, ...] = (
+    input_bound,
+    launch_bound,
+    host_stalls,
+    slow_iterations,
+    synchronizing_calls,
+    pageable_copies,
+    unoverlapped_copies,
+    exposed_communication,
+    imbalanced_gpus,
+    late_ranks,
+    checkpointing,
+    separate_experts,
+    half_precision,
+    tf32_off,
+    tensor_core_fallback,
+    unaligned_shapes,
+    vocabulary_size,
+    layout_conversions,
+    norm_copies,
+    unfused_optimizer,
+    parameter_loop,
+    tiny_kernels,
+    batch_size,
+    debugging_aids,
+    cudnn_benchmark,
+    unused_gpus,
+)
+"""In this order advice of equal gain, and open questions, are listed."""
+
+_OF_STEPS = frozenset(
+    {
+        *(input_bound.NAME, launch_bound.NAME, host_stalls.NAME, slow_iterations.NAME),
+        *(synchronizing_calls.NAME, batch_size.NAME, late_ranks.NAME),
+    }
+)
+"""Advisers that judge idle time: the start and the end of a program are idle, too."""
+COVERING_RATIO = 0.6
+"""A finding is left out if one that covers it saves at least this share of the same time."""
+
+
+def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
+    """Run every adviser; without steps, those that judge kernels and copies.
+
+    Returns:
+        The findings, most severe and largest gain first, and the questions that stay open.
+    """
+    single = facts.steps.is_single
+    asked = [one for one in ADVISERS if not single or one.NAME not in _OF_STEPS]
+    answers = [adviser.advise(facts) for adviser in asked]
+    found = {
+        one.advice: _rated(facts, one)
+        for one in answers
+        if isinstance(one, Finding) and _matters(one)
+    }
+    kept = [one for one in found.values() if not _is_covered(one, found)]
+    kept.sort(key=lambda one: (_RANK[one.level], -(one.gain_pct or 0.0)))
+    return kept, [one for one in answers if isinstance(one, Unknown)]
+
+
+def _rated(facts: Facts, finding: Finding) -> Finding:
+    """Add the gain in time; nothing that depends on uncertain steps is certain itself."""
+    if finding.gain_pct is None:
+        return finding
+    certainty = finding.certainty
+    if facts.steps.is_single or not facts.is_sure_of_steps:
+        certainty = certainty.one_less
+    gain_ns = None if finding.is_per_sample else round(finding.gain_pct / 100.0 * facts.step_ns)
+    return replace(finding, gain_ns=gain_ns, certainty=certainty)
+
+
+_RANK = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2}
+
+
+def _matters(finding: Finding) -> bool:
+    return finding.gain_pct is None or finding.gain_pct >= MIN_GAIN_PCT
+
+
+def _is_covered(finding: Finding, found: dict[str, Finding]) -> bool:
+    others = (found[name] for name in finding.covered_by if name in found)
+    return any(
+        (one.gain_pct or 0.0) >= COVERING_RATIO * (finding.gain_pct or 0.0) for one in others
+    )

@@ -1,0 +1,115 @@
+"""Results of the advisers: a problem, how much time a fix could save, and the evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from aggregator.texts import Text
+
+HIGH_GAIN_PCT = 20.0
+MEDIUM_GAIN_PCT = 5.0
+MIN_GAIN_PCT = 1.0  # Findings that save a smaller share of the step are left out.
+
+
+class Severity(StrEnum):
+    """Severity, by the share of the step that a fix could save."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class Certainty(StrEnum):
+    """Certainty: measured; measured, but a fix may save less; or a rule of thumb."""
+
+    SURE = "sure"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+    @property
+    def one_less(self) -> Certainty:
+        """The next lower certainty."""
+        return Certainty.LIKELY if self is Certainty.SURE else Certainty.POSSIBLE
+
+
+class View(StrEnum):
+    """Views that evidence may link to; the page accepts only these names."""
+
+    OPS = "ops"
+    ITERATIONS = "iterations"
+    KERNELS_BY_ITERATION = "kernels-by-iteration"
+    GPUS = "gpus"
+    OP_TYPES = "op-types"
+
+
+@dataclass(frozen=True)
+class Link:
+    """A view with its filters, as parameters of the page address."""
+
+    view: View
+    params: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of evidence."""
+
+    kind: str  # ``op``, ``kernel``, ``iteration``, ``gpu``, ``call`` or ``setting``.
+    name: str  # Its name in the profile.
+    time_ns: int | None = None  # Its time in the window; None if it has no time. Unit: ns.
+    count: int | None = None  # How often it occurred; None for once.
+    link: Link | None = None  # View that shows it.
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A query on the public views that returns the number on which the problem is based."""
+
+    query: str  # SQL without parameters; it returns one row.
+    column: str  # Column of that row.
+    value: int  # Expected value of the column.
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A problem that was found, with advice."""
+
+    advice: str  # Stable name.
+    # Share of the step that a fix could save; None if the profile does not show it. Unit: percent.
+    gain_pct: float | None
+    problem: Text  # One sentence.
+    recommendation: Text  # One or two sentences.
+    reasoning: Text  # How the number was computed.
+    certainty: Certainty  # How sure it is.
+    proof: Proof  # Query that proves the problem.
+    frameworks: str = "all"  # Frameworks it applies to.
+    needs: Text | None = None  # Data that would make it certain; None if nothing is missing.
+    evidence: tuple[Item, ...] = ()  # Items of evidence, largest first.
+    link: Link | None = None  # View that shows all of it; None if there is none.
+    severity: Severity | None = None  # Overrides the severity that follows from ``gain_pct``.
+    # Names of advice that, if it saves about as much, replaces this one.
+    covered_by: tuple[str, ...] = ()
+    gain_ns: int | None = None  # Time of a step that a fix could save, from ``gain_pct``. Unit: ns.
+    is_per_sample: bool = False  # Whether the gain is of the time per sample: the step gets longer.
+
+    @property
+    def level(self) -> Severity:
+        """The severity, from ``gain_pct`` unless it is overridden."""
+        if self.severity is not None:
+            return self.severity
+        if self.gain_pct is None or self.gain_pct < MEDIUM_GAIN_PCT:
+            return Severity.LOW
+        return Severity.HIGH if self.gain_pct >= HIGH_GAIN_PCT else Severity.MEDIUM
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A question that the profile does not answer."""
+
+    advice: str  # Name of the advice.
+    problem: Text  # Why it cannot be judged.
+    needs: Text  # Data that would answer it.
+
+
+Answer = Finding | Unknown | None  # A problem, an open question, or None for no problem.

@@ -1,0 +1,76 @@
+"""Long idle times of the GPU while the script does other work."""
+
+from __future__ import annotations
+
+from aggregator.advice.evidence import LATE, gaps_proof, op_items
+from aggregator.advice.facts import Facts
+from aggregator.advice.finding import Answer, Certainty, Finding
+from aggregator.advice.input_bound import loading_in_gaps
+from aggregator.advice.launch_bound import MAX_GAP_NS
+from aggregator.texts import Text, say
+
+NAME = "host_stalls"
+MIN_SHARE_PCT = 5.0  # A smaller share of the step is not reported.
+
+
+def advise(facts: Facts) -> Answer:
+    """Find gaps of more than 1 ms before a late launch, unless a data loader range covers them.
+
+    Of several GPUs the slowest is judged.
+    """
+    gpu = facts.slowest
+    waited = facts.came_late & (facts.gap_ns > MAX_GAP_NS) & (facts.work.device == gpu.device)
+    waited &= 2 * loading_in_gaps(facts) < facts.gap_ns
+    total = int(facts.gap_ns[waited].sum())
+    share = facts.gpu_share_pct(gpu, total)
+    if share < MIN_SHARE_PCT:
+        return None
+    return Finding(
+        advice=NAME,
+        covered_by=("slow_iterations",),
+        gain_pct=share,
+        problem=say(
+            "GPU {device} is idle for {share:.0f}% of the step, more than 1 ms at a time, while "
+            "the script does other work",
+            device=gpu.device,
+            share=share,
+        ),
+        recommendation=say(
+            "Check what runs before the listed ops: preparing input, logging, "
+            "metrics, checkpoints. Move it to another thread or process, or do it less often"
+        ),
+        reasoning=say(
+            "Gaps of more than 1 ms before work that was launched when the GPU had no work "
+            "left; gaps that a data loader's range covers by half or more are not counted"
+        ),
+        certainty=Certainty.LIKELY,
+        needs=_needs(facts),
+        evidence=op_items(facts, waited, facts.gap_ns),
+        proof=gaps_proof(facts, waited, _condition(facts), "waiting_ns"),
+    )
+
+
+def _needs(facts: Facts) -> Text:
+    if facts.is_kineto:
+        return say(
+            "Ranges of torch.profiler.record_function around the parts of the script, or a "
+            "trace made with with_stack=True"
+        )
+    return say(
+        "NVTX ranges around the parts of the script, or CPU samples (--nsys_opts='-t "
+        "cuda,nvtx,osrt -s cpu')"
+    )
+
+
+def _condition(facts: Facts) -> str:
+    """Return the same selection of gaps in SQL."""
+    gpu = facts.slowest
+    gaps = f"device_id = {gpu.device} AND {LATE} AND start - reached > {MAX_GAP_NS}"
+    loading = zip(gpu.loading.start_ns.tolist(), gpu.loading.end_ns.tolist(), strict=True)
+    inside = ", ".join(f"({a}, {b})" for a, b in loading if b > gpu.low_ns and a < gpu.high_ns)
+    if not inside:
+        return gaps
+    return (
+        f"{gaps} AND 2 * (SELECT coalesce(sum(max(0, min(column2, start) - max(column1, reached))),"
+        f" 0) FROM (VALUES {inside})) < start - reached"
+    )

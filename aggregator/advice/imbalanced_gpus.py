@@ -1,0 +1,62 @@
+"""Work that is distributed unevenly over the GPUs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aggregator.advice.evidence import gpu_item, launched
+from aggregator.advice.facts import Facts
+from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Certainty, Finding, Link, Proof, View
+from aggregator.texts import say
+
+NAME = "imbalanced_gpus"
+
+
+def advise(facts: Facts) -> Answer:
+    """Compare the GPU that computes longest with the mean, which equal work would reach."""
+    time = _computing_ns(facts)
+    if len(time) < 2:
+        return None
+    most, mean = max(time.values()), sum(time.values()) / len(time)
+    gain = facts.share_pct((most - mean) * len(time))
+    if gain < MEDIUM_GAIN_PCT:
+        return None
+    busiest = max(time, key=lambda device: time[device])
+    rows = facts.kernels & (facts.work.device == busiest)
+    return Finding(
+        advice=NAME,
+        gain_pct=gain,
+        problem=say(
+            "GPU {busiest} computes {ratio:.1f} times as long as the mean of all GPUs; the others "
+            "wait for it",
+            busiest=busiest,
+            ratio=most / max(mean, 1.0),
+        ),
+        recommendation=say(
+            "Give every GPU the same number of samples of similar size, and the same layers: "
+            "equal batches, samples sorted by length, stages of equal cost"
+        ),
+        reasoning=say(
+            "The time that the busiest GPU computes longer than the mean of all GPUs, "
+            "without collectives: with equal work the step is shorter by this"
+        ),
+        certainty=Certainty.LIKELY,
+        evidence=tuple(gpu_item(gpu.device, gpu.name, time[gpu.device]) for gpu in facts.gpus),
+        proof=Proof(
+            "SELECT coalesce(sum(kernel_duration), 0) AS kernel_time_ns FROM view_kernel_launches"
+            f" WHERE {launched(facts)} AND device_id = {busiest}",
+            "kernel_time_ns",
+            int(facts.work.duration_ns[rows].sum()),
+        ),
+        link=Link(View.GPUS, {}),
+    )
+
+
+def _computing_ns(facts: Facts) -> dict[int, int]:
+    """Return the time in the window in which each GPU computed, without collectives. Unit: ns."""
+    result = {}
+    for gpu in facts.gpus:
+        edges = np.array([gpu.low_ns, gpu.high_ns], dtype=np.int64)
+        before = gpu.computing.covered_before(edges)
+        result[gpu.device] = int(before[1] - before[0])
+    return result

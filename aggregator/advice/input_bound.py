@@ -1,0 +1,100 @@
+"""A GPU that waits for the next batch of the data loader."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aggregator.advice.evidence import gpu_work, quoted, setting_items
+from aggregator.advice.facts import Facts
+from aggregator.advice.finding import Answer, Certainty, Finding, Proof, Unknown
+from aggregator.profile.arrays import Int64
+from aggregator.texts import Text, say
+
+NAME = "input_bound"
+MIN_SHARE_PCT = 5.0  # A smaller share of the step is not reported.
+STALL_NS = 1_000_000
+"""Gaps that are at least this long may be waits for input; shorter ones come from launching."""
+LOADER_PATTERNS = ("enumerate(DataLoader)%", "DataLoader%")
+"""Types of the ops that wait for the next batch, as SQL LIKE patterns."""
+
+
+def loading_in_gaps(facts: Facts) -> Int64:
+    """Return the time of each gap that data loader ranges cover. Unit: ns."""
+    work = facts.work
+    result = np.zeros(len(work), dtype=np.int64)
+    for gpu in facts.gpus:
+        rows = np.flatnonzero((work.device == gpu.device) & (facts.gap_ns > 0))
+        start = work.start_ns[rows]
+        before = gpu.loading.covered_before(start)
+        result[rows] = before - gpu.loading.covered_before(start - facts.gap_ns[rows])
+    return result
+
+
+def advise(facts: Facts) -> Answer:
+    """Measure the idle time of the GPU during data loader ranges."""
+    if facts.mode != "pytorch":
+        return None
+    if not facts.has_loader or not any(len(gpu.loading.start_ns) for gpu in facts.gpus):
+        stalls = facts.gap_ns[facts.came_late & (facts.gap_ns > STALL_NS)]
+        if facts.share_pct(int(stalls.sum())) < MIN_SHARE_PCT:
+            return None
+        return Unknown(
+            NAME,
+            say("Whether the GPU waits for input is unknown: no range shows when input is read"),
+            say("Ranges of a torch.utils.data.DataLoader, or record_function around the input code")
+            if facts.is_kineto
+            else say(
+                "Ranges of a torch.utils.data.DataLoader, or NVTX ranges around the input code"
+            ),
+        )
+    total = int(loading_in_gaps(facts).sum())
+    share = facts.share_pct(total)
+    if share < MIN_SHARE_PCT:
+        return None
+    return Finding(
+        advice=NAME,
+        gain_pct=share,
+        problem=say(
+            "The GPU waits {share:.0f}% of {span} for the next batch of the data loader",
+            share=share,
+            span=facts.span,
+        ),
+        recommendation=_advice(facts),
+        reasoning=say(
+            "Time in which no GPU work ran while a data loader range was open; all of it is "
+            "saved if batches are ready in time"
+        ),
+        certainty=Certainty.SURE,
+        frameworks="PyTorch",
+        evidence=setting_items(facts, "num_workers", "prefetch_factor"),
+        proof=_proof(facts, total),
+    )
+
+
+def _advice(facts: Facts) -> Text:
+    workers = facts.settings.get("num_workers")
+    if workers == 0:
+        return say(
+            "The training process itself loads the data (num_workers=0). Set num_workers to "
+            "a few CPU cores, pin_memory=True and persistent_workers=True"
+        )
+    return say(
+        "Give the DataLoader more workers (num_workers), a larger prefetch_factor, cheaper "
+        "transforms or faster storage; NVIDIA DALI moves decoding to the GPU"
+    )
+
+
+def _proof(facts: Facts, total: int) -> Proof:
+    like = " OR ".join(f"o.op_node_type LIKE {quoted(one)}" for one in LOADER_PATTERNS)
+    pairs = ", ".join(f"({gpu.device}, {pid})" for gpu in facts.gpus for pid in gpu.processes)
+    query = (
+        f"{gpu_work(facts)}, loaders AS (SELECT u.device_id, j.start_time AS a, j.stop_time AS b"
+        " FROM view_op_instances AS j JOIN view_op_metrics AS o ON o.op_node_id = j.op_node_id"
+        f" AND o.domain_name = j.domain_name AND o.aggr_id = {facts.aggr}"
+        f" JOIN (SELECT column1 AS device_id, column2 AS pid FROM (VALUES {pairs})) AS u"
+        f" ON u.pid = j.process_id WHERE j.domain_name = {quoted(facts.domain)} AND ({like}))"
+        " SELECT coalesce(sum(max(0, min(l.b, work.start) - max(l.a, work.reached))), 0)"
+        " AS waiting_ns FROM work JOIN loaders AS l ON l.device_id = work.device_id"
+        " AND l.a < work.start AND l.b > work.reached WHERE work.start > work.reached"
+    )
+    return Proof(query, "waiting_ns", total)

@@ -1,0 +1,129 @@
+"""A rank that enters the collectives late, so that the others wait."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aggregator.advice import imbalanced_gpus
+from aggregator.advice.evidence import gpu_item
+from aggregator.advice.facts import Facts, RankWait
+from aggregator.advice.finding import Answer, Certainty, Finding, Item, Proof
+from aggregator.texts import Text, say
+
+NAME = "late_ranks"
+MIN_SHARE_PCT = 3.0  # A smaller share of the step is not reported.
+MAIN_RATIO = 0.6  # Share of all waiting that one rank must cause to be named.
+STALL_RATIO = 0.5  # In a stall the rank is late by more than this times the largest delay.
+MIN_STALL_NS = 1_000_000
+
+
+def advise(facts: Facts) -> Answer:
+    """Name the rank for which the others wait; without one, they take turns.
+
+    A rank that has more to compute is found by ``imbalanced_gpus``.
+    """
+    if len(facts.rank_waits) < 2:
+        return None
+    waiting = sum(rank.waiting_ns for rank in facts.rank_waits)
+    share = facts.share_pct(waiting)
+    if share < MIN_SHARE_PCT or isinstance(imbalanced_gpus.advise(facts), Finding):
+        return None
+    late = max(facts.rank_waits, key=lambda rank: (rank.kept_waiting_ns, -rank.rank))
+    caused = sum(rank.kept_waiting_ns for rank in facts.rank_waits)
+    is_named = late.kept_waiting_ns >= MAIN_RATIO * caused
+    return Finding(
+        advice=NAME,
+        gain_pct=facts.share_pct(_gain_ns(facts, late) * len(facts.gpus)) if is_named else share,
+        problem=_problem(facts, late, share) if is_named else _in_turns(share),
+        recommendation=_recommendation(late) if is_named else _even_work(),
+        reasoning=say(
+            "For each collective, the time between its start on a rank and its start on the last "
+            "rank; all of it is saved if the ranks enter it at the same time"
+        ),
+        certainty=Certainty.LIKELY if is_named else Certainty.POSSIBLE,
+        evidence=_evidence(facts),
+        proof=Proof(
+            "SELECT coalesce(sum(kept_waiting_ns), 0) AS kept_waiting_ns FROM view_collectives"
+            f" WHERE aggr_id = {facts.aggr} AND rank = {late.rank}"
+            f" AND iter_value BETWEEN {facts.steps.first} AND {facts.steps.last}",
+            "kept_waiting_ns",
+            late.kept_waiting_ns,
+        ),
+    )
+
+
+def _stalls(facts: Facts, late: RankWait) -> tuple[list[int], int]:
+    """How late the rank was in the steps in which it was very late, and their constant distance.
+
+    The distance is 0 if there are fewer than three such steps, or if it is not constant.
+    """
+    steps = range(facts.steps.first, facts.steps.last + 1)
+    times = np.array([late.late_ns.get(one, 0) for one in steps])
+    rows = np.flatnonzero(times > max(STALL_RATIO * int(times.max(initial=0)), MIN_STALL_NS))
+    distances = np.diff(rows)
+    is_regular = len(distances) >= 2 and int(distances.min()) == int(distances.max()) > 1
+    return times[rows].tolist(), int(distances[0]) if is_regular else 0
+
+
+def _gain_ns(facts: Facts, late: RankWait) -> float:
+    """How much shorter all steps together are if the rank is not late.
+
+    The time that the rank itself waits remains: that the ranks differ from step to step.
+    """
+    stalls, distance = _stalls(facts, late)
+    if distance:
+        return float(sum(stalls))
+    others = len(facts.rank_waits) - 1
+    return max(late.kept_waiting_ns / others - late.waiting_ns, 0.0)
+
+
+def _problem(facts: Facts, late: RankWait, share: float) -> Text:
+    stalls, distance = _stalls(facts, late)
+    if distance:
+        return say(
+            "Rank {rank} enters a collective {ms:.0f} ms late in every {distance}th step; the "
+            "ranks wait {share:.0f}% of the step for each other",
+            rank=late.rank,
+            ms=float(np.median(stalls)) / 1e6,
+            distance=distance,
+            share=share,
+        )
+    return say(
+        "The ranks wait {share:.0f}% of the step for each other in collectives, {kept:.0f}% of "
+        "that for rank {rank}",
+        share=share,
+        kept=100.0 * late.kept_waiting_ns / sum(one.kept_waiting_ns for one in facts.rank_waits),
+        rank=late.rank,
+    )
+
+
+def _in_turns(share: float) -> Text:
+    return say(
+        "The ranks wait {share:.0f}% of the step for each other in collectives, and no rank is "
+        "always the last",
+        share=share,
+    )
+
+
+def _recommendation(late: RankWait) -> Text:
+    return say(
+        "Look at what rank {rank} does before its collectives: its GPU does not compute much "
+        "longer than the others. Input, logging, checkpoints, evaluation, garbage collection, or "
+        "another program on its machine",
+        rank=late.rank,
+    )
+
+
+def _even_work() -> Text:
+    return say(
+        "Make the steps of all ranks equally long: samples of similar size in a batch, no work "
+        "that single ranks do in some steps, the same clocks and no other programs on all machines"
+    )
+
+
+def _evidence(facts: Facts) -> tuple[Item, ...]:
+    names = {gpu.device: gpu.name for gpu in facts.gpus}
+    ordered = sorted(facts.rank_waits, key=lambda rank: -rank.kept_waiting_ns)
+    gpus = (gpu_item(one.device, names.get(one.device, ""), None) for one in ordered[:1])
+    waits = (Item("rank", f"{one.rank}", one.kept_waiting_ns) for one in ordered[:5])
+    return (*waits, *gpus)

@@ -1,0 +1,83 @@
+"""Kernels that are launched one by one, slower than the GPU runs them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aggregator.advice.evidence import LATE, gaps_proof, op_items
+from aggregator.advice.facts import Facts
+from aggregator.advice.finding import Answer, Certainty, Finding, Item
+from aggregator.texts import Text, say
+
+NAME = "launch_bound"
+MIN_SHARE_PCT = 10.0  # A smaller share of the step is normal.
+MIN_GAPS = 20  # With fewer gaps per step the cause is single stops, not launching.
+MAX_GAP_NS = 1_000_000  # Longer gaps come from other work of the script, not from launching.
+GRAPH_GAP_NS = 1_300  # Gap between two kernels of a CUDA graph, measured on an H200.
+VALUE_SIZES = frozenset({"nonzero", "argwhere", "unique", "_unique2", "masked_select"})
+"""Types of ops whose result has a size that depends on values, which a CUDA graph cannot hold."""
+
+
+def advise(facts: Facts) -> Answer:
+    """Find short gaps before work that was launched when the GPU had no work left.
+
+    Of several GPUs the slowest is judged: the others wait for it in any case.
+    """
+    gpu = facts.slowest
+    here = facts.work.device == gpu.device
+    waited = here & facts.came_late & (facts.gap_ns > 0) & (facts.gap_ns <= MAX_GAP_NS)
+    total, gaps = int(facts.gap_ns[waited].sum()), int(waited.sum())
+    share = facts.gpu_share_pct(gpu, total)
+    if share < MIN_SHARE_PCT or gaps < MIN_GAPS * facts.steps.count:
+        return None
+    launches = int((facts.launched & here).sum()) // facts.steps.count
+    return Finding(
+        advice=NAME,
+        gain_pct=facts.gpu_share_pct(gpu, max(total - GRAPH_GAP_NS * gaps, 0)),
+        problem=say(
+            "GPU {device} waits {share:.0f}% of the step for work to be launched: {count} calls "
+            "per step launch it piece by piece",
+            device=gpu.device,
+            share=share,
+            count=launches,
+        ),
+        recommendation=_recommendation(facts),
+        reasoning=say(
+            "Gaps of up to 1 ms before work that was launched when the GPU had no work "
+            "left, minus 1.3 us for each, which remain in a CUDA graph. Tracing and markers "
+            "slow down launching, so the time is shorter without them"
+        ),
+        certainty=Certainty.LIKELY,
+        needs=say("The step time without the profiler, to see how much of the waiting remains"),
+        evidence=(
+            *op_items(facts, waited, facts.gap_ns),
+            Item("gap", "median gap", int(np.median(facts.gap_ns[waited])), gaps),
+        ),
+        proof=gaps_proof(
+            facts,
+            waited,
+            f"device_id = {gpu.device} AND {LATE} AND start - reached <= {MAX_GAP_NS}",
+            "waiting_ns",
+        ),
+    )
+
+
+def _recommendation(facts: Facts) -> Text:
+    if facts.has_graphs:
+        return say(
+            "Part of the step is replayed from CUDA graphs already. Move what is launched between "
+            "the replays into the graphs, or run fewer and larger pieces: several steps or "
+            "requests per replay"
+        )
+    ran = {facts.ops.types[op] for op in np.unique(facts.work.op[facts.launched]).tolist()}
+    if ran & VALUE_SIZES:
+        return say(
+            "Run fewer and larger kernels (torch.compile, larger batches). CUDA graphs cannot hold "
+            "this step as it is: sizes in it depend on values ({names})",
+            names=", ".join(sorted(ran & VALUE_SIZES)),
+        )
+    return say(
+        "Launch many kernels at once with CUDA graphs (torch.cuda.make_graphed_callables, or "
+        "torch.compile with mode='reduce-overhead'), or run fewer and larger kernels "
+        "(torch.compile, larger batches)"
+    )

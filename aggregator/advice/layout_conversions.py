@@ -1,0 +1,50 @@
+"""Kernels that convert tensor layouts for convolutions."""
+
+from __future__ import annotations
+
+import re
+
+from aggregator.advice.evidence import kernel_evidence
+from aggregator.advice.facts import Facts
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding
+from aggregator.texts import say
+
+NAME = "layout_conversions"
+CONVERSION = re.compile(r"nchwToNhwc|nhwcToNchw|nchw_to_nhwc|nhwc_to_nchw|nhwcAddPadding", re.I)
+"""Names of cuDNN's kernels between (N, C, H, W) and (N, H, W, C)."""
+
+MIN_KERNEL_PCT = 5.0
+"""A smaller share of the kernel time is normal: a channels-last model still converts its
+three-channel input."""
+
+
+def advise(facts: Facts) -> Answer:
+    """Find conversions that cuDNN runs around its Tensor Core kernels, which use channels last."""
+    rows = facts.kernels & facts.named([bool(CONVERSION.search(n)) for n in facts.names.long])
+    total = int(facts.work.duration_ns[rows].sum())
+    busy = max(int(facts.work.duration_ns[facts.kernels].sum()), 1)
+    gain = facts.kernel_gain_pct(total, float("inf"))
+    if gain < MIN_GAIN_PCT or 100.0 * total < MIN_KERNEL_PCT * busy:
+        return None
+    return Finding(
+        advice=NAME,
+        gain_pct=gain,
+        problem=say(
+            "{share:.0f}% of the kernel time converts tensor layouts for convolutions (NCHW "
+            "to NHWC and back)",
+            share=100.0 * total / busy,
+        ),
+        recommendation=say(
+            "Use the channels-last layout: model.to(memory_format=torch.channels_last), and "
+            "the same for the input"
+        ),
+        reasoning=say(
+            "The time of these kernels, for the share of the time that is limited by the "
+            "GPU: {ratio:.0f}% of the kernel time was in kernels that waited in a queue. "
+            "Other kernels become faster too",
+            ratio=100.0 * facts.gpu_bound_ratio,
+        ),
+        certainty=Certainty.SURE,
+        frameworks="PyTorch, TensorFlow",
+        **kernel_evidence(facts, rows),
+    )

@@ -1,0 +1,113 @@
+"""An optimizer that updates its parameters one by one or in several passes."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from aggregator.advice.evidence import kernel_evidence, setting_items
+from aggregator.advice.facts import Facts
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding
+from aggregator.profile.arrays import Bool
+from aggregator.texts import Text, say
+
+NAME = "unfused_optimizer"
+STEP = re.compile(r"Optimizer\.step#(\w+)(?:\.step)?(?:\[\d+\])?/([^/]*)$")
+"""Path of an op directly in the step of an optimizer: its class, and the op."""
+FUSED = re.compile(r"Fused(?:Adam|Sgd|Adagrad|Lamb|Optimizer)|multi_tensor_(?:adam|lamb|sgd)", re.I)
+"""Kernels of the fused optimizers of PyTorch and apex."""
+HAVE_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
+"""Optimizers of PyTorch with the option ``fused``."""
+MIN_KERNELS = 8  # With fewer kernels per step fusing is not worth it.
+PASSES = 3.0
+"""Ratio of the memory traffic of separate passes to that of a fused update: Adam moves about 11 to
+14 values per parameter in passes, 4 to 7 if fused."""
+
+
+def advise(facts: Facts) -> Answer:
+    """Compare the time of the kernels of the optimizer, with gaps, to one fused pass."""
+    work = facts.work
+    inside = facts.kernels & _of_optimizer(facts)
+    if not inside.any():
+        return None
+    fused = inside & facts.named([bool(FUSED.search(name)) for name in facts.names.long])
+    rows = inside & ~fused
+    kernels = int(rows.sum()) // (facts.steps.count * len(facts.gpus))
+    if kernels < MIN_KERNELS or fused.any():
+        return None
+    waited = np.where(facts.came_late, facts.gap_ns, 0)
+    now = int((work.duration_ns * facts.gpu_bound_ratio + waited)[rows].sum())
+    passes = int(work.duration_ns[rows].sum()) * facts.gpu_bound_ratio / PASSES
+    gain = facts.share_pct(max(now - passes, 0.0))
+    if gain < MIN_GAIN_PCT:
+        return None
+    foreach = facts.of_ops([kind.startswith("_foreach_") for kind in facts.ops.types])
+    is_loop = int((rows & foreach).sum()) * 2 < int(rows.sum())
+    return Finding(
+        advice=NAME,
+        gain_pct=gain,
+        problem=_problem(facts, int(rows.sum()), is_loop=is_loop),
+        recommendation=_recommendation(facts, rows),
+        reasoning=say(
+            "The time of the optimizer's kernels, for the share of the time that is limited "
+            "by the GPU, and of the gaps before their late launches, minus the time of one "
+            "pass over the values"
+        ),
+        certainty=Certainty.LIKELY,
+        frameworks="PyTorch",
+        **kernel_evidence(
+            facts,
+            rows,
+            *setting_items(facts, "optimizer", "optimizer_foreach"),
+            column="optimizer_kernel_time_ns",
+        ),
+    )
+
+
+def _of_optimizer(facts: Facts) -> Bool:
+    """Return which work the optimizer itself launched.
+
+    A closure runs the forward and the backward pass within the step: of those ops the update's own
+    are recognized by what they are, fused passes and changes in place.
+    """
+    names, ops = facts.ops.names, facts.ops
+    found = [STEP.search(name) for name in names]
+    forward = [one == "fprop" or not one for one in ops.directions]
+    closure = any(
+        "Optimizer.step#" in name and direction == "bprop"
+        for name, direction in zip(names, ops.directions, strict=True)
+    )
+    return facts.of_ops(
+        [
+            bool(one) and is_forward and (not closure or kind.startswith("_f") or kind[-1:] == "_")
+            for one, is_forward, kind in zip(found, forward, ops.types, strict=True)
+        ]
+    )
+
+
+def _recommendation(facts: Facts, rows: Bool) -> Text:
+    names = {
+        found[1]
+        for op in np.unique(facts.work.op[rows]).tolist()
+        if (found := STEP.search(facts.ops.names[op]))
+    }
+    known = sorted(names & HAVE_FUSED)
+    if known:
+        return say("Use the fused optimizer: torch.optim.{name}(..., fused=True)", name=known[0])
+    return say(
+        "Use a fused form of {name} (apex, or the step under torch.compile), or foreach=True",
+        name=", ".join(sorted(names)),
+    )
+
+
+def _problem(facts: Facts, kernels: int, *, is_loop: bool) -> Text:
+    if is_loop:
+        return say(
+            "The optimizer updates its parameters one by one: {count}",
+            count=facts.per_step(kernels),
+        )
+    return say(
+        "The optimizer reads and writes its values in several passes: {count}",
+        count=facts.per_step(kernels),
+    )

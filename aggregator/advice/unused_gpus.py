@@ -1,0 +1,41 @@
+"""GPUs that run nothing."""
+
+from __future__ import annotations
+
+from aggregator.advice.evidence import gpu_item
+from aggregator.advice.facts import Facts
+from aggregator.advice.finding import Answer, Certainty, Finding, Link, Proof, Severity, View
+from aggregator.texts import say
+
+NAME = "unused_gpus"
+
+
+def advise(facts: Facts) -> Answer:
+    """Find GPUs that were visible to the processes and ran nothing in the whole profile."""
+    idle = facts.idle_devices
+    if not idle:
+        return None
+    return Finding(
+        advice=NAME,
+        gain_pct=None,
+        problem=say(
+            "GPUs that are visible to the application run nothing: {names}",
+            names=", ".join(str(device) for device in idle),
+        ),
+        recommendation=say(
+            "Spread the work over them (torchrun, DistributedDataParallel), or hide them "
+            "from the application (CUDA_VISIBLE_DEVICES)"
+        ),
+        reasoning=say("This profile does not show how well the training scales to more GPUs"),
+        certainty=Certainty.SURE,
+        needs=say("A run on all GPUs, to measure the speedup"),
+        evidence=tuple(gpu_item(device, "", 0) for device in idle),
+        proof=Proof(
+            "SELECT count(*) AS unused_gpus FROM view_gpu_memories WHERE device_id NOT IN"
+            " (SELECT device_id FROM view_gpu_work)",
+            "unused_gpus",
+            len(idle),
+        ),
+        severity=Severity.LOW,
+        link=Link(View.GPUS, {}),
+    )

@@ -1,0 +1,207 @@
+"""The unit of a counted call: name, sizes, element types, precision, and cost by formula."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+
+from aggregator.correlate.instances import Instances, Origin
+from aggregator.costs.counted_calls import COPY, GRAPH, SET, CountedCalls
+from aggregator.costs.formulas.call import UNKNOWN, Cost, OpCall, Shape, sizes_of
+from aggregator.costs.formulas.markers import count_marked
+from aggregator.costs.formulas.registry import NEEDS_OUTPUT, count, is_collective
+from aggregator.costs.kernel_table import KernelTable
+from aggregator.costs.units import LINK, NETWORK, VECTOR, CostUnit
+from aggregator.frameworks.meaning import RangeMeaning
+from aggregator.kernels.element_types import SIZES, ElementTypes, element_size
+from aggregator.profile.arrays import Int64
+from aggregator.profile.profile import Profile
+from aggregator.texts import say
+
+_COPY_NAMES = {1: "copy host to device", 2: "copy device to host", 8: "copy on the device"}
+_TENSOR_PRECISION = {
+    **{kind: kind for kind in ("float16", "bfloat16", "float8", "int8", "tf32")},
+    "float32": "tf32",
+    "complex64": "tf32",
+    "float64": "float64_tensor",
+}
+_SCALAR_PRECISION = {
+    **dict.fromkeys(("float32", "tf32", "bfloat16", "complex64"), VECTOR),
+    "float16": "float16_vector",
+    "float64": "float64",
+}
+NO_SIZES = say("the sizes of its arguments were not recorded")
+_NO_TYPE = say("the kernels' names have no element type")
+_NO_OUTPUT = say("the sizes of its output were not recorded")
+_BETWEEN_GPUS = say("it moves data between GPUs")
+_NO_BYTES = say("its bytes were not recorded")
+_IN_GRAPH = say("the kernels of a CUDA graph were not recorded")
+_BY_VALUES = say("its operations depend on the values")
+_NO_FORMULA = say("there is no formula for it")
+
+
+class CallDescriber:
+    """Makes the units of counted calls."""
+
+    def __init__(
+        self, profile: Profile, meaning: RangeMeaning, instances: Instances, kernels: KernelTable
+    ) -> None:
+        self._profile = profile
+        self._meaning = meaning
+        self._instances = instances
+        self._kernels = kernels
+        # A cast to float32 names only the type written; under autocast it reads a 16-bit type.
+        halves = {"float16", "bfloat16"} & {one.read for one in kernels.types}
+        self._cast_read = 2.0 if halves else None
+
+    def types_code(self, types: Int64) -> Int64:
+        """A number per distinct element types; -1: unknown."""
+        codes: dict[ElementTypes, int] = {}
+        of_row = [codes.setdefault(one, len(codes)) for one in self._kernels.types]
+        result: Int64 = np.where(types >= 0, np.array(of_row, dtype=np.int64)[types], -1)
+        return result
+
+    def described_by(self, instance: Int64) -> Int64:
+        """Row of the instance whose marker describes each one: its forward for a backward one."""
+        forward = self._instances.forward[instance]
+        result: Int64 = np.where(forward >= 0, forward, instance)
+        return result
+
+    def context(self, instance: Int64, position: Int64) -> Int64:
+        """Code of the properties of the op around a call that its cost depends on."""
+        labels = self._meaning.labels
+        transposed = np.array(["conv_transpose" in label for label in labels] or [False])
+        source = self.described_by(instance)
+        label = self._instances.label[source].astype(np.int64)
+        stray = self._instances.origin[source] == Origin.STRAY
+        is_transposed = ~stray & transposed[np.where(stray, 0, np.minimum(label, len(labels) - 1))]
+        name = self._instances.range_name[source].astype(np.int64)
+        marked = np.isin(name, list(self._meaning.texts)) & (name >= 0)
+        of_marker = 2 + 2 * name + (source != instance)
+        of_label = -(2 + 2 * label + stray)
+        result: Int64 = np.where(
+            position >= 0, is_transposed.astype(np.int64), np.where(marked, of_marker, of_label)
+        )
+        return result
+
+    def unit(self, calls: CountedCalls, row: int, output: Shape | None) -> CostUnit:
+        """The unit of the call in a row; ``output``: sizes of its output, None: unknown."""
+        kind = int(calls.kind[row])
+        if kind in (COPY, SET):
+            moved = int(calls.num_bytes[row])
+            cost = _copied(int(calls.detail[row]), moved) if kind == COPY else _set(moved)
+            return cost if moved >= 0 else replace(cost, num_bytes=None, reason=_NO_BYTES)
+        if kind == GRAPH:
+            return CostUnit("graph", reason=_IN_GRAPH, hides_matrix=True)
+        is_outside = calls.position[row] < 0
+        unit = (self._outside if is_outside else self._counted)(calls, row, output)
+        hides = unit.flops is None and bool(calls.multiplies[row])
+        return replace(unit, hides_matrix=hides or (unit.is_matrix and not unit.precision))
+
+    def _counted(self, calls: CountedCalls, row: int, output: Shape | None) -> CostUnit:
+        code = int(calls.shapes[row])
+        text = self._profile.shape_texts[code] if code >= 0 else ""
+        name = self._meaning.labels[int(self._meaning.label[int(calls.name[row])])]
+        types = self._types_of(calls, row)
+        instance = np.array([calls.instance[row]])
+        transposed = self.context(instance, np.zeros(1, dtype=np.int64))[0] == 1
+        call = OpCall(
+            name,
+            sizes_of(text),
+            *self._element_sizes(types),
+            output,
+            "conv_transpose" if transposed else "",
+            one_gradient=int(calls.gradients[row]) == 1,
+            lists=types.lists,
+        )
+        cost = count(call) if text else UNKNOWN
+        reason = NO_SIZES if not text else _reason(call, cost)
+        precision = self._precision(cost, types, uses_tc=bool(calls.uses_tc[row]))
+        return _unit(call, text, cost, NETWORK if is_collective(name) else precision, reason)
+
+    def _outside(self, calls: CountedCalls, row: int, output: Shape | None) -> CostUnit:
+        """The unit of work outside ranges with a formula: described by a marker, or unknown."""
+        instance = int(self.described_by(np.array([calls.instance[row]]))[0])
+        label = int(self._instances.label[instance])
+        stray = self._instances.origin[instance] == Origin.STRAY
+        names = self._profile.strings if stray else self._meaning.labels
+        name = names[label] if 0 <= label < len(names) else ""
+        text = self._meaning.texts.get(int(self._instances.range_name[instance]))
+        if bool(calls.communicates[row]):
+            return CostUnit("communication", precision=NETWORK, reason=_BETWEEN_GPUS)
+        if text is None or stray:
+            return CostUnit(name, reason=_NO_FORMULA)
+        types = self._types_of(calls, row)
+        outputs = sizes_of(text.output_shapes)
+        call = OpCall(
+            name,
+            sizes_of(text.input_shapes),
+            *self._element_sizes(types, text.data_type),
+            outputs[0] if outputs and outputs[0] else output,
+            one_gradient=int(calls.gradients[row]) == 1,
+        )
+        cost = count_marked(call, backward=instance != int(calls.instance[row]))
+        precision = self._precision(
+            cost, types, uses_tc=bool(calls.uses_tc[row]), marker_type=text.data_type
+        )
+        return _unit(call, text.input_shapes, cost, precision, _reason(call, cost))
+
+    def _types_of(self, calls: CountedCalls, row: int) -> ElementTypes:
+        code = int(calls.types[row])
+        return self._kernels.types[code] if code >= 0 else ElementTypes()
+
+    def _element_sizes(
+        self, types: ElementTypes, marker_type: str = ""
+    ) -> tuple[float | None, float | None]:
+        """Sizes of elements read and written, from the kernels or else from the marker."""
+        known = element_size(marker_type.removeprefix("torch."))
+        read, write = SIZES.get(types.read, known), SIZES.get(types.write, known)
+        if types.is_cast and not types.read and types.write == "float32":
+            read = self._cast_read
+        return read, write
+
+    @staticmethod
+    def _precision(cost: Cost, types: ElementTypes, *, uses_tc: bool, marker_type: str = "") -> str:
+        if not cost.is_matrix:
+            return VECTOR
+        kind = types.read or marker_type.removeprefix("torch.")
+        kind = "float8" if kind.startswith("float8") else kind
+        return (_TENSOR_PRECISION if uses_tc else _SCALAR_PRECISION).get(kind, "")
+
+
+def _set(num_bytes: int) -> CostUnit:
+    return CostUnit("set on the device", flops=0, num_bytes=num_bytes, precision=VECTOR)
+
+
+def _copied(copy_kind: int, num_bytes: int) -> CostUnit:
+    """A copy on the device reads and writes its bytes; one over the bus moves them once."""
+    name = _COPY_NAMES.get(copy_kind, "copy between devices")
+    on_device = copy_kind == 8
+    return CostUnit(
+        name,
+        flops=0,
+        num_bytes=2 * num_bytes if on_device else num_bytes,
+        precision=VECTOR if on_device else LINK,
+    )
+
+
+def _unit(call: OpCall, text: str, cost: Cost, precision: str, reason: str) -> CostUnit:
+    output = json.dumps(call.output, separators=(",", ":")) if call.output else ""
+    return CostUnit(
+        call.name, text, output, cost.flops, cost.num_bytes, cost.is_matrix, precision, reason
+    )
+
+
+def _reason(call: OpCall, cost: Cost) -> str:
+    if is_collective(call.name) and call.shapes:
+        return _BETWEEN_GPUS if cost.num_bytes is not None else _NO_TYPE
+    if cost.num_bytes is not None:
+        return "" if cost.flops is not None else _BY_VALUES
+    if cost.flops is not None and (call.output is not None or call.name != "index_select"):
+        return _NO_TYPE
+    needs = call.name in NEEDS_OUTPUT or call.name.startswith("conv") or "pool" in call.name
+    if call.output is None and needs:
+        return _NO_OUTPUT
+    return _NO_FORMULA if call.shapes else NO_SIZES

@@ -1,0 +1,201 @@
+"""Columns of long tables as arrays, from which aggregations are computed.
+
+SQLite hands out one value at a time. The columns that a re-aggregation reads are therefore stored a
+second time, as little-endian arrays of the smallest integer type, and read through SQLite like any
+other value. The rows of the table stay the reference: triggers delete the arrays of a table as soon
+as one of its rows changes, and the rows themselves are read from then on. Databases without the
+arrays (of versions before 2.1.2) are read that way, too.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from aggregator.profile.arrays import Bool, Int64, Integers
+
+TABLE: Final = "column_blobs"
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "op_instances": (
+        *("op", "start", "stop", "cpu_time", "cpu_overhead", "gpu_time", "gpu_idle", "cost"),
+    ),
+    "kernels": (
+        *("op_kernel", "name", "api_start", "api_duration", "start", "duration", "device"),
+    ),
+    "memory_ops": ("name", "api_start", "api_duration", "duration", "device"),
+    "api_calls": ("name", "op", "start", "duration", "thread"),
+    "named_ranges": ("name", "process", "start", "stop"),
+}
+"""The tables and columns stored as arrays; the rows of each table are numbered from 1."""
+PART_ROWS: Final = 1 << 16
+"""Rows per array: more of them would differ by more than the smaller types can hold."""
+_FETCHED_ROWS: Final = 65536
+_WIDTHS: Final = (1, 2, 4, 8)
+_KINDS: Final = {width: f"<u{width}" for width in _WIDTHS}
+
+Rows: TypeAlias = Callable[[Int64], Bool]
+
+
+def encode(table: str, columns: Mapping[str, Any], first_row: int) -> dict[str, list[Any]]:
+    """Rows of a table, from ``first_row`` on, as columns of ``column_blobs``.
+
+    Columns without rows if the table is not stored there, or if it holds anything but integers.
+    """
+    wanted = [columns.get(name) for name in COLUMNS.get(table, ())]
+    rows: list[tuple[Any, ...]] = []
+    if all(_is_integer(column) for column in wanted):
+        rows = [
+            (table, first_row + low, name, *_narrowed(column[low : low + PART_ROWS]))
+            for name, column in zip(COLUMNS.get(table, ()), wanted, strict=True)
+            if column is not None
+            for low in range(0, len(column), PART_ROWS)
+        ]
+    return {name: [row[number] for row in rows] for number, name in enumerate(_STORED)}
+
+
+_STORED: Final = ("table_name", "first_row", "column_name", "item_bytes", "base", "data")
+
+
+def _is_integer(column: object) -> bool:
+    if isinstance(column, np.ma.MaskedArray) or not isinstance(column, np.ndarray):
+        return False
+    return bool(column.dtype.kind == "i")
+
+
+def _narrowed(column: Integers) -> tuple[int, int, bytes]:
+    """Bytes per item, the smallest value of a column, and the differences to that value."""
+    base, high = int(column.min()), int(column.max())
+    width = next(width for width in _WIDTHS if high - base < 1 << (8 * width))
+    # A difference of more than 63 bits wraps around, here and when it is added again.
+    difference = column.astype(np.int64, copy=False) - np.int64(base)
+    return width, base, difference.astype(_KINDS[width]).tobytes()
+
+
+def triggers(table: str) -> dict[str, str]:
+    """Name and SQL of the triggers that delete the arrays of a table when its rows change.
+
+    Empty for a table that has no arrays.
+    """
+    events = ("INSERT", "UPDATE", "DELETE") if table in COLUMNS else ()
+    return {
+        f"{table}_{event.lower()}": f"CREATE TRIGGER {table}_{event.lower()} AFTER {event} ON"
+        f" {table} BEGIN DELETE FROM {TABLE} WHERE table_name = '{table}'; END"
+        for event in events
+    }
+
+
+def read_columns(
+    connection: sqlite3.Connection,
+    table: str,
+    names: Sequence[str],
+    bounds: tuple[int, int] | None = None,
+    only: Rows | None = None,
+) -> list[Int64]:
+    """Integer columns of a table, in order of row id.
+
+    Args:
+        connection: The database.
+        table: A table whose rows are numbered from 1.
+        names: Columns; none may hold NULL.
+        bounds: Only rows ``low <= id < high``; None: all rows.
+        only: Selects rows by their values in the first column; None: all rows.
+
+    Raises:
+        sqlite3.Error: The database cannot be read.
+        ValueError, TypeError, KeyError, OverflowError: It is damaged.
+    """
+    if bounds is None:
+        last = connection.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()[0]
+        bounds = 1, int(last) + 1
+    found = _from_blobs(connection, table, names, bounds, only)
+    if found is None:
+        parts = _from_rows(connection, table, names, bounds)
+        found = _collected(len(names), parts, only)
+    return found
+
+
+def _from_blobs(
+    connection: sqlite3.Connection,
+    table: str,
+    names: Sequence[str],
+    bounds: tuple[int, int],
+    only: Rows | None,
+) -> list[Int64] | None:
+    """Columns from arrays; None: the arrays of the table do not hold all of these rows."""
+    if not set(names) <= set(COLUMNS.get(table, ())) or not _are_current(connection, table):
+        return None
+    low, high = bounds
+    covered = low
+
+    def parts() -> Iterator[list[Int64]]:
+        nonlocal covered
+        marks = ", ".join("?" for _ in names)
+        rows = connection.execute(
+            f"SELECT first_row, column_name, item_bytes, base, data FROM {TABLE}"
+            f" WHERE table_name = ? AND column_name IN ({marks}) AND first_row < ?"
+            f" AND first_row > ? ORDER BY first_row",
+            (table, *names, high, low - PART_ROWS),
+        )
+        for first, group in groupby(rows, itemgetter(0)):
+            columns = {name: _decoded(*stored) for _, name, *stored in group}
+            chosen = [columns[name] for name in names]
+            if len({len(column) for column in chosen}) != 1:
+                raise ValueError(f"the stored columns of {table} differ in length")
+            if first <= covered:
+                covered = max(covered, first + len(chosen[0]))
+            within = slice(max(low - first, 0), max(high - first, 0))
+            yield [column[within] for column in chosen]
+
+    found = _collected(len(names), parts(), only)
+    return found if covered >= high else None
+
+
+def _are_current(connection: sqlite3.Connection, table: str) -> bool:
+    """Whether the triggers of a table are there, which no change of its rows gets past."""
+    query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?"
+    found = dict(connection.execute(query, (table,)).fetchall())
+    return triggers(table).items() <= found.items()
+
+
+def _decoded(width: int, base: int, data: bytes) -> Int64:
+    column = np.frombuffer(data, dtype=_KINDS[width]).astype(np.int64)
+    column += int(base)
+    return column
+
+
+def _from_rows(
+    connection: sqlite3.Connection, table: str, names: Sequence[str], bounds: tuple[int, int]
+) -> Iterator[list[Int64]]:
+    """The columns as SQLite hands them out, some rows at a time."""
+    listed = ", ".join(f'"{name}"' for name in names)
+    query = f"SELECT {listed} FROM {table} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
+    cursor = connection.execute(query, bounds)
+    while fetched := cursor.fetchmany(_FETCHED_ROWS):
+        yield list(np.array(fetched, dtype=np.int64).T)
+
+
+def _collected(count: int, parts: Iterator[list[Int64]], only: Rows | None) -> list[Int64]:
+    """The parts of each of ``count`` columns in one array."""
+    collected: list[list[Int64]] = [[] for _ in range(count)]
+    for columns in parts:
+        chosen: Bool | slice = slice(None) if only is None else only(columns[0])
+        for column, part in zip(columns, collected, strict=True):
+            part.append(column[chosen])
+    joined = []
+    for part in collected:
+        joined.append(np.concatenate(part) if part else np.empty(0, dtype=np.int64))
+        part.clear()
+    return joined
+
+
+def lookup(connection: sqlite3.Connection, query: str) -> Int64:
+    """A column by row id, from a query of row id and value; -1 where there is no row."""
+    pairs = np.array(connection.execute(query).fetchall(), dtype=np.int64).reshape(-1, 2)
+    result = np.full(int(pairs[:, 0].max(initial=0)) + 1, -1, dtype=np.int64)
+    result[pairs[:, 0]] = pairs[:, 1]
+    return result

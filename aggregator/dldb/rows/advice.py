@@ -1,0 +1,128 @@
+"""Advice of an aggregation as rows of its database."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import asdict
+from typing import TypeAlias
+
+from aggregator.advice import advise
+from aggregator.advice.finding import Finding, Unknown
+from aggregator.dldb.facts import read_facts
+from aggregator.dldb.guarded import DAMAGE
+from aggregator.dldb.steps import NoStepsError
+from aggregator.dldb.writer import Table, has_table, insert_rows
+from aggregator.texts import say
+
+FOUND, UNKNOWN = "found", "unknown"
+Value: TypeAlias = "str | int | float | None"
+
+
+def add_advice(connection: sqlite3.Connection, aggr: int) -> None:
+    """Add advice to an aggregation, in the transaction that writes it.
+
+    Does nothing if the database is of an early version that has no table for advice; columns that
+    it lacks are left out.
+    """
+    if has_table(connection, "advice"):
+        known = {str(row[1]) for row in connection.execute("PRAGMA table_info(advice)")}
+        table = _table(aggr, *judge(connection, aggr))
+        columns = {name: one for name, one in table.columns.items() if name in known}
+        insert_rows(connection, Table("advice", columns))
+
+
+def judge(connection: sqlite3.Connection, aggr: int) -> tuple[list[Finding], list[Unknown]]:
+    """Return the advice and the open questions of an aggregation."""
+    try:
+        facts = read_facts(connection, aggr)
+    except DAMAGE as error:
+        raise sqlite3.DatabaseError(f"its values do not fit together ({error})") from error
+    except NoStepsError:
+        return [], [
+            Unknown(
+                "steps",
+                say("No advice is available: the aggregated range holds no GPU work"),
+                say(
+                    "A capture of a program that uses a GPU and ends normally: what the GPU did "
+                    "is lost when a program ends by a signal"
+                ),
+            )
+        ]
+    found, unknown = advise(facts)
+    if facts.steps.is_single:
+        unknown.append(
+            Unknown(
+                "steps",
+                say(
+                    "Idle time was not judged: no repeating step was found in the aggregated range"
+                ),
+                say(
+                    "A key node that marks the steps (--key_node), and a range with several "
+                    "steps after the warm-up"
+                ),
+            )
+        )
+    return found, unknown
+
+
+def _table(aggr: int, found: list[Finding], unknown: list[Unknown]) -> Table:
+    rows = [_found_row(one) for one in found] + [_unknown_row(one) for one in unknown]
+    columns: dict[str, list[Value]] = {
+        name: [row.get(name, _EMPTY.get(name, "")) for row in rows] for name in _COLUMNS
+    }
+    numbers: list[Value] = list(range(1, len(rows) + 1))
+    return Table("advice", {"aggr": aggr, "place": numbers, **columns})
+
+
+_COLUMNS = (
+    *(
+        "advice",
+        "status",
+        "severity",
+        "gain_ns",
+        "gain_pct",
+        "certainty",
+        "problem",
+        "recommendation",
+    ),
+    *("reasoning", "needs", "frameworks", "drill_down", "evidence", "proof_query"),
+    *("proof_column", "proof_value"),
+)
+_EMPTY: dict[str, Value] = {
+    "gain_ns": None,
+    "gain_pct": None,
+    "evidence": "[]",
+    "proof_value": None,
+}
+"""Values of open questions, other than empty text."""
+
+
+def _found_row(finding: Finding) -> dict[str, Value]:
+    return {
+        "advice": finding.advice,
+        "status": FOUND,
+        "severity": finding.level.value,
+        "gain_ns": finding.gain_ns,
+        "gain_pct": None if finding.gain_pct is None else round(finding.gain_pct, 2),
+        "certainty": finding.certainty.value,
+        "problem": finding.problem,
+        "recommendation": finding.recommendation,
+        "reasoning": finding.reasoning,
+        "needs": finding.needs or "",
+        "frameworks": finding.frameworks,
+        "drill_down": "" if finding.link is None else json.dumps(asdict(finding.link)),
+        "evidence": json.dumps([asdict(item) for item in finding.evidence]),
+        "proof_query": finding.proof.query,
+        "proof_column": finding.proof.column,
+        "proof_value": finding.proof.value,
+    }
+
+
+def _unknown_row(unknown: Unknown) -> dict[str, Value]:
+    return {
+        "advice": unknown.advice,
+        "status": UNKNOWN,
+        "problem": unknown.problem,
+        "needs": unknown.needs,
+    }

@@ -1,0 +1,70 @@
+"""Bars per GPU and per rank."""
+
+from __future__ import annotations
+
+from aggregator.figures.theme import (
+    COLORS,
+    GPU,
+    Figure,
+    Theme,
+    axis,
+    base_layout,
+    empty_figure,
+)
+from aggregator.figures.values import Table, choose_unit, column, row_count
+from aggregator.texts import say
+
+_PARTS = (
+    ("computing_ns", say("Computing"), COLORS["tc"]),
+    ("exposed_communication_ns", say("Exposed communication"), COLORS["communication"]),
+    ("waiting_ns", say("Waiting for other ranks"), COLORS["dataloader"]),
+)
+
+
+def gpus(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
+    """One bar per GPU: ``device_id``, ``gpu_name`` and ``gpu_utilization_pct``."""
+    if not row_count(table):
+        return empty_figure(theme, say("No GPU in this profile"))
+    values = column(table, "gpu_utilization_pct")
+    trace = {
+        "type": "bar",
+        "name": say("GPU utilization"),
+        "x": [f"GPU {device}" for device in column(table, "device_id")],
+        "y": values,
+        "text": ["" if value is None else f"{value:.1f} %" for value in values],
+        "customdata": column(table, "gpu_name"),
+        "marker": {"color": GPU[theme]},
+        "hovertemplate": "%{x} (%{customdata}): %{y} %<extra></extra>",
+    }
+    layout = base_layout(theme) | {
+        "showlegend": False,
+        "xaxis": axis(theme, "", type="category"),
+        "yaxis": axis(theme, say("GPU utilization (%)"), range=[0, 100]),
+    }
+    return {"data": [trace], "layout": layout}
+
+
+def ranks(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
+    """Bars of the times of ``_PARTS`` per ``rank``; no bar for an unknown value."""
+    if not row_count(table):
+        return empty_figure(theme, say("No ranks in this profile"))
+    columns = {name: column(table, name) for name, *_ in _PARTS}
+    unit = choose_unit(max((value or 0 for part in columns.values() for value in part), default=0))
+    traces = [
+        {
+            "type": "bar",
+            "name": name,
+            "x": column(table, "rank"),
+            "y": [None if value is None else unit.of(value) for value in columns[key]],
+            "customdata": columns[key],
+            "marker": {"color": color},
+            "hovertemplate": say("{name}: %{{customdata:,}} ns<extra></extra>", name=name),
+        }
+        for key, name, color in _PARTS
+    ]
+    layout = base_layout(theme) | {
+        "barmode": "group",
+        "xaxis": axis(theme, say("Rank"), type="category"),
+        "yaxis": axis(theme, say("Time ({unit})", unit=unit.symbol), rangemode="tozero"),
+    }
+    return {"data": traces, "layout": layout}

@@ -1,0 +1,138 @@
+"""Shares of a whole: donuts, and one stacked bar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from aggregator.figures.theme import (
+    COLORS,
+    GPU,
+    IDLE,
+    PART_NAMES,
+    PARTS,
+    Figure,
+    Theme,
+    axis,
+    base_layout,
+    empty_figure,
+)
+from aggregator.figures.values import Table, choose_unit, only_row
+from aggregator.texts import say
+
+_NO_VALUES = say("No values in this profile")
+_MIN_LABEL_PCT = 4.0  # A smaller share is too narrow for a label inside the bar.
+
+
+@dataclass(frozen=True)
+class _Slice:
+    name: str
+    value: float | None
+    color: str
+    exact: str
+
+
+def gpu_utilization(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
+    """Busy and idle share of the GPUs, from ``using_gpu_pct`` and ``idle_gpu_pct`` of one row."""
+    using, idle = only_row(table, "using_gpu_pct", "idle_gpu_pct")
+    slices = [
+        _percent(say("Using GPU"), using, GPU[theme]),
+        _percent(say("Idle GPU"), idle, IDLE[theme]),
+    ]
+    return _donut(slices, theme, center=_short_percent(using))
+
+
+def tensor_core_efficiency(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
+    """Share of Tensor Core kernels in the kernel time of eligible ops.
+
+    From ``using_tc_pct`` and ``not_using_tc_pct`` of one row.
+    """
+    using, rest = only_row(table, "using_tc_pct", "not_using_tc_pct")
+    slices = [
+        _percent(PART_NAMES["tc"], using, COLORS["tc"]),
+        _percent(PART_NAMES["non_tc"], rest, COLORS["non_tc"]),
+    ]
+    return _donut(slices, theme, center=_short_percent(using))
+
+
+def kernel_gpu_time(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
+    """GPU time of the kernels and copies, summed, from one row."""
+    names = ("using_tc_gpu_time_ns", "memory_gpu_time_ns", "other_gpu_time_ns")
+    times = only_row(table, *names)
+    labels = (PART_NAMES["tc"], say("Memory Kernels"), say("All Other Kernels"))
+    colors = (COLORS["tc"], COLORS["memory"], COLORS["non_tc"])
+    total = sum(time or 0 for time in times)
+    unit = choose_unit(total)
+    slices = [
+        _Slice(label, unit.of(time), color, _exact_ns(time))
+        for label, time, color in zip(labels, times, colors, strict=True)
+    ]
+    figure = _donut(slices, theme, center=f"{total / unit.ns:.3g} {unit.symbol}")
+    figure["layout"]["meta"] = {"unit": unit.symbol, "unit_ns": unit.ns, "total_ns": total}
+    return figure
+
+
+def resource_usage(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
+    """Shares of the wall time as one stacked bar, from ``<part>_pct`` of one row."""
+    values = dict(zip(PARTS, only_row(table, *(f"{part}_pct" for part in PARTS)), strict=True))
+    if all(value is None for value in values.values()):
+        return empty_figure(theme, _NO_VALUES)
+    layout = base_layout(theme) | {
+        "barmode": "stack",
+        "xaxis": axis(theme, say("Share of the wall time (%)"), range=[0, 100]),
+        "yaxis": {"visible": False},
+        "legend": {"orientation": "h", "traceorder": "normal", "x": 0, "y": 1.02},
+    }
+    if not values["graph"]:
+        del values["graph"]  # Few captures have graphs that were recorded as a whole.
+    return {"data": [_segment(part, value) for part, value in values.items()], "layout": layout}
+
+
+def _segment(part: str, value: float | None) -> dict[str, Any]:
+    wide = value is not None and value >= _MIN_LABEL_PCT
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": PART_NAMES[part],
+        "meta": {"part": part},
+        "x": [value],
+        "y": [""],
+        "marker": {"color": COLORS[part]},
+        "text": [
+            say("{name}<br>{value:.1f} %", name=PART_NAMES[part], value=value) if wide else ""
+        ],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "hovertemplate": say("{name}: %{{x}} %<extra></extra>", name=PART_NAMES[part]),
+    }
+
+
+def _donut(slices: list[_Slice], theme: Theme, *, center: str) -> Figure:
+    if all(one.value is None for one in slices):
+        return empty_figure(theme, _NO_VALUES)
+    trace = {
+        "type": "pie",
+        "hole": 0.62,
+        "sort": False,
+        "direction": "clockwise",
+        "labels": [one.name for one in slices],
+        "values": [one.value for one in slices],
+        "marker": {"colors": [one.color for one in slices]},
+        "customdata": [one.exact for one in slices],
+        "textinfo": "none",
+        "hovertemplate": "%{label}: %{customdata} (%{percent})<extra></extra>",
+    }
+    note = {"text": center, "showarrow": False, "x": 0.5, "y": 0.5, "font": {"size": 20}}
+    return {"data": [trace], "layout": base_layout(theme) | {"annotations": [note]}}
+
+
+def _percent(name: str, value: float | None, color: str) -> _Slice:
+    return _Slice(name, value, color, say("unknown") if value is None else f"{value} %")
+
+
+def _short_percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f} %"
+
+
+def _exact_ns(time_ns: int | None) -> str:
+    return say("unknown") if time_ns is None else f"{time_ns:,} ns"

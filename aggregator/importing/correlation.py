@@ -1,0 +1,356 @@
+"""Finds ops and instances in the raw columns of a profile and assigns device work to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aggregator.correlate.combined_backward import adopt_by_time, has_engine_threads
+from aggregator.correlate.custom_domains import DomainWork, correlate_domain
+from aggregator.correlate.op_table import (
+    build_op_table,
+    simple_instances,
+    simple_meaning,
+    simple_table,
+)
+from aggregator.correlate.ops import InstanceBuilder
+from aggregator.correlate.range_tree import RangeTree, adopt_calls, build_tree
+from aggregator.correlate.ranges import (
+    Nesting,
+    innermost,
+    nest,
+    nest_process_ranges,
+    nest_start_end_ranges,
+    sort_ranges,
+)
+from aggregator.correlate.ranks import are_ranks
+from aggregator.correlate.work import CorrelatedWork, correlate_work, launching_calls
+from aggregator.costs.instance_costs import complete_costs, compute_costs
+from aggregator.costs.messages import find_messages
+from aggregator.errors import NoFrameworkRangesError, UsageError
+from aggregator.frameworks import (
+    FRAMEWORK_DOMAINS,
+    FRAMEWORKS,
+    PYTORCH,
+    USER_RANGES,
+    Framework,
+    framework_of,
+)
+from aggregator.frameworks.meaning import RangeKind, RangeMeaning
+from aggregator.importing.imported import ImportedProfile
+from aggregator.importing.key_nodes import (
+    find_key_node,
+    launches_of,
+    name_by_op,
+    overhead_calls,
+    step_of_instances,
+)
+from aggregator.importing.named_ranges import (
+    custom_ranges,
+    joined_ranges,
+    named_ranges,
+    plain_ranges,
+    with_counters,
+    with_templates,
+)
+from aggregator.importing.rollup_inputs import rollup_inputs
+from aggregator.metrics.iterations import KeyNode, NamedRanges
+from aggregator.metrics.loops import Confidence
+from aggregator.options import Mode
+from aggregator.profile.arrays import Int32, Int64
+from aggregator.profile.intervals import flatten
+from aggregator.profile.profile import Profile, ProfileWarning, Ranges
+from aggregator.system.progress import Level, Progress
+from aggregator.system.resources import release_memory, run_both
+from aggregator.texts import say
+
+OP_KINDS = (RangeKind.OP, RangeKind.WRAPPER, RangeKind.NODE)
+"""Kinds of ranges that only a framework writes."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A framework whose ranges a profile holds."""
+
+    framework: Framework  # The framework.
+    domain: int  # Code of the domain that holds its ops.
+    meaning: RangeMeaning  # What the range names mean.
+
+
+def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfile:
+    """Find ops and iterations, and join all device work to them.
+
+    Raises:
+        NoFrameworkRangesError: A framework mode on a profile without that framework's ranges.
+        UsageError: A mode that this version does not read.
+    """
+    progress.phase("correlate", 4)
+    progress.message("Correlating network models with kernel and timeline data")
+    (reading, reason), calls = run_both(
+        lambda: choose_mode(profile, mode), lambda: launching_calls(profile)
+    )
+    chosen = reading.framework.mode if reading else Mode.SIMPLE
+    progress.message(f"Mode: {chosen} ({reason})")
+    if reading is not None:
+        if reading.framework.mode in (Mode.PYTORCH, Mode.SIMPLE):
+            meaning = with_counters(profile, reading.meaning, reading.domain)
+            reading = replace(reading, meaning=meaning)
+        _prepare(profile, reading)
+    sort_ranges(profile.ranges)
+    first = nest_process_ranges(profile, FRAMEWORK_DOMAINS)
+    messages, first_ns = find_messages(profile, calls[0]), _first_event_ns(profile)
+    if reading is not None:
+        imported = _framework_ops(profile, reading, (first, calls), progress)
+    else:
+        choose_loop = mode is Mode.AUTO
+        imported = _simple(profile, (first, calls), progress, choose_loop=choose_loop)
+    imported.mode_reason, imported.messages = reason, messages
+    imported.first_ns = first_ns
+    # Single ranges are not needed any more, and they are most of a profile.
+    profile.release_ranges()
+    release_memory()
+    progress.advance(1)
+    imported.rollups = rollup_inputs(imported)
+    release_memory()
+    progress.advance(2)
+    counts = ", ".join(f"{count} {kind}" for kind, count in profile.counts().items())
+    progress.message(f"Read {counts}; found {len(imported.ops.ops)} ops", Level.DETAILED)
+    return imported
+
+
+_EMPTY_SHARE, _EMPTY_NS = 0.9, 10_000_000_000
+"""A program may take some seconds before its first event."""
+
+
+def _first_event_ns(profile: Profile) -> int:
+    """Where events begin, if nearly all of the capture lies before them; otherwise 0. Unit: ns.
+
+    Such a capture is a part of a longer one that kept its clock.
+    """
+    kinds = (profile.ranges, profile.start_end_ranges, profile.api_calls, profile.kernels)
+    others = (profile.copies, profile.sets, profile.graphs, profile.syncs)
+    columns = [*(kind.start_ns for kind in (*kinds, *others)), profile.marks.time_ns]
+    first = min((int(column.min()) for column in columns if len(column)), default=0)
+    if first < max(_EMPTY_SHARE * profile.end_ns, _EMPTY_NS):
+        return 0
+    text = say(
+        "The first {seconds:.1f} s of the capture hold no event: iterations begin after them.",
+        seconds=first / 1e9,
+    )
+    profile.warnings.append(ProfileWarning("EVENTS_BEGIN_LATE", text, 1))
+    return first
+
+
+def choose_mode(profile: Profile, mode: Mode) -> tuple[Reading | None, str]:
+    """The framework whose ranges are read (None: simple mode), and why.
+
+    Raises:
+        NoFrameworkRangesError: No range is an op of the framework selected by the mode.
+        UsageError: A mode that this version does not read.
+    """
+    if mode is Mode.SIMPLE:
+        return None, say("as asked")
+    if mode is Mode.AUTO:
+        for framework in FRAMEWORKS:
+            reading = _find_ops(profile, framework, only_claimed=True)
+            if reading is not None:
+                return reading, _reason(
+                    framework, say("{title} ranges found", title=framework.title)
+                )
+        if _has_user_ranges(profile):
+            meaning = USER_RANGES.read_meaning(profile.range_names)
+            reason = say("no framework ranges found, ranges of the program name its work")
+            return Reading(USER_RANGES, 0, meaning), reason
+        return None, say("no framework ranges found")
+    wanted = framework_of(mode)
+    if wanted is None:
+        known = ", ".join(f"--mode={framework.mode}" for framework in FRAMEWORKS)
+        raise UsageError(
+            say("The mode '{mode}' is not supported in this version.", mode=mode),
+            hint=say("Use --mode=auto, {known} or --mode=simple.", known=known),
+        )
+    reading = _find_ops(profile, wanted, only_claimed=False)
+    if reading is None and wanted is PYTORCH and has_engine_threads(profile):
+        meaning = wanted.read_meaning(profile.range_names)
+        return Reading(wanted, 0, meaning), say("as asked; no op carries a range")
+    if reading is None:
+        raise NoFrameworkRangesError(
+            say("The profile holds no {title} op ranges.", title=wanted.title), hint=wanted.advice
+        )
+    return reading, _reason(wanted, say("as asked"))
+
+
+def _has_user_ranges(profile: Profile) -> bool:
+    """Whether any API call starts while a range of the default domain is open in its process."""
+    ranges, api, process = profile.ranges, profile.api_calls, profile.thread_process
+    if not len(profile.range_names):
+        return False
+    named = np.array([bool(name.strip()) for name in profile.range_names], dtype=bool)
+    rows = np.flatnonzero((ranges.domain == 0) & named[ranges.name])
+    of_range, of_call = process[ranges.thread[rows]], process[api.thread]
+    for number in np.unique(of_range).tolist():
+        own, calls = rows[of_range == number], api.start_ns[of_call == number]
+        covered = flatten(ranges.start_ns[own], ranges.end_ns[own])
+        if (covered.covered_before(calls + 1) > covered.covered_before(calls)).any():
+            return True
+    return False
+
+
+def _reason(framework: Framework, why: str) -> str:
+    return (
+        say("{why}; {evidence}", why=why, evidence=framework.evidence)
+        if framework.evidence
+        else why
+    )
+
+
+def _find_ops(profile: Profile, framework: Framework, *, only_claimed: bool) -> Reading | None:
+    """The first of the framework's domains that contains its ops."""
+    for domain in framework.domains:
+        if domain not in profile.domain_names:
+            continue
+        code = profile.domain_names.index(domain)
+        kinds = [profile.ranges]
+        if framework.reads_start_end:
+            kinds.append(profile.start_end_ranges)
+        used = np.unique(np.concatenate([_names_in(kind, code) for kind in kinds]))
+        names = tuple(profile.range_names[name] for name in used.tolist())
+        if not names or (only_claimed and not framework.claims(names)):
+            continue
+        meaning = framework.read_meaning(profile.range_names)
+        if bool(np.isin(meaning.kind[used], OP_KINDS).any()):
+            return Reading(framework, code, meaning)
+    return None
+
+
+def _names_in(ranges: Ranges, domain: int) -> Int64:
+    """Codes of the names of the ranges of a domain."""
+    is_in = ranges.domain == domain
+    return np.flatnonzero(np.bincount(ranges.name if is_in.all() else ranges.name[is_in]))
+
+
+def _prepare(profile: Profile, reading: Reading) -> None:
+    framework = reading.framework
+    if framework.reads_start_end:
+        nest_start_end_ranges(profile, reading.domain)
+    if framework.evidence:
+        count = int(np.count_nonzero(profile.ranges.domain == reading.domain))
+        text = say("Mode {mode} is {evidence}.", mode=framework.mode, evidence=framework.evidence)
+        profile.warnings.append(ProfileWarning("UNVERIFIED_MODE", text, count))
+
+
+def _framework_ops(
+    profile: Profile, reading: Reading, known: tuple[int, list[Int32]], progress: Progress
+) -> ImportedProfile:
+    meaning, domain = reading.meaning, reading.domain
+    process_rows, calls = known
+    tree, call_range = _with_calls(profile, meaning, domain, calls[0])
+    progress.advance(1)
+    instances = InstanceBuilder(profile, meaning, tree).build(call_range)
+    plain = plain_ranges(profile) if domain else NamedRanges.empty()
+    found = joined_ranges(named_ranges(meaning, tree), plain)
+    ranges = with_templates(found, profile.range_names)
+    skipped = overhead_calls(meaning, tree, call_range) if meaning.overhead else None
+    launches = launches_of(profile, calls, skipped)
+    loop = find_key_node(ranges, launches, meaning, tree, are_ranks=are_ranks(profile))
+    key_node = loop.key_node
+    # Costs need names and nesting of ranges; only custom domains need their times.
+    custom = _custom_codes(profile)
+    nesting = tree.nesting if custom else None
+    tree = tree.only_names()
+    if nesting is None:
+        profile.release_range_times()
+        release_memory()
+    work = correlate_work(profile, instances, calls)
+    release_memory()
+    steps = step_of_instances(profile, work.instances, key_node)
+    table, costs = run_both(
+        lambda: build_op_table(profile, meaning, work, steps, reading.framework),
+        lambda: compute_costs(profile, meaning, (tree, call_range), work),
+    )
+    costs = complete_costs(costs, table.op_of_instance)
+    if loop.instead_of_op is not None:
+        key_node = name_by_op(key_node, table, work.instances) or loop.instead_of_op
+    domains = _custom_domains(profile, nesting, work, process_rows)
+    return ImportedProfile(
+        profile=profile,
+        mode=reading.framework.mode,
+        meaning=meaning,
+        work=work,
+        ops=table,
+        ranges=joined_ranges(ranges.all, custom_ranges(profile, domains)),
+        key_node=key_node,
+        candidates=loop.candidates,
+        key_node_confidence=loop.confidence,
+        costs=costs,
+        domains=domains,
+    )
+
+
+def _with_calls(
+    profile: Profile, meaning: RangeMeaning, domain: int, launches: Int32
+) -> tuple[RangeTree, Int32]:
+    """The nested ranges with their meaning, and the innermost one of each API call."""
+    nesting, api = nest(profile.ranges), profile.api_calls
+    tree, call_range = run_both(
+        lambda: build_tree(profile, nesting, meaning, domain),
+        lambda: innermost(nesting, api.thread, api.start_ns, api.end_ns, domain),
+    )
+    call_range = adopt_calls(profile, tree, meaning, domain, call_range)
+    if domain == 0:
+        call_range = adopt_by_time(profile, tree, domain, call_range, launches)
+    return tree.without_depths(), call_range
+
+
+def _simple(
+    profile: Profile,
+    known: tuple[int, list[Int32]],
+    progress: Progress,
+    *,
+    choose_loop: bool,
+) -> ImportedProfile:
+    """Import without ops. ``choose_loop``: whether a range of the user may mark the iterations."""
+    process_rows, calls = known
+    ranges = with_templates(plain_ranges(profile), profile.range_names)
+    loop = find_key_node(ranges, launches_of(profile, calls), are_ranks=are_ranks(profile))
+    if not choose_loop:
+        reason = say("simple mode has no iterations unless a key node is named")
+        loop = replace(loop, key_node=KeyNode("", reason), confidence=Confidence.NONE)
+    work = correlate_work(profile, simple_instances(profile), calls)
+    domains = _custom_domains(profile, nest(profile.ranges), work, process_rows)
+    progress.advance(1)
+    table = simple_table(work.instances)
+    costs = compute_costs(profile, simple_meaning(), None, work)
+    return ImportedProfile(
+        profile=profile,
+        mode=Mode.SIMPLE,
+        meaning=simple_meaning(),
+        work=work,
+        ops=table,
+        ranges=joined_ranges(ranges.all, custom_ranges(profile, domains)),
+        key_node=loop.key_node,
+        candidates=loop.candidates,
+        key_node_confidence=loop.confidence,
+        costs=complete_costs(costs, table.op_of_instance),
+        domains=domains,
+    )
+
+
+def _custom_domains(
+    profile: Profile, nesting: Nesting | None, work: CorrelatedWork, process_rows: int
+) -> tuple[DomainWork, ...]:
+    """Domains that no framework writes to, with the ops in them."""
+    if nesting is None:
+        return ()
+    codes = _custom_codes(profile)
+    return tuple(correlate_domain(profile, nesting, work, code, process_rows) for code in codes)
+
+
+def _custom_codes(profile: Profile) -> list[int]:
+    """Domains with ranges that no framework writes to."""
+    return [
+        code
+        for code, name in enumerate(profile.domain_names)
+        if name not in FRAMEWORK_DOMAINS and bool((profile.ranges.domain == code).any())
+    ]

@@ -1,0 +1,371 @@
+"""Finding the training loop: the key node, and the step of each op instance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aggregator.correlate.instances import Instances, Origin
+from aggregator.correlate.op_table import OpTable
+from aggregator.correlate.range_tree import RangeTree
+from aggregator.frameworks.meaning import RangeKind, RangeMeaning
+from aggregator.importing.named_ranges import INTERNAL, NameableRanges
+from aggregator.metrics.iterations import KeyNode, NamedRanges, stops_by_process
+from aggregator.metrics.loops import (
+    Candidate,
+    Confidence,
+    Kind,
+    Launches,
+    Loops,
+    choose,
+    confidence,
+    launches_by_process,
+)
+from aggregator.profile.arrays import Bool, Int32, Int64
+from aggregator.profile.counters import (
+    COUNTED_STEP,
+    PART_WORD,
+    STEP_WORD,
+)
+from aggregator.profile.profile import Profile
+from aggregator.texts import say
+
+_OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
+_ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#")
+_COMPILED_CALL = re.compile(r"^Torch-Compiled Region")
+_FORWARD = re.compile(r"^\w+(?:\.\w+)*\.forward$")
+
+
+_CONFIDENCES = {
+    Confidence.HIGH: say("high"),
+    Confidence.MEDIUM: say("medium"),
+    Confidence.LOW: say("low"),
+}
+
+
+@dataclass(frozen=True)
+class FoundKeyNode:
+    """The key node of a profile, and what it was chosen from."""
+
+    key_node: KeyNode  # It has no name if no range marks a loop.
+    candidates: tuple[Candidate, ...] = ()  # All candidates, best first.
+    confidence: Confidence = Confidence.NONE  # How certain the choice is.
+    # The range that cuts the loop if the key node is an op by its label; None: it is a range.
+    instead_of_op: KeyNode | None = None
+
+
+def overhead_calls(meaning: RangeMeaning, tree: RangeTree, call_range: Int32) -> Bool:
+    """Whether each API call was made outside programs, by a compiler that tunes kernels."""
+    is_overhead = np.array([label in meaning.overhead for label in meaning.labels], dtype=bool)
+    result: Bool = (call_range < 0) | is_overhead[tree.label[call_range]]
+    return result
+
+
+def launches_of(
+    profile: Profile, calls: Sequence[Int32], skipped: Bool | None = None
+) -> dict[int, Launches]:
+    """Kernels and whole CUDA graphs by process, in order of launch.
+
+    ``calls`` are those of ``launching_calls``; what a ``skipped`` API call launched is left out.
+    """
+    parts = []
+    graphs = np.full(len(profile.graphs), len(profile.strings), dtype=np.int64)
+    kinds = (
+        (profile.kernels, calls[0], profile.kernels.long_name),
+        (profile.graphs, calls[3], graphs),
+    )
+    for work, call, name in kinds:
+        start = profile.api_calls.start_ns[call] if len(profile.api_calls) else work.start_ns
+        time_ns = np.where(call >= 0, start, work.start_ns)
+        rows = slice(None) if skipped is None else (call < 0) | ~skipped[call]
+        columns = (work.process, time_ns, work.end_ns - work.start_ns, name)
+        parts.append([column[rows] for column in columns])
+    return launches_by_process(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def find_key_node(
+    ranges: NameableRanges,
+    launches: dict[int, Launches],
+    meaning: RangeMeaning | None = None,
+    tree: RangeTree | None = None,
+    *,
+    are_ranks: bool = True,
+) -> FoundKeyNode:
+    """Choose what marks an iteration.
+
+    Args:
+        ranges: All ranges that may mark it.
+        launches: GPU work by process.
+        meaning: What the ranges of the framework mean; None: simple mode.
+        tree: The framework's ranges; None: simple mode.
+        are_ranks: Whether the processes are ranks of one job.
+    """
+    if meaning is not None and tree is not None and (key_op := _key_op(meaning, tree)) is not None:
+        return FoundKeyNode(key_op, (), Confidence.HIGH, KeyNode("", key_op.reason))
+    kinds = _kinds(ranges, meaning, tree)
+    loops = Loops(ranges.all, kinds, ranges.counted, launches, are_ranks=are_ranks)
+    candidates = loops.candidates()
+    best, runner_up = choose(loops, candidates)
+    if best is None:
+        reason = say("no range marks a loop of at least two steps")
+        if runner_up is not None:
+            reason = say(
+                "no range marks a loop; the closest is '{name}' (score {score} of 100)",
+                name=runner_up.name,
+                score=runner_up.score,
+            )
+        return FoundKeyNode(KeyNode("", reason), tuple(candidates))
+    return _found(_Choice(ranges.all, loops, candidates, best, runner_up), meaning, tree)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    ranges: NamedRanges
+    loops: Loops
+    candidates: list[Candidate]
+    best: Candidate
+    runner_up: Candidate | None
+
+    def members(self, *kinds: Kind) -> list[Candidate]:
+        """Candidates of some kinds that occur once in each step of the chosen loop."""
+        return [
+            one
+            for one in self.candidates
+            if one.kind in kinds and self.loops.are_one_loop(self.best.name, one.name)
+        ]
+
+    def stops_of(self, name: str) -> KeyNode:
+        """The ranges of a name as key node."""
+        return replace(self.ranges.stops_of(self.ranges.names.index(name)), name=name)
+
+    def explained(self, why: str) -> str:
+        """Why a key node was chosen, with the confidence and the runner-up, in one line."""
+        certain = confidence(self.best, self.runner_up)
+        fields = {
+            "why": why,
+            "confidence": _CONFIDENCES[certain],
+            "count": self.best.instances,
+            "period": f"{self.best.period_ns / 1e6:.2f} ms",
+            "score": self.best.score,
+        }
+        if self.runner_up is None:
+            return say(
+                "{why}; confidence {confidence} ({count} steps, median {period}, score {score} of "
+                "100, no runner-up)",
+                **fields,
+            )
+        return say(
+            "{why}; confidence {confidence} ({count} steps, median {period}, score {score} of 100; "
+            "runner-up '{other}', {other_count} times, score {other_score})",
+            **fields,
+            other=self.runner_up.name,
+            other_count=self.runner_up.instances,
+            other_score=self.runner_up.score,
+        )
+
+
+def _found(choice: _Choice, meaning: RangeMeaning | None, tree: RangeTree | None) -> FoundKeyNode:
+    """Cut the chosen loop where its steps begin, if anything marks that, else where they end.
+
+    Before the first stop of the data loader nothing of the loop was launched; an optimizer's step
+    ends the first iteration, and a gradient scaler skips some.
+    """
+    cutting = _cutting(choice)
+    by_range, why = choice.stops_of(cutting.name), _reason(choice, cutting)
+    key_node, instead = by_range, None
+    begun = None if cutting.kind is Kind.LOADER else _begun(choice, meaning, tree)
+    if begun is not None:
+        key_node, owner = begun
+        instead = by_range if key_node.name not in choice.ranges.names else None
+        why = say("it begins every range '{name}'", name=owner)
+    loop = {one.name for one in choice.members(*Kind)}
+    candidates = [
+        replace(
+            one,
+            is_chosen=one.name in loop,
+            key_node=key_node.name if one is choice.best else one.key_node,
+        )
+        for one in choice.candidates
+    ]
+    certain = confidence(choice.best, choice.runner_up)
+    named = replace(key_node, reason=choice.explained(why))
+    return FoundKeyNode(named, tuple(candidates), certain, instead)
+
+
+def _begun(
+    choice: _Choice, meaning: RangeMeaning | None, tree: RangeTree | None
+) -> tuple[KeyNode, str] | None:
+    """Range or op that begins every step, and the name of the steps: before it they did nothing."""
+    if meaning is None or tree is None:
+        return None
+    for owner in [*choice.members(Kind.STEP), *choice.members(Kind.PROGRAM, Kind.COUNTED)]:
+        if (child := _first_child(meaning, tree, choice.ranges, owner.name)) is not None:
+            return child, owner.name
+    return None
+
+
+def _reason(choice: _Choice, one: Candidate) -> str:
+    """Why a candidate cuts the steps."""
+    begins = one.kind is not Kind.GRADIENTS or choice.loops.precedes_optimizer(one.name)
+    counted = (
+        say("numbered ranges mark the iterations")
+        if one.counts
+        else say("its name says that it is a step")
+    )
+    reasons = {
+        Kind.LOADER: say("the data loader hands out a batch once per iteration"),
+        Kind.COUNTED: counted,
+        Kind.PROGRAM: say("each run of the program is an iteration"),
+        Kind.STEP: say("steps '{name}' mark the iterations", name=one.name),
+        Kind.GRADIENTS: say("clearing the gradients begins every iteration")
+        if begins
+        else say("clearing the gradients ends every iteration"),
+        Kind.OPTIMIZER: say("the optimizer steps once per iteration"),
+        Kind.FORWARD: say("the model's forward pass runs once per iteration"),
+        Kind.RANGE: say("it recurs evenly and launches the same kernels"),
+    }
+    return reasons[one.kind]
+
+
+def _cutting(choice: _Choice) -> Candidate:
+    """The candidate of the chosen loop that cuts its steps best."""
+    steps, marked = choice.members(Kind.STEP), choice.members(Kind.COUNTED, Kind.PROGRAM)
+    gradients = choice.members(Kind.GRADIENTS)
+    begin = [one for one in gradients if choice.loops.precedes_optimizer(one.name)]
+    updates = sorted(choice.members(Kind.OPTIMIZER) + gradients, key=lambda one: -one.instances)
+    first = [*choice.members(Kind.LOADER), *(() if steps else marked), *begin, *steps]
+    in_order: list[Candidate] = [*first, *updates, choice.best]
+    return in_order[0]
+
+
+def _kinds(
+    ranges: NameableRanges, meaning: RangeMeaning | None, tree: RangeTree | None
+) -> dict[str, Kind]:
+    """Kind of each name that may mark a step."""
+    known: dict[str, Kind | None] = {}
+    if meaning is not None and tree is not None:
+        of_kind = (
+            (RangeKind.MODULE, Kind.FORWARD),
+            (RangeKind.DATALOADER, Kind.LOADER),
+            (RangeKind.STEP, Kind.STEP),
+        )
+        for range_kind, kind in of_kind:
+            known |= dict.fromkeys(_labels_of(meaning, tree, range_kind), kind)
+        known |= dict.fromkeys(meaning.programs, Kind.PROGRAM)
+        known |= dict.fromkeys(meaning.overhead)
+    kinds = {
+        name: known[name] if name in known else _kind_of_name(name, counts=name in ranges.counted)
+        for name in ranges.all.names
+    }
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def _kind_of_name(name: str, *, counts: bool) -> Kind | None:
+    """Kind of a range outside the framework's ops; None: it marks no step."""
+    if _OPTIMIZER_STEP.search(name):
+        return Kind.OPTIMIZER
+    if _ZERO_GRAD.search(name):
+        return Kind.GRADIENTS
+    if INTERNAL.search(name):
+        return None
+    if _COMPILED_CALL.search(name) or _FORWARD.search(name):
+        return Kind.FORWARD
+    is_part = PART_WORD.search(name) is not None
+    says_step = COUNTED_STEP.search(name) or STEP_WORD.search(name)
+    if not is_part and (says_step or counts):
+        return Kind.COUNTED
+    return Kind.RANGE
+
+
+def _key_op(meaning: RangeMeaning, tree: RangeTree) -> KeyNode | None:
+    """The op that training loops of the framework run once per iteration, if it ran repeatedly."""
+    for name in sorted(meaning.key_ops & set(meaning.labels)):
+        label = meaning.labels.index(name)
+        rows = np.flatnonzero(tree.is_unit() & (tree.label == label))
+        if len(rows) > 1:
+            stops = stops_by_process(tree.nesting.end_ns[rows], tree.process[rows])
+            why = say("'{name}' is read once per iteration; confidence high", name=name)
+            return replace(stops, name=name, reason=why)
+    return None
+
+
+def _labels_of(meaning: RangeMeaning, tree: RangeTree, kind: RangeKind) -> set[str]:
+    return {meaning.labels[label] for label in np.unique(tree.label[tree.kind == kind]).tolist()}
+
+
+def _first_child(
+    meaning: RangeMeaning, tree: RangeTree, ranges: NamedRanges, name: str
+) -> KeyNode | None:
+    """Range or op that begins every range of a name; None if they begin with different ones."""
+    if name not in meaning.labels:
+        return None
+    label = meaning.labels.index(name)
+    can_own = tree.is_group() | (tree.kind == RangeKind.STEP)
+    owners = np.flatnonzero(can_own & (tree.label == label))
+    nesting = tree.nesting
+    # The next op or group in the sorted order is the first inside, if it is inside at all.
+    usable = np.flatnonzero(tree.is_any(RangeKind.OP, RangeKind.GROUP))
+    found = np.searchsorted(usable, owners, side="right")
+    if not len(owners) or int(found[-1]) >= len(usable):
+        return None
+    child = usable[found]
+    kind, child_label = tree.kind[child], tree.label[child]
+    # Both are of the framework's domain: on one thread they are in one lane.
+    inside = tree.thread[child] == tree.thread[owners]
+    inside &= nesting.end_ns[child] <= nesting.end_ns[owners]
+    if not (inside & (kind == kind[0]) & (child_label == child_label[0])).all():
+        return None
+    begins = meaning.labels[int(child_label[0])]
+    # A group is found again by its name, so no other range may have it.
+    named = ranges.name == ranges.names.index(begins) if begins in ranges.names else None
+    if named is not None and np.count_nonzero(named) != len(owners):
+        return None
+    return replace(stops_by_process(nesting.end_ns[child], tree.process[child]), name=begins)
+
+
+def step_of_instances(
+    profile: Profile, instances: Instances, key_node: KeyNode
+) -> tuple[Int64, int]:
+    """Step of each instance by the stops of its own process, and the number of steps."""
+    step = np.zeros(len(instances), dtype=np.int64)
+    process = profile.thread_process[instances.thread]
+    count = 1
+    for number, stops in zip(key_node.processes, key_node.stops_ns, strict=True):
+        rows = np.flatnonzero(process == number)
+        # By end time: an instance of the key node belongs to the step that follows its stop.
+        step[rows] = np.searchsorted(stops, instances.end_ns[rows], side="right")
+        count = max(count, len(stops) + 1)
+    return step, count
+
+
+def name_by_op(key_node: KeyNode, table: OpTable, instances: Instances) -> KeyNode | None:
+    """Replace the label of a key node that is an op by the name of the op.
+
+    A label names a kind of op; the name of the op identifies it, so that it can be found again.
+
+    Returns:
+        None if its instances are not those of one op per process.
+    """
+    stops = np.concatenate([*key_node.stops_ns, np.empty(0, dtype=np.int64)])
+    rows = np.flatnonzero(np.isin(instances.end_ns, stops) & (instances.origin == Origin.FORWARD))
+    endings = (f"/{key_node.name}", f"/{key_node.name.replace('/', '|')}")
+    ops = {int(op) for op in np.unique(table.op_of_instance[rows])}
+    ops = {op for op in ops if _without_number(table.ops[op].op_name).endswith(endings)}
+    names = {_without_rank(table.ops[op].op_name) for op in ops}
+    num_instances = int(np.isin(table.op_of_instance, list(ops)).sum())
+    if len(names) != 1 or num_instances != key_node.num_instances:
+        return None
+    return replace(key_node, name=names.pop())
+
+
+def _without_number(op_name: str) -> str:
+    """``/a/zeros[2]`` -> ``/a/zeros``."""
+    return re.sub(r"\[\d+\]$", "", op_name)
+
+
+def _without_rank(name: str) -> str:
+    match = re.match(r"^/rank_\d+(/.*)$", name)
+    return match[1] if match else name

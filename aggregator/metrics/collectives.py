@@ -1,0 +1,205 @@
+"""Matches collectives between ranks and computes how long each rank waited for the others.
+
+An export names no communicator. NCCL runs each communicator's kernels on a stream of its own, in
+order of call, and all its ranks call the same collectives: so streams of different ranks that hold
+the same sequence of collectives, at the same times, are one communicator.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aggregator.profile.arrays import Bool, Int64
+
+SYNCHRONIZING = frozenset({"AllReduce", "AllGather", "ReduceScatter", "AllToAll"})
+"""Collectives that no rank leaves before the last rank has entered."""
+MIN_OVERLAP_SHARE = 0.9
+"""Share of calls that must run at the same time for two streams to be of one communicator."""
+_KIND = re.compile(
+    r"(?:Kernel|Symk)_?(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll)"
+)
+
+
+def collective_kind(kernel_name: str) -> str:
+    """``ncclDevKernel_AllReduce_Sum_f32_RING_LL`` -> ``AllReduce``; others keep their name."""
+    found = _KIND.search(kernel_name)
+    return found[1] if found else kernel_name
+
+
+@dataclass(frozen=True)
+class CollectiveKernels:
+    """Kernels of collectives."""
+
+    kernel: Int64  # Row id of the kernel.
+    rank: Int64  # Row of the rank that ran it.
+    device: Int64  # Row of its device.
+    stream: Int64  # CUDA stream.
+    kind: Int64  # Code into ``kinds``.
+    start_ns: Int64  # Unit: ns.
+    end_ns: Int64  # Unit: ns.
+    kinds: tuple[str, ...]  # Kinds of collectives.
+
+    def __len__(self) -> int:
+        return len(self.kernel)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The collectives of one communicator on one rank, in order of start."""
+
+    rank: int  # Row of the rank.
+    rows: Int64  # Rows of ``CollectiveKernels``.
+    kind: Int64  # Their kinds.
+    start_ns: Int64  # Unit: ns.
+    end_ns: Int64  # Unit: ns.
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def at(self, rows: Int64) -> Stream:
+        """Some of its calls."""
+        columns = (self.rows, self.kind, self.start_ns, self.end_ns)
+        return Stream(self.rank, *(column[rows] for column in columns))
+
+    def shifted(self, offset_ns: int) -> Stream:
+        """The same on another clock."""
+        start, end = self.start_ns + offset_ns, self.end_ns + offset_ns
+        return Stream(self.rank, self.rows, self.kind, start, end)
+
+
+def streams_of(found: CollectiveKernels) -> list[Stream]:
+    """Streams, in order of rank and first collective."""
+    order = np.lexsort((found.start_ns, found.stream, found.device, found.rank))
+    keys = np.stack([found.rank, found.device, found.stream])[:, order]
+    if not len(order):
+        return []
+    heads = np.flatnonzero(np.r_[True, (np.diff(keys, axis=1) != 0).any(axis=0)])
+    every = Stream(0, np.arange(len(found)), found.kind, found.start_ns, found.end_ns)
+    streams = [
+        replace(every.at(rows), rank=int(found.rank[rows[0]]))
+        for rows in np.split(order, heads[1:])
+    ]
+    return sorted(streams, key=lambda stream: (stream.rank, int(stream.start_ns[0])))
+
+
+def same_calls(a: Stream, b: Stream) -> int:
+    """Number of calls that two streams have in common from their beginning; 0: they differ.
+
+    One may end earlier than the other: a capture ends with its process.
+    """
+    shared = min(len(a), len(b))
+    return shared if bool((a.kind[:shared] == b.kind[:shared]).all()) else 0
+
+
+def overlap_share(a: Stream, b: Stream) -> float:
+    """Share of their common calls that ran at the same time on both."""
+    shared = min(len(a), len(b))
+    latest = np.maximum(a.start_ns[:shared], b.start_ns[:shared])
+    earliest = np.minimum(a.end_ns[:shared], b.end_ns[:shared])
+    return float(np.mean(latest <= earliest)) if shared else 0.0
+
+
+def is_synchronizing(stream: Stream, kinds: tuple[str, ...]) -> Bool:
+    """Whether each call is of a kind in ``SYNCHRONIZING``."""
+    synchronizes = np.array([kind in SYNCHRONIZING for kind in kinds], dtype=bool)
+    result: Bool = synchronizes[stream.kind]
+    return result
+
+
+def _runs_together(a: Stream, b: Stream, kinds: tuple[str, ...]) -> bool:
+    """Whether the times of two streams allow them to belong to one communicator.
+
+    Only synchronizing calls are compared: the root of a broadcast leaves before the others enter.
+    """
+    shared = same_calls(a, b)
+    if not shared:
+        return False
+    rows = np.flatnonzero(is_synchronizing(a, kinds)[:shared])
+    return not len(rows) or overlap_share(a.at(rows), b.at(rows)) >= MIN_OVERLAP_SHARE
+
+
+def communicators(streams: list[Stream], kinds: tuple[str, ...]) -> list[list[Stream]]:
+    """Groups of streams of different ranks that call the same collectives at the same times.
+
+    The longest streams come first: one that breaks off joins a complete one.
+    """
+    groups: list[list[Stream]] = []
+    for stream in sorted(streams, key=len, reverse=True):
+        for group in groups:
+            taken = any(member.rank == stream.rank for member in group)
+            if not taken and _runs_together(group[0], stream, kinds):
+                group.append(stream)
+                break
+        else:
+            groups.append([stream])
+    for group in groups:
+        group.sort(key=lambda stream: stream.rank)
+    groups.sort(key=lambda group: (-len(group), int(group[0].start_ns[0])))
+    return groups
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Result of matching; one row per row of ``CollectiveKernels``."""
+
+    communicator: Int64  # Number of its group, from 1; -1: not matched with any other rank.
+    sequence: Int64  # Number of the call in its group; -1: not matched.
+    num_ranks: Int64  # Ranks found in the call.
+    waiting_ns: Int64  # Time from its own start to the last start it waited for; -1: unknown.
+    # Waiting of all others in the call, for the rank that started last; 0 for the others; -1:
+    # unknown.
+    kept_waiting_ns: Int64
+
+
+def match(found: CollectiveKernels, aligned: Bool) -> Matched:
+    """Match the collectives of all ranks, which are on a common clock.
+
+    ``aligned``: whether the clock of each row of ranks is known; the others are not matched.
+    """
+    columns = [np.full(len(found), -1, dtype=np.int64) for _ in range(5)]
+    communicator, sequence, num_ranks, waiting, kept = columns
+    num_ranks[:] = 1
+    streams = [stream for stream in streams_of(found) if aligned[stream.rank]]
+    groups = [group for group in communicators(streams, found.kinds) if len(group) > 1]
+    for number, group in enumerate(groups, start=1):
+        for stream in group:
+            communicator[stream.rows] = number
+            sequence[stream.rows] = np.arange(len(stream))
+        lengths = sorted({len(stream) for stream in group})
+        for low, high in zip([0, *lengths], lengths, strict=False):
+            members = [stream for stream in group if len(stream) >= high]
+            rows = np.stack([stream.rows[low:high] for stream in members])
+            num_ranks[rows] = len(members)
+            if len(members) > 1:
+                waited = _waiting(found.start_ns[rows], found.end_ns[rows])
+                waiting[rows] = waited
+                kept[rows] = _kept_waiting(found.start_ns[rows], waited)
+    return Matched(communicator, sequence, num_ranks, waiting, kept)
+
+
+def _waiting(start_ns: Int64, end_ns: Int64) -> Int64:
+    """Waiting per rank and call: until the last start that precedes the rank's own end.
+
+    A rank that entered after another had left did not keep it waiting, as with a broadcast's root.
+    Shape of all: (ranks, calls). Unit: ns.
+    """
+    ordered = np.sort(start_ns, axis=0)
+    last = ordered[-1]
+    result: Int64 = np.where(last <= end_ns, last - start_ns, 0)
+    left_early = np.flatnonzero((end_ns < last).any(axis=0))
+    for call in left_early.tolist():
+        position = np.searchsorted(ordered[:, call], end_ns[:, call], side="right") - 1
+        result[:, call] = ordered[np.maximum(position, 0), call] - start_ns[:, call]
+    return np.maximum(result, 0)
+
+
+def _kept_waiting(start_ns: Int64, waiting_ns: Int64) -> Int64:
+    """Sum of the others' waiting, at the rank that started last (the first of equals)."""
+    result = np.zeros_like(waiting_ns)
+    last = np.argmax(start_ns, axis=0)
+    calls = np.arange(start_ns.shape[1])
+    result[last, calls] = waiting_ns.sum(axis=0) - waiting_ns[last, calls]
+    return result

@@ -1,0 +1,141 @@
+"""The steady range: iterations after warm-up and before the end of the program.
+
+The first iterations of a program allocate memory, tune and compile kernels and fill queues; the
+last interval holds what the program does after its loop. Neither says how long a step takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aggregator.metrics.model import RollupInput
+from aggregator.metrics.window import Window
+from aggregator.profile.arrays import Bool, Float64, Int64
+from aggregator.texts import say
+
+MIN_STEPS = 4
+"""Fewer steps show no steady state."""
+_TOLERANCE = 0.25
+"""Share of the median by which a step's time may differ from it."""
+_KERNEL_TOLERANCE = 0.1
+"""Share of the median by which a step's number of kernels may differ from it."""
+_MIN_TYPICAL = 0.5
+"""Share of the steps of a steady range that must be typical."""
+_RUN = 3
+"""So many typical steps one after another begin a steady range."""
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Distribution of the times of an aggregation's steps."""
+
+    steps: int  # Number of steps.
+    median_ns: int | None  # Median time of a step; None: no steps. Unit: ns.
+    p10_ns: int | None  # 10th percentile. Unit: ns.
+    p90_ns: int | None  # 90th percentile. Unit: ns.
+
+
+@dataclass(frozen=True)
+class SteadyRange:
+    """The steady iterations, or why there are none."""
+
+    first: int  # First iteration; -1: there is no steady range.
+    last: int  # Last iteration, inclusive; -1: there is no steady range.
+    note: str  # What was left out and why, or why there is no steady range; one sentence.
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a steady range."""
+        return self.first >= 0
+
+
+def step_times(window: Window) -> StepTimes:
+    """Percentiles over the steps of a window: its iterations except the one before the loop."""
+    first = max(window.first, int(window.iterations.has_key_node))
+    length = window.iterations.length_ns[first : window.last + 1]
+    if not len(length):
+        return StepTimes(0, None, None, None)
+    p10, median, p90 = np.rint(np.percentile(length, (10, 50, 90))).astype(np.int64).tolist()
+    return StepTimes(len(length), median, p10, p90)
+
+
+def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
+    """Find the steady iterations among all that the key node cuts.
+
+    A step is typical if its time and its number of kernels are close to those of the median step.
+    The range reaches from the first run of typical steps to the last typical step; what lies
+    between, such as a validation, belongs to it.
+    """
+    iterations = window.iterations
+    if not iterations.has_key_node:
+        return SteadyRange(-1, -1, say("no steady range: the profile has no iterations"))
+    steps = len(iterations) - 1
+    if steps < MIN_STEPS:
+        text = say("no steady range: fewer than {count} steps", count=MIN_STEPS)
+        return SteadyRange(-1, -1, text)
+    kernels = np.diff(window.row_bounds(data.kernels.api_start_ns))[1:]
+    typical = _is_typical(iterations.length_ns[1:], kernels)
+    low, high = _ends(typical)
+    inside = typical[low : high + 1]
+    if len(inside) < MIN_STEPS or inside.mean() < _MIN_TYPICAL:
+        return SteadyRange(-1, -1, say("no steady range: the times of the steps differ too much"))
+    first, last = low + 1, high + 1  # the iteration before the loop is no step
+    return SteadyRange(first, last, _note(iterations.length_ns, first, last))
+
+
+def _is_typical(length_ns: Int64, kernels: Int64) -> Bool:
+    """Whether each step is close to the median one in time and in number of kernels."""
+    result = _is_close(length_ns, _TOLERANCE)
+    if kernels.any():
+        result &= _is_close(kernels, _KERNEL_TOLERANCE)
+    return result
+
+
+def _is_close(values: Int64, tolerance: float) -> Bool:
+    middle = float(np.median(values))
+    distance: Float64 = np.abs(values - middle)
+    # Where times scatter more, three standard deviations, estimated by the median distance.
+    scatter = min(3 * 1.4826 * float(np.median(distance)), middle)
+    close: Bool = distance <= max(tolerance * middle, scatter)
+    return close
+
+
+def _ends(typical: Bool) -> tuple[int, int]:
+    """First step of a run of ``_RUN`` typical ones, and last typical step; (0, -1): no such run."""
+    runs = np.lib.stride_tricks.sliding_window_view(typical, _RUN).all(axis=1)
+    if not runs.any():
+        return 0, -1
+    return int(np.flatnonzero(runs)[0]), int(np.flatnonzero(typical)[-1])
+
+
+def _note(length_ns: Int64, first: int, last: int) -> str:
+    """What the steady range leaves out, and why."""
+    final = len(length_ns) - 1
+    end = ""
+    if last == final - 1:
+        end = say("; the end of the program (iteration {last})", last=final)
+    elif last < final:
+        end = say("; the end of the program (iterations {a} to {b})", a=last + 1, b=final)
+    return say(
+        "iterations {first} to {last} are steady; left out: {begin}{end}",
+        first=first,
+        last=last,
+        begin=_begin(length_ns, first, last),
+        end=end,
+    )
+
+
+def _begin(length_ns: Int64, first: int, last: int) -> str:
+    """What lies before the steady range."""
+    if first == 1:
+        return say("start-up (iteration 0)")
+    slow = float(length_ns[1:first].max() / np.median(length_ns[first : last + 1]))
+    if slow > 1 + _TOLERANCE:
+        return say(
+            "warm-up (iterations 0 to {last}, up to {ratio:.1f} times the median step)",
+            last=first - 1,
+            ratio=slow,
+        )
+    return say("warm-up (iterations 0 to {last}, which ran other kernels)", last=first - 1)

@@ -1,0 +1,300 @@
+"""The columns of a profile: the output of every source and the input of every later step.
+
+Columns, not objects: one NumPy array per column, one row per event. All times are int64
+nanoseconds on the profile's own clock (0 = start of the collection). A *code* is an int32 index
+into a tuple of distinct strings; -1 means "none". Intervals are half-open ``[start, end)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from enum import StrEnum
+
+import numpy as np
+
+from aggregator.errors import UsageError
+from aggregator.profile.arrays import Int32, Int64, Integers, empty_i32, empty_i64
+from aggregator.texts import say
+
+DEFAULT_DOMAIN = "default-domain"
+
+
+class SourceFormat(StrEnum):
+    """Format of the source of a profile."""
+
+    NSYS = "nsys"
+    KINETO = "kineto"
+    DLPROF = "dlprof"
+
+
+@dataclass
+class Ranges:
+    """NVTX push/pop ranges, in the order of the source."""
+
+    start_ns: Int64 = field(default_factory=empty_i64)  # When the range was pushed. Unit: ns.
+    # When it was popped; a range never popped ends with the capture. Unit: ns.
+    end_ns: Int64 = field(default_factory=empty_i64)
+    thread: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.threads``.
+    domain: Int32 = field(default_factory=empty_i32)  # Code into ``Profile.domain_names``.
+    # Code into ``Profile.range_names``: the text without what PyTorch appends to it.
+    name: Int32 = field(default_factory=empty_i32)
+    # PyTorch's autograd sequence number; -1: none.
+    seq: Integers = field(default_factory=empty_i64)
+    # Code into ``Profile.shape_texts``; -1: none recorded.
+    shapes: Int32 = field(default_factory=empty_i32)
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def selected(self, rows: Int64) -> Ranges:
+        """Some of the ranges."""
+        return Ranges(**{name: values[rows] for name, values in vars(self).items()})
+
+    def joined(self, more: Ranges) -> Ranges:
+        """These ranges, followed by more."""
+        other = vars(more)
+        return Ranges(**{n: np.concatenate([own, other[n]]) for n, own in vars(self).items()})
+
+
+@dataclass
+class ApiCalls:
+    """CUDA runtime and driver calls on the CPU."""
+
+    start_ns: Int64 = field(default_factory=empty_i64)  # Unit: ns.
+    end_ns: Int64 = field(default_factory=empty_i64)  # Unit: ns.
+    thread: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.threads``.
+    # Links a call to its device work, together with the process.
+    correlation_id: Int64 = field(default_factory=empty_i64)
+    name: Int32 = field(default_factory=empty_i32)  # Code into ``Profile.strings``.
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+@dataclass
+class DeviceWork:
+    """Work that ran on a GPU: kernels, copies and sets share these columns."""
+
+    start_ns: Int64 = field(default_factory=empty_i64)  # Start on the GPU. Unit: ns.
+    end_ns: Int64 = field(default_factory=empty_i64)  # End on the GPU. Unit: ns.
+    device: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.devices``.
+    stream_id: Int64 = field(default_factory=empty_i64)  # CUDA stream number as recorded.
+    process: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.process_ids``.
+    # Links the work to its API call; -1: none recorded.
+    correlation_id: Int64 = field(default_factory=empty_i64)
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+@dataclass
+class Kernels(DeviceWork):
+    """GPU functions run."""
+
+    name: Int32 = field(default_factory=empty_i32)  # Short name, code into ``Profile.strings``.
+    # Demangled name, code into ``Profile.strings``.
+    long_name: Int32 = field(default_factory=empty_i32)
+    # Shape (n, 3): blocks of the grid in x, y, z.
+    grid: Int32 = field(default_factory=lambda: np.empty((0, 3), dtype=np.int32))
+    # Shape (n, 3): threads of a block in x, y, z.
+    block: Int32 = field(default_factory=lambda: np.empty((0, 3), dtype=np.int32))
+
+
+@dataclass
+class MemoryOps(DeviceWork):
+    """Copies and sets."""
+
+    # Bytes moved or set; -1: not recorded. Unit: bytes.
+    num_bytes: Int64 = field(default_factory=empty_i64)
+    # CUDA's copy kind (1 host to device, 2 device to host, 8 device to device, ...); -1 for a set.
+    copy_kind: Int64 = field(default_factory=empty_i64)
+    # Kind of the memory on the host's side: 0 pageable, 1 pinned; -1: not recorded, or none.
+    host_kind: Int64 = field(default_factory=empty_i64)
+
+
+@dataclass
+class Marks:
+    """NVTX marks: points in time."""
+
+    time_ns: Int64 = field(default_factory=empty_i64)  # Unit: ns.
+    thread: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.threads``.
+    domain: Int32 = field(default_factory=empty_i32)  # Code into ``Profile.domain_names``.
+    name: Int32 = field(default_factory=empty_i32)  # Code into ``Profile.range_names``.
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """A range or mark that carries a category or a payload."""
+
+    start_ns: int  # Unit: ns.
+    end_ns: int | None  # None: a mark, or a range never closed. Unit: ns.
+    global_tid: int  # The source's global thread id; -1: unknown.
+    domain: str  # Name of its domain.
+    name: str  # Text of the range or mark.
+    category: str  # Name or number of its category; empty: none.
+    payload: str  # Value that was passed along, as text; empty: none.
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU that the profiled processes could see."""
+
+    # CUDA ordinal; that of the host if processes have the same ordinal for different GPUs.
+    device_id: int
+    name: str = ""  # Product name; empty: unknown.
+    compute_capability: tuple[int, int] | None = None  # (major, minor); None: unknown.
+    sm_count: int | None = None  # Streaming multiprocessors; None: unknown.
+    memory_bytes: int | None = None  # Total memory. Unit: bytes. None: unknown.
+    # Most that was in use at once during the run. Unit: bytes. None: unknown.
+    memory_used_bytes: int | None = None
+    # In use before the application started. Unit: bytes. None: unknown.
+    memory_before_bytes: int | None = None
+    # Mean of NVML's utilization during the run. Unit: %. None: unknown.
+    busy_pct: float | None = None
+    # Source of the memory in use: ``nvml`` (all processes), ``cuda`` (recorded allocations) or
+    # ``pytorch`` (its allocator only); empty: unknown.
+    memory_source: str = ""
+    memory_reason: str = ""  # Why the use is unknown; empty: it is known.
+    uuid: str = ""  # Universally unique identifier; empty: unknown.
+    host_id: int | None = None  # Id of the GPU in the export; None: as ``device_id``.
+    clock_hz: int | None = None  # Highest clock of its multiprocessors. Unit: Hz. None: unknown.
+    bandwidth: int | None = None  # Of its memory. Unit: bytes/s. None: unknown.
+
+
+@dataclass(frozen=True)
+class Session:
+    """Host and time of a capture."""
+
+    # Time 0 of the profile's clock, since 1970. Unit: ns. None: unknown.
+    start_utc_ns: int | None = None
+    host_name: str = ""  # Name of the machine; empty: unknown.
+
+
+@dataclass(frozen=True)
+class SystemInfo:
+    """Versions and hardware of the machine that was profiled; empty text: unknown."""
+
+    cpu_model: str = ""
+    driver_version: str = ""
+    framework: str = ""
+    cuda_version: str = ""
+    cudnn_version: str = ""
+    nsys_version: str = ""
+    gpu_count_text: str = ""
+
+
+@dataclass(frozen=True)
+class ProfileWarning:
+    """Something of the profile that was not used, repaired or guessed."""
+
+    code: str  # Stable name for scripts.
+    message: str  # One sentence.
+    count: int  # Number of events concerned.
+
+
+LOST_RECORDS = frozenset({"LOST_EVENTS", "DROPPED_EVENTS", "INCOMPLETE_EVENTS", "NO_GPU_WORK"})
+"""Codes of warnings that records are missing: a GPU that shows no work may have done some."""
+
+
+@dataclass
+class Profile:
+    """One capture, as columns."""
+
+    source_name: str  # File name of the source.
+    end_ns: int  # Last time point of any event. Unit: ns.
+    # Kernel and API names; what ``name`` codes of API calls and kernels index.
+    strings: tuple[str, ...]
+    range_names: tuple[str, ...]  # Texts that ``Ranges.name`` refers to.
+    # Texts that ``Ranges.shapes`` refers to, as from PyTorch: ``[[64, 3], []]``.
+    shape_texts: tuple[str, ...]
+    # Domains that ``Ranges.domain`` refers to; 0 is the default domain.
+    domain_names: tuple[str, ...]
+    threads: Int64  # Shape (t,): the source's global thread ids.
+    thread_process: Int32  # Shape (t,): row of ``process_ids`` for each thread.
+    process_ids: tuple[int, ...]  # Operating system's process ids.
+    devices: tuple[Device, ...]  # GPUs, ordered by ``device_id``.
+    ranges: Ranges
+    # Ranges of ``nvtxRangeStart/End``: they do not nest and may end elsewhere.
+    start_end_ranges: Ranges
+    marks: Marks
+    api_calls: ApiCalls
+    kernels: Kernels
+    copies: MemoryOps
+    sets: MemoryOps
+    syncs: DeviceWork
+    # CUDA graphs that were recorded as a whole, without their kernels.
+    graphs: DeviceWork = field(default_factory=DeviceWork)
+    annotations: tuple[Annotation, ...] = ()  # Ranges and marks with a category or a payload.
+    thread_names: dict[int, str] = field(default_factory=dict)  # Thread names by global thread id.
+    system: SystemInfo = field(default_factory=SystemInfo)
+    session: Session = field(default_factory=Session)
+    warnings: list[ProfileWarning] = field(default_factory=list)
+    released: dict[str, int] = field(default_factory=dict)  # Rows of the kinds that were forgotten.
+    # Element type of the first tensor of each of ``shape_texts``; empty if unknown.
+    shape_types: tuple[str, ...] = ()
+    # JSON object of the parameters beside each of ``shape_texts``, by PyTorch's names; empty if
+    # unknown.
+    shape_parameters: tuple[str, ...] = ()
+    rank: int | None = None  # Number of the process in its job; None: unknown.
+    source_format: SourceFormat = SourceFormat.NSYS  # Format of the source, which hints refer to.
+
+    @property
+    def lost_records(self) -> bool:
+        """Whether the recorder lost work of the GPU."""
+        return any(warning.code in LOST_RECORDS for warning in self.warnings)
+
+    def release_range_times(self) -> None:
+        """Forget when single ranges were, on which thread and in which domain."""
+        self.released.setdefault("ranges", len(self.ranges))
+        self.ranges = Ranges(name=self.ranges.name, shapes=self.ranges.shapes)
+
+    def release_ranges(self) -> None:
+        """Forget single ranges, but not how many there were: most of the memory of a profile."""
+        for kind in ("ranges", "start_end_ranges"):
+            self.released.setdefault(kind, len(getattr(self, kind)))
+            setattr(self, kind, Ranges())
+
+    def counts(self) -> dict[str, int]:
+        """Rows per kind of event."""
+        kinds = (
+            *("ranges", "start_end_ranges", "marks", "api_calls", "kernels", "copies", "sets"),
+            *("syncs", "graphs"),
+        )
+        return {kind: self.released.get(kind, len(getattr(self, kind))) for kind in kinds}
+
+
+def take(columns: Kernels, order: Int64) -> Kernels:
+    """The same rows in another order (or a part of them)."""
+    return Kernels(**{f.name: getattr(columns, f.name)[order] for f in fields(columns)})
+
+
+def require_domains(present: Sequence[str], wanted: Sequence[str]) -> None:
+    """Check that a profile has the custom domains that were asked for.
+
+    Args:
+        present: Domains of the profile, the default one first.
+        wanted: Domains asked for.
+
+    Raises:
+        UsageError: The profile lacks one of them.
+    """
+    custom = sorted(present[1:])
+    for name in wanted:
+        if name not in present:
+            close = get_close_matches(name, custom, n=1)
+            listed = (
+                say("There are: {names}.", names=", ".join(custom))
+                if custom
+                else say("It has no custom domains.")
+            )
+            hint = (
+                say("Did you mean {name}? {listed}", name=close[0], listed=listed)
+                if close
+                else listed
+            )
+            raise UsageError(say("The profile has no NVTX domain '{name}'.", name=name), hint=hint)

@@ -1,0 +1,46 @@
+"""Columns of SQLite files, read through ADBC into Arrow and NumPy."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import adbc_driver_manager
+import pyarrow as pa
+
+from aggregator.sources.formats import corrupt
+from aggregator.system.arrow_arrays import to_numpy
+from aggregator.system.sqlite_arrow import ArrowConnection, raise_interrupt
+from aggregator.system.sqlite_uri import read_only_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from aggregator.profile.arrays import Int64
+
+
+@contextmanager
+def arrow_connection(path: Path) -> Iterator[ArrowConnection]:
+    """A read-only ADBC connection; its errors become ``CorruptProfileError``."""
+    try:
+        with ArrowConnection(read_only_uri(path)) as connection:
+            yield connection
+    except adbc_driver_manager.Error as error:
+        raise_interrupt(error)
+        raise corrupt(path, error) from error
+
+
+def integers(column: pa.Array) -> Int64:
+    """Numbers of a column without NULL.
+
+    They are copied: a view would keep the whole batch in memory, texts included.
+    """
+    numbers: Int64 = to_numpy(column if column.type == pa.int64() else column.cast(pa.int64()))
+    return numbers.copy()
+
+
+def decoded(column: pa.Array) -> list[str]:
+    """Texts of a column; bytes that are not UTF-8 become the replacement character."""
+    raw = column.cast(pa.binary()).to_pylist()
+    return ["" if value is None else value.decode("utf-8", "replace") for value in raw]

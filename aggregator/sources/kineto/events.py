@@ -1,0 +1,253 @@
+"""Events of a Kineto trace as columns, read block by block."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import InvalidOperation
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from aggregator.kernels.names import demangle
+from aggregator.profile.arrays import Codes, drained, narrow
+from aggregator.sources.kineto.arguments import WITH_PARAMETERS, Arguments
+from aggregator.sources.kineto.names import MODULE_PREFIX, thread_name
+from aggregator.sources.kineto.trace_json import Event, TraceText, damaged, decode
+
+if TYPE_CHECKING:
+    from aggregator.profile.arrays import Float64, Int32, Int64, Integers
+    from aggregator.system.progress import Progress
+
+_MAX_NS: Final = 1 << 61
+"""Sums and differences of two such times still fit 64-bit integers."""
+_KINDS: Final = {
+    "cpu_op": "ranges",
+    "operator": "ranges",
+    "user_annotation": "ranges",
+    "python_function": "python",
+    "cuda_runtime": "api",
+    "cuda_driver": "api",
+    "runtime": "api",
+    "driver": "api",
+    "kernel": "kernels",
+    "gpu_memcpy": "copies",
+    "memcpy": "copies",
+    "gpu_memset": "sets",
+    "memset": "sets",
+    "cuda_sync": "syncs",
+}
+"""Table of each category of events; PyTorch before 1.12 capitalized the categories."""
+_WRAPPER: Final = "autograd::engine::"
+_ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
+
+Columns = dict[str, Any]
+
+
+@dataclass
+class TraceEvents:
+    """All events of a trace."""
+
+    # Kind -> column -> values; times in ns as recorded.
+    tables: dict[str, Columns] = field(default_factory=dict)
+    names: Codes[str] = field(default_factory=Codes)  # Texts of ranges.
+    # Names of calls, kernels, copies and sets.
+    work_names: Codes[str] = field(default_factory=Codes)
+    shapes: Codes[Arguments] = field(default_factory=Codes)  # Arguments as written.
+    stacks: Codes[str] = field(default_factory=Codes)  # ``Call stack`` texts.
+    # Pairs of process and thread as written.
+    lanes: Codes[tuple[Any, Any]] = field(default_factory=Codes)
+    # By pair of process and thread.
+    thread_names: dict[tuple[Any, Any], str] = field(default_factory=dict)
+    # Number of complete events of each category that is not read.
+    unused: Counter[str] = field(default_factory=Counter)
+    broken: int = 0  # Number of complete events without a time.
+    odd: Counter[str] = field(default_factory=Counter)  # Number of values not understood, by name.
+    reversed: int = 0  # Number of events that ended before they began.
+    header: dict[str, Any] = field(default_factory=dict)  # The keys of the trace beside its events.
+
+
+def read_events(text: TraceText, progress: Progress) -> TraceEvents:
+    """Read all events of a trace.
+
+    Raises:
+        ProfileError: The text is not a trace, or is damaged.
+    """
+    reader = _Reader(text)
+    for block in text.blocks():
+        progress.advance(reader.add(block))
+    return reader.finish()
+
+
+class _Reader:
+    """Collects the columns."""
+
+    def __init__(self, text: TraceText) -> None:
+        self._text = text
+        self._events = TraceEvents()
+        self._parts: dict[str, dict[str, list[Integers]]] = {
+            kind: defaultdict(list) for kind in (*_COLUMNS,)
+        }
+
+    def add(self, block: bytes) -> int:
+        """Add a JSON array of events; returns their number."""
+        events = decode(self._text.path, block, self._events.odd)
+        for kind, chosen in self._by_kind(events).items():
+            self._append(kind, chosen)
+        return len(events)
+
+    def _by_kind(self, events: list[Event]) -> dict[str, list[Event]]:
+        groups: dict[str, list[Event]] = defaultdict(list)
+        for event in events:
+            if event.ph == "X":
+                groups[event.cat].append(event)
+            elif event.ph == "M" and event.name == "thread_name":
+                key = (event.pid, event.tid)
+                self._events.thread_names[key] = thread_name(event.args.name)
+        kinds: dict[str, list[Event]] = defaultdict(list)
+        for category, chosen in groups.items():
+            kind = _KINDS.get(category.lower())
+            if kind is None:
+                self._events.unused[category or "(none)"] += len(chosen)
+            else:
+                kinds[kind] += chosen
+        return kinds
+
+    def _append(self, kind: str, events: list[Event]) -> None:
+        whole = [event for event in events if _has_times(event)]
+        self._events.broken += len(events) - len(whole)
+        if not whole:
+            return
+        start, length = self._times(whole)
+        if max(np.abs(start).max(), np.abs(length).max()) > _MAX_NS:
+            raise damaged(self._text.path, "a time is out of range")
+        self._events.reversed += int(np.count_nonzero(length < 0))
+        parts = self._parts[kind]
+        parts["start"].append(start)
+        parts["end"].append(start + np.maximum(length, 0))
+        for name, column in _COLUMNS[kind](self._events, whole).items():
+            parts[name].append(narrow(column) if column.ndim == 1 else column)
+
+    def _times(self, events: list[Any]) -> tuple[Int64, Int64]:
+        """Start and duration in ns."""
+        try:
+            start = [int((event.ts * 1000).to_integral_value()) for event in events]
+            length = np.array([event.dur for event in events], dtype=np.float64)
+            return np.array(start, dtype=np.int64), _whole_ns(length)
+        except (InvalidOperation, OverflowError, ValueError) as error:
+            raise damaged(self._text.path, "a time is no number") from error
+
+    def finish(self) -> TraceEvents:
+        """All columns, joined."""
+        for kind, parts in self._parts.items():
+            columns = {name: drained(arrays) for name, arrays in parts.items()}
+            self._events.tables[kind] = columns or _no_rows(kind)
+        self._events.header = self._text.header
+        return self._events
+
+
+def _has_times(event: Event) -> bool:
+    return event.ts is not None and event.ts.is_finite() and event.dur is not None
+
+
+def _no_rows(kind: str) -> Columns:
+    empty = np.empty(0, dtype=np.int64)
+    return {"start": empty, "end": empty} | _COLUMNS[kind](TraceEvents(), [])
+
+
+def _whole_ns(times_us: Float64) -> Int64:
+    """Microseconds as ns; a value that no integer holds becomes a time out of range."""
+    ns = np.nan_to_num(np.rint(times_us * 1e3), nan=2.0 * _MAX_NS)
+    whole: Int64 = np.clip(ns, -2 * _MAX_NS, 2 * _MAX_NS).astype(np.int64)
+    return whole
+
+
+def _lanes(events: TraceEvents, chosen: list[Event]) -> Int32:
+    return events.lanes.codes([(event.pid, event.tid) for event in chosen])
+
+
+def _ints(values: list[int]) -> Int64:
+    return np.array(values, dtype=np.int64)
+
+
+def _ranges(events: TraceEvents, chosen: list[Event]) -> Columns:
+    # A wrapper has its node's sequence number here, but none under emit_nvtx.
+    seq = [-1 if event.name.startswith(_WRAPPER) else event.args.seq for event in chosen]
+    shapes = [_arguments(event) for event in chosen]
+    return {
+        "lane": _lanes(events, chosen),
+        "name": events.names.codes([event.name for event in chosen]),
+        "seq": _ints(seq),
+        "shapes": events.shapes.codes(shapes),
+        "stack": events.stacks.codes([event.args.call_stack for event in chosen]),
+    }
+
+
+def _arguments(event: Event) -> Arguments:
+    args = event.args
+    named = event.name in WITH_PARAMETERS
+    return Arguments(
+        bytes(args.dims) or bytes(args.old_dims),
+        bytes(args.types),
+        bytes(args.concrete) if named else b"",
+        event.name if named else "",
+    )
+
+
+def _python(events: TraceEvents, chosen: list[Event]) -> Columns:
+    names = [event.name for event in chosen]
+    names = [_ADDRESS.sub("", name) if " at 0x" in name else name for name in names]
+    return {
+        "lane": _lanes(events, chosen),
+        "name": events.names.codes(names),
+        "module": np.array([name.startswith(MODULE_PREFIX) for name in names], dtype=np.int8),
+    }
+
+
+def _api(events: TraceEvents, chosen: list[Event]) -> Columns:
+    return {
+        "lane": _lanes(events, chosen),
+        "name": events.work_names.codes([event.name for event in chosen]),
+        "correlation": _ints([event.args.correlation for event in chosen]),
+    }
+
+
+def _work(events: TraceEvents, chosen: list[Event]) -> Columns:
+    del events
+    return {
+        "device": _ints([event.args.device for event in chosen]),
+        "stream": _ints([event.args.stream for event in chosen]),
+        "correlation": _ints([event.args.correlation for event in chosen]),
+    }
+
+
+def _kernels(events: TraceEvents, chosen: list[Event]) -> Columns:
+    unknown = (-1, -1, -1)
+    grid = [event.args.grid or unknown for event in chosen]
+    block = [event.args.block or unknown for event in chosen]
+    # Kineto leaves very long names mangled.
+    return _work(events, chosen) | {
+        "name": events.work_names.codes([demangle(event.name) for event in chosen]),
+        "grid": np.array(grid, dtype=np.int32).reshape(-1, 3),
+        "block": np.array(block, dtype=np.int32).reshape(-1, 3),
+    }
+
+
+def _memory(events: TraceEvents, chosen: list[Event]) -> Columns:
+    return _work(events, chosen) | {
+        "name": events.work_names.codes([event.name for event in chosen]),
+        "bytes": _ints([event.args.num_bytes for event in chosen]),
+    }
+
+
+_COLUMNS: Final[dict[str, Callable[[TraceEvents, list[Event]], Columns]]] = {
+    "ranges": _ranges,
+    "python": _python,
+    "api": _api,
+    "kernels": _kernels,
+    "copies": _memory,
+    "sets": _memory,
+    "syncs": _work,
+}

@@ -1,0 +1,69 @@
+"""Names in Kineto traces, translated to those of the other sources."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_COPY_KINDS: Final = {"HtoD": 1, "DtoH": 2, "HtoA": 3, "AtoH": 4, "AtoA": 5, "AtoD": 6, "DtoA": 7}
+_COPY_KINDS_MORE: Final = {"DtoD": 8, "HtoH": 9, "PtoP": 10}
+_COPY: Final = re.compile(r"Memcpy (\w+)(?: \((\w+) -> (\w+)\))?")
+_HOST_MEMORY: Final = {"Pageable": 0, "Pinned": 1}
+_TYPES: Final = {
+    "float": "float32",
+    "double": "float64",
+    "c10::Half": "float16",
+    "c10::BFloat16": "bfloat16",
+    "long": "int64",
+    "long int": "int64",
+    "long long": "int64",
+    "__int64": "int64",
+    "int": "int32",
+    "short": "int16",
+    "short int": "int16",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "bool": "bool",
+    "c10::Float8_e4m3fn": "float8_e4m3fn",
+    "c10::Float8_e5m2": "float8_e5m2",
+    "c10::Float8_e4m3fnuz": "float8_e4m3fnuz",
+    "c10::Float8_e5m2fnuz": "float8_e5m2fnuz",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+}
+"""PyTorch's names of C++ element types."""
+_QUOTED: Final = re.compile(r'"([^"]*)"')
+_THREAD: Final = re.compile(r"^thread -?\d+ \((.*)\)$")
+MODULE_PREFIX: Final = "nn.Module: "
+_INSTANCE: Final = re.compile(r"_\d+$")
+
+
+def copy_kinds(name: str) -> tuple[int, int]:
+    """CUDA's kind of a copy, and the kind of the host's memory; -1: unknown."""
+    found = _COPY.match(name)
+    if found is None:
+        return -1, -1
+    kind = {**_COPY_KINDS, **_COPY_KINDS_MORE}.get(found[1], -1)
+    host = found[2] if kind == 1 else found[3] if kind == 2 else None
+    return kind, _HOST_MEMORY.get(host or "", -1)
+
+
+def data_type(types: bytes) -> str:
+    """Element type of the first tensor of ``Input type``; empty: unknown."""
+    for name in _QUOTED.findall(types.decode("utf-8", "replace")):
+        if found := _TYPES.get(name.removeprefix("const ").strip()):
+            return found
+    return ""
+
+
+def thread_name(label: str) -> str:
+    """``thread 5171 (pt_autograd_0)`` is ``pt_autograd_0``."""
+    found = _THREAD.match(label.strip())
+    return found[1] if found else label.strip()
+
+
+def module_range(name: str) -> str:
+    """``nn.Module: Conv2d_0`` as the name that ranges of modules have in every capture."""
+    instance = name.removeprefix(MODULE_PREFIX)
+    kind = re.sub(r"\W", "_", _INSTANCE.sub("", instance)) or "Module"
+    return f"torch.nn: {instance} ({kind})"

@@ -1,0 +1,220 @@
+"""Reads a Chrome trace of ``torch.profiler`` (Kineto) into a ``Profile``.
+
+A trace has the same CUPTI activities as an export of Nsight Systems and the same ops as
+``emit_nvtx``, so ops, links and iterations follow from the same rules. Its modules become groups,
+and its Python functions become the call stacks of ops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aggregator.errors import NoGpuActivityError
+from aggregator.kernels.names import short_name
+from aggregator.profile.arrays import ordered
+from aggregator.profile.profile import (
+    DEFAULT_DOMAIN,
+    ApiCalls,
+    DeviceWork,
+    Kernels,
+    Marks,
+    MemoryOps,
+    Profile,
+    ProfileWarning,
+    Ranges,
+    SourceFormat,
+)
+from aggregator.sources.kineto.arguments import Shapes, read_arguments
+from aggregator.sources.kineto.events import Columns, TraceEvents, read_events
+from aggregator.sources.kineto.lists import complete_lists
+from aggregator.sources.kineto.names import copy_kinds
+from aggregator.sources.kineto.ranges import build_ranges
+from aggregator.sources.kineto.system import (
+    Lanes,
+    process_of_work,
+    rank_number,
+    read_devices,
+    read_session,
+    read_system,
+)
+from aggregator.sources.kineto.trace_json import TraceText
+from aggregator.sources.repair import repair_devices
+from aggregator.system.resources import release_memory
+from aggregator.texts import say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aggregator.profile.arrays import Int64
+    from aggregator.system.progress import Progress
+
+_WORK = ("kernels", "copies", "sets", "syncs")
+
+
+def read(path: Path, progress: Progress) -> Profile:
+    """Read the columns of a trace.
+
+    Raises:
+        UnsupportedProfileError: JSON or gzip, but not a trace.
+        CorruptProfileError: The trace is incomplete or damaged.
+        NoGpuActivityError: A trace without CUDA calls and GPU work.
+    """
+    progress.phase("read", 0)
+    progress.message("Reading events from the Kineto trace")
+    events = read_events(TraceText(path), progress)
+    release_memory()
+    tables = events.tables
+    if not any(len(tables[kind]["start"]) for kind in ("api", *_WORK)):
+        raise NoGpuActivityError(
+            say("The profile '{path}' holds no CUDA activity.", path=str(path)),
+            hint=say(
+                "Profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] and check "
+                "that the application used a GPU."
+            ),
+        )
+    profile = _assemble(path, events)
+    release_memory()
+    return profile
+
+
+def _assemble(path: Path, events: TraceEvents) -> Profile:
+    tables = events.tables
+    start_ns = min(int(t["start"].min()) for t in tables.values() if len(t["start"]))
+    for table in tables.values():
+        table["start"] -= start_ns
+        table["end"] -= start_ns
+    end_ns = max(int(t["end"].max(initial=0)) for t in tables.values())
+    lanes, warnings = Lanes(events), _warnings(events)
+    repair_devices([tables[kind] for kind in _WORK], warnings)
+    strings, short = _strings(events)
+    api = _api_calls(_by_start(tables["api"]), lanes)
+    devices = read_devices(events)
+    work = _WorkColumns(api, lanes, np.array([d.device_id for d in devices], dtype=np.int64))
+    shapes = complete_lists(events, [read_arguments(one) for one in events.shapes.values()])
+    ranges, range_names = build_ranges(events, lanes.thread, shapes)
+    _clear_missing_sizes(ranges, shapes)
+    return Profile(
+        source_name=path.name,
+        end_ns=end_ns,
+        strings=strings,
+        range_names=range_names,
+        shape_texts=tuple(shape.text for shape in shapes),
+        shape_types=tuple(shape.data_type for shape in shapes),
+        shape_parameters=tuple(shape.parameters for shape in shapes),
+        domain_names=(DEFAULT_DOMAIN,),
+        threads=lanes.threads,
+        thread_process=lanes.thread_process,
+        process_ids=lanes.process_ids,
+        devices=devices,
+        ranges=ranges,
+        start_end_ranges=Ranges(),
+        marks=Marks(),
+        api_calls=api,
+        kernels=_kernels(_by_start(tables["kernels"]), work, short),
+        copies=_memory(_by_start(tables["copies"]), work, strings),
+        sets=_memory(_by_start(tables["sets"]), work, strings),
+        syncs=DeviceWork(**work.of(_by_start(tables["syncs"]))),
+        thread_names=lanes.names,
+        system=read_system(events.header),
+        session=read_session(events.header, start_ns),
+        rank=rank_number(events.header),
+        source_format=SourceFormat.KINETO,
+        warnings=warnings,
+    )
+
+
+def _clear_missing_sizes(ranges: Ranges, shapes: list[Shapes]) -> None:
+    """Set the shape code of ranges without sizes to -1."""
+    nothing = np.array([not shape.text for shape in shapes], dtype=bool)
+    if nothing.any():
+        ranges.shapes[(ranges.shapes >= 0) & nothing[ranges.shapes]] = -1
+
+
+def _by_start(table: Columns) -> Columns:
+    """Rows in order of start; a trace has no order."""
+    order = ordered(table["start"])
+    return {name: values[order] for name, values in table.items()}
+
+
+@dataclass(frozen=True)
+class _WorkColumns:
+    """Columns that all device work shares."""
+
+    api: ApiCalls
+    lanes: Lanes
+    device_ids: Int64
+
+    def of(self, table: Columns) -> dict[str, Any]:
+        """Renumbered columns of a table."""
+        return {
+            "start_ns": table["start"],
+            "end_ns": table["end"],
+            "device": np.searchsorted(self.device_ids, table["device"]).astype(np.int32),
+            "stream_id": table["stream"],
+            "process": process_of_work(self.api, self.lanes, table["correlation"]),
+            "correlation_id": table["correlation"],
+        }
+
+
+def _api_calls(table: Columns, lanes: Lanes) -> ApiCalls:
+    thread = lanes.thread[table["lane"]]
+    return ApiCalls(table["start"], table["end"], thread, table["correlation"], table["name"])
+
+
+def _strings(events: TraceEvents) -> tuple[tuple[str, ...], Int64]:
+    """Names of calls and work, and the code of the short name of each."""
+    names = events.work_names
+    texts = names.values()
+    short = np.arange(len(texts))
+    for code in np.unique(events.tables["kernels"]["name"]).tolist():
+        short[code] = names.code(short_name(texts[code]))
+    return names.values(), short
+
+
+def _kernels(table: Columns, work: _WorkColumns, short: Int64) -> Kernels:
+    return Kernels(
+        **work.of(table),
+        name=short[table["name"]].astype(np.int32),
+        long_name=table["name"].astype(np.int32),
+        grid=table["grid"],
+        block=table["block"],
+    )
+
+
+def _memory(table: Columns, work: _WorkColumns, strings: tuple[str, ...]) -> MemoryOps:
+    codes, rows = np.unique(table["name"], return_inverse=True)
+    kinds = np.array([copy_kinds(strings[code]) for code in codes.tolist()], dtype=np.int64)
+    kinds = kinds.reshape(-1, 2)[rows.ravel()]
+    return MemoryOps(
+        **work.of(table), num_bytes=table["bytes"], copy_kind=kinds[:, 0], host_kind=kinds[:, 1]
+    )
+
+
+def _warnings(events: TraceEvents) -> list[ProfileWarning]:
+    warnings = []
+    if not any(len(events.tables[kind]["start"]) for kind in _WORK):
+        text = say(
+            "API calls have no work on a GPU in the trace: its activities lacked CUDA, or CUPTI "
+            "did not record; every time on the GPU is unknown."
+        )
+        warnings.append(ProfileWarning("NO_GPU_WORK", text, len(events.tables["api"]["start"])))
+    if events.unused:
+        kinds = ", ".join(f"{count} {name}" for name, count in sorted(events.unused.items()))
+        text = say("events of the trace are of kinds that are not used: {kinds}.", kinds=kinds)
+        warnings.append(ProfileWarning("UNUSED_EVENTS", text, events.unused.total()))
+    if events.broken:
+        text = say("events of the trace have no time or no duration; they were left out.")
+        warnings.append(ProfileWarning("BROKEN_EVENTS", text, events.broken))
+    if events.odd:
+        kinds = ", ".join(f"{count} {name}" for name, count in sorted(events.odd.items()))
+        text = say(
+            "values of the trace are of another type and count as unknown: {names}.", names=kinds
+        )
+        warnings.append(ProfileWarning("ODD_VALUES", text, events.odd.total()))
+    if events.reversed:
+        text = say("events of the trace end before they begin; they are counted with no duration.")
+        warnings.append(ProfileWarning("REVERSED_EVENTS", text, events.reversed))
+    return warnings

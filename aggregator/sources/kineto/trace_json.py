@@ -1,0 +1,319 @@
+"""Reads the text of a Chrome trace block by block, each a JSON array of whole events.
+
+A trace is one JSON object that consists almost entirely of ``traceEvents``. It is read in blocks,
+each cut between two events, so a trace of any size needs the memory of one block only.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Annotated, Any, Final, TypeVar, cast
+
+import msgspec
+
+from aggregator.errors import CorruptProfileError, ProfileError, UnsupportedProfileError
+from aggregator.sources.formats import GZIP_MAGIC
+from aggregator.texts import say
+
+BLOCK_BYTES: Final = 1 << 22
+MAX_HEADER_BYTES: Final = 1 << 26
+MAX_EVENT_BYTES: Final = 1 << 27
+"""A longer event means that the file is damaged: its end is not searched for any further."""
+_EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
+# Quotes in strings are escaped, so this occurs only between objects.
+_BETWEEN: Final = re.compile(
+    rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|args|pid|tid|ts|dur|id|bp|s)"\s*:)'
+)
+# Kineto prints C++ numbers: a bandwidth over no time is inf, which JSON does not have.
+_NO_NUMBER: Final = re.compile(rb'(":\s*)-?(?:inf|nan|Infinity|NaN)(?=\s*[,}])')
+_MAX_END_BYTES: Final = 1 << 28
+"""Limit on the text read to find the end of the list of events."""
+_END_COST_BYTES: Final = 1 << 16
+_OVERLAP_BYTES: Final = 1 << 10
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+_Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+_Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+
+
+class Args(msgspec.Struct, gc=False, frozen=True):
+    """The arguments of an event that are read; others are skipped."""
+
+    correlation: _Int64 = msgspec.field(default=-1)
+    seq: _Int64 = msgspec.field(name="Sequence number", default=-1)
+    dims: msgspec.Raw = msgspec.field(name="Input Dims", default=msgspec.Raw(b""))
+    old_dims: msgspec.Raw = msgspec.field(name="Input dims", default=msgspec.Raw(b""))
+    types: msgspec.Raw = msgspec.field(name="Input type", default=msgspec.Raw(b""))
+    concrete: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=msgspec.Raw(b""))
+    call_stack: str = msgspec.field(name="Call stack", default="")
+    device: _Int64 = -1
+    stream: _Int64 = -1
+    grid: tuple[_Int32, _Int32, _Int32] | None = None
+    block: tuple[_Int32, _Int32, _Int32] | None = None
+    num_bytes: _Int64 = msgspec.field(name="bytes", default=-1)
+    name: str = ""
+
+
+_NO_ARGS: Final = Args()
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event of a trace; times in microseconds as written."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: int | str = 0
+    tid: int | str = 0
+    ts: Decimal | None = None  # float64 is not exact to 1 ns for times since 1970.
+    dur: float | None = None
+    args: Args = _NO_ARGS
+
+
+class TraceText:
+    """The text of one trace.
+
+    Attributes:
+        path: The file.
+        header: The keys of the trace beside its events; complete after the last block.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.header: dict[str, Any] = {}
+
+    def check_head(self) -> None:
+        """Check that the text begins like a trace.
+
+        Raises:
+            UnsupportedProfileError: It does not.
+            CorruptProfileError: It is empty or damaged.
+        """
+        with _opened(self.path) as file:
+            self._head(file)
+
+    def blocks(self) -> Iterator[bytes]:
+        """JSON arrays of whole events, in the order of the file.
+
+        Raises:
+            UnsupportedProfileError: Not a trace of events.
+            CorruptProfileError: The text is incomplete or damaged.
+        """
+        with _opened(self.path) as file:
+            head, rest = self._head(file)
+            while block := _read(file, self.path):
+                # The part that was searched before has no boundary.
+                searched = max(len(rest) - _OVERLAP_BYTES, 0)
+                rest += block
+                cut = _last_boundary(rest, searched)
+                if cut:
+                    yield b"[" + rest[: cut[0]] + b"]"
+                    rest = rest[cut[1] :]
+                elif len(rest) > MAX_EVENT_BYTES:
+                    raise damaged(self.path, "an event has no end")
+            last, tail = self._end(rest, head)
+            self.header = tail
+            yield b"[" + last + b"]"
+
+    def _head(self, file: IO[bytes]) -> tuple[bytes, bytes]:
+        """Text before the events, and the text of events that was read with it."""
+        text = b""
+        while len(text) < MAX_HEADER_BYTES:
+            block = _read(file, self.path)
+            text += block
+            if not text.strip():
+                raise _empty(self.path)
+            if text.lstrip()[:1] != b"{":
+                raise not_a_trace(self.path)
+            if found := _EVENTS.search(text):
+                return text[: found.end()], text[found.end() :]
+            if not block:
+                break
+        raise self._without_events(text)
+
+    def _without_events(self, text: bytes) -> ProfileError:
+        try:
+            msgspec.json.decode(text, type=msgspec.Raw)
+        except _BAD_JSON as error:
+            return damaged(self.path, str(error))
+        return not_a_trace(self.path)
+
+    def _end(self, rest: bytes, head: bytes) -> tuple[bytes, dict[str, Any]]:
+        """The last events, and the keys of the trace before and after its events."""
+        end = rest.rfind(b"]")
+        left = _MAX_END_BYTES
+        while end >= 0 and left > 0:
+            tail = rest[end:]
+            header = _object(head + tail)
+            if header is not None:
+                left -= len(rest)
+                if _is_array(b"[" + rest[:end] + b"]"):
+                    header.pop("traceEvents", None)
+                    return rest[:end], header
+            left -= len(head) + len(tail) + _END_COST_BYTES
+            end = rest.rfind(b"]", 0, end)
+        raise damaged(self.path, "the list of events does not end")
+
+
+_BAD_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def _cleaned(text: bytes) -> bytes:
+    """Text with infinite numbers as null and invalid UTF-8 as the replacement character."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        text = text.decode("utf-8", "replace").encode()
+    return _NO_NUMBER.sub(rb"\1null", text)
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    try:
+        value = msgspec.json.decode(_cleaned(text))
+    except _BAD_JSON:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _is_array(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(_cleaned(text), type=list[msgspec.Raw])
+    except _BAD_JSON:
+        return False
+    return True
+
+
+def _last_boundary(text: bytes, first: int) -> tuple[int, int] | None:
+    """End of the last event before another one, and the start of that one; None: none found.
+
+    Args:
+        text: The text.
+        first: Position to search from.
+    """
+    window = 1 << 14
+    while True:
+        start = max(len(text) - window, first)
+        found = None
+        for match in _BETWEEN.finditer(text, start):
+            found = match
+        if found:
+            return found.start() + 1, found.end()
+        if start == first:
+            return None
+        window *= 8
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    try:
+        with path.open("rb") as raw:
+            is_gzip = raw.read(2) == GZIP_MAGIC
+            raw.seek(0)
+            yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if is_gzip else raw
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise damaged(path, reason) from error
+
+
+def _read(file: IO[bytes], path: Path) -> bytes:
+    try:
+        return file.read(BLOCK_BYTES)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise damaged(path, str(error)) from error
+
+
+# Not strict: numbers may be in quotes.
+_DECODER: Final = msgspec.json.Decoder(list[Event], strict=False)
+_RAW_EVENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_RAW_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_FIELDS: Final[dict[type[msgspec.Struct], dict[str, tuple[str, msgspec.json.Decoder[Any]]]]] = {
+    kind: {
+        field.encode_name: (field.name, msgspec.json.Decoder(field.type, strict=False))
+        for field in msgspec.structs.fields(kind)
+    }
+    for kind in (Event, Args)
+}
+_HEXADECIMAL: Final = re.compile(rb'"(0x[0-9a-fA-F]{1,15})"')
+
+
+def decode(path: Path, block: bytes, odd: Counter[str]) -> list[Event]:
+    """Decode a JSON array of events.
+
+    Args:
+        path: The file, for messages.
+        block: The text.
+        odd: Number of values by name that have another type than they should have; those of this
+            block are added. Such values are unknown.
+
+    Raises:
+        CorruptProfileError: It is not JSON.
+    """
+    try:
+        return _DECODER.decode(block)
+    except _BAD_JSON:
+        pass
+    text = _cleaned(block)
+    try:
+        return _DECODER.decode(text)
+    except _BAD_JSON:
+        pass
+    try:
+        return [_lenient(Event, event, odd) for event in _RAW_EVENTS.decode(text)]
+    except _BAD_JSON as error:
+        raise damaged(path, str(error)) from error
+
+
+def _lenient(kind: type[Kind], raw: msgspec.Raw, odd: Counter[str]) -> Kind:
+    """Decode an object without the fields whose values have another type."""
+    found: dict[str, Any] = {}
+    fields = _RAW_FIELDS.decode(raw)
+    for key, (name, decoder) in _FIELDS[kind].items():
+        if key not in fields:
+            continue
+        text = fields[key]
+        try:
+            found[name] = decoder.decode(text)
+        except msgspec.ValidationError:
+            if name == "args" and bytes(text).startswith(b"{"):
+                found[name] = _lenient(Args, text, odd)
+            elif number := _HEXADECIMAL.fullmatch(bytes(text)):
+                found[name] = int(number[1], 16)
+            else:
+                odd[name] += 1
+    return kind(**found)
+
+
+def damaged(path: Path, reason: str) -> CorruptProfileError:
+    """The error for a trace that cannot be read to its end."""
+    return CorruptProfileError(
+        say(
+            "The profile '{path}' is damaged or incomplete: {error}.",
+            path=str(path),
+            error=reason.rstrip("."),
+        ),
+        hint=say("Copy or export it again; a capture or a copy may have been cut off."),
+    )
+
+
+def not_a_trace(path: Path) -> UnsupportedProfileError:
+    """The error for JSON or gzip that is not a trace of torch.profiler."""
+    return UnsupportedProfileError(
+        say("'{path}' is not a Chrome trace of torch.profiler.", path=str(path)),
+        hint=say(
+            "Write one with: torch.profiler.profile(...).export_chrome_trace('trace.json.gz')"
+        ),
+    )
+
+
+def _empty(path: Path) -> CorruptProfileError:
+    return CorruptProfileError(
+        say("The profile '{path}' is empty.", path=str(path)), hint=say("Export it again.")
+    )

@@ -1,0 +1,160 @@
+"""Copies an export without what it holds of the machine's processes: their environments and output.
+
+Nsight Systems records the environment of every process of the machine, as texts of ``StringIds``
+whose variables are separated by NUL, and the output of the profiled one. No event refers to either.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aggregator.errors import UsageError
+from aggregator.sources.formats import (
+    READ_ERRORS,
+    Format,
+    corrupt,
+    detect_tables,
+    list_tables,
+    unsupported,
+)
+from aggregator.sources.nsys import schema as names
+from aggregator.sources.nsys.schema import Schema
+from aggregator.system.sqlite_uri import lenient_text, read_only_uri
+from aggregator.system.temporary_files import beside, publish, remove_leftovers
+from aggregator.texts import say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_VISIBLE: Final = re.compile(r"(?:^|;)(CUDA_VISIBLE_DEVICES=[0-9,]*)(?=;|$)")
+_ASSIGNMENT: Final = re.compile(r"(?:^|[\0;\n])[A-Za-z_][A-Za-z0-9_]*=")
+_REFERENCE: Final = re.compile(r'^\s*"?(\w+)"?[^\n]*REFERENCES\s+StringIds', re.MULTILINE)
+_NAMES_A_STRING: Final = re.compile(r"(?i)(?:name|text|symbol|module|message|label)(?:id)?$")
+"""Columns that refer to ``StringIds`` in exports without that comment."""
+_OUTPUT_COLUMN: Final = "contentId"
+_METADATA: Final = re.compile(r"META_DATA_|TARGET_INFO_|EXPORT_META_DATA")
+_COMMAND_KEYS: Final = re.compile(
+    r"PROCESS_\d+:(?:COMMAND|ARGUMENT_\d+|WORKING_DIR|USER_NAME)|EXPORT_USER|EXPORT_PARAM_\w*PATH\w*"
+)
+
+
+@dataclass(frozen=True)
+class Scrubbed:
+    """What was removed."""
+
+    texts: int  # Texts of no event: environments, command lines and output of processes.
+    settings: int  # Values in the tables of the capture and of the machine.
+
+
+def scrub(
+    source: Path, target: Path, *, keep_commands: bool = False, overwrite: bool = False
+) -> Scrubbed:
+    """Copy an export of Nsight Systems without environments, output and command lines.
+
+    The events and everything that an analysis reads stay as they are. The copy has no free pages.
+
+    Args:
+        source: The export; it is not changed.
+        target: The copy; it appears when it is complete.
+        keep_commands: Keep the command line, folder and user name of the profiled program.
+        overwrite: Replace an existing file.
+
+    Raises:
+        UsageError: ``target`` is ``source``, or exists and ``overwrite`` is not set.
+        UnsupportedProfileError: ``source`` is no export.
+        CorruptProfileError: ``source`` is damaged.
+        OSError: ``target`` cannot be written.
+    """
+    if target.exists() and (target.samefile(source) or not overwrite):
+        raise UsageError(say("The file '{path}' exists already.", path=str(target)))
+    tables = list_tables(source)
+    if (found := detect_tables(tables)) is not Format.EXPORT:
+        raise unsupported(source, found, tables)
+    remove_leftovers(target.parent, target.name)
+    draft, compact = beside(target, "tmp"), beside(target, "partial")
+    try:
+        with ExitStack() as stack:
+            stack.callback(draft.unlink, missing_ok=True)
+            stack.callback(compact.unlink, missing_ok=True)
+            _copy(source, draft)
+            with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+                connection.text_factory = lenient_text
+                connection.execute("PRAGMA journal_mode = OFF")
+                connection.execute("PRAGMA secure_delete = ON")
+                connection.execute("BEGIN")
+                result = Scrubbed(
+                    _clear_strings(connection, Schema(draft, tables)),
+                    _clear_settings(connection, tables, keep_commands=keep_commands),
+                )
+                connection.execute("COMMIT")
+            _copy(draft, compact)
+            publish(compact, target, overwrite=overwrite)
+    except READ_ERRORS as error:
+        raise corrupt(source, error) from error
+    return result
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Write a copy without free pages."""
+    with closing(sqlite3.connect(read_only_uri(source), uri=True)) as connection:
+        connection.execute("VACUUM INTO ?", (str(target),))
+
+
+def _clear_strings(connection: sqlite3.Connection, schema: Schema) -> int:
+    """Clear the texts that no event refers to, and every text that is an environment."""
+    connection.execute("CREATE TEMP TABLE kept (id INTEGER PRIMARY KEY)")
+    for table, column in _references(connection):
+        connection.execute(
+            f'INSERT OR IGNORE INTO kept SELECT "{column}" FROM "{table}"'
+            f" WHERE typeof(\"{column}\") = 'integer'"
+        )
+    found = connection.execute(
+        f"UPDATE {schema.table(names.STRINGS)} SET value = '' WHERE value <> ''"
+        " AND (instr(value, char(0)) > 0 OR id NOT IN (SELECT id FROM kept))"
+    )
+    return found.rowcount
+
+
+def _references(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    """Columns with ids of strings, but those of a program's output."""
+    tables = connection.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'StringIds%'"
+    ).fetchall()
+    for table, sql in tables:
+        noted = set(_REFERENCE.findall(str(sql)))
+        for row in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
+            column = str(row[1])
+            if column != _OUTPUT_COLUMN and (column in noted or _NAMES_A_STRING.search(column)):
+                yield str(table), column
+
+
+def _clear_settings(
+    connection: sqlite3.Connection, tables: frozenset[str], *, keep_commands: bool
+) -> int:
+    """Clear values of variables, and of command lines, in the tables of names and values."""
+    count = 0
+    for table in sorted(tables):
+        columns = {row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')}
+        if not _METADATA.match(table) or not {"name", "value"} <= columns:
+            continue
+        query = f'SELECT rowid, name, value FROM "{table}"'
+        for row, name, value in connection.execute(query).fetchall():
+            text = _without_secrets(str(name), str(value or ""), keep_commands=keep_commands)
+            if text != str(value or ""):
+                count += 1
+                connection.execute(f'UPDATE "{table}" SET value = ? WHERE rowid = ?', (text, row))
+    return count
+
+
+def _without_secrets(name: str, value: str, *, keep_commands: bool) -> str:
+    if _COMMAND_KEYS.fullmatch(name):
+        return value if keep_commands else ""
+    if "ENVIRONMENT" in name.upper() or _ASSIGNMENT.search(value):
+        # Analysis needs to know which GPUs the run could see.
+        return ";".join(_VISIBLE.findall(value))
+    return value

@@ -1,0 +1,206 @@
+"""Temporary files named for the process that writes them, and locks between processes.
+
+A killed process removes nothing. The next process that works in the same folder does: the name of a
+temporary file holds its owner, and the file is removed when that process no longer exists.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+#: Processes of another machine (or container) cannot be checked: their files are removed when not
+#: modified for this long.
+STRANGERS_LIMIT_S: Final = 24 * 3600.0
+_OWNER: Final = r"(?P<scope>[0-9a-f]{8})-(?P<pid>\d+)-(?P<started>\d+)"
+_KINDS: Final = "partial|tmp|ranks"
+#: ``.NAME.OWNER.partial``, ``.NAME.ranks.OWNER.x``, and SQLite's files beside them.
+_BESIDE: Final = re.compile(
+    rf"\.(?P<name>.+?)\.(?:{_OWNER}\.(?:partial|tmp)(?:-journal|-wal|-shm)?"
+    rf"|ranks\.(?:{_OWNER.replace('?P<', '?P<r_')}\.)?\w+)"
+)
+_FOLDER: Final = re.compile(rf"dlprof(?:viewer|-[a-z]+)-{_OWNER}-\w+")
+
+
+def owner() -> str:
+    """This process, for the name of a temporary file."""
+    pid = os.getpid()
+    return f"{_scope()}-{pid}-{_started(pid)}"
+
+
+def process_scope() -> str:
+    """Where process ids mean what they mean here: one boot of one machine, one namespace."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return platform.node()
+
+
+def beside(path: Path, kind: str) -> Path:
+    """A temporary name of this process beside a file: ``.NAME.OWNER.KIND``."""
+    return path.with_name(f".{path.name}.{owner()}.{kind}")
+
+
+def publish(temporary: Path, path: Path, *, overwrite: bool) -> None:
+    """Give a finished file its final name.
+
+    Raises:
+        FileExistsError: The name is taken, and ``overwrite`` is not set.
+    """
+    if overwrite:
+        temporary.replace(path)
+        return
+    try:
+        path.hardlink_to(temporary)  # unlike a rename, never replaces a file
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+        temporary.rename(path)
+
+
+def folder_prefix(purpose: str) -> str:
+    """Beginning of the name of a folder of this process in the machine's temporary folder."""
+    return f"{purpose}-{owner()}-"
+
+
+@contextmanager
+def exclusive(path: Path, wait_s: float, poll: Callable[[], None]) -> Iterator[None]:
+    """Let one process at a time into the block, by a lock file beside ``path``.
+
+    The file itself is not opened: closing it would drop the locks that SQLite holds on it. Where no
+    lock file can be made or locked, the block runs without it.
+
+    Args:
+        path: What the processes want to use; it need not exist.
+        wait_s: How long to wait for another process.
+        poll: Called about ten times a second while waiting; what it raises ends the wait.
+
+    Raises:
+        TimeoutError: Another process still holds the lock.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    deadline = time.monotonic() + wait_s
+    while (descriptor := _locked(lock)) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(str(lock))
+        poll()
+        time.sleep(_LOCK_PAUSE_S)
+    try:
+        yield
+    finally:
+        if descriptor >= 0:
+            with suppress(OSError):
+                lock.unlink()
+            os.close(descriptor)
+
+
+_LOCK_PAUSE_S: Final = 0.1
+
+
+def _locked(lock: Path) -> int | None:
+    """Descriptor of a lock file, locked; -1: it cannot be; None: another process has it locked."""
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError:
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The process that held it may have removed the file since it was opened here.
+        if os.path.samestat(os.fstat(descriptor), lock.stat()):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        os.close(descriptor)
+        return -1
+    os.close(descriptor)
+    return None
+
+
+def remove_leftovers(folder: Path, name: str | None = None) -> list[Path]:
+    """Remove the temporary files of dead processes from a folder; returns their paths.
+
+    Args:
+        folder: It need not exist.
+        name: A file that only the caller may write now: all temporary files for it are removed,
+            whatever their owner. None: only those of dead processes.
+    """
+    return _remove(folder, _BESIDE, name)
+
+
+def remove_leftover_folders() -> list[Path]:
+    """Remove this user's folders of dead processes from the machine's temporary folder."""
+    return _remove(Path(tempfile.gettempdir()), _FOLDER, None)
+
+
+def _remove(folder: Path, names: re.Pattern[str], claimed: str | None) -> list[Path]:
+    removed = []
+    for entry in _entries(folder):
+        found = names.fullmatch(entry.name)
+        if found is None:
+            continue
+        with suppress(OSError):
+            status = entry.stat(follow_symlinks=False)
+            is_claimed = claimed is not None and found["name"] == claimed
+            if status.st_uid == os.getuid() and (is_claimed or _is_left(found, status.st_mtime)):
+                _delete(Path(entry.path), is_folder=stat.S_ISDIR(status.st_mode))
+                removed.append(Path(entry.path))
+    return removed
+
+
+def _entries(folder: Path) -> Iterable[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _delete(path: Path, *, is_folder: bool) -> None:
+    if is_folder:
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_left(found: re.Match[str], changed_at: float) -> bool:
+    """Whether the owner is dead, or of another machine and has long been silent."""
+    parts = found.groupdict()
+    scope, pid, started = (
+        str(parts[name] or parts.get(f"r_{name}")) for name in ("scope", "pid", "started")
+    )
+    if scope != _scope():
+        return time.time() - changed_at > STRANGERS_LIMIT_S
+    # Process ids are reused; the start time of the process distinguishes them.
+    return str(_started(int(pid))) != started
+
+
+@cache
+def _scope() -> str:
+    return hashlib.sha256(process_scope().encode()).hexdigest()[:8]
+
+
+def _started(pid: int) -> int:
+    """When a process began, in ticks since boot; 0: no such process, or unknown."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    # A zombie has ended already; the state is the third field, the time of start the 22nd.
+    return 0 if words[0] in {b"Z", b"X"} else int(words[19])

@@ -1,0 +1,182 @@
+"""Reads one aggregation: what the REST API, the HTML report and the notebook client all use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aggregator.errors import DatabaseError
+from aggregator.tables.connection import ProfileDatabase
+from aggregator.tables.declared.ops import OPS, TOP_OPS
+from aggregator.tables.request import ListQuery, parse_list_query
+from aggregator.tables.spec import NOT_IN_DATABASE, NOT_MEASURED, Field, ObjectSpec, TableSpec
+from aggregator.tables.sql import (
+    BoundTable,
+    as_number,
+    as_text,
+    bind,
+    count_rows,
+    iter_rows,
+    read_columns,
+    read_page,
+)
+from aggregator.texts import say
+from aggregator.texts.recognition import recognized
+
+_NO_ROW = say("Nothing was aggregated for this domain.")
+_RECOMMENDATIONS = "view_expert_systems"
+#: The database names a script function. It is looked up among the views of the page, never run.
+_DRILL_DOWNS = {"ShowBadDataTypeOps": "bad-data-type-ops"}
+
+
+@dataclass(frozen=True)
+class AggregationData:
+    """An aggregation and NVTX domain of an open database."""
+
+    database: ProfileDatabase  # The database.
+    # Values of the named parameters of sources: ``aggr_id``, ``domain``, and for some tables
+    # ``iteration`` and ``op_id``.
+    params: Mapping[str, str | int]
+
+    def narrowed(self, params: Mapping[str, str | int]) -> AggregationData:
+        """The same aggregation with further parameters: an iteration, an op."""
+        return replace(self, params={**self.params, **params})
+
+    def bind(self, spec: TableSpec) -> BoundTable:
+        """A table as this database can answer it."""
+        return bind(spec, self.database, self.params)
+
+    def page(self, spec: TableSpec, query: ListQuery) -> dict[str, Any]:
+        """One page of a table, as the API replies it."""
+        table = self.bind(spec)
+        count = count_rows(table, query, self.database)
+        rows = read_page(table, query, self.database)
+        return list_reply(query, count, rows) | {"unknown": table.unknown}
+
+    def top_ops(self) -> dict[str, Any]:
+        """The ops with the most GPU time, as one page."""
+        query = parse_list_query(OPS, {"page_size": str(TOP_OPS)})
+        table = self.bind(OPS)
+        rows = read_page(table, query, self.database)
+        return list_reply(query, len(rows), rows) | {"unknown": table.unknown}
+
+    def rows(
+        self, spec: TableSpec, params: Mapping[str, str] | None = None, limit: int = -1
+    ) -> list[dict[str, Any]]:
+        """All rows of a table, or at most ``limit`` of them.
+
+        ``params`` are ordering, search and filters, as in the query string of the API.
+        """
+        query = parse_list_query(spec, params or {})
+        return list(iter_rows(self.bind(spec), query, self.database, limit=limit))
+
+    def columns(self, spec: TableSpec) -> dict[str, Sequence[Any]]:
+        """A whole table by columns.
+
+        Raises:
+            DatabaseError: A value is missing in a column that is never null.
+        """
+        table = self.bind(spec)
+        columns = read_columns(table, parse_list_query(spec, {}), self.database)
+        for name, column in table.columns.items():
+            if not column.nullable and name not in table.unknown and None in columns[name]:
+                raise DatabaseError(
+                    say("The database is damaged: {name} is missing in some rows.", name=name),
+                    hint=say("Make it anew with dlprof, or run an integrity check with sqlite3."),
+                )
+        return columns
+
+    def read_object(self, spec: ObjectSpec) -> dict[str, Any]:
+        """An object; under ``unknown`` the reason of each field that is null."""
+        values: dict[str, Any] = {}
+        unknown: dict[str, str] = {}
+        for view in dict.fromkeys(field.view for field in spec.fields):
+            fields = [field for field in spec.fields if field.view == view]
+            missing = {field.name: why for field in fields if (why := self._why_missing(field))}
+            known = [field for field in fields if field.name not in missing]
+            row = self._object_row(view, [field.column for field in known])
+            values |= {
+                field.name: self._typed(field, value)
+                for field, value in zip(known, row or (), strict=False)
+            }
+            unknown |= missing
+            if row is None:
+                unknown |= {field.name: _NO_ROW for field in known}
+        reply = _nest({field.name: values.get(field.name) for field in spec.fields})
+        return reply | {"unknown": unknown}
+
+    def recommendations(self) -> list[dict[str, Any]]:
+        """Findings of DLProf's detectors, in the order in which they were stored."""
+        view, database = _RECOMMENDATIONS, self.database
+        if not database.has(view):
+            return []
+        detector = "exp_sys_id" if database.has(view, "exp_sys_id") else "NULL"
+        sql = (
+            "SELECT problem, recommendation, javascript_function, javascript_args, "  # noqa: S608
+            f"{detector} FROM {view} WHERE aggr_id = :aggr_id"
+        )
+        rows = database.rows(sql, self.params)
+        return [
+            {
+                "id": index,
+                "detector": name,
+                "problem": self._stored_sentence(problem),
+                "recommendation": self._stored_sentence(recommendation),
+                "drill_down": _DRILL_DOWNS.get(function or ""),
+                "drill_down_args": as_text(args) or None,
+            }
+            for index, (problem, recommendation, function, args, name) in enumerate(rows, start=1)
+        ]
+
+    def _stored_sentence(self, value: Any) -> str:
+        """A stored sentence in a form that can be translated; empty if there is none."""
+        text = as_text(value) or ""
+        return self.database.texts.get(text, text) if self.database.is_ours else recognized(text)
+
+    def _why_missing(self, field: Field) -> str:
+        """Why the database does not have a value; empty if it does."""
+        if not self.database.has(field.view, field.column):
+            return NOT_IN_DATABASE
+        if field.measured and not self.database.is_measured(field.measured):
+            return NOT_MEASURED[field.measured]
+        return ""
+
+    def _object_row(self, view: str, columns: list[str]) -> tuple[Any, ...] | None:
+        if not columns:
+            return ()
+        where = "aggr_id = :aggr_id"
+        if self.database.has(view, "domain_name"):
+            where += " AND domain_name = :domain"
+        sql = f"SELECT {', '.join(columns)} FROM {view} WHERE {where} LIMIT 1"  # noqa: S608
+        return next(iter(self.database.rows(sql, self.params)), None)
+
+    def _typed(self, field: Field, value: Any) -> Any:
+        if field.type == "string":
+            text = as_text(value)
+            return text if text is None else self.database.texts.get(text, text)
+        number = as_number(value, integer=field.type == "integer")
+        return round(100.0 - number, 6) if field.is_rest and number is not None else number
+
+
+def list_reply(query: ListQuery, count: int, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """The shape of every list."""
+    return {
+        "count": count,
+        "page": query.page,
+        "page_size": query.page_size,
+        "ordering": query.ordering_text,
+        "results": results,
+    }
+
+
+def _nest(values: dict[str, Any]) -> dict[str, Any]:
+    """Fields by name; a dot in a name makes a nested object."""
+    reply: dict[str, Any] = {}
+    for path, value in values.items():
+        head, _, tail = path.partition(".")
+        if tail:
+            reply.setdefault(head, {})[tail] = value
+        else:
+            reply[head] = value
+    return reply

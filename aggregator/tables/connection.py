@@ -1,0 +1,351 @@
+"""A profile's database as the server may use it: read only, for a limited time, SELECT only."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sqlite3
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from aggregator.dldb.guarded import authorize, guard
+from aggregator.dldb.reader import BUSY_WAIT_S, Dldb, is_busy_error, open_database, primary_code
+from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
+from aggregator.tables.counts import COUNTS, file_state
+from aggregator.texts import ENGLISH, current_language, from_json, say
+
+LONGEST_SERVED_BYTES = 2 * 2**20
+"""Limit of a value or row that is served. A function takes up to two minutes for values of that
+size, and cannot be interrupted."""
+_MOST_TEXT_BYTES = 2**28  # Limit of all texts of one query.
+_MOST_TEMPORARY_BYTES = 2**31
+"""Limit of the temporary files of this process, into which SQLite sorts."""
+_TEMPORARY_CHECK_S = 0.5
+_INFO = "view_profile_info"
+_TEXTS = "view_texts"
+_OPEN_PAUSE_S = 0.05
+_GO_ON_ATTEMPTS = 1_200  # A writer that was let in commits an aggregation of millions of rows.
+
+_TRY_AGAIN = say("Try again in a moment.")
+
+# PyTorch, its relatives and Python itself; the code of models in other packages is the program.
+_LIBRARY = re.compile(
+    r"(?:^|/)(?:torch|apex|dlprof_nvtx|pyprof)/"
+    r"|/lib/python[\d.]+/(?!site-packages|dist-packages)"
+    r"|^<|^(?:threading|runpy|contextlib|functools)\.py"
+)
+
+Params = Mapping[str, str | int | float | None]
+Row = tuple[Any, ...]
+
+
+@lru_cache(maxsize=65536)
+def program_line(stack_trace: object) -> str | None:
+    """The innermost frame of a call stack that lies in no library; else the innermost of all.
+
+    Frames come one per line, outermost first. None: no stack was recorded, or it is no text.
+    """
+    if not isinstance(stack_trace, str):
+        return None
+    frames = [line.strip() for line in stack_trace.splitlines()]
+    frames = [frame for frame in frames if frame]
+    own = (frame for frame in reversed(frames) if not _LIBRARY.search(frame))
+    return next(own, frames[-1] if frames else None)
+
+
+class Queryable(ABC):
+    """What the SQL of a table needs to know and to do."""
+
+    @abstractmethod
+    def has(self, view: str, column: str = "") -> bool:
+        """Whether there is such a view, and such a column if one is named."""
+
+    @abstractmethod
+    def iter_rows(self, sql: str, params: Params | None = None) -> Iterator[Row]:
+        """Rows of a query, one in memory at a time."""
+
+    def rows(self, sql: str, params: Params | None = None) -> list[Row]:
+        """All rows of a query."""
+        return list(self.iter_rows(sql, params))
+
+    def count(self, sql: str, params: Params) -> int:
+        """The number that a query delivers."""
+        return int(self.rows(sql, params)[0][0])
+
+    def is_measured(self, flag: str) -> bool:
+        """Whether the quantity of the flag was measured."""
+        return True
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The sentences stored in it, with what they were made of."""
+        return {}
+
+    @property
+    def state(self) -> Hashable:
+        """A value that changes whenever the rows may change; None: unknown."""
+        return None
+
+
+class ProfileDatabase(Queryable):
+    """An open database with limits. Not for sharing between threads."""
+
+    def __init__(self, dldb: Dldb, *, time_limit_s: float, state: Hashable = None) -> None:
+        self._dldb = dldb
+        self._state = state
+        self._deadline = time.monotonic() + time_limit_s
+        self._time_limit_s = time_limit_s
+        self._next_check = time.monotonic() + _TEMPORARY_CHECK_S
+        self._is_too_large = False
+        self._columns: dict[str, frozenset[str]] = {}
+        connection = dldb.connection
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_SERVED_BYTES)
+        connection.create_function("program_line", 1, program_line, deterministic=True)
+        guard(connection, self._is_late)
+
+    @property
+    def version(self) -> str:
+        """DLProf version that wrote the database."""
+        return self._dldb.version
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this project wrote it."""
+        return self._dldb.is_ours
+
+    @property
+    def state(self) -> Hashable:
+        """A value that changes whenever the file does; None: unknown."""
+        return self._state
+
+    def has(self, view: str, column: str = "") -> bool:
+        """Whether the database offers a view, and a column of it if one is named."""
+        if view not in self._dldb.views:
+            return False
+        return not column or column in self.columns(view)
+
+    def columns(self, view: str) -> frozenset[str]:
+        """Columns of a view; none if it is absent."""
+        if view not in self._columns:
+            present = view in self._dldb.views
+            # The dldb asks by PRAGMA, which our own rule would forbid.
+            self._dldb.connection.set_authorizer(None)
+            self._columns[view] = frozenset(self._dldb.columns(view)) if present else frozenset()
+            self._dldb.connection.set_authorizer(authorize)
+        return self._columns[view]
+
+    def is_measured(self, flag: str) -> bool:
+        """Whether the profile measured something; one that says nothing about it did."""
+        return self.info.get(flag) != "0"
+
+    @cached_property
+    def info(self) -> dict[str, str]:
+        """What the profile says about itself; empty for a database of NVIDIA's."""
+        if not (self.has(_INFO, "key") and self.has(_INFO, "value")):
+            return {}
+        return {
+            str(key): value for key, value in self.rows("SELECT key, value FROM view_profile_info")
+        }
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The sentences stored in the database, with what they were made of; none in English.
+
+        A stored sentence is looked up for translation; a missing one stays as it is.
+        """
+        if current_language() == ENGLISH or not self.has(_TEXTS):
+            return {}
+        rows = self.rows("SELECT text, made_of FROM view_texts")
+        return {str(text): from_json(str(made_of), str(text)) for text, made_of in rows}
+
+    def rows(self, sql: str, params: Params | None = None) -> list[Row]:
+        """All rows of a query."""
+        found: list[Row] = []
+        size = 0
+        with self._translated():
+            for row in self._dldb.connection.execute(sql, dict(params or {})):
+                found.append(tuple(map(plain_value, row)))
+                size += sum(len(value) for value in found[-1] if isinstance(value, str))
+                if size > _MOST_TEXT_BYTES:
+                    raise sqlite3.DatabaseError("its rows hold too much text")
+        return found
+
+    def iter_rows(self, sql: str, params: Params | None = None) -> Iterator[Row]:
+        """Rows of a query, one in memory at a time."""
+        with self._translated():
+            for row in self._dldb.connection.execute(sql, dict(params or {})):
+                yield tuple(row)
+
+    def count(self, sql: str, params: Params) -> int:
+        """The number that a query delivers; asked once while the file stays as it is."""
+        return COUNTS.get(self._state, sql, params, lambda: int(self.rows(sql, params)[0][0]))
+
+    def let_go(self) -> None:
+        """Let a writer that waits commit, then read on: what is read from here on may be newer.
+
+        Raises:
+            DatabaseBusyError: The writer did not end.
+        """
+        # The state of the file was that of the rows read so far.
+        self._state = None
+        connection = self._dldb.connection
+        connection.rollback()
+        for _ in range(_GO_ON_ATTEMPTS):
+            try:
+                _begin_reading(connection)
+            except sqlite3.OperationalError as error:
+                if not is_busy_error(error):
+                    raise self._translate(error) from error
+                time.sleep(_OPEN_PAUSE_S)
+            else:
+                return
+        raise DatabaseBusyError(say("The database is being written to."), hint=_TRY_AGAIN)
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._dldb.close()
+
+    def _is_late(self) -> int:
+        now = time.monotonic()
+        if now > self._next_check:
+            self._next_check = now + _TEMPORARY_CHECK_S
+            self._is_too_large = _temporary_bytes() > _MOST_TEMPORARY_BYTES
+        return int(now > self._deadline or self._is_too_large)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise self._translate(error) from error
+        except sqlite3.DatabaseError as error:
+            raise _unreadable(error) from error
+
+    def _translate(self, error: sqlite3.OperationalError) -> Exception:
+        if self._is_too_large:
+            return DatabaseError(
+                say("Sorting the rows takes more temporary disk space than allowed."),
+                hint=say("Filter the table further."),
+            )
+        if primary_code(error) == sqlite3.SQLITE_INTERRUPT:
+            return QueryTimeoutError(
+                say(
+                    "The query took longer than {time_limit_s:g} s and was stopped.",
+                    time_limit_s=self._time_limit_s,
+                ),
+                hint=say("Filter the table further, or raise DLPROF_QUERY_TIMEOUT_S."),
+            )
+        if is_busy_error(error):
+            return DatabaseBusyError(say("The database is being written to."), hint=_TRY_AGAIN)
+        # A view on what is not there, an expression that fails: the file is not what it claims.
+        return _unreadable(error)
+
+
+def _unreadable(error: sqlite3.DatabaseError) -> DatabaseError:
+    return DatabaseError(
+        say("The database cannot be read: {error}.", error=error),
+        hint=say("Make it anew with dlprof, or run an integrity check with sqlite3."),
+    )
+
+
+def _temporary_bytes() -> int:
+    """Size of SQLite's temporary files that this process has open; 0 where Linux does not say."""
+    total = 0
+    with suppress(OSError), os.scandir("/proc/self/fd") as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if "/etilqs_" in str(Path(entry.path).readlink()):
+                    total += entry.stat().st_size
+    return total
+
+
+def plain_value(value: Any) -> Any:
+    """A value as JSON can hold it: infinity is no measurement, and bytes are text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def plain_tree(value: Any) -> Any:
+    """Lists and objects of such values."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_tree(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_tree(item) for item in value]
+    return plain_value(value)
+
+
+@contextmanager
+def opened(
+    path: Path, *, time_limit_s: float, wait_s: float = BUSY_WAIT_S
+) -> Iterator[ProfileDatabase]:
+    """A profile's database for the length of a ``with`` block.
+
+    Args:
+        path: The database.
+        time_limit_s: How long its queries may take in all.
+        wait_s: How long to wait for another process that writes it.
+
+    Raises:
+        DatabaseBusyError: Another process is writing it.
+        DatabaseError: It is missing, no DLProf database, too old or too new.
+    """
+    snapshot = _open_snapshot(path, wait_s)
+    # No process can commit from here on, so the state is that of what will be read.
+    database = ProfileDatabase(snapshot, time_limit_s=time_limit_s, state=file_state(path))
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def _open_snapshot(path: Path, wait_s: float) -> Dldb:
+    """Open a file and keep it from changing: all queries of a request see the same state.
+
+    While a writer commits, SQLite may say that the file is locked or (a race in its search for a
+    left-over journal, which a read-only connection cannot roll back) read-only. Both pass.
+
+    Raises:
+        DatabaseBusyError: They did not within ``wait_s``.
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            return _begin(open_database(path, max(deadline - time.monotonic(), 0.0)))
+        except (DatabaseBusyError, sqlite3.OperationalError) as error:
+            if isinstance(error, sqlite3.OperationalError) and not is_busy_error(error):
+                raise
+            if time.monotonic() > deadline:
+                raise DatabaseBusyError(
+                    say(
+                        "The database is being written to, or its last change was broken off in "
+                        "the middle."
+                    ),
+                    hint=say(
+                        "Try again; if that does not help, aggregate it anew, which repairs it."
+                    ),
+                ) from error
+        time.sleep(_OPEN_PAUSE_S)
+
+
+def _begin(dldb: Dldb) -> Dldb:
+    try:
+        _begin_reading(dldb.connection)
+    except sqlite3.OperationalError:
+        dldb.close()
+        raise
+    return dldb
+
+
+def _begin_reading(connection: sqlite3.Connection) -> None:
+    """All that is read until the end of the transaction is of one state."""
+    if not connection.in_transaction:
+        connection.execute("BEGIN")
+    # The lock is taken by the first read, not by BEGIN.
+    connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()

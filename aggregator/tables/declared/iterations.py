@@ -1,0 +1,183 @@
+"""Tables of iterations, aggregations and GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aggregator.tables.spec import (
+    Column,
+    Join,
+    Source,
+    TableSpec,
+    boolean,
+    choice,
+    identifier,
+    number,
+    real,
+    sentence,
+    text,
+)
+from aggregator.texts import say
+
+_NOT_AGGREGATED = "This iteration is not aggregated."
+_WITHOUT_KERNELS = ("memory", "dataloader", "io", "cpu", "other")
+
+
+def _parts(alias: str) -> tuple[Column, ...]:
+    def part(name: str, column: str, description: str, measured: str = "") -> Column:
+        found = number(f"{name}?", description, f"{alias}.{column}")
+        return replace(found, measured=measured, when_null=_NOT_AGGREGATED)
+
+    return (
+        part("total_kernel_count", "total_kernel_count", "Number of kernel launches."),
+        part("tc_kernel_count", "using_tc_kernel_count", "Kernels that used Tensor Cores."),
+        part(
+            "gpu_time_ns",
+            # Databases of NVIDIA have no column of graphs.
+            "duration" + "".join(f" - {alias}.{name}_duration" for name in _WITHOUT_KERNELS),
+            "Time with a kernel or CUDA graph running, mean over the GPUs.",
+        ),
+        part("tc_duration_ns", "tc_duration", "Time with a Tensor Core kernel running."),
+        part("non_tc_duration_ns", "non_tc_duration", "Time with only other kernels running."),
+        part(
+            "graph_duration_ns",
+            "graph_duration",
+            "Time with only CUDA graphs running whose kernels were not recorded.",
+        ),
+        part("memory_duration_ns", "memory_duration", "Time with only copies and sets running."),
+        part(
+            "dataloader_duration_ns",
+            "dataloader_duration",
+            "Time waiting for input only.",
+            "dataloader_measured",
+        ),
+        part("io_duration_ns", "io_duration", "Time in I/O only.", "io_measured"),
+        part("cpu_duration_ns", "cpu_duration", "Time with ops on the CPU only."),
+        part("other_duration_ns", "other_duration", "The rest of the iteration."),
+    )
+
+
+def _iteration(is_profiled: str) -> tuple[Column, ...]:
+    return (
+        number(
+            "iteration_index",
+            "Index of the iteration, counted from 0 in the whole profile.",
+            "t.iter_value",
+        ),
+        choice("kind?", "before, iteration or after."),
+        boolean("is_profiled", "Whether the aggregation covers it.", is_profiled),
+        number("start_time_ns", "Start, from the start of the profile.", "t.start_time"),
+        number("stop_time_ns", "End, from the start of the profile.", "t.stop_time"),
+        number("duration_ns", "Length of the iteration.", "t.duration"),
+    )
+
+
+#: Databases of DLProf have the breakdown of the aggregated iterations only.
+_ITERATIONS_OF_DLPROF = TableSpec(
+    name="iterations",
+    title=say("Iterations"),
+    source=Source(
+        view="view_iterations_all",
+        joins=(
+            Join("view_aggregations", "a", "a.aggr_id = t.aggr_id"),
+            Join(
+                "view_iterations_profiled",
+                "p",
+                "p.aggr_id = t.aggr_id AND p.iter_value = t.iter_value AND p.domain_name = :domain",
+            ),
+        ),
+        where="t.aggr_id = :aggr_id",
+    ),
+    columns=(*_iteration("t.iter_value BETWEEN a.iter_start AND a.iter_stop"), *_parts("p")),
+    default_ordering=("iteration_index",),
+    key=("iteration_index",),
+    lead=("iteration_index", "duration_ns"),
+    hidden=(
+        *("kind", "start_time_ns", "stop_time_ns", "gpu_time_ns", "graph_duration_ns"),
+        *("dataloader_duration_ns", "io_duration_ns"),
+    ),
+)
+
+ITERATIONS = replace(
+    _ITERATIONS_OF_DLPROF,
+    source=Source(view="view_iterations_detail"),
+    columns=(*_iteration("t.is_aggregated"), *_parts("t")),
+    fallback=_ITERATIONS_OF_DLPROF,
+)
+
+GPUS = TableSpec(
+    name="gpus",
+    title=say("GPUs"),
+    source=Source(view="view_gpu_devices"),
+    columns=(
+        identifier("device_id", "Number of the GPU.", integer=True),
+        text("gpu_name", "Model of the GPU."),
+        text(
+            "compute_capability?", "CUDA compute capability.", "t.cuda_major || '.' || t.cuda_minor"
+        ),
+        number("sm_count?", "Number of streaming multiprocessors."),
+        real(
+            "gpu_utilization_pct",
+            "Share of the aggregated time in which a kernel ran on the GPU.",
+            "t.device_gpu_utilization",
+        ),
+        number("memory_total_bytes?", "Memory of the GPU.", "t.memory_total"),
+        number(
+            "memory_used_bytes?",
+            "Most memory in use at once during the run; null: not recorded.",
+            "t.memory_used",
+            when_null="The capture does not record the memory of the GPU.",
+        ),
+    ),
+    default_ordering=("device_id",),
+    lead=("device_id", "gpu_name", "gpu_utilization_pct"),
+    key=("device_id", "gpu_name"),
+)
+
+KEY_NODE_CANDIDATES = TableSpec(
+    name="key-node-candidates",
+    title=say("Candidates for the key node"),
+    source=Source(view="view_key_node_candidates", where="1"),
+    columns=(
+        identifier("id", "Place in the order of scores.", "t.candidate_id", integer=True),
+        text("name", "Range, or op.", "t.candidate_name"),
+        choice("kind", "What it is.", "t.candidate_kind"),
+        text("key_node", "Key node that cuts at its steps."),
+        number("instances", "Instances, most of any process."),
+        number("iterations", "Iterations that the key node cuts the profile into."),
+        number("period_ns", "Median time between two instances.", "t.period"),
+        real("evenness_pct", "How even the times between instances are.", "t.evenness"),
+        real("alike_pct?", "Steps that launch the kernels of most steps.", "t.alike"),
+        real("coverage_pct", "GPU time launched between first and last instance.", "t.coverage"),
+        number("per_optimizer_step?", "Instances in each step of the optimizer."),
+        boolean("counts", "Whether a number in its name grows by one."),
+        number("score", "How well it marks the steps of the loop, from 0 to 100."),
+        boolean("is_chosen", "Whether it marks the loop whose steps are the iterations."),
+    ),
+    default_ordering=("id",),
+    key=("id",),
+    lead=("name", "kind", "iterations", "score"),
+)
+
+AGGREGATIONS = TableSpec(
+    name="aggregations",
+    title=say("Aggregations"),
+    source=Source(view="view_aggregations", where="1"),
+    columns=(
+        identifier("id", "Number of the aggregation.", "t.aggr_id", integer=True),
+        number("iter_start", "First aggregated iteration."),
+        number("iter_stop", "Last aggregated iteration, inclusive."),
+        number("iter_aggregated", "Number of aggregated iterations."),
+        text("key_node", "Op that marks an iteration; empty: none found.", "t.key_node_name"),
+        sentence("key_node_reason", "Why that op."),
+        boolean("is_steady?", "Whether it covers the steady range, which the import adds."),
+        sentence("steady_note", "What the steady range leaves out, or why there is none."),
+        number("steps?", "Aggregated iterations without the one before the loop."),
+        number("iter_median_ns?", "Median time of a step.", "t.iter_median"),
+        number("iter_p10_ns?", "10th percentile of the times of the steps.", "t.iter_p10"),
+        number("iter_p90_ns?", "90th percentile of the times of the steps.", "t.iter_p90"),
+        text("created_at", "When the aggregation was made.", "t.aggr_start"),
+    ),
+    default_ordering=("id",),
+    key=("id",),
+)

@@ -1,0 +1,138 @@
+"""The dashboard's objects."""
+
+from __future__ import annotations
+
+from aggregator.tables.spec import Field, ObjectSpec, fields_of
+
+_PERFORMANCE = "view_performance_summary"
+_MODEL = "view_model_summary"
+_BREAKDOWN = "view_resource_usage_breakdown"
+_KERNELS = "view_kernel_summary"
+_OPS = "view_op_summary"
+
+PERFORMANCE_SUMMARY = ObjectSpec(
+    "performance-summary",
+    "Performance summary",
+    (
+        *fields_of(_PERFORMANCE, {"wall_clock_time_ns=wall_clock_time": "Sum of the iterations."}),
+        Field(
+            "tc_utilization_pct",
+            _PERFORMANCE,
+            "tc_utilization",
+            "Share of Tensor Core kernels in the kernel time of eligible ops.",
+            "number",
+            "has_ops",
+        ),
+        *fields_of(
+            _PERFORMANCE,
+            {
+                "gpu_utilization_pct=gpu_utilization%": (
+                    "Time with a kernel running, mean over the GPUs."
+                ),
+                "total_iterations": "Found in the profile.",
+                "profiled_iterations": "Aggregated.",
+                "iter_start": "First aggregated iteration.",
+                "iter_stop": "Last aggregated iteration, inclusive.",
+                "iter_avg_ns=iter_avg%": "Mean length of an iteration.",
+                "iter_std_dev_ns=iter_std_dev%": "Standard deviation of an iteration's length.",
+            },
+        ),
+        Field("key_node", _PERFORMANCE, "key_node", "Op that marks an iteration.", "string"),
+        Field("key_node_reason", _PERFORMANCE, "key_node_reason", "Why that op.", "string"),
+        Field("is_steady", _PERFORMANCE, "is_steady", "1: it covers the steady range."),
+        Field(
+            "steady_note",
+            _PERFORMANCE,
+            "steady_note",
+            "What the steady range leaves out, or why there is none.",
+            "string",
+        ),
+        Field("steps", _PERFORMANCE, "steps", "Iterations without the one before the loop."),
+        Field("iter_median_ns", _PERFORMANCE, "iter_median", "Median time of a step."),
+        Field("iter_p10_ns", _PERFORMANCE, "iter_p10", "10th percentile of the steps' times."),
+        Field("iter_p90_ns", _PERFORMANCE, "iter_p90", "90th percentile of the steps' times."),
+    ),
+)
+
+RESOURCE_USAGE = ObjectSpec(
+    "resource-usage",
+    "Resource usage breakdown",
+    tuple(
+        Field(f"{part}_pct", _BREAKDOWN, f"{part}_duration_pct", description, "number", measured)
+        for part, description, measured in (
+            ("tc", "A Tensor Core kernel runs.", ""),
+            ("non_tc", "Other kernels run.", ""),
+            ("graph", "Only CUDA graphs run whose kernels were not recorded.", ""),
+            ("memory", "Only copies and sets run.", ""),
+            ("dataloader", "Only input is waited for.", "dataloader_measured"),
+            ("io", "Only I/O happens.", "io_measured"),
+            ("cpu", "Only ops on the CPU run.", ""),
+            ("other", "None of these.", ""),
+        )
+    ),
+)
+
+_GPU_TIME = "GPU time, summed."
+_COUNT = "How many there are."
+
+
+def _sums(part: str, view: str, stem: str, model_stem: str) -> tuple[Field, ...]:
+    return (
+        Field(f"{part}.gpu_time_ns", view, f"{stem}_gpu_time", _GPU_TIME),
+        Field(f"{part}.count", view, f"{stem}_count", _COUNT),
+        Field(f"{part}.cpu_time_ns", _MODEL, f"{model_stem}_cpu_time", "CPU time, summed."),
+    )
+
+
+KERNEL_SUMMARY = ObjectSpec(
+    "kernel-summary",
+    "Kernel summary",
+    (
+        *_sums("all", _KERNELS, "total", "kernels_all"),
+        *_sums("using_tc", _KERNELS, "using_tc", "kernels_tc"),
+        *_sums("memory", _KERNELS, "memory", "kernels_memory"),
+        *_sums("other", _KERNELS, "other", "kernels_other"),
+    ),
+)
+
+OP_SUMMARY = ObjectSpec(
+    "op-summary",
+    "Op summary",
+    (
+        *_sums("all", _OPS, "nodes_total", "ops_all"),
+        *_sums("using_tc", _OPS, "nodes_using_tc", "ops_tc"),
+        *_sums("eligible_not_using", _OPS, "nodes_tc_eligible", "ops_eligible"),
+        *_sums("other", _OPS, "nodes_other", "ops_other"),
+    ),
+)
+
+_GPU_BUSY = ("view_domain_model_gpu_utilization", "gpu_utilization")
+_TC_SHARE = ("view_tc_utilization", "tc_utilization")
+_TC_TEXT = "Share of Tensor Core kernels in the kernel time of eligible ops."
+
+GPU_UTILIZATION = ObjectSpec(
+    "gpu-utilization",
+    "GPU utilization",
+    (
+        Field(
+            "using_gpu_pct", *_GPU_BUSY, "Time with a kernel running, mean over the GPUs.", "number"
+        ),
+        Field("idle_gpu_pct", *_GPU_BUSY, "The rest of the time.", "number", is_rest=True),
+    ),
+)
+TENSOR_CORE_EFFICIENCY = ObjectSpec(
+    "tensor-core-efficiency",
+    "Tensor Core kernel efficiency",
+    (
+        Field("tc_utilization_pct", *_TC_SHARE, _TC_TEXT, "number", "has_ops"),
+        Field("using_tc_pct", *_TC_SHARE, _TC_TEXT, "number", "has_ops"),
+        Field(
+            "not_using_tc_pct",
+            *_TC_SHARE,
+            "Share of their other kernels.",
+            "number",
+            "has_ops",
+            is_rest=True,
+        ),
+    ),
+)

@@ -1,0 +1,94 @@
+"""The figures of an aggregation, each with the tables that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from aggregator import figures
+from aggregator.figures import Figure, Theme
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.counts import Remembered
+from aggregator.tables.declared.efficiency import OP_EFFICIENCY, PEAK_RATES
+from aggregator.tables.declared.iterations import GPUS, ITERATIONS
+from aggregator.tables.declared.ranks import RANKS
+from aggregator.tables.declared.summaries import (
+    GPU_UTILIZATION,
+    KERNEL_SUMMARY,
+    RESOURCE_USAGE,
+    TENSOR_CORE_EFFICIENCY,
+)
+from aggregator.tables.spec import ObjectSpec, TableSpec
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a figure is drawn, and which iterations those that have any show."""
+
+    theme: Theme = Theme.LIGHT  # The colors.
+    start: int | None = None  # First iteration, inclusive.
+    stop: int | None = None  # Last iteration, inclusive.
+    only_profiled: bool = False  # Leave out what the aggregation does not cover.
+    max_bars: int = figures.MAX_BARS  # At most so many bars; iterations beyond share them.
+
+
+def _row(data: AggregationData, spec: ObjectSpec) -> dict[str, list[Any]]:
+    """An object as a table of one row."""
+    return {name: [value] for name, value in data.read_object(spec).items() if name != "unknown"}
+
+
+def _kernel_gpu_time(data: AggregationData, look: Look) -> Figure:
+    summary = _row(data, KERNEL_SUMMARY)
+    parts = ("using_tc", "memory", "other")
+    row = {f"{part}_gpu_time_ns": [summary[part][0]["gpu_time_ns"]] for part in parts}
+    return figures.kernel_gpu_time(row, look.theme)
+
+
+def _iteration_summary(data: AggregationData, look: Look) -> Figure:
+    return figures.iteration_summary(
+        data.columns(ITERATIONS),
+        look.theme,
+        start=look.start,
+        stop=look.stop,
+        only_profiled=look.only_profiled,
+        max_bars=look.max_bars,
+    )
+
+
+def _roofline(data: AggregationData, look: Look) -> Figure:
+    return figures.roofline(data.columns(OP_EFFICIENCY), data.columns(PEAK_RATES), look.theme)
+
+
+_Builder: TypeAlias = Callable[[AggregationData, Look], Figure]
+
+
+def _of(figure: Callable[[figures.Table, Theme], Figure], spec: TableSpec | ObjectSpec) -> _Builder:
+    """A figure of a single table or object."""
+    if isinstance(spec, TableSpec):
+        return lambda data, look: figure(data.columns(spec), look.theme)
+    return lambda data, look: figure(_row(data, spec), look.theme)
+
+
+#: Each figure at its address.
+FIGURES: dict[str, _Builder] = {
+    "roofline": _roofline,
+    "gpu-utilization": _of(figures.gpu_utilization, GPU_UTILIZATION),
+    "resource-usage": _of(figures.resource_usage, RESOURCE_USAGE),
+    "kernel-gpu-time": _kernel_gpu_time,
+    "tensor-core-efficiency": _of(figures.tensor_core_efficiency, TENSOR_CORE_EFFICIENCY),
+    "iteration-summary": _iteration_summary,
+    "gpus": _of(figures.gpus, GPUS),
+    "ranks": _of(figures.ranks, RANKS),
+}
+
+#: Figures that show iterations, and take a range of them.
+FIGURES_OF_ITERATIONS = frozenset({"iteration-summary"})
+
+_drawn: Remembered[Figure] = Remembered(64)  # Each takes up to a megabyte.
+
+
+def draw(name: str, data: AggregationData, look: Look) -> Figure:
+    """A figure of ``FIGURES``; it is drawn again only if the file has changed."""
+    key = f"{name} {look!r}"
+    return _drawn.get(data.database.state, key, data.params, lambda: FIGURES[name](data, look))

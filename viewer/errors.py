@@ -1,144 +1,162 @@
-"""Errors that only the server can make, in the one shape of ``aggregator.errors``."""
+"""Error replies. All have one shape: ``{"error": {"code", "message", "hint", "details"}}``."""
 
 from __future__ import annotations
 
-from aggregator.errors import DlprofError, UsageError
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.core.exceptions import DisallowedHost
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from rest_framework import exceptions
+from rest_framework.response import Response
+
+from aggregator.errors import DlprofError, JSONValue
+from aggregator.texts import current_language, localized, say
+
+_READING = ("GET", "HEAD")
+_DRF_CODES: dict[type[exceptions.APIException], tuple[str, str, str]] = {
+    exceptions.NotFound: ("NOT_FOUND", say("There is nothing at this address."), ""),
+    exceptions.MethodNotAllowed: (
+        "METHOD_NOT_ALLOWED",
+        say("This address does not support the method."),
+        say("The Allow header lists the supported methods."),
+    ),
+    exceptions.ParseError: (
+        "INVALID_JSON",
+        say("The body is not valid JSON."),
+        say("Send one JSON object."),
+    ),
+    exceptions.UnsupportedMediaType: (
+        "UNSUPPORTED_MEDIA_TYPE",
+        say("The content type of the body is not supported."),
+        say("Send JSON, with Content-Type: application/json."),
+    ),
+    exceptions.NotAcceptable: (
+        "NOT_ACCEPTABLE",
+        say("The client accepts no content type of the replies."),
+        say("Replies are application/json."),
+    ),
+}
 
 
-class UnknownDomainError(UsageError):
-    """A domain that the profile does not have."""
+class ViewerError(DlprofError):
+    """A request that cannot be served: what is named does not exist, or is not allowed now."""
 
-    code = "UNKNOWN_DOMAIN"
-
-
-class NotFoundError(DlprofError):
-    """Nothing lives at the address asked for."""
-
-    code = "NOT_FOUND"
-    http_status = 404
+    def __init__(
+        self, message: str, code: str, http_status: int, *, hint: str = "", **details: JSONValue
+    ) -> None:
+        super().__init__(message, hint=hint, **details)
+        self.code, self.http_status = code, http_status
 
 
-class ProfileNotServedError(NotFoundError):
-    """No profile of that id is served."""
-
-    code = "PROFILE_NOT_SERVED"
-
-
-class AggregationNotFoundError(NotFoundError):
-    """The profile has no aggregation of that id."""
-
-    code = "AGGREGATION_NOT_FOUND"
+def error_body(
+    code: str, message: str, hint: str = "", details: Mapping[str, JSONValue] | None = None
+) -> dict[str, Any]:
+    """The body of every error reply."""
+    error = {"code": code, "message": message, "hint": hint, "details": dict(details or {})}
+    return {"error": error}
 
 
-class IterationNotFoundError(NotFoundError):
-    """The profile has no iteration of that index."""
-
-    code = "ITERATION_NOT_FOUND"
-
-
-class OpNotFoundError(NotFoundError):
-    """The aggregation has no op of that id."""
-
-    code = "OP_NOT_FOUND"
-
-
-class FigureNotFoundError(NotFoundError):
-    """There is no figure of that name."""
-
-    code = "FIGURE_NOT_FOUND"
+def error_response(
+    code: str,
+    message: str,
+    *,
+    status: int,
+    hint: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> JsonResponse:
+    """An error reply from outside the API's views."""
+    body = localized(error_body(code, message, hint), current_language())
+    return JsonResponse(body, status=status, headers=headers)
 
 
-class JobNotFoundError(NotFoundError):
-    """There is no job of that id."""
-
-    code = "JOB_NOT_FOUND"
-
-
-class JobStateError(DlprofError):
-    """The job is in a state in which it cannot do what is asked."""
-
-    code = "JOB_STATE"
-    http_status = 409
-
-
-class CannotReaggregateError(DlprofError):
-    """The database can be read, and no aggregation can be added to it."""
-
-    code = "CANNOT_REAGGREGATE"
-    http_status = 409
-
-
-class TooManyJobsError(DlprofError):
-    """As many jobs wait as may."""
-
-    code = "TOO_MANY_JOBS"
-    http_status = 429
+def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response | None:
+    """Turn an exception of a view into a reply; None leaves it to ``server_error``."""
+    if isinstance(exc, DlprofError):
+        return Response({"error": exc.to_dict()}, status=exc.http_status)
+    if isinstance(exc, OperationalError):
+        # The only database of Django's is the viewer's own state.
+        logging.getLogger(__name__).error("the state cannot be used: %s", exc)
+        error = ViewerError(
+            say("The viewer's own state cannot be used: {reason}.", reason=exc),
+            "STATE_UNAVAILABLE",
+            503,
+            hint=say("Its disk may be full, or its folder not be writable."),
+        )
+        return Response({"error": error.to_dict()}, status=error.http_status)
+    if isinstance(exc, exceptions.APIException):
+        return _drf_response(exc, context)
+    return None
 
 
-class PathNotAllowedError(DlprofError):
-    """A path outside the folders whose files may be registered, or no file at all."""
-
-    code = "PATH_NOT_ALLOWED"
-    http_status = 403
-
-
-class ProfileTooLargeError(DlprofError):
-    """A file larger than any that is taken."""
-
-    code = "PROFILE_TOO_LARGE"
-    http_status = 413
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
+    """Django's 400, in most cases for a Host header that is not allowed."""
+    if isinstance(exception, DisallowedHost):
+        return error_response(
+            "HOST_NOT_ALLOWED",
+            say("This viewer does not answer to that host name."),
+            hint=say("Start it with dlprofviewer --allowed-host NAME."),
+            status=400,
+        )
+    return error_response("BAD_REQUEST", say("The request is not valid."), status=400)
 
 
-class ProfileRefusedError(DlprofError):
-    """A file whose content is not what a profile holds."""
-
-    code = "PROFILE_REFUSED"
-    http_status = 422
+def forbidden(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
+    """Django's 403."""
+    return error_response("FORBIDDEN", say("That is not allowed."), status=403)
 
 
-class ReportNeedsNsysError(DlprofError):
-    """A report of Nsight Systems, and no Nsight Systems to open it."""
+def read_only(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Make a view outside the API answer 405 to any method but GET and HEAD."""
 
-    code = "REPORT_NEEDS_NSYS"
-    http_status = 422
+    @functools.wraps(view)
+    def answer(request: HttpRequest) -> HttpResponse:
+        if request.method in _READING:
+            return view(request)
+        code, message, hint = _DRF_CODES[exceptions.MethodNotAllowed]
+        headers = {"Allow": ", ".join(_READING)}
+        return error_response(code, message, hint=hint, status=405, headers=headers)
 
-
-class ProfileBusyError(DlprofError):
-    """Jobs work on the profile that is to be deleted."""
-
-    code = "PROFILE_BUSY"
-    http_status = 409
-
-
-class UploadNotFoundError(NotFoundError):
-    """There is no upload of that id: finished, given up, or too old."""
-
-    code = "UPLOAD_NOT_FOUND"
+    # The change guard asks for no CSRF token where nothing can be changed.
+    answer.only_reads = True  # type: ignore[attr-defined]
+    return answer
 
 
-class UploadOffsetError(DlprofError):
-    """A part of an upload that does not begin where the last one ended."""
-
-    code = "UPLOAD_OFFSET"
-    http_status = 409
-
-
-class UploadIncompleteError(DlprofError):
-    """An upload that is to be used before all of it is here."""
-
-    code = "UPLOAD_INCOMPLETE"
-    http_status = 409
+def csrf_failure(request: HttpRequest, reason: str = "") -> JsonResponse:
+    """A change without a valid CSRF token or origin."""
+    return error_response(
+        "CSRF_FAILED",
+        say("The change was refused: {reason}", reason=reason or say("its origin is unknown")),
+        hint=say("Reload the page, or send a bearer token."),
+        status=403,
+    )
 
 
-class StorageFullError(DlprofError):
-    """There is no room for the file."""
+def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
+    """Django's 404: an address that does not exist."""
+    hint = "" if request.path.endswith("/") else say("Addresses end with a slash.")
+    return error_response(
+        "NOT_FOUND", say("There is nothing at this address."), hint=hint, status=404
+    )
 
-    code = "STORAGE_FULL"
-    http_status = 507
+
+def server_error(request: HttpRequest) -> JsonResponse:
+    """Django's 500: an internal error; the traceback is in the server's log."""
+    return error_response(
+        "INTERNAL_ERROR",
+        say("Internal error of the viewer."),
+        hint=say("The server's log has the details; please report it."),
+        status=500,
+    )
 
 
-class StateError(DlprofError):
-    """The viewer's own database cannot be read or written."""
-
-    code = "STATE_UNAVAILABLE"
-    http_status = 503
+def _drf_response(exc: exceptions.APIException, context: Mapping[str, Any]) -> Response:
+    plain = (exc.default_code.upper(), str(exc.detail), "")
+    code, message, hint = _DRF_CODES.get(type(exc), plain)
+    headers = {}
+    if isinstance(exc, exceptions.MethodNotAllowed):
+        headers["Allow"] = ", ".join(context["view"].allowed_methods)
+    return Response(error_body(code, message, hint), status=exc.status_code, headers=headers)

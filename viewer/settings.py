@@ -1,15 +1,14 @@
-"""Django's settings. What may differ between set-ups comes from ``viewer.environment``."""
+"""Django's settings."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from viewer.api.documents import ERROR
-from viewer.environment import LOOPBACK_HOSTS, Environment
-from viewer.logs import logging_settings
-from viewer.security.hosts import own_addresses
-from viewer.security.secret import read_or_make_secret_key
-from viewer.state_disk import journal_commands
+from aggregator.system.file_systems import file_system, is_network
+from aggregator.system.log_lines import logging_settings
+from viewer.environment import Environment, own_addresses, read_or_make_secret_key
+
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 ENVIRONMENT = Environment.read()
 PACKAGE = Path(__file__).resolve().parent
@@ -34,30 +33,35 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "rest_framework",
     "drf_spectacular",
-    "viewer.jobs",
+    "viewer.state",
 ]
 MIDDLEWARE = [
     "viewer.security.metrics.MetricsMiddleware",
     "viewer.api.language.LanguageMiddleware",
-    "viewer.security.headers.SecurityHeadersMiddleware",
+    "viewer.security.http.SecurityHeadersMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "viewer.api.compression.CompressionMiddleware",
+    "django.middleware.gzip.GZipMiddleware",
     "django.middleware.http.ConditionalGetMiddleware",
     "viewer.security.access.AccessMiddleware",
-    "viewer.security.size.BodySizeMiddleware",
+    "viewer.security.http.RequestLimitsMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "viewer.security.changes.ChangeGuardMiddleware",
+    "viewer.security.access.ChangeGuardMiddleware",
 ]
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [PACKAGE / "pages" / "templates"],
+        "DIRS": [PACKAGE / "templates"],
         "OPTIONS": {"autoescape": True},
     }
 ]
 
 # --- the viewer's own state: jobs -----------------------------------------------------------------
 
+# A write-ahead log lets the page ask for a job's progress while it is written. It needs memory that
+# all its users share, which a network file system does not have.
+_LOCAL_JOURNAL = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+_NETWORK_JOURNAL = "PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=FULL;"
+IS_STATE_ON_NETWORK = is_network(file_system(ENVIRONMENT.state_dir))
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
@@ -65,7 +69,7 @@ DATABASES = {
         "OPTIONS": {
             "timeout": 10,
             "transaction_mode": "IMMEDIATE",
-            "init_command": journal_commands(ENVIRONMENT.state_dir),
+            "init_command": _NETWORK_JOURNAL if IS_STATE_ON_NETWORK else _LOCAL_JOURNAL,
         },
     }
 }
@@ -88,7 +92,7 @@ WHITENOISE_AUTOREFRESH = False
 CSRF_TRUSTED_ORIGINS = [f"https://{name}" for name in ENVIRONMENT.allowed_hosts if "*" not in name]
 CSRF_COOKIE_SAMESITE = "Strict"
 CSRF_COOKIE_PATH = f"{ENVIRONMENT.url_prefix}/"
-CSRF_FAILURE_VIEW = "viewer.api.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "viewer.errors.csrf_failure"
 # Requests hold small JSON documents only.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
 
@@ -96,13 +100,13 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024
 
 REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["viewer.api.language.LocalizedJSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["viewer.api.parsing.ShallowJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["viewer.api.bodies.ShallowJSONParser"],
     # Access and changes are decided by the middleware, for pages and API alike.
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
     "UNAUTHENTICATED_USER": None,
     "UNAUTHENTICATED_TOKEN": None,
-    "EXCEPTION_HANDLER": "viewer.api.errors.exception_handler",
+    "EXCEPTION_HANDLER": "viewer.errors.exception_handler",
     "DEFAULT_SCHEMA_CLASS": "viewer.api.schema.ResourceSchema",
     # "format" is the export's own parameter.
     "URL_FORMAT_OVERRIDE": None,
@@ -115,8 +119,15 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": [],
     "SERVE_AUTHENTICATION": [],
     "OAS_VERSION": "3.1.0",
-    "POSTPROCESSING_HOOKS": [],
-    "APPEND_COMPONENTS": {"schemas": {"Error": ERROR}},
+    "POSTPROCESSING_HOOKS": ["viewer.api.schema.finish"],
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "COMPONENT_SPLIT_PATCH": False,
 }
 
-LOGGING = logging_settings(ENVIRONMENT.log_format, ENVIRONMENT.log_level)
+LOGGING = logging_settings(ENVIRONMENT.log_format, ENVIRONMENT.log_level) | {
+    # 4xx replies are not logged.
+    "loggers": {
+        "django.request": {"level": "ERROR"},
+        "django.security": {"level": "ERROR"},
+    },
+}

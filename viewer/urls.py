@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from django.urls import include, path
 
-from viewer.api.health import healthz
-from viewer.api.metrics import metrics
-from viewer.pages.shell import shell
+from viewer.api.health import healthz, metrics
+from viewer.shell import shell
 
 urlpatterns = [
     path("", shell, name="shell"),
@@ -15,7 +14,7 @@ urlpatterns = [
     path("api/v1/", include("viewer.api.urls")),
 ]
 
-handler400 = "viewer.api.errors.bad_request"
-handler403 = "viewer.api.errors.forbidden"
-handler404 = "viewer.api.errors.not_found"
-handler500 = "viewer.api.errors.server_error"
+handler400 = "viewer.errors.bad_request"
+handler403 = "viewer.errors.forbidden"
+handler404 = "viewer.errors.not_found"
+handler500 = "viewer.errors.server_error"

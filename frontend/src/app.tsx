@@ -1,4 +1,4 @@
-/** The frame around the views: what the address asks for, loaded and checked once for all of them. */
+/** The frame around the views: loads and checks the profile in the address once for all of them. */
 
 import { createContext, type JSX } from "preact";
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { AdviceRow } from "../src/api/types";
-import { readDrillDown, readEvidence, readLink } from "../src/views/dashboard/advice";
+import { gainText, readDrillDown, readEvidence, readLink } from "../src/views/dashboard/advice";
 
 function row(values: Partial<AdviceRow>): AdviceRow {
   return {
@@ -8,6 +8,7 @@ function row(values: Partial<AdviceRow>): AdviceRow {
     advice: "launch_bound",
     status: "found",
     severity: "high",
+    gain_ns: 9_000_000,
     gain_pct: 90,
     certainty: "likely",
     problem: "",
@@ -18,9 +19,25 @@ function row(values: Partial<AdviceRow>): AdviceRow {
     drill_down: null,
     evidence: "[]",
     proof_query: null,
+    proof_column: null,
+    proof_value: null,
     ...values,
   };
 }
+
+describe("what advice could save", () => {
+  it("is a time first, then its share", () => {
+    expect(gainText(row({}), true)).toBe("could save up to 9.000 ms (90%)");
+    expect(gainText(row({ gain_pct: null }), true)).toBe("could save up to 9.000 ms");
+    expect(gainText(row({ gain_ns: null, gain_pct: null }), true)).toBeNull();
+  });
+
+  it("is a share where there is no time", () => {
+    const perSample = row({ gain_ns: null, gain_pct: 12.4 });
+    expect(gainText(perSample, true)).toBe("could save up to 12% of the time per sample");
+    expect(gainText(perSample, false)).toBe("could save up to 12% of the step");
+  });
+});
 
 describe("links of advice", () => {
   it("lead to views of the list with their filters", () => {
@@ -39,7 +56,7 @@ describe("links of advice", () => {
 });
 
 describe("evidence", () => {
-  it("keeps what is told and leaves unknown values unknown", () => {
+  it("keeps known values and leaves unknown values unknown", () => {
     const evidence = JSON.stringify([
       { kind: "op", name: "A", time_ns: 5, count: 2, link: { view: "ops", params: { op: "A" } } },
       { kind: "setting", name: "num_workers=0", time_ns: null, count: null, link: null },

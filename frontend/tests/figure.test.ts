@@ -79,7 +79,7 @@ describe("the iteration chart", () => {
     expect(axisTop(heights, bars, null, false)).toBeGreaterThan(900);
   });
 
-  it("names neighbours that are cut off only once", () => {
+  it("names neighbors that are cut off only once", () => {
     const bars = [bar(0, 9_000, "before"), bar(1, 300), bar(2, 60)];
     const base = figure();
     const many = {

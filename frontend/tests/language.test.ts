@@ -14,7 +14,7 @@ const SAME_EVERYWHERE = new Set([
   "ms",
 ]);
 
-/** The text of every file of the page but the catalogue itself. */
+/** The text of every file of the page but the catalog itself. */
 const SOURCES: Readonly<Record<string, string>> = import.meta.glob(
   ["../src/**/*.{ts,tsx}", "!../src/**/*.d.ts", "!../src/i18n/**"],
   { query: "?raw", import: "default", eager: true },
@@ -30,7 +30,7 @@ function hasWords(text: string): boolean {
   return /\p{L}{2,}/u.test(bare) && !SAME_EVERYWHERE.has(bare);
 }
 
-/** Words of the interface that the catalogue never sees: JSX text and attributes that are read. */
+/** Words of the interface that the catalog never sees: JSX text and attributes that are read. */
 function untranslated(file: ts.SourceFile): readonly string[] {
   const found: string[] = [];
   const visit = (node: ts.Node): void => {
@@ -62,7 +62,7 @@ function literalText(initializer: ts.JsxAttributeValue): string {
     .join(" ");
 }
 
-/** Every sentence that is given to t(). */
+/** Every sentence that is passed to t(). */
 function messages(file: ts.SourceFile): readonly string[] {
   const found: string[] = [];
   const visit = (node: ts.Node): void => {
@@ -80,7 +80,7 @@ function holes(text: string): readonly string[] {
   return [...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? "").sort();
 }
 
-describe("the catalogue", () => {
+describe("the catalog", () => {
   const files = Object.entries(SOURCES).map(parse);
 
   it("has every sentence of the interface and no other", () => {

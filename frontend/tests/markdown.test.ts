@@ -4,7 +4,7 @@ import { inline, parseMarkdown } from "../src/lib/markdown";
 import { VIEWS } from "../src/views/registry";
 
 describe("markdown", () => {
-  it("tells code, strong and plain text apart", () => {
+  it("separates code, strong and plain text", () => {
     expect(inline("a `b|c` **d** *e*").map((part) => part.kind)).toEqual([
       "text",
       "code",

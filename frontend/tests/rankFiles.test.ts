@@ -12,7 +12,7 @@ describe("rank files", () => {
     expect(rankInName("run3.sqlite")).toBeNull();
   });
 
-  it("puts files in the order of their numbers, with the ranks that all names tell", () => {
+  it("puts files in the order of their numbers, with the ranks of their names", () => {
     const chosen = asChosen(files("rank10.sqlite", "rank2.sqlite"));
     expect(chosen.map((item) => [item.file.name, item.rank])).toEqual([
       ["rank2.sqlite", "2"],
@@ -20,7 +20,7 @@ describe("rank files", () => {
     ]);
   });
 
-  it("tells no rank where a name tells none, or two tell the same", () => {
+  it("finds no rank where a name has none, or two have the same", () => {
     for (const names of [
       ["rank0.sqlite", "other.sqlite"],
       ["a_rank0.sqlite", "b_rank0.sqlite"],
@@ -29,7 +29,7 @@ describe("rank files", () => {
     }
   });
 
-  it("asks for ranks only where somebody typed other ones", () => {
+  it("asks for ranks only where other ones were typed", () => {
     const chosen = asChosen(files("rank0.sqlite", "rank1.sqlite"));
     expect(wantedRanks(chosen)).toBeNull();
     const swapped = chosen.map((item, at) => ({ ...item, rank: String(1 - at) }));

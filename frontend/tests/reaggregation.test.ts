@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Aggregation, Job } from "../src/api/types";
+import type { AggregationsRow, Job } from "../src/api/types";
 import { pickJob } from "../src/state/jobs";
 import { parseQuery } from "../src/state/query";
 import {
@@ -10,13 +10,19 @@ import {
   stepped,
 } from "../src/views/iterations/reaggregation";
 
-const AGGREGATION: Aggregation = {
+const AGGREGATION: AggregationsRow = {
   id: 1,
   iter_start: 0,
   iter_stop: 20,
   iter_aggregated: 21,
   key_node: "CONV2D_1",
   key_node_reason: null,
+  is_steady: null,
+  steady_note: null,
+  steps: null,
+  iter_median_ns: null,
+  iter_p10_ns: null,
+  iter_p90_ns: null,
   created_at: null,
 };
 
@@ -73,7 +79,7 @@ describe("the job that is reported on", () => {
     expect(pickJob([job("a", "done"), job("b", "failed")], "b")?.id).toBe("b");
   });
 
-  it("is none when nobody waits", () => {
+  it("is none when no job waits", () => {
     expect(pickJob([job("a", "done")], null)).toBeNull();
   });
 });

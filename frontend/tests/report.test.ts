@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import type { ListPage } from "../src/api/types";
+import type { ListPage } from "../src/api/lists";
 import type { IterationFigure } from "../src/charts/iterationFigure";
 import { exported } from "../src/report/exports";
 import { cutFigure } from "../src/report/figure";
-import type { ReportData, SaidData, TableInfo } from "../src/report/format";
+import type { LocalizedData, ReportData, TableInfo } from "../src/report/format";
 import { decodeRows, distinctValues, filterRows, type Row, sortRows } from "../src/report/rows";
 import { ReportSource, rangesText } from "../src/report/source";
 import { unpackText } from "../src/report/unpack";
@@ -69,7 +69,7 @@ describe("rows of a report", () => {
     expect(names(sortRows(ROWS, ordering))).toEqual(sorted);
   });
 
-  it("tell their distinct values, commonest first", () => {
+  it("list their distinct values, commonest first", () => {
     expect(distinctValues(ROWS, "uses_tc")[0]).toEqual({ value: true, count: 2 });
   });
 });
@@ -153,7 +153,7 @@ const DATA = {
   strings: STRINGS,
   sentences: {},
 } as unknown as ReportData;
-const SAID = {
+const LOCALIZED = {
   profile: { id: "p", name: "run" },
   aggregation: { id: 7, iter_start: 3, iter_stop: 9 },
   domains: {
@@ -166,9 +166,9 @@ const SAID = {
       },
     },
   },
-} as unknown as SaidData;
+} as unknown as LocalizedData;
 const LAUNCHES = { count: 3, unknown: {}, columns: [[0, 1, 0]] };
-const source = new ReportSource(DATA, SAID, async (id) => {
+const source = new ReportSource(DATA, LOCALIZED, async (id) => {
   expect(id).toBe("element-4");
   return { ops: TABLE, kernels: LAUNCHES };
 });
@@ -177,7 +177,7 @@ const list = async (address: string) => (await source.answer(`${A}${address}`)) 
 
 describe("a report answers", () => {
   it.each([
-    ["/api/v1/profiles/p/", SAID.profile],
+    ["/api/v1/profiles/p/", LOCALIZED.profile],
     [`${A}kernel-summary/?domain=d`, { all: 1 }],
     [`${A}figures/gpus/?domain=d&theme=dark`, "gpus"],
   ])("%s", async (url, answer) => {
@@ -186,9 +186,9 @@ describe("a report answers", () => {
 
   it("lists of one profile, of one aggregation and of no job", async () => {
     const results = async (url: string) => ((await source.answer(url)) as ListPage<Row>).results;
-    expect(await results("/api/v1/profiles/")).toEqual([SAID.profile]);
+    expect(await results("/api/v1/profiles/")).toEqual([LOCALIZED.profile]);
     expect(await results("/api/v1/profiles/p/aggregations/?page_size=200")).toEqual([
-      SAID.aggregation,
+      LOCALIZED.aggregation,
     ]);
     expect(await results("/api/v1/jobs/?profile=p")).toEqual([]);
   });
@@ -201,7 +201,7 @@ describe("a report answers", () => {
 
   it("the kernels of an op whose id holds a slash", async () => {
     expect((await list("ops/a%2Fb/kernels/?domain=d")).count).toBe(4);
-    expect((await list("ops/zzz/kernels/?domain=d")).unknown?.["*"]).toMatch(/not hold/);
+    expect((await list("ops/zzz/kernels/?domain=d")).unknown?.["*"]).toMatch(/not contain/);
   });
 
   it("an iteration out of its own element, no more rows than of any table", async () => {
@@ -223,7 +223,7 @@ describe("a report answers", () => {
     }
   });
 
-  it("with an error what it does not hold", async () => {
+  it("with an error what it does not contain", async () => {
     for (const address of ["nope/?domain=d", "ops/?domain=other", "figures/nope/?domain=d"]) {
       await expect(list(address)).rejects.toMatchObject({ code: "NOT_IN_REPORT" });
     }

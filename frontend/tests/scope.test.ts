@@ -1,18 +1,30 @@
 import { describe, expect, it } from "vitest";
 import { ApiError } from "../src/api/client";
-import type { Aggregation, ProfileItem } from "../src/api/types";
+import type { AggregationsRow, ProfileItem } from "../src/api/types";
 import { drawnSlices } from "../src/lib/parts";
-import { chooseAggregation, chooseDomain, chooseProfile } from "../src/state/scope";
+import { chooseAggregation, chooseDomain, chooseProfile, steadyOf } from "../src/state/scope";
 import { countText } from "../src/table/DataTable";
 import { rowAfterKey } from "../src/table/TableBody";
 
-const aggregations = [{ id: 1 }, { id: 3 }, { id: 2 }] as Aggregation[];
+const aggregations = [{ id: 1 }, { id: 3 }, { id: 2 }] as AggregationsRow[];
 const profiles = [{ id: "a" }, { id: "b" }] as ProfileItem[];
 
 describe("what the address asks for", () => {
   it("is the newest aggregation when it says nothing", () => {
     expect(chooseAggregation(undefined, aggregations)).toMatchObject({ id: 3 });
     expect(chooseAggregation("1", aggregations)).toMatchObject({ id: 1 });
+  });
+
+  it("is the steady range, which an import adds last, until another range is aggregated", () => {
+    const imported = [
+      { id: 1, is_steady: false },
+      { id: 2, is_steady: true },
+    ] as AggregationsRow[];
+    expect(chooseAggregation(undefined, imported)).toMatchObject({ id: 2 });
+    expect(steadyOf(imported)).toMatchObject({ id: 2 });
+    expect(steadyOf(aggregations)).toBeNull();
+    const added = { id: 3, is_steady: false } as AggregationsRow;
+    expect(chooseAggregation(undefined, [...imported, added])).toMatchObject({ id: 3 });
   });
 
   it("is an error with a hint when there is no such thing", () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import {
   countOf,
+  durationRange,
   exactNs,
   formatDuration,
   formatInt,
@@ -22,6 +23,11 @@ describe("durations", () => {
     [189_000_000_000, "3.150", "min"],
   ])("shows %i ns as %s %s", (ns, value, unit) => {
     expect(formatDuration(ns)).toEqual({ value, unit });
+  });
+
+  it("shows a range in the unit of its end", () => {
+    expect(durationRange(47_632_084, 59_847_170)).toBe("47.63–59.85 ms");
+    expect(durationRange(900, 1_100)).toBe("0.900–1.100 µs");
   });
 
   it("keeps every ns of a time in µs and every µs of a time in ms", () => {

@@ -1,19 +1,29 @@
-"""Whether the server runs, and whether what it needs does."""
+"""Whether the server and what it needs work, and metrics for Prometheus."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
+from itertools import product
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.http import HttpRequest, JsonResponse
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
-from viewer.api.reading import read_only
 from viewer.environment import Environment, is_loopback
-from viewer.jobs import presence
-from viewer.jobs.models import Job, JobState
+from viewer.errors import ViewerError, read_only
+from viewer.jobs import dispatch
+from viewer.profiles.storage import free_bytes, used_bytes
 from viewer.security.access import has_bearer_token
+from viewer.security.metrics import COUNTS
+from viewer.state.models import ABSENT_AFTER, Job, JobKind, JobState, count_workers
 
 _WORKER_SILENCE = timedelta(seconds=30)
 
@@ -22,8 +32,8 @@ _WORKER_SILENCE = timedelta(seconds=30)
 def healthz(request: HttpRequest) -> JsonResponse:
     """Answer at once that the server runs; with ``?deep=1`` also what state, broker and worker do.
 
-    A deep answer tells about the service and so is given only to who may look: this machine, or
-    whoever shows the token. It is 503 if jobs cannot be done.
+    The deep answer is only for clients on this machine, or with the token if there is one. Its
+    status is 503 if jobs cannot run.
     """
     if request.GET.get("deep") != "1" or not _may_look(request):
         return JsonResponse({"status": "ok"})
@@ -52,30 +62,57 @@ def _state() -> str:
 
 
 def _broker() -> str:
-    # Celery is not loaded before it is needed.
-    from viewer.jobs.dispatch import count_waiting, load  # noqa: PLC0415
-
-    load()
-    from aggregator.remote_jobs import BrokerAwayError  # noqa: PLC0415
-
     try:
-        count_waiting()
-    except BrokerAwayError as error:
+        dispatch.count_waiting()
+    except dispatch.BrokerAwayError as error:
         return f"unavailable: {error}"
     return "ok"
 
 
 def _worker() -> str:
-    """``busy``, ``idle``, ``none``, or ``silent``: jobs wait and for long nobody has begun one."""
+    """``busy``, ``idle``, ``none``, or ``silent``: jobs wait and none is begun."""
     try:
         now = timezone.now()
         if Job.objects.filter(
-            state=JobState.RUNNING, heartbeat_at__gte=now - presence.ABSENT_AFTER
+            state=JobState.RUNNING, heartbeat_at__gte=now - ABSENT_AFTER
         ).exists():
             return "busy"
         late = now - _WORKER_SILENCE
         if Job.objects.filter(state=JobState.QUEUED, sent_at__lt=late).exists():
             return "silent"
-        return "idle" if presence.count_present() else "none"
+        return "idle" if count_workers() else "none"
     except DatabaseError:
         return "unknown"
+
+
+class _Service(Collector):
+    """Counts rows of the state, which all processes share, at each request."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield jobs, workers and storage; no values if the state cannot be read."""
+        jobs = GaugeMetricFamily(
+            "dlprof_jobs", "Jobs that are kept, by kind and state.", labels=["kind", "state"]
+        )
+        workers = GaugeMetricFamily("dlprof_workers", "Workers that are there.")
+        with suppress(DatabaseError):
+            rows = Job.objects.values_list("kind", "state").annotate(count=Count("id"))
+            counts = {(kind, state): count for kind, state, count in rows}
+            for key in product(JobKind.values, JobState.values):
+                jobs.add_metric(key, counts.get(key, 0))
+            workers.add_metric([], count_workers())
+        storage = GaugeMetricFamily(
+            "dlprof_storage_bytes", "Bytes of stored profiles, and bytes free.", labels=["what"]
+        )
+        with suppress(ViewerError):  # the folder can neither be read nor be made
+            storage.add_metric(["used"], used_bytes())
+            storage.add_metric(["free"], free_bytes())
+        yield from (jobs, workers, storage)
+
+
+@read_only
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Jobs, workers, storage, and the requests of all processes of the server."""
+    registry = CollectorRegistry()
+    registry.register(_Service())
+    registry.register(COUNTS)
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)

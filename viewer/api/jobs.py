@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from aggregator.errors import InvalidValueError
-from aggregator.query.memory import query_records
-from aggregator.query.request import ListQuery, check_parameters, parse_list_query
-from aggregator.query.spec import TableSpec
+from aggregator.tables.aggregation_data import list_reply
+from aggregator.tables.memory import RECORDS, query_records
+from aggregator.tables.request import ListQuery, parse_list_query
+from aggregator.tables.spec import TableSpec, choice, identifier, number, real, text
 from aggregator.texts import say
-from viewer.api.base import ResourceView
-from viewer.api.catalogue import JOBS
-from viewer.api.documents import Parameter, Schema, list_parameters, list_schema
-from viewer.api.shapes import JOB
-from viewer.api.tables import envelope
+from viewer.api.schema import ResourceView, list_parameters, page_of, query
+from viewer.api.serializers import JobSerializer
 from viewer.jobs import service
-from viewer.jobs.models import Job, JobState
 from viewer.jobs.presentation import SUMMARY, present, summary
-from viewer.jobs.turns import jobs_before
+from viewer.jobs.service import jobs_before
+from viewer.state.models import Job, JobState
 
-#: Far more than are kept.
+JOBS = TableSpec(
+    name="jobs",
+    title=say("Jobs"),
+    source=RECORDS,
+    columns=(
+        identifier("id", "Part of the job's address."),
+        identifier("profile", "Profile that it works on.", "t.profile_id"),
+        choice("kind", "aggregation or import."),
+        choice("state", "queued, running, done, failed or cancelled."),
+        number("aggregation_id?", "Aggregation that it made."),
+        real("progress_pct", "Share of the work that is done."),
+        text("created_at", "When it was queued."),
+        text("started_at?", "When a worker began it."),
+        text("finished_at?", "When it ended."),
+    ),
+    default_ordering=("-created_at",),
+    key=("id",),
+)
+#: More than are ever kept.
 _NEWEST = 20_000
-#: What the database of jobs is asked itself, by the column's name.
+#: Columns that the database of jobs filters by itself, and their fields.
 _FIELDS = {"profile": "profile_id", "kind": "kind", "state": "state"}
 _SAME = frozenset({"", "in"})
 _BY_TIME = {"created_at": ("created_at", "id"), "-created_at": ("-created_at", "id")}
@@ -35,30 +50,25 @@ _BY_TIME = {"created_at": ("created_at", "id"), "-created_at": ("-created_at", "
 class JobsView(ResourceView):
     """Jobs, newest first."""
 
-    spec: ClassVar[TableSpec] = JOBS
+    query_names = None
 
-    def parameters(self, method: str) -> tuple[Parameter, ...]:
-        """Those of every list, and the state."""
-        states = (("type", "string"), ("enum", list(JobState.values)))
-        return (Parameter("state", "State.", states), *list_parameters(self.spec))
-
-    def reply(self, method: str) -> Schema:
-        """The list's shape."""
-        return list_schema(JOB)
-
+    @extend_schema(
+        parameters=[query("state", "State.", enum=list(JobState.values)), *list_parameters(JOBS)],
+        responses=page_of(JobSerializer),
+    )
     def get(self, request: Request) -> Response:
-        """Those of a profile or in a state, if asked for."""
+        """Jobs that pass the filters."""
         params = request.query_params.dict()
-        query = parse_list_query(self.spec, params, besides=["state"])
+        wanted = parse_list_query(JOBS, params, besides=["state"])
         jobs = Job.objects.all()
         if "state" in params:
             jobs = jobs.filter(state=_state(params["state"]))
-        count, found = _page(self.spec, query, jobs)
-        return Response(envelope(query, count, [present(job) for job in found]))
+        count, found = _page(wanted, jobs)
+        return Response(list_reply(wanted, count, [present(job) for job in found]))
 
 
-def _page(spec: TableSpec, query: ListQuery, jobs: QuerySet[Job]) -> tuple[int, list[Job]]:
-    """How many jobs pass, and those of the page; what the page asks every second is quick."""
+def _page(query: ListQuery, jobs: QuerySet[Job]) -> tuple[int, list[Job]]:
+    """Number of jobs that pass, and those of the page; fast for what the page polls."""
     simple = [one for one in query.filters if one.column.name in _FIELDS and one.operator in _SAME]
     for one in simple:
         jobs = jobs.filter(**{f"{_FIELDS[one.column.name]}__in": one.values})
@@ -67,7 +77,7 @@ def _page(spec: TableSpec, query: ListQuery, jobs: QuerySet[Job]) -> tuple[int, 
         first = (query.page - 1) * query.page_size
         return jobs.count(), list(jobs.order_by(*order)[first : first + query.page_size])
     newest = jobs.order_by("-created_at", "id")[:_NEWEST]
-    count, ids = query_records(spec, query, [summary(job) for job in newest.values(*SUMMARY)])
+    count, ids = query_records(JOBS, query, [summary(job) for job in newest.values(*SUMMARY)])
     found = {job.id: job for job in Job.objects.filter(pk__in=ids)}
     return count, [found[job_id] for job_id in ids if job_id in found]
 
@@ -75,13 +85,9 @@ def _page(spec: TableSpec, query: ListQuery, jobs: QuerySet[Job]) -> tuple[int, 
 class JobView(ResourceView):
     """One job."""
 
-    def reply(self, method: str) -> Schema:
-        """The job."""
-        return JOB
-
+    @extend_schema(responses=JobSerializer)
     def get(self, request: Request, job: str) -> Response:
-        """Where it is."""
-        check_parameters(request.query_params.dict(), [])
+        """State and progress of the job."""
         found = service.find(job)
         waits = found.state == JobState.QUEUED
         return Response(present(found, jobs_before(found) if waits else None))
@@ -91,36 +97,26 @@ class CancelJobView(ResourceView):
     """Stop a job."""
 
     http_method_names = ["post", "options"]
-    success_status = status.HTTP_202_ACCEPTED
 
-    def reply(self, method: str) -> Schema:
-        """The job."""
-        return JOB
-
+    @extend_schema(responses={202: JobSerializer})
     def post(self, request: Request, job: str) -> Response:
-        """Ask it to stop; one that waits is cancelled at once."""
+        """Ask the job to stop; a job that waits is cancelled at once."""
         return _accepted(service.cancel(_checked(request, job)))
 
 
 class RetryJobView(ResourceView):
-    """Do a failed or cancelled job again."""
+    """Repeat a failed or cancelled job."""
 
     http_method_names = ["post", "options"]
-    success_status = status.HTTP_202_ACCEPTED
 
-    def reply(self, method: str) -> Schema:
-        """The job."""
-        return JOB
-
+    @extend_schema(responses={202: JobSerializer})
     def post(self, request: Request, job: str) -> Response:
-        """Queue it."""
+        """Queue the job again."""
         return _accepted(service.retry(_checked(request, job)))
 
 
 def _checked(request: Request, job: str) -> str:
-    check_parameters(request.query_params.dict(), [])
-    body: Any = request.data
-    if body:
+    if request.data:
         raise InvalidValueError(say("This address takes no body."))
     return job
 

@@ -7,11 +7,20 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import patch_vary_headers
+from django.utils.translation.trans_real import parse_accept_lang_header
 from rest_framework.renderers import JSONRenderer
 
-from aggregator.query.connection import plain_tree
-from aggregator.texts import localized
-from aggregator.texts.language import current_language, preferred_language, speaking
+from aggregator.tables.connection import plain_tree
+from aggregator.texts import ENGLISH, LANGUAGES, current_language, localized, use_language
+
+
+def preferred_language(header: str) -> str:
+    """Return the supported language with the highest weight in an ``Accept-Language`` header.
+
+    Returns English if the header names no supported language.
+    """
+    weighted = [(tag.partition("-")[0], q) for tag, q in parse_accept_lang_header(header)]
+    return next((name for name, q in weighted if name in LANGUAGES and q > 0), ENGLISH)
 
 
 class LanguageMiddleware:
@@ -22,7 +31,7 @@ class LanguageMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer in the language asked for."""
-        with speaking(preferred_language(request.headers.get("Accept-Language", ""))):
+        with use_language(preferred_language(request.headers.get("Accept-Language", ""))):
             response = self._get_response(request)
         if request.path_info.startswith("/api/"):
             patch_vary_headers(response, ["Accept-Language"])

@@ -1,88 +1,100 @@
-"""Profiles and their aggregations."""
+"""Profiles, their aggregations, and uploads, which become profiles with POST profiles/."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from drf_spectacular.utils import extend_schema
 from rest_framework import status
+from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from aggregator.query.memory import query_records
-from aggregator.query.request import check_parameters, parse_list_query
-from aggregator.query.spec import TableSpec
-from aggregator.query.sql import bind, count_rows, read_page
-from aggregator.resources.iterations import AGGREGATIONS
-from aggregator.resources.profile import moment
+from aggregator.errors import InvalidValueError, IterationRangeError
+from aggregator.options import AggregationRequest
+from aggregator.system.untrusted_json import read_count
+from aggregator.tables.aggregation_data import AggregationData, list_reply
+from aggregator.tables.connection import ProfileDatabase
+from aggregator.tables.declared.iterations import AGGREGATIONS
+from aggregator.tables.declared.profile import moment
+from aggregator.tables.memory import RECORDS, query_records
+from aggregator.tables.request import parse_list_query
+from aggregator.tables.spec import TableSpec, boolean, choice, identifier, number, text
 from aggregator.texts import say
-from viewer.api.base import ResourceView
-from viewer.api.catalogue import PROFILES
-from viewer.api.documents import Parameter, Schema, list_parameters, list_schema, table_schema
-from viewer.api.payloads import read_aggregation_request, read_new_name, read_new_profile
-from viewer.api.scope import environment, open_profile, registry
-from viewer.api.shapes import (
-    JOB,
-    NEW_AGGREGATION,
-    NEW_PROFILE,
-    PROFILE,
-    PROFILE_CHANGE,
-    PROFILE_ITEM,
-    PROFILE_REMOVED,
+from viewer.api.bodies import (
+    NewAggregationSerializer,
+    NewProfileSerializer,
+    NewUploadSerializer,
+    ProfileChangeSerializer,
 )
-from viewer.api.tables import envelope
-from viewer.errors import CannotReaggregateError
-from viewer.jobs.models import Job
+from viewer.api.schema import ResourceView, list_parameters, page_of, table_page
+from viewer.api.scope import environment, open_profile, registry
+from viewer.api.serializers import (
+    JobSerializer,
+    ProfileItemSerializer,
+    ProfileSerializer,
+    RemovedProfileSerializer,
+    UploadSerializer,
+)
+from viewer.errors import ViewerError
+from viewer.jobs.addition import add_profile
 from viewer.jobs.presentation import present
 from viewer.jobs.service import submit
-from viewer.profiles import storage
-from viewer.profiles.addition import add_profile
+from viewer.profiles import storage, uploads
 from viewer.profiles.summary import describe, describe_fully, why_not_reaggregate
-from viewer.security.client import client_of
+from viewer.security.access import client_of
+from viewer.security.http import UPLOAD_TYPE
+from viewer.state.models import Job
+
+PROFILES = TableSpec(
+    name="profiles",
+    title=say("Profiles"),
+    source=RECORDS,
+    columns=(
+        identifier("id", "Part of the profile's address."),
+        text("name", "Name of the profile, else the name of its file."),
+        text("file_name", "Name of the file, without its folder."),
+        boolean("is_foreign?", "Written by NVIDIA's DLProf."),
+        text("db_version?", "Version of the DLProf that wrote it."),
+        choice("mode?", "How its ranges were read."),
+        text("framework?", "Framework and its version."),
+        number("gpu_count?", "Number of GPUs."),
+        text("created_at?", "When the database was written."),
+        number("aggregation_count?", "Number of aggregations in it."),
+        number("position", "Position in the order of the command line."),
+    ),
+    default_ordering=("position",),
+    key=("id",),
+)
 
 
 class ProfilesView(ResourceView):
     """The profiles that this viewer serves."""
 
-    spec: ClassVar[TableSpec] = PROFILES
     http_method_names = ["get", "post", "head", "options"]
+    query_names = None
 
-    def parameters(self, method: str) -> tuple[Parameter, ...]:
-        """Those of every list."""
-        return list_parameters(self.spec) if method == "GET" else ()
-
-    def body(self, method: str) -> Schema | None:
-        """What is to be added."""
-        return NEW_PROFILE if method == "POST" else None
-
-    def reply(self, method: str) -> Schema:
-        """The list's shape, or the profile that was added."""
-        return list_schema(PROFILE_ITEM) if method == "GET" else PROFILE_ITEM
-
-    def status_of(self, method: str) -> int:
-        """A database is there at once."""
-        return status.HTTP_200_OK if method == "GET" else status.HTTP_201_CREATED
-
-    def other_replies(self, method: str) -> dict[int, Schema]:
-        """What has to be imported is accepted, and not there yet."""
-        return {status.HTTP_202_ACCEPTED: JOB} if method == "POST" else {}
-
+    @extend_schema(
+        parameters=list(list_parameters(PROFILES)), responses=page_of(ProfileItemSerializer)
+    )
     def get(self, request: Request) -> Response:
-        """One item per database; one that cannot be opened says why."""
-        query = parse_list_query(self.spec, request.query_params.dict())
+        """One item per database; the item of one that cannot be opened has the error."""
+        query = parse_list_query(PROFILES, request.query_params.dict())
         limit = environment().query_timeout_s
         items = {served.id: describe(served, time_limit_s=limit) for served in registry().all()}
         records = [item | {"position": place} for place, item in enumerate(items.values())]
-        count, ids = query_records(self.spec, query, records)
-        return Response(envelope(query, count, [items[item_id] for item_id in ids]))
+        count, ids = query_records(PROFILES, query, records)
+        return Response(list_reply(query, count, [items[item_id] for item_id in ids]))
 
+    @extend_schema(
+        request=NewProfileSerializer, responses={201: ProfileItemSerializer, 202: JobSerializer}
+    )
     def post(self, request: Request) -> Response:
         """Add a file: one that was uploaded, or one in a folder that may be registered from.
 
         A database is served at once (201, the profile); a profile has to be imported (202, the
         job that does it).
         """
-        check_parameters(request.query_params.dict(), [])
-        added = add_profile(read_new_profile(request.data), client_of(request._request))
+        wanted = NewProfileSerializer.read_new_profile(request)
+        added = add_profile(wanted, client_of(request._request))
         if isinstance(added, Job):
             return Response(present(added), status=status.HTTP_202_ACCEPTED)
         item = describe(added, time_limit_s=environment().query_timeout_s)
@@ -94,32 +106,23 @@ class ProfileView(ResourceView):
 
     http_method_names = ["get", "patch", "delete", "head", "options"]
 
-    def body(self, method: str) -> Schema | None:
-        """The new name."""
-        return PROFILE_CHANGE if method == "PATCH" else None
-
-    def reply(self, method: str) -> Schema:
-        """The profile's fields, or what is left of it."""
-        replies = {"GET": PROFILE, "PATCH": PROFILE_ITEM, "DELETE": PROFILE_REMOVED}
-        return replies.get(method, PROFILE)
-
+    @extend_schema(responses=ProfileSerializer)
     def get(self, request: Request, profile: str) -> Response:
-        """What the system was, which domains there are, and what can be done with it."""
-        check_parameters(request.query_params.dict(), [])
+        """Everything about the profile that no aggregation changes."""
         with open_profile(profile) as (served, database):
             return Response(describe_fully(served, database))
 
+    @extend_schema(request=ProfileChangeSerializer, responses=ProfileItemSerializer)
     def patch(self, request: Request, profile: str) -> Response:
-        """Give it another name; the file stays as it is."""
-        check_parameters(request.query_params.dict(), [])
-        name = read_new_name(request.data)
+        """Rename the profile; the file is not changed."""
+        name = ProfileChangeSerializer.read(request)["name"]
         storage.rename(registry().get(profile), name)
         item = describe(registry().get(profile), time_limit_s=environment().query_timeout_s)
         return Response(item)
 
+    @extend_schema(responses={200: RemovedProfileSerializer})
     def delete(self, request: Request, profile: str) -> Response:
-        """Delete what the viewer stored itself; a user's own file is only listed no more."""
-        check_parameters(request.query_params.dict(), [])
+        """Remove it from the list; a file is deleted only if the viewer stored it."""
         names, is_unlisted = storage.remove(profile, registry().find(profile))
         return Response({"id": profile, "deleted_files": names, "is_unlisted": is_unlisted})
 
@@ -127,45 +130,133 @@ class ProfileView(ResourceView):
 class AggregationsView(ResourceView):
     """The aggregations of a profile."""
 
-    spec: ClassVar[TableSpec] = AGGREGATIONS
     http_method_names = ["get", "post", "head", "options"]
+    query_names = None
 
-    def parameters(self, method: str) -> tuple[Parameter, ...]:
-        """Those of every list."""
-        return list_parameters(self.spec) if method == "GET" else ()
-
-    def body(self, method: str) -> Schema | None:
-        """What is to be aggregated."""
-        return NEW_AGGREGATION if method == "POST" else None
-
-    def reply(self, method: str) -> Schema:
-        """The list, or the job."""
-        return table_schema(self.spec) if method == "GET" else JOB
-
-    def status_of(self, method: str) -> int:
-        """A job is accepted, not done."""
-        return status.HTTP_200_OK if method == "GET" else status.HTTP_202_ACCEPTED
-
+    @extend_schema(
+        parameters=list(list_parameters(AGGREGATIONS)), responses=table_page(AGGREGATIONS)
+    )
     def get(self, request: Request, profile: str) -> Response:
-        """Those that exist."""
-        query = parse_list_query(self.spec, request.query_params.dict())
+        """The aggregations that exist."""
+        query = parse_list_query(AGGREGATIONS, request.query_params.dict())
         with open_profile(profile) as (_, database):
-            table = bind(self.spec, database, {})
-            count = count_rows(table, query, database)
-            rows = [
-                row | {"created_at": moment(row["created_at"], database)}
-                for row in read_page(table, query, database)
-            ]
-        return Response(envelope(query, count, rows) | {"unknown": table.unknown})
+            page = AggregationData(database, {}).page(AGGREGATIONS, query)
+            for row in page["results"]:
+                row["created_at"] = moment(row["created_at"], database)
+        return Response(page)
 
+    @extend_schema(request=NewAggregationSerializer, responses={202: JobSerializer})
     def post(self, request: Request, profile: str) -> Response:
-        """Ask for one more; a worker makes it in the background."""
-        check_parameters(request.query_params.dict(), [])
+        """Queue a job that adds an aggregation."""
         with open_profile(profile) as (served, database):
             if reason := why_not_reaggregate(served, database):
-                raise CannotReaggregateError(
-                    reason, hint=say("Copy it to a folder of your own and open the copy.")
+                raise ViewerError(
+                    reason,
+                    "CANNOT_REAGGREGATE",
+                    409,
+                    hint=say("Copy it to a folder of your own and open the copy."),
                 )
-            wanted = read_aggregation_request(request.data, database)
+            wanted = _requested(request, database)
         job = submit(served, wanted, client_of(request._request))
         return Response(present(job), status=status.HTTP_202_ACCEPTED)
+
+
+def _requested(request: Request, database: ProfileDatabase) -> AggregationRequest:
+    """The aggregation of a request.
+
+    Whether the key node exists is checked by the engine, which knows ranges as well as ops.
+
+    Raises:
+        InvalidValueError: The body is not valid.
+        IterationRangeError: A range that is reversed or beyond the known iterations.
+    """
+    body = NewAggregationSerializer.read(request)
+    wanted = AggregationRequest(
+        key_node=body.get("key_node") or "",
+        iter_start=body.get("iter_start"),
+        iter_stop=body.get("iter_stop"),
+    )
+    start, stop = wanted.iter_start, wanted.iter_stop
+    if start is not None and stop is not None and start > stop:
+        raise IterationRangeError(
+            say(
+                "The range is reversed: it starts at {start} and stops at {stop}.",
+                start=start,
+                stop=stop,
+            ),
+            hint=say("iter_start must not be greater than iter_stop."),
+        )
+    last = _last_iteration(wanted.key_node, database)
+    for name, value in (("iter_start", start), ("iter_stop", stop)):
+        if last is not None and value is not None and value > last:
+            raise IterationRangeError(
+                say(
+                    "{name} is {value}, and the last iteration of this key node is {last}.",
+                    name=name,
+                    value=value,
+                    last=last,
+                ),
+                hint=say("Choose from 0 to {last}.", last=last),
+                parameter=name,
+            )
+    return wanted
+
+
+def _last_iteration(key_node: str, database: ProfileDatabase) -> int | None:
+    """Last iteration of a key node, if an aggregation has already used it."""
+    sql = (
+        "SELECT MAX(i.iter_value) FROM view_iterations_all i "
+        "JOIN view_aggregations a ON a.aggr_id = i.aggr_id WHERE a.key_node_name = :key_node"
+    )
+    if not key_node:
+        return None
+    value = database.rows(sql, {"key_node": key_node})[0][0]
+    return None if value is None else int(value)
+
+
+class UploadsView(ResourceView):
+    """Upload a file."""
+
+    http_method_names = ["post", "options"]
+    change_names = ("file_name",)
+
+    @extend_schema(
+        parameters=[NewUploadSerializer],
+        request={UPLOAD_TYPE: bytes},
+        responses={201: UploadSerializer},
+    )
+    def post(self, request: Request) -> Response:
+        """Send a file; its size is the Content-Length."""
+        query = NewUploadSerializer(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        name = query.validated_data["file_name"]
+        if not name:
+            raise InvalidValueError(say("file_name must not be empty."), parameter="file_name")
+        if request._request.content_type != UPLOAD_TYPE:
+            raise UnsupportedMediaType(request.content_type)
+        # Not request.data: the body is copied to the disk in blocks, never held in memory.
+        upload = uploads.receive(name, _content_length(request), request._request)
+        body = {"id": upload.id, "file_name": upload.file_name, "size_bytes": upload.size_bytes}
+        return Response(body, status=status.HTTP_201_CREATED)
+
+
+class UploadView(ResourceView):
+    """One upload."""
+
+    http_method_names = ["delete", "options"]
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, upload: str) -> Response:
+        """Delete an upload that is not needed."""
+        uploads.find(upload).path.unlink(missing_ok=True)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+def _content_length(request: Request) -> int:
+    size = read_count(request.headers.get("Content-Length", ""))
+    if not size:
+        raise InvalidValueError(
+            say("The header {name} must be a whole number.", name="Content-Length"),
+            parameter="Content-Length",
+        )
+    return size

@@ -1,26 +1,230 @@
-"""From the views' own descriptions to OpenAPI."""
+"""The base of all views, and the OpenAPI document: derived from serializers and tables."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, cast
 
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import force_instance
 from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    Field,
+    FloatField,
+    IntegerField,
+    Serializer,
+)
+from rest_framework.views import APIView
 
-from viewer.api.base import ResourceView
+from aggregator.errors import InvalidValueError
+from aggregator.tables.declared.addresses import TABLES
+from aggregator.tables.declared.kernels import ITERATION_OP_KERNELS
+from aggregator.tables.request import DEFAULT_PAGE_SIZE, PAGE_SIZES, check_parameters
+from aggregator.tables.spec import OPERATORS, Column, Kind, ObjectSpec, TableSpec
+from aggregator.texts import say
+from viewer.api.bodies import Body
+from viewer.api.serializers import UnknownField
 
-ERROR_COMPONENT = "Error"
-_KINDS = ("jobs", "uploads")
-_ERROR_REFERENCE = {
-    "type": "object",
-    "properties": {"error": {"$ref": f"#/components/schemas/{ERROR_COMPONENT}"}},
-    "required": ["error"],
+
+class ResourceView(APIView):
+    """A view that refuses query parameters that it does not read."""
+
+    http_method_names = ["get", "head", "options"]
+    # Query parameters of a GET request; None: the handler checks them itself.
+    query_names: ClassVar[tuple[str, ...] | None] = ()
+    change_names: ClassVar[tuple[str, ...]] = ()  # Query parameters of any other request.
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Refuse repeated and unknown query parameters."""
+        super().initial(request, *args, **kwargs)
+        for name, values in request.query_params.lists():
+            if len(values) > 1:
+                raise InvalidValueError(
+                    say("The parameter {name} is given more than once.", name=name), parameter=name
+                )
+        method = str(request.method).lower()
+        names = self.query_names if method in {"get", "head"} else self.change_names
+        if names is not None and method != "options" and method in self.http_method_names:
+            check_parameters(request.query_params.dict(), names)
+
+    def parameters(self) -> Iterable[OpenApiParameter]:
+        """Query parameters that depend on the declared table or object of the view."""
+        return ()
+
+    def replies(self) -> Any:
+        """Replies that depend on the declared table or object of the view, as ``extend_schema``."""
+        return {}
+
+
+_TAGS = ("jobs", "uploads")
+_OPERATOR_TEXTS = {
+    "": "Equal to the value.",
+    "gte": "At least the value.",
+    "lte": "At most the value.",
+    "icontains": "Contains the text, ignoring case.",
+    "startswith": "Starts with the text.",
+    "in": "One of the values, separated by commas.",
 }
+_FIELDS: dict[str, type[Field[Any, Any, Any, Any]]] = {
+    "string": CharField,
+    "integer": IntegerField,
+    "number": FloatField,
+    "boolean": BooleanField,
+}
+SerializerClass = type[Serializer[Any]]
+_serializers: dict[str, SerializerClass] = {}
+
+
+def query(name: str, description: str, kind: str = "string", **more: Any) -> OpenApiParameter:
+    """A query parameter."""
+    return OpenApiParameter(name, {"type": kind, **more}, description=description)
+
+
+DOMAIN = query("domain", "NVTX domain; the default domain if left out.")
+
+
+# --- schemas of tables and objects ----------------------------------------------------------------
+
+
+class Page(Serializer[Any]):
+    """The shape of every list."""
+
+    count = IntegerField(help_text="Number of rows that pass the filters, on all pages.")
+    page = IntegerField()
+    page_size = IntegerField()
+    ordering = CharField(help_text="As requested; ties are ordered by the row's key.")
+
+
+def page_of(item: SerializerClass) -> SerializerClass:
+    """One page of a list of items."""
+    name = item.__name__.removesuffix("Serializer").removesuffix("Row")
+    return _serializer(f"{name}Page", Page, {"results": item(many=True)})
+
+
+def table_page(spec: TableSpec) -> SerializerClass:
+    """One page of a table."""
+    name = _camel(spec.name)
+    more = {"results": row(spec)(many=True), "unknown": UnknownField()}
+    return _serializer(f"{name}Page", Page, more)
+
+
+def row(spec: TableSpec, *, with_reasons: bool = False) -> SerializerClass:
+    """One row of a table.
+
+    Any value but the key may be null: an older database may not hold it.
+
+    Args:
+        spec: The table.
+        with_reasons: Whether the row is a reply of its own, with the reasons of what is null.
+    """
+    fields: dict[str, Field[Any, Any, Any, Any]] = {
+        column.name: _field(
+            _type(column),
+            column.description,
+            nullable=column.nullable or column.name not in spec.key,
+        )
+        for column in spec.columns
+    }
+    return _serializer(
+        f"{_camel(spec.name)}Row",
+        Serializer,
+        fields | ({"unknown": UnknownField()} if with_reasons else {}),
+    )
+
+
+def object_of(spec: ObjectSpec) -> SerializerClass:
+    """An object of an aggregation; a dot in a field's name makes a nested object."""
+    fields: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for field in spec.fields:
+        head, _, tail = field.name.partition(".")
+        leaf = _field(field.type, field.description)
+        if tail:
+            nested.setdefault(head, {})[tail] = leaf
+        fields[head] = leaf
+    name = _camel(spec.name)
+    for head, inner in nested.items():
+        fields[head] = _serializer(f"{name}{_camel(head)}", Serializer, inner)()
+    return _serializer(name, Serializer, fields | {"unknown": UnknownField()})
+
+
+def list_parameters(spec: TableSpec) -> Iterator[OpenApiParameter]:
+    """Paging, ordering, search and the filters of a table."""
+    yield query("page", "Page, counted from 1.", "integer", minimum=1)
+    sizes = {"enum": list(PAGE_SIZES), "default": DEFAULT_PAGE_SIZE}
+    yield query("page_size", "Rows of a page.", "integer", **sizes)
+    yield from selection_parameters(spec)
+
+
+def selection_parameters(spec: TableSpec) -> Iterator[OpenApiParameter]:
+    """Ordering, search and the filters of a table."""
+    columns = ", ".join(spec.by_name)
+    yield query(
+        "ordering", f"Columns, separated by commas; - for descending order. Columns: {columns}."
+    )
+    yield query("search", "Text to find in any text column, ignoring case.")
+    for column in spec.columns:
+        for name, operator in zip(column.filters, OPERATORS[column.kind], strict=True):
+            kind = "number" if column.kind is Kind.NUMBER else "string"
+            yield query(name, f"{column.description} {_OPERATOR_TEXTS[operator]}", kind)
+
+
+def _field(kind: str, description: str, *, nullable: bool = True) -> Field[Any, Any, Any, Any]:
+    return _FIELDS[kind](help_text=description, allow_null=nullable)
+
+
+def _type(column: Column) -> str:
+    match column.kind:
+        case Kind.BOOLEAN:
+            return "boolean"
+        case Kind.NUMBER:
+            return "integer" if column.integer else "number"
+        case Kind.IDENTIFIER if column.integer:
+            return "integer"
+        case _:
+            return "string"
+
+
+def _serializer(
+    name: str, base: SerializerClass, fields: dict[str, Field[Any, Any, Any, Any]]
+) -> SerializerClass:
+    """A serializer class; the same one for the same name, for it is one component."""
+    if name not in _serializers:
+        _serializers[name] = type(name, (base,), {"__doc__": "", **fields})
+    return _serializers[name]
+
+
+def _camel(name: str) -> str:
+    return "".join(word.capitalize() for word in re.split("[-_]", name))
+
+
+# --- operations -----------------------------------------------------------------------------------
+
+
+def _page_columns(spec: TableSpec) -> list[dict[str, Any]]:
+    """How the page shows the columns of a table, in its order."""
+    rest = [name for name in spec.by_name if name not in spec.lead]
+    return [
+        {
+            "key": column.name,
+            "title": column.heading,
+            "hint": column.description.removesuffix("."),
+            "kind": str(column.kind),
+            "is_integer": column.integer,
+            "is_hidden": column.name in spec.hidden,
+            "unit": column.shown_unit,
+            "when_null": column.when_null,
+        }
+        for column in (spec.by_name[name] for name in (*spec.lead, *rest))
+    ]
 
 
 class ResourceSchema(AutoSchema):
-    """Asks the view; only views of ``viewer.api.base`` know what to say."""
+    """Describes an operation: by its ``extend_schema``, else by methods of the view."""
 
     def get_operation_id(self) -> str:
         """The address in words, for generated clients."""
@@ -28,62 +232,51 @@ class ResourceSchema(AutoSchema):
         return "_".join([self.method.lower(), *words])
 
     def get_tags(self) -> list[str]:
-        """The last fixed part of the address that names a kind of thing."""
+        """The first part of the address, where it is not a profile."""
         kind = self.path.removeprefix("/api/v1/").partition("/")[0]
-        return [kind if kind in _KINDS else "profiles"]
+        return [kind if kind in _TAGS else "profiles"]
 
     def get_override_parameters(self) -> list[Any]:
-        """Query parameters of the view, and headers that it must be sent."""
-        view = self._described()
-        headers = [
-            OpenApiParameter(
-                name=parameter.name,
-                type=dict(parameter.schema),
-                location=OpenApiParameter.HEADER,
-                required=True,
-                description=parameter.description,
-            )
-            for parameter in view.header_parameters(self.method)
-        ]
-        return headers + [
-            OpenApiParameter(
-                name=parameter.name,
-                type=dict(parameter.schema),
-                location=OpenApiParameter.QUERY,
-                description=parameter.description,
-            )
-            for parameter in view.parameters(self.method)
-        ]
+        """Query parameters of a view over a declared table or object."""
+        return list(self._resource.parameters())
 
     def get_request_serializer(self) -> Any:
-        """The body, as a plain schema."""
-        view = self._described()
-        body = view.body(self.method)
-        return {view.body_type(self.method): body} if body else {}
+        """No body, unless ``extend_schema`` names one."""
+        return {}
 
     def get_response_serializers(self) -> Any:
-        """The reply, and the one error shape for everything else."""
-        view = self._described()
-        good = {
-            (view.status_of(self.method), kind): reply
-            for kind, reply in view.replies(self.method).items()
-        }
-        good |= {
-            (status, view.media_type): reply
-            for status, reply in view.other_replies(self.method).items()
-        }
-        return {
-            **{place: reply or None for place, reply in good.items()},
-            ("4XX", "application/json"): _ERROR_REFERENCE,
-            ("5XX", "application/json"): _ERROR_REFERENCE,
-        }
+        """Replies of a view over a declared table or object."""
+        return self._resource.replies()
 
-    def _described(self) -> ResourceView:
-        view = self.view
-        if not isinstance(view, ResourceView):
-            raise TypeError(f"{type(view).__name__} does not say what it takes and answers")
-        return view
+    def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:
+        schema: dict[str, Any] = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
+        if isinstance(force_instance(serializer), Body):  # type: ignore[no-untyped-call]
+            schema["additionalProperties"] = False
+        return schema
+
+    @property
+    def _resource(self) -> ResourceView:
+        return cast("ResourceView", self.view)
 
     def _is_list_view(self, serializer: Any = None) -> bool:
-        # Lists have an envelope of their own, which the view describes.
+        # Lists have an envelope of their own, which their serializers describe.
         return False
+
+
+def finish(result: dict[str, Any], **_: object) -> dict[str, Any]:
+    """Add the error replies of all operations and the columns of the page's tables."""
+    error = {"$ref": "#/components/schemas/Error"}
+    body = {"type": "object", "properties": {"error": error}, "required": ["error"]}
+    reply = {"content": {"application/json": {"schema": body}}, "description": ""}
+    for operations in result["paths"].values():
+        for operation in operations.values():
+            operation["responses"] |= {"4XX": reply, "5XX": reply}
+    schemas = result["components"]["schemas"]
+    for spec in TABLES.values():
+        if not spec.lead or spec is ITERATION_OP_KERNELS:
+            continue
+        schemas[f"{_camel(spec.name)}Row"]["x-columns"] = _page_columns(spec)
+    for schema in schemas.values():
+        for field in schema["properties"].values():
+            field.pop("x-spec-enum-id", None)
+    return result

@@ -6,31 +6,20 @@ import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
+from rest_framework.request import Request
 
-from aggregator.query.connection import ProfileDatabase, opened
-from aggregator.resources.profile import domains
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.connection import ProfileDatabase, opened
+from aggregator.tables.declared.profile import display_name, domains
 from aggregator.texts import say
 from viewer.environment import Environment
-from viewer.errors import (
-    AggregationNotFoundError,
-    IterationNotFoundError,
-    OpNotFoundError,
-    UnknownDomainError,
-)
+from viewer.errors import ViewerError
+from viewer.exports.header import ExportHeader
 from viewer.profiles.registry import Registry, ServedProfile
 from viewer.profiles.storage import kept_profiles
-
-
-@dataclass(frozen=True)
-class Place:
-    """What an address below an aggregation names."""
-
-    profile: str
-    aggregation: int
-    iteration: int | None = None
-    op_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,13 +27,18 @@ class Scope:
     """An aggregation and domain that exist, in an open database."""
 
     served: ServedProfile
-    database: ProfileDatabase
-    params: Mapping[str, str | int]
+    data: AggregationData
 
     @property
-    def domain(self) -> str:
-        """The domain in use."""
-        return str(self.params["domain"])
+    def database(self) -> ProfileDatabase:
+        """The database."""
+        return self.data.database
+
+    def header(self, table: str, title: str, columns: tuple[str, ...] = ()) -> ExportHeader:
+        """The heading of a file with some of it."""
+        name = self.served.name or display_name(self.served.path, self.database)
+        aggregation, domain = int(self.data.params["aggr_id"]), str(self.data.params["domain"])
+        return ExportHeader(name, table, title, aggregation, domain, columns)
 
 
 def environment() -> Environment:
@@ -68,34 +62,40 @@ def open_profile(profile: str) -> Iterator[tuple[ServedProfile, ProfileDatabase]
 
 @contextmanager
 def open_scope(
-    place: Place, domain: str | None, *, time_limit_s: float | None = None
+    request: Request, parts: Mapping[str, Any], *, time_limit_s: float | None = None
 ) -> Iterator[Scope]:
-    """The aggregation, domain, iteration and op that an address names, all of them checked.
+    """Open the aggregation, domain, iteration and op that a request names; check that they exist.
+
+    Args:
+        request: Its parameter ``domain`` names the domain.
+        parts: Of the address: ``profile`` and ``aggregation``; ``iteration`` and ``op_id`` if any.
+        time_limit_s: Limit of all queries; None: that of a request.
 
     Raises:
-        NotFoundError: A part of the address does not exist.
-        UnknownDomainError: The profile has no such domain.
+        ViewerError: A part of the address, or the domain, does not exist.
     """
-    served = registry().get(place.profile)
+    served = registry().get(parts["profile"])
     limit = environment().query_timeout_s if time_limit_s is None else time_limit_s
     with opened(served.path, time_limit_s=limit) as database:
-        params: dict[str, str | int] = {"aggr_id": place.aggregation}
+        params: dict[str, str | int] = {"aggr_id": parts["aggregation"]}
         _check_aggregation(database, params)
-        params["domain"] = _domain(database, domain)
-        if place.iteration is not None:
-            params["iteration"] = place.iteration
+        params["domain"] = _domain(database, request.query_params.get("domain"))
+        if "iteration" in parts:
+            params["iteration"] = parts["iteration"]
             _check_iteration(database, params)
-        if place.op_id is not None:
-            params["op_id"] = place.op_id
+        if "op_id" in parts:
+            params["op_id"] = parts["op_id"]
             _check_op(database, params)
-        yield Scope(served, database, params)
+        yield Scope(served, AggregationData(database, params))
 
 
 def _check_aggregation(database: ProfileDatabase, params: Mapping[str, str | int]) -> None:
     sql = "SELECT 1 FROM view_aggregations WHERE aggr_id = :aggr_id"
     if not database.rows(sql, params):
-        raise AggregationNotFoundError(
+        raise ViewerError(
             say("The profile has no aggregation {aggr_id}.", aggr_id=params["aggr_id"]),
+            "AGGREGATION_NOT_FOUND",
+            404,
             hint=say("Choose another; the profile may have been made anew."),
         )
 
@@ -105,8 +105,10 @@ def _domain(database: ProfileDatabase, wanted: str | None) -> str:
     if wanted is None:
         return known[0]
     if wanted not in known:
-        raise UnknownDomainError(
+        raise ViewerError(
             say("The profile has no domain {wanted!r}.", wanted=wanted),
+            "UNKNOWN_DOMAIN",
+            400,
             hint=say("It has {names}.", names=", ".join(known)),
             domain=wanted,
             known=list(known),
@@ -117,8 +119,10 @@ def _domain(database: ProfileDatabase, wanted: str | None) -> str:
 def _check_iteration(database: ProfileDatabase, params: Mapping[str, str | int]) -> None:
     sql = "SELECT 1 FROM view_iterations_all WHERE aggr_id = :aggr_id AND iter_value = :iteration"
     if not database.rows(sql, params):
-        raise IterationNotFoundError(
-            say("The profile has no iteration {iteration}.", iteration=params["iteration"])
+        raise ViewerError(
+            say("The profile has no iteration {iteration}.", iteration=params["iteration"]),
+            "ITERATION_NOT_FOUND",
+            404,
         )
 
 
@@ -130,7 +134,9 @@ def _check_op(database: ProfileDatabase, params: Mapping[str, str | int]) -> Non
     every = f"SELECT op_node_id FROM view_op_nodes WHERE {where} LIMIT 10000"  # noqa: S608
     ids = [str(op_id) for (op_id,) in database.rows(every, params)]
     close = difflib.get_close_matches(str(params["op_id"]), ids, n=3)
-    raise OpNotFoundError(
+    raise ViewerError(
         say("The aggregation has no op {op_id!r} in this domain.", op_id=params["op_id"]),
+        "OP_NOT_FOUND",
+        404,
         hint=say("Did you mean {names}?", names=", ".join(close)) if close else "",
     )

@@ -1,103 +1,143 @@
-"""Objects of an aggregation: the dashboard's panels, one op, the recommendations."""
+"""Objects of an aggregation: the dashboard's panels, one op, the recommendations, a figure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from aggregator.dldb.reader import damaged
-from aggregator.query.request import check_parameters, parse_list_query
-from aggregator.query.spec import ObjectSpec
-from aggregator.query.sql import bind, read_page
-from aggregator.resources.objects import read_object
-from aggregator.resources.ops import OP_DETAIL
-from aggregator.resources.recommendations import read_recommendations
-from aggregator.resources.summaries import PERFORMANCE_SUMMARY
-from viewer.api.base import ResourceView
-from viewer.api.documents import (
-    DOMAIN,
-    UNKNOWN,
-    Parameter,
-    Schema,
-    array,
-    object_schema,
-    record,
-    row_schema,
-    value,
-)
-from viewer.api.scope import Place, open_scope
+from aggregator.errors import InvalidValueError
+from aggregator.figures import Theme
+from aggregator.system.untrusted_json import read_count
+from aggregator.tables import figures
+from aggregator.tables.declared.ops import OP_DETAIL
+from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
+from aggregator.tables.figures import FIGURES, FIGURES_OF_ITERATIONS, Look
+from aggregator.tables.request import check_parameters
+from aggregator.tables.spec import ObjectSpec
+from aggregator.texts import say
+from viewer.api.schema import DOMAIN, ResourceView, object_of, query, row
+from viewer.api.scope import open_scope
+from viewer.api.serializers import FigureSerializer, RecommendationsSerializer
+from viewer.errors import ViewerError
+
+_COMMON = ("domain", "theme")
+_ZOOM = ("start", "stop", "view")
+_VIEWS = ("all", "profiled")
 
 
 class ObjectView(ResourceView):
     """One object of an aggregation and domain."""
 
     spec: ClassVar[ObjectSpec] = PERFORMANCE_SUMMARY
+    query_names = ("domain",)
 
-    def parameters(self, method: str) -> tuple[Parameter, ...]:
+    def parameters(self) -> Iterable[OpenApiParameter]:
         """The domain only."""
         return (DOMAIN,)
 
-    def reply(self, method: str) -> Schema:
+    def replies(self) -> Any:
         """Its fields."""
-        return object_schema(self.spec)
+        return object_of(self.spec)
 
     def get(self, request: Request, **parts: Any) -> Response:
-        """Its values; null where the database has none, with the reason under ``unknown``."""
-        check_parameters(request.query_params.dict(), ["domain"])
-        with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
-            return Response(read_object(self.spec, scope.database, scope.params))
+        """The values; null where the database has none, with the reason under ``unknown``."""
+        with open_scope(request, parts) as scope:
+            return Response(scope.data.read_object(self.spec))
 
 
 class OpView(ResourceView):
     """One op with all its times."""
 
-    def parameters(self, method: str) -> tuple[Parameter, ...]:
-        """The domain only."""
-        return (DOMAIN,)
+    query_names = ("domain",)
 
-    def reply(self, method: str) -> Schema:
-        """The op's fields."""
-        row = row_schema(OP_DETAIL.columns)
-        return record(row["properties"] | {"unknown": UNKNOWN})
-
+    @extend_schema(parameters=[DOMAIN], responses=row(OP_DETAIL, with_reasons=True))
     def get(self, request: Request, **parts: Any) -> Response:
         """The row of the ops table, and the statistics that the table leaves out."""
-        check_parameters(request.query_params.dict(), ["domain"])
-        with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
-            table = bind(OP_DETAIL, scope.database, scope.params)
-            rows = read_page(table, parse_list_query(OP_DETAIL, {}), scope.database)
+        with open_scope(request, parts) as scope:
+            rows = scope.data.rows(OP_DETAIL, limit=1)
             if not rows:
-                # Its name is there, its times are not.
+                # The view of names has the op, the view of times does not.
                 raise damaged(scope.served.path, LookupError("an op without metrics"))
-        return Response(rows[0] | {"unknown": table.unknown})
+            unknown = scope.data.bind(OP_DETAIL).unknown
+        return Response(rows[0] | {"unknown": unknown})
 
 
 class RecommendationsView(ResourceView):
-    """What the detectors found."""
+    """The findings of DLProf's detectors."""
 
-    def parameters(self, method: str) -> tuple[Parameter, ...]:
-        """The domain only."""
-        return (DOMAIN,)
+    query_names = ("domain",)
 
-    def reply(self, method: str) -> Schema:
-        """The findings."""
-        item = record(
-            {
-                "id": value("integer"),
-                "detector": value("string", "Name of the detector.", nullable=True),
-                "problem": value("string"),
-                "recommendation": value("string"),
-                "drill_down": value("string", "View that shows the details.", nullable=True),
-                "drill_down_args": value("string", nullable=True),
-            }
-        )
-        return record({"count": value("integer"), "results": array(item)})
-
+    @extend_schema(parameters=[DOMAIN], responses=RecommendationsSerializer)
     def get(self, request: Request, **parts: Any) -> Response:
-        """Problem and advice, in the order in which they were stored."""
-        check_parameters(request.query_params.dict(), ["domain"])
-        with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
-            results = read_recommendations(scope.database, scope.params)
+        """Problems and advice, in the order in which they were stored."""
+        with open_scope(request, parts) as scope:
+            results = scope.data.recommendations()
         return Response({"count": len(results), "results": results})
+
+
+class FigureView(ResourceView):
+    """One figure."""
+
+    query_names = None
+
+    @extend_schema(
+        parameters=[
+            DOMAIN,
+            query("theme", "Colors.", enum=list(Theme)),
+            query("start", "First iteration, inclusive.", "integer"),
+            query("stop", "Last iteration, inclusive.", "integer"),
+            query("view", "Which iterations.", enum=list(_VIEWS)),
+        ],
+        responses=FigureSerializer,
+    )
+    def get(self, request: Request, name: str, **parts: Any) -> Response:
+        """Traces and layout, as Plotly draws them."""
+        if name not in FIGURES:
+            raise ViewerError(
+                say("There is no figure {name!r}.", name=name),
+                "FIGURE_NOT_FOUND",
+                404,
+                hint=say("Known: {names}.", names=", ".join(FIGURES)),
+            )
+        params = request.query_params.dict()
+        check_parameters(params, (*_COMMON, *(_ZOOM if name in FIGURES_OF_ITERATIONS else ())))
+        look = Look(
+            theme=Theme(_one_of(params, "theme", tuple(Theme))),
+            start=_index(params, "start"),
+            stop=_index(params, "stop"),
+            only_profiled=_one_of(params, "view", _VIEWS) == "profiled",
+        )
+        with open_scope(request, parts) as scope:
+            return Response(figures.draw(name, scope.data, look))
+
+
+def _one_of(params: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
+    """A parameter that is one of few words; the first one if it is left out."""
+    raw = params.get(name, known[0])
+    if raw not in known:
+        raise InvalidValueError(
+            say(
+                "{name} must be one of {names}, not {raw!r}.",
+                name=name,
+                names=", ".join(known),
+                raw=raw,
+            )
+        )
+    return raw
+
+
+def _index(params: Mapping[str, str], name: str) -> int | None:
+    raw = params.get(name)
+    if raw is None:
+        return None
+    number = read_count(raw)
+    if number is None:
+        raise InvalidValueError(
+            say("{name} must be a whole number from 0 on, not {raw!r}.", name=name, raw=raw)
+        )
+    return number

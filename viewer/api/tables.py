@@ -1,48 +1,38 @@
-"""Lists over the tables of an aggregation: pages, distinct values, exports."""
+"""Lists over the tables of an aggregation: pages, distinct values, exports, the HTML report."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from tempfile import SpooledTemporaryFile
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 from django.http import FileResponse
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from aggregator.errors import InvalidValueError
-from aggregator.query.request import ListQuery, check_parameters, parse_list_query
-from aggregator.query.spec import TableSpec
-from aggregator.query.sql import bind, count_rows, distinct_values, iter_all, read_page
-from aggregator.resources.ops import OPS, TOP_OPS
-from aggregator.resources.profile import display_name
+from aggregator.html_report.report import ReportRequest, write_html_report
+from aggregator.tables.declared.ops import OPS
+from aggregator.tables.declared.profile import domains
+from aggregator.tables.request import parse_list_query
+from aggregator.tables.spec import Column, TableSpec
+from aggregator.tables.sql import distinct_values, iter_all
 from aggregator.texts import say
-from viewer.api.base import ResourceView
-from viewer.api.documents import (
+from viewer.api.schema import (
     DOMAIN,
-    Parameter,
-    Schema,
-    array,
+    ResourceView,
     list_parameters,
-    record,
+    query,
     selection_parameters,
-    table_schema,
-    value,
+    table_page,
 )
-from viewer.api.scope import Place, environment, open_scope
-from viewer.exports.catalogue import FORMATS
-from viewer.exports.formats import ExportHeader
+from viewer.api.scope import environment, open_scope
+from viewer.api.serializers import DistinctValuesSerializer, ExportSerializer
+from viewer.errors import ViewerError
+from viewer.exports.formats import FORMATS
 
 _DISTINCT_VALUES = 200
-_DOCUMENT: Schema = record(
-    {
-        "profile": value("string"),
-        "table": value("string"),
-        "aggregation_id": value("integer"),
-        "domain": value("string"),
-        "columns": array(value("string")),
-        "results": array({"type": "object", "additionalProperties": True}),
-    }
-)
 _SPOOLED_BYTES = 4 * 1024 * 1024
 
 
@@ -50,124 +40,94 @@ class TableView(ResourceView):
     """One page of a table."""
 
     spec: ClassVar[TableSpec] = OPS
+    query_names = None
 
-    def parameters(self, method: str) -> tuple[Parameter, ...]:
-        """Those of every list, and the domain."""
+    def parameters(self) -> Iterable[OpenApiParameter]:
+        """The domain, and those of every list."""
         return (DOMAIN, *list_parameters(self.spec))
 
-    def reply(self, method: str) -> Schema:
-        """The list's shape."""
-        return table_schema(self.spec)
+    def replies(self) -> Any:
+        """The shape of the list."""
+        return table_page(self.spec)
 
     def get(self, request: Request, **parts: Any) -> Response:
         """Rows in order, filtered."""
-        query = parse_list_query(self.spec, request.query_params.dict(), besides=["domain"])
-        with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
-            table = bind(self.spec, scope.database, scope.params)
-            count = count_rows(table, query, scope.database)
-            rows = read_page(table, query, scope.database)
-        return Response(envelope(query, count, rows) | {"unknown": table.unknown})
+        wanted = parse_list_query(self.spec, request.query_params.dict(), besides=["domain"])
+        with open_scope(request, parts) as scope:
+            return Response(scope.data.page(self.spec, wanted))
 
 
 class TopOpsView(ResourceView):
-    """The ops with most GPU time; a panel, so that it takes no paging."""
+    """The ops with the most GPU time."""
 
-    spec: ClassVar[TableSpec] = OPS
+    query_names = ("domain",)
 
-    def parameters(self, method: str) -> tuple[Parameter, ...]:
-        """The domain only."""
-        return (DOMAIN,)
-
-    def reply(self, method: str) -> Schema:
-        """The list's shape."""
-        return table_schema(self.spec)
-
+    @extend_schema(parameters=[DOMAIN], responses=table_page(OPS))
     def get(self, request: Request, **parts: Any) -> Response:
         """Ten rows of the ops table."""
-        check_parameters(request.query_params.dict(), ["domain"])
-        query = parse_list_query(self.spec, {"page_size": str(TOP_OPS)})
-        with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
-            table = bind(self.spec, scope.database, scope.params)
-            rows = read_page(table, query, scope.database)
-        return Response(envelope(query, len(rows), rows) | {"unknown": table.unknown})
+        with open_scope(request, parts) as scope:
+            return Response(scope.data.top_ops())
 
 
 class DistinctView(ResourceView):
     """Values of a column, to choose a filter from."""
 
     spec: ClassVar[TableSpec] = OPS
+    query_names = None
 
-    def parameters(self, method: str) -> tuple[Parameter, ...]:
+    def parameters(self) -> Iterable[OpenApiParameter]:
         """The column, and the filters of the table."""
-        column = Parameter("column", f"One of {', '.join(self.spec.by_name)}.")
+        column = query("column", f"One of {', '.join(self.spec.by_name)}.")
         return (DOMAIN, column, *selection_parameters(self.spec))
 
-    def reply(self, method: str) -> Schema:
+    def replies(self) -> Any:
         """Values with their counts."""
-        any_value = {"type": ["string", "number", "boolean", "null"]}
-        item = record({"value": any_value, "count": value("integer")})
-        truncated = value("boolean", "Whether there are more values than are listed.")
-        return record(
-            {"column": value("string"), "is_truncated": truncated, "results": array(item)}
-        )
+        return DistinctValuesSerializer
 
     def get(self, request: Request, **parts: Any) -> Response:
-        """Values among the rows that pass the filters, commonest first."""
-        query = parse_list_query(
-            self.spec, request.query_params.dict(), besides=["domain", "column"]
-        )
-        name = request.query_params.get("column", "")
-        column = self.spec.by_name.get(name)
-        if column is None:
-            raise InvalidValueError(
-                say("{title} has no column {name!r}.", title=self.spec.title, name=name),
-                known=list(self.spec.by_name),
-            )
-        with open_scope(Place(**parts), request.query_params.get("domain")) as scope:
-            table = bind(self.spec, scope.database, scope.params)
-            limit = _DISTINCT_VALUES + 1
-            rows = distinct_values(table, query, column, scope.database, limit)
+        """Values among the rows that pass the filters, most frequent first."""
+        params = request.query_params.dict()
+        wanted = parse_list_query(self.spec, params, besides=["domain", "column"])
+        column = _column(self.spec, params.get("column", ""))
+        with open_scope(request, parts) as scope:
+            table = scope.data.bind(self.spec)
+            rows = distinct_values(table, wanted, column, scope.database, _DISTINCT_VALUES + 1)
         values = [{"value": value, "count": count} for value, count in rows[:_DISTINCT_VALUES]]
-        truncated = len(rows) > _DISTINCT_VALUES
-        return Response({"column": name, "is_truncated": truncated, "results": values})
+        is_truncated = len(rows) > _DISTINCT_VALUES
+        return Response({"column": column.name, "is_truncated": is_truncated, "results": values})
 
 
 class ExportView(ResourceView):
     """The whole filtered table as a file."""
 
     spec: ClassVar[TableSpec] = OPS
-    media_type = "text/csv"
+    query_names = None
 
-    def parameters(self, method: str) -> tuple[Parameter, ...]:
+    def parameters(self) -> Iterable[OpenApiParameter]:
         """The format, the columns, and the filters of the table."""
-        formats = (("type", "string"), ("enum", list(FORMATS)), ("default", "csv"))
         return (
             DOMAIN,
-            Parameter("format", "Kind of file.", formats),
-            Parameter("columns", "Columns by comma, in the order wanted; all if left out."),
+            query("format", "Kind of file.", enum=list(FORMATS), default="csv"),
+            query("columns", "Columns in order, separated by commas; all if left out."),
             *list_parameters(self.spec),
         )
 
-    def reply(self, method: str) -> Schema:
-        """A file."""
-        return value("string")
-
-    def replies(self, method: str) -> dict[str, Schema]:
+    def replies(self) -> Any:
         """A file of each format; JSON is one document with the rows."""
         return {
-            form.content_type.partition(";")[0]: _DOCUMENT if name == "json" else self.reply(method)
+            (200, form.content_type.partition(";")[0]): ExportSerializer if name == "json" else str
             for name, form in FORMATS.items()
         }
 
     def get(self, request: Request, **parts: Any) -> FileResponse:
         """All rows in order.
 
-        They are written to a temporary file first, a few in memory at a time: a slow client then
-        does not keep the database from being written to, and a query that fails is an error, not
-        half a file.
+        They are written to a temporary file first, a few in memory at a time: so a slow client
+        does not block writers of the database, and a query that fails is an error instead of half
+        a file.
         """
         params = request.query_params.dict()
-        query = parse_list_query(self.spec, params, besides=["domain", "format", "columns"])
+        wanted = parse_list_query(self.spec, params, besides=["domain", "format", "columns"])
         export = FORMATS.get(params.get("format", "csv"))
         if export is None:
             raise InvalidValueError(
@@ -175,49 +135,75 @@ class ExportView(ResourceView):
                 hint=say("Known: {names}.", names=", ".join(FORMATS)),
             )
         names = _columns(self.spec, params.get("columns", ""))
-        place = Place(**parts)
         limit = environment().export_timeout_s
-        with open_scope(place, params.get("domain"), time_limit_s=limit) as scope:
-            table = bind(self.spec, scope.database, scope.params)
-            header = ExportHeader(
-                profile=display_name(scope.served.path, scope.database),
-                table=self.spec.name,
-                title=self.spec.title,
-                aggregation_id=place.aggregation,
-                domain=scope.domain,
-                columns=names,
-            )
-            records = iter_all(table, query, scope.database)
+        with open_scope(request, parts, time_limit_s=limit) as scope:
+            header = scope.header(self.spec.name, self.spec.title, names)
+            records = iter_all(scope.data.bind(self.spec), wanted, scope.database)
             rows = (tuple(record[name] for name in names) for record in records)
-            # Closed by the reply.
-            file = SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115
-            export.write(header, rows, file)
-        file.seek(0)
-        return FileResponse(
-            file,
-            as_attachment=True,
-            filename=f"{header.file_stem}.{export.suffix}",
-            content_type=export.content_type,
+            return spooled(
+                lambda file: export.write(header, rows, file),
+                f"{header.file_stem}.{export.suffix}",
+                export.content_type,
+            )
+
+
+class ReportView(ResourceView):
+    """The aggregation as one HTML file, for a browser without this server."""
+
+    query_names = ("domain",)
+
+    @extend_schema(
+        parameters=[query("domain", "NVTX domain to show first; the default domain if left out.")],
+        responses={(200, "text/html"): str},
+    )
+    def get(self, request: Request, **parts: Any) -> FileResponse:
+        """The whole file; it is written before it is sent, so that an error is no half of it."""
+        with open_scope(request, parts) as scope:
+            header, served = scope.header("report", "Report"), scope.served
+            names = sorted(domains(scope.database), key=lambda name: name != header.domain)
+            wanted = ReportRequest(
+                served.path, header.aggregation_id, tuple(names), served.id, header.profile
+            )
+        return spooled(
+            lambda file: write_html_report(wanted, file),
+            f"{header.file_stem}.html",
+            "text/html; charset=utf-8",
         )
 
 
-def envelope(query: ListQuery, count: int, results: list[dict[str, Any]]) -> dict[str, Any]:
-    """The shape of every list."""
-    return {
-        "count": count,
-        "page": query.page,
-        "page_size": query.page_size,
-        "ordering": query.ordering_text,
-        "results": results,
-    }
+def spooled(write: Callable[[IO[bytes]], None], name: str, content_type: str) -> FileResponse:
+    """A file to download; it is written in full before the first byte is sent.
+
+    Raises:
+        ViewerError: The temporary folder is full.
+    """
+    # The response closes it.
+    file = SpooledTemporaryFile(max_size=_SPOOLED_BYTES)  # noqa: SIM115
+    try:
+        write(file)
+        file.seek(0)
+    except OSError as error:
+        file.close()
+        raise ViewerError(
+            say(
+                "The file cannot be written to the temporary folder: {error}.", error=error.strerror
+            ),
+            "STORAGE_FULL",
+            507,
+            hint=say("Make room in it, then try again."),
+        ) from error
+    return FileResponse(file, as_attachment=True, filename=name, content_type=content_type)
 
 
 def _columns(spec: TableSpec, raw: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in raw.split(",") if name.strip()) or tuple(spec.by_name)
-    for name in names:
-        if name not in spec.by_name:
-            raise InvalidValueError(
-                say("{title} has no column {name!r}.", title=spec.title, name=name),
-                known=list(spec.by_name),
-            )
-    return tuple(dict.fromkeys(names))
+    names = [name.strip() for name in raw.split(",") if name.strip()] or list(spec.by_name)
+    return tuple(dict.fromkeys(_column(spec, name).name for name in names))
+
+
+def _column(spec: TableSpec, name: str) -> Column:
+    if name not in spec.by_name:
+        raise InvalidValueError(
+            say("{title} has no column {name!r}.", title=spec.title, name=name),
+            known=list(spec.by_name),
+        )
+    return spec.by_name[name]

@@ -5,15 +5,12 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from aggregator.query.spec import TableSpec
-from aggregator.resources.addresses import OBJECTS, TABLES
-from viewer.api.figures import FigureView
+from aggregator.tables.declared.addresses import OBJECTS, TABLES
+from aggregator.tables.spec import TableSpec
 from viewer.api.jobs import CancelJobView, JobsView, JobView, RetryJobView
-from viewer.api.profiles import AggregationsView, ProfilesView, ProfileView
-from viewer.api.report import ReportView
-from viewer.api.summaries import ObjectView, OpView, RecommendationsView
-from viewer.api.tables import DistinctView, ExportView, TableView, TopOpsView
-from viewer.api.uploads import UploadsView, UploadView
+from viewer.api.profiles import AggregationsView, ProfilesView, ProfileView, UploadsView, UploadView
+from viewer.api.summaries import FigureView, ObjectView, OpView, RecommendationsView
+from viewer.api.tables import DistinctView, ExportView, ReportView, TableView, TopOpsView
 
 _AGGREGATION = "profiles/<str:profile>/aggregations/<int:aggregation>"
 

@@ -1,68 +1,82 @@
-"""Tables as files: the formats, and what each says about where it comes from."""
+"""The formats that a table can be exported in; CSV and JSON are written here."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, TextIO
 
-Row = tuple[Any, ...]
+from aggregator.system.plain_text import defused
+from viewer.exports.header import ExportHeader, Row, printable
+from viewer.exports.pdf import write_pdf
+from viewer.exports.xlsx import write_xlsx
 
-
-@dataclass(frozen=True)
-class ExportHeader:
-    """What an export says about itself.
-
-    Attributes:
-        profile: Name of the profile.
-        table: Last part of the table's address.
-        title: The table's name for people.
-        aggregation_id: The aggregation.
-        domain: The NVTX domain.
-        columns: Names of the columns, in order.
-    """
-
-    profile: str
-    table: str
-    title: str
-    aggregation_id: int
-    domain: str
-    columns: tuple[str, ...]
-
-    @property
-    def file_stem(self) -> str:
-        """Name of the file, without what a header or a file system would stumble over."""
-        stem = re.sub(r"[^A-Za-z0-9._-]+", "_", self.profile).strip("._") or "profile"
-        return f"{stem}_{self.table}_aggregation{self.aggregation_id}"
-
-    @property
-    def heading(self) -> str:
-        """One line for people."""
-        return f"{self.profile}: {self.title} (aggregation {self.aggregation_id}, {self.domain})"
+_XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """One kind of file.
+    """One kind of file."""
 
-    Attributes:
-        suffix: Of the file's name, without the dot.
-        content_type: For the reply.
-        write: Writes all rows to a file; they come one by one and are not kept.
-    """
-
-    suffix: str
-    content_type: str
+    suffix: str  # Of the file's name, without the dot.
+    content_type: str  # For the reply.
+    # Writes all rows to a file; they come one by one and are not kept.
     write: Callable[[ExportHeader, Iterable[Row], IO[bytes]], None]
 
 
-def printable(value: object) -> str:
-    """A value as people read it in a cell."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    text = str(value)
-    # Names come from a file and need not be valid Unicode.
-    return text if text.isascii() else text.encode("utf-8", errors="replace").decode("utf-8")
+def write_csv(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> None:
+    """Comma-separated values: one line of names, then one line per row."""
+    with _as_text(file) as text:
+        writer = csv.writer(text)
+        writer.writerow(header.columns)
+        for row in rows:
+            writer.writerow([_cell(value) for value in row])
+
+
+def write_json(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> None:
+    """One JSON document: where it comes from, and the rows as objects."""
+    about = {
+        "profile": header.profile,
+        "table": header.table,
+        "aggregation_id": header.aggregation_id,
+        "domain": header.domain,
+        "columns": list(header.columns),
+    }
+    with _as_text(file) as text:
+        text.write(json.dumps(about, ensure_ascii=False)[:-1] + ', "results": [')
+        for index, row in enumerate(rows):
+            text.write(",\n" if index else "\n")
+            record = dict(zip(header.columns, row, strict=True))
+            text.write(json.dumps(record, ensure_ascii=False))
+        text.write("\n]}\n")
+
+
+def _cell(value: object) -> object:
+    # A number stays as it is: it may be negative.
+    return value if type(value) in _NUMBERS else defused(printable(value))
+
+
+_NUMBERS = frozenset({int, float})
+
+
+@contextmanager
+def _as_text(file: IO[bytes]) -> Iterator[TextIO]:
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
+    try:
+        yield text
+    finally:
+        # The file is its owner's to close.
+        text.flush()
+        text.detach()
+
+
+FORMATS: dict[str, ExportFormat] = {
+    "csv": ExportFormat("csv", "text/csv; charset=utf-8", write_csv),
+    "json": ExportFormat("json", "application/json", write_json),
+    "xlsx": ExportFormat("xlsx", _XLSX, write_xlsx),
+    "pdf": ExportFormat("pdf", "application/pdf", write_pdf),
+}

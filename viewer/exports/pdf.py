@@ -1,4 +1,4 @@
-"""PDF, for paper: landscape pages of small print, cut to what fits."""
+"""PDF exports: landscape pages in small print; long texts are cut."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import IO, Any
 
-from viewer.exports.formats import ExportHeader, Row, printable
+from viewer.exports.header import ExportHeader, Row, printable
 
-#: Nobody prints more; the last page says so.
+#: More rows are left out, with a note on the last page.
 MAX_ROWS = 5_000
 _PAGE = (842.0, 595.0)  # A4, in points
 _MARGIN = 28.0
@@ -40,7 +40,7 @@ def write_pdf(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> Non
         canvas.showPage()
     if len(taken) > MAX_ROWS:
         canvas.setFont(_BOLD_FONT, 10)
-        note = f"The table goes on; a PDF holds its first {MAX_ROWS:,} rows. Export it as CSV."
+        note = f"The table has more rows; a PDF contains the first {MAX_ROWS:,}. Export it as CSV."
         canvas.drawString(_MARGIN, _PAGE[1] - _MARGIN - 10, note)
     canvas.save()
 
@@ -92,5 +92,5 @@ def _fit(cell: str, width: float) -> str:
 
 
 def _latin(value: str) -> str:
-    """What the fonts that every reader has can show."""
+    """A text in the characters of the standard PDF fonts."""
     return value.encode("latin-1", errors="replace").decode("latin-1")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import IO, Any
 
-from aggregator.plain_text import defused
-from viewer.exports.formats import ExportHeader, Row, printable
+from aggregator.system.plain_text import defused
+from viewer.exports.header import ExportHeader, Row, printable
 
-#: What a sheet can hold; more rows go on to a further sheet.
+#: Limit of a sheet; more rows continue on another sheet.
 MAX_ROWS = 1_048_576
 _MAX_TEXT = 32_767
 _HEADING_ROWS = 3

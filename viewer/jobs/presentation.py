@@ -1,4 +1,4 @@
-"""A job as the API shows it."""
+"""A job as the API shows it, with its messages in the language of the reply."""
 
 from __future__ import annotations
 
@@ -7,68 +7,64 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from viewer.jobs.models import Job, JobState
-from viewer.jobs.words import presented_error, presented_message
+from aggregator.texts import from_templates, say
 from viewer.profiles.registry import profile_id
+from viewer.state.models import Job, JobState
+
+CANCELLED = say("Cancelled.")
+CANCELLING = say("Cancelling.")
+#: Messages of a finished job, by the note of its result.
+NOTES = {
+    "": "",
+    "reused": say("This aggregation was there already."),
+    "imported": say("This profile was there already."),
+}
+_MESSAGES: dict[str, str] = {text: text for text in (CANCELLED, CANCELLING, *NOTES.values())}
 
 #: Columns that lists of jobs can be sorted and filtered by.
 SUMMARY = (
     *("id", "kind", "profile_id", "state", "aggregation_id", "progress_pct"),
     *("created_at", "started_at", "finished_at"),
 )
+#: Further columns that are shown as they are.
+_FURTHER = ("profile_name", "phase", "rows_per_s", "eta_s")
 
 _FILE_STATES = {"w": "waiting", "i": "importing", "d": "done", "f": "failed"}
 
 
 def summary(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Those columns as a client sees them."""
+    """Return those columns as the API shows them."""
     times = {name: _time(row[name]) for name in ("created_at", "started_at", "finished_at")}
     return {**row, **times}
 
 
 def present(job: Job, jobs_before: int | None = None) -> dict[str, Any]:
-    """All that a client may know of a job.
+    """Return all that the API shows of a job.
 
     Args:
         job: The job.
-        jobs_before: How many begin before it, if it waits and that was looked up.
+        jobs_before: Number of jobs that begin before it; None: unknown, or it has begun.
     """
     return {
-        "id": job.id,
-        "kind": str(job.kind),
-        "profile_id": job.profile_id,
-        "profile_name": job.profile_name,
-        "state": str(job.state),
-        "phase": job.phase,
-        "progress_pct": job.progress_pct,
-        "rows_per_s": job.rows_per_s,
-        "eta_s": job.eta_s,
-        "message": presented_message(job.message),
-        "error": presented_error(job.error),
-        "aggregation_id": job.aggregation_id,
+        **summary({name: getattr(job, name) for name in (*SUMMARY, *_FURTHER)}),
+        "message": _MESSAGES.get(job.message, job.message),
+        "error": job.error and from_templates(job.error),
         "result_profile_id": profile_id(Path(job.result)) if job.result else None,
         "is_cancel_requested": job.cancel_requested,
-        "request": {
-            "key_node": job.key_node,
-            "iter_start": job.iter_start,
-            "iter_stop": job.iter_stop,
-        },
+        "request": {name: getattr(job, name) for name in ("key_node", "iter_start", "iter_stop")},
         "jobs_before": jobs_before,
         "files": _files(job),
-        "created_at": _time(job.created_at),
-        "started_at": _time(job.started_at),
-        "finished_at": _time(job.finished_at),
     }
 
 
 def _files(job: Job) -> list[dict[str, Any]]:
-    """The rank files of an import of several, and how far each is."""
+    """Return the rank files of an import of several, with their states."""
     if len(job.sources) < 2:
         return []
     paths = [Path(source) for source in job.sources]
     names = [path.name for path in paths]
     if len(set(names)) < len(names):
-        # ``rank0/dlprof_dldb.sqlite``: the folder tells them apart.
+        # ``rank0/dlprof_dldb.sqlite``: only the folder differs.
         names = [f"{path.parent.name}/{path.name}" for path in paths]
     letters = "d" * len(names) if job.state == JobState.DONE else job.parts.ljust(len(names), "w")
     return [

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from contextlib import closing
-from enum import StrEnum
 from pathlib import Path
 
 from aggregator.dldb.reader import open_database
 from aggregator.errors import NotADldbError
-from aggregator.sqlite_uri import SQLITE_MAGIC, lenient_text, read_only_uri
+from aggregator.sources.formats import GZIP_MAGIC, Format, detect_file, detect_tables
+from aggregator.system.sqlite_uri import lenient_text, read_only_uri
 from aggregator.texts import say
-from viewer.errors import ProfileRefusedError, ReportNeedsNsysError
+from viewer.errors import ViewerError
 
-REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
 _HEADER_BYTES = 100
 CHECK_LIMIT_S = 10.0
 _INSTRUCTIONS_PER_CHECK = 20_000
@@ -30,90 +30,84 @@ _EXPORT_AGAIN = say("Export the report again with nsys.")
 _MASTER = "SELECT type, name, coalesce(sql, '') FROM sqlite_master"
 
 
-class Kind(StrEnum):
-    """What a file is."""
-
-    DATABASE = "database"
-    EXPORT = "export"
-    REPORT = "report"
-    TRACE = "trace"
-
-
-def inspect(
-    path: Path, file_name: str, nsys_path: str = "", limit_s: float = CHECK_LIMIT_S
-) -> Kind:
+def inspect(path: Path, file_name: str, limit_s: float = CHECK_LIMIT_S) -> Format:
     """What a file is; anything that is not a whole profile is refused.
 
     Args:
         path: The file.
         file_name: Its name where it comes from: reports are known by it.
-        nsys_path: The nsys program for reports; empty: looked for.
         limit_s: How long pages may be looked through; the import reads all of them.
 
     Raises:
-        ProfileRefusedError: It is no profile, cut off or damaged, or holds what no profile holds.
-        ReportNeedsNsysError: A report, and there is no Nsight Systems here.
+        ViewerError: It is no profile, cut off or damaged, holds what no profile holds, or is a
+            report and there is no Nsight Systems here.
         DatabaseError: A DLProf database that cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
+        found = detect_file(path, file_name)
+        if found is Format.SQLITE:
+            return _inspect_sqlite(path, limit_s)
+        header = _read_header(path)
     except OSError as error:
-        raise ProfileRefusedError(
+        raise ViewerError(
             say("'{path}' cannot be read: {error}.", path=file_name, error=error.strerror),
+            "PROFILE_REFUSED",
+            422,
             hint=say("Let the viewer's user read it."),
         ) from error
-    if _may_be_trace(header, file_name):
+    is_named_trace = file_name.lower().endswith((".json.gz", ".trace.gz"))
+    if found is Format.TRACE and (is_named_trace or not header.startswith(GZIP_MAGIC)):
         _check_trace(path)
-        return Kind.TRACE
-    if header[: len(SQLITE_MAGIC)] == SQLITE_MAGIC:
-        return _inspect_sqlite(path, header, limit_s)
-    if file_name.lower().endswith(REPORT_SUFFIXES) and header:
-        _need_nsys(nsys_path)
-        return Kind.REPORT
+        return found
+    if found is Format.REPORT and header:
+        _need_nsys()
+        return found
     raise _not_a_profile(header)
 
 
-def _may_be_trace(header: bytes, file_name: str) -> bool:
-    """Whether a file is JSON by its name or beginning; packed files are known by their names."""
-    name = file_name.lower()
-    if header.startswith(b"\x1f\x8b"):
-        return name.endswith((".json.gz", ".trace.gz"))
-    return header.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
+def _read_header(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEADER_BYTES)
 
 
 def _check_trace(path: Path) -> None:
     """Refuse what does not begin as a trace; the import reads it to its end."""
     from aggregator.errors import ProfileError  # noqa: PLC0415
-    from aggregator.sources.kineto_json import TraceText  # noqa: PLC0415
+    from aggregator.sources.kineto.trace_json import TraceText  # noqa: PLC0415
 
     try:
         TraceText(path).check_head()
     except ProfileError as error:
-        raise ProfileRefusedError(
+        raise ViewerError(
             say("The file is JSON, but no complete trace of torch.profiler."),
+            "PROFILE_REFUSED",
+            422,
             hint=say("Take what export_chrome_trace of torch.profiler wrote (.json or .json.gz)."),
         ) from error
 
 
-def suffix_of(kind: Kind, file_name: str) -> str:
+def suffix_of(kind: Format, file_name: str) -> str:
     """Suffix under which a file is kept: some kinds are known by it."""
-    if kind is Kind.REPORT:
+    if kind is Format.REPORT:
         return ".nsys-rep"
-    if kind is Kind.TRACE:
+    if kind is Format.TRACE:
         return ".json.gz" if file_name.lower().endswith(".gz") else ".json"
     return ".sqlite"
 
 
-def _not_a_profile(header: bytes) -> ProfileRefusedError:
+def _not_a_profile(header: bytes) -> ViewerError:
     for magic, kind in _PACKED.items():
         if header.startswith(magic):
-            return ProfileRefusedError(
+            return ViewerError(
                 say("The file is packed ({kind}), and packed files are not taken.", kind=kind),
+                "PROFILE_REFUSED",
+                422,
                 hint=say("Unpack it first."),
             )
-    return ProfileRefusedError(
+    return ViewerError(
         say("The file is no profile: neither SQLite nor a report of Nsight Systems."),
+        "PROFILE_REFUSED",
+        422,
         hint=say(
             "Take an SQLite export (nsys export -t sqlite), a .nsys-rep, a trace of "
             "torch.profiler, or a DLProf database."
@@ -121,38 +115,47 @@ def _not_a_profile(header: bytes) -> ProfileRefusedError:
     )
 
 
-def _need_nsys(nsys_path: str) -> None:
+def _need_nsys() -> None:
     # The engine's readers are loaded by the first profile that is added, not at the start.
     from aggregator.errors import NsysNotFoundError  # noqa: PLC0415
-    from aggregator.sources.nsys_report import find_nsys  # noqa: PLC0415
+    from aggregator.sources.nsys.report import find_nsys  # noqa: PLC0415
 
     try:
-        find_nsys(nsys_path)
+        find_nsys(os.environ.get("DLPROF_NSYS_PATH", ""))
     except NsysNotFoundError as error:
-        raise ReportNeedsNsysError(
+        raise ViewerError(
             say("A report of Nsight Systems can be opened by nsys only, which is not installed."),
+            "REPORT_NEEDS_NSYS",
+            422,
             hint=say("Export it where it was made: nsys export -t sqlite <report>"),
         ) from error
 
 
-def _inspect_sqlite(path: Path, header: bytes, limit_s: float) -> Kind:
-    _check_length(path, header)
+def _inspect_sqlite(path: Path, limit_s: float) -> Format:
     try:
         with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
             connection.text_factory = lenient_text
             _limit(connection, CHECK_LIMIT_S)
             master = [tuple(map(str, row)) for row in connection.execute(_MASTER)]
+            page_size = int(connection.execute("PRAGMA page_size").fetchone()[0])
+            if path.stat().st_size % page_size:
+                _check_length(path)
             _limit(connection, limit_s)
             _check_pages(connection)
             _limit(connection, CHECK_LIMIT_S)
             kind = _kind(path, {name for _, name, _ in master})
-            if kind is Kind.EXPORT:
+            if kind is Format.EXPORT:
                 _check_plain(connection, master)
             return kind
-    # SQLite's own words may quote bytes of a damaged file.
+    # SQLite's own messages may quote bytes of a damaged file.
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise ProfileRefusedError(
-            say("The file is damaged or incomplete: {reason}.", reason=error), hint=_AGAIN
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE_CODES:
+            _check_length(path)
+        raise ViewerError(
+            say("The file is damaged or incomplete: {reason}.", reason=error),
+            "PROFILE_REFUSED",
+            422,
+            hint=_AGAIN,
         ) from error
 
 
@@ -162,8 +165,16 @@ def _limit(connection: sqlite3.Connection, limit_s: float) -> None:
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _INSTRUCTIONS_PER_CHECK)
 
 
-def _check_length(path: Path, header: bytes) -> None:
-    """Refuse a file that was cut off; SQLite would notice when it gets there."""
+_DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _check_length(path: Path) -> None:
+    """Refuse a file that was cut off, by the sizes in its header.
+
+    Only for files that are damaged anyway: closing a database that this process uses elsewhere
+    would drop the locks on it.
+    """
+    header = _read_header(path)
     page_size = int.from_bytes(header[16:18], "big")
     page_size = 65_536 if page_size == 1 else page_size
     pages = int.from_bytes(header[28:32], "big")
@@ -171,12 +182,14 @@ def _check_length(path: Path, header: bytes) -> None:
     is_kept = header[24:28] == header[92:96]
     size = path.stat().st_size
     if is_kept and size < page_size * pages:
-        raise ProfileRefusedError(
+        raise ViewerError(
             say(
                 "The file is cut off: it has {size:,} of {full:,} bytes.",
                 size=size,
                 full=page_size * pages,
             ),
+            "PROFILE_REFUSED",
+            422,
             hint=_AGAIN,
         )
 
@@ -190,37 +203,41 @@ def _check_pages(connection: sqlite3.Connection) -> None:
             return
         raise
     if found != "ok":
-        raise ProfileRefusedError(
+        raise ViewerError(
             say("The file is damaged or incomplete: {reason}.", reason=found.splitlines()[0][:200]),
+            "PROFILE_REFUSED",
+            422,
             hint=_AGAIN,
         )
 
 
-def _kind(path: Path, tables: set[str]) -> Kind:
+def _kind(path: Path, tables: set[str]) -> Format:
     try:
         open_database(path).close()
     except NotADldbError:
-        from aggregator.sources import nsys  # noqa: PLC0415
-
-        if nsys.is_export(frozenset(tables)):
-            return Kind.EXPORT
-        raise ProfileRefusedError(
+        if detect_tables(frozenset(tables)) is Format.EXPORT:
+            return Format.EXPORT
+        raise ViewerError(
             say("The SQLite file is neither an export of Nsight Systems nor a DLProf database."),
+            "PROFILE_REFUSED",
+            422,
             hint=say("Make an export with: nsys export -t sqlite profile.nsys-rep"),
         ) from None
-    return Kind.DATABASE
+    return Format.DATABASE
 
 
 def _check_plain(connection: sqlite3.Connection, master: list[tuple[str, ...]]) -> None:
-    """Refuse an export in which reading a row would run somebody's SQL."""
+    """Refuse an export in which reading a row would run SQL of the file."""
     for kind, name, sql in master:
         if kind in {"view", "trigger"} or sql.upper().startswith("CREATE VIRTUAL"):
-            raise ProfileRefusedError(
+            raise ViewerError(
                 say(
                     "The export holds a view, a trigger or a virtual table ({name!r}), and exports "
                     "hold plain tables only.",
                     name=name[:80],
                 ),
+                "PROFILE_REFUSED",
+                422,
                 hint=_EXPORT_AGAIN,
             )
     computed = connection.execute(
@@ -228,10 +245,12 @@ def _check_plain(connection: sqlite3.Connection, master: list[tuple[str, ...]]) 
         "WHERE m.type = 'table' AND c.hidden > 1 LIMIT 1"
     ).fetchone()
     if computed:
-        raise ProfileRefusedError(
+        raise ViewerError(
             say(
                 "The export holds a table with computed columns ({name!r}).",
                 name=str(computed[0])[:80],
             ),
+            "PROFILE_REFUSED",
+            422,
             hint=_EXPORT_AGAIN,
         )

@@ -1,4 +1,4 @@
-"""Which databases are served, and under which ids."""
+"""The databases that are served, and their ids."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from aggregator.conversion import INFIX, SOURCE_NAME
-from aggregator.errors import DatabaseError
-from aggregator.query.connection import opened
+from aggregator.dldb.conversion import INFIX, SOURCE_NAME
+from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
+from aggregator.tables.connection import opened
 from aggregator.texts import say
-from viewer.errors import ProfileNotServedError
+from viewer.errors import ViewerError
 
 DATABASE_SUFFIX = ".sqlite"
 _PROBE_TIME_LIMIT_S = 2.0
@@ -22,46 +22,31 @@ _PROBE_TIME_LIMIT_S = 2.0
 
 @dataclass(frozen=True)
 class ServedProfile:
-    """One database.
+    """One database."""
 
-    Attributes:
-        id: Part of addresses; the same for the same file in every run of the viewer.
-        path: The file.
-        name: Given by a user; empty: the profile's own.
-        is_stored: Whether the viewer stored the file itself, and so may delete it.
-    """
-
-    id: str
-    path: Path
-    name: str = ""
-    is_stored: bool = False
+    id: str  # Part of addresses; the same for the same file in every run of the viewer.
+    path: Path  # The file.
+    name: str = ""  # Set by a user; empty: the profile's own.
+    is_stored: bool = False  # Whether the viewer stored the file itself, and so may delete it.
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What the viewer keeps of a profile beyond its file.
+    """What the viewer stores about a profile."""
 
-    Attributes:
-        path: The file.
-        name: Given by a user; empty: the profile's own.
-        is_added: Served although nobody named it at the start.
-        is_stored: Whether the viewer stored the file itself.
-        is_hidden: Not served although it was named.
-    """
-
-    path: Path
-    name: str
-    is_added: bool
-    is_stored: bool
-    is_hidden: bool
+    path: Path  # The file.
+    name: str  # Set by a user; empty: the profile's own.
+    is_added: bool  # Added in the page or by the API, and complete.
+    is_stored: bool  # Whether the viewer stored the file itself.
+    is_hidden: bool  # Removed from the list.
 
 
 class Registry:
-    """The files named at the start, what the folders named then hold now, and what was added.
+    """The files and folders named at the start, with what the folders contain now, and added ones.
 
     Args:
         databases: Files and folders named at the start.
-        kept: What is kept of profiles, by their ids.
+        kept: What is stored about profiles, by their ids.
     """
 
     def __init__(self, databases: tuple[Path, ...], kept: Mapping[str, Kept] | None = None) -> None:
@@ -69,9 +54,9 @@ class Registry:
         self._kept = kept or {}
 
     def all(self) -> list[ServedProfile]:
-        """Every profile, in the order named; a file that is named and lost is still one.
+        """Return every profile in the order named, also files that do not exist any more.
 
-        What was converted from a database of NVIDIA's follows it, and what was added comes last.
+        Databases converted from one of NVIDIA's follow it; added profiles come last.
         """
         named = [path for entry in self._databases for path in _files_of(entry)]
         named += [kept.path for kept in self._kept.values() if kept.is_added]
@@ -92,40 +77,36 @@ class Registry:
         return ServedProfile(found, path, kept.name, kept.is_stored)
 
     def get(self, wanted: str) -> ServedProfile:
-        """The profile of an id.
-
-        Raises:
-            ProfileNotServedError: There is none.
-        """
+        """Return the profile of an id, or raise ``PROFILE_NOT_SERVED``."""
         if served := self.find(wanted):
             return served
-        raise ProfileNotServedError(
+        raise ViewerError(
             say("No profile {wanted!r} is served here.", wanted=wanted),
+            "PROFILE_NOT_SERVED",
+            404,
             hint=say("GET /api/v1/profiles/ lists those that are."),
             profile=wanted,
         )
 
 
 def profile_id(path: Path) -> str:
-    """A readable id: the file's name, and enough of a hash to tell same names apart."""
+    """A readable id: the file's name, and a hash of its path to distinguish equal names."""
     stem = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")[:40]
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:8]
     return f"{stem or 'profile'}-{digest}"
 
 
 def conversions_of(path: Path) -> list[Path]:
-    """Databases beside a file that say that they were converted from it."""
+    """Databases in the folder of a file that were converted from it."""
     beside = path.parent.glob(f"{glob.escape(path.stem)}{INFIX}*{glob.escape(path.suffix)}")
     states = {found: _state(found) for found in sorted(beside)}
     return [
-        found
-        for found, state in states.items()
-        if state and _converted_from(found, *state) == path.name
+        found for found, state in states.items() if state and _source(found, *state) == path.name
     ]
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """Changes whenever the file does; None: there is no file, but a link that leads nowhere."""
+    """Return a value that changes with the file; None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -133,30 +114,37 @@ def _state(path: Path) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
-@functools.lru_cache(maxsize=1024)
-def _converted_from(path: Path, modified_ns: int, size: int) -> str:
-    try:
-        with opened(path, time_limit_s=_PROBE_TIME_LIMIT_S) as database:
-            return database.info.get(SOURCE_NAME, "")
-    except DatabaseError:
-        return ""
-
-
 def _files_of(entry: Path) -> Iterator[Path]:
     if not entry.is_dir():
         yield entry
         return
-    # A folder of runs also holds exports and other SQLite files, which are passed over.
+    # A folder of runs also holds exports and other SQLite files, which are passed over. A link that
+    # leads out of the folder is not followed.
     for path in sorted(entry.glob(f"*{DATABASE_SUFFIX}")):
-        if (state := _state(path)) and _is_dldb(path, *state):
+        state = _state(path)
+        is_inside = state is not None and path.resolve().is_relative_to(entry)
+        if state and is_inside and _source(path, *state) is not None:
             yield path
 
 
-@functools.lru_cache(maxsize=1024)
-def _is_dldb(path: Path, modified_ns: int, size: int) -> bool:
-    """Open a file once for each state of it; the last two arguments only name that state."""
+def _source(path: Path, modified_ns: int, size: int) -> str | None:
+    """Name of the file that a database was converted from; None if it is no database of DLProf.
+
+    A database that is locked, or slow, is listed, with its error; it is opened again next time.
+    """
     try:
-        with opened(path, time_limit_s=_PROBE_TIME_LIMIT_S):
-            return True
+        return _probe(path, modified_ns, size)
+    except (DatabaseBusyError, QueryTimeoutError):
+        return ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _probe(path: Path, modified_ns: int, size: int) -> str | None:
+    """Open a file once for each of its states, which the last two arguments identify."""
+    try:
+        with opened(path, time_limit_s=_PROBE_TIME_LIMIT_S, wait_s=0.0) as database:
+            return str(database.info.get(SOURCE_NAME, ""))
+    except (DatabaseBusyError, QueryTimeoutError):
+        raise
     except DatabaseError:
-        return False
+        return None

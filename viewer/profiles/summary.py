@@ -1,60 +1,61 @@
-"""What is served of a profile: the list's items and the profile's own page."""
+"""The items of the list of profiles, and the fields of one profile."""
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
-from aggregator.conversion import SOURCE_NAME
-from aggregator.dldb.versions import is_aggregable
-from aggregator.errors import DatabaseError
-from aggregator.query.connection import ProfileDatabase, opened
-from aggregator.resources.profile import profile_details, profile_item
+from aggregator.dldb.conversion import SOURCE_NAME
+from aggregator.dldb.reader import is_aggregable
+from aggregator.errors import DatabaseError, DlprofError
+from aggregator.tables.connection import ProfileDatabase, opened
+from aggregator.tables.declared.profile import profile_details, profile_item
 from aggregator.texts import say
 from viewer.profiles.registry import ServedProfile, conversions_of, profile_id
 
-#: What a profile that cannot be opened still has.
+#: Fields of a profile that cannot be opened.
 _UNREADABLE: dict[str, Any] = {
-    "is_foreign": None,
-    "db_version": None,
-    "mode": None,
-    "framework": None,
-    "gpu_count": None,
-    "created_at": None,
-    "aggregation_count": None,
+    **dict.fromkeys(("is_foreign", "db_version", "mode", "framework")),
+    **dict.fromkeys(("gpu_count", "created_at", "aggregation_count")),
 }
+
+logger = logging.getLogger(__name__)
 
 
 def describe(served: ServedProfile, *, time_limit_s: float) -> dict[str, Any]:
-    """One item of the list; a file that cannot be opened gives its error instead of its values."""
+    """Return one item of the list; a file that cannot be read has an error instead of values."""
     try:
         with opened(served.path, time_limit_s=time_limit_s) as database:
             return _item(served, database) | {"error": None}
-    except DatabaseError as error:
-        name = served.name or served.path.stem
-        item = {
-            "id": served.id,
-            "name": name,
-            "file_name": served.path.name,
-            "is_stored": served.is_stored,
-        }
-        return item | _UNREADABLE | {"error": error.to_dict()}
+    except DlprofError as error:
+        reason = error
+    except Exception:
+        # Whatever a file does, the other profiles are listed.
+        logger.exception("%s cannot be listed", served.path)
+        reason = DatabaseError(
+            say("The database cannot be read: internal error (details in the server log).")
+        )
+    item = {
+        "id": served.id,
+        "name": served.name or served.path.stem,
+        "file_name": served.path.name,
+        "is_stored": served.is_stored,
+    }
+    return item | _UNREADABLE | {"error": reason.to_dict()}
 
 
 def describe_fully(served: ServedProfile, database: ProfileDatabase) -> dict[str, Any]:
     """Everything about one profile that no aggregation changes."""
     reason = why_not_reaggregate(served, database)
-    item = _item(served, database)
-    return (
-        item
-        | profile_details(database)
-        | {
-            "converted_from": database.info.get(SOURCE_NAME),
-            "conversion_ids": [profile_id(path) for path in conversions_of(served.path)],
-            "can_reaggregate": not reason,
-            "cannot_reaggregate_reason": reason,
-        }
-    )
+    return {
+        **_item(served, database),
+        **profile_details(database),
+        "converted_from": database.info.get(SOURCE_NAME),
+        "conversion_ids": [profile_id(path) for path in conversions_of(served.path)],
+        "can_reaggregate": not reason,
+        "cannot_reaggregate_reason": reason,
+    }
 
 
 def why_not_reaggregate(served: ServedProfile, database: ProfileDatabase) -> str:

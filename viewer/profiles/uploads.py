@@ -1,188 +1,155 @@
-"""Uploads in parts: a part begins where the last one ended, and a broken-off one is gone on with.
-
-What is here already is the length of the file on the disk. So nothing has to be agreed on after a
-crash: whoever uploads asks for the offset and goes on from there.
-"""
+"""Uploaded files, from the request that sends one until a profile is made of it or it expires."""
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
+import re
 import shutil
+import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, BinaryIO
 
 from django.conf import settings
-from django.utils import timezone
 
-from aggregator.leftovers import remove_leftovers
+from aggregator.system.temporary_files import remove_leftovers
 from aggregator.texts import say
-from viewer.environment import Environment
-from viewer.errors import (
-    ProfileTooLargeError,
-    StorageFullError,
-    UploadIncompleteError,
-    UploadNotFoundError,
-    UploadOffsetError,
-)
-from viewer.jobs.models import StoredProfile, Upload
-from viewer.profiles.storage import INCOMING, check_room, remove_ownerless
+from viewer.errors import ViewerError
+from viewer.profiles import storage
+from viewer.profiles.storage import INCOMING, PART, room_lock, storage_error
+from viewer.state.models import StoredProfile
 
-#: What came of a part that breaks off is kept but for the last so many bytes.
-_BLOCK_BYTES = 64 * 1024
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+if TYPE_CHECKING:
+    from _typeshed import SupportsRead
+
+_BLOCK_BYTES = 1 << 20
+_MAX_NAME = 100
+_ID = re.compile("[0-9a-f]{32}")
 
 
-class Body(Protocol):
-    """What a request's body can do."""
+@dataclass(frozen=True)
+class Upload:
+    """A complete upload."""
 
-    def read(self, size: int, /) -> bytes:
-        """At most so many bytes; none at the end."""
+    id: str  # Names it in requests.
+    path: Path  # The file, ``<id>-<file name>`` in the folder of uploads.
+
+    @property
+    def file_name(self) -> str:
+        """The name it was sent with, reduced to characters that are safe in a path."""
+        return self.path.name.removeprefix(f"{self.id}-")
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the file."""
+        return self.path.stat().st_size
 
 
-def begin(file_name: str, size_bytes: int, client: str) -> Upload:
-    """Make room for a file.
+def receive(file_name: str, size_bytes: int, body: SupportsRead[bytes]) -> Upload:
+    """Write the body of a request to a file.
 
     Raises:
-        ProfileTooLargeError: It is larger than any that is taken.
-        StorageFullError: There is no room for it.
+        ViewerError: The file is larger than ``DLPROF_MAX_PROFILE_BYTES``, there is no room for it,
+            or the body ended early; nothing of it is kept.
     """
     check_size(size_bytes)
     remove_stale()
-    check_room(size_bytes)
-    upload = Upload.objects.create(file_name=file_name, size_bytes=size_bytes, client=client)
+    upload_id = uuid.uuid4().hex
+    upload = Upload(upload_id, _incoming() / f"{upload_id}-{_safe_name(file_name)}")
+    part = upload.path.with_name(f"{upload.path.name}{PART}")
     try:
-        _part(upload).parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-        _part(upload).touch(mode=0o640)
+        with _reserved(part, size_bytes) as file:
+            _copy(body, file, size_bytes)
+            os.fsync(file.fileno())
+            part.rename(upload.path)
     except OSError as error:
-        upload.delete()
-        raise _full(error) from error
+        raise storage_error(error) from error
     return upload
 
 
-def check_size(size_bytes: int) -> None:
-    """Refuse a file that is too large.
+@contextmanager
+def _reserved(part: Path, size_bytes: int) -> Iterator[BinaryIO]:
+    """Open a file that has its full length from the start, so that parallel uploads see it.
 
-    Raises:
-        ProfileTooLargeError: It is.
+    It is locked while it is written: ``remove_stale`` recognizes one whose writer was killed.
     """
+    with room_lock():
+        storage.check_room(size_bytes)
+        part.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+        file = part.open("xb", buffering=0)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.truncate(size_bytes)
+    with file:
+        try:
+            yield file
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
+def _copy(body: SupportsRead[bytes], file: BinaryIO, size_bytes: int) -> None:
+    left = size_bytes
+    while left:
+        try:
+            block = body.read(min(_BLOCK_BYTES, left))
+        except OSError:  # the client is gone, or too slow
+            block = b""
+        if not block:
+            raise ViewerError(
+                say(
+                    "Only {received:,} of {size:,} bytes arrived.",
+                    received=size_bytes - left,
+                    size=size_bytes,
+                ),
+                "UPLOAD_INCOMPLETE",
+                400,
+                hint=say("Send the file again."),
+            )
+        left -= len(block)
+        view = memoryview(block)
+        while view:
+            view = view[file.write(view) :]
+
+
+def check_size(size_bytes: int) -> None:
+    """Refuse a file that is too large."""
     limit: int = settings.ENVIRONMENT.max_profile_bytes
     if size_bytes > limit:
-        raise ProfileTooLargeError(
+        raise ViewerError(
             say(
                 "The file has {size:,} bytes, and {limit:,} are taken at most.",
                 size=size_bytes,
                 limit=limit,
             ),
+            "PROFILE_TOO_LARGE",
+            413,
             hint=say("Aggregate it with dlprof --database, or raise DLPROF_MAX_PROFILE_BYTES."),
             limit_bytes=limit,
         )
 
 
 def find(upload_id: str) -> Upload:
-    """The upload of an id.
-
-    Raises:
-        UploadNotFoundError: There is none.
-    """
-    upload = Upload.objects.filter(pk=upload_id).first()
-    if upload is None or not _part(upload).is_file():
-        raise _not_found(upload_id)
-    return upload
-
-
-def offset(upload: Upload) -> int:
-    """How many bytes are here."""
-    try:
-        return _part(upload).stat().st_size
-    except FileNotFoundError:
-        return 0
-
-
-def append(upload: Upload, begins_at: int, length: int, body: Body) -> int:
-    """Write a part behind what is here; the new offset.
-
-    A body that breaks off leaves what came of it, and the next part begins there. It may begin
-    while an earlier request, whose client is long gone, still waits for the rest of its own: each
-    block is written only where the file ends, so the slower of two ends with an error.
-
-    Raises:
-        UploadNotFoundError: It was given up meanwhile.
-        UploadOffsetError: The part begins elsewhere, or is more than is missing.
-        StorageFullError: The disk is full; what was written is kept.
-    """
-    try:
-        file = _part(upload).open("r+b", buffering=0)
-    except FileNotFoundError as error:
-        raise _not_found(upload.id) from error
-    with file:
-        here = file.seek(0, os.SEEK_END)
-        if begins_at != here or here + length > upload.size_bytes:
-            raise _misplaced(upload, here)
-        left = length
-        while left and (block := _next_block(body, min(_BLOCK_BYTES, left))):
-            here = _write_at(here, block, file.fileno(), upload)
-            left -= len(block)
-        try:
-            os.fsync(file.fileno())
-        except OSError as error:
-            raise _full(error) from error
-    if not Upload.objects.filter(pk=upload.id).update(touched_at=timezone.now()):
-        raise _not_found(upload.id)
-    return here
-
-
-def _next_block(body: Body, size: int) -> bytes:
-    """What comes next; nothing at the end, and if the client is gone."""
-    try:
-        return body.read(size)
-    except OSError:
-        return b""
-
-
-def _write_at(begins_at: int, block: bytes, descriptor: int, upload: Upload) -> int:
-    """Write a block where the file ends, if it still ends there; where it ends then."""
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    try:
-        here = os.lseek(descriptor, 0, os.SEEK_END)
-        if here != begins_at:
-            raise _misplaced(upload, here)
-        view = memoryview(block)
-        while view:
-            view = view[os.write(descriptor, view) :]
-    except OSError as error:
-        raise _full(error) from error
-    finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-    return begins_at + len(block)
-
-
-def _misplaced(upload: Upload, here: int) -> UploadOffsetError:
-    return UploadOffsetError(
-        say(
-            "{here:,} of {size:,} bytes are here; the part does not fit there.",
-            here=here,
-            size=upload.size_bytes,
-        ),
-        hint=say("Send the part that begins at this offset."),
-        offset=here,
-        size_bytes=upload.size_bytes,
-    )
+    """Return the upload of an id, or raise ``UPLOAD_NOT_FOUND``."""
+    if _ID.fullmatch(upload_id):
+        for path in _incoming().glob(f"{upload_id}-*"):
+            if not path.name.endswith(PART):
+                return Upload(upload_id, path)
+    raise _not_found(upload_id)
 
 
 @contextmanager
 def held(upload: Upload) -> Iterator[None]:
-    """Make use of a complete upload, as the only one; it is no more when the block ends well.
+    """Use an upload exclusively; it is removed when the block succeeds.
 
     Raises:
-        UploadNotFoundError: Somebody else uses it, or has.
+        ViewerError: Another request uses it, or has used it.
     """
     try:
-        file = _part(upload).open("rb")
+        file = upload.path.open("rb")
     except FileNotFoundError as error:
         raise _not_found(upload.id) from error
     with file:
@@ -190,81 +157,57 @@ def held(upload: Upload) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise _not_found(upload.id) from error
-        if not Upload.objects.filter(pk=upload.id).exists():
+        if not upload.path.exists():
             raise _not_found(upload.id)
         yield
-        give_up(upload)
+        upload.path.unlink(missing_ok=True)
 
 
 def place(upload: Upload, target: Path) -> None:
-    """Have the file of an upload at its place, too: if anything fails later, it is still here."""
+    """Link or copy the file of an upload to its place; the upload stays until ``held`` ends."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
     try:
-        target.hardlink_to(_part(upload))
+        target.hardlink_to(upload.path)
     except OSError:  # a file system without hard links
-        shutil.copyfile(_part(upload), target)
-
-
-def check_complete(upload: Upload) -> None:
-    """Refuse an upload of which a part is missing.
-
-    Raises:
-        UploadIncompleteError: One is.
-    """
-    if offset(upload) != upload.size_bytes:
-        raise UploadIncompleteError(
-            say(
-                "{here:,} of {size:,} bytes are here.", here=offset(upload), size=upload.size_bytes
-            ),
-            hint=say("Send the rest first."),
-            offset=offset(upload),
-            size_bytes=upload.size_bytes,
-        )
-
-
-def content(upload: Upload) -> Path:
-    """The file as far as it is here."""
-    return _part(upload)
-
-
-def give_up(upload: Upload) -> None:
-    """Forget an upload and what is here of it."""
-    _part(upload).unlink(missing_ok=True)
-    upload.delete()
+        shutil.copyfile(upload.path, target)
 
 
 def remove_stale() -> None:
-    """Remove uploads that nobody goes on with, and parts that no upload knows."""
-    environment: Environment = settings.ENVIRONMENT
-    oldest = timezone.now() - timedelta(seconds=environment.upload_expiry_s)
-    for upload in Upload.objects.filter(touched_at__lt=oldest):
-        give_up(upload)
-    folder = environment.upload_dir / INCOMING
-    known = {f"{upload_id}.part" for upload_id in Upload.objects.values_list("id", flat=True)}
-    for part in folder.glob("*.part"):
-        with suppress(FileNotFoundError):  # somebody else was quicker
-            if part.name not in known and part.stat().st_mtime < oldest.timestamp():
-                part.unlink()
-    remove_ownerless(oldest)
+    """Remove expired uploads, and what requests that were killed left behind."""
+    oldest = time.time() - settings.ENVIRONMENT.upload_expiry_s
+    with room_lock():
+        for path in _incoming().glob("*"):
+            with suppress(FileNotFoundError):
+                is_old = path.stat().st_mtime < oldest
+                if (path.name.endswith(PART) and not _is_locked(path)) or is_old:
+                    path.unlink()
+    storage.remove_abandoned_folders(oldest)
     for stored in StoredProfile.objects.exclude(folder="").values_list("folder", flat=True):
         remove_leftovers(Path(stored))
 
 
-def _not_found(upload_id: str) -> UploadNotFoundError:
-    return UploadNotFoundError(
+def _is_locked(path: Path) -> bool:
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _not_found(upload_id: str) -> ViewerError:
+    return ViewerError(
         say("There is no upload {upload_id!r}.", upload_id=upload_id),
-        hint=say("It may have expired: begin anew."),
+        "UPLOAD_NOT_FOUND",
+        404,
+        hint=say("It may have expired: send the file again."),
     )
 
 
-def _part(upload: Upload) -> Path:
-    environment: Environment = settings.ENVIRONMENT
-    return environment.upload_dir / INCOMING / f"{upload.id}.part"
+def _incoming() -> Path:
+    return settings.ENVIRONMENT.upload_dir / INCOMING
 
 
-def _full(error: OSError) -> StorageFullError:
-    if error.errno in _FULL:
-        message = say("The disk of the viewer is full.")
-    else:
-        message = say("The disk of the viewer refuses: {reason}.", reason=error.strerror)
-    return StorageFullError(message, hint=say("Make room on it, then go on from the offset."))
+def _safe_name(file_name: str) -> str:
+    """The end of a name, which has the suffix, in characters that are safe in a path."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", file_name)[-_MAX_NAME:]

@@ -1,46 +1,92 @@
-"""Who may look: on a loopback address this machine, elsewhere whoever has the token."""
+"""Who may read and who may change something.
+
+On a loopback address this machine may read, elsewhere every client with the token. Changes are made
+by the page, with its CSRF token, and by clients that are not web pages.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import math
 import secrets
+import time
 from collections.abc import Callable
-from urllib.parse import urlencode
+from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase, HttpResponseForbidden
+from django.middleware.csrf import CsrfViewMiddleware
 
 from aggregator.texts import say
-from viewer.api.errors import error_response
 from viewer.environment import Environment, is_loopback
+from viewer.errors import error_response
+from viewer.security.http import is_upload
 
 _COOKIE_AGE_S = 30 * 24 * 3600
 _OPEN_PATHS = ("/healthz", "/static/")
+#: Wrong tokens of one address in a minute that are answered with 401; further ones get 429.
+_MAX_WRONG_TOKENS = 20
+_MINUTE_S = 60
+_MAX_ADDRESSES = 1_000
+
+logger = logging.getLogger(__name__)
 
 
 class AccessMiddleware:
-    """Lets a request through, or answers 401 or 403."""
+    """Lets a request through, or answers 401, 403 or 429."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
+        # When an address was first refused in the last minute, and its wrong tokens since.
+        self._refused: dict[str, tuple[float, int]] = {}
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer, or refuse to."""
+        """Answer the request, or refuse it."""
         environment: Environment = settings.ENVIRONMENT
         if request.path_info.startswith(_OPEN_PATHS) or environment.no_auth:
             return self._get_response(request)
         if not environment.token:
             return self._answer_this_machine(request)
-        if _has_token(request, environment):
+        if any(_is_token(shown, environment) for shown in _shown_tokens(request)):
             if "token" in request.GET and request.method == "GET":
                 return _keep_token(request, environment)
             return self._get_response(request)
+        if self._count_wrong_tokens(request) > _MAX_WRONG_TOKENS:
+            return error_response(
+                "TOO_MANY_WRONG_TOKENS",
+                say("Too many requests with a wrong token came from this address."),
+                hint=say("Try again in a minute."),
+                status=429,
+                headers={"Retry-After": str(_MINUTE_S)},
+            )
         return error_response(
             "TOKEN_MISSING",
-            say("This viewer asks for a token."),
+            say("This viewer requires a token."),
             hint=say("Open the address that dlprofviewer printed, or send it as a bearer token."),
             status=401,
             headers={"WWW-Authenticate": "Bearer"},
         )
+
+    def _count_wrong_tokens(self, request: HttpRequest) -> int:
+        """Count the wrong tokens of an address in a minute; the first refusal is logged.
+
+        Returns 0 for a request that shows no token.
+        """
+        address = request.META.get("REMOTE_ADDR", "")
+        if len(self._refused) > _MAX_ADDRESSES:
+            self._refused.clear()
+        now = time.monotonic()
+        since, count = self._refused.get(address, (-math.inf, 0))
+        if now - since > _MINUTE_S:
+            since, count = now, 0
+            logger.warning("refused a request without the token from %s", address or "a socket")
+        shows_token = any(_shown_tokens(request))
+        count += shows_token
+        self._refused[address] = (since, count)
+        return count if shows_token else 0
 
     def _answer_this_machine(self, request: HttpRequest) -> HttpResponse:
         peer = request.META.get("REMOTE_ADDR", "")
@@ -49,29 +95,31 @@ class AccessMiddleware:
             return self._get_response(request)
         return error_response(
             "NOT_THIS_MACHINE",
-            say("This viewer answers the machine that it runs on only."),
+            say("This viewer only answers the machine that it runs on."),
             hint=say("Start it with dlprofviewer --bind, which makes a token."),
             status=403,
         )
 
 
 def has_bearer_token(request: HttpRequest, environment: Environment) -> bool:
-    """Whether the request shows the token in a header, which no foreign page can make it do."""
+    """Whether the request has the token in a header, which a page of another origin cannot set."""
+    return _is_token(_bearer_token(request), environment)
+
+
+def _bearer_token(request: HttpRequest) -> str:
     scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
-    return scheme.lower() == "bearer" and _is_token(shown.strip(), environment)
+    return shown.strip() if scheme.lower() == "bearer" else ""
 
 
 def cookie_name(environment: Environment) -> str:
-    """Cookies do not tell ports apart, so that the name has to."""
+    """Name of the cookie. Browsers send a cookie to all ports of a host, so it has the port."""
     return f"dlprof_token_{environment.port}"
 
 
-def _has_token(request: HttpRequest, environment: Environment) -> bool:
-    return (
-        has_bearer_token(request, environment)
-        or _is_token(request.COOKIES.get(cookie_name(environment), ""), environment)
-        or _is_token(request.GET.get("token", ""), environment)
-    )
+def _shown_tokens(request: HttpRequest) -> tuple[str, str, str]:
+    environment: Environment = settings.ENVIRONMENT
+    cookie = request.COOKIES.get(cookie_name(environment), "")
+    return _bearer_token(request), cookie, request.GET.get("token", "")
 
 
 def _is_token(shown: str, environment: Environment) -> bool:
@@ -82,15 +130,16 @@ def _is_token(shown: str, environment: Environment) -> bool:
 
 def _keep_token(request: HttpRequest, environment: Environment) -> HttpResponse:
     """Move the token from the address, which is seen and shared, into a cookie."""
-    rest = [(name, value) for name, value in _pairs(request) if name != "token"]
+    rest = request.GET.copy()
+    del rest["token"]
     # A relative address: it can lead nowhere but to this server.
     path = "/" + request.path.lstrip("/")
-    response = HttpResponseRedirect(f"{path}?{urlencode(rest)}" if rest else path)
+    response = HttpResponseRedirect(f"{path}?{rest.urlencode()}" if rest else path)
     response.set_cookie(
         cookie_name(environment),
         environment.token,
         max_age=_COOKIE_AGE_S,
-        # What else the host serves beside our path is not to get it.
+        # Other applications on the host must not get it.
         path=f"{environment.url_prefix}/",
         httponly=True,
         # A link in a mail may open the viewer; changes are guarded separately.
@@ -100,5 +149,91 @@ def _keep_token(request: HttpRequest, environment: Environment) -> HttpResponse:
     return response
 
 
-def _pairs(request: HttpRequest) -> list[tuple[str, str]]:
-    return [(name, value) for name, values in request.GET.lists() for value in values]
+#: A script may name itself; a false name gets at most the turns of several clients.
+CLIENT_HEADER = "X-DLProf-Client"
+_DIGEST_CHARACTERS = 16
+
+
+def client_of(request: HttpRequest) -> str:
+    """Identify the client of a request: by the name it sends, its browser, or its address.
+
+    Browsers are distinguished by the CSRF cookie that each gets with the page. Only a digest is
+    stored, which reveals neither the cookie nor the address.
+    """
+    if name := request.headers.get(CLIENT_HEADER, ""):
+        return _digest("name", name)
+    if cookie := request.COOKIES.get(settings.CSRF_COOKIE_NAME, ""):
+        return _digest("browser", cookie)
+    return _digest("address", request.META.get("REMOTE_ADDR", ""))
+
+
+def _digest(kind: str, value: str) -> str:
+    digest = hashlib.sha256(f"{settings.SECRET_KEY}{value}".encode()).hexdigest()
+    return f"{kind}-{digest[:_DIGEST_CHARACTERS]}"
+
+
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
+_NO_FORM = frozenset({"PATCH", "DELETE"})
+
+
+class ChangeGuardMiddleware(CsrfViewMiddleware):
+    """Django's CSRF check for every view, except for requests that cannot be forged."""
+
+    def process_view(
+        self,
+        request: HttpRequest,
+        callback: Callable[..., HttpResponseBase],
+        callback_args: tuple[Any, ...],
+        callback_kwargs: dict[str, Any],
+    ) -> HttpResponseForbidden | None:
+        """Refuse a forged change."""
+        if request.method in _SAFE_METHODS or is_trusted(request, settings.ENVIRONMENT):
+            return None
+        if not _can_change(callback, request.method or ""):
+            return None  # the view answers 405
+        # DRF marks its views as exempt; here they are checked too.
+        return super().process_view(request, _not_exempt, callback_args, callback_kwargs)
+
+
+def _can_change(callback: Callable[..., HttpResponseBase], method: str) -> bool:
+    """Whether the view handles the method; a view without a declaration might."""
+    if getattr(callback, "only_reads", False):
+        return False
+    view = getattr(callback, "cls", None)
+    name = method.lower()
+    return view is None or (name in view.http_method_names and hasattr(view, name))
+
+
+def _not_exempt(request: HttpRequest) -> HttpResponse:
+    """A view without an exemption; never called."""
+    raise NotImplementedError
+
+
+def is_trusted(request: HttpRequest, environment: Environment) -> bool:
+    """Whether a change needs no CSRF token.
+
+    A page of another origin cannot send a bearer token. On a loopback address it is enough that the
+    request is one that a page of another origin cannot send without a CORS preflight (JSON, an
+    upload, or a method that no form has), and that its Origin is this server. The Host header has
+    been checked, which excludes foreign names that resolve to this machine.
+    """
+    if has_bearer_token(request, environment):
+        return True
+    needs_preflight = (
+        request.content_type == "application/json"
+        or request.method in _NO_FORM
+        or is_upload(request)
+    )
+    return environment.is_loopback and needs_preflight and _is_own_origin(request)
+
+
+def _is_own_origin(request: HttpRequest) -> bool:
+    site = request.headers.get("Sec-Fetch-Site", "same-origin")
+    if site not in {"same-origin", "none"}:
+        return False
+    origin = request.headers.get("Origin")
+    if origin is None:
+        return True
+    parts = urlsplit(origin)
+    return (parts.scheme, parts.netloc) == (request.scheme, request.get_host())

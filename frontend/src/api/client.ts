@@ -1,10 +1,10 @@
 /** Talks to /api/v1 on the same host. Every failure comes out as an ApiError. */
 
 import { language, t } from "../i18n";
+import type { ApiErrorBody } from "./lists";
 import { currentSource } from "./source";
-import type { ApiErrorBody } from "./types";
 
-/** Where a proxy serves the viewer below a path, the server says so in the page. */
+/** The path below which a proxy serves the viewer, from a meta element of the page. */
 const PREFIX =
   typeof document === "undefined"
     ? ""
@@ -61,7 +61,16 @@ async function errorFrom(response: Response): Promise<ApiError> {
       status: response.status,
       text: response.statusText,
     }),
-    hint: t("Look at the terminal where dlprofviewer runs; it says what went wrong."),
+    hint: t("See the error in the terminal where dlprofviewer runs."),
+  });
+}
+
+function noAnswer(url: string): ApiError {
+  return new ApiError(0, {
+    code: "NO_ANSWER",
+    message: t("The viewer's server does not respond."),
+    hint: t("Is dlprofviewer still running in its terminal? Start it again, then try again."),
+    details: { url },
   });
 }
 
@@ -78,15 +87,10 @@ async function request<T>(url: string, init: RequestInit): Promise<T> {
     response = await fetch(url, { credentials: "same-origin", ...init });
   } catch (error) {
     if (isAbort(error)) throw error;
-    throw new ApiError(0, {
-      code: "NO_ANSWER",
-      message: t("The viewer's server does not answer."),
-      hint: t("Is dlprofviewer still running in its terminal? Start it again, then try again."),
-      details: { url },
-    });
+    throw noAnswer(url);
   }
   if (!response.ok) throw await errorFrom(response);
-  // 204: there is nothing to say.
+  // 204: no body.
   return (response.status === 204 ? undefined : await response.json()) as T;
 }
 
@@ -120,16 +124,40 @@ export function postJson<T>(url: string, body: unknown = {}): Promise<T> {
   return sendJson<T>("POST", url, body);
 }
 
-/** Sends one part of an upload: the bytes that begin at an offset. */
-export function patchPart<T>(
+/** Sends a file as the body of one request; `report` gets the share that was sent, from 0 to 1. */
+export function postFile<T>(
   url: string,
-  part: Blob,
-  offset: number,
+  file: Blob,
+  report: (share: number) => void,
   signal: AbortSignal,
 ): Promise<T> {
-  const headers = changeHeaders("application/offset+octet-stream");
-  headers["Upload-Offset"] = String(offset);
-  return request<T>(url, { method: "PATCH", headers, body: part, signal });
+  return new Promise<T>((resolve, reject) => {
+    // fetch does not report the progress of what it sends.
+    const sending = new XMLHttpRequest();
+    sending.open("POST", url);
+    for (const [name, value] of Object.entries(changeHeaders("application/octet-stream"))) {
+      sending.setRequestHeader(name, value);
+    }
+    sending.upload.onprogress = (event) => report(event.loaded / Math.max(event.total, 1));
+    sending.onload = () => {
+      const response = new Response(sending.response, {
+        status: sending.status,
+        statusText: sending.statusText,
+      });
+      (response.ok ? (response.json() as Promise<T>) : errorFrom(response).then(fail)).then(
+        resolve,
+        reject,
+      );
+    };
+    sending.onerror = () => reject(noAnswer(url));
+    sending.onabort = () => reject(signal.reason);
+    signal.addEventListener("abort", () => sending.abort());
+    sending.send(file);
+  });
+}
+
+function fail(error: ApiError): never {
+  throw error;
 }
 
 /** Any failure as an ApiError, so that there is one way to show it. */

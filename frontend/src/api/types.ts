@@ -1,450 +1,1532 @@
-/** The JSON of /api/v1 with its own names. Times are integers in ns; null means "not known". */
+// Generated from docs/openapi.json by `npm run generate`: do not edit.
 
-/** Why a field of the same object is null. */
-export type UnknownReasons = Readonly<Record<string, string>>;
-
-export interface ApiErrorBody {
-  readonly code: string;
-  readonly message: string;
-  readonly hint: string;
-  readonly details?: Readonly<Record<string, unknown>>;
-}
-
-/** How much of a table a report in one file holds, whatever the filters. */
-export interface Cut {
-  readonly held: number;
+/** The shape of every list. */
+export interface AdvicePage {
+  /** Number of rows that pass the filters, on all pages. */
   readonly count: number;
-}
-
-export interface ListPage<Row> {
-  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
   readonly page: number;
   readonly page_size: number;
+  readonly results: readonly AdviceRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface AdviceRow {
+  /** Stable name of the advice. */
+  readonly advice: string | null;
+  /** sure, likely or possible. */
+  readonly certainty: string | null;
+  /** JSON: the view that shows all of it, with its filters. */
+  readonly drill_down: string | null;
+  /** JSON list: ops, kernels, iterations, GPUs, settings. */
+  readonly evidence: string | null;
+  /** Frameworks that it applies to. */
+  readonly frameworks: string | null;
+  /** Time of a step that it could save; null: unknown, or per sample. */
+  readonly gain_ns: number | null;
+  /** Share of the iteration time that it could save; null: unknown. */
+  readonly gain_pct: number | null;
+  /** Data that would make it certain. */
+  readonly needs: string | null;
+  /** Position: what could save most comes first. */
+  readonly place: number;
+  /** The problem, or why it cannot be judged. */
+  readonly problem: string | null;
+  /** Column of that row. */
+  readonly proof_column: string | null;
+  /** SQL on the public views that proves it in one row. */
+  readonly proof_query: string | null;
+  /** Value of the column. */
+  readonly proof_value: number | null;
+  /** How the number was computed. */
+  readonly reasoning: string | null;
+  /** What to do. */
+  readonly recommendation: string | null;
+  /** high, medium or low. */
+  readonly severity: string | null;
+  /** found, or unknown: the profile does not contain the data. */
+  readonly status: string | null;
+}
+
+/** What a job was asked to aggregate. */
+export interface AggregationRequest {
+  /** First iteration, inclusive. */
+  readonly iter_start: number | null;
+  /** Last iteration, inclusive. */
+  readonly iter_stop: number | null;
+  /** Op ID, op name or range name; empty: chosen from the profile. */
+  readonly key_node: string;
+}
+
+/** The shape of every list. */
+export interface AggregationsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
   readonly ordering: string;
-  readonly results: readonly Row[];
-  /** Columns that this database does not hold. */
-  readonly unknown?: UnknownReasons;
-  /** In a report, which holds the first rows of a table only. */
-  readonly cut?: Cut;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly AggregationsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
 }
 
-export interface ProfileItem {
-  readonly id: string;
-  readonly name: string | null;
-  readonly file_name: string;
-  /** The viewer stored the file: deleting the profile deletes it. */
-  readonly is_stored?: boolean;
-  readonly is_foreign: boolean;
-  readonly db_version: string | null;
-  readonly mode: string | null;
-  readonly framework: string | null;
-  readonly gpu_count: number | null;
+export interface AggregationsRow {
+  /** When the aggregation was made. */
   readonly created_at: string | null;
+  /** Number of the aggregation. */
+  readonly id: number;
+  /** Whether it covers the steady range, which the import adds. */
+  readonly is_steady: boolean | null;
+  /** Number of aggregated iterations. */
+  readonly iter_aggregated: number | null;
+  /** Median time of a step. */
+  readonly iter_median_ns: number | null;
+  /** 10th percentile of the times of the steps. */
+  readonly iter_p10_ns: number | null;
+  /** 90th percentile of the times of the steps. */
+  readonly iter_p90_ns: number | null;
+  /** First aggregated iteration. */
+  readonly iter_start: number | null;
+  /** Last aggregated iteration, inclusive. */
+  readonly iter_stop: number | null;
+  /** Op that marks an iteration; empty: none found. */
+  readonly key_node: string | null;
+  /** Why that op. */
+  readonly key_node_reason: string | null;
+  /** What the steady range leaves out, or why there is none. */
+  readonly steady_note: string | null;
+  /** Aggregated iterations without the one before the loop. */
+  readonly steps: number | null;
+}
+
+/** The shape of every list. */
+export interface CollectivesPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly CollectivesRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface CollectivesRow {
+  /** Data that this rank put into the collective; null: not recorded. */
+  readonly bytes: number | null;
+  /** Why bytes is null; empty if it is not. */
+  readonly bytes_unknown: string | null;
+  /** Name of the collective (AllReduce). */
+  readonly collective_name: string | null;
+  /** Group of ranks that call collectives together, from 1. */
+  readonly communicator: number | null;
+  /** Duration of the kernel. */
+  readonly duration_ns: number | null;
+  /** Iteration that launched it. */
+  readonly iteration_index: number | null;
+  /** Time that the other ranks together waited for this one. */
+  readonly kept_waiting_ns: number | null;
+  /** Kernel that ran it. */
+  readonly kernel_name: string | null;
+  /** Number of the rank. */
+  readonly rank: number;
+  /** Number of ranks found in the call. */
+  readonly rank_count: number | null;
+  /** Number of the call; null: unmatched. */
+  readonly sequence: number | null;
+  /** Start on the GPU, from the start of the profile. */
+  readonly start_time_ns: number;
+  /** Time between its start and that of the last rank that it waited for; null: unknown. */
+  readonly waiting_ns: number | null;
+}
+
+/** A value of a column. */
+export interface DistinctValue {
+  readonly count: number;
+  readonly value: string | number | boolean | null;
+}
+
+/** Values of a column, most frequent first. */
+export interface DistinctValues {
+  readonly column: string;
+  /** Whether there are more values than are listed. */
+  readonly is_truncated: boolean;
+  readonly results: readonly DistinctValue[];
+}
+
+export interface Efficiency {
+  /** Data to move. */
+  readonly bytes: number | null;
+  /** Ideal time that operations bound. */
+  readonly compute_time_ns: number | null;
+  /** Floating point operations. */
+  readonly flops: number | null;
+  /** GB/s over GPU time. */
+  readonly gbytes_per_second: number | null;
+  /** Sum of the ops' GPU time. */
+  readonly gpu_time_ns: number | null;
+  /** Known operations of matrix products, with recomputed ones. */
+  readonly hardware_flops: number | null;
+  /** Hardware FLOPs utilization: with recomputed checkpoints. */
+  readonly hfu_pct: number | null;
+  /** Time at the GPU's peaks. */
+  readonly ideal_time_ns: number | null;
+  /** Of it, with known costs. */
+  readonly known_pct: number | null;
+  /** GPU time beyond the ideal time. */
+  readonly left_time_ns: number | null;
+  /** Ideal time that the bus bounds. */
+  readonly link_time_ns: number | null;
+  /** Those of matrix products. */
+  readonly matrix_flops: number | null;
+  /** Hardware FLOPs utilization, median step. */
+  readonly median_step_hfu_pct: number | null;
+  /** What the median step's MFU is at least. */
+  readonly median_step_mfu_at_least_pct: number | null;
+  /** Median over the iterations, without start-up and end. */
+  readonly median_step_mfu_pct: number | null;
+  /** Ideal time that memory bounds. */
+  readonly memory_time_ns: number | null;
+  /** What it is at least. */
+  readonly mfu_at_least_pct: number | null;
+  /** Model FLOPs utilization; null if products in over 20 % of GPU time are unknown. */
+  readonly mfu_pct: number | null;
+  /** Known operations of matrix products, without recomputed ones. */
+  readonly model_flops: number | null;
+  /** Ideal time over GPU time. */
+  readonly peak_pct: number | null;
+  /** TFLOP/s over GPU time. */
+  readonly tflops_per_second: number | null;
+  /** TFLOP/s of matrix products per GPU, over wall time. */
+  readonly tflops_per_second_per_gpu: number | null;
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+  /** GPUs that ran kernels. */
+  readonly used_gpu_count: number | null;
+  /** Sum of the iterations. */
+  readonly wall_clock_time_ns: number | null;
+}
+
+/** The one error shape. */
+export interface Error {
+  /** Stable name for scripts. */
+  readonly code: string;
+  /** Further values for scripts. */
+  readonly details: Readonly<Record<string, unknown>>;
+  /** What to do about it; may be empty. */
+  readonly hint: string;
+  /** One sentence for a person. */
+  readonly message: string;
+}
+
+/** A table as a JSON file. */
+export interface Export {
+  readonly aggregation_id: number;
+  readonly columns: readonly string[];
+  readonly domain: string;
+  readonly profile: string;
+  readonly results: readonly (Readonly<Record<string, unknown>>)[];
+  readonly table: string;
+}
+
+/** A Plotly figure. */
+export interface Figure {
+  readonly data: readonly (Readonly<Record<string, unknown>>)[];
+  readonly layout: Readonly<Record<string, unknown>>;
+}
+
+export interface GpuUtilization {
+  /** The rest of the time. */
+  readonly idle_gpu_pct: number | null;
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+  /** Time with a kernel running, mean over the GPUs. */
+  readonly using_gpu_pct: number | null;
+}
+
+/** The shape of every list. */
+export interface GpusPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly GpusRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface GpusRow {
+  /** CUDA compute capability. */
+  readonly compute_capability: string | null;
+  /** Number of the GPU. */
+  readonly device_id: number;
+  /** Model of the GPU. */
+  readonly gpu_name: string;
+  /** Share of the aggregated time in which a kernel ran on the GPU. */
+  readonly gpu_utilization_pct: number | null;
+  /** Memory of the GPU. */
+  readonly memory_total_bytes: number | null;
+  /** Most memory in use at once during the run; null: not recorded. */
+  readonly memory_used_bytes: number | null;
+  /** Number of streaming multiprocessors. */
+  readonly sm_count: number | null;
+}
+
+/** The shape of every list. */
+export interface GroupEfficiencyPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly GroupEfficiencyRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface GroupEfficiencyRow {
+  /** Operations per byte to move. */
+  readonly arithmetic_intensity: number | null;
+  /** What limits it: compute, memory or link. */
+  readonly bound: string | null;
+  /** Data to move. */
+  readonly bytes: number | null;
+  /** Floating point operations. */
+  readonly flops: number | null;
+  /** Bytes to move per GPU time. */
+  readonly gbytes_per_second: number | null;
+  /** Time in which its GPU work ran. */
+  readonly gpu_time_ns: number | null;
+  /** Path of the group. */
+  readonly group_name: string;
+  /** Per call the longer of: operations at the peak rate, bytes at the peak bandwidth. */
+  readonly ideal_time_ns: number | null;
+  /** Share of the GPU time with known costs. */
+  readonly known_pct: number | null;
+  /** GPU time beyond the ideal time. */
+  readonly left_time_ns: number | null;
+  /** Operations of matrix products. */
+  readonly matrix_flops: number | null;
+  /** Executions with work on a GPU. */
+  readonly num_calls: number | null;
+  /** Number of ops below. */
+  readonly num_ops: number | null;
+  /** Ideal time over GPU time: 100 % is the roofline. */
+  readonly peak_pct: number | null;
+  /** Operations per GPU time. */
+  readonly tflops_per_second: number | null;
+}
+
+/** The shape of every list. */
+export interface GroupOpsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly GroupOpsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface GroupOpsRow {
+  /** CPU time outside CUDA calls. */
+  readonly cpu_overhead_ns: number | null;
+  /** CPU time of all ops below. */
+  readonly cpu_time_ns: number | null;
+  /** Gaps between the GPU work of a call. */
+  readonly gpu_idle_ns: number | null;
+  /** GPU time of all ops below. */
+  readonly gpu_time_ns: number | null;
+  /** Path of a group, or the op_id of an op. */
+  readonly id: string;
+  /** group or op. */
+  readonly kind: string | null;
+  /** Depth of the path; 1: the root. */
+  readonly level: number | null;
+  /** Full path. */
+  readonly name: string;
+  /** Executions of the ops below. */
+  readonly num_op_instances: number | null;
+  /** Ops below that used Tensor Cores. */
+  readonly num_ops_using_tc: number | null;
+  /** Ops below that could use Tensor Cores. */
+  readonly num_tc_eligible_ops: number | null;
+  /** Last part of the path. */
+  readonly trimmed_name: string | null;
+}
+
+/** The shape of every list. */
+export interface IterationEfficiencyPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly IterationEfficiencyRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface IterationEfficiencyRow {
+  /** Operations per byte to move. */
+  readonly arithmetic_intensity: number | null;
+  /** What limits it: compute, memory or link. */
+  readonly bound: string | null;
+  /** Data to move. */
+  readonly bytes: number | null;
+  /** Length of the iteration. */
+  readonly duration_ns: number | null;
+  /** Floating point operations. */
+  readonly flops: number | null;
+  /** Bytes to move per GPU time. */
+  readonly gbytes_per_second: number | null;
+  /** Time in which its GPU work ran. */
+  readonly gpu_time_ns: number | null;
+  /** The same with the operations of recomputed checkpoints. */
+  readonly hfu_pct: number | null;
+  /** Per call the longer of: operations at the peak rate, bytes at the peak bandwidth. */
+  readonly ideal_time_ns: number | null;
+  /** Index of the iteration. */
+  readonly iteration_index: number;
+  /** Share of the GPU time with known costs. */
+  readonly known_pct: number | null;
+  /** GPU time beyond the ideal time. */
+  readonly left_time_ns: number | null;
+  /** Operations of matrix products. */
+  readonly matrix_flops: number | null;
+  /** What the utilization is at least. */
+  readonly mfu_at_least_pct: number | null;
+  /** Operations of matrix products at their peak rate, over the length of the iteration. */
+  readonly mfu_pct: number | null;
+  /** Ideal time over GPU time: 100 % is the roofline. */
+  readonly peak_pct: number | null;
+  /** Operations per GPU time. */
+  readonly tflops_per_second: number | null;
+  /** TFLOP/s of matrix products per GPU, over the length of the iteration. */
+  readonly tflops_per_second_per_gpu: number | null;
+}
+
+/** The shape of every list. */
+export interface IterationKernelsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly IterationKernelsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface IterationKernelsRow {
+  /** Start of the launching call, from the start of the profile. */
+  readonly api_start_ns: number;
+  /** Duration of the launching call on the CPU. */
+  readonly api_time_ns: number | null;
+  /** Size of a block, in threads. */
+  readonly block: string;
+  /** GPU that ran it. */
+  readonly device_id: number;
+  /** Duration on the GPU. */
+  readonly gpu_time_ns: number;
+  /** Size of the grid, in blocks. */
+  readonly grid: string;
+  /** Full name of the kernel. */
+  readonly kernel_long_name: string | null;
+  /** Short name of the kernel. */
+  readonly kernel_name: string;
+  /** Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts. */
+  readonly op_id: string;
+  /** Path of the op that launched it. */
+  readonly op_name: string | null;
+  /** Library, operation, types, tile and layout, from the full name. */
+  readonly readable_name: string | null;
+  /** Start on the GPU, from the start of the profile. */
+  readonly start_time_ns: number | null;
+  /** CUDA stream. */
+  readonly stream_id: number | null;
+  /** Whether it used Tensor Cores. */
+  readonly uses_tc: boolean | null;
+}
+
+/** The shape of every list. */
+export interface IterationOpKernelsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly IterationOpKernelsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface IterationOpKernelsRow {
+  /** Start of the launching call, from the start of the profile. */
+  readonly api_start_ns: number;
+  /** Duration of the launching call on the CPU. */
+  readonly api_time_ns: number | null;
+  /** Size of a block, in threads. */
+  readonly block: string;
+  /** GPU that ran it. */
+  readonly device_id: number;
+  /** Duration on the GPU. */
+  readonly gpu_time_ns: number;
+  /** Size of the grid, in blocks. */
+  readonly grid: string;
+  /** Full name of the kernel. */
+  readonly kernel_long_name: string | null;
+  /** Short name of the kernel. */
+  readonly kernel_name: string;
+  /** Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts. */
+  readonly op_id: string;
+  /** Path of the op that launched it. */
+  readonly op_name: string | null;
+  /** Library, operation, types, tile and layout, from the full name. */
+  readonly readable_name: string | null;
+  /** Start on the GPU, from the start of the profile. */
+  readonly start_time_ns: number | null;
+  /** CUDA stream. */
+  readonly stream_id: number | null;
+  /** Whether it used Tensor Cores. */
+  readonly uses_tc: boolean | null;
+}
+
+/** The shape of every list. */
+export interface IterationOpsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly IterationOpsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface IterationOpsRow {
+  /** Data types of the inputs. */
+  readonly data_type: string | null;
+  /** fprop, bprop or recompute; empty: work outside every op. */
+  readonly direction: string;
+  /** Sum of the durations of its kernels. */
+  readonly gpu_time_ns: number | null;
+  /** Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts. */
+  readonly op_id: string;
+  /** Path of the op in the model. */
+  readonly op_name: string;
+  /** Start of its first call in the iteration, from the start of the profile. */
+  readonly op_start_ns: number | null;
+  /** Kind of op (conv2d). */
+  readonly op_type: string | null;
+  /** The program's own line in the stack: the innermost outside PyTorch and Python. */
+  readonly source_line: string | null;
+  /** Source lines that called the op, outermost first, one per line. */
+  readonly stack_trace: string | null;
+  /** Sum of the durations of its Tensor Core kernels. */
+  readonly tc_gpu_time_ns: number | null;
+  /** Kernels that used Tensor Cores. */
+  readonly tc_kernel_count: number | null;
+  /** Number of kernel launches. */
+  readonly total_kernel_count: number | null;
+}
+
+/** The shape of every list. */
+export interface IterationsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly IterationsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface IterationsRow {
+  /** Time with ops on the CPU only. */
+  readonly cpu_duration_ns: number | null;
+  /** Time waiting for input only. */
+  readonly dataloader_duration_ns: number | null;
+  /** Length of the iteration. */
+  readonly duration_ns: number | null;
+  /** Time with a kernel or CUDA graph running, mean over the GPUs. */
+  readonly gpu_time_ns: number | null;
+  /** Time with only CUDA graphs running whose kernels were not recorded. */
+  readonly graph_duration_ns: number | null;
+  /** Time in I/O only. */
+  readonly io_duration_ns: number | null;
+  /** Whether the aggregation covers it. */
+  readonly is_profiled: boolean | null;
+  /** Index of the iteration, counted from 0 in the whole profile. */
+  readonly iteration_index: number;
+  /** before, iteration or after. */
+  readonly kind: string | null;
+  /** Time with only copies and sets running. */
+  readonly memory_duration_ns: number | null;
+  /** Time with only other kernels running. */
+  readonly non_tc_duration_ns: number | null;
+  /** The rest of the iteration. */
+  readonly other_duration_ns: number | null;
+  /** Start, from the start of the profile. */
+  readonly start_time_ns: number | null;
+  /** End, from the start of the profile. */
+  readonly stop_time_ns: number | null;
+  /** Time with a Tensor Core kernel running. */
+  readonly tc_duration_ns: number | null;
+  /** Kernels that used Tensor Cores. */
+  readonly tc_kernel_count: number | null;
+  /** Number of kernel launches. */
+  readonly total_kernel_count: number | null;
+}
+
+/** An aggregation or an import that runs in the background. */
+export interface Job {
+  /** The aggregation that it made. */
+  readonly aggregation_id: number | null;
+  readonly created_at: string;
+  readonly error: Error | null;
+  /** Estimated time left, in seconds. */
+  readonly eta_s: number | null;
+  readonly files: readonly RankFile[];
+  readonly finished_at: string | null;
+  readonly id: string;
+  readonly is_cancel_requested: boolean;
+  /** Number of jobs that begin before it while it waits; only at the job's own address. */
+  readonly jobs_before: number | null;
+  readonly kind: "aggregation" | "import";
+  readonly message: string;
+  /** Phase of the work; empty before it begins. */
+  readonly phase: string;
+  /** Profile that it works on; for an import: that it makes. */
+  readonly profile_id: string;
+  /** Of an import, the name of the profile; may be empty. */
+  readonly profile_name: string;
+  readonly progress_pct: number;
+  readonly request: AggregationRequest;
+  /** Profile that holds the result: another one if a database of NVIDIA's was converted. */
+  readonly result_profile_id: string | null;
+  readonly rows_per_s: number | null;
+  readonly started_at: string | null;
+  readonly state: "queued" | "running" | "done" | "failed" | "cancelled";
+}
+
+/** The shape of every list. */
+export interface JobPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly Job[];
+}
+
+export interface KernelSummary {
+  readonly all: KernelSummaryAll;
+  readonly memory: KernelSummaryMemory;
+  readonly other: KernelSummaryOther;
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+  readonly using_tc: KernelSummaryUsingTc;
+}
+
+export interface KernelSummaryAll {
+  /** How many there are. */
+  readonly count: number | null;
+  /** CPU time, summed. */
+  readonly cpu_time_ns: number | null;
+  /** GPU time, summed. */
+  readonly gpu_time_ns: number | null;
+}
+
+export interface KernelSummaryMemory {
+  /** How many there are. */
+  readonly count: number | null;
+  /** CPU time, summed. */
+  readonly cpu_time_ns: number | null;
+  /** GPU time, summed. */
+  readonly gpu_time_ns: number | null;
+}
+
+export interface KernelSummaryOther {
+  /** How many there are. */
+  readonly count: number | null;
+  /** CPU time, summed. */
+  readonly cpu_time_ns: number | null;
+  /** GPU time, summed. */
+  readonly gpu_time_ns: number | null;
+}
+
+export interface KernelSummaryUsingTc {
+  /** How many there are. */
+  readonly count: number | null;
+  /** CPU time, summed. */
+  readonly cpu_time_ns: number | null;
+  /** GPU time, summed. */
+  readonly gpu_time_ns: number | null;
+}
+
+/** The shape of every list. */
+export interface KernelsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly KernelsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface KernelsRow {
+  /** Mean duration of a launching call. */
+  readonly api_time_avg_ns: number | null;
+  /** Longest launching call. */
+  readonly api_time_max_ns: number | null;
+  /** Shortest launching call. */
+  readonly api_time_min_ns: number | null;
+  /** Sum of the durations of the launching calls. */
+  readonly api_time_ns: number | null;
+  /** fprop, bprop or recompute; empty: work outside every op. */
+  readonly direction: string | null;
+  /** Mean duration of a launch. */
+  readonly gpu_time_avg_ns: number | null;
+  /** Longest duration of a launch. */
+  readonly gpu_time_max_ns: number | null;
+  /** Shortest duration of a launch. */
+  readonly gpu_time_min_ns: number | null;
+  /** Sum of the durations of its launches. */
+  readonly gpu_time_ns: number | null;
+  /** Full name of the kernel. */
+  readonly kernel_long_name: string | null;
+  /** Short name of the kernel. */
+  readonly kernel_name: string;
+  /** Number of launches. */
+  readonly num_calls: number | null;
+  /** Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts. */
+  readonly op_id: string;
+  /** Path of the op that launched it. */
+  readonly op_name: string | null;
+  /** Library, operation, types, tile and layout, from the full name. */
+  readonly readable_name: string | null;
+  /** Share of all kernels' time. */
+  readonly share_pct: number | null;
+  /** The program's own line in the stack: the innermost outside PyTorch and Python. */
+  readonly source_line: string | null;
+  /** Source lines that called the op, outermost first, one per line. */
+  readonly stack_trace: string | null;
+  /** Whether it used Tensor Cores. */
+  readonly uses_tc: boolean | null;
+}
+
+/** The shape of every list. */
+export interface KeyNodeCandidatesPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly KeyNodeCandidatesRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface KeyNodeCandidatesRow {
+  /** Steps that launch the kernels of most steps. */
+  readonly alike_pct: number | null;
+  /** Whether a number in its name grows by one. */
+  readonly counts: boolean | null;
+  /** GPU time launched between first and last instance. */
+  readonly coverage_pct: number | null;
+  /** How even the times between instances are. */
+  readonly evenness_pct: number | null;
+  /** Place in the order of scores. */
+  readonly id: number;
+  /** Instances, most of any process. */
+  readonly instances: number | null;
+  /** Whether it marks the loop whose steps are the iterations. */
+  readonly is_chosen: boolean | null;
+  /** Iterations that the key node cuts the profile into. */
+  readonly iterations: number | null;
+  /** Key node that cuts at its steps. */
+  readonly key_node: string | null;
+  /** What it is. */
+  readonly kind: string | null;
+  /** Range, or op. */
+  readonly name: string | null;
+  /** Instances in each step of the optimizer. */
+  readonly per_optimizer_step: number | null;
+  /** Median time between two instances. */
+  readonly period_ns: number | null;
+  /** How well it marks the steps of the loop, from 0 to 100. */
+  readonly score: number | null;
+}
+
+/** An aggregation to add. */
+export interface NewAggregation {
+  /** First iteration, inclusive. */
+  readonly iter_start?: number | null;
+  /** Last iteration, inclusive. */
+  readonly iter_stop?: number | null;
+  /** Op ID, op name or range name; empty: chosen from the profile. */
+  readonly key_node?: string | null;
+}
+
+/** A profile to add: exactly one of path, upload, paths and uploads. */
+export interface NewProfile {
+  /** How to read ranges. */
+  readonly mode?: "auto" | "pytorch" | "tensorflow1" | "tensorflow2" | "tensorrt" | "jax" | "simple";
+  /** Name of the profile; the name that it contains if left out. */
+  readonly name?: string | null;
+  /** A file in one of the folders that may be registered from; or a folder there, or a pattern (rank*.sqlite), which stands for the rank files of one job. */
+  readonly path?: string | null;
+  readonly paths?: readonly string[] | null;
+  readonly ranks?: readonly number[] | null;
+  /** The id of an upload, instead of a path. */
+  readonly upload?: string | null;
+  readonly uploads?: readonly string[] | null;
+}
+
+/** The shape of every list. */
+export interface OpEfficiencyPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly OpEfficiencyRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface OpEfficiencyRow {
+  /** Operations per byte to move. */
+  readonly arithmetic_intensity: number | null;
+  /** Share of the peak bandwidth. */
+  readonly bandwidth_peak_pct: number | null;
+  /** What limits it: compute, memory or link. */
+  readonly bound: string | null;
+  /** Data to move. */
+  readonly bytes: number | null;
+  /** fprop, bprop or recompute; empty: work outside every op. */
+  readonly direction: string | null;
+  /** Floating point operations. */
+  readonly flops: number | null;
+  /** Share of the peak rate of operations. */
+  readonly flops_peak_pct: number | null;
+  /** Bytes to move per GPU time. */
+  readonly gbytes_per_second: number | null;
+  /** Time in which its GPU work ran. */
+  readonly gpu_time_ns: number | null;
+  /** Per call the longer of: operations at the peak rate, bytes at the peak bandwidth. */
+  readonly ideal_time_ns: number | null;
+  /** Share of the GPU time with known costs. */
+  readonly known_pct: number | null;
+  /** GPU time beyond the ideal time. */
+  readonly left_time_ns: number | null;
+  /** Operations of matrix products. */
+  readonly matrix_flops: number | null;
+  /** Executions with work on a GPU. */
+  readonly num_calls: number | null;
+  /** Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts. */
+  readonly op_id: string;
+  /** Path of the op in the model. */
+  readonly op_name: string | null;
+  /** Kind of op (conv2d). */
+  readonly op_type: string | null;
+  /** Ideal time over GPU time: 100 % is the roofline. */
+  readonly peak_pct: number | null;
+  /** Why it is above 100 % of the peak. */
+  readonly peak_reason: string | null;
+  /** Precision of its matrix products. */
+  readonly precision: string | null;
+  /** The program's own line in the stack: the innermost outside PyTorch and Python. */
+  readonly source_line: string | null;
+  /** Source lines that called the op, outermost first, one per line. */
+  readonly stack_trace: string | null;
+  /** Operations per GPU time. */
+  readonly tflops_per_second: number | null;
+  /** Why something is unknown. */
+  readonly unknown_reason: string | null;
+}
+
+/** The shape of every list. */
+export interface OpKernelsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly OpKernelsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface OpKernelsRow {
+  /** Mean duration of a launching call. */
+  readonly api_time_avg_ns: number | null;
+  /** Longest launching call. */
+  readonly api_time_max_ns: number | null;
+  /** Shortest launching call. */
+  readonly api_time_min_ns: number | null;
+  /** Sum of the durations of the launching calls. */
+  readonly api_time_ns: number | null;
+  /** Mean duration of a launch. */
+  readonly gpu_time_avg_ns: number | null;
+  /** Longest duration of a launch. */
+  readonly gpu_time_max_ns: number | null;
+  /** Shortest duration of a launch. */
+  readonly gpu_time_min_ns: number | null;
+  /** Sum of the durations of its launches. */
+  readonly gpu_time_ns: number | null;
+  /** Full name of the kernel. */
+  readonly kernel_long_name: string | null;
+  /** Short name of the kernel. */
+  readonly kernel_name: string;
+  /** Number of launches. */
+  readonly num_calls: number | null;
+  /** Library, operation, types, tile and layout, from the full name. */
+  readonly readable_name: string | null;
+  /** Share of the op's kernel time. */
+  readonly share_pct: number | null;
+  /** Whether it used Tensor Cores. */
+  readonly uses_tc: boolean | null;
+}
+
+export interface OpRow {
+  /** Operations per byte to move. */
+  readonly arithmetic_intensity: number | null;
+  /** What limits it: compute, memory or link. */
+  readonly bound: string | null;
+  /** CPU time outside CUDA calls; mean of a call. */
+  readonly cpu_overhead_avg_ns: number | null;
+  /** CPU time outside CUDA calls; most of a call. */
+  readonly cpu_overhead_max_ns: number | null;
+  /** CPU time outside CUDA calls; least of a call. */
+  readonly cpu_overhead_min_ns: number | null;
+  /** CPU time outside CUDA calls; sum. */
+  readonly cpu_overhead_ns: number | null;
+  /** Time of the calls on the CPU, including what they called; mean of a call. */
+  readonly cpu_time_avg_ns: number | null;
+  /** Time of the calls on the CPU, including what they called; most of a call. */
+  readonly cpu_time_max_ns: number | null;
+  /** Time of the calls on the CPU, including what they called; least of a call. */
+  readonly cpu_time_min_ns: number | null;
+  /** Time that the calls of the op took on the CPU. */
+  readonly cpu_time_ns: number | null;
+  /** Data types of the inputs. */
+  readonly data_type: string | null;
+  /** fprop, bprop or recompute; empty: work outside every op. */
+  readonly direction: string | null;
+  /** Bytes to move per GPU time. */
+  readonly gbytes_per_second: number | null;
+  /** Gaps between the GPU work of a call; mean of a call. */
+  readonly gpu_idle_avg_ns: number | null;
+  /** Gaps between the GPU work of a call; most of a call. */
+  readonly gpu_idle_max_ns: number | null;
+  /** Gaps between the GPU work of a call; least of a call. */
+  readonly gpu_idle_min_ns: number | null;
+  /** Gaps between the GPU work of a call; sum. */
+  readonly gpu_idle_ns: number | null;
+  /** Time in which the GPU worked for the op; mean of a call. */
+  readonly gpu_time_avg_ns: number | null;
+  /** Time in which the GPU worked for the op; most of a call. */
+  readonly gpu_time_max_ns: number | null;
+  /** Time in which the GPU worked for the op; least of a call. */
+  readonly gpu_time_min_ns: number | null;
+  /** Time in which the GPU worked for the op, summed over its calls; overlap counts once. */
+  readonly gpu_time_ns: number | null;
+  /** Per call the longer of: operations at the peak rate, bytes at the peak bandwidth. */
+  readonly ideal_time_ns: number | null;
+  /** Could use Tensor Cores, but runs in a data type that has none. */
+  readonly is_bad_data_type: boolean | null;
+  /** Number of kernel launches. */
+  readonly kernel_calls: number | null;
+  /** GPU time beyond the ideal time. */
+  readonly left_time_ns: number | null;
+  /** Executions in the aggregated iterations. */
+  readonly num_calls: number | null;
+  /** Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts. */
+  readonly op_id: string;
+  /** Path of the op in the model. */
+  readonly op_name: string | null;
+  /** Kind of op (conv2d). */
+  readonly op_type: string | null;
+  /** Ideal time over GPU time: 100 % is the roofline. */
+  readonly peak_pct: number | null;
+  /** Share of the GPU time of all ops. */
+  readonly share_pct: number | null;
+  /** The program's own line in the stack: the innermost outside PyTorch and Python. */
+  readonly source_line: string | null;
+  /** Source lines that called the op, outermost first, one per line. */
+  readonly stack_trace: string | null;
+  /** Whether the op could use Tensor Cores. */
+  readonly tc_eligible: boolean | null;
+  /** Operations per GPU time. */
+  readonly tflops_per_second: number | null;
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+  /** Whether one of its kernels used Tensor Cores. */
+  readonly using_tc: boolean | null;
+}
+
+export interface OpSummary {
+  readonly all: OpSummaryAll;
+  readonly eligible_not_using: OpSummaryEligibleNotUsing;
+  readonly other: OpSummaryOther;
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+  readonly using_tc: OpSummaryUsingTc;
+}
+
+export interface OpSummaryAll {
+  /** How many there are. */
+  readonly count: number | null;
+  /** CPU time, summed. */
+  readonly cpu_time_ns: number | null;
+  /** GPU time, summed. */
+  readonly gpu_time_ns: number | null;
+}
+
+export interface OpSummaryEligibleNotUsing {
+  /** How many there are. */
+  readonly count: number | null;
+  /** CPU time, summed. */
+  readonly cpu_time_ns: number | null;
+  /** GPU time, summed. */
+  readonly gpu_time_ns: number | null;
+}
+
+export interface OpSummaryOther {
+  /** How many there are. */
+  readonly count: number | null;
+  /** CPU time, summed. */
+  readonly cpu_time_ns: number | null;
+  /** GPU time, summed. */
+  readonly gpu_time_ns: number | null;
+}
+
+export interface OpSummaryUsingTc {
+  /** How many there are. */
+  readonly count: number | null;
+  /** CPU time, summed. */
+  readonly cpu_time_ns: number | null;
+  /** GPU time, summed. */
+  readonly gpu_time_ns: number | null;
+}
+
+/** The shape of every list. */
+export interface OpTypeEfficiencyPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly OpTypeEfficiencyRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface OpTypeEfficiencyRow {
+  /** Operations per byte to move. */
+  readonly arithmetic_intensity: number | null;
+  /** What limits it: compute, memory or link. */
+  readonly bound: string | null;
+  /** Data to move. */
+  readonly bytes: number | null;
+  /** Floating point operations. */
+  readonly flops: number | null;
+  /** Bytes to move per GPU time. */
+  readonly gbytes_per_second: number | null;
+  /** Time in which its GPU work ran. */
+  readonly gpu_time_ns: number | null;
+  /** Per call the longer of: operations at the peak rate, bytes at the peak bandwidth. */
+  readonly ideal_time_ns: number | null;
+  /** Share of the GPU time with known costs. */
+  readonly known_pct: number | null;
+  /** GPU time beyond the ideal time. */
+  readonly left_time_ns: number | null;
+  /** Operations of matrix products. */
+  readonly matrix_flops: number | null;
+  /** Executions with work on a GPU. */
+  readonly num_calls: number | null;
+  /** Number of different ops of this type. */
+  readonly num_ops: number | null;
+  /** Kind of op (conv2d). */
+  readonly op_type: string;
+  /** Ideal time over GPU time: 100 % is the roofline. */
+  readonly peak_pct: number | null;
+  /** Operations per GPU time. */
+  readonly tflops_per_second: number | null;
+}
+
+/** The shape of every list. */
+export interface OpTypesPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly OpTypesRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface OpTypesRow {
+  /** CPU time outside CUDA calls; mean of a call. */
+  readonly cpu_overhead_avg_ns: number | null;
+  /** CPU time outside CUDA calls; most of a call. */
+  readonly cpu_overhead_max_ns: number | null;
+  /** CPU time outside CUDA calls; least of a call. */
+  readonly cpu_overhead_min_ns: number | null;
+  /** CPU time outside CUDA calls; sum. */
+  readonly cpu_overhead_ns: number | null;
+  /** Time of the calls on the CPU, including what they called; mean of a call. */
+  readonly cpu_time_avg_ns: number | null;
+  /** Time of the calls on the CPU, including what they called; most of a call. */
+  readonly cpu_time_max_ns: number | null;
+  /** Time of the calls on the CPU, including what they called; least of a call. */
+  readonly cpu_time_min_ns: number | null;
+  /** Time of the calls on the CPU, including what they called; sum. */
+  readonly cpu_time_ns: number | null;
+  /** Gaps between the GPU work of a call; mean of a call. */
+  readonly gpu_idle_avg_ns: number | null;
+  /** Gaps between the GPU work of a call; most of a call. */
+  readonly gpu_idle_max_ns: number | null;
+  /** Gaps between the GPU work of a call; least of a call. */
+  readonly gpu_idle_min_ns: number | null;
+  /** Gaps between the GPU work of a call; sum. */
+  readonly gpu_idle_ns: number | null;
+  /** Time in which the GPU worked for the op; mean of a call. */
+  readonly gpu_time_avg_ns: number | null;
+  /** Time in which the GPU worked for the op; most of a call. */
+  readonly gpu_time_max_ns: number | null;
+  /** Time in which the GPU worked for the op; least of a call. */
+  readonly gpu_time_min_ns: number | null;
+  /** Time in which the GPU worked for the op; sum. */
+  readonly gpu_time_ns: number | null;
+  /** Executions in the aggregated iterations. */
+  readonly num_calls: number | null;
+  /** Number of different ops of this type. */
+  readonly num_ops: number | null;
+  /** Kind of op (conv2d). */
+  readonly op_type: string;
+}
+
+/** The shape of every list. */
+export interface OpUnitsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly OpUnitsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface OpUnitsRow {
+  /** Data to move. */
+  readonly bytes_per_call: number | null;
+  /** Operations. */
+  readonly flops_per_call: number | null;
+  /** Sizes of the arguments; empty: not recorded. */
+  readonly input_shapes: string | null;
+  /** Calls in the aggregated iterations. */
+  readonly num_calls: number | null;
+  /** Sizes of the output, where found elsewhere. */
+  readonly output_shape: string | null;
+  /** Precision that limits it; empty: unknown. */
+  readonly precision: string | null;
+  /** Number of the unit in the database. */
+  readonly unit_id: number;
+  /** Operator, or kind of copy. */
+  readonly unit_name: string | null;
+  /** Why something is unknown. */
+  readonly unknown_reason: string | null;
+}
+
+/** The shape of every list. */
+export interface OpsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly OpsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface OpsRow {
+  /** Operations per byte to move. */
+  readonly arithmetic_intensity: number | null;
+  /** What limits it: compute, memory or link. */
+  readonly bound: string | null;
+  /** Time that the calls of the op took on the CPU. */
+  readonly cpu_time_ns: number | null;
+  /** Data types of the inputs. */
+  readonly data_type: string | null;
+  /** fprop, bprop or recompute; empty: work outside every op. */
+  readonly direction: string | null;
+  /** Bytes to move per GPU time. */
+  readonly gbytes_per_second: number | null;
+  /** Time in which the GPU worked for the op, summed over its calls; overlap counts once. */
+  readonly gpu_time_ns: number | null;
+  /** Per call the longer of: operations at the peak rate, bytes at the peak bandwidth. */
+  readonly ideal_time_ns: number | null;
+  /** Could use Tensor Cores, but runs in a data type that has none. */
+  readonly is_bad_data_type: boolean | null;
+  /** Number of kernel launches. */
+  readonly kernel_calls: number | null;
+  /** GPU time beyond the ideal time. */
+  readonly left_time_ns: number | null;
+  /** Executions in the aggregated iterations. */
+  readonly num_calls: number | null;
+  /** Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts. */
+  readonly op_id: string;
+  /** Path of the op in the model. */
+  readonly op_name: string | null;
+  /** Kind of op (conv2d). */
+  readonly op_type: string | null;
+  /** Ideal time over GPU time: 100 % is the roofline. */
+  readonly peak_pct: number | null;
+  /** Share of the GPU time of all ops. */
+  readonly share_pct: number | null;
+  /** The program's own line in the stack: the innermost outside PyTorch and Python. */
+  readonly source_line: string | null;
+  /** Source lines that called the op, outermost first, one per line. */
+  readonly stack_trace: string | null;
+  /** Whether the op could use Tensor Cores. */
+  readonly tc_eligible: boolean | null;
+  /** Operations per GPU time. */
+  readonly tflops_per_second: number | null;
+  /** Whether one of its kernels used Tensor Cores. */
+  readonly using_tc: boolean | null;
+}
+
+/** The shape of every list. */
+export interface PeakRatesPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly PeakRatesRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface PeakRatesRow {
+  /** GPU that has these rates; empty: not in the built-in table. */
+  readonly gpu_name: string | null;
+  /** 1: set by the user. */
+  readonly is_given: number | null;
+  /** TFLOP/s (TOP/s), or GB/s; null: unknown. */
+  readonly rate: number | null;
+  /** Precision, bandwidth, or link to the host. */
+  readonly rate_name: string;
+}
+
+export interface PerformanceSummary {
+  /** Time with a kernel running, mean over the GPUs. */
+  readonly gpu_utilization_pct: number | null;
+  /** 1: it covers the steady range. */
+  readonly is_steady: number | null;
+  /** Mean length of an iteration. */
+  readonly iter_avg_ns: number | null;
+  /** Median time of a step. */
+  readonly iter_median_ns: number | null;
+  /** 10th percentile of the steps' times. */
+  readonly iter_p10_ns: number | null;
+  /** 90th percentile of the steps' times. */
+  readonly iter_p90_ns: number | null;
+  /** First aggregated iteration. */
+  readonly iter_start: number | null;
+  /** Standard deviation of an iteration's length. */
+  readonly iter_std_dev_ns: number | null;
+  /** Last aggregated iteration, inclusive. */
+  readonly iter_stop: number | null;
+  /** Op that marks an iteration. */
+  readonly key_node: string | null;
+  /** Why that op. */
+  readonly key_node_reason: string | null;
+  /** Aggregated. */
+  readonly profiled_iterations: number | null;
+  /** What the steady range leaves out, or why there is none. */
+  readonly steady_note: string | null;
+  /** Iterations without the one before the loop. */
+  readonly steps: number | null;
+  /** Share of Tensor Core kernels in the kernel time of eligible ops. */
+  readonly tc_utilization_pct: number | null;
+  /** Found in the profile. */
+  readonly total_iterations: number | null;
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+  /** Sum of the iterations. */
+  readonly wall_clock_time_ns: number | null;
+}
+
+/** A profile with everything that no aggregation changes. */
+export interface Profile {
+  /** Number of aggregations in it. */
   readonly aggregation_count: number | null;
-  /** The file was lost or replaced since the viewer started. */
-  readonly error?: ApiErrorBody | null;
-}
-
-export interface SystemConfig {
-  readonly profile_name: string | null;
-  readonly gpu_count: number | null;
-  readonly gpu_names: readonly string[] | null;
-  readonly cpu_model: string | null;
-  readonly driver_version: string | null;
+  readonly can_reaggregate: boolean;
+  /** Empty if aggregations can be added. */
+  readonly cannot_reaggregate_reason: string;
+  readonly conversion_ids: readonly string[];
+  /** File of NVIDIA's that it was converted from. */
+  readonly converted_from: string | null;
+  /** When the database was written. */
+  readonly created_at: string | null;
+  /** Version of the DLProf that wrote it. */
+  readonly db_version: string | null;
+  readonly domains: readonly string[];
+  /** Name of the file, without its folder. */
+  readonly file_name: string;
+  /** Framework and its version. */
   readonly framework: string | null;
-  readonly cuda_version: string | null;
-  readonly cudnn_version: string | null;
-  readonly nsys_version: string | null;
-  readonly dlprof_version: string | null;
-  readonly dlprof_db_version: string | null;
-  readonly viewer_version: string | null;
-  readonly original_command: string | null;
-  readonly unknown?: UnknownReasons;
+  /** Number of GPUs. */
+  readonly gpu_count: number | null;
+  /** Part of the profile's address. */
+  readonly id: string;
+  readonly info: Readonly<Record<string, string | null>>;
+  /** Written by NVIDIA's DLProf. */
+  readonly is_foreign: boolean | null;
+  /** Stored by the viewer: deleting the profile deletes it. */
+  readonly is_stored: boolean;
+  /** How its ranges were read. */
+  readonly mode: string | null;
+  /** Name of the profile, else the name of its file. */
+  readonly name: string;
+  readonly system_config: SystemConfig;
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+  readonly warnings: readonly ProfileWarning[];
 }
 
+/** A change of a profile. */
+export interface ProfileChange {
+  /** New name; empty: the name that the profile contains. */
+  readonly name: string;
+}
+
+/** A profile in the list of profiles. */
+export interface ProfileItem {
+  /** Number of aggregations in it. */
+  readonly aggregation_count: number | null;
+  /** When the database was written. */
+  readonly created_at: string | null;
+  /** Version of the DLProf that wrote it. */
+  readonly db_version: string | null;
+  /** Why the file cannot be opened. */
+  readonly error: Error | null;
+  /** Name of the file, without its folder. */
+  readonly file_name: string;
+  /** Framework and its version. */
+  readonly framework: string | null;
+  /** Number of GPUs. */
+  readonly gpu_count: number | null;
+  /** Part of the profile's address. */
+  readonly id: string;
+  /** Written by NVIDIA's DLProf. */
+  readonly is_foreign: boolean | null;
+  /** Stored by the viewer: deleting the profile deletes it. */
+  readonly is_stored: boolean;
+  /** How its ranges were read. */
+  readonly mode: string | null;
+  /** Name of the profile, else the name of its file. */
+  readonly name: string;
+}
+
+/** The shape of every list. */
+export interface ProfileItemPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly ProfileItem[];
+}
+
+/** Something that the import of a profile could not read or had to assume. */
 export interface ProfileWarning {
   readonly code: string;
+  readonly count: number;
   readonly message: string;
-  readonly count: number | null;
 }
 
-export interface Profile extends ProfileItem {
-  readonly system_config: SystemConfig;
-  readonly domains: readonly string[];
-  readonly warnings: readonly ProfileWarning[];
-  readonly info: Readonly<Record<string, string | null>>;
-  readonly can_reaggregate: boolean;
-  readonly cannot_reaggregate_reason: string | null;
-}
-
-export interface Aggregation {
-  readonly id: number;
-  readonly iter_start: number | null;
-  readonly iter_stop: number | null;
-  readonly iter_aggregated: number | null;
-  readonly key_node: string | null;
-  readonly key_node_reason: string | null;
-  readonly created_at: string | null;
-}
-
-export interface Upload {
-  readonly id: string;
-  readonly file_name: string;
-  readonly size_bytes: number;
-  /** Bytes that are there: the next part begins here. */
-  readonly offset: number;
-  readonly chunk_bytes: number;
-}
-
-export interface RemovedProfile {
-  readonly id: string;
-  readonly deleted_files: readonly string[];
-  readonly is_unlisted: boolean;
-}
-
-export type JobState = "queued" | "running" | "done" | "failed" | "cancelled";
-
-export interface AggregationRequest {
-  readonly key_node?: string | null;
-  readonly iter_start?: number | null;
-  readonly iter_stop?: number | null;
-}
-
-/** One of several files that an import joins. */
+/** A rank file of an import that joins several. */
 export interface RankFile {
   readonly file_name: string;
+  /** Number that the request gave it; null: taken from the file. */
   readonly rank: number | null;
   readonly state: "waiting" | "importing" | "done" | "failed";
 }
 
-export interface Job {
-  readonly id: string;
-  readonly kind?: "aggregation" | "import";
-  readonly profile_id: string;
-  readonly profile_name?: string;
-  readonly state: JobState;
-  readonly phase: string | null;
-  readonly progress_pct: number | null;
-  readonly rows_per_s: number | null;
-  readonly eta_s: number | null;
-  readonly message: string | null;
-  readonly error: ApiErrorBody | null;
-  readonly aggregation_id: number | null;
-  /** Where the aggregation is: another profile when a database of NVIDIA's was converted. */
-  readonly result_profile_id?: string | null;
-  readonly is_cancel_requested?: boolean;
-  readonly request: AggregationRequest;
-  /** Jobs that begin before it; told of one job only, and only while it waits. */
-  readonly jobs_before?: number | null;
-  readonly files?: readonly RankFile[];
-  readonly created_at: string | null;
-  readonly started_at: string | null;
-  readonly finished_at: string | null;
+/** The shape of every list. */
+export interface RanksPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly RanksRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
 }
 
-export interface PerformanceSummary {
-  readonly wall_clock_time_ns: number | null;
-  readonly tc_utilization_pct: number | null;
+export interface RanksRow {
+  /** How its clock was aligned with the other ranks. */
+  readonly aligned_by: string | null;
+  /** Offset added to its times; null: unknown. */
+  readonly clock_offset_ns: number | null;
+  /** Median distance of its ends of collectives from those of the first rank. */
+  readonly clock_residual_ns: number | null;
+  /** Collectives that it took part in. */
+  readonly collective_count: number | null;
+  /** Time in which kernels ran that move data between GPUs. */
+  readonly communication_ns: number | null;
+  /** Time in which kernels ran that do not move data between GPUs. */
+  readonly computing_ns: number | null;
+  /** GPU that it used most. */
+  readonly device_id: number | null;
+  /** Time in which data moved between GPUs while no kernel computed. */
+  readonly exposed_communication_ns: number | null;
+  /** Share of the aggregated time in which a kernel ran on the GPU. */
   readonly gpu_utilization_pct: number | null;
-  readonly total_iterations: number | null;
-  readonly profiled_iterations: number | null;
-  readonly iter_start: number | null;
-  readonly iter_stop: number | null;
-  readonly iter_avg_ns: number | null;
-  readonly iter_std_dev_ns: number | null;
-  readonly key_node: string | null;
-  readonly key_node_reason: string | null;
-  readonly unknown?: UnknownReasons;
+  /** Number of the GPU on its machine. */
+  readonly host_device_id: number | null;
+  /** Machine that it ran on; empty: unknown. */
+  readonly host_name: string | null;
+  /** Its computing time compared with the mean of all ranks. */
+  readonly imbalance_pct: number | null;
+  /** Time that the other ranks together waited for this one. */
+  readonly kept_waiting_ns: number | null;
+  /** Number of kernel launches. */
+  readonly kernel_count: number | null;
+  /** Process ID on its machine. */
+  readonly process_id: number | null;
+  /** Number of the rank; the link leads to its ops. */
+  readonly rank: number;
+  /** File that it was read from. */
+  readonly source_file: string | null;
+  /** Collectives in which the other ranks waited for this one. */
+  readonly times_last: number | null;
+  /** Collectives that were found on no other rank. */
+  readonly unmatched_count: number | null;
+  /** Time in collectives before the last rank arrived; null: unknown. */
+  readonly waiting_ns: number | null;
+  /** Waiting as a share of the aggregated time. */
+  readonly waiting_pct: number | null;
 }
 
-export interface GpuUtilization {
-  readonly using_gpu_pct: number | null;
-  readonly idle_gpu_pct: number | null;
-  readonly unknown?: UnknownReasons;
+/** A finding of one of DLProf's detectors. */
+export interface Recommendation {
+  /** Name of the detector. */
+  readonly detector: string | null;
+  /** View that shows the details. */
+  readonly drill_down: string | null;
+  readonly drill_down_args: string | null;
+  readonly id: number;
+  readonly problem: string;
+  readonly recommendation: string;
+}
+
+/** All findings of an aggregation. */
+export interface Recommendations {
+  readonly count: number;
+  readonly results: readonly Recommendation[];
+}
+
+/** The result of removing a profile. */
+export interface RemovedProfile {
+  readonly deleted_files: readonly string[];
+  readonly id: string;
+  /** The profile was removed from the list, its file kept. */
+  readonly is_unlisted: boolean;
 }
 
 export interface ResourceUsage {
-  readonly tc_pct: number | null;
-  readonly non_tc_pct: number | null;
-  readonly memory_pct: number | null;
-  readonly dataloader_pct: number | null;
-  readonly io_pct: number | null;
+  /** Only ops on the CPU run. */
   readonly cpu_pct: number | null;
+  /** Only input is waited for. */
+  readonly dataloader_pct: number | null;
+  /** Only CUDA graphs run whose kernels were not recorded. */
+  readonly graph_pct: number | null;
+  /** Only I/O happens. */
+  readonly io_pct: number | null;
+  /** Only copies and sets run. */
+  readonly memory_pct: number | null;
+  /** Other kernels run. */
+  readonly non_tc_pct: number | null;
+  /** None of these. */
   readonly other_pct: number | null;
-  readonly unknown?: UnknownReasons;
+  /** A Tensor Core kernel runs. */
+  readonly tc_pct: number | null;
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
 }
 
-export interface TimeAndCount {
-  readonly gpu_time_ns: number | null;
-  readonly count: number | null;
-}
-
-export interface KernelSummary {
-  readonly all: TimeAndCount;
-  readonly using_tc: TimeAndCount;
-  readonly memory: TimeAndCount;
-  readonly other: TimeAndCount;
-  readonly unknown?: UnknownReasons;
+/** The system that a profile was recorded on. */
+export interface SystemConfig {
+  readonly cpu_model: string | null;
+  readonly cuda_version: string | null;
+  readonly cudnn_version: string | null;
+  readonly dlprof_db_version: string | null;
+  readonly dlprof_version: string | null;
+  readonly driver_version: string | null;
+  readonly framework: string | null;
+  readonly gpu_count: number | null;
+  readonly gpu_names: readonly string[];
+  readonly nsys_version: string | null;
+  readonly original_command: string | null;
+  readonly profile_name: string | null;
+  readonly viewer_version: string | null;
 }
 
 export interface TensorCoreEfficiency {
-  readonly tc_utilization_pct: number | null;
-  readonly using_tc_pct: number | null;
+  /** Share of their other kernels. */
   readonly not_using_tc_pct: number | null;
-  readonly unknown?: UnknownReasons;
+  /** Share of Tensor Core kernels in the kernel time of eligible ops. */
+  readonly tc_utilization_pct: number | null;
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+  /** Share of Tensor Core kernels in the kernel time of eligible ops. */
+  readonly using_tc_pct: number | null;
 }
 
-export interface Op {
-  readonly op_id: string;
-  readonly op_name: string;
-  readonly direction: string | null;
-  readonly op_type: string | null;
-  readonly gpu_time_ns: number | null;
-  readonly cpu_time_ns: number | null;
-  readonly num_calls: number | null;
-  readonly tc_eligible: boolean | null;
-  readonly using_tc: boolean | null;
-  readonly kernel_calls: number | null;
-  readonly is_bad_data_type: boolean | null;
-  readonly data_type: string | null;
-  readonly source_line: string | null;
-  readonly stack_trace: string | null;
-  readonly share_pct: number | null;
-  readonly tflops_per_second?: number | null;
-  readonly gbytes_per_second?: number | null;
-  readonly arithmetic_intensity?: number | null;
-  readonly bound?: string | null;
-  readonly ideal_time_ns?: number | null;
-  readonly left_time_ns?: number | null;
-  readonly peak_pct?: number | null;
-}
-
-/** What ops should have cost beside what they took; one of the names is there. */
-export interface EfficiencySum {
-  readonly op_type?: string | null;
-  readonly group_name?: string;
-  readonly iteration_index?: number;
-  readonly duration_ns?: number | null;
-  readonly num_calls?: number | null;
-  readonly gpu_time_ns: number | null;
-  readonly known_pct: number | null;
-  readonly flops: number | null;
-  readonly bytes: number | null;
-  readonly tflops_per_second: number | null;
-  readonly gbytes_per_second: number | null;
-  readonly arithmetic_intensity: number | null;
-  readonly ideal_time_ns: number | null;
-  readonly left_time_ns: number | null;
-  readonly peak_pct: number | null;
-  readonly bound?: string | null;
-  readonly mfu_pct?: number | null;
-}
-
-/** What an op should have cost beside what it took. */
-export interface OpEfficiency extends EfficiencySum {
-  readonly op_id: string;
-  readonly op_name: string;
-  readonly direction: string | null;
-  readonly op_type: string | null;
-  readonly precision: string | null;
-  readonly unknown_reason: string | null;
-  readonly peak_reason: string | null;
-  readonly source_line: string | null;
-  readonly stack_trace: string | null;
-}
-
-/** The same of the whole aggregation. */
-export interface Efficiency {
-  readonly mfu_pct: number | null;
-  readonly median_step_mfu_pct: number | null;
-  readonly tflops_per_second_per_gpu: number | null;
-  readonly tflops_per_second: number | null;
-  readonly gbytes_per_second: number | null;
-  readonly peak_pct: number | null;
-  readonly known_pct: number | null;
-}
-
-export interface Kernel {
-  readonly kernel_name: string;
-  readonly uses_tc: boolean | null;
-  readonly num_calls: number | null;
-  readonly gpu_time_ns: number | null;
-  readonly gpu_time_avg_ns: number | null;
-  readonly gpu_time_min_ns: number | null;
-  readonly gpu_time_max_ns: number | null;
-  readonly share_pct: number | null;
-  /** The op that launched it; absent in the list of one op. */
-  readonly op_id?: string;
-  readonly op_name?: string;
-  readonly direction?: string | null;
-  readonly source_line?: string | null;
-  readonly stack_trace?: string | null;
-}
-
-export interface Recommendation {
-  readonly id: string | number;
-  readonly problem: string;
-  readonly recommendation: string;
-  readonly drill_down: string | null;
-}
-
-/** Our own advice, or a question that the profile does not answer. */
-export interface AdviceRow {
-  readonly place: number;
-  readonly advice: string;
-  readonly status: "found" | "unknown";
-  readonly severity: "high" | "medium" | "low" | null;
-  readonly gain_pct: number | null;
-  readonly certainty: "sure" | "likely" | "possible" | null;
-  readonly problem: string;
-  readonly recommendation: string | null;
-  readonly reasoning: string | null;
-  readonly needs: string | null;
-  readonly frameworks: string;
-  /** JSON. */
-  readonly drill_down: string | null;
-  /** JSON. */
-  readonly evidence: string | null;
-  readonly proof_query: string | null;
-}
-
-export type IterationKind = "before" | "iteration" | "after";
-
-export interface Iteration {
-  readonly iteration_index: number;
-  readonly kind: IterationKind | null;
-  readonly is_profiled: boolean;
-  readonly start_time_ns: number | null;
-  readonly stop_time_ns: number | null;
-  readonly duration_ns: number | null;
-  readonly total_kernel_count: number | null;
-  readonly tc_kernel_count: number | null;
-  readonly tc_duration_ns: number | null;
-  readonly non_tc_duration_ns: number | null;
-  readonly memory_duration_ns: number | null;
-  readonly dataloader_duration_ns: number | null;
-  readonly io_duration_ns: number | null;
-  readonly cpu_duration_ns: number | null;
-  readonly other_duration_ns: number | null;
-  /** Time with a kernel running, the mean over the GPUs. */
-  readonly gpu_time_ns: number | null;
-}
-
-/** The four statistics of one time of an op type: sum, mean, least and most of a call. */
-type Statistics<Stem extends string> = {
-  readonly [Key in `${Stem}_ns` | `${Stem}_avg_ns` | `${Stem}_min_ns` | `${Stem}_max_ns`]:
-    | number
-    | null;
-};
-
-export interface OpType
-  extends Statistics<"cpu_time">,
-    Statistics<"gpu_time">,
-    Statistics<"cpu_overhead">,
-    Statistics<"gpu_idle"> {
-  readonly op_type: string;
-  readonly num_ops: number | null;
-  readonly num_calls: number | null;
-}
-
-export interface GroupOp {
-  /** Path of a group, with a slash at its end; the op ID of a leaf. */
+/** A file that was uploaded. */
+export interface Upload {
+  /** The file's name, in characters that are safe in a path. */
+  readonly file_name: string;
+  /** Names the upload in POST profiles/. */
   readonly id: string;
-  readonly name: string;
-  readonly trimmed_name: string;
-  readonly kind: "group" | "op";
-  /** 1 for the root. */
-  readonly level: number;
-  readonly num_op_instances: number | null;
-  readonly num_tc_eligible_ops: number | null;
-  readonly num_ops_using_tc: number | null;
-  readonly cpu_time_ns: number | null;
-  readonly gpu_time_ns: number | null;
-  readonly cpu_overhead_ns: number | null;
-  readonly gpu_idle_ns: number | null;
-}
-
-export interface Gpu {
-  readonly device_id: number;
-  readonly gpu_name: string;
-  readonly compute_capability: string | null;
-  readonly sm_count: number | null;
-  readonly gpu_utilization_pct: number | null;
-  readonly memory_total_bytes?: number | null;
-  readonly memory_used_bytes?: number | null;
-}
-
-/** A rank of a distributed job. */
-export interface Rank {
-  readonly rank: number;
-  readonly host_name: string | null;
-  readonly device_id: number | null;
-  readonly host_device_id: number | null;
-  readonly gpu_utilization_pct: number | null;
-  readonly computing_ns: number | null;
-  readonly imbalance_pct: number | null;
-  readonly communication_ns: number | null;
-  readonly exposed_communication_ns: number | null;
-  readonly waiting_ns: number | null;
-  readonly waiting_pct: number | null;
-  readonly times_last: number | null;
-  readonly kept_waiting_ns: number | null;
-  readonly collective_count: number | null;
-  readonly unmatched_count: number | null;
-  readonly kernel_count: number | null;
-  readonly aligned_by: string | null;
-  readonly clock_offset_ns: number | null;
-  readonly clock_residual_ns: number | null;
-  readonly source_file: string | null;
-}
-
-/** A collective on one rank. */
-export interface Collective {
-  readonly sequence: number | null;
-  readonly communicator: number | null;
-  readonly collective_name: string;
-  readonly rank: number;
-  readonly waiting_ns: number | null;
-  readonly duration_ns: number;
-  readonly bytes: number | null;
-  readonly start_time_ns: number;
-  readonly iteration_index: number;
-  readonly rank_count: number;
-  readonly kept_waiting_ns: number | null;
-  readonly kernel_name: string;
-}
-
-/** An op inside of one iteration. */
-export interface IterationOp {
-  readonly op_id: string;
-  readonly op_name: string;
-  readonly direction: string | null;
-  readonly op_type: string | null;
-  /** Start of its first instance in the iteration. */
-  readonly op_start_ns: number | null;
-  readonly total_kernel_count: number | null;
-  readonly tc_kernel_count: number | null;
-  readonly gpu_time_ns: number | null;
-  readonly tc_gpu_time_ns: number | null;
-  readonly data_type: string | null;
-  readonly source_line: string | null;
-  readonly stack_trace: string | null;
-}
-
-/** One launch of a kernel. */
-export interface Launch {
-  readonly op_id: string;
-  readonly op_name: string;
-  readonly kernel_name: string;
-  readonly kernel_long_name: string | null;
-  readonly device_id: number | null;
-  readonly stream_id: number | null;
-  /** Start on the GPU. */
-  readonly start_time_ns: number | null;
-  readonly gpu_time_ns: number | null;
-  readonly uses_tc: boolean | null;
-  readonly grid: string | null;
-  readonly block: string | null;
-  readonly api_start_ns: number | null;
-  readonly api_time_ns: number | null;
+  readonly size_bytes: number;
 }

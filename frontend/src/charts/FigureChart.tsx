@@ -1,4 +1,4 @@
-/** A figure of the server drawn as it is: in the colours of the theme, as wide as its place. */
+/** A figure of the server drawn as it is: in the colors of the theme, as wide as its place. */
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";

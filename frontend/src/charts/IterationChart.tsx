@@ -31,7 +31,7 @@ export interface IterationChartProps {
   readonly onZoom?: (zoom: IndexRange | null) => void;
   /** How far the zoom can be moved. */
   readonly limits?: IndexRange | null;
-  /** Told when bars were cut off at the top. */
+  /** Called when bars are cut off at the top. */
   readonly onCut?: (isCut: boolean) => void;
 }
 
@@ -161,7 +161,7 @@ function Plot(props: PlotProps): JSX.Element {
   );
 }
 
-/** Which bar the card tells about after a key; null closes it, undefined is not our key. */
+/** The bar of the card after a key; null closes the card, undefined for other keys. */
 function hoverAfterKey(key: string, now: number | null, count: number): number | null | undefined {
   if (key === "ArrowRight") return now === null ? 0 : Math.min(count - 1, now + 1);
   if (key === "ArrowLeft") return now === null ? count - 1 : Math.max(0, now - 1);

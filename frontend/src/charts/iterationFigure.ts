@@ -1,6 +1,5 @@
 /** The server's iteration figure, made ready for drawing. Pure functions only. */
 
-import type { IterationKind } from "../api/types";
 import { t } from "../i18n";
 import { durationText, NS_PER_UNIT, pickTimeUnit } from "../lib/units";
 
@@ -17,7 +16,7 @@ export interface FigureTrace {
 export interface FigureBar {
   readonly first: number;
   readonly last: number;
-  readonly kind: IterationKind | null;
+  readonly kind: string | null;
   readonly is_profiled: boolean;
   /** Mean over the bar's iterations. */
   readonly duration_ns: number;
@@ -40,7 +39,7 @@ export interface IterationFigure {
   readonly layout: { readonly meta: FigureMeta; readonly [key: string]: unknown };
 }
 
-/** Colours and face of the page, read from its style. */
+/** Colors and face of the page, read from its style. */
 export interface ChartTokens {
   readonly text: string;
   readonly muted: string;
@@ -67,7 +66,7 @@ const CUT_FACTOR = 4;
 const MOST_CUT = 0.25;
 /** More bars than this are a few pixels wide: gaps between them would come and go with rounding. */
 const GAPLESS_FROM = 60;
-/** Room above the tallest bar that is seen whole; more where cut bars have to say their length. */
+/** Room above the tallest bar that is not cut; more if cut bars show their length. */
 const HEADROOM = 1.12;
 const HEADROOM_CUT = 1.5;
 
@@ -111,7 +110,7 @@ function isInside(bar: FigureBar, bounds: IndexRange | null): boolean {
  *
  * The start of the program is often 100 times as long as an iteration, and the first iterations
  * 20 times; drawn to scale they would leave nothing of the others to see. Such bars are cut off
- * and say their length instead (`cutMarks`).
+ * and show their length instead (`cutMarks`).
  */
 export function axisTop(
   heights: readonly number[],
@@ -141,7 +140,7 @@ interface Mark {
 /** Labels nearer than this would cover each other. Unit: share of the axis. */
 const MARK_DISTANCE = 0.14;
 
-/** Bars that do not fit below `top`, neighbours as one mark, with the longest of their lengths. */
+/** Bars that do not fit below `top`, neighbors as one mark, with the longest of their lengths. */
 export function cutMarks(
   figure: IterationFigure,
   heights: readonly number[],
@@ -169,7 +168,7 @@ export function cutMarks(
 
 /**
  * Hatching of a trace's bars: what is not part of the loop in all its parts, and I/O everywhere,
- * whose colour is too near to its neighbours' for some eyes.
+ * whose color is too near to its neighbors' for some eyes.
  */
 function hatch(bars: readonly FigureBar[], part: string): Record<string, unknown> {
   const usual = part === "io" ? "\\" : "";

@@ -1,16 +1,25 @@
-/** What every info icon says: what is it, how is it computed, what should I do about it. */
+/** The texts of the info icons: what a value means, how it is computed, what to do about it. */
 
 import { t } from "../i18n";
 import type { Explanation } from "../ui/Popover";
 
 export const EXPLANATIONS = {
   iterationTime: {
-    what: t("How long one training step takes, on average over the aggregated iterations."),
+    what: t("Mean length of a training step over the aggregated iterations."),
     how: t(
       "Wall clock time divided by the number of aggregated iterations. The ± is their standard deviation.",
     ),
     advice: t(
-      "A wide spread means warm-up or stalls are inside the range: aggregate a steady range instead.",
+      "A wide spread means that the range includes warm-up or stalls: aggregate a steady range instead.",
+    ),
+  },
+  stepTime: {
+    what: t("Median time of a training step in the steady range."),
+    how: t(
+      "Half of the steps are shorter. From p10 to p90 are the times of the middle 80 % of the steps.",
+    ),
+    advice: t(
+      "Start-up and the end of the program are left out; the first aggregation in the list contains them.",
     ),
   },
   gpuUtilization: {
@@ -25,12 +34,12 @@ export const EXPLANATIONS = {
     ),
   },
   efficiency: {
-    what: t("How much of what the GPUs could do the run used."),
+    what: t("Share of the GPUs' peak performance that the run used."),
     how: t(
-      "Model FLOPs utilisation: operations of matrix products at the peak rate of their precision, over wall time and GPUs.",
+      "Model FLOPs utilization: operations of matrix products at the peak rate of their precision, over wall time and GPUs.",
     ),
     advice: t(
-      "Low with a busy GPU: see in the table where most is left to win. Low with an idle GPU: see the breakdown first.",
+      "Low with a busy GPU: the table lists where most time could be saved. Low with an idle GPU: see the breakdown first.",
     ),
   },
   roofline: {
@@ -41,24 +50,24 @@ export const EXPLANATIONS = {
       "Operations and bytes come from the recorded sizes, each tensor read and written once; large points took more GPU time.",
     ),
     advice: t(
-      "A point far below its line can be faster: fuse ops that memory bounds, use Tensor Cores for those that computing bounds.",
+      "A point far below its line can be faster: fuse ops that are limited by memory, use Tensor Cores for ops that are limited by computing.",
     ),
   },
   ranks: {
     what: t(
-      "What the GPU of each rank did, and how long the rank waited for others in collectives.",
+      "Computing and communication of each rank's GPU, and its time waiting for other ranks in collectives.",
     ),
     how: t(
-      "A rank waits in a collective from its own start to the start of the last rank that came before it left.",
+      "A rank waits in a collective from its own start until the last of the other ranks has started.",
     ),
     advice: t(
-      "The rank that waits least keeps the others waiting: look at what it does before its collectives.",
+      "The rank that waits least makes the others wait: check what it does before its collectives.",
     ),
   },
   tcEfficiency: {
-    what: t("How well the work that could use Tensor Cores does use them."),
+    what: t("Share of the work that could use Tensor Cores and does."),
     how: t(
-      "GPU time of Tensor Core kernels divided by GPU time of all kernels in ops that are eligible.",
+      "GPU time of Tensor Core kernels divided by the GPU time of all kernels in eligible ops.",
     ),
     advice: t(
       "Higher is better. If it is low, turn on mixed precision and look for eligible ops that don't use Tensor Cores.",
@@ -69,55 +78,53 @@ export const EXPLANATIONS = {
     how: t(
       "Sum of the durations of the aggregated iterations, from the first op to the last work on CPU or GPU.",
     ),
-    advice: t("This is what all percentages of the dashboard refer to."),
+    advice: t("All percentages of the dashboard refer to it."),
   },
   iterations: {
-    what: t(
-      "How many iterations the profile holds, and how many of them the figures are made from.",
-    ),
+    what: t("Number of iterations in the profile, and how many of them are aggregated."),
     how: t(
       "Each occurrence of the key node ends an iteration. Start and stop iteration both count.",
     ),
     advice: t(
-      "Leave warm-up and tear-down out: choose another range or key node in the Iterations view.",
+      "To leave out warm-up and shutdown, choose another range or key node in the Iterations view.",
     ),
   },
   resourceUsage: {
-    what: t("Where the time of the aggregated iterations goes."),
+    what: t("Breakdown of the time of the aggregated iterations."),
     how: t(
-      "Each moment counts once, for the first that applies: Tensor Core kernel, other kernel, memory, dataloader, I/O, CPU, other. All add up to 100 %.",
+      "Each moment counts once, for the first category that applies: Tensor Core kernel, other kernel, memory, dataloader, I/O, CPU, other. They add up to 100 %.",
     ),
     advice: t(
-      "Green is GPU work. Attack the largest other part: dataloader - more workers; CPU - fewer, larger ops; memory - fewer copies.",
+      "Green is GPU work. Reduce the largest other part: dataloader - more workers; CPU - fewer, larger ops; memory - fewer copies.",
     ),
   },
   iterationSummary: {
-    what: t("Every iteration of the profile, split into what its time was spent on."),
+    what: t("Every iteration of the profile, with a breakdown of its time."),
     how: t(
-      "One bar per iteration; in long profiles one bar shows the mean of several neighbours. Grey bars are outside of the aggregation.",
+      "One bar per iteration; in long profiles one bar shows the mean of several neighbors. Gray bars are outside the aggregation.",
     ),
     advice: t(
-      "Bars of unlike height belong to warm-up, evaluation or stalls. Aggregate the even part.",
+      "Bars of different height are warm-up, evaluation or stalls. Aggregate the part with bars of equal height.",
     ),
   },
   topOps: {
-    what: t("The ten ops that took most GPU time."),
+    what: t("The ten ops with the most GPU time."),
     how: t(
       "GPU time of an op is the union of the kernels and copies that its calls launched, summed over its calls.",
     ),
     advice: t(
-      "Start at the top. A cross in the colour of a warning marks ops that could use Tensor Cores and don't.",
+      "Start at the top. A cross in the warning color marks ops that could use Tensor Cores and do not.",
     ),
   },
   kernelGpuTime: {
     what: t("GPU time of all kernels, by kind."),
     how: t(
-      "Sum of the durations of all kernels and memory operations in the aggregated iterations; overlapping ones count each.",
+      "Sum of the durations of all kernels and memory operations in the aggregated iterations; each of overlapping ones counts.",
     ),
-    advice: t("A large memory part hints at copies or layout changes that can be avoided."),
+    advice: t("A large memory part suggests copies or layout changes that can be avoided."),
   },
   recommendations: {
-    what: t("Common problems that were found in this profile, and what to do about them."),
+    what: t("Common problems that were found in this profile, and how to solve them."),
     how: t("Each detector looks at the aggregated figures; only the problems found are listed."),
     advice: t("Work from the top, profile again, and compare."),
   },

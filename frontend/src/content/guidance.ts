@@ -10,7 +10,7 @@ export interface GuidanceItem {
 export const GUIDANCE: readonly GuidanceItem[] = [
   {
     text: t(
-      "Start with the time of an iteration and what it is spent on; then look at the ops that take most of it.",
+      "Start with the time of an iteration and its breakdown; then look at the ops that take the most time.",
     ),
   },
   {
@@ -42,7 +42,7 @@ export const GUIDANCE: readonly GuidanceItem[] = [
   },
   {
     text: t(
-      "An op that uses Tensor Cores may launch further kernels that prepare its data, such as transposes; those don't use them.",
+      "An op that uses Tensor Cores may also launch kernels that prepare its data, such as transposes; those do not use them.",
     ),
   },
 ];

@@ -25,6 +25,6 @@ export const TABLE_SHORTCUTS: readonly ShortcutHelp[] = [
   { keys: ["↑", "↓"], does: t("Move from row to row") },
   { keys: ["Home", "End"], does: t("First or last row of the page") },
   { keys: ["PgUp", "PgDn"], does: t("Previous or next page") },
-  { keys: ["Enter"], does: t("Select the row and go to the table that it fills") },
+  { keys: ["Enter"], does: t("Select the row and go to the table below it") },
   { keys: ["Space"], does: t("Select the row") },
 ];

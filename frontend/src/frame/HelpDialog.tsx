@@ -36,9 +36,9 @@ export function HelpDialog({
         <KeyList title={t("In the chart of the iterations")} shortcuts={CHART_SHORTCUTS} />
         <p class="help-note">
           {isReport()
-            ? t("This report is one file with everything inside: send it as it is.")
+            ? t("This report is a single file that can be sent as it is.")
             : t(
-                "The address holds all that you see: bookmark it, or send it to someone who can reach this server.",
+                "The address contains the state of the page: bookmark it, or send it to anyone who can reach this server.",
               )}
           {version !== null && ` ${t("Version {version}.", { version })}`}{" "}
           {!isReport() && (

@@ -29,7 +29,7 @@ function phaseText(job: Job): string {
 
 function waitingText(before: number): string {
   if (before === 0) return t("Waiting for a free worker");
-  return t("Waiting: {count} before it", { count: formatInt(before) });
+  return t("Waiting: {count} jobs before it", { count: formatInt(before) });
 }
 
 /** What the job was asked for: the range, and the key node on a line of its own. */
@@ -152,7 +152,7 @@ function Success({ job, jobs }: { job: Job; jobs: JobControl }): JSX.Element {
   return (
     <Frame title={t("Success!")} tone="done" onClose={jobs.dismiss} events={going}>
       <p>
-        {t("Aggregation #{id} is ready. The one before stays in the list.", {
+        {t("Aggregation #{id} is ready. The previous one stays in the list.", {
           id: job.aggregation_id ?? "",
         })}
       </p>

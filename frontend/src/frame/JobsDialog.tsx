@@ -3,7 +3,8 @@
 import type { JSX } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type ApiError, apiUrl, getJson, postJson, toApiError } from "../api/client";
-import type { Job, JobState } from "../api/types";
+import type { JobState } from "../api/lists";
+import type { Job } from "../api/types";
 import { t } from "../i18n";
 import { formatInt, formatPct, formatSeconds } from "../lib/units";
 import { isActive } from "../state/jobs";
@@ -81,7 +82,7 @@ export function JobsDialog({ onClose }: { onClose: () => void }): JSX.Element {
           </select>
         </label>
         {error !== null && <ErrorNote error={error} />}
-        {found?.results.length === 0 && <p>{t("There is none yet.")}</p>}
+        {found?.results.length === 0 && <p>{t("There are no profiles yet.")}</p>}
         <ul class="jobs-list" aria-label={t("Jobs")}>
           {found?.results.map((job) => (
             <JobRow key={job.id} job={job} onAct={(verb) => act(job, verb)} />

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { isReport } from "../api/source";
-import type { Aggregation } from "../api/types";
+import type { AggregationsRow } from "../api/types";
 import { t } from "../i18n";
 import { formatPct } from "../lib/units";
 import { isActive, type JobControl } from "../state/jobs";
@@ -83,11 +83,13 @@ function NavLink({ id, title, icon, letter, isCurrent, onNavigate }: NavLinkProp
   );
 }
 
-/** "#2 · 3–18". */
-export function aggregationLabel(aggregation: Aggregation): string {
+/** "#1 · 0–20", "#2 · 3–18 · steady". */
+export function aggregationLabel(aggregation: AggregationsRow): string {
   const { id, iter_start: start, iter_stop: stop } = aggregation;
-  if (start === null || stop === null) return `#${id}`;
-  return start === stop ? `#${id} · ${start}` : `#${id} · ${start}–${stop}`;
+  const parts = [`#${id}`];
+  if (start !== null && stop !== null) parts.push(start === stop ? `${start}` : `${start}–${stop}`);
+  if (aggregation.is_steady === true) parts.push(t("steady"));
+  return parts.join(" · ");
 }
 
 function Selectors(): JSX.Element {

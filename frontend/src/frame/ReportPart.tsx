@@ -27,10 +27,10 @@ function ReportLink(): JSX.Element {
   );
 }
 
-/** Says that this is no live view of the profile. */
+/** A note that this is a report in a file, not a live view of the profile. */
 function ReportBadge(): JSX.Element {
   const { aggregation } = useScope();
-  const text = t("Aggregation #{id}, in one file; it reads nothing from a server.", {
+  const text = t("Aggregation #{id}, in one file; it needs no server.", {
     id: aggregation.id,
   });
   return (

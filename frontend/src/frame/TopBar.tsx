@@ -70,7 +70,7 @@ function DocsLink({ view }: { view: string }): JSX.Element {
   );
 }
 
-/** Where the server says that feedback goes, else a mail with what makes it useful. */
+/** The configured address for feedback, else a mail with useful details. */
 export function feedbackHref(view: string, version: string | null): string {
   const address = document.getElementById("app")?.dataset.feedback ?? "";
   if (/^https?:\/\//.test(address)) return address;

@@ -1,8 +1,8 @@
 /**
  * The words of the interface in the reader's language.
  *
- * English is what the code says; `zh.ts` holds the same sentences in Chinese. A sentence that is
- * missing there does not compile, so no part of the interface can be left in English by mistake.
+ * The code contains the English sentences; `zh.ts` has their Chinese translations. A sentence
+ * without a translation does not compile.
  */
 
 import { readStored, writeStored } from "../state/storage";
@@ -26,7 +26,7 @@ function known(text: string | null | undefined): Language | null {
   return LANGUAGES.find((item) => item.id === text)?.id ?? null;
 }
 
-/** What the address asks for, else what was chosen before, else what the browser prefers. */
+/** The language in the address, else the one chosen before, else the one the browser prefers. */
 export function pickLanguage(
   asked: string | null,
   stored: string | null,
@@ -43,7 +43,7 @@ function startLanguage(): Language {
   return pickLanguage(asked, readStored(STORED), navigator.languages);
 }
 
-/** Fixed while the page lives: choosing another one loads the page anew, in the same state. */
+/** Fixed until the page is loaded again: choosing another language reloads the page in the same state. */
 export const language: Language = startLanguage();
 
 /** Puts values into the {holes} of a sentence. */

@@ -4,10 +4,10 @@
 export const zh = {
   "This table has no column “{name}” to filter or sort by.":
     "此表没有可用于筛选或排序的列“{name}”。",
-  "Aggregation #{id}, in one file; it reads nothing from a server.":
+  "Aggregation #{id}, in one file; it needs no server.":
     "聚合 #{id}，保存于单个文件中；不从服务器读取任何内容。",
   "Download this profile as a report in one file": "将此性能分析下载为单文件报告",
-  "Open the database in the viewer: it shows everything.":
+  "Open the database in the viewer to see everything.":
     "请在查看器中打开数据库：那里显示全部内容。",
   High: "高",
   Medium: "中",
@@ -15,10 +15,13 @@ export const zh = {
   sure: "确定",
   likely: "很可能",
   "rule of thumb": "经验值",
-  "could win {share}% of the step": "可节省步骤的 {share}%",
-  "Show what is concerned": "显示相关内容",
+  "could save up to {share}% of the time per sample": "可节省每个样本时间的 {share}%",
+  "could save up to {share}% of the step": "可节省步骤的 {share}%",
+  "could save up to {time} ({share}%)": "可节省 {time}（{share}%）",
+  "could save up to {time}": "可节省 {time}",
+  "Show details": "显示相关内容",
   Why: "依据",
-  "To be sure: {data}": "进一步确认：{data}",
+  "To confirm: {data}": "进一步确认：{data}",
   "Copy the query that proves it": "复制可证明的查询",
   "Could not be judged ({count})": "无法判断（{count}）",
   "Needed: {data}": "需要：{data}",
@@ -27,60 +30,57 @@ export const zh = {
   "The report cannot be read: the file is damaged, or this browser is too old. ({reason})":
     "无法读取报告：文件已损坏，或浏览器版本过旧。（{reason}）",
   "The rows of this report that fit the filters": "此报告中符合筛选条件的行",
-  "This report does not hold that.": "此报告不包含该内容。",
-  "This report does not hold the kernels of this op.": "此报告不包含该算子的内核。",
-  "This report holds the top {held} of {all}; the viewer shows all of them.":
+  "This report does not contain it.": "此报告不包含该内容。",
+  "This report does not contain the kernels of this op.": "此报告不包含该算子的内核。",
+  "This report contains the first {held} of {all}; the viewer shows all of them.":
     "此报告只包含{all}中的前 {held} 个；查看器显示全部。",
-  "This report is one file with everything inside: send it as it is.":
+  "This report is a single file that can be sent as it is.":
     "此报告是包含全部内容的单个文件：可直接发送。",
-  "To stay small enough to send, this report holds the ops and kernels of {count} iterations: {ranges}. The viewer shows those of all.":
+  "To limit its size, this report contains the ops and kernels of {count} iterations: {ranges}. The viewer shows those of all iterations.":
     "为便于发送，此报告只包含 {count} 次迭代的算子和内核：{ranges}。查看器显示全部迭代。",
   "1 note on this profile": "关于此性能分析的 1 条说明",
   "A kernel that uses Tensor Cores was running": "有使用 Tensor Core 的内核在运行",
-  "A large memory part hints at copies or layout changes that can be avoided.":
+  "A large memory part suggests copies or layout changes that can be avoided.":
     "内存部分大说明有可以避免的复制或布局转换。",
-  "A new aggregation is made in the background; you can go on working. Aggregation #{id} stays as it is.":
+  "A new aggregation is created in the background while you continue to work. Aggregation #{id} is not changed.":
     "新的聚合在后台生成，您可以继续工作。聚合 #{id} 保持不变。",
-  "A re-aggregation is under way: the next can start when it has ended.":
+  "A re-aggregation is running: the next one can start when it has finished.":
     "正在重新聚合：结束后才能开始下一次。",
-  "A wide spread means warm-up or stalls are inside the range: aggregate a steady range instead.":
+  "A wide spread means that the range includes warm-up or stalls: aggregate a steady range instead.":
     "离散程度大说明范围内含有预热或停顿：请改为聚合稳定的范围。",
   Add: "添加",
   "Add a profile": "添加性能分析",
-  "A file of this computer, or all ranks of a job": "本机上的文件，或一个作业的所有 rank",
+  "A file on this computer, or the files of all ranks of a job":
+    "本机上的文件，或一个作业的所有 rank",
   "Or a path on the server: a file, a folder of ranks, rank*.sqlite":
     "或服务器上的路径：文件、rank 文件夹或 rank*.sqlite",
-  "What this rank put into the collective": "此 rank 放入该集合通信的字节数",
-  "Neither a range around the call nor the kernel's name tells the size.":
-    "调用外围的范围和内核名称都没有给出大小。",
-  "Leads to the ops of the rank": "打开该 rank 的算子",
   "Ops of rank {rank}": "rank {rank} 的算子",
   "{count} rank files of one job": "一个作业的 {count} 个 rank 文件",
-  "They become one profile. Without numbers the files' names or their order tell which rank each is.":
+  "They are joined into one profile. Without numbers, the ranks are taken from the names or the order of the files.":
     "它们将成为一个性能分析。不填编号时，由文件名或顺序决定各是哪个 rank。",
   "Rank of {file}": "{file} 的 rank",
   "Leave out": "去掉",
   "Leave out {file}": "去掉 {file}",
   "Upload of {file}": "{file} 的上传",
-  "A rank is a whole number from 0 on.": "rank 是从 0 开始的整数。",
+  "A rank must be a whole number, 0 or greater.": "rank 是从 0 开始的整数。",
   "Two files have the same rank.": "两个文件的 rank 相同。",
-  "Give every file its rank, or none.": "请给每个文件填写 rank，或都不填。",
+  "Enter a rank for every file, or for none.": "请给每个文件填写 rank，或都不填。",
   "{done} of {count} rank files imported": "已导入 {count} 个 rank 文件中的 {done} 个",
-  "being imported": "正在导入",
+  importing: "正在导入",
   imported: "已导入",
   waiting: "等待中",
   failed: "失败",
   "Name (optional)": "名称（可选）",
   "An SQLite export of Nsight Systems, a .nsys-rep, a trace of torch.profiler, or a database that dlprof wrote.":
     "Nsight Systems 的 SQLite 导出、.nsys-rep、torch.profiler 的跟踪文件，或 dlprof 写出的数据库。",
-  "Looking at the file": "正在检查文件",
+  "Checking the file": "正在检查文件",
   Uploading: "正在上传",
-  "Added. A profile that has to be imported appears when that is done.":
+  "Added. A profile that must be imported appears when the import has finished.":
     "已添加。需要导入的性能分析将在导入完成后出现。",
-  "Stopped. Choose the same file again to go on.": "已停止。再次选择同一文件即可继续。",
+  "Stopped.": "已停止。",
   Profiles: "性能分析列表",
   "Profiles of this viewer": "此查看器的性能分析",
-  "There is none yet.": "还没有。",
+  "There are no profiles yet.": "还没有。",
   Imports: "导入",
   "Progress of the import": "导入进度",
   Delete: "删除",
@@ -91,10 +91,10 @@ export const zh = {
   Save: "保存",
   Keep: "保留",
   "Remove from the list": "从列表中移除",
-  "The viewer stored {file} itself: it will be deleted for good.":
+  "{file} is stored by the viewer and will be deleted permanently.":
     "{file} 由查看器存储：将被永久删除。",
-  "{file} is listed no more; the file itself stays where it is.":
-    "{file} 将不再列出；文件本身保留在原处。",
+  "“{file}” will be removed from the list. The file will not be deleted.":
+    "“{file}”将从列表中移除。文件不会被删除。",
   "Add, rename or delete profiles": "添加、重命名或删除性能分析",
   "Add one with the button above, or start the viewer with a database:":
     "请用上方按钮添加，或用数据库启动查看器：",
@@ -104,7 +104,7 @@ export const zh = {
   Aggregated: "已聚合",
   "Aggregated iterations": "已聚合的迭代",
   Aggregation: "聚合",
-  "Aggregation #{id} is ready. The one before stays in the list.":
+  "Aggregation #{id} is ready. The previous one stays in the list.":
     "聚合 #{id} 已就绪。之前的聚合仍在列表中。",
   "Aggregation #{id}, domain {domain}": "聚合 #{id}，域 {domain}",
   "All intervals": "所有区间",
@@ -113,7 +113,7 @@ export const zh = {
   "All ops": "所有算子",
   "All other kernels": "所有其他内核",
   "All rows that fit the filters": "符合筛选条件的所有行",
-  "An op that uses Tensor Cores may launch further kernels that prepare its data, such as transposes; those don't use them.":
+  "An op that uses Tensor Cores may also launch kernels that prepare its data, such as transposes; those do not use them.":
     "使用 Tensor Core 的算子可能还会启动准备数据的内核（例如转置），这些内核不使用 Tensor Core。",
   any: "任意",
   Anywhere: "任意位置",
@@ -122,19 +122,18 @@ export const zh = {
   "Average GPU time": "平均 GPU 时间",
   "Average iteration time": "平均迭代时间",
   "Average TC GPU time": "平均 TC GPU 时间",
-  Avg: "平均",
   "Bad parameters in the address": "地址中的参数有误",
-  "Bar chart of the utilization of {count} GPUs; the table has the figures":
+  "Bar chart of the utilization of {count} GPUs; the table has the values":
     "{count} 个 GPU 利用率的柱状图；数值见表格",
   "Bar chart of {count} bars, iterations {first} to {last}. Left and right arrows read the bars.":
     "柱状图，共 {count} 根柱，迭代 {first} 到 {last}。用左右方向键读取各柱。",
-  "Bars of unlike height belong to warm-up, evaluation or stalls. Aggregate the even part.":
+  "Bars of different height are warm-up, evaluation or stalls. Aggregate the part with bars of equal height.":
     "高度不一的柱来自预热、评估或停顿。请聚合平稳的部分。",
   Block: "线程块",
   Breakdown: "细分",
   Calls: "调用",
   Cancel: "取消",
-  "Change a field to aggregate other iterations. Type, use the arrows, or turn the wheel over a number.":
+  "Change a field to aggregate other iterations. Type, use the arrow keys, or turn the mouse wheel over a number.":
     "更改任一字段即可聚合其他迭代。可以输入、使用方向键，或在数字上滚动滚轮。",
   Choose: "选取",
   "Choose columns": "选择列",
@@ -149,7 +148,7 @@ export const zh = {
   "Collapse all": "全部折叠",
   Columns: "列",
   Command: "命令",
-  "Common problems that were found in this profile, and what to do about them.":
+  "Common problems that were found in this profile, and how to solve them.":
     "在此性能分析中发现的常见问题及其处理办法。",
   "Compute capability": "计算能力",
   "Computing the figures": "正在计算数值",
@@ -157,7 +156,7 @@ export const zh = {
   Copied: "已复制",
   "Copied {rows}": "已复制 {rows}",
   Copy: "复制",
-  "Copy and print: the first {limit} rows, with the columns that are shown":
+  "Copy and print: the first {limit} rows, with the visible columns":
     "复制和打印：前 {limit} 行，只含显示的列",
   "Copy details": "复制详情",
   "Copy to the clipboard": "复制到剪贴板",
@@ -168,14 +167,10 @@ export const zh = {
     "可以使用 Tensor Core，但所用数据类型不支持",
   Count: "数量",
   CPU: "CPU",
-  "CPU avg": "CPU 平均",
-  "CPU max": "CPU 最大",
-  "CPU min": "CPU 最小",
   "CPU model": "CPU 型号",
   "CPU overhead": "CPU 开销",
   "CPU time": "CPU 时间",
   "CPU time of all ops below": "其下所有算子的 CPU 时间",
-  "CPU time outside of CUDA calls": "CUDA 调用之外的 CPU 时间",
   "CUDA version": "CUDA 版本",
   "cuDNN version": "cuDNN 版本",
   Dashboard: "仪表板",
@@ -184,7 +179,6 @@ export const zh = {
   "Deep learning performance": "深度学习性能",
   "Device ID": "设备 ID",
   "Different kernels, by name": "不同名称的内核个数",
-  "Different ops of this type in the model": "模型中该类型的不同算子个数",
   "Dimensions that are multiples of 8 (FP16, BF16) or 16 (FP8) let more of the work use Tensor Cores.":
     "维度为 8 的倍数（FP16、BF16）或 16 的倍数（FP8）时，更多工作可以使用 Tensor Core。",
   Direction: "方向",
@@ -194,20 +188,20 @@ export const zh = {
   "DLProf version": "DLProf 版本",
   "DLProf Viewer version": "DLProf Viewer 版本",
   Domain: "域",
-  "Drag over the bars to zoom; then drag with Shift to move":
+  "Drag over the bars to zoom; drag with Shift to move":
     "在柱上拖动以缩放；缩放后按住 Shift 拖动以平移",
   "Drawing…": "正在绘制…",
   Duration: "时长",
   "Duration ({unit})": "时长 ({unit})",
-  "Each call of the key node ends an iteration. Choose an op that is called once per training step: one whose calls are as many as your steps.":
+  "Each call of the key node ends an iteration. Choose an op that is called once per training step: its number of calls equals the number of steps.":
     "关键节点的每次调用结束一次迭代。请选择每个训练步调用一次的算子，即调用次数与训练步数相同的算子。",
   "Each detector looks at the aggregated figures; only the problems found are listed.":
     "每个检测器检查聚合后的数值；只列出发现的问题。",
-  "Each moment counts once, for the first that applies: Tensor Core kernel, other kernel, memory, dataloader, I/O, CPU, other. All add up to 100 %.":
+  "Each moment counts once, for the first category that applies: Tensor Core kernel, other kernel, memory, dataloader, I/O, CPU, other. They add up to 100 %.":
     "每个时刻只计一次，归入第一个符合的类别：Tensor Core 内核、其他内核、内存、数据加载、I/O、CPU、其他。合计为 100 %。",
   "Each occurrence of the key node ends an iteration. Start and stop iteration both count.":
     "关键节点每出现一次，就结束一次迭代。起始和结束迭代都计入。",
-  "Every iteration of the profile, split into what its time was spent on.":
+  "Every iteration of the profile, with a breakdown of its time.":
     "性能分析的每次迭代，按时间去向拆分。",
   "Executions of the ops below": "其下算子的执行次数",
   Export: "导出",
@@ -220,14 +214,11 @@ export const zh = {
   "Fold the navigation": "折叠导航",
   Framework: "框架",
   "From {low} to {high}": "从 {low} 到 {high}",
-  "From {low} to {high}; a point is the mean of up to {count} iterations, and the band behind it spans from their shortest to their longest":
+  "From {low} to {high}; a point is the mean of up to {count} iterations, and the band behind it spans from the shortest to the longest of them":
     "从 {low} 到 {high}；每个点是至多 {count} 次迭代的平均值，其后的色带从最短延伸到最长",
   "Full height": "完整高度",
-  "Gaps between the device work of a call, in which the GPU waited":
-    "一次调用的各项设备工作之间 GPU 等待的空隙",
   "Go to": "转到",
   GPU: "GPU",
-  "GPU avg": "GPU 平均",
   "GPU count": "GPU 数量",
   "GPU driver version": "GPU 驱动版本",
   "GPU idle": "GPU 空闲",
@@ -235,8 +226,6 @@ export const zh = {
   "GPU idle, files were read or written": "GPU 空闲，正在读写文件",
   "GPU idle, ops were running on the CPU": "GPU 空闲，算子在 CPU 上运行",
   "GPU idle, the data loader was working": "GPU 空闲，数据加载器在工作",
-  "GPU max": "GPU 最大",
-  "GPU min": "GPU 最小",
   "GPU name": "GPU 名称",
   "GPU names": "GPU 名称",
   "GPU share (%)": "GPU 占比 (%)",
@@ -246,13 +235,13 @@ export const zh = {
   "GPU time of all ops below": "其下所有算子的 GPU 时间",
   "GPU time of an op is the union of the kernels and copies that its calls launched, summed over its calls.":
     "算子的 GPU 时间是其每次调用所启动的内核与复制的时间并集，再对各次调用求和。",
-  "GPU time of Tensor Core kernels divided by GPU time of all kernels in ops that are eligible.":
+  "GPU time of Tensor Core kernels divided by the GPU time of all kernels in eligible ops.":
     "Tensor Core 内核的 GPU 时间除以可用算子中所有内核的 GPU 时间。",
   "GPU utilization": "GPU 利用率",
   "GPU utilization (%)": "GPU 利用率 (%)",
   "GPU utilization across all devices": "所有设备的 GPU 利用率",
   GPUs: "GPU",
-  "Green is GPU work. Attack the largest other part: dataloader - more workers; CPU - fewer, larger ops; memory - fewer copies.":
+  "Green is GPU work. Reduce the largest other part: dataloader - more workers; CPU - fewer, larger ops; memory - fewer copies.":
     "绿色为 GPU 计算。先处理其余最大的部分：数据加载：增加工作进程；CPU：改用更少、更大的算子；内存：减少复制。",
   Grid: "网格",
   group: "分组",
@@ -268,20 +257,14 @@ export const zh = {
   "Higher is better. If it is low, turn on mixed precision and look for eligible ops that don't use Tensor Cores.":
     "越高越好。若偏低，请启用混合精度，并查找可用但未使用 Tensor Core 的算子。",
   How: "计算方法",
-  "How long one training step takes, on average over the aggregated iterations.":
+  "Mean length of a training step over the aggregated iterations.":
     "一个训练步平均花费的时间（对聚合的迭代取平均）。",
-  "How long the call that launched it took on the CPU": "启动它的调用在 CPU 上花费的时间",
-  "How many iterations the profile holds, and how many of them the figures are made from.":
+  "Number of iterations in the profile, and how many of them are aggregated.":
     "性能分析包含多少次迭代，以及数值由其中多少次得出。",
-  "How often ops of this type were called in the aggregated iterations":
-    "聚合的迭代中该类型算子被调用的次数",
-  "How well the work that could use Tensor Cores does use them.":
+  "Share of the work that could use Tensor Cores and does.":
     "可以使用 Tensor Core 的工作实际使用它的程度。",
   "I/O": "I/O",
-  "Idle avg": "空闲平均",
   "Idle GPU": "GPU 空闲",
-  "Idle max": "空闲最大",
-  "Idle min": "空闲最小",
   "In a table": "表格中",
   "in {count} different kernels": "，共 {count} 种内核",
   "in {unit}": "（单位 {unit}）",
@@ -293,7 +276,7 @@ export const zh = {
   "Is dlprofviewer still running in its terminal? Start it again, then try again.":
     "dlprofviewer 是否仍在终端中运行？请重新启动后再试。",
   "It has no ranges that name ops.": "其中没有标明算子的范围。",
-  "It has no ranges that name ops. Run the training inside of torch.autograd.profiler.emit_nvtx() to see them.":
+  "It has no ranges that name ops. Run the training inside torch.autograd.profiler.emit_nvtx() to record them.":
     "其中没有标明算子的范围。请在 torch.autograd.profiler.emit_nvtx() 中运行训练以查看算子。",
   "It has: {known}.": "现有：{known}。",
   "It serves: {known}.": "可用的有：{known}。",
@@ -310,8 +293,7 @@ export const zh = {
   "Iterations {first}–{last}": "迭代 {first}–{last}",
   "Iterations {first}–{last}, mean of {count}": "迭代 {first}–{last}，{count} 个的平均",
   "Its call began in an earlier iteration.": "它的调用在更早的迭代中开始。",
-  "Its name does not tell": "从名称无法判断",
-  "Its time was spent on the CPU.": "它的时间都花在 CPU 上。",
+  "All its time was CPU time.": "它的时间都花在 CPU 上。",
   kernel: "内核",
   "Kernel calls": "内核调用次数",
   "Kernel details": "内核详情",
@@ -336,24 +318,21 @@ export const zh = {
   Language: "语言",
   last: "末次",
   "Last page": "最后一页",
-  "Launch call": "启动调用",
-  "Leave warm-up and tear-down out: choose another range or key node in the Iterations view.":
+  "To leave out warm-up and shutdown, choose another range or key node in the Iterations view.":
     "请排除预热和收尾：在“迭代”视图中选择其他范围或关键节点。",
   Level: "层级",
   List: "列表",
   Loading: "正在加载",
   "Loading…": "正在加载…",
   "Long kernel name": "内核全名",
-  "Look at the terminal where dlprofviewer runs; it says what went wrong.":
+  "See the error in the terminal where dlprofviewer runs.":
     "请查看运行 dlprofviewer 的终端，其中有出错原因。",
-  "Make one: dlprof --database=FILE --force=true":
+  "Create one: dlprof --database=FILE --force=true":
     "请创建一个：dlprof --database=FILE --force=true",
   "Matching ops and kernels": "正在匹配算子与内核",
-  Max: "最大",
   "Mean over {count} GPUs": "{count} 个 GPU 的平均值",
   Memory: "内存",
   "Memory kernels": "内存内核",
-  Min: "最小",
   "Mixed precision lets a network use them with few changes: autocast and, for FP16, loss scaling.":
     "混合精度只需少量改动即可让网络使用它们：autocast，以及 FP16 时的损失缩放。",
   "More…": "更多…",
@@ -362,10 +341,10 @@ export const zh = {
   Navigation: "导航",
   "Next page": "下一页",
   no: "否",
-  "No breakdown in this database": "此数据库中没有细分",
+  "This database has no breakdown": "此数据库中没有细分",
   "No iterations in this range": "此范围内没有迭代",
   "No kernel time in ops that could use Tensor Cores.": "可以使用 Tensor Core 的算子没有内核时间。",
-  "No kernel was launched here": "这里没有启动内核",
+  "No kernels were launched in it": "这里没有启动内核",
   "No op is eligible": "没有可用的算子",
   "No op is selected": "未选择算子",
   "No ops in this profile": "此性能分析中没有算子",
@@ -378,31 +357,31 @@ export const zh = {
   "No {thing} fits the filters": "没有符合筛选条件的{thing}",
   "Nothing could be judged": "无法判断",
   none: "无",
-  "None of the detectors fired on this aggregation.": "没有检测器在此聚合中发现问题。",
+  "No detector found a problem in this aggregation.": "没有检测器在此聚合中发现问题。",
   "none: one interval for the whole profile": "无：整个性能分析为一个区间",
   "Not found": "未找到",
   "Median gap before a kernel": "内核之前间隙的中位数",
   "Not known.": "未知。",
-  "Not known: {parts}.": "未知：{parts}。",
+  "Unknown: {parts}.": "未知：{parts}。",
   "Not TC": "非 TC",
   "Not using Tensor Cores": "未使用 Tensor Core",
   "Nothing was changed.": "未作任何更改。",
   "NSys version": "NSys 版本",
   "of all ops": "（所有算子）",
-  "Of the GPU time of all ops": "占所有算子 GPU 时间的比例",
   "Of the GPU time of the group above": "占上级分组 GPU 时间的比例",
-  "Of the kernel time of this op": "占该算子内核时间的比例",
-  "Of the time of all kernels": "占所有内核时间的比例",
   "of {count} that are not shown": "（还有 {count} 个未显示）",
   "of {count}: the rest is in the exports": "（共 {count}）：其余内容请用导出",
   "of {total}": "共 {total}",
-  "One bar per iteration; in long profiles one bar shows the mean of several neighbours. Grey bars are outside of the aggregation.":
+  "One bar per iteration; in long profiles one bar shows the mean of several neighbors. Gray bars are outside the aggregation.":
     "每次迭代一根柱；较长的分析中一根柱为相邻若干次的平均。灰色柱在聚合范围之外。",
-  "one call": "单次调用",
-  "Only aggregated iterations have their kernels here. The Iterations view aggregates others.":
+  "Only the kernels of aggregated iterations are shown here. Use the Iterations view to aggregate others.":
     "这里只有已聚合迭代的内核。可在“迭代”视图中聚合其他迭代。",
   "Only copies or fills were running on the GPU": "GPU 上只有复制或填充在运行",
   "Only other kernels were running": "只有其他内核在运行",
+  "CUDA graphs, content unknown": "CUDA 图（内容未知）",
+  "CUDA graphs": "CUDA 图",
+  "Only CUDA graphs were running whose kernels were not recorded":
+    "只有未记录其内核的 CUDA 图在运行",
   op: "算子",
   "Op ID": "算子 ID",
   "Op instances": "算子实例",
@@ -418,15 +397,11 @@ export const zh = {
   ops: "算子",
   "Ops and kernels": "算子与内核",
   "Ops below that could use Tensor Cores": "其下可以使用 Tensor Core 的算子",
-  "Ops below that do use Tensor Cores": "其下确实使用了 Tensor Core 的算子",
   "Ops in iteration {iteration}": "迭代 {iteration} 中的算子",
   "Ops to choose the key node from": "可选作关键节点的算子",
   or: "或",
   Other: "其他",
   "Outside aggregation": "聚合范围之外",
-  "Overhead avg": "开销平均",
-  "Overhead max": "开销最大",
-  "Overhead min": "开销最小",
   "Page {page} of {last}": "第 {page} / {last} 页",
   "Performance summary": "性能汇总",
   "Preparing…": "正在准备…",
@@ -473,44 +448,36 @@ export const zh = {
   "Select iteration stop": "选择结束迭代",
   "Select key node": "选择关键节点",
   "Select the row": "选择该行",
-  "Select the row and go to the table that it fills": "选择该行并转到它所对应的表格",
+  "Select the row and go to the table below it": "选择该行并转到它所对应的表格",
   Shape: "形式",
   "Share (%)": "占比 (%)",
-  "Share of the aggregated time in which a kernel ran on this GPU":
-    "聚合时间内该 GPU 上有内核运行的时间占比",
   "Share of the wall clock time": "占挂钟时间的比例",
   "Show it": "显示",
   "Show kernel details": "显示内核详情",
   "Show the iterations": "显示迭代",
   "Show the kernels of all ops": "显示所有算子的内核",
-  "Show the ops whose data type keeps them from Tensor Cores":
+  "Show the ops whose data type does not support Tensor Cores":
     "显示因数据类型而无法使用 Tensor Core 的算子",
   "Show this help": "显示此帮助",
   "Show {count} more": "再显示 {count} 个",
   "Skip to the content": "跳到内容",
   "Memory (GiB)": "显存 (GiB)",
   "Memory used (GiB)": "已用显存 (GiB)",
-  "Most memory in use at once during the run": "运行期间同时使用的最大显存",
-  "The capture holds no reading of the GPU's memory": "捕获中没有 GPU 显存的读数",
   "SM count": "SM 数量",
   "Something failed in the server": "服务器出错",
   "Program line": "程序行",
   "Stack trace": "调用栈",
   "Standard deviation: {time}": "标准差：{time}",
   Start: "开始",
-  "Start at the top. A cross in the colour of a warning marks ops that could use Tensor Cores and don't.":
+  "Start at the top. A cross in the warning color marks ops that could use Tensor Cores and do not.":
     "从最上面开始。警告色的叉号表示可以使用 Tensor Core 但未使用的算子。",
-  "Start of its first instance in this iteration, counted from the start of the profile":
-    "该算子在本次迭代中首个实例的开始时间，从性能分析开始计",
-  "Start with the time of an iteration and what it is spent on; then look at the ops that take most of it.":
+  "Start with the time of an iteration and its breakdown; then look at the ops that take the most time.":
     "先看一次迭代的时间及其去向，再看占用最多的算子。",
-  "Start, counted from the start of the profile": "开始时刻，从性能分析开始计",
   Starting: "正在启动",
   Stop: "结束",
   Stream: "流",
-  "Streaming multiprocessors": "流式多处理器",
   "Success!": "成功！",
-  "Sum of the durations of all kernels and memory operations in the aggregated iterations; overlapping ones count each.":
+  "Sum of the durations of all kernels and memory operations in the aggregated iterations; each of overlapping ones counts.":
     "聚合迭代中所有内核和内存操作的时长之和；重叠的分别计入。",
   "Sum of the durations of its launches": "其各次启动的时长之和",
   "Sum of the durations of the aggregated iterations, from the first op to the last work on CPU or GPU.":
@@ -525,59 +492,46 @@ export const zh = {
   "Tensor Cores": "Tensor Core",
   "Tensor Cores multiply matrices in FP16, BF16, TF32 or FP8 several times faster than other cores.":
     "Tensor Core 以 FP16、BF16、TF32 或 FP8 做矩阵乘法，比其他核心快数倍。",
-  "That did not work: use an export instead": "操作失败：请改用导出",
-  "The address holds all that you see: bookmark it, or send it to someone who can reach this server.":
+  "Failed: use an export instead": "操作失败：请改用导出",
+  "The address contains the state of the page: bookmark it, or send it to anyone who can reach this server.":
     "地址栏包含您所见的全部状态：可以收藏，或发送给能访问此服务器的人。",
-  "The database does not hold it.": "数据库中没有该数据。",
+  "The database does not contain it.": "数据库中没有该数据。",
   "The database is busy": "数据库正忙",
-  "The file holds no DLProf profile": "该文件不含 DLProf 性能分析",
+  "The file is not a DLProf database": "该文件不含 DLProf 性能分析",
   "The last iteration of this profile is {last}.": "此性能分析的最后一次迭代是 {last}。",
-  "The question took too long": "查询耗时过长",
+  "The query took too long": "查询耗时过长",
   "The REST API behind this page is described at": "本页背后的 REST API 说明见",
   "The server answered {status} {text}.": "服务器返回 {status} {text}。",
-  "The server does not answer": "服务器没有响应",
+  "The server does not respond": "服务器没有响应",
   "The share of the wall clock during which at least one kernel ran on a GPU; the mean over all GPUs.":
     "GPU 上至少有一个内核在运行的挂钟时间占比；取所有 GPU 的平均值。",
-  "The start iteration lies after the stop iteration.": "起始迭代在结束迭代之后。",
-  "The ten ops that took most GPU time.": "占用 GPU 时间最多的十个算子。",
-  "The viewer's server does not answer.": "查看器的服务器没有响应。",
+  "The start iteration is after the stop iteration.": "起始迭代在结束迭代之后。",
+  "The ten ops with the most GPU time.": "占用 GPU 时间最多的十个算子。",
+  "The viewer's server does not respond.": "查看器的服务器没有响应。",
   "The views are: {names}.": "可用视图：{names}。",
   "There is no aggregation “{wanted}” in this profile.": "此性能分析中没有聚合“{wanted}”。",
   "There is no domain “{wanted}” in this profile.": "此性能分析中没有域“{wanted}”。",
   "There is no profile “{wanted}” on this server.": "此服务器上没有性能分析“{wanted}”。",
-  "The same of a median step": "中位步骤的同一指标",
+  "MFU, median step": "中位步骤的同一指标",
   "Why above 100 %": "为何高于 100 %",
   Groups: "组",
   Rows: "行",
   groups: "组",
-  "Model FLOPs utilisation (%)": "模型 FLOPs 利用率 (%)",
   "Operations of matrix products at their peak rate, over the length of the iteration":
     "矩阵乘法的运算按其峰值速率所需时间，除以迭代时长",
   "There is no view “{id}”.": "没有名为“{id}”的视图。",
-  "This cannot be shown": "无法显示",
-  "This database is of another version": "此数据库属于其他版本",
-  "This is what all percentages of the dashboard refer to.": "仪表板中所有百分比都以它为基准。",
+  "This page cannot be shown": "无法显示",
+  "This database has another version": "此数据库属于其他版本",
+  "All percentages of the dashboard refer to it.": "仪表板中所有百分比都以它为基准。",
   "This iteration is not aggregated.": "该迭代不在聚合范围内。",
   "This op launched no kernels": "该算子没有启动内核",
   "This op launched no kernels in this iteration": "该算子在本次迭代中没有启动内核",
   "This page cannot be loaded": "无法加载此页",
   "This profile cannot be re-aggregated.": "此性能分析无法重新聚合。",
-  "This profile holds no aggregation.": "此性能分析不含任何聚合。",
-  "This viewer asks for its token": "此查看器需要令牌",
-  "Time in which the GPU worked for ops of this type": "GPU 为该类型算子工作的时间",
-  "Time in which the GPU worked for this op, summed over its calls":
-    "GPU 为该算子工作的时间，对各次调用求和",
-  "Time that the calls of this op took on the CPU": "该算子的调用在 CPU 上花费的时间",
-  "Time that the calls took on the CPU, with all that they called":
-    "调用（含其内部的所有调用）在 CPU 上花费的时间",
-  "Time with a kernel running, and its share of the iteration; the mean over all GPUs":
-    "有内核运行的时间及其在迭代中的占比；取所有 GPU 的平均值",
-  "Time with a Tensor Core kernel running, and its share of the iteration":
-    "有 Tensor Core 内核运行的时间及其在迭代中的占比",
-  Timestamp: "时间戳",
+  "This profile has no aggregation.": "此性能分析不含任何聚合。",
+  "This viewer requires its token": "此查看器需要令牌",
   "Top 10 GPU ops": "GPU 时间前 10 的算子",
   Total: "总数",
-  "Total GPU time": "GPU 总时间",
   "Total kernel GPU time": "内核 GPU 总时间",
   "Total kernels": "内核总数",
   "Total run time of the aggregated iterations.": "聚合迭代的总运行时间。",
@@ -597,7 +551,6 @@ export const zh = {
   "Use the dark theme": "使用深色主题",
   "Use the light theme": "使用浅色主题",
   "Use this key node": "使用此关键节点",
-  "Uses TC": "使用 TC",
   "Using GPU": "GPU 使用中",
   "Using TC": "使用 TC",
   "Using Tensor Cores": "使用 Tensor Core",
@@ -607,17 +560,10 @@ export const zh = {
   "Wall clock time": "挂钟时间",
   "Wall clock time divided by the number of aggregated iterations. The ± is their standard deviation.":
     "挂钟时间除以聚合的迭代数。± 为标准差。",
-  "What its time was spent on, in the colours of the chart": "时间去向，颜色与图表一致",
   "What the columns mean": "各列的含义",
   "What to do": "如何处理",
-  "When it began on the GPU, counted from the start of the profile":
-    "在 GPU 上开始执行的时刻，从性能分析开始计",
-  "When its launch was called, counted from the start of the profile":
-    "发起启动调用的时刻，从性能分析开始计",
-  "Where an average iteration of {time} goes": "平均一次迭代（{time}）的时间去向",
-  "Where the time of the aggregated iterations goes.": "聚合迭代的时间花在哪里。",
-  "Whether one of its kernels does use Tensor Cores": "其内核中是否有使用 Tensor Core 的",
-  "Whether this op could use Tensor Cores": "该算子是否可以使用 Tensor Core",
+  "Breakdown of an average iteration of {time}": "平均一次迭代（{time}）的时间去向",
+  "Breakdown of the time of the aggregated iterations.": "聚合迭代的时间花在哪里。",
   "Work from the top, profile again, and compare.": "从上往下处理，重新分析并比较。",
   "Writing the aggregation": "正在写入聚合",
   yes: "是",
@@ -647,46 +593,35 @@ export const zh = {
   "Time in which kernels ran that do not move data between GPUs":
     "不在 GPU 之间传输数据的内核的运行时间",
   "Imbalance (%)": "不均衡 (%)",
-  "Its computing time against the mean of all ranks; below zero: less than the mean":
-    "其计算时间与所有 rank 平均值之差；负值表示低于平均值",
   "Exposed communication": "暴露的通信",
   "Time in which data moved between GPUs while no kernel computed":
     "在 GPU 之间传输数据而没有内核计算的时间",
-  "Time in collectives before the last rank came": "在集合通信中等待最后一个 rank 到来的时间",
   Waiting: "等待",
   "Waiting (%)": "等待 (%)",
   "Times last": "最后到达次数",
-  "Collectives in which the others waited for this rank": "其他 rank 等待此 rank 的集合通信次数",
   "Kept others waiting": "使其他 rank 等待",
-  "What the other ranks together waited for this one": "其他 rank 为此 rank 等待的总时间",
   Collectives: "集合通信",
   collective: "次集合通信",
   collectives: "次集合通信",
   Collective: "集合通信",
   Unmatched: "未匹配",
-  "Collectives in which no other rank was found": "没有找到其他 rank 的集合通信",
   Communication: "通信",
   "Clock aligned by": "时钟对齐依据",
   "Clock residual": "时钟残差",
-  "How far its ends of collectives lie from the first rank's, median":
-    "其集合通信结束时刻与第一个 rank 之差的中位数",
   "There was nothing to compare it with.": "没有可以比较的对象。",
   "Clock offset": "时钟偏移",
   File: "文件",
   "It was not found on any other rank.": "在其他 rank 上没有找到它。",
   Call: "调用",
-  "Time between its start and that of the last rank it waited for":
-    "从其开始到所等待的最后一个 rank 开始之间的时间",
   Group: "组",
-  "Ranks that call collectives together": "一起调用集合通信的 rank",
   "Computing, communication and waiting of each rank": "各 rank 的计算、通信和等待",
-  "Bar chart of computing, communication and waiting; the table has the figures":
+  "Bar chart of computing, communication and waiting; the table has the values":
     "计算、通信和等待的柱状图；数值见表格",
-  "What the GPU of each rank did, and how long the rank waited for others in collectives.":
+  "Computing and communication of each rank's GPU, and its time waiting for other ranks in collectives.":
     "各 rank 的 GPU 做了什么，以及该 rank 在集合通信中等待其他 rank 多久。",
-  "A rank waits in a collective from its own start to the start of the last rank that came before it left.":
+  "A rank waits in a collective from its own start until the last of the other ranks has started.":
     "一个 rank 在集合通信中的等待，是从其自身开始到在它离开之前最后到来的 rank 开始之间的时间。",
-  "The rank that waits least keeps the others waiting: look at what it does before its collectives.":
+  "The rank that waits least makes the others wait: check what it does before its collectives.":
     "等待最少的 rank 使其他 rank 等待：请查看它在集合通信之前做了什么。",
   "A newer database was found": "找到了较新的数据库",
   "An older database was found": "找到了较旧的数据库",
@@ -701,11 +636,7 @@ export const zh = {
   computing: "计算",
   memory: "内存",
   bus: "总线",
-  "Left to win": "可节省",
-  "GPU time beyond what the GPU's peaks allow": "超出 GPU 峰值所允许的 GPU 时间",
   "Ideal time": "理想时间",
-  "Per call the longer of its operations at the peak rate and its bytes at the peak bandwidth":
-    "每次调用取“按峰值速率执行其运算”与“按峰值带宽传输其字节”中较长者",
   "Share of peak (%)": "峰值占比 (%)",
   "Ideal time over GPU time: 100 % is the roofline": "理想时间除以 GPU 时间：100 % 即屋顶线",
   "TFLOP/s": "TFLOP/s",
@@ -716,7 +647,6 @@ export const zh = {
   "Operations per byte to move": "每传输一个字节的运算数",
   "Bound by": "受限于",
   Precision: "精度",
-  "In which its matrix products ran": "其矩阵乘积所用的精度",
   "It has no matrix products.": "它没有矩阵乘积。",
   Operations: "运算数",
   Bytes: "字节数",
@@ -724,26 +654,26 @@ export const zh = {
   Roofline: "屋顶线",
   "Efficiency of the run": "运行效率",
   "Roofline of the ops": "各算子的屋顶线",
-  "Ops by operations per byte and TFLOP/s under the GPU's peaks; the table has the figures":
+  "Ops by operations per byte and TFLOP/s under the GPU's peaks; the table has the values":
     "按每字节运算数和 TFLOP/s 排列的算子，位于 GPU 峰值之下；数值见表格",
-  "Model FLOPs utilisation": "模型 FLOPs 利用率",
+  "Model FLOPs utilization": "模型 FLOPs 利用率",
   "TFLOP/s per GPU over wall time": "每 GPU TFLOP/s（按墙钟时间）",
   "TFLOP/s over GPU time": "TFLOP/s（按 GPU 时间）",
   "GB/s over GPU time": "GB/s（按 GPU 时间）",
   "GPU time at the peaks": "达到峰值的 GPU 时间",
   "GPU time with known costs": "成本已知的 GPU 时间",
-  "How much of what the GPUs could do the run used.": "此次运行用到了 GPU 能力的多少。",
-  "Model FLOPs utilisation: operations of matrix products at the peak rate of their precision, over wall time and GPUs.":
+  "Share of the GPUs' peak performance that the run used.": "此次运行用到了 GPU 能力的多少。",
+  "Model FLOPs utilization: operations of matrix products at the peak rate of their precision, over wall time and GPUs.":
     "模型 FLOPs 利用率：矩阵乘积的运算按其精度的峰值速率所需的时间，除以墙钟时间与 GPU 数。",
-  "Low with a busy GPU: see in the table where most is left to win. Low with an idle GPU: see the breakdown first.":
+  "Low with a busy GPU: the table lists where most time could be saved. Low with an idle GPU: see the breakdown first.":
     "GPU 繁忙而数值低：请在表格中查看哪里可节省最多。GPU 空闲而数值低：请先查看时间分解。",
   "Each op by its operations per byte and its rate; the lines are the GPU's bandwidth and peak rates.":
     "每个算子按其每字节运算数和速率表示；各线为 GPU 的带宽和峰值速率。",
   "Operations and bytes come from the recorded sizes, each tensor read and written once; large points took more GPU time.":
     "运算数和字节数来自记录的大小，每个张量读写各一次；点越大，占用的 GPU 时间越多。",
-  "A point far below its line can be faster: fuse ops that memory bounds, use Tensor Cores for those that computing bounds.":
+  "A point far below its line can be faster: fuse ops that are limited by memory, use Tensor Cores for ops that are limited by computing.":
     "远低于线的点可以更快：受内存限制的算子应融合，受计算限制的算子应使用 Tensor Core。",
-  "Waiting: {count} before it": "等待中：前面还有 {count} 个任务",
+  "Waiting: {count} jobs before it": "等待中：前面还有 {count} 个任务",
   "Page {page} of {pages}, {count} jobs": "第 {page} 页，共 {pages} 页，{count} 个任务",
   "took {time}": "用时 {time}",
   "aggregation #{id}": "聚合 #{id}",
@@ -759,4 +689,262 @@ export const zh = {
   All: "全部",
   Import: "导入",
   Progress: "进度",
+  "Number of the call; null: unmatched": "调用的编号；空：未匹配",
+  "Name of the collective (AllReduce)": "集合通信的名称（AllReduce）",
+  "Number of the rank": "rank 的编号",
+  "Time between its start and that of the last rank that it waited for; null: unknown":
+    "从其开始到所等待的最后一个 rank 开始之间的时间；空：未知",
+  "Duration of the kernel": "内核的时长",
+  "Data that this rank put into the collective; null: not recorded":
+    "此 rank 放入该集合通信的数据；空：未记录",
+  "Neither a range around the call nor the kernel's name contains the size.":
+    "调用外围的范围和内核名称都不包含大小。",
+  "Group of ranks that call collectives together, from 1": "一起调用集合通信的 rank 组，从 1 开始",
+  "Start on the GPU, from the start of the profile": "在 GPU 上开始的时刻，从性能分析开始计",
+  "Iteration that launched it": "启动它的迭代",
+  "Number of ranks found in the call": "该调用中找到的 rank 数",
+  "Time that the other ranks together waited for this one": "其他 rank 为此 rank 等待的总时间",
+  "Kernel that ran it": "执行它的内核",
+  "Bytes unknown": "字节数未知",
+  "Why bytes is null; empty if it is not": "字节数为空的原因；不为空时留空",
+  "Number of the GPU": "GPU 的编号",
+  "Model of the GPU": "GPU 的型号",
+  "Share of the aggregated time in which a kernel ran on the GPU":
+    "聚合时间内该 GPU 上有内核运行的时间占比",
+  "CUDA compute capability": "CUDA 计算能力",
+  "Number of streaming multiprocessors": "流式多处理器的个数",
+  "Memory of the GPU": "GPU 的显存",
+  "Most memory in use at once during the run; null: not recorded":
+    "运行期间同时使用的最大显存；空：未记录",
+  "The capture does not record the memory of the GPU.": "捕获没有记录 GPU 的显存。",
+  "Path of the group": "组的路径",
+  "Time above ideal": "超出理想的时间",
+  "GPU time beyond the ideal time": "超出理想时间的 GPU 时间",
+  "Time in which its GPU work ran": "其 GPU 工作运行的时间",
+  "Per call the longer of: operations at the peak rate, bytes at the peak bandwidth":
+    "每次调用取“按峰值速率执行其运算”与“按峰值带宽传输其字节”中较长者",
+  "Number of ops below": "其下的算子个数",
+  "Executions with work on a GPU": "有 GPU 工作的执行次数",
+  "Known (%)": "已知 (%)",
+  "Share of the GPU time with known costs": "开销已知的 GPU 时间占比",
+  "Floating point operations": "浮点运算数",
+  "Data to move": "需传输的数据",
+  "What limits it: compute, memory or link":
+    "限制因素：compute（计算）、memory（内存）或 link（总线）",
+  "Matrix FLOPs": "矩阵 FLOPs",
+  "Operations of matrix products": "矩阵乘积的运算数",
+  "Full path": "完整路径",
+  "Depth of the path; 1: the root": "路径的深度；1：根",
+  "CPU time outside CUDA calls": "CUDA 调用之外的 CPU 时间",
+  "Gaps between the GPU work of a call": "一次调用的各项 GPU 工作之间的空隙",
+  ID: "ID",
+  "Path of a group, or the op_id of an op": "组的路径，或算子的 op_id",
+  "Trimmed name": "短名称",
+  "Last part of the path": "路径的最后一段",
+  "Ops below that used Tensor Cores": "其下使用了 Tensor Core 的算子",
+  "Index of the iteration": "迭代的编号",
+  "Model FLOPs utilization (%)": "模型 FLOPs 利用率 (%)",
+  "Model FLOPs utilization at least (%)": "模型 FLOPs 利用率下限 (%)",
+  "Hardware FLOPs utilization (%)": "硬件 FLOPs 利用率 (%)",
+  "What the utilization is at least": "利用率至少为多少",
+  "The same with the operations of recomputed checkpoints": "同上，含检查点重算的运算",
+  "Length of the iteration": "迭代的时长",
+  "TFLOP/s per GPU": "每 GPU TFLOP/s",
+  "TFLOP/s of matrix products per GPU, over the length of the iteration":
+    "迭代时长内每个 GPU 的矩阵乘积 TFLOP/s",
+  "Path of the op that launched it": "启动它的算子的路径",
+  "Short name of the kernel": "内核的短名称",
+  "Library, operation, types, tile and layout, from the full name":
+    "由全名得出的库、运算、类型、分块和布局",
+  Kernel: "内核",
+  "GPU that ran it": "运行它的 GPU",
+  "Start of the launching call, from the start of the profile":
+    "启动调用开始的时刻，从性能分析开始计",
+  "Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts":
+    "算子节点的名称，在聚合中唯一（CONV2D_1）；可用作 key_node",
+  "Duration on the GPU": "在 GPU 上的时长",
+  "Whether it used Tensor Cores": "是否使用了 Tensor Core",
+  "Unknown from its name.": "从名称无法判断。",
+  "Size of the grid, in blocks": "网格的大小（块数）",
+  "Size of a block, in threads": "块的大小（线程数）",
+  "Full name of the kernel": "内核的完整名称",
+  "CUDA stream": "CUDA 流",
+  "API time": "API 时间",
+  "Duration of the launching call on the CPU": "启动调用在 CPU 上的时长",
+  "Path of the op in the model": "算子在模型中的路径",
+  "fprop, bprop or recompute; empty: work outside every op":
+    "fprop、bprop 或 recompute；空：不属于任何算子的工作",
+  "Kind of op (conv2d)": "算子的类型（conv2d）",
+  "Start of its first call in the iteration, from the start of the profile":
+    "在本次迭代中首次调用的开始时刻，从性能分析开始计",
+  "Number of kernel launches": "内核启动次数",
+  "Kernels that used Tensor Cores": "使用了 Tensor Core 的内核",
+  "Sum of the durations of its kernels": "其内核时长之和",
+  "Sum of the durations of its Tensor Core kernels": "其 Tensor Core 内核时长之和",
+  "Data types of the inputs": "输入的数据类型",
+  "The program's own line in the stack: the innermost outside PyTorch and Python":
+    "调用栈中程序自身的行：PyTorch 和 Python 之外最内层的一行",
+  "Source lines that called the op, outermost first, one per line":
+    "调用该算子的源代码行，最外层在前，每行一个",
+  "Index of the iteration, counted from 0 in the whole profile":
+    "迭代的编号，在整个性能分析中从 0 开始计",
+  "before, iteration or after": "before（之前）、iteration（迭代）或 after（之后）",
+  "Whether the aggregation covers it": "聚合是否包含它",
+  "Start, from the start of the profile": "开始时刻，从性能分析开始计",
+  End: "结束",
+  "End, from the start of the profile": "结束时刻，从性能分析开始计",
+  "Time with a Tensor Core kernel running": "有 Tensor Core 内核运行的时间",
+  "Time with only other kernels running": "只有其他内核运行的时间",
+  "Time with only CUDA graphs running whose kernels were not recorded":
+    "只有未记录其内核的 CUDA 图运行的时间",
+  "Time with a kernel or CUDA graph running, mean over the GPUs":
+    "有内核或 CUDA 图运行的时间，取各 GPU 的平均值",
+  "Time with only copies and sets running": "只有复制和置值运行的时间",
+  "Time waiting for input only": "只在等待输入的时间",
+  "Time in I/O only": "只在进行 I/O 的时间",
+  "Time with ops on the CPU only": "只有 CPU 上的算子运行的时间",
+  "The rest of the iteration": "迭代的其余时间",
+  "Number of launches": "启动次数",
+  "Share of all kernels' time": "占所有内核时间的比例",
+  "GPU time avg": "GPU 时间平均",
+  "Mean duration of a launch": "单次启动的平均时长",
+  "GPU time min": "GPU 时间最小",
+  "Shortest duration of a launch": "单次启动的最短时长",
+  "GPU time max": "GPU 时间最大",
+  "Longest duration of a launch": "单次启动的最长时长",
+  "Sum of the durations of the launching calls": "各次启动调用的时长之和",
+  "API time avg": "API 时间平均",
+  "Mean duration of a launching call": "启动调用的平均时长",
+  "API time min": "API 时间最小",
+  "Shortest launching call": "最短的启动调用",
+  "API time max": "API 时间最大",
+  "Longest launching call": "最长的启动调用",
+  "FLOPs peak (%)": "FLOPs 峰值占比 (%)",
+  "Share of the peak rate of operations": "占运算峰值速率的比例",
+  "Bandwidth peak (%)": "带宽峰值占比 (%)",
+  "Share of the peak bandwidth": "占峰值带宽的比例",
+  "Precision of its matrix products": "其矩阵乘积的精度",
+  "Why something is unknown": "未知的原因",
+  "Why it is above 100 % of the peak": "超过峰值 100 % 的原因",
+  "Share of the op's kernel time": "占该算子内核时间的比例",
+  "Number of different ops of this type": "该类型的不同算子个数",
+  "Executions in the aggregated iterations": "聚合的迭代中的执行次数",
+  "Time in which the GPU worked for the op; sum": "GPU 为该算子工作的时间；总和",
+  "Time in which the GPU worked for the op; mean of a call": "GPU 为该算子工作的时间；单次调用平均",
+  "Time in which the GPU worked for the op; least of a call":
+    "GPU 为该算子工作的时间；单次调用最小",
+  "Time of the calls on the CPU, including what they called; sum":
+    "调用（含其内部的所有调用）在 CPU 上的时间；总和",
+  "CPU time avg": "CPU 时间平均",
+  "Time of the calls on the CPU, including what they called; mean of a call":
+    "调用（含其内部的所有调用）在 CPU 上的时间；单次调用平均",
+  "CPU time min": "CPU 时间最小",
+  "Time of the calls on the CPU, including what they called; least of a call":
+    "调用（含其内部的所有调用）在 CPU 上的时间；单次调用最小",
+  "CPU time max": "CPU 时间最大",
+  "Time of the calls on the CPU, including what they called; most of a call":
+    "调用（含其内部的所有调用）在 CPU 上的时间；单次调用最大",
+  "Time in which the GPU worked for the op; most of a call": "GPU 为该算子工作的时间；单次调用最大",
+  "CPU time outside CUDA calls; sum": "CUDA 调用之外的 CPU 时间；总和",
+  "CPU overhead avg": "CPU 开销平均",
+  "CPU time outside CUDA calls; mean of a call": "CUDA 调用之外的 CPU 时间；单次调用平均",
+  "CPU overhead min": "CPU 开销最小",
+  "CPU time outside CUDA calls; least of a call": "CUDA 调用之外的 CPU 时间；单次调用最小",
+  "CPU overhead max": "CPU 开销最大",
+  "CPU time outside CUDA calls; most of a call": "CUDA 调用之外的 CPU 时间；单次调用最大",
+  "Gaps between the GPU work of a call; sum": "一次调用的各项 GPU 工作之间的空隙；总和",
+  "GPU idle avg": "GPU 空闲平均",
+  "Gaps between the GPU work of a call; mean of a call":
+    "一次调用的各项 GPU 工作之间的空隙；单次调用平均",
+  "GPU idle min": "GPU 空闲最小",
+  "Gaps between the GPU work of a call; least of a call":
+    "一次调用的各项 GPU 工作之间的空隙；单次调用最小",
+  "GPU idle max": "GPU 空闲最大",
+  "Gaps between the GPU work of a call; most of a call":
+    "一次调用的各项 GPU 工作之间的空隙；单次调用最大",
+  "Time in which the GPU worked for the op, summed over its calls; overlap counts once":
+    "GPU 为该算子工作的时间，对各次调用求和；重叠部分只计一次",
+  "Share of the GPU time of all ops": "占所有算子 GPU 时间的比例",
+  "Time that the calls of the op took on the CPU": "该算子的调用在 CPU 上花费的时间",
+  "Whether the op could use Tensor Cores": "该算子是否可以使用 Tensor Core",
+  "Whether one of its kernels used Tensor Cores": "其内核中是否有使用 Tensor Core 的",
+  "Number of the rank; the link leads to its ops": "rank 的编号；链接打开其算子",
+  "Machine that it ran on; empty: unknown": "运行它的机器；空：未知",
+  "GPU that it used most": "使用最多的 GPU",
+  "Host device ID": "主机设备 ID",
+  "Number of the GPU on its machine": "该 GPU 在其机器上的编号",
+  "Its computing time compared with the mean of all ranks": "其计算时间与所有 rank 平均值的差异",
+  "Time in which kernels ran that move data between GPUs": "在 GPU 之间传输数据的内核的运行时间",
+  "Time in collectives before the last rank arrived; null: unknown":
+    "在集合通信中等待最后一个 rank 到达的时间；空：未知",
+  "Waiting as a share of the aggregated time": "等待时间占聚合时间的比例",
+  "Collectives in which the other ranks waited for this one":
+    "其他 rank 等待此 rank 的集合通信次数",
+  "Collectives that it took part in": "参与的集合通信次数",
+  "Collectives that were found on no other rank": "在其他 rank 上没有找到的集合通信",
+  "How its clock was aligned with the other ranks": "其时钟与其他 rank 对齐的方式",
+  "Offset added to its times; null: unknown": "加到其时间上的偏移；空：未知",
+  "Median distance of its ends of collectives from those of the first rank":
+    "其集合通信结束时刻与第一个 rank 之差的中位数",
+  "File that it was read from": "读取自的文件",
+  "Process ID": "进程 ID",
+  "Process ID on its machine": "在其机器上的进程 ID",
+  "Where the time of the iteration went, in the colors of the chart":
+    "迭代的时间去向，颜色与图表一致",
+  "Alike (%)": "相同 (%)",
+  Counts: "计数",
+  "Coverage (%)": "覆盖 (%)",
+  "Evenness (%)": "均匀度 (%)",
+  "GPU time launched between first and last instance": "首个与最后一个实例之间启动的 GPU 时间",
+  "How even the times between instances are": "实例之间的时间有多均匀",
+  "How well it marks the steps of the loop, from 0 to 100": "标记循环各步的程度，0 到 100",
+  "Instances in each step of the optimizer": "优化器每步中的实例数",
+  Instances: "实例",
+  "Instances, most of any process": "实例数（各进程中最多者）",
+  "Is chosen": "已选用",
+  "Iterations that the key node cuts the profile into": "该关键节点将性能分析切分成的迭代数",
+  "Key node that cuts at its steps": "在其各步处切分的关键节点",
+  "Median time between two instances": "两个实例之间时间的中位数",
+  "Per optimizer step": "每个优化器步",
+  Period: "周期",
+  "Place in the order of scores": "按得分的名次",
+  "Range, or op": "范围或算子",
+  Score: "得分",
+  "Steps that launch the kernels of most steps": "与多数步启动相同内核的步",
+  "What it is": "类别",
+  "Whether a number in its name grows by one": "名称中的数字是否逐次加一",
+  "Whether it marks the loop whose steps are the iterations": "是否标记以其各步为迭代的循环",
+  "Forward pass": "前向传播",
+  "Backward pass": "反向传播",
+  "Forward work that activation checkpointing runs again in the backward pass":
+    "激活检查点在反向传播中重新执行的前向计算",
+  "Median time of a training step in the steady range.": "稳定区间内一个训练步的时间中位数。",
+  "Half of the steps are shorter. From p10 to p90 are the times of the middle 80 % of the steps.":
+    "一半的步更短。p10 到 p90 是居中 80 % 的步的时间。",
+  "Start-up and the end of the program are left out; the first aggregation in the list contains them.":
+    "不含启动阶段和程序结束部分；列表中的第一个聚合包含它们。",
+  steady: "稳定",
+  "Median step time": "步时间中位数",
+  "10th to 90th percentile: {low} to {high}": "第 10 到第 90 百分位：{low} 到 {high}",
+  "Show all iterations": "显示所有迭代",
+  "Show the steady range": "显示稳定区间",
+  "step range": "步范围",
+  program: "程序",
+  "data loader": "数据加载器",
+  gradients: "梯度",
+  optimizer: "优化器",
+  "forward pass": "前向过程",
+  range: "范围",
+  Candidates: "候选",
+  "How even the times between them are": "相邻两次之间时间的均匀程度",
+  Evenness: "均匀度",
+  Confidence: "置信度",
+  chosen: "已选用",
+  "runner-up": "次优",
+  "Candidates for the key node": "关键节点的候选",
+  "at least {share} %": "至少 {share} %",
+  "Hardware FLOPs utilization": "硬件 FLOPs 利用率",
+  "HFU, median step": "HFU，中位步",
+  "same steps": "相同的步",
+  "counted range": "计数范围",
 } as const;

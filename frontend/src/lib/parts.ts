@@ -1,4 +1,4 @@
-/** What time is spent on. One colour each, the same in every chart, table, badge and report. */
+/** What time is spent on. One color each, the same in every chart, table, badge and report. */
 
 import { t } from "../i18n";
 
@@ -8,7 +8,7 @@ export interface Part {
   readonly hint: string;
 }
 
-export type PartKey = "tc" | "non_tc" | "memory" | "dataloader" | "io" | "cpu" | "other";
+export type PartKey = "tc" | "non_tc" | "graph" | "memory" | "dataloader" | "io" | "cpu" | "other";
 
 /** In stacking order: a higher one wins where two overlap. */
 export const PARTS: readonly Part[] = [
@@ -18,6 +18,11 @@ export const PARTS: readonly Part[] = [
     hint: t("A kernel that uses Tensor Cores was running"),
   },
   { key: "non_tc", label: t("Not using Tensor Cores"), hint: t("Only other kernels were running") },
+  {
+    key: "graph",
+    label: t("CUDA graphs, content unknown"),
+    hint: t("Only CUDA graphs were running whose kernels were not recorded"),
+  },
   { key: "memory", label: t("Memory"), hint: t("Only copies or fills were running on the GPU") },
   { key: "dataloader", label: t("Dataloader"), hint: t("GPU idle, the data loader was working") },
   { key: "io", label: "I/O", hint: t("GPU idle, files were read or written") },

@@ -65,7 +65,15 @@ export function durationText(ns: number): string {
   return `${value} ${unit}`;
 }
 
-/** A duration in a given unit, three decimals (so ms show µs and µs show ns exactly). */
+/** "51.20–53.98 ms", in the unit of the longer one. */
+export function durationRange(shortest: number, longest: number): string {
+  const unit = pickTimeUnit(longest);
+  const digits = unit === "ns" ? 0 : decimalsFor(longest / NS_PER_UNIT[unit]);
+  const [low, high] = [shortest, longest].map((ns) => formatFixed(ns / NS_PER_UNIT[unit], digits));
+  return `${low}–${high} ${unit}`;
+}
+
+/** A duration in a unit with three decimals (so ms show µs, and µs show ns, exactly). */
 export function formatTimeIn(ns: number, unit: TimeUnit): string {
   return formatFixed(ns / NS_PER_UNIT[unit], unit === "ns" ? 0 : 3);
 }
@@ -82,7 +90,7 @@ export function formatPct(pct: number): string {
   return formatFixed(pct, 1);
 }
 
-/** Seconds left as people say it: "8 s", "2 min 5 s". */
+/** A number of seconds: "8 s", "2 min 5 s". */
 export function formatSeconds(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   if (whole < 60) return `${whole} s`;

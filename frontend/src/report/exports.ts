@@ -17,7 +17,7 @@ export interface ExportHeader {
   readonly columns: readonly string[];
 }
 
-/** Text that a spreadsheet would run; the names in a profile are anybody's input. */
+/** Text that a spreadsheet would run; the names in a profile are untrusted input. */
 const FORMULA = /^[=+\-@\t\r]/;
 
 function csvCell(value: Value): string {

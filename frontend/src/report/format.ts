@@ -1,6 +1,7 @@
 /** What `dlprof --reports=html` puts into the file; written by aggregator/html_report. */
 
-import type { Aggregation, Profile, UnknownReasons } from "../api/types";
+import type { UnknownReasons } from "../api/lists";
+import type { AggregationsRow, Profile } from "../api/types";
 
 export interface ColumnInfo {
   readonly name: string;
@@ -42,9 +43,9 @@ export interface DomainData {
 }
 
 /** What holds sentences, in one language. */
-export interface SaidData {
+export interface LocalizedData {
   readonly profile: Profile;
-  readonly aggregation: Aggregation;
+  readonly aggregation: AggregationsRow;
   readonly domains: Readonly<
     Record<
       string,
@@ -63,6 +64,6 @@ export interface ReportData {
   readonly tables: Readonly<Record<string, TableInfo>>;
   readonly domains: Readonly<Record<string, DomainData>>;
   readonly strings: readonly string[];
-  /** By language: what tables say about themselves, by its English words. */
+  /** By language: translations of the sentences about tables, by the English sentence. */
   readonly sentences: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }

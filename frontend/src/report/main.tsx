@@ -4,7 +4,7 @@ import { render } from "preact";
 import { answerFrom } from "../api/source";
 import { App } from "../app";
 import { language, t } from "../i18n";
-import type { ReportData, SaidData } from "./format";
+import type { LocalizedData, ReportData } from "./format";
 import { ReportSource } from "./source";
 import { unpackElement } from "./unpack";
 import "../styles/index.css";
@@ -14,8 +14,8 @@ const FORMAT = 1;
 async function start(root: HTMLElement): Promise<void> {
   const data = await unpackElement<ReportData>("dlprof-report");
   if (data.format !== FORMAT) throw new Error(`format ${data.format}`);
-  const said = await unpackElement<SaidData>(`dlprof-said-${language}`);
-  const source = new ReportSource(data, said, unpackElement);
+  const localized = await unpackElement<LocalizedData>(`dlprof-said-${language}`);
+  const source = new ReportSource(data, localized, unpackElement);
   answerFrom((url) => source.answer(url));
   // What stood there while the file was read.
   root.replaceChildren();

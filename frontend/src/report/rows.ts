@@ -63,7 +63,7 @@ function equals(wanted: string): Test {
   return (value) => (typeof value === "boolean" ? value === isYes : String(value) === wanted);
 }
 
-/** What an operator asks of a value; what is not known fits nothing. */
+/** Whether a value passes an operator; an unknown value passes none. */
 function testOf(operator: string, wanted: string): Test {
   switch (operator) {
     case "gte":

@@ -1,7 +1,7 @@
 /** Answers the API's addresses out of the file, so that the page is the viewer's own. */
 
 import { ApiError } from "../api/client";
-import type { ListPage, UnknownReasons } from "../api/types";
+import type { ListPage, UnknownReasons } from "../api/lists";
 import type { IterationFigure } from "../charts/iterationFigure";
 import { language, t } from "../i18n";
 import { formatInt } from "../lib/units";
@@ -11,8 +11,8 @@ import type {
   DomainData,
   EncodedIteration,
   EncodedTable,
+  LocalizedData,
   ReportData,
-  SaidData,
   TableInfo,
 } from "./format";
 import {
@@ -45,8 +45,8 @@ export type Unpack = (id: string) => Promise<unknown>;
 function notHere(path: string): ApiError {
   return new ApiError(404, {
     code: "NOT_IN_REPORT",
-    message: t("This report does not hold that."),
-    hint: t("Open the database in the viewer: it shows everything."),
+    message: t("This report does not contain it."),
+    hint: t("Open the database in the viewer to see everything."),
     details: { path },
   });
 }
@@ -61,14 +61,14 @@ function noColumn(name: string): ApiError {
 
 export class ReportSource {
   readonly #report: ReportData;
-  readonly #said: SaidData;
+  readonly #localized: LocalizedData;
   readonly #unpack: Unpack;
   /** Tables by domain and address, decoded when first asked for. */
   readonly #held = new Map<string, Promise<Held>>();
 
-  constructor(report: ReportData, said: SaidData, unpack: Unpack) {
+  constructor(report: ReportData, localized: LocalizedData, unpack: Unpack) {
     this.#report = report;
-    this.#said = said;
+    this.#localized = localized;
     this.#unpack = unpack;
   }
 
@@ -76,7 +76,7 @@ export class ReportSource {
   async answer(url: string): Promise<unknown> {
     const { pathname, searchParams } = new URL(url, "http://report");
     const parts = pathname.slice(API.length).split("/").filter(Boolean).map(decodeURIComponent);
-    const { profile, aggregation } = this.#said;
+    const { profile, aggregation } = this.#localized;
     if (parts[0] === "jobs") return listOf([]);
     if (parts[0] !== "profiles") throw notHere(pathname);
     if (parts.length === 1) return listOf([profile]);
@@ -87,10 +87,10 @@ export class ReportSource {
 
   async #scoped(parts: readonly string[], parameters: Parameters): Promise<unknown> {
     const domain = parameters.get("domain") ?? Object.keys(this.#report.domains)[0] ?? "";
-    const said = this.#said.domains[domain];
-    if (said === undefined) throw notHere(domain);
-    if (parts[0] === "figures") return figureOf(said.figures, parts[1] ?? "", parameters);
-    const object = said.objects[parts.join("/")];
+    const localized = this.#localized.domains[domain];
+    if (localized === undefined) throw notHere(domain);
+    if (parts[0] === "figures") return figureOf(localized.figures, parts[1] ?? "", parameters);
+    const object = localized.objects[parts.join("/")];
     if (object !== undefined) return object;
     if (parts.at(-1) === "distinct") {
       const held = await this.#table(domain, parts.slice(0, -1));
@@ -127,7 +127,7 @@ export class ReportSource {
   }
 
   #export(held: Held, domain: string, parameters: Parameters): SavedFile {
-    const { profile, aggregation } = this.#said;
+    const { profile, aggregation } = this.#localized;
     const header = {
       profile: profile.name ?? profile.file_name,
       table: this.#info(held.template).name,
@@ -188,7 +188,7 @@ export class ReportSource {
     const info = this.#info(template);
     if (table === undefined) {
       if (opId === undefined) throw notHere(template);
-      const reason = t("This report does not hold the kernels of this op.");
+      const reason = t("This report does not contain the kernels of this op.");
       return { rows: [], count: 0, unknown: { "*": reason }, template };
     }
     const rows = decodeRows(table, info, this.#words);
@@ -202,8 +202,11 @@ export class ReportSource {
 
   #translated(reasons: UnknownReasons): UnknownReasons {
     const { sentences } = this.#words;
-    const said = Object.entries(reasons).map(([name, text]) => [name, sentences[text] ?? text]);
-    return Object.fromEntries(said) as UnknownReasons;
+    const translated = Object.entries(reasons).map(([name, text]) => [
+      name,
+      sentences[text] ?? text,
+    ]);
+    return Object.fromEntries(translated) as UnknownReasons;
   }
 
   async #ofIteration(
@@ -227,9 +230,9 @@ export class ReportSource {
     return { ...launches, rows: rows.slice(0, this.#report.rows), count, template };
   }
 
-  /** Empty, with the reason: not aggregated (the page says so itself), or left out for size. */
+  /** An empty table: the iteration is not aggregated, or was left out for size. */
   #noIteration(data: DomainData, iteration: string, template: string): Held {
-    const { iter_start: start, iter_stop: stop } = this.#said.aggregation;
+    const { iter_start: start, iter_stop: stop } = this.#localized.aggregation;
     const index = Number(iteration);
     const isOutside = start !== null && stop !== null && (index < start || index > stop);
     const unknown: UnknownReasons = isOutside ? {} : { "*": leftOutText(data) };
@@ -240,7 +243,7 @@ export class ReportSource {
 function leftOutText(data: DomainData): string {
   const held = Object.keys(data.iterations).map(Number);
   return t(
-    "To stay small enough to send, this report holds the ops and kernels of {count} iterations: {ranges}. The viewer shows those of all.",
+    "To limit its size, this report contains the ops and kernels of {count} iterations: {ranges}. The viewer shows those of all iterations.",
     { count: formatInt(held.length), ranges: rangesText(held) },
   );
 }

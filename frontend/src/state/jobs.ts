@@ -2,7 +2,7 @@
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type ApiError, apiUrl, getJson, postJson, toApiError } from "../api/client";
-import type { AggregationRequest, Job } from "../api/types";
+import type { Job, NewAggregation } from "../api/types";
 import { readStored, writeStored } from "./storage";
 
 const POLL_MS = 600;
@@ -39,10 +39,10 @@ async function findJob(
 
 export interface JobControl {
   readonly job: Job | null;
-  /** Started in this browser: others' jobs are told of too, and keep nobody from asking. */
+  /** Whether it was started in this browser. Other jobs are shown too, but block no request. */
   readonly isOwn: boolean;
   readonly error: ApiError | null;
-  readonly start: (request: AggregationRequest) => Promise<Job>;
+  readonly start: (request: NewAggregation) => Promise<Job>;
   readonly cancel: () => void;
   readonly retry: () => void;
   readonly dismiss: () => void;
@@ -73,14 +73,14 @@ export function useJob(profileId: string): JobControl {
         if (isSearched.current) setJob(found);
         isSearched.current = false;
       })
-      // The page works without its jobs; starting one will say what is wrong.
+      // The page works without the list of jobs; starting a job reports the error.
       .catch(() => undefined);
     return () => controller.abort();
   }, [profileId]);
 
   usePolling(job, update, setError);
 
-  const start = async (request: AggregationRequest) => {
+  const start = async (request: NewAggregation) => {
     const started = await postJson<Job>(apiUrl(`profiles/${profileId}/aggregations/`), request);
     watch(started);
     return started;
@@ -108,7 +108,7 @@ export function useJob(profileId: string): JobControl {
   };
 }
 
-/** Asks for the job again and again while it is active; slower when nobody looks. */
+/** Polls the job while it is active; slower when the page is hidden. */
 function usePolling(
   job: Job | null,
   report: (job: Job) => void,

@@ -25,7 +25,7 @@ function isForSomeoneElse(event: KeyboardEvent): boolean {
 }
 
 export function useShortcuts(shortcuts: Shortcuts): void {
-  // Outlives the effect: a page that is drawn anew between two keys must not forget the first.
+  // Outlives the effect: the first of two keys must survive a rendering between them.
   const chordUntil = useRef(0);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {

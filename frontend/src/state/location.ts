@@ -35,7 +35,7 @@ export function hrefWith(patch: QueryPatch, query: Query = currentQuery()): stri
   return search === "" ? window.location.pathname : search;
 }
 
-/** Changes the query. `replace` for what nobody wants to step back through (typing, defaults). */
+/** Changes the query. `replace` adds no step to the browser history (for typing, defaults). */
 export function navigate(patch: QueryPatch, options: { replace?: boolean } = {}): void {
   const search = formatQuery(applyPatch(currentQuery(), patch));
   if (search === currentSearch()) return;

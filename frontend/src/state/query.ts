@@ -26,7 +26,7 @@ function rank(key: string): number {
   return index === -1 ? LEADING.length : index;
 }
 
-/** "?profile=1&view=ops&..." with a stable order; "" when there is nothing to say. */
+/** "?profile=1&view=ops&..." with a stable order; "" without parameters. */
 export function formatQuery(query: Query): string {
   const sorted = [...query].sort(([a], [b]) => rank(a) - rank(b) || (a < b ? -1 : 1));
   const text = new URLSearchParams(sorted).toString().replaceAll("%2C", ",").replaceAll("%2F", "/");
@@ -41,7 +41,7 @@ export function patchForView(query: Query, view: string): QueryPatch {
   return patch;
 }
 
-/** The parameters that are neither leading nor belong to the given table or view prefixes. */
+/** The parameters that are neither leading nor have one of the prefixes of tables or views. */
 export function parseIndexRange(text: string | undefined): readonly [number, number] | null {
   const match = /^(\d+)-(\d+)$/.exec(text ?? "");
   if (match === null) return null;

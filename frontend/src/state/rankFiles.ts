@@ -1,8 +1,8 @@
-/** Several files of one job, and which rank each is: told by their names, or typed. */
+/** Rank files of one job; the rank of each comes from its name, or is typed. */
 
 export interface ChosenFile {
   readonly file: File;
-  /** As typed; empty: the file, or the order, tells. */
+  /** As typed; empty: taken from the file or the order. */
   readonly rank: string;
 }
 
@@ -14,12 +14,12 @@ export function rankInName(name: string): number | null {
   return found === undefined ? null : Number(found[1]);
 }
 
-/** In the order of the numbers in their names; with ranks where every name tells another one. */
+/** Files in the order of the numbers in their names; with ranks if all names have different ones. */
 export function asChosen(files: readonly File[]): readonly ChosenFile[] {
   const sorted = [...files].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
-  const told = sorted.map((file) => rankInName(file.name));
-  const isTold = !told.includes(null) && new Set(told).size === told.length;
-  return sorted.map((file, index) => ({ file, rank: isTold ? String(told[index]) : "" }));
+  const inNames = sorted.map((file) => rankInName(file.name));
+  const areDifferent = !inNames.includes(null) && new Set(inNames).size === inNames.length;
+  return sorted.map((file, index) => ({ file, rank: areDifferent ? String(inNames[index]) : "" }));
 }
 
 export type RankMistake = "not a number" | "twice" | "missing";
@@ -32,7 +32,7 @@ export function rankMistake(chosen: readonly ChosenFile[]): RankMistake | null {
   return typed.length === 0 || typed.length === chosen.length ? null : "missing";
 }
 
-/** The ranks to ask for; null: what the server finds by itself is right. */
+/** The ranks to send; null: the server takes them from the files. */
 export function wantedRanks(chosen: readonly ChosenFile[]): readonly number[] | null {
   const found = asChosen(chosen.map((item) => item.file));
   const own = new Map(found.map((item) => [item.file, item.rank]));

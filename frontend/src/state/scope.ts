@@ -1,9 +1,9 @@
-/** Which profile, aggregation and domain the page shows: chosen by the address, given to all views. */
+/** The profile, aggregation and domain of the page: chosen by the address, passed to all views. */
 
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import { ApiError, apiUrl, type Params } from "../api/client";
-import type { Aggregation, Profile, ProfileItem } from "../api/types";
+import type { AggregationsRow, Profile, ProfileItem } from "../api/types";
 import { type Resource, useResource } from "../api/useResource";
 import { t } from "../i18n";
 import type { Query } from "./query";
@@ -11,8 +11,8 @@ import type { Query } from "./query";
 export interface Scope {
   readonly profiles: readonly ProfileItem[];
   readonly profile: Profile;
-  readonly aggregations: readonly Aggregation[];
-  readonly aggregation: Aggregation;
+  readonly aggregations: readonly AggregationsRow[];
+  readonly aggregation: AggregationsRow;
   readonly domain: string;
   readonly reloadAggregations: () => void;
 }
@@ -56,19 +56,29 @@ function names(values: readonly (string | number)[]): string {
   return values.join(", ");
 }
 
-/** The aggregation that the address asks for; without one, the newest. */
+/** The aggregation of the steady range, which an import adds; null: there is none. */
+export function steadyOf(aggregations: readonly AggregationsRow[]): AggregationsRow | null {
+  return aggregations.find((aggregation) => aggregation.is_steady === true) ?? null;
+}
+
+/**
+ * The aggregation in the address; without one, the newest.
+ *
+ * An import adds that of the steady range last, so a profile opens with it until someone aggregates
+ * another range.
+ */
 export function chooseAggregation(
   wanted: string | undefined,
-  aggregations: readonly Aggregation[],
-): Aggregation | ApiError {
-  const newest = aggregations.reduce<Aggregation | undefined>(
+  aggregations: readonly AggregationsRow[],
+): AggregationsRow | ApiError {
+  const newest = aggregations.reduce<AggregationsRow | undefined>(
     (best, candidate) => (best === undefined || candidate.id > best.id ? candidate : best),
     undefined,
   );
   if (newest === undefined) {
     return badAddress(
-      t("This profile holds no aggregation."),
-      t("Make one: dlprof --database=FILE --force=true"),
+      t("This profile has no aggregation."),
+      t("Create one: dlprof --database=FILE --force=true"),
     );
   }
   if (wanted === undefined) return newest;
@@ -83,7 +93,7 @@ export function chooseAggregation(
   );
 }
 
-/** The domain that the address asks for; without one, the first. */
+/** The domain in the address; without one, the first. */
 export function chooseDomain(
   wanted: string | undefined,
   domains: readonly string[],
@@ -117,10 +127,10 @@ export function chooseProfile(
 interface Answers {
   readonly profiles: readonly ProfileItem[];
   readonly profile: Profile;
-  readonly aggregations: Resource<{ results: readonly Aggregation[] }>;
+  readonly aggregations: Resource<{ results: readonly AggregationsRow[] }>;
 }
 
-/** What the address asks for, out of what there is. */
+/** The profile, aggregation and domain in the address, if they exist. */
 function chooseScope(query: Query, answers: Answers, retry: () => void): ScopeResult {
   const { profiles, profile, aggregations } = answers;
   const list = aggregations.data?.results ?? [];
@@ -161,7 +171,7 @@ export function useScopeResult(query: Query): ScopeResult {
   const chosen = chooseProfile(query.get("profile"), profiles);
   const path = all.data === null ? null : profilePath(chosen);
   const profile = useResource<Profile>(path === null ? null : apiUrl(path));
-  const aggregations = useResource<{ results: readonly Aggregation[] }>(
+  const aggregations = useResource<{ results: readonly AggregationsRow[] }>(
     path === null ? null : apiUrl(`${path}aggregations/`, { page_size: 200 }),
   );
 

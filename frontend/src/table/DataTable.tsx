@@ -1,9 +1,9 @@
-/** A table over one list of the API: the server sorts, filters and pages; the state is given. */
+/** A table over one list of the API. The server sorts, filters and pages; the caller owns the state. */
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Params } from "../api/client";
-import type { ListPage, UnknownReasons } from "../api/types";
+import type { ListPage, UnknownReasons } from "../api/lists";
 import { type Resource, useResource } from "../api/useResource";
 import { t } from "../i18n";
 import { countOf, formatInt } from "../lib/units";
@@ -61,7 +61,7 @@ interface TableData<Row> {
   readonly total: number | null;
 }
 
-/** Fetches the page that the state asks for, and how many rows there are without its filters. */
+/** Fetches the page of the state, and the number of rows without its filters. */
 function useTableData<Row>(url: ListUrl, state: TableState): TableData<Row> {
   const page = useResource<ListPage<Row>>(url(listParams(state)));
   const isNarrowed = isFiltered(state);
@@ -174,7 +174,7 @@ export function countText(
   return t("{count} of {total}", { count: formatInt(count), total: countOf(total, noun) });
 }
 
-/** An empty table says why: the filters, or the profile itself. */
+/** Explains an empty table: by the filters, or by the profile. */
 function NoRows<Row>(props: {
   control: TableControl;
   spec: TableSpec<Row>;

@@ -1,7 +1,7 @@
 /** Below a table of a report: how many rows of the profile are not in it. */
 
 import type { JSX } from "preact";
-import type { Cut } from "../api/types";
+import type { Cut } from "../api/lists";
 import { t } from "../i18n";
 import { countOf, formatInt } from "../lib/units";
 
@@ -13,7 +13,7 @@ export function LeftOut(props: {
   if (cut === undefined || cut.held === cut.count) return null;
   return (
     <p class="left-out">
-      {t("This report holds the top {held} of {all}; the viewer shows all of them.", {
+      {t("This report contains the first {held} of {all}; the viewer shows all of them.", {
         held: formatInt(cut.held),
         all: countOf(cut.count, noun),
       })}

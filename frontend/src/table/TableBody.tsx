@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { UnknownReasons } from "../api/types";
+import type { UnknownReasons } from "../api/lists";
 import type { Column, TableSpec } from "./spec";
 
 const SKELETON_ROWS = 8;
@@ -23,7 +23,7 @@ export interface TableBodyProps<Row> {
   readonly bodyId?: string | undefined;
 }
 
-/** Where a key takes the focus; null when it is not one of ours. */
+/** The row that a key moves the focus to; null for other keys. */
 export function rowAfterKey(key: string, active: number, count: number): number | null {
   const last = count - 1;
   switch (key) {
@@ -40,7 +40,7 @@ export function rowAfterKey(key: string, active: number, count: number): number 
   }
 }
 
-/** The largest number of each column on the page, computed when a column first asks. */
+/** The largest number of each column on the page, computed on first use. */
 function largestOf<Row>(rows: readonly Row[]): (key: string) => number {
   const known = new Map<string, number>();
   return (key) => {
@@ -51,7 +51,7 @@ function largestOf<Row>(rows: readonly Row[]): (key: string) => number {
   };
 }
 
-/** What a key does to the focused row; undefined when it is not one of ours. */
+/** The action of a key on the focused row; undefined for other keys. */
 function actionOf<Row>(
   key: string,
   row: Row,

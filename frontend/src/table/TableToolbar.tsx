@@ -3,8 +3,8 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { getJson } from "../api/client";
+import type { ListPage } from "../api/lists";
 import { isReport } from "../api/source";
-import type { ListPage } from "../api/types";
 import { t } from "../i18n";
 import { tsvLine } from "../lib/text";
 import { countOf, formatInt, UNKNOWN } from "../lib/units";
@@ -24,7 +24,7 @@ import type { TableControl } from "./useTableState";
 const COPY_LIMIT = 5_000;
 const COPY_PAGE = 200;
 
-/** What the server makes of a table; PDF holds the first rows only, and says so. */
+/** The export formats of the server; a PDF contains the first rows only, with a note. */
 const EXPORTS = [
   { format: "xlsx", label: "Excel", isInReport: false },
   { format: "pdf", label: "PDF", isInReport: false },
@@ -85,7 +85,7 @@ export function TableToolbar<Row>(props: TableToolbarProps<Row>): JSX.Element {
   );
 }
 
-/** Opens the documentation of the view, which says what each column means. */
+/** Opens the documentation of the view, which explains the columns. */
 export function AboutButton(): JSX.Element {
   return (
     <button
@@ -220,7 +220,7 @@ async function fetchRows<Row>(
   return { rows: rows.slice(0, COPY_LIMIT), count };
 }
 
-/** Times are copied as the exact ns, so that is what the header says. */
+/** Times are copied in exact ns, so the header has that unit. */
 function headerText(title: string, unit: string | undefined): string {
   return unit === undefined ? title : `${title} (ns)`;
 }
@@ -245,13 +245,13 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
   const { profile, aggregation, domain } = useScope();
   const [message, setMessage] = useState("");
   const header = columns.shown.map((column) => headerText(column.title, column.unit));
-  /** Fetches all rows, gives them to `use`, and says how many they were. */
+  /** Fetches all rows, passes them to `use`, and shows their number. */
   const withRows = async (doing: string, use: (fetched: Fetched<Row>) => Promise<string>) => {
     setMessage(doing);
     try {
       setMessage(await use(await fetchRows<Row>(listUrl)));
     } catch {
-      setMessage(t("That did not work: use an export instead"));
+      setMessage(t("Failed: use an export instead"));
     }
   };
   const copy = () =>
@@ -310,7 +310,7 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
           {t("Print")}
         </button>
         <p class="menu-note">
-          {t("Copy and print: the first {limit} rows, with the columns that are shown", {
+          {t("Copy and print: the first {limit} rows, with the visible columns", {
             limit: formatInt(COPY_LIMIT),
           })}
         </p>
@@ -322,7 +322,7 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
   );
 }
 
-/** What a cut table says about the rows that it leaves out. */
+/** The note of a table that does not contain all rows. */
 function restText(count: number): string {
   return t("of {count}: the rest is in the exports", { count: formatInt(count) });
 }

@@ -15,91 +15,89 @@ import { Flag, Name } from "../ui/Name";
 import { Unknown } from "../ui/states";
 import type { CellContext, Column } from "./spec";
 
-/** The names of the fields of a row that hold this type. */
-type KeyOf<Row, Value> = {
-  [Key in keyof Row]-?: Row[Key] extends Value ? Key : never;
-}[keyof Row] &
-  string;
+/** How the cells of a column look; made of its kind and the unit in its name. */
+type Format =
+  | "time"
+  | "share"
+  | "memory"
+  | "count"
+  | "rate"
+  | "number"
+  | "flag"
+  | "choice"
+  | "text"
+  | "name"
+  | "trace";
 
-type MaybeNumber = number | null | undefined;
-type MaybeText = string | null | undefined;
-type MaybeFlag = boolean | null | undefined;
-
-interface Common {
-  readonly hint?: string;
-  readonly width?: number;
-  readonly isHiddenAtFirst?: boolean;
-  readonly isSortable?: boolean;
-  readonly isFilterable?: boolean;
+/** A column of a table of the API, as `declared.ts` lists them. */
+export interface DeclaredColumn<Row> {
+  readonly key: keyof Row & string;
+  readonly format: Format;
+  readonly title: string;
+  readonly hint: string;
   /** What a null of this column means. */
   readonly whenNull?: string;
+  readonly unit?: TimeUnit;
+  readonly isHiddenAtFirst?: boolean;
 }
 
-/** What a kind of column starts from, and what a table changes of it. */
-type Look<Row> = Pick<Column<Row>, "kind" | "width"> & Partial<Column<Row>>;
+type Value = string | number | boolean;
+type Draw = (value: never, row: never, context: CellContext) => ComponentChildren;
 
-/** A column over one field. A value that is not known gives the reason; others are drawn. */
-function fieldColumn<Row, Value extends string | number | boolean>(
-  key: string & keyof Row,
-  title: string,
-  { whenNull, ...look }: Look<Row> & Pick<Common, "whenNull">,
-  draw: (value: Value, row: Row, context: CellContext) => ComponentChildren,
-): Column<Row> {
-  const read = (row: Row) => row[key] as Value | null | undefined;
-  return {
-    key,
-    title,
-    ...look,
-    plain: read,
-    cell: (row, context) => {
-      const value = read(row);
-      if (value !== null && value !== undefined) return draw(value, row, context);
-      return <Unknown reason={context.unknown[key] ?? whenNull} />;
-    },
-  };
+interface Look extends Pick<Column<unknown>, "kind" | "align" | "isFilterable"> {
+  /** Least width. Unit: px. */
+  readonly width: number;
+  readonly draw: (column: DeclaredColumn<never>) => Draw;
 }
 
-function numberColumn<Row>(
-  key: KeyOf<Row, MaybeNumber>,
-  title: string,
-  look: Partial<Column<Row>> & Common & { width: number },
-  draw: (value: number, row: Row, context: CellContext) => ComponentChildren,
-): Column<Row> {
-  return fieldColumn<Row, number>(key, title, { kind: "number", align: "right", ...look }, draw);
-}
-
-/** A time: shown in `unit` with three decimals, the exact ns as tooltip. */
-export function timeColumn<Row>(
-  key: KeyOf<Row, MaybeNumber>,
-  title: string,
-  unit: TimeUnit,
-  more: Common = {},
-): Column<Row> {
-  return numberColumn(key, title, { unit, width: 128, ...more }, (ns) => (
-    <span title={exactNs(ns)}>{formatTimeIn(ns, unit)}</span>
-  ));
-}
-
-export function countColumn<Row>(
-  key: KeyOf<Row, MaybeNumber>,
-  title: string,
-  more: Common = {},
-): Column<Row> {
-  return numberColumn(key, title, { width: 92, ...more }, formatInt);
-}
-
+const RIGHT = { kind: "number", align: "right" } as const;
 const GIB = 2 ** 30;
 
-/** An amount of memory: shown in GiB with one decimal, the exact bytes as tooltip. */
-export function memoryColumn<Row>(
-  key: KeyOf<Row, MaybeNumber>,
-  title: string,
-  more: Common = {},
-): Column<Row> {
-  // A bound would be in bytes.
-  return numberColumn(key, title, { width: 130, isFilterable: false, ...more }, (bytes) => (
-    <span title={`${formatInt(bytes)} B`}>{formatFixed(bytes / GIB, 1)}</span>
-  ));
+const LOOKS: Readonly<Record<Format, Look>> = {
+  time: {
+    ...RIGHT,
+    width: 100,
+    draw:
+      ({ unit = "ms" }) =>
+      (ns: number) => <span title={exactNs(ns)}>{formatTimeIn(ns, unit)}</span>,
+  },
+  share: {
+    ...RIGHT,
+    width: 132,
+    draw: () => (pct: number) => <ShareBar pct={pct} largest={100} tone="gpu" />,
+  },
+  memory: {
+    ...RIGHT,
+    width: 120,
+    // A bound would have to be typed in bytes.
+    isFilterable: false,
+    draw: () => (bytes: number) => (
+      <span title={`${formatInt(bytes)} B`}>{formatFixed(bytes / GIB, 1)}</span>
+    ),
+  },
+  count: { ...RIGHT, width: 76, draw: () => formatInt },
+  rate: { ...RIGHT, width: 110, draw: () => rounded },
+  number: { kind: "choice", align: "left", width: 90, draw: () => formatInt },
+  flag: {
+    kind: "boolean",
+    align: "center",
+    width: 94,
+    draw: () => (value: boolean) => <Flag value={value} />,
+  },
+  choice: { kind: "choice", width: 100, draw: () => plainText },
+  text: { kind: "text", width: 110, draw: () => plainText },
+  name: { kind: "text", width: 280, draw: () => (name: string) => <Name name={name} /> },
+  trace: {
+    kind: "text",
+    width: 300,
+    draw: () => (_: string, row: CalledFrom, context) => (
+      <ProgramLine row={row} context={context} />
+    ),
+  },
+};
+
+function plainText(text: string) {
+  return <span title={text}>{text}</span>;
 }
 
 function rounded(value: number): string {
@@ -107,42 +105,77 @@ function rounded(value: number): string {
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }
 
-/** A rate or ratio with three digits. */
-export function rateColumn<Row>(
-  key: KeyOf<Row, MaybeNumber>,
-  title: string,
-  hint: string,
-  isHiddenAtFirst = false,
+/** Room for a header, with its unit and the arrow of the order. */
+function headerWidth(title: string, unit: string | undefined): number {
+  const letters = [...title].reduce((sum, letter) => sum + (letter > "\u2e80" ? 14 : 8), 0);
+  return Math.round(30 + letters + (unit === undefined ? 0 : 26));
+}
+
+/** What a table changes of a declared column; `draw` replaces the cell of a value that is known. */
+export type Change<Row> = Partial<Omit<Column<Row>, "key">> & {
+  readonly draw?: (value: never, row: Row, context: CellContext) => ComponentChildren;
+};
+
+export type Changes<Row> = Readonly<Partial<Record<keyof Row & string, Change<Row>>>>;
+
+/** One declared column as the table shows it. */
+function shownColumn<Row>(
+  column: DeclaredColumn<Row>,
+  { draw, ...change }: Change<Row>,
 ): Column<Row> {
-  const column = countColumn<Row>(key, title, {
-    width: 120,
-    hint,
-    whenNull: t("Its operations or bytes are not known."),
-    isHiddenAtFirst,
-  });
+  const { key, format, whenNull, title, unit } = column;
+  const look = LOOKS[format];
+  const read = (row: Row) => row[key] as Value | null | undefined;
+  const drawn = draw ?? look.draw(column as DeclaredColumn<never>);
+  const { draw: _, ...rest } = look;
   return {
-    ...column,
+    ...rest,
+    key,
+    title,
+    hint: column.hint,
+    ...(unit === undefined ? {} : { unit }),
+    ...(column.isHiddenAtFirst === true ? { isHiddenAtFirst: true } : {}),
+    width: Math.max(look.width, headerWidth(title, unit)),
+    plain: read,
     cell: (row, context) => {
-      const value = row[key] as MaybeNumber;
-      return typeof value === "number" ? rounded(value) : column.cell(row, context);
+      const value = read(row);
+      if (value === null || value === undefined)
+        return <Unknown reason={context.unknown[key] ?? whenNull} />;
+      return drawn(value as never, row as never, context);
     },
+    ...change,
   };
 }
 
-/**
- * A share with a bar in its cell. `tone` names the colour: `tc`, `non_tc`, `memory`.
- *
- * A bar is full for the largest share of the page, or for `full` percent.
- */
-export function shareColumn<Row>(
-  key: KeyOf<Row, MaybeNumber>,
-  title: string,
-  tone: (row: Row) => string,
-  { full, ...more }: Common & { full?: number } = {},
-): Column<Row> {
-  return numberColumn(key, title, { width: 132, ...more }, (pct, row, { largest }) => (
-    <ShareBar pct={pct} largest={full ?? largest(key)} tone={tone(row)} />
-  ));
+/** The declared columns as the table shows them; the first one takes what is left of the width. */
+export function shownColumns<Row>(
+  declared: readonly DeclaredColumn<Row>[],
+  changes?: Changes<Row>,
+): readonly Column<Row>[] {
+  return declared.map((column, index) => {
+    const shown = shownColumn(column, changes?.[column.key] ?? {});
+    return index === 0 && column.format === "name" ? { ...shown, isWide: true } : shown;
+  });
+}
+
+/** Some of the columns, in the order of the keys, all of them shown. */
+export function pickColumns<Row>(
+  columns: readonly Column<Row>[],
+  keys: readonly (keyof Row & string)[],
+): readonly Column<Row>[] {
+  return keys.flatMap((key) => {
+    const column = columns.find((candidate) => candidate.key === key);
+    return column === undefined ? [] : [{ ...column, isHiddenAtFirst: false }];
+  });
+}
+
+/** A share as a bar that is full for the largest one of the page, in the color of a part. */
+export function shareOf<Row>(key: keyof Row & string, tone: (row: Row) => string): Change<Row> {
+  return {
+    draw: (pct: number, row: Row, { largest }: CellContext) => (
+      <ShareBar pct={pct} largest={largest(key)} tone={tone(row)} />
+    ),
+  };
 }
 
 /** A bar, full for the largest share beside it, and the share itself. */
@@ -159,64 +192,12 @@ export function ShareBar(props: { pct: number; largest: number; tone: string }) 
   );
 }
 
-export function nameColumn<Row>(
-  key: KeyOf<Row, MaybeText>,
-  title: string,
-  more: Common & { isWide?: boolean } = {},
-): Column<Row> {
-  return fieldColumn<Row, string>(key, title, { kind: "text", width: 300, ...more }, (name) => (
-    <Name name={name} />
-  ));
-}
-
-export function textColumn<Row>(
-  key: KeyOf<Row, MaybeText>,
-  title: string,
-  more: Common = {},
-): Column<Row> {
-  return fieldColumn<Row, string>(key, title, { kind: "text", width: 110, ...more }, (text) => (
-    <span title={text}>{text}</span>
-  ));
-}
-
-/** A text of which there are few: its filter is a list of them. */
-export function choiceColumn<Row>(
-  key: KeyOf<Row, MaybeText>,
-  title: string,
-  more: Common = {},
-): Column<Row> {
-  return { ...textColumn<Row>(key, title, more), kind: "choice" };
-}
-
-/** Check or cross. `warn` gives the reason why a "no" of this row deserves attention. */
-export function flagColumn<Row>(
-  key: KeyOf<Row, MaybeFlag>,
-  title: string,
-  { warn, ...more }: Common & { warn?: (row: Row) => string | undefined } = {},
-): Column<Row> {
-  const look = { kind: "boolean", align: "center", width: 96, ...more } as const;
-  return fieldColumn<Row, boolean>(key, title, look, (value, row) => (
-    <Flag value={value} warn={warn?.(row)} />
-  ));
-}
-
 interface CalledFrom {
   readonly source_line?: string | null;
   readonly stack_trace?: string | null;
 }
 
-/** Where a row was called from: the program's line; the whole stack opens below the row. */
-export function traceColumn<Row extends CalledFrom>(
-  key: KeyOf<Row, MaybeText>,
-  title: string,
-  more: Common = {},
-): Column<Row> {
-  const look = { kind: "text", width: 320, ...more } as const;
-  return fieldColumn<Row, string>(key, title, look, (_, row, context) => (
-    <ProgramLine row={row} context={context} />
-  ));
-}
-
+/** The line of the program that called an op; the whole stack unfolds below the row. */
 function ProgramLine({ row, context }: { row: CalledFrom; context: CellContext }) {
   const { isUnfolded, toggleUnfolded } = context;
   const line = row.source_line ?? "";

@@ -1,7 +1,7 @@
 /** How a table of the API is shown: one `TableSpec` a table. */
 
 import type { ComponentChildren } from "preact";
-import type { UnknownReasons } from "../api/types";
+import type { UnknownReasons } from "../api/lists";
 import type { ColumnModel, TableDefaults } from "./model";
 
 export interface CellContext {
@@ -19,7 +19,7 @@ export interface Column<Row> extends ColumnModel {
   readonly width: number;
   /** Takes what is left of the width; one column per table. */
   readonly isWide?: boolean;
-  /** Not shown until the reader asks for it. */
+  /** Not shown until the reader chooses it. */
   readonly isHiddenAtFirst?: boolean;
   /** What the column means; the title of its header. */
   readonly hint?: string;

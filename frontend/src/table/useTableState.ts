@@ -13,7 +13,7 @@ import {
 } from "./model";
 import type { TableSpec } from "./spec";
 
-/** `replace`: nobody wants to step back through it (typing, corrections). */
+/** `replace`: add no step to the browser history (typing, corrections). */
 export type ChangeTable = (next: TableState, options?: { replace?: boolean }) => void;
 
 export interface TableControl {

@@ -29,7 +29,7 @@ export function Dialog({ title, onClose, size, footer, children }: DialogProps):
       class={`dialog dialog-${size ?? "small"}`}
       aria-labelledby={titleId}
       onCancel={(event) => {
-        // A file picker that is left without a choice says "cancel" as well.
+        // A file picker that is closed without a choice also sends "cancel".
         if (event.target !== element.current) return;
         event.preventDefault();
         onClose();

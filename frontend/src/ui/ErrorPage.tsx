@@ -9,9 +9,9 @@ import { CopyButton, errorDetails } from "./states";
 
 const TITLES: Readonly<Record<string, string>> = {
   DATABASE_NOT_FOUND: t("DLProf database not found"),
-  DATABASE_FOREIGN: t("The file holds no DLProf profile"),
-  DATABASE_VERSION: t("This database is of another version"),
-  TOKEN_MISSING: t("This viewer asks for its token"),
+  DATABASE_FOREIGN: t("The file is not a DLProf database"),
+  DATABASE_VERSION: t("This database has another version"),
+  TOKEN_MISSING: t("This viewer requires its token"),
   DATABASE_BUSY: t("The database is busy"),
   PROFILE_NOT_SERVED: t("No such profile"),
   OP_NOT_FOUND: t("No such op"),
@@ -21,8 +21,8 @@ const TITLES: Readonly<Record<string, string>> = {
   UNKNOWN_ORDERING: t("Bad parameters in the address"),
   UNKNOWN_FILTER: t("Bad parameters in the address"),
   BAD_ADDRESS: t("Bad parameters in the address"),
-  NO_ANSWER: t("The server does not answer"),
-  QUERY_TIMEOUT: t("The question took too long"),
+  NO_ANSWER: t("The server does not respond"),
+  QUERY_TIMEOUT: t("The query took too long"),
 };
 
 function titleFor(error: ApiError): string {
@@ -34,7 +34,7 @@ function titleFor(error: ApiError): string {
   const known = TITLES[error.code];
   if (known !== undefined) return known;
   if (error.status === 404) return t("Not found");
-  return error.status >= 500 ? t("Something failed in the server") : t("This cannot be shown");
+  return error.status >= 500 ? t("Something failed in the server") : t("This page cannot be shown");
 }
 
 /** Takes everything but the profile out of the address. */

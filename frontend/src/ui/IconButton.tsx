@@ -1,4 +1,4 @@
-/** A button that shows nothing but an icon; its name is told to screen readers and on hovering. */
+/** A button with an icon only; its name is for screen readers and the tooltip. */
 
 import type { JSX } from "preact";
 import { Icon, type IconName } from "./icons";
@@ -6,7 +6,7 @@ import { Icon, type IconName } from "./icons";
 export interface IconButtonProps {
   readonly icon: IconName;
   readonly label: string;
-  /** What hovering tells; the label if left out. */
+  /** The tooltip; the label if left out. */
   readonly title?: string;
   readonly class?: string;
   readonly isExpanded?: boolean;

@@ -5,15 +5,21 @@ import { t } from "../i18n";
 import { splitMiddle } from "../lib/text";
 import { Icon } from "./icons";
 
-export function Name({ name }: { name: string }): JSX.Element {
+export interface NameProps {
+  readonly name: string;
+  /** The name on hover and in a copy, where `name` is a shorter one for people. */
+  readonly full?: string;
+}
+
+export function Name({ name, full = name }: NameProps): JSX.Element {
   const [head, tail] = splitMiddle(name);
   // Two boxes side by side would be copied as two lines: the clipboard gets the name itself.
   const copyWhole = (event: ClipboardEvent) => {
-    event.clipboardData?.setData("text/plain", name);
+    event.clipboardData?.setData("text/plain", full);
     event.preventDefault();
   };
   return (
-    <span class="name" title={name} onCopy={copyWhole}>
+    <span class="name" title={full} onCopy={copyWhole}>
       {tail === "" ? (
         <span class="name-head">{head}</span>
       ) : (
@@ -38,6 +44,23 @@ export function Flag({ value, warn }: { value: boolean; warn?: string | undefine
     <span class={`flag flag-${tone}`} title={warn}>
       <Icon name={value ? "check" : "cross"} size={14} />
       <span class="visually-hidden">{value ? t("yes") : t("no")}</span>
+    </span>
+  );
+}
+
+const DIRECTIONS: Readonly<Record<string, string>> = {
+  fprop: t("Forward pass"),
+  bprop: t("Backward pass"),
+  recompute: t("Forward work that activation checkpointing runs again in the backward pass"),
+};
+
+/** The direction of an op, in a color of its own. */
+export function Direction({ value }: { value: string }): JSX.Element {
+  const meaning = DIRECTIONS[value];
+  if (meaning === undefined) return <span>{value}</span>;
+  return (
+    <span class={`direction direction-${value}`} title={meaning}>
+      {value}
     </span>
   );
 }

@@ -1,4 +1,4 @@
-/** The icons, drawn on a 16 px grid with the text's colour. Decorative: the label is the text. */
+/** The icons, drawn on a 16 px grid with the text's color. Decorative: the label is the text. */
 
 import type { JSX } from "preact";
 

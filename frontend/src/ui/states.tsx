@@ -8,7 +8,7 @@ import { t } from "../i18n";
 import { UNKNOWN } from "../lib/units";
 import { Icon } from "./icons";
 
-/** Grey bars in the place of what is coming. They appear after 150 ms, so quick answers don't flash. */
+/** Gray bars in the place of what is coming. They appear after 150 ms, so quick answers don't flash. */
 export function Skeleton({
   lines = 4,
   height = 14,
@@ -43,9 +43,9 @@ export function Empty({
   );
 }
 
-const NO_REASON = t("The database does not hold it.");
+const NO_REASON = t("The database does not contain it.");
 
-/** A dash that says why there is no value. */
+/** A dash with the reason why there is no value. */
 export function Unknown({ reason }: { reason?: string | undefined }): JSX.Element {
   const text = reason ?? NO_REASON;
   return (

@@ -9,7 +9,7 @@ export function NoOps({ reason }: { reason: string | null }): JSX.Element {
     <Empty title={t("No ops in this profile")}>
       {reason ??
         t(
-          "It has no ranges that name ops. Run the training inside of torch.autograd.profiler.emit_nvtx() to see them.",
+          "It has no ranges that name ops. Run the training inside torch.autograd.profiler.emit_nvtx() to record them.",
         )}
     </Empty>
   );

@@ -4,7 +4,7 @@ import { currentQuery, navigate } from "../state/location";
 import { patchForView } from "../state/query";
 
 /**
- * Selects in one table; the tables that depend on it start anew.
+ * Selects a row; the tables that depend on it are reset.
  *
  * `tables` are the ids of the dependent tables: their pages, sorts and filters belonged to the row
  * selected before.

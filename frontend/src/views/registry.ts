@@ -1,4 +1,4 @@
-/** The views of the product. A new one: write its file and add its line here. */
+/** The views of the page. To add one, write its component and add an entry here. */
 
 import type { ComponentType } from "preact";
 import type { Profile } from "../api/types";
@@ -23,7 +23,7 @@ export interface ViewSpec {
   /** The letter after `g` that opens it. */
   readonly letter: string;
   readonly component: ComponentType;
-  /** Whether a profile has what it shows; a view without this is always there. */
+  /** Whether a profile has the data of the view; a view without this is always listed. */
   readonly isFor?: (profile: Profile) => boolean;
 }
 
@@ -31,7 +31,7 @@ function hasSeveralRanks(profile: Profile): boolean {
   return Number(profile.info.rank_count ?? 0) > 1;
 }
 
-/** A database of NVIDIA's, and one of an older version, tells no costs. */
+/** Databases of NVIDIA's and of older versions contain no costs. */
 function hasCosts(profile: Profile): boolean {
   return profile.info.has_costs === "1";
 }
@@ -93,7 +93,7 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
   },
 ];
 
-/** The views that a profile fills. */
+/** The views that have data in a profile. */
 export function viewsOf(profile: Profile): readonly ViewSpec[] {
   return VIEWS.filter((view) => view.isFor?.(profile) ?? true);
 }

@@ -2,11 +2,11 @@
 
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { type ApiError, apiUrl, isAbort, postJson, toApiError } from "../../api/client";
+import { type ApiError, apiUrl, isAbort, postFile, postJson, toApiError } from "../../api/client";
+import type { Upload } from "../../api/types";
 import { t } from "../../i18n";
 import { formatPct } from "../../lib/units";
 import { asChosen, type ChosenFile, rankMistake, wantedRanks } from "../../state/rankFiles";
-import { forgetUpload, uploadFile } from "../../state/uploads";
 import { ErrorNote } from "../../ui/states";
 import { RankFiles } from "./RankFiles";
 
@@ -23,7 +23,7 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
   const [name, setName] = useState("");
   const [work, setWork] = useState<Work | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
-  const [said, setSaid] = useState("");
+  const [status, setStatus] = useState("");
   const stop = useRef<AbortController | null>(null);
   const picker = useRef<HTMLInputElement>(null);
 
@@ -57,33 +57,34 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
     stop.current = controller;
     const rest = name.trim() === "" ? {} : { name: name.trim() };
     if (chosen.length === 0) {
-      setWork({ text: t("Looking at the file"), share: null });
+      setWork({ text: t("Checking the file"), share: null });
       await postJson(apiUrl("profiles/"), { path: path.trim(), ...rest });
       return;
     }
     const uploads = await uploadAll(chosen, setWork, controller.signal);
     const shares = chosen.length > 1 ? { shares: chosen.map(() => 1) } : {};
-    setWork({ text: t("Looking at the file"), share: null, ...shares });
+    setWork({ text: t("Checking the file"), share: null, ...shares });
     const ranks = wantedRanks(chosen);
     const body =
       uploads.length === 1
         ? { upload: uploads[0] }
         : { uploads, ...(ranks === null ? {} : { ranks }) };
     await postJson(apiUrl("profiles/"), { ...body, ...rest });
-    for (const item of chosen) forgetUpload(item.file);
   };
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     setError(null);
-    setSaid("");
+    setStatus("");
     add()
       .then(() => {
-        setSaid(t("Added. A profile that has to be imported appears when that is done."));
+        setStatus(
+          t("Added. A profile that must be imported appears when the import has finished."),
+        );
         clear();
         onAdded();
       })
       .catch((reason: unknown) => {
-        if (isAbort(reason)) setSaid(t("Stopped. Choose the same file again to go on."));
+        if (isAbort(reason)) setStatus(t("Stopped."));
         else setError(toApiError(reason));
       })
       .finally(() => setWork(null));
@@ -100,7 +101,9 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
       </p>
       <div class="profiles-fields">
         <label class="field">
-          <span class="field-label">{t("A file of this computer, or all ranks of a job")}</span>
+          <span class="field-label">
+            {t("A file on this computer, or the files of all ranks of a job")}
+          </span>
           <input
             ref={picker}
             type="file"
@@ -140,8 +143,8 @@ export function AddProfile({ onAdded }: { onAdded: () => void }): JSX.Element {
         <RankFiles chosen={chosen} shares={work?.shares ?? null} onChange={changeFiles} />
       )}
       {work !== null && <Progress work={work} onStop={() => stop.current?.abort()} />}
-      <p class="profiles-said" role="status">
-        {said}
+      <p class="profiles-status" role="status">
+        {status}
       </p>
       {error !== null && <ErrorNote error={error} />}
     </form>
@@ -164,7 +167,8 @@ async function uploadAll(
       const each = chosen.length > 1 ? { shares: [...shares] } : {};
       setWork({ text: t("Uploading"), share: total > 0 ? sent / total : 1, ...each });
     };
-    uploads.push(await uploadFile(file, report, signal));
+    const url = apiUrl("uploads/", { file_name: file.name });
+    uploads.push((await postFile<Upload>(url, file, report, signal)).id);
   }
   return uploads;
 }

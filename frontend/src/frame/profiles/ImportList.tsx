@@ -82,7 +82,7 @@ function ImportRow({ job, onChanged }: { job: Job; onChanged: () => void }): JSX
 
 const STATES = {
   waiting: () => t("waiting"),
-  importing: () => t("being imported"),
+  importing: () => t("importing"),
   done: () => t("imported"),
   failed: () => t("failed"),
 } satisfies Record<RankFile["state"], () => string>;

@@ -120,10 +120,10 @@ function Confirm({ item, onDelete, onCancel }: ConfirmProps): JSX.Element {
     <div class="profiles-row">
       <span class="profiles-name">
         {item.is_stored === true
-          ? t("The viewer stored {file} itself: it will be deleted for good.", {
+          ? t("{file} is stored by the viewer and will be deleted permanently.", {
               file: item.file_name,
             })
-          : t("{file} is listed no more; the file itself stays where it is.", {
+          : t("“{file}” will be removed from the list. The file will not be deleted.", {
               file: item.file_name,
             })}
       </span>

@@ -87,7 +87,7 @@ export function ProfilesDialog({ shown, onClose }: ProfilesDialogProps): JSX.Ele
               />
             ))}
           </ul>
-          {lists?.profiles.length === 0 && <p>{t("There is none yet.")}</p>}
+          {lists?.profiles.length === 0 && <p>{t("There are no profiles yet.")}</p>}
         </section>
       </div>
     </Dialog>

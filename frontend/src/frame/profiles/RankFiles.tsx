@@ -6,9 +6,9 @@ import { formatPct } from "../../lib/units";
 import { type ChosenFile, type RankMistake, rankMistake } from "../../state/rankFiles";
 
 const MISTAKES = {
-  "not a number": () => t("A rank is a whole number from 0 on."),
+  "not a number": () => t("A rank must be a whole number, 0 or greater."),
   twice: () => t("Two files have the same rank."),
-  missing: () => t("Give every file its rank, or none."),
+  missing: () => t("Enter a rank for every file, or for none."),
 } satisfies Record<RankMistake, () => string>;
 
 export interface RankFilesProps {
@@ -27,7 +27,7 @@ export function RankFiles({ chosen, shares, onChange }: RankFilesProps): JSX.Ele
       <legend>{t("{count} rank files of one job", { count: chosen.length })}</legend>
       <p class="help-note">
         {t(
-          "They become one profile. Without numbers the files' names or their order tell which rank each is.",
+          "They are joined into one profile. Without numbers, the ranks are taken from the names or the order of the files.",
         )}
       </p>
       <ul class="profiles-list profiles-ranks-list">

@@ -1,62 +1,30 @@
 /** Groups and their ops: the columns are the same in the tree and in the flat list. */
 
-import type { GroupOp } from "../../api/types";
+import type { GroupOpsRow } from "../../api/types";
 import { t } from "../../i18n";
-import { choiceColumn, countColumn, nameColumn, textColumn, timeColumn } from "../columns";
-import type { Column, TableSpec } from "../spec";
+import { shownColumns } from "../columns";
+import { GROUP_OPS } from "../declared";
+import type { TableSpec } from "../spec";
 
-export const GROUP_FIGURES: readonly Column<GroupOp>[] = [
-  timeColumn<GroupOp>("gpu_time_ns", t("GPU time"), "ms", {
-    hint: t("GPU time of all ops below"),
-    width: 124,
-  }),
-  timeColumn<GroupOp>("cpu_time_ns", t("CPU time"), "ms", {
-    hint: t("CPU time of all ops below"),
-    width: 122,
-  }),
-  timeColumn<GroupOp>("cpu_overhead_ns", t("CPU overhead"), "ms", {
-    hint: t("CPU time outside of CUDA calls"),
-    width: 158,
-  }),
-  timeColumn<GroupOp>("gpu_idle_ns", t("GPU idle"), "ms", {
-    hint: t("Gaps between the device work of a call, in which the GPU waited"),
-    width: 122,
-  }),
-  countColumn<GroupOp>("num_op_instances", t("Op instances"), {
-    width: 122,
-    hint: t("Executions of the ops below"),
-  }),
-  countColumn<GroupOp>("num_tc_eligible_ops", t("TC eligible"), {
-    width: 108,
-    hint: t("Ops below that could use Tensor Cores"),
-  }),
-  countColumn<GroupOp>("num_ops_using_tc", t("Using TC"), {
-    width: 98,
-    hint: t("Ops below that do use Tensor Cores"),
-  }),
-];
+const KINDS: Readonly<Record<string, string>> = { group: t("group"), op: t("op") };
 
-const KINDS = { group: t("group"), op: t("op") };
-
-/** The columns of the tree: kind and level are what its shape says. */
-export const TREE_TABLE: Pick<TableSpec<GroupOp>, "id" | "columns"> = {
-  id: "tree",
-  columns: [nameColumn<GroupOp>("name", t("Name"), { width: 340, isWide: true }), ...GROUP_FIGURES],
-};
-
-export const GROUPS_TABLE: TableSpec<GroupOp> = {
+export const GROUPS_TABLE: TableSpec<GroupOpsRow> = {
   id: "groups",
   noun: [t("group or op"), t("groups and ops")],
-  columns: [
-    nameColumn<GroupOp>("name", t("Name"), { width: 340, isWide: true }),
-    {
-      ...choiceColumn<GroupOp>("kind", t("Kind"), { width: 90 }),
-      cell: (row) => KINDS[row.kind],
-    },
-    countColumn<GroupOp>("level", t("Level"), { width: 80 }),
-    ...GROUP_FIGURES,
-    textColumn<GroupOp>("id", t("Op ID"), { width: 200, isHiddenAtFirst: true }),
-  ],
+  columns: shownColumns(GROUP_OPS, {
+    name: { width: 340 },
+    kind: { draw: (kind: string) => KINDS[kind] ?? kind },
+    id: { title: t("Op ID"), width: 200 },
+  }),
   defaults: { sort: "-gpu_time_ns", pageSize: 50 },
   rowKey: (row) => `${row.kind} ${row.id} ${row.name}`,
+};
+
+/** The columns with the figures of a group or op. */
+export const GROUP_FIGURES = GROUPS_TABLE.columns.filter(({ key }) => /_ns$|^num_/.test(key));
+
+/** The columns of the tree; its shape shows kind and level. */
+export const TREE_TABLE: Pick<TableSpec<GroupOpsRow>, "id" | "columns"> = {
+  id: "tree",
+  columns: [...GROUPS_TABLE.columns.slice(0, 1), ...GROUP_FIGURES],
 };

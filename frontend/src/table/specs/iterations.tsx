@@ -1,30 +1,27 @@
-/** The iterations table: each with its own breakdown bar. */
+/** The iterations table, and the smaller one that fills the tables below it. */
 
-import type { Iteration } from "../../api/types";
+import type { ComponentChildren } from "preact";
+import type { IterationsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { PARTS } from "../../lib/parts";
-import { durationText } from "../../lib/units";
+import { durationText, exactNs, formatPct, formatTimeIn } from "../../lib/units";
 import { Unknown } from "../../ui/states";
-import { countColumn, flagColumn, timeColumn } from "../columns";
+import { pickColumns, shownColumns } from "../columns";
+import { ITERATIONS } from "../declared";
 import type { Column, TableSpec } from "../spec";
 
-const NOT_AGGREGATED = t("This iteration is not aggregated.");
-const whenNull = NOT_AGGREGATED;
-
-export const INDEX_COLUMN: Column<Iteration> = {
-  ...countColumn<Iteration>("iteration_index", t("Iteration"), { width: 150 }),
-  align: "left",
-  cell: (row) => (
+function indexCell(index: number, row: IterationsRow): ComponentChildren {
+  return (
     <span class="iteration-name">
-      {row.iteration_index}
+      {index}
       {row.kind !== null && row.kind !== "iteration" && (
         <span class="tag">{row.kind === "before" ? t("start-up") : t("after the loop")}</span>
       )}
     </span>
-  ),
-};
+  );
+}
 
-const breakdownColumn: Column<Iteration> = {
+const BREAKDOWN: Column<IterationsRow> = {
   key: "breakdown",
   title: t("Breakdown"),
   kind: "number",
@@ -32,16 +29,16 @@ const breakdownColumn: Column<Iteration> = {
   isWide: true,
   isSortable: false,
   isFilterable: false,
-  hint: t("What its time was spent on, in the colours of the chart"),
+  hint: t("Where the time of the iteration went, in the colors of the chart"),
   plain: () => null,
   cell: (row) => <MiniBreakdown iteration={row} />,
 };
 
-function MiniBreakdown({ iteration }: { iteration: Iteration }) {
+function MiniBreakdown({ iteration }: { iteration: IterationsRow }) {
   const parts = PARTS.map((part) => ({ ...part, ns: iteration[`${part.key}_duration_ns`] ?? 0 }));
   const present = parts.filter((part) => part.ns > 0);
   const total = parts.reduce((sum, part) => sum + part.ns, 0);
-  if (total <= 0) return <Unknown reason={NOT_AGGREGATED} />;
+  if (total <= 0) return <Unknown reason={t("This iteration is not aggregated.")} />;
   const words = present.map((part) => `${part.label}: ${durationText(part.ns)}`);
   return (
     <span class="mini-bar" role="img" aria-label={words.join(", ")} title={words.join("\n")}>
@@ -56,34 +53,53 @@ function MiniBreakdown({ iteration }: { iteration: Iteration }) {
   );
 }
 
-export const ITERATIONS_TABLE: TableSpec<Iteration> = {
+const COLUMNS = shownColumns(ITERATIONS, {
+  iteration_index: { width: 150, align: "left", draw: indexCell },
+});
+
+export const ITERATIONS_TABLE: TableSpec<IterationsRow> = {
   id: "iterations",
   noun: [t("interval"), t("intervals")],
-  columns: [
-    INDEX_COLUMN,
-    timeColumn<Iteration>("duration_ns", t("Duration"), "ms"),
-    breakdownColumn,
-    flagColumn<Iteration>("is_profiled", t("Aggregated"), {
-      width: 116,
-    }),
-    countColumn<Iteration>("total_kernel_count", t("Kernels"), { whenNull }),
-    countColumn<Iteration>("tc_kernel_count", t("TC kernels"), { whenNull, width: 110 }),
-    timeColumn<Iteration>("tc_duration_ns", t("TC"), "ms", { whenNull, width: 100 }),
-    timeColumn<Iteration>("non_tc_duration_ns", t("Not TC"), "ms", { whenNull, width: 116 }),
-    timeColumn<Iteration>("memory_duration_ns", t("Memory"), "ms", { whenNull, width: 122 }),
-    timeColumn<Iteration>("dataloader_duration_ns", t("Dataloader"), "ms", {
-      whenNull,
-      isHiddenAtFirst: true,
-    }),
-    timeColumn<Iteration>("io_duration_ns", t("I/O"), "ms", {
-      whenNull,
-      width: 100,
-      isHiddenAtFirst: true,
-    }),
-    timeColumn<Iteration>("cpu_duration_ns", t("CPU"), "ms", { whenNull, width: 100 }),
-    timeColumn<Iteration>("other_duration_ns", t("Other"), "ms", { whenNull, width: 112 }),
-    timeColumn<Iteration>("start_time_ns", t("Start"), "ms", { width: 110, isHiddenAtFirst: true }),
-  ],
+  columns: [...COLUMNS.slice(0, 2), BREAKDOWN, ...COLUMNS.slice(2)],
+  defaults: { sort: "iteration_index", pageSize: 50 },
+  rowKey: (iteration) => String(iteration.iteration_index),
+};
+
+/** A time and the share of its iteration, as a bar and a figure. */
+function partCell(tone: string) {
+  return (ns: number, row: IterationsRow): ComponentChildren => {
+    const duration = row.duration_ns ?? 0;
+    const pct = duration > 0 ? (100 * ns) / duration : 0;
+    return (
+      <span class="share share-time" title={`${exactNs(ns)} · ${pct.toFixed(3)} %`}>
+        <span class="share-amount">{formatTimeIn(ns, "ms")}</span>
+        <span class="share-track" aria-hidden="true">
+          <span class={`share-fill part-${tone}`} style={{ width: `${Math.min(100, pct)}%` }} />
+        </span>
+        <span class="share-value">{formatPct(pct)} %</span>
+      </span>
+    );
+  };
+}
+
+const PICK_COLUMNS = shownColumns(ITERATIONS, {
+  iteration_index: { width: 150, align: "left", draw: indexCell, isWide: true },
+  gpu_time_ns: { title: t("Average GPU time"), width: 230, draw: partCell("non_tc") },
+  tc_duration_ns: { title: t("Average TC GPU time"), width: 240, draw: partCell("tc") },
+});
+
+export const PICK_ITERATION_TABLE: TableSpec<IterationsRow> = {
+  id: "pick",
+  noun: [t("iteration"), t("iterations")],
+  columns: pickColumns(PICK_COLUMNS, [
+    "iteration_index",
+    "start_time_ns",
+    "duration_ns",
+    "total_kernel_count",
+    "tc_kernel_count",
+    "gpu_time_ns",
+    "tc_duration_ns",
+  ]),
   defaults: { sort: "iteration_index", pageSize: 50 },
   rowKey: (iteration) => String(iteration.iteration_index),
 };

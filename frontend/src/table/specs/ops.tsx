@@ -1,98 +1,69 @@
-/** The ops tables: the full one, and the smaller one of the key node picker. */
+/** Tables of ops: all of them, those of the key node dialog, of an iteration, and op types. */
 
-import type { Op } from "../../api/types";
+import type { IterationOpsRow, OpsRow, OpTypesRow } from "../../api/types";
 import { t } from "../../i18n";
 import { stackFrames } from "../../lib/text";
+import { Direction, Flag } from "../../ui/Name";
 import { CopyButton } from "../../ui/states";
-import {
-  choiceColumn,
-  countColumn,
-  flagColumn,
-  nameColumn,
-  rateColumn,
-  shareColumn,
-  textColumn,
-  timeColumn,
-  traceColumn,
-} from "../columns";
-import type { Column, TableSpec } from "../spec";
+import { pickColumns, shareOf, shownColumns } from "../columns";
+import { ITERATION_OPS, OP_TYPES, OPS } from "../declared";
+import type { TableSpec } from "../spec";
 
 /** Why a cross in "Using TC" of this op deserves attention. */
-export function missedTensorCores(op: Op): string | undefined {
+export function missedTensorCores(op: OpsRow): string | undefined {
   const isMissed = op.tc_eligible === true && op.using_tc === false;
   return isMissed ? t("Could use Tensor Cores and does not") : undefined;
 }
 
-export function opTone(op: Op): string {
+export function opTone(op: OpsRow): string {
   return op.using_tc === true ? "tc" : "non_tc";
 }
 
-const NAME = nameColumn<Op>("op_name", t("Op name"), { width: 300, isWide: true });
-const GPU_TIME = timeColumn<Op>("gpu_time_ns", t("GPU time"), "ms", {
-  hint: t("Time in which the GPU worked for this op, summed over its calls"),
-});
-const DIRECTION = choiceColumn<Op>("direction", t("Direction"), { width: 100 });
-const TYPE = choiceColumn<Op>("op_type", t("Op type"), { width: 124 });
-const CALLS = countColumn<Op>("num_calls", t("Calls"), { width: 76 });
-const OP_ID = textColumn<Op>("op_id", t("Op ID"), { width: 150, isHiddenAtFirst: true });
+export const direction = { width: 124, draw: (value: string) => <Direction value={value} /> };
 
-const columns: readonly Column<Op>[] = [
-  NAME,
-  GPU_TIME,
-  shareColumn<Op>("share_pct", t("GPU share (%)"), opTone, {
-    hint: t("Of the GPU time of all ops"),
-  }),
-  timeColumn<Op>("cpu_time_ns", t("CPU time"), "ms", {
-    hint: t("Time that the calls of this op took on the CPU"),
-  }),
-  DIRECTION,
-  TYPE,
-  CALLS,
-  flagColumn<Op>("tc_eligible", t("TC eligible"), {
-    width: 108,
-    hint: t("Whether this op could use Tensor Cores"),
-  }),
-  flagColumn<Op>("using_tc", t("Using TC"), {
-    width: 98,
-    hint: t("Whether one of its kernels does use Tensor Cores"),
-    warn: missedTensorCores,
-  }),
-  countColumn<Op>("kernel_calls", t("Kernel calls"), { width: 116 }),
-  textColumn<Op>("data_type", t("Data type"), { width: 100 }),
-  flagColumn<Op>("is_bad_data_type", t("Type without TC"), {
-    width: 126,
-    hint: t("Could use Tensor Cores, but runs in a data type that has none"),
-    isHiddenAtFirst: true,
-  }),
-  rateColumn<Op>("tflops_per_second", t("TFLOP/s"), t("Operations per GPU time"), true),
-  rateColumn<Op>("gbytes_per_second", t("GB/s"), t("Bytes to move per GPU time"), true),
-  rateColumn<Op>("arithmetic_intensity", t("Intensity"), t("Operations per byte to move"), true),
-  choiceColumn<Op>("bound", t("Bound by"), { width: 110, isHiddenAtFirst: true }),
-  timeColumn<Op>("ideal_time_ns", t("Ideal time"), "ms", { isHiddenAtFirst: true }),
-  timeColumn<Op>("left_time_ns", t("Left to win"), "ms", { isHiddenAtFirst: true }),
-  shareColumn<Op>("peak_pct", t("Share of peak (%)"), () => "gpu", {
-    full: 100,
-    isHiddenAtFirst: true,
-  }),
-  OP_ID,
-  traceColumn<Op>("stack_trace", t("Stack trace"), { width: 300 }),
-];
-
-export const OPS_TABLE: TableSpec<Op> = {
+export const OPS_TABLE: TableSpec<OpsRow> = {
   id: "ops",
   noun: [t("op"), t("ops")],
-  columns,
+  columns: shownColumns(OPS, {
+    direction,
+    share_pct: shareOf("share_pct", opTone),
+    using_tc: { draw: (value: boolean, op) => <Flag value={value} warn={missedTensorCores(op)} /> },
+  }),
   defaults: { sort: "-gpu_time_ns", pageSize: 50 },
   rowKey: (op) => op.op_id,
   unfolded: (op) => <StackTrace trace={op.stack_trace} line={op.source_line} />,
 };
 
-export const KEY_NODE_TABLE: TableSpec<Op> = {
+export const KEY_NODE_TABLE: TableSpec<OpsRow> = {
   id: "keynode",
-  noun: [t("op"), t("ops")],
-  columns: [NAME, DIRECTION, TYPE, CALLS, GPU_TIME, { ...OP_ID, isHiddenAtFirst: false }],
+  noun: OPS_TABLE.noun,
+  columns: pickColumns(OPS_TABLE.columns, [
+    "op_name",
+    "direction",
+    "op_type",
+    "num_calls",
+    "gpu_time_ns",
+    "op_id",
+  ]),
   defaults: { sort: "-gpu_time_ns", pageSize: 10 },
   rowKey: (op) => op.op_id,
+};
+
+export const ITERATION_OPS_TABLE: TableSpec<IterationOpsRow> = {
+  id: "iterops",
+  noun: OPS_TABLE.noun,
+  columns: shownColumns(ITERATION_OPS, { direction }),
+  defaults: { sort: "-gpu_time_ns", pageSize: 50 },
+  rowKey: (op) => op.op_id,
+  unfolded: (op) => <StackTrace trace={op.stack_trace} line={op.source_line} />,
+};
+
+export const OP_TYPES_TABLE: TableSpec<OpTypesRow> = {
+  id: "types",
+  noun: [t("op type"), t("op types")],
+  columns: shownColumns(OP_TYPES, { op_type: { width: 200, isWide: true } }),
+  defaults: { sort: "-gpu_time_ns", pageSize: 50 },
+  rowKey: (type) => type.op_type,
 };
 
 interface StackProps {

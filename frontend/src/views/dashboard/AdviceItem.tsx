@@ -1,14 +1,20 @@
-/** One piece of our own advice: what it could win, what to do, and on demand what proves it. */
+/** One piece of advice: the time that it could save, what to do, and on request the proof. */
 
 import type { JSX } from "preact";
 import type { AdviceRow } from "../../api/types";
 import { t } from "../../i18n";
-import { formatDuration, formatFixed, formatInt } from "../../lib/units";
+import { formatDuration, formatInt } from "../../lib/units";
 import { currentQuery, navigate } from "../../state/location";
 import { patchForView } from "../../state/query";
 import { Icon } from "../../ui/icons";
 import { CopyButton } from "../../ui/states";
-import { type AdviceLink, type EvidenceItem, readDrillDown, readEvidence } from "./advice";
+import {
+  type AdviceLink,
+  type EvidenceItem,
+  gainText,
+  readDrillDown,
+  readEvidence,
+} from "./advice";
 
 const SEVERITIES: Readonly<Record<string, string>> = {
   high: t("High"),
@@ -22,7 +28,14 @@ const CERTAINTIES: Readonly<Record<string, string>> = {
   possible: t("rule of thumb"),
 };
 
-export function AdviceItem({ row }: { row: AdviceRow }): JSX.Element {
+export interface AdviceItemProps {
+  readonly row: AdviceRow;
+  /** Whether the database has the times that could be saved; those of earlier versions have none. */
+  readonly hasTimes: boolean;
+}
+
+export function AdviceItem({ row, hasTimes }: AdviceItemProps): JSX.Element {
+  const gain = gainText(row, hasTimes);
   const drill = readDrillDown(row);
   const evidence = readEvidence(row);
   const severity = row.severity ?? "low";
@@ -30,23 +43,19 @@ export function AdviceItem({ row }: { row: AdviceRow }): JSX.Element {
     <li>
       <p class="advice-head">
         <span class={`severity severity-${severity}`}>{SEVERITIES[severity]}</span>
-        {row.gain_pct !== null && (
-          <span class="advice-gain">
-            {t("could win {share}% of the step", { share: formatFixed(row.gain_pct, 0) })}
-          </span>
-        )}
+        {gain !== null && <span class="advice-gain">{gain}</span>}
         {row.certainty !== null && (
           <span class="advice-certainty">{CERTAINTIES[row.certainty]}</span>
         )}
       </p>
       <p class="advice-problem">{row.problem}</p>
       <p class="advice-text">{row.recommendation}</p>
-      {drill !== null && <Jump link={drill} label={t("Show what is concerned")} />}
+      {drill !== null && <Jump link={drill} label={t("Show details")} />}
       <details class="advice-why">
         <summary>{t("Why")}</summary>
         {row.reasoning !== null && <p class="advice-text">{row.reasoning}</p>}
         {row.needs !== null && (
-          <p class="advice-text">{t("To be sure: {data}", { data: row.needs })}</p>
+          <p class="advice-text">{t("To confirm: {data}", { data: row.needs })}</p>
         )}
         <ul class="evidence">
           {evidence.map((item) => (

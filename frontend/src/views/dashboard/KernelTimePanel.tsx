@@ -1,7 +1,7 @@
 /** GPU time of all kernels by kind; the details pane adds the counts. */
 
 import type { JSX } from "preact";
-import type { KernelSummary, TimeAndCount } from "../../api/types";
+import type { KernelSummary, KernelSummaryAll } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
@@ -112,7 +112,7 @@ export function KernelDetails(): JSX.Element {
   );
 }
 
-function DetailsRow(props: { label: string; tone?: string; row: TimeAndCount }): JSX.Element {
+function DetailsRow(props: { label: string; tone?: string; row: KernelSummaryAll }): JSX.Element {
   const { gpu_time_ns: ns, count } = props.row;
   return (
     <tr>

@@ -1,11 +1,19 @@
-/** The first row: the five figures that say in ten seconds how the training does. */
+/** The first row: the five most important figures of the training. */
 
 import type { ComponentChildren, JSX } from "preact";
 import type { PerformanceSummary as Summary } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
-import { countOf, exactNs, formatDuration, formatInt, formatPct } from "../../lib/units";
-import { useScoped } from "../../state/scope";
+import {
+  countOf,
+  durationRange,
+  exactNs,
+  formatDuration,
+  formatInt,
+  formatPct,
+} from "../../lib/units";
+import { navigate } from "../../state/location";
+import { steadyOf, useScope, useScoped } from "../../state/scope";
 import { type Explanation, InfoTip } from "../../ui/Popover";
 import { Loaded, Skeleton, Unknown } from "../../ui/states";
 import { Spark } from "./Spark";
@@ -18,26 +26,29 @@ export function PerformanceSummary(): JSX.Element {
     <section class="kpis span-12" aria-label={t("Performance summary")}>
       <Loaded resource={summary} skeleton={<KpiSkeleton />}>
         {(data) => (
-          <dl class="kpi-row">
-            <IterationTime data={data} />
-            <Pct
-              title={t("GPU utilization")}
-              info={EXPLANATIONS.gpuUtilization}
-              pct={data.gpu_utilization_pct}
-              reason={data.unknown?.gpu_utilization_pct}
-              tone="gpu"
-            />
-            <Pct
-              title={t("Tensor Core kernel efficiency")}
-              info={EXPLANATIONS.tcEfficiency}
-              pct={data.tc_utilization_pct}
-              reason={data.unknown?.tc_utilization_pct}
-              tone="tc"
-              isMain
-            />
-            <WallClock data={data} />
-            <Iterations data={data} />
-          </dl>
+          <>
+            <dl class="kpi-row">
+              {data.is_steady === 1 ? <StepTime data={data} /> : <IterationTime data={data} />}
+              <Pct
+                title={t("GPU utilization")}
+                info={EXPLANATIONS.gpuUtilization}
+                pct={data.gpu_utilization_pct}
+                reason={data.unknown?.gpu_utilization_pct}
+                tone="gpu"
+              />
+              <Pct
+                title={t("Tensor Core kernel efficiency")}
+                info={EXPLANATIONS.tcEfficiency}
+                pct={data.tc_utilization_pct}
+                reason={data.unknown?.tc_utilization_pct}
+                tone="tc"
+                isMain
+              />
+              <WallClock data={data} />
+              <Iterations data={data} />
+            </dl>
+            <SteadyLine data={data} />
+          </>
         )}
       </Loaded>
     </section>
@@ -106,6 +117,57 @@ function IterationTime({ data }: { data: Summary }): JSX.Element {
         )}
       </span>
     </Kpi>
+  );
+}
+
+/** The median step of the steady range, and between what times most steps lie. */
+function StepTime({ data }: { data: Summary }): JSX.Element {
+  const { iter_p10_ns: p10, iter_p90_ns: p90 } = data;
+  return (
+    <Kpi
+      title={t("Median step time")}
+      info={EXPLANATIONS.stepTime}
+      isMain
+      value={<Time ns={data.iter_median_ns} reason={data.unknown?.iter_median_ns} />}
+    >
+      <span class="kpi-side">
+        <Spark />
+      </span>
+      {p10 !== null && p90 !== null && (
+        <span
+          class="kpi-note"
+          title={t("10th to 90th percentile: {low} to {high}", {
+            low: exactNs(p10),
+            high: exactNs(p90),
+          })}
+        >
+          p10–p90: {durationRange(p10, p90)}
+        </span>
+      )}
+    </Kpi>
+  );
+}
+
+/** What the steady range leaves out and why, with the way from it to the whole run and back. */
+function SteadyLine({ data }: { data: Summary }): JSX.Element | null {
+  const { aggregations, aggregation } = useScope();
+  const isSteady = data.is_steady === 1;
+  const steady = steadyOf(aggregations);
+  const other = isSteady ? (aggregations[0] ?? null) : steady;
+  if (!data.steady_note || (!isSteady && steady === null)) return null;
+  return (
+    <p class="kpi-line">
+      {data.steady_note}{" "}
+      {other !== null && other.id !== aggregation.id && (
+        <button
+          type="button"
+          class="link-button"
+          onClick={() => navigate({ aggregation: String(other.id) })}
+        >
+          {isSteady ? t("Show all iterations") : t("Show the steady range")}
+        </button>
+      )}
+    </p>
   );
 }
 

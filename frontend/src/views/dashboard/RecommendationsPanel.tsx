@@ -1,7 +1,8 @@
-/** What to change: our own advice with what it could win, and below it DLProf's own list. */
+/** Recommendations: the advice with the time that it could save, and below it DLProf's list. */
 
 import type { JSX } from "preact";
-import type { AdviceRow, ListPage, Recommendation } from "../../api/types";
+import type { ListPage } from "../../api/lists";
+import type { AdviceRow, Recommendation } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { splitLinks } from "../../lib/text";
@@ -15,11 +16,11 @@ import { AdviceItem } from "./AdviceItem";
 
 /**
  * Where a drill-down of DLProf's list leads. The database gives a name, and only names of this list
- * do anything: what a profile says is data, never code.
+ * run anything: the contents of a profile are data, never code.
  */
 const DRILL_DOWNS: Readonly<Record<string, { label: string; view: string; patch: QueryPatch }>> = {
   "bad-data-type-ops": {
-    label: t("Show the ops whose data type keeps them from Tensor Cores"),
+    label: t("Show the ops whose data type does not support Tensor Cores"),
     view: "ops",
     patch: { "ops.f.is_bad_data_type": "1" },
   },
@@ -43,7 +44,7 @@ export function RecommendationsPanel(): JSX.Element {
         {(data) =>
           data.unknown?.problem === undefined ? (
             <>
-              <OwnAdvice rows={data.results} />
+              <OwnAdvice rows={data.results} hasTimes={data.unknown?.gain_ns === undefined} />
               <DlprofList isFolded />
             </>
           ) : (
@@ -55,7 +56,8 @@ export function RecommendationsPanel(): JSX.Element {
   );
 }
 
-function OwnAdvice({ rows }: { rows: readonly AdviceRow[] }): JSX.Element {
+function OwnAdvice(props: { rows: readonly AdviceRow[]; hasTimes: boolean }): JSX.Element {
+  const { rows, hasTimes } = props;
   const found = rows.filter((row) => row.status === "found");
   const open = rows.filter((row) => row.status !== "found");
   return (
@@ -65,7 +67,7 @@ function OwnAdvice({ rows }: { rows: readonly AdviceRow[] }): JSX.Element {
       ) : (
         <ol class="advice">
           {found.map((row) => (
-            <AdviceItem key={row.place} row={row} />
+            <AdviceItem key={row.place} row={row} hasTimes={hasTimes} />
           ))}
         </ol>
       )}
@@ -95,7 +97,7 @@ function NothingFound({ steps }: { steps?: AdviceRow | undefined }): JSX.Element
   }
   return (
     <Empty title={t("No problem found")}>
-      {t("None of the detectors fired on this aggregation.")}
+      {t("No detector found a problem in this aggregation.")}
     </Empty>
   );
 }

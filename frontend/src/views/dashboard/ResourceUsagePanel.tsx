@@ -15,16 +15,20 @@ import { StackedBar } from "./StackedBar";
 function slicesOf(usage: ResourceUsage): readonly Slice[] {
   return PARTS.flatMap((part) => {
     const value = usage[`${part.key}_pct`];
-    return value === null ? [] : [{ key: part.key, label: part.label, hint: part.hint, value }];
+    // Few programs have graphs, and a capture with their kernels has none of this part.
+    const isAbsent = value === null || (part.key === "graph" && value === 0);
+    return isAbsent ? [] : [{ key: part.key, label: part.label, hint: part.hint, value }];
   });
 }
 
 /** Parts the database does not know (older ones lack dataloader and I/O), in words. */
 function missingText(usage: ResourceUsage): string {
-  const missing = PARTS.filter((part) => usage[`${part.key}_pct`] === null);
+  // Databases of NVIDIA count graphs among the other kernels.
+  const missing = PARTS.filter((part) => part.key !== "graph" && usage[`${part.key}_pct`] === null);
   if (missing.length === 0) return "";
-  const reason = usage.unknown?.[`${missing[0]?.key}_pct`] ?? t("The database does not hold it.");
-  return `${t("Not known: {parts}.", { parts: missing.map((part) => part.label).join(", ") })} ${reason}`;
+  const reason =
+    usage.unknown?.[`${missing[0]?.key}_pct`] ?? t("The database does not contain it.");
+  return `${t("Unknown: {parts}.", { parts: missing.map((part) => part.label).join(", ") })} ${reason}`;
 }
 
 export function ResourceUsagePanel(): JSX.Element {
@@ -41,13 +45,15 @@ export function ResourceUsagePanel(): JSX.Element {
       <Loaded resource={usage}>
         {(data) => {
           const slices = slicesOf(data);
-          if (slices.length === 0) return <Empty title={t("No breakdown in this database")} />;
+          if (slices.length === 0) return <Empty title={t("This database has no breakdown")} />;
           const missing = missingText(data);
           return (
             <>
               {average !== null && (
                 <p class="panel-lead">
-                  {t("Where an average iteration of {time} goes", { time: durationText(average) })}
+                  {t("Breakdown of an average iteration of {time}", {
+                    time: durationText(average),
+                  })}
                 </p>
               )}
               <StackedBar

@@ -33,11 +33,11 @@ export function sparkShape(figure: IterationFigure): SparkShape | null {
   if (first === undefined || last === undefined || bars.length < 2) return null;
   const shortestNs = Math.min(...bars.map((bar) => bar.shortest_ns));
   const longestNs = Math.max(...bars.map((bar) => bar.longest_ns));
-  const begin = centre(first);
-  const width = (WIDTH - 2 * INSET) / (centre(last) - begin);
+  const begin = center(first);
+  const width = (WIDTH - 2 * INSET) / (center(last) - begin);
   const height = (HEIGHT - 2 * INSET) / (longestNs - shortestNs || 1);
   const point = (bar: FigureBar, ns: number) => {
-    const x = INSET + (centre(bar) - begin) * width;
+    const x = INSET + (center(bar) - begin) * width;
     const y = HEIGHT - INSET - (ns - shortestNs) * height;
     return `${x.toFixed(1)},${y.toFixed(1)}`;
   };
@@ -52,7 +52,7 @@ export function sparkShape(figure: IterationFigure): SparkShape | null {
   };
 }
 
-function centre(bar: FigureBar): number {
+function center(bar: FigureBar): number {
   return (bar.first + bar.last) / 2;
 }
 
@@ -61,7 +61,7 @@ function words(shape: SparkShape): string {
   return shape.perPoint === 1
     ? t("From {low} to {high}", values)
     : t(
-        "From {low} to {high}; a point is the mean of up to {count} iterations, and the band behind it spans from their shortest to their longest",
+        "From {low} to {high}; a point is the mean of up to {count} iterations, and the band behind it spans from the shortest to the longest of them",
         { ...values, count: shape.perPoint },
       );
 }

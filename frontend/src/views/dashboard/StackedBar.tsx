@@ -1,4 +1,4 @@
-/** One bar cut into parts, labelled in place, with a legend that hides parts and gives exact values. */
+/** One bar cut into parts, labeled in place, with a legend that hides parts and gives exact values. */
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";

@@ -50,7 +50,9 @@ export function SystemConfigPanel(): JSX.Element {
           return (
             <div key={key}>
               <dt>{label}</dt>
-              <dd>{text === "" ? <Unknown reason={config.unknown?.[key]} /> : text}</dd>
+              <dd>
+                {text === "" ? <Unknown reason={profile.unknown[`system_config.${key}`]} /> : text}
+              </dd>
             </div>
           );
         })}

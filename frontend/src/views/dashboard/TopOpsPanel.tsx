@@ -1,7 +1,8 @@
 /** The ten ops that took most GPU time. A row opens the op with its kernels. */
 
 import type { JSX } from "preact";
-import type { ListPage, Op } from "../../api/types";
+import type { ListPage } from "../../api/lists";
+import type { OpsRow } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { exactNs, formatInt, formatPct, formatTimeIn } from "../../lib/units";
@@ -9,16 +10,16 @@ import { currentQuery, hrefWith, isPlainClick, navigate } from "../../state/loca
 import { patchForView } from "../../state/query";
 import { useScope, useScoped } from "../../state/scope";
 import { missedTensorCores, opTone } from "../../table/specs/ops";
-import { Flag, Name } from "../../ui/Name";
+import { Direction, Flag, Name } from "../../ui/Name";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
 
-function opPatch(op: Op): Record<string, string | null> {
+function opPatch(op: OpsRow): Record<string, string | null> {
   return { ...patchForView(currentQuery(), "ops"), op: op.op_id };
 }
 
 export function TopOpsPanel(): JSX.Element {
-  const ops = useScoped<ListPage<Op>>("top-ops/");
+  const ops = useScoped<ListPage<OpsRow>>("top-ops/");
   const { profile } = useScope();
   return (
     <Panel
@@ -56,7 +57,7 @@ export function ViewLink({ view, text }: { view: string; text: string }): JSX.El
   );
 }
 
-function TopOpsTable({ ops }: { ops: readonly Op[] }): JSX.Element {
+function TopOpsTable({ ops }: { ops: readonly OpsRow[] }): JSX.Element {
   const largest = ops[0]?.gpu_time_ns ?? 0;
   const hasDirection = ops.some((op) => (op.direction ?? "") !== "");
   return (
@@ -101,7 +102,7 @@ function TopOpsTable({ ops }: { ops: readonly Op[] }): JSX.Element {
 }
 
 /** GPU time behind a bar that is full for the first op. */
-function TimeBar({ op, largest }: { op: Op; largest: number }): JSX.Element {
+function TimeBar({ op, largest }: { op: OpsRow; largest: number }): JSX.Element {
   const ns = op.gpu_time_ns ?? 0;
   const share =
     op.share_pct === null ? "" : ` · ${t("{pct} % of all ops", { pct: formatPct(op.share_pct) })}`;
@@ -119,7 +120,7 @@ function TimeBar({ op, largest }: { op: Op; largest: number }): JSX.Element {
 }
 
 interface TopOpRowProps {
-  readonly op: Op;
+  readonly op: OpsRow;
   readonly hasDirection: boolean;
   readonly largest: number;
 }
@@ -134,13 +135,17 @@ function TopOpRow({ op, hasDirection, largest }: TopOpRowProps): JSX.Element {
     <tr>
       <td>
         <a class="row-link" href={hrefWith(opPatch(op))} onClick={open}>
-          <Name name={op.op_name} />
+          <Name name={op.op_name ?? ""} />
         </a>
       </td>
       <td class="align-right">
         {op.gpu_time_ns === null ? <Unknown /> : <TimeBar op={op} largest={largest} />}
       </td>
-      {hasDirection && <td>{op.direction}</td>}
+      {hasDirection && (
+        <td>
+          <Direction value={op.direction ?? ""} />
+        </td>
+      )}
       <td title={op.op_type ?? undefined}>{op.op_type}</td>
       <td class="align-right">{op.num_calls === null ? <Unknown /> : formatInt(op.num_calls)}</td>
       <td class="align-center">

@@ -1,9 +1,11 @@
-/** Our own advice as the API tells it, made ready for the page. Pure functions only. */
+/** Turns the advice of the API into what the page shows. Pure functions only. */
 
 import type { AdviceRow } from "../../api/types";
+import { t } from "../../i18n";
+import { durationText, formatFixed } from "../../lib/units";
 import type { QueryPatch } from "../../state/query";
 
-/** Views that advice may lead to: what a profile says is data, and names no others. */
+/** Views that advice may link to; the contents of a profile cannot name others. */
 const VIEWS = ["ops", "iterations", "kernels-by-iteration", "gpus", "op-types"] as const;
 
 export interface AdviceLink {
@@ -47,6 +49,22 @@ function parsed(text: string | null): unknown {
 
 export function readDrillDown(row: AdviceRow): AdviceLink | null {
   return readLink(parsed(row.drill_down));
+}
+
+/** What a fix could save: the time, then its share of a step; null: unknown. */
+export function gainText(row: AdviceRow, hasTimes: boolean): string | null {
+  const { gain_ns: ns, gain_pct: pct } = row;
+  const share = pct === null ? "" : formatFixed(pct, 0);
+  if (ns !== null) {
+    const time = durationText(ns);
+    return pct === null
+      ? t("could save up to {time}", { time })
+      : t("could save up to {time} ({share}%)", { time, share });
+  }
+  if (pct === null) return null;
+  return hasTimes
+    ? t("could save up to {share}% of the time per sample", { share })
+    : t("could save up to {share}% of the step", { share });
 }
 
 function numberOrNull(value: unknown): number | null {

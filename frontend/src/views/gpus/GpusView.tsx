@@ -1,7 +1,7 @@
-/** GPUs: how busy each was. With one GPU the table says it all; with more, a bar for each. */
+/** Utilization of the GPUs: a table, and with more than one GPU also a bar for each. */
 
 import type { JSX } from "preact";
-import type { Gpu } from "../../api/types";
+import type { GpusRow } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { FigureChart } from "../../charts/FigureChart";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -9,7 +9,7 @@ import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
 import { useScope } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
-import { GPUS_TABLE } from "../../table/specs/gpus";
+import { GPUS_TABLE } from "../../table/specs/ranks";
 import { useUrlTable } from "../../table/useTableState";
 import { Panel } from "../../ui/Panel";
 
@@ -30,14 +30,14 @@ export function GpusView(): JSX.Element {
         >
           <FigureChart
             name="gpus"
-            label={t("Bar chart of the utilization of {count} GPUs; the table has the figures", {
+            label={t("Bar chart of the utilization of {count} GPUs; the table has the values", {
               count,
             })}
             height={CHART_HEIGHT}
           />
         </Panel>
       )}
-      <DataTable<Gpu>
+      <DataTable<GpusRow>
         spec={GPUS_TABLE}
         control={table}
         path="gpus/"

@@ -1,7 +1,7 @@
 /** Group ops: the model as a tree of modules and their ops, or as a list to search and filter. */
 
 import type { JSX } from "preact";
-import type { GroupOp } from "../../api/types";
+import type { GroupOpsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { navigate, useQuery } from "../../state/location";
 import { useScope } from "../../state/scope";
@@ -16,7 +16,7 @@ import { writeOpen } from "./openGroups";
 type Shape = "tree" | "list";
 
 /** The tree, open down to this group. */
-function showInTree(group: GroupOp): void {
+function showInTree(group: GroupOpsRow): void {
   const open = new Set<string>();
   for (let end = group.name.indexOf("/"); end !== -1; end = group.name.indexOf("/", end + 1)) {
     open.add(group.name.slice(0, end + 1));
@@ -66,7 +66,7 @@ function GroupList({ choice }: { choice: JSX.Element }): JSX.Element {
   const table = useUrlTable(GROUPS_TABLE, useQuery());
   const { profile } = useScope();
   return (
-    <DataTable<GroupOp>
+    <DataTable<GroupOpsRow>
       spec={GROUPS_TABLE}
       control={table}
       path="group-ops/"

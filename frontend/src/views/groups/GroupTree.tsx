@@ -2,8 +2,9 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
+import type { ListPage } from "../../api/lists";
 import { isReport } from "../../api/source";
-import type { GroupOp, ListPage } from "../../api/types";
+import type { GroupOpsRow } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
 import { formatInt } from "../../lib/units";
@@ -24,7 +25,7 @@ import { NoOps } from "../NoOps";
 import { levelParams, readOpen, toggled, writeOpen } from "./openGroups";
 import { keyAction } from "./treeKeys";
 
-/** Rows that a group shows before it asks whether to show more. */
+/** Rows that a group shows before the button for more. */
 const PAGE_SIZE = 100;
 const INDENT_PX = 18;
 const SORT = "groups.sort";
@@ -36,16 +37,16 @@ const CONTEXT: CellContext = {
 };
 
 interface Tree {
-  readonly figures: readonly Column<GroupOp>[];
+  readonly figures: readonly Column<GroupOpsRow>[];
   readonly open: ReadonlySet<string>;
   readonly sort: string;
   /** Key of the row that Tab reaches. */
   readonly active: string | null;
   readonly setActive: (key: string) => void;
-  readonly activate: (row: GroupOp) => void;
+  readonly activate: (row: GroupOpsRow) => void;
 }
 
-export function rowKey(row: GroupOp): string {
+export function rowKey(row: GroupOpsRow): string {
   return row.kind === "group" ? row.name : `${row.id} ${row.name}`;
 }
 
@@ -56,7 +57,7 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
   const body = useRef<HTMLTableSectionElement>(null);
   const toggle = (name: string) =>
     navigate({ open: writeOpen(toggled(open, name)) }, { replace: true });
-  const activate = (row: GroupOp) => (row.kind === "group" ? toggle(row.name) : openOp(row.id));
+  const activate = (row: GroupOpsRow) => (row.kind === "group" ? toggle(row.name) : openOp(row.id));
   const scope = useScope();
   const columns = useColumns(TREE_TABLE);
   const figures = GROUP_FIGURES.filter((column) => columns.isShown(column.key));
@@ -121,7 +122,9 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
 /** In a report: how many groups and ops it does not hold. */
 function TreeCut(): JSX.Element {
   const url = scopedUrl(useScope(), "group-ops/", { page_size: 10 });
-  return <LeftOut cut={useResource<ListPage<GroupOp>>(url).data?.cut} noun={GROUPS_TABLE.noun} />;
+  return (
+    <LeftOut cut={useResource<ListPage<GroupOpsRow>>(url).data?.cut} noun={GROUPS_TABLE.noun} />
+  );
 }
 
 /** Enter shows what fits as a list. */
@@ -153,9 +156,9 @@ function TreeHeader({
   figures,
 }: {
   sort: string;
-  figures: readonly Column<GroupOp>[];
+  figures: readonly Column<GroupOpsRow>[];
 }): JSX.Element {
-  const name = GROUPS_TABLE.columns[0] as Column<GroupOp>;
+  const name = GROUPS_TABLE.columns[0] as Column<GroupOpsRow>;
   return (
     <>
       <colgroup>
@@ -180,7 +183,7 @@ function TreeHeader({
   );
 }
 
-function SortCell({ column, sort }: { column: Column<GroupOp>; sort: string }): JSX.Element {
+function SortCell({ column, sort }: { column: Column<GroupOpsRow>; sort: string }): JSX.Element {
   const direction = sortDirection(sort, column.key);
   const choose = () => {
     const next = nextSort(sort, column);
@@ -205,7 +208,7 @@ function SortCell({ column, sort }: { column: Column<GroupOp>; sort: string }): 
 }
 
 /** All rows right below a group, and below each open one its own. */
-function Branch({ parent, tree }: { parent: GroupOp | null; tree: Tree }): JSX.Element {
+function Branch({ parent, tree }: { parent: GroupOpsRow | null; tree: Tree }): JSX.Element {
   const [pages, setPages] = useState(1);
   const level = (parent?.level ?? 0) + 1;
   return (
@@ -235,7 +238,7 @@ function Branch({ parent, tree }: { parent: GroupOp | null; tree: Tree }): JSX.E
 }
 
 function BranchPage(props: {
-  parent: GroupOp | null;
+  parent: GroupOpsRow | null;
   tree: Tree;
   page: number;
   more: ((left: number) => JSX.Element) | null;
@@ -248,7 +251,7 @@ function BranchPage(props: {
     page,
     page_size: PAGE_SIZE,
   });
-  const found = useResource<ListPage<GroupOp>>(url);
+  const found = useResource<ListPage<GroupOpsRow>>(url);
   const level = (parent?.level ?? 0) + 1;
   if (found.error !== null) {
     return (
@@ -299,14 +302,14 @@ function indent(level: number): number {
   return 16 + (level - 1) * INDENT_PX;
 }
 
-/** The colours of kinds of kernel are for ops: a group holds all kinds. */
-function toneOf(row: GroupOp): string {
+/** Kernel kinds have colors for ops only: a group contains all kinds. */
+function toneOf(row: GroupOpsRow): string {
   if (row.kind === "group") return "gpu";
   return (row.num_ops_using_tc ?? 0) > 0 ? "tc" : "non_tc";
 }
 
 interface TreeRowProps {
-  readonly row: GroupOp;
+  readonly row: GroupOpsRow;
   readonly tree: Tree;
   /** GPU time of the group above. */
   readonly whole: number;
@@ -322,14 +325,14 @@ function TreeRow({ row, tree, whole, isFirst }: TreeRowProps): JSX.Element {
     <>
       <tr
         class="is-selectable tree-row"
-        aria-level={row.level}
+        aria-level={row.level ?? 1}
         aria-expanded={isGroup ? isOpen : undefined}
         data-name={row.name}
         tabIndex={isEntry ? 0 : -1}
         onFocus={() => tree.setActive(key)}
         onClick={() => tree.activate(row)}
       >
-        <td style={{ paddingLeft: `${indent(row.level)}px` }}>
+        <td style={{ paddingLeft: `${indent(row.level ?? 1)}px` }}>
           <TreeName row={row} isOpen={isOpen} />
         </td>
         <td class="align-right">
@@ -350,7 +353,7 @@ function TreeRow({ row, tree, whole, isFirst }: TreeRowProps): JSX.Element {
   );
 }
 
-function TreeName({ row, isOpen }: { row: GroupOp; isOpen: boolean }): JSX.Element {
+function TreeName({ row, isOpen }: { row: GroupOpsRow; isOpen: boolean }): JSX.Element {
   const name = row.trimmed_name === "" ? row.name : row.trimmed_name;
   return (
     <span class={`tree-name ${row.kind === "group" ? "tree-group" : ""}`} title={row.name}>

@@ -2,7 +2,7 @@
 
 const SEPARATOR = "|";
 
-/** Open at first: the root, which alone would say nothing. */
+/** Open at first: the root. */
 export const OPEN_AT_FIRST: ReadonlySet<string> = new Set(["/"]);
 
 /** "none": the reader has closed all. */
@@ -27,7 +27,7 @@ export function toggled(open: ReadonlySet<string>, name: string): ReadonlySet<st
 }
 
 /** The filters that give the rows right below a group; without one, the top of the tree. */
-export function levelParams(parent: { name: string; level: number } | null) {
+export function levelParams(parent: { name: string; level: number | null } | null) {
   const level = (parent?.level ?? 0) + 1;
   return {
     level__gte: level,

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { isReport } from "../../api/source";
-import type { Iteration, PerformanceSummary } from "../../api/types";
+import type { IterationsRow, PerformanceSummary } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { IterationChart } from "../../charts/IterationChart";
 import { type IndexRange, panned } from "../../charts/iterationFigure";
@@ -37,7 +37,7 @@ export function IterationsView(): JSX.Element {
       </header>
       <ChartSection draft={draft} total={total} />
       {!isReport() && <ReaggregateForm draft={draft} last={total === null ? null : total - 1} />}
-      <DataTable<Iteration>
+      <DataTable<IterationsRow>
         spec={ITERATIONS_TABLE}
         control={table}
         path="iterations/"
@@ -98,7 +98,7 @@ function ChartSection({ draft, total }: { draft: Draft; total: number | null }):
         )}
         <span class="chart-hint">
           {zoom === null
-            ? t("Drag over the bars to zoom; then drag with Shift to move")
+            ? t("Drag over the bars to zoom; drag with Shift to move")
             : t("Zoomed to {first}–{last}", { first: zoom[0], last: zoom[1] })}
         </span>
         {zoom !== null && (

@@ -1,13 +1,14 @@
-/** The key node picker: a smaller ops table to filter, sort and page. */
+/** The key node picker: the candidates, and a smaller ops table to filter, sort and page. */
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { Op } from "../../api/types";
+import type { OpsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { DataTable } from "../../table/DataTable";
 import { KEY_NODE_TABLE } from "../../table/specs/ops";
 import { useLocalTable } from "../../table/useTableState";
 import { Dialog } from "../../ui/Dialog";
+import { KeyNodeCandidates } from "./KeyNodeCandidates";
 
 export interface KeyNodeDialogProps {
   readonly current: string | null;
@@ -44,10 +45,11 @@ export function KeyNodeDialog({ current, onPick, onClose }: KeyNodeDialogProps):
     >
       <p class="dialog-lead">
         {t(
-          "Each call of the key node ends an iteration. Choose an op that is called once per training step: one whose calls are as many as your steps.",
+          "Each call of the key node ends an iteration. Choose an op that is called once per training step: its number of calls equals the number of steps.",
         )}
       </p>
-      <DataTable<Op>
+      <KeyNodeCandidates picked={picked} onPick={setPicked} />
+      <DataTable<OpsRow>
         spec={KEY_NODE_TABLE}
         control={control}
         path="ops/"

@@ -113,12 +113,12 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
 function FormNote({ isBusy, problem }: { isBusy: boolean; problem: string | null }): JSX.Element {
   const { profile } = useScope();
   let text = t(
-    "Change a field to aggregate other iterations. Type, use the arrows, or turn the wheel over a number.",
+    "Change a field to aggregate other iterations. Type, use the arrow keys, or turn the mouse wheel over a number.",
   );
   if (!profile.can_reaggregate) {
     text = profile.cannot_reaggregate_reason ?? t("This profile cannot be re-aggregated.");
   } else if (isBusy) {
-    text = t("A re-aggregation is under way: the next can start when it has ended.");
+    text = t("A re-aggregation is running: the next one can start when it has finished.");
   } else if (problem !== null) {
     text = problem;
   }
@@ -184,7 +184,7 @@ function ConfirmDialog({ draft, onClose }: { draft: Draft; onClose: () => void }
       </dl>
       <p>
         {t(
-          "A new aggregation is made in the background; you can go on working. Aggregation #{id} stays as it is.",
+          "A new aggregation is created in the background while you continue to work. Aggregation #{id} is not changed.",
           { id: aggregation.id },
         )}
       </p>

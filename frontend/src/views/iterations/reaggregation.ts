@@ -1,6 +1,6 @@
 /** What the form of the Iterations view holds, and whether it can be sent. Pure functions only. */
 
-import type { Aggregation, AggregationRequest } from "../../api/types";
+import type { AggregationsRow, NewAggregation } from "../../api/types";
 import { t } from "../../i18n";
 import type { Query } from "../../state/query";
 
@@ -18,7 +18,7 @@ function readIndex(text: string | undefined): number | null {
 }
 
 /** What is typed (kept in the address) over what the aggregation was made with. */
-export function readDraft(query: Query, aggregation: Aggregation): Draft {
+export function readDraft(query: Query, aggregation: AggregationsRow): Draft {
   return {
     start: readIndex(query.get("start")) ?? aggregation.iter_start,
     stop: readIndex(query.get("stop")) ?? aggregation.iter_stop,
@@ -26,7 +26,7 @@ export function readDraft(query: Query, aggregation: Aggregation): Draft {
   };
 }
 
-export function isChanged(draft: Draft, aggregation: Aggregation): boolean {
+export function isChanged(draft: Draft, aggregation: AggregationsRow): boolean {
   return (
     draft.start !== aggregation.iter_start ||
     draft.stop !== aggregation.iter_stop ||
@@ -37,12 +37,12 @@ export function isChanged(draft: Draft, aggregation: Aggregation): boolean {
 /** Why the draft cannot be sent; null when it can. */
 export function draftProblem(
   draft: Draft,
-  aggregation: Aggregation,
+  aggregation: AggregationsRow,
   last: LastIndex,
 ): string | null {
   const { start, stop } = draft;
   if (start === null || stop === null) return t("Type a start and a stop iteration.");
-  if (start > stop) return t("The start iteration lies after the stop iteration.");
+  if (start > stop) return t("The start iteration is after the stop iteration.");
   // Another key node gives other iterations, how many is only known afterwards.
   const hasSameKeyNode = (draft.keyNode ?? "") === (aggregation.key_node ?? "");
   if (hasSameKeyNode && last !== null && stop > last) {
@@ -52,7 +52,7 @@ export function draftProblem(
 }
 
 /** Only what differs is sent, so that defaults stay the server's. */
-export function requestOf(draft: Draft, aggregation: Aggregation): AggregationRequest {
+export function requestOf(draft: Draft, aggregation: AggregationsRow): NewAggregation {
   const hasNewKeyNode = (draft.keyNode ?? "") !== (aggregation.key_node ?? "");
   return {
     iter_start: draft.start,

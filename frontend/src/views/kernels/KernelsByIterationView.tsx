@@ -1,12 +1,12 @@
 /** Kernels by iteration: an iteration, and below it every kernel that was launched in it. */
 
 import type { JSX } from "preact";
-import type { Launch } from "../../api/types";
+import type { IterationKernelsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
 import { useScope } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
-import { ITERATION_KERNELS_TABLE } from "../../table/specs/launches";
+import { ITERATION_KERNELS_TABLE } from "../../table/specs/kernels";
 import { useUrlTable } from "../../table/useTableState";
 import { focusRows, focusRowsSoon, selectRow } from "../linking";
 import { chosenIteration, ITERATION_ROWS, IterationPicker, NothingInIteration } from "./parts";
@@ -34,7 +34,7 @@ export function KernelsByIterationView(): JSX.Element {
           focusRowsSoon(LAUNCH_ROWS);
         }}
       />
-      <DataTable<Launch>
+      <DataTable<IterationKernelsRow>
         key={iteration}
         spec={ITERATION_KERNELS_TABLE}
         control={launches}

@@ -1,14 +1,14 @@
 /** Kernels by op: an iteration, its ops, and the kernels of one of them. Three linked tables. */
 
 import type { JSX } from "preact";
-import type { IterationOp, Launch, Op } from "../../api/types";
+import type { IterationKernelsRow, IterationOpsRow, OpsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
 import type { Query } from "../../state/query";
 import { useScope, useScoped } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
-import { ITERATION_OPS_TABLE } from "../../table/specs/iterationOps";
-import { ITERATION_OP_KERNELS_TABLE } from "../../table/specs/launches";
+import { ITERATION_OP_KERNELS_TABLE } from "../../table/specs/kernels";
+import { ITERATION_OPS_TABLE } from "../../table/specs/ops";
 import { useUrlTable } from "../../table/useTableState";
 import { Name } from "../../ui/Name";
 import { Empty } from "../../ui/states";
@@ -45,7 +45,7 @@ export function KernelsByOpView(): JSX.Element {
           focusRowsSoon(OP_ROWS);
         }}
       />
-      <DataTable<IterationOp>
+      <DataTable<IterationOpsRow>
         key={iteration}
         spec={ITERATION_OPS_TABLE}
         control={ops}
@@ -78,11 +78,11 @@ export function KernelsByOpView(): JSX.Element {
 function Launches(props: { query: Query; iteration: string; op: string }): JSX.Element {
   const { query, iteration, op } = props;
   const path = encodeURIComponent(op);
-  const found = useScoped<Op>(`ops/${path}/`);
+  const found = useScoped<OpsRow>(`ops/${path}/`);
   const launches = useUrlTable(ITERATION_OP_KERNELS_TABLE, query);
   const name = found.data?.op_name ?? op;
   return (
-    <DataTable<Launch>
+    <DataTable<IterationKernelsRow>
       spec={ITERATION_OP_KERNELS_TABLE}
       control={launches}
       path={`iterations/${iteration}/ops/${path}/kernels/`}
@@ -98,7 +98,7 @@ function Launches(props: { query: Query; iteration: string; op: string }): JSX.E
       onBack={() => focusRows(OP_ROWS)}
       whenEmpty={
         <Empty title={t("This op launched no kernels in this iteration")}>
-          {t("Its time was spent on the CPU.")}
+          {t("All its time was CPU time.")}
         </Empty>
       }
       bodyId={LAUNCH_ROWS}

@@ -1,12 +1,12 @@
 /** What Kernels by iteration and Kernels by op have in common: the table of iterations. */
 
 import type { JSX } from "preact";
-import type { Iteration } from "../../api/types";
+import type { IterationsRow } from "../../api/types";
 import { t } from "../../i18n";
 import type { Query } from "../../state/query";
 import { type Scope, useScope } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
-import { PICK_ITERATION_TABLE } from "../../table/specs/pickIteration";
+import { PICK_ITERATION_TABLE } from "../../table/specs/iterations";
 import { useUrlTable } from "../../table/useTableState";
 import { Empty } from "../../ui/states";
 
@@ -34,9 +34,9 @@ export function IterationPicker(props: {
   onDrill: (iteration: string) => void;
 }): JSX.Element {
   const control = useUrlTable(PICK_ITERATION_TABLE, props.query);
-  const name = (row: Iteration) => String(row.iteration_index);
+  const name = (row: IterationsRow) => String(row.iteration_index);
   return (
-    <DataTable<Iteration>
+    <DataTable<IterationsRow>
       spec={PICK_ITERATION_TABLE}
       control={control}
       path="iterations/"
@@ -60,10 +60,10 @@ export function NothingInIteration({ iteration }: { iteration: string }): JSX.El
     return (
       <Empty title={t("Iteration {iteration} is not aggregated", { iteration })}>
         {t(
-          "Only aggregated iterations have their kernels here. The Iterations view aggregates others.",
+          "Only the kernels of aggregated iterations are shown here. Use the Iterations view to aggregate others.",
         )}
       </Empty>
     );
   }
-  return <Empty title={t("No kernel was launched here")} />;
+  return <Empty title={t("No kernels were launched in it")} />;
 }

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useCallback } from "preact/hooks";
-import type { Kernel, Op } from "../../api/types";
+import type { KernelsRow, OpsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
 import { useScope, useScoped } from "../../state/scope";
@@ -11,7 +11,7 @@ import { ALL_KERNELS_TABLE, OP_KERNELS_TABLE } from "../../table/specs/kernels";
 import { OPS_TABLE } from "../../table/specs/ops";
 import { useUrlTable } from "../../table/useTableState";
 import { Icon } from "../../ui/icons";
-import { Name } from "../../ui/Name";
+import { Direction, Name } from "../../ui/Name";
 import { Empty } from "../../ui/states";
 import { focusRows, focusRowsSoon, selectRow } from "../linking";
 import { NoOps } from "../NoOps";
@@ -28,7 +28,7 @@ export function OpsView(): JSX.Element {
   const { profile } = useScope();
   const selected = query.get("op") ?? null;
   const ops = useUrlTable(OPS_TABLE, query);
-  const drill = useCallback((op: Op) => {
+  const drill = useCallback((op: OpsRow) => {
     selectOp(op.op_id);
     focusRowsSoon(KERNEL_ROWS);
   }, []);
@@ -56,7 +56,7 @@ export function OpsView(): JSX.Element {
 function AllKernels(): JSX.Element {
   const kernels = useUrlTable(ALL_KERNELS_TABLE, useQuery());
   return (
-    <DataTable<Kernel>
+    <DataTable<KernelsRow>
       spec={ALL_KERNELS_TABLE}
       control={kernels}
       path="kernels/"
@@ -76,11 +76,11 @@ function AllKernels(): JSX.Element {
 }
 
 function KernelsOfOp({ opId }: { opId: string }): JSX.Element {
-  const op = useScoped<Op>(`ops/${encodeURIComponent(opId)}/`);
+  const op = useScoped<OpsRow>(`ops/${encodeURIComponent(opId)}/`);
   const kernels = useUrlTable(OP_KERNELS_TABLE, useQuery());
   const direction = op.data?.direction ?? "";
   return (
-    <DataTable<Kernel>
+    <DataTable<KernelsRow>
       spec={OP_KERNELS_TABLE}
       control={kernels}
       path={`ops/${encodeURIComponent(opId)}/kernels/`}
@@ -90,7 +90,11 @@ function KernelsOfOp({ opId }: { opId: string }): JSX.Element {
           <h2>{t("Kernels of")}</h2>
           <span class="subject-chip">
             <Name name={op.data?.op_name ?? opId} />
-            {direction !== "" && <span class="subject-note">{direction}</span>}
+            {direction !== "" && (
+              <span class="subject-note">
+                <Direction value={direction} />
+              </span>
+            )}
             <button
               type="button"
               class="chip-close"
@@ -105,9 +109,7 @@ function KernelsOfOp({ opId }: { opId: string }): JSX.Element {
       }
       onBack={() => focusRows(OP_ROWS)}
       whenEmpty={
-        <Empty title={t("This op launched no kernels")}>
-          {t("Its time was spent on the CPU.")}
-        </Empty>
+        <Empty title={t("This op launched no kernels")}>{t("All its time was CPU time.")}</Empty>
       }
       bodyId={KERNEL_ROWS}
     />

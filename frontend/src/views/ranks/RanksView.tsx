@@ -1,7 +1,7 @@
 /** Ranks of a distributed job: how busy each was, and how long it waited for the others. */
 
 import type { JSX } from "preact";
-import type { Collective, Rank } from "../../api/types";
+import type { CollectivesRow, RanksRow } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { FigureChart } from "../../charts/FigureChart";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -29,18 +29,18 @@ export function RanksView(): JSX.Element {
       >
         <FigureChart
           name="ranks"
-          label={t("Bar chart of computing, communication and waiting; the table has the figures")}
+          label={t("Bar chart of computing, communication and waiting; the table has the values")}
           height={CHART_HEIGHT}
         />
       </Panel>
-      <DataTable<Rank>
+      <DataTable<RanksRow>
         spec={RANKS_TABLE}
         control={ranks}
         path="ranks/"
         caption={t("Ranks")}
         title={<h2>{t("Ranks")}</h2>}
       />
-      <DataTable<Collective>
+      <DataTable<CollectivesRow>
         spec={COLLECTIVES_TABLE}
         control={collectives}
         path="collectives/"

@@ -1,7 +1,7 @@
-/** The roofline: what each op achieved under what the GPU can do, and where most is left to win. */
+/** The roofline: the rates that ops achieved under the peaks of the GPU, and where time could be saved. */
 
 import type { JSX } from "preact";
-import type { Efficiency, EfficiencySum, OpEfficiency } from "../../api/types";
+import type { Efficiency, OpEfficiencyRow } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { FigureChart } from "../../charts/FigureChart";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -10,6 +10,7 @@ import { formatPct } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScoped } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
+import type { TableSpec } from "../../table/spec";
 import {
   EFFICIENCY_TABLE,
   GROUP_EFFICIENCY_TABLE,
@@ -38,7 +39,7 @@ export function RooflineView(): JSX.Element {
         <FigureChart
           name="roofline"
           label={t(
-            "Ops by operations per byte and TFLOP/s under the GPU's peaks; the table has the figures",
+            "Ops by operations per byte and TFLOP/s under the GPU's peaks; the table has the values",
           )}
           height={CHART_HEIGHT}
         />
@@ -49,9 +50,20 @@ export function RooflineView(): JSX.Element {
 }
 
 const SUMS = {
-  types: { spec: TYPE_EFFICIENCY_TABLE, path: "op-type-efficiency/" },
-  groups: { spec: GROUP_EFFICIENCY_TABLE, path: "group-efficiency/" },
-  iterations: { spec: ITERATION_EFFICIENCY_TABLE, path: "iteration-efficiency/" },
+  types: () => (
+    <SumTable key="types" by="types" spec={TYPE_EFFICIENCY_TABLE} path="op-type-efficiency/" />
+  ),
+  groups: () => (
+    <SumTable key="groups" by="groups" spec={GROUP_EFFICIENCY_TABLE} path="group-efficiency/" />
+  ),
+  iterations: () => (
+    <SumTable
+      key="iterations"
+      by="iterations"
+      spec={ITERATION_EFFICIENCY_TABLE}
+      path="iteration-efficiency/"
+    />
+  ),
 } as const;
 
 type Sum = keyof typeof SUMS;
@@ -63,31 +75,31 @@ function isSum(value: string | undefined): value is Sum {
 /** The same figures by op, or of many ops together. */
 function LeftToWin(): JSX.Element {
   const by = useQuery().get("by");
-  return isSum(by) ? <SumTable key={by} by={by} /> : <OpTable />;
+  return isSum(by) ? SUMS[by]() : <OpTable />;
 }
 
 function OpTable(): JSX.Element {
   const ops = useUrlTable(EFFICIENCY_TABLE, useQuery());
   return (
-    <DataTable<OpEfficiency>
+    <DataTable<OpEfficiencyRow>
       spec={EFFICIENCY_TABLE}
       control={ops}
       path="op-efficiency/"
-      caption={t("Left to win")}
+      caption={t("Time above ideal")}
       title={<TableTitle by={null} />}
     />
   );
 }
 
-function SumTable({ by }: { by: Sum }): JSX.Element {
-  const { spec, path } = SUMS[by];
+function SumTable<Row>(props: { by: Sum; spec: TableSpec<Row>; path: string }): JSX.Element {
+  const { by, spec, path } = props;
   const control = useUrlTable(spec, useQuery());
   return (
-    <DataTable<EfficiencySum>
+    <DataTable
       spec={spec}
       control={control}
       path={path}
-      caption={t("Left to win")}
+      caption={t("Time above ideal")}
       title={<TableTitle by={by} />}
     />
   );
@@ -102,7 +114,7 @@ function TableTitle({ by }: { by: Sum | null }): JSX.Element {
   ] as const;
   return (
     <>
-      <h2>{t("Left to win")}</h2>
+      <h2>{t("Time above ideal")}</h2>
       {/* biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own */}
       <div class="segmented" role="group" aria-label={t("Rows")}>
         {choices.map(([value, label]) => (
@@ -120,26 +132,40 @@ function TableTitle({ by }: { by: Sum | null }): JSX.Element {
   );
 }
 
+/** A share, or the bound that is known of it. */
+function bounded(value: number | null, least: number | null): string | null {
+  if (value !== null || least === null) return percent(value);
+  return t("at least {share} %", { share: formatPct(least) });
+}
+
 function Totals(): JSX.Element {
   const found = useScoped<Efficiency>("efficiency/");
   if (found.error !== null) return <ErrorNote error={found.error} onRetry={found.reload} />;
   if (found.data === null) return <Skeleton lines={2} height={20} />;
   const { data } = found;
-  const facts: readonly (readonly [string, string | null])[] = [
-    [t("Model FLOPs utilisation"), percent(data.mfu_pct)],
-    [t("The same of a median step"), percent(data.median_step_mfu_pct)],
-    [t("TFLOP/s per GPU over wall time"), number(data.tflops_per_second_per_gpu)],
-    [t("TFLOP/s over GPU time"), number(data.tflops_per_second)],
-    [t("GB/s over GPU time"), number(data.gbytes_per_second)],
-    [t("GPU time at the peaks"), percent(data.peak_pct)],
-    [t("GPU time with known costs"), percent(data.known_pct)],
+  const mfu = bounded(data.mfu_pct, data.mfu_at_least_pct);
+  const stepMfu = bounded(data.median_step_mfu_pct, data.median_step_mfu_at_least_pct);
+  const facts: readonly (readonly [string, string | null, keyof Efficiency])[] = [
+    [t("Model FLOPs utilization"), mfu, "mfu_pct"],
+    [t("MFU, median step"), stepMfu, "median_step_mfu_pct"],
+    [t("Hardware FLOPs utilization"), percent(data.hfu_pct), "hfu_pct"],
+    [t("HFU, median step"), percent(data.median_step_hfu_pct), "median_step_hfu_pct"],
+    [
+      t("TFLOP/s per GPU over wall time"),
+      number(data.tflops_per_second_per_gpu),
+      "tflops_per_second_per_gpu",
+    ],
+    [t("TFLOP/s over GPU time"), number(data.tflops_per_second), "tflops_per_second"],
+    [t("GB/s over GPU time"), number(data.gbytes_per_second), "gbytes_per_second"],
+    [t("GPU time at the peaks"), percent(data.peak_pct), "peak_pct"],
+    [t("GPU time with known costs"), percent(data.known_pct), "known_pct"],
   ];
   return (
     <dl class="roofline-totals">
-      {facts.map(([name, value]) => (
+      {facts.map(([name, value, field]) => (
         <div key={name}>
           <dt>{name}</dt>
-          <dd>{value ?? <Unknown />}</dd>
+          <dd>{value ?? <Unknown reason={data.unknown[field]} />}</dd>
         </div>
       ))}
     </dl>

@@ -1,9 +1,8 @@
-"""The one page; everything on it is drawn by the application from the API."""
+"""The page; the application in it shows everything from the API."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +11,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 
-from viewer.api.reading import read_only
+from viewer.errors import read_only
 
 ENTRY = "src/main.tsx"
 APPLICATION = "dlprof"
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """Addresses, below the static files, of what the build made of the application."""
-
-    script: str
-    styles: tuple[str, ...]
-    imports: tuple[str, ...]
-
-
-def read_bundle(static_files: Path) -> Bundle | None:
-    """The application as built, or None if it has not been."""
+def read_bundle(static_files: Path) -> dict[str, Any] | None:
+    """Addresses of what the build made of the application; None if it has not been built."""
     manifest = static_files / APPLICATION / ".vite" / "manifest.json"
     try:
         chunks: dict[str, dict[str, Any]] = json.loads(manifest.read_text())
@@ -36,12 +26,12 @@ def read_bundle(static_files: Path) -> Bundle | None:
         return None
     entry = chunks[ENTRY]
     imported = [chunks[name] for name in entry.get("imports", [])]
-    styles = [name for chunk in [*imported, entry] for name in chunk.get("css", [])]
-    return Bundle(
-        script=_static(entry["file"]),
-        styles=tuple(_static(name) for name in dict.fromkeys(styles)),
-        imports=tuple(_static(chunk["file"]) for chunk in imported),
-    )
+    styles = dict.fromkeys(name for chunk in [*imported, entry] for name in chunk.get("css", []))
+    return {
+        "script": _static(entry["file"]),
+        "styles": [_static(name) for name in styles],
+        "imports": [_static(chunk["file"]) for chunk in imported],
+    }
 
 
 @read_only
@@ -51,12 +41,11 @@ def shell(request: HttpRequest) -> HttpResponse:
     bundle = read_bundle(settings.STATIC_FILES)
     if bundle is None:
         return render(request, "not_built.html", status=503)
-    feedback = settings.ENVIRONMENT.feedback
     values = {
         "prefix": settings.ENVIRONMENT.url_prefix,
         "bundle": bundle,
         "static": _static(""),
-        "feedback": feedback,
+        "feedback": settings.ENVIRONMENT.feedback,
     }
     return render(request, "shell.html", values)
 

@@ -1,8 +1,9 @@
-"""The job row: the truth about a job; the broker only says that there is work."""
+"""The rows of jobs, profiles and uploads. A job's row, not the broker, decides what it is."""
 
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 from typing import ClassVar
 
 from django.db import models
@@ -26,6 +27,8 @@ class JobKind(models.TextChoices):
     IMPORT = "import"
 
 
+#: A worker that has reported nothing for so long is gone.
+ABSENT_AFTER = timedelta(seconds=15)
 ACTIVE_STATES = (JobState.QUEUED, JobState.RUNNING)
 
 
@@ -36,16 +39,16 @@ def _new_id() -> str:
 class Job(models.Model):
     """One request for an aggregation, or for the import of a profile.
 
-    Every change of state is an UPDATE with the old state as its condition, so that two processes
-    that race for a job cannot both win it.
+    Every change of state is an UPDATE with the old state as its condition, so that of two processes
+    that race for it only one succeeds.
     """
 
     id = models.CharField(primary_key=True, max_length=32, default=_new_id, editable=False)
     kind = models.CharField(max_length=12, choices=JobKind, default=JobKind.AGGREGATION)
     profile_id = models.CharField(max_length=80)
-    # Of an import, the one to be made.
+    # Of an import, the database to create.
     database = models.CharField(max_length=4096)
-    # Who asked: jobs of different clients take turns.
+    # The client that submitted it: jobs of different clients take turns.
     client = models.CharField(max_length=64, blank=True, default="")
 
     key_node = models.TextField(blank=True, default="")
@@ -67,18 +70,19 @@ class Job(models.Model):
     message = models.TextField(blank=True, default="")
     error = models.JSONField(null=True)
     aggregation_id = models.BigIntegerField(null=True)
-    # The database that has it: not the one asked for if that is NVIDIA's and was converted.
+    # The database with the aggregation: the conversion, if the profile is a database of NVIDIA's.
     result = models.CharField(max_length=4096, blank=True, default="")
 
     cancel_requested = models.BooleanField(default=False)
     attempts = models.PositiveIntegerField(default=0)
-    # Who works on it: a worker that has lost its claim may write nothing more.
-    claim = models.CharField(max_length=32, blank=True, default="")
+    # Celery's task, a new one for each attempt. Empty: not sent. An ended job keeps it until a
+    # worker that may still take its message has been ordered to drop it.
+    task_id = models.CharField(max_length=32, blank=True, default="")
     worker_host = models.CharField(max_length=255, blank=True, default="")
     worker_pid = models.BigIntegerField(null=True)
     worker_scope = models.CharField(max_length=255, blank=True, default="")
     heartbeat_at = models.DateTimeField(null=True)
-    # When its message was last given to the broker.
+    # When its message was last sent to the broker.
     sent_at = models.DateTimeField(null=True)
 
     created_at = models.DateTimeField(default=timezone.now)
@@ -88,7 +92,7 @@ class Job(models.Model):
     class Meta:
         indexes: ClassVar[list[models.Index]] = [
             models.Index(fields=["state", "client", "profile_id"], name="job_state_client"),
-            models.Index(fields=["client", "profile_id", "started_at"], name="job_client_started"),
+            models.Index(fields=["client", "profile_id", "sent_at"], name="job_client_sent"),
             models.Index(fields=["profile_id", "created_at"], name="job_profile_created"),
             models.Index(fields=["created_at"], name="job_created"),
         ]
@@ -96,14 +100,9 @@ class Job(models.Model):
     def __str__(self) -> str:
         return f"{self.id} ({self.state})"
 
-    @property
-    def is_active(self) -> bool:
-        """Whether it still waits or runs."""
-        return self.state in ACTIVE_STATES
-
 
 class SeenWorker(models.Model):
-    """A worker process that said not long ago that it is there."""
+    """A worker process and when it last reported that it is running."""
 
     # Its machine, namespace and process.
     id = models.CharField(primary_key=True, max_length=255)
@@ -113,6 +112,11 @@ class SeenWorker(models.Model):
 
     def __str__(self) -> str:
         return f"{self.host} {self.pid}"
+
+
+def count_workers() -> int:
+    """Count the workers that reported lately that they are running."""
+    return SeenWorker.objects.filter(seen_at__gte=timezone.now() - ABSENT_AFTER).count()
 
 
 class StoredProfile(models.Model):
@@ -136,17 +140,3 @@ class StoredProfile(models.Model):
 
     def __str__(self) -> str:
         return f"{self.id} ({self.path})"
-
-
-class Upload(models.Model):
-    """A file on its way here. How much of it is here is the size of its file, not a column."""
-
-    id = models.CharField(primary_key=True, max_length=32, default=_new_id, editable=False)
-    file_name = models.CharField(max_length=255)
-    size_bytes = models.BigIntegerField()
-    client = models.CharField(max_length=64, blank=True, default="")
-    created_at = models.DateTimeField(default=timezone.now)
-    touched_at = models.DateTimeField(default=timezone.now)
-
-    def __str__(self) -> str:
-        return f"{self.id} ({self.file_name})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import django.utils.timezone
 from django.db import migrations, models
 
-import viewer.jobs.models
+import viewer.state.models
 
 
 class Migration(migrations.Migration):
@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=viewer.jobs.models._new_id,
+                        default=viewer.state.models._new_id,
                         editable=False,
                         max_length=32,
                         primary_key=True,

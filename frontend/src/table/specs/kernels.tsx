@@ -1,0 +1,87 @@
+/** Tables of kernels: of one op, of all ops, and launch by launch in an iteration. */
+
+import type { IterationKernelsRow, KernelsRow, OpKernelsRow } from "../../api/types";
+import { t } from "../../i18n";
+import { Name } from "../../ui/Name";
+import { shareOf, shownColumns } from "../columns";
+import { ITERATION_KERNELS, KERNELS, OP_KERNELS } from "../declared";
+import type { TableSpec } from "../spec";
+import { direction, StackTrace } from "./ops";
+
+const noun = [t("kernel"), t("kernels")] as const;
+
+function tone(kernel: { readonly uses_tc: boolean | null }): string {
+  return kernel.uses_tc === true ? "tc" : "non_tc";
+}
+
+interface NamedKernel {
+  readonly kernel_name: string;
+  readonly kernel_long_name: string | null;
+}
+
+/** DLProf's databases have the short name only. */
+function fullName(kernel: NamedKernel): string {
+  return kernel.kernel_long_name ?? kernel.kernel_name;
+}
+
+/** Rows are kernels by their full names; people read the readable one, which several may share. */
+const readable_name = {
+  isWide: true,
+  width: 320,
+  draw: (name: string, kernel: NamedKernel) => <Name name={name} full={fullName(kernel)} />,
+};
+
+export const OP_KERNELS_TABLE: TableSpec<OpKernelsRow> = {
+  id: "kernels",
+  noun,
+  columns: shownColumns(OP_KERNELS, {
+    readable_name,
+    share_pct: shareOf<OpKernelsRow>("share_pct", tone),
+  }),
+  defaults: { sort: "-gpu_time_ns", pageSize: 50 },
+  rowKey: (kernel) => `${fullName(kernel)} ${kernel.uses_tc}`,
+};
+
+export const ALL_KERNELS_TABLE: TableSpec<KernelsRow> = {
+  ...OP_KERNELS_TABLE,
+  columns: shownColumns(KERNELS, {
+    direction,
+    readable_name,
+    share_pct: shareOf<KernelsRow>("share_pct", tone),
+  }),
+  rowKey: (kernel) => `${kernel.op_id} ${fullName(kernel)} ${kernel.uses_tc}`,
+  unfolded: (kernel) => StackTrace({ trace: kernel.stack_trace, line: kernel.source_line }),
+};
+
+export const ITERATION_KERNELS_TABLE: TableSpec<IterationKernelsRow> = {
+  id: "launches",
+  noun,
+  columns: shownColumns(ITERATION_KERNELS, {
+    readable_name: { ...readable_name, isWide: false },
+    grid: { width: 124, isSortable: false },
+    block: { width: 112, isSortable: false },
+  }),
+  defaults: { sort: "api_start_ns", pageSize: 50 },
+  rowKey: (launch) =>
+    [
+      launch.api_start_ns,
+      launch.device_id,
+      launch.op_id,
+      fullName(launch),
+      launch.start_time_ns,
+      launch.gpu_time_ns,
+    ].join(" "),
+};
+
+const [OP_NAME, KERNEL_NAME, ...LAUNCH] = ITERATION_KERNELS_TABLE.columns;
+
+/** All rows are of one op: its name comes last and is not shown at first. */
+export const ITERATION_OP_KERNELS_TABLE: TableSpec<IterationKernelsRow> = {
+  ...ITERATION_KERNELS_TABLE,
+  id: "oplaunches",
+  columns: [
+    ...(KERNEL_NAME === undefined ? [] : [{ ...KERNEL_NAME, isWide: true }]),
+    ...LAUNCH,
+    ...(OP_NAME === undefined ? [] : [{ ...OP_NAME, isWide: false, isHiddenAtFirst: true }]),
+  ],
+};

@@ -1,0 +1,222 @@
+"""Serializers of the replies that are not rows of a declared table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    DictField,
+    FloatField,
+    IntegerField,
+    JSONField,
+    ListField,
+    Serializer,
+)
+
+from viewer.state.models import JobKind, JobState
+
+
+class ErrorSerializer(Serializer[Any]):
+    """The one error shape."""
+
+    code = CharField(help_text="Stable name for scripts.")
+    message = CharField(help_text="One sentence for a person.")
+    hint = CharField(help_text="What to do about it; may be empty.")
+    details = DictField(help_text="Further values for scripts.")
+
+
+class ProfileItemSerializer(Serializer[Any]):
+    """A profile in the list of profiles."""
+
+    id = CharField(help_text="Part of the profile's address.")
+    name = CharField(help_text="Name of the profile, else the name of its file.")
+    file_name = CharField(help_text="Name of the file, without its folder.")
+    is_stored = BooleanField(help_text="Stored by the viewer: deleting the profile deletes it.")
+    is_foreign = BooleanField(help_text="Written by NVIDIA's DLProf.", allow_null=True)
+    db_version = CharField(help_text="Version of the DLProf that wrote it.", allow_null=True)
+    mode = CharField(help_text="How its ranges were read.", allow_null=True)
+    framework = CharField(help_text="Framework and its version.", allow_null=True)
+    gpu_count = IntegerField(help_text="Number of GPUs.", allow_null=True)
+    created_at = CharField(help_text="When the database was written.", allow_null=True)
+    aggregation_count = IntegerField(help_text="Number of aggregations in it.", allow_null=True)
+    error = ErrorSerializer(allow_null=True, help_text="Why the file cannot be opened.")
+
+
+class SystemConfigSerializer(Serializer[Any]):
+    """The system that a profile was recorded on."""
+
+    profile_name = CharField(allow_null=True)
+    cpu_model = CharField(allow_null=True)
+    driver_version = CharField(allow_null=True)
+    framework = CharField(allow_null=True)
+    cuda_version = CharField(allow_null=True)
+    cudnn_version = CharField(allow_null=True)
+    nsys_version = CharField(allow_null=True)
+    dlprof_version = CharField(allow_null=True)
+    original_command = CharField(allow_null=True)
+    dlprof_db_version = CharField(allow_null=True)
+    viewer_version = CharField(allow_null=True)
+    gpu_count = IntegerField(allow_null=True)
+    gpu_names = ListField(child=CharField())
+
+
+class ProfileWarningSerializer(Serializer[Any]):
+    """Something that the import of a profile could not read or had to assume."""
+
+    code = CharField()
+    message = CharField()
+    count = IntegerField()
+
+
+class UnknownField(DictField):
+    """Reasons of the values of a reply that are null."""
+
+    def __init__(self) -> None:
+        text = "Why a field is null, by the field's name; * stands for all of them."
+        super().__init__(child=CharField(), help_text=text)
+
+
+class ProfileSerializer(ProfileItemSerializer):
+    """A profile with everything that no aggregation changes."""
+
+    error = None  # type: ignore[assignment]
+    system_config = SystemConfigSerializer()
+    domains = ListField(child=CharField())
+    warnings = ProfileWarningSerializer(many=True)
+    info = DictField(child=CharField(allow_null=True))
+    converted_from = CharField(
+        help_text="File of NVIDIA's that it was converted from.", allow_null=True
+    )
+    conversion_ids = ListField(
+        child=CharField(help_text="Profile that was converted from this one.")
+    )
+    can_reaggregate = BooleanField()
+    cannot_reaggregate_reason = CharField(help_text="Empty if aggregations can be added.")
+    unknown = UnknownField()
+
+
+class RemovedProfileSerializer(Serializer[Any]):
+    """The result of removing a profile."""
+
+    id = CharField()
+    deleted_files = ListField(child=CharField(help_text="Name of a file that the viewer stored."))
+    is_unlisted = BooleanField(help_text="The profile was removed from the list, its file kept.")
+
+
+class UploadSerializer(Serializer[Any]):
+    """A file that was uploaded."""
+
+    id = CharField(help_text="Names the upload in POST profiles/.")
+    file_name = CharField(help_text="The file's name, in characters that are safe in a path.")
+    size_bytes = IntegerField()
+
+
+class AggregationRequestSerializer(Serializer[Any]):
+    """What a job was asked to aggregate."""
+
+    key_node = CharField(help_text="Op ID, op name or range name; empty: chosen from the profile.")
+    iter_start = IntegerField(help_text="First iteration, inclusive.", allow_null=True)
+    iter_stop = IntegerField(help_text="Last iteration, inclusive.", allow_null=True)
+
+
+class RankFileSerializer(Serializer[Any]):
+    """A rank file of an import that joins several."""
+
+    file_name = CharField()
+    rank = IntegerField(
+        help_text="Number that the request gave it; null: taken from the file.", allow_null=True
+    )
+    state = ChoiceField(choices=["waiting", "importing", "done", "failed"])
+
+
+class JobSerializer(Serializer[Any]):
+    """An aggregation or an import that runs in the background."""
+
+    id = CharField()
+    kind = ChoiceField(choices=list(JobKind.values))
+    profile_id = CharField(help_text="Profile that it works on; for an import: that it makes.")
+    profile_name = CharField(help_text="Of an import, the name of the profile; may be empty.")
+    state = ChoiceField(choices=list(JobState.values))
+    phase = CharField(help_text="Phase of the work; empty before it begins.")
+    progress_pct = FloatField()
+    rows_per_s = FloatField(allow_null=True)
+    eta_s = FloatField(help_text="Estimated time left, in seconds.", allow_null=True)
+    message = CharField()
+    error = ErrorSerializer(allow_null=True)
+    aggregation_id = IntegerField(help_text="The aggregation that it made.", allow_null=True)
+    result_profile_id = CharField(
+        help_text="Profile that holds the result: another one if a database of NVIDIA's was "
+        "converted.",
+        allow_null=True,
+    )
+    is_cancel_requested = BooleanField()
+    request = AggregationRequestSerializer()
+    jobs_before = IntegerField(
+        help_text="Number of jobs that begin before it while it waits; only at the job's own "
+        "address.",
+        allow_null=True,
+    )
+    files = RankFileSerializer(many=True)
+    created_at = CharField()
+    started_at = CharField(allow_null=True)
+    finished_at = CharField(allow_null=True)
+
+
+class RecommendationSerializer(Serializer[Any]):
+    """A finding of one of DLProf's detectors."""
+
+    id = IntegerField()
+    detector = CharField(help_text="Name of the detector.", allow_null=True)
+    problem = CharField()
+    recommendation = CharField()
+    drill_down = CharField(help_text="View that shows the details.", allow_null=True)
+    drill_down_args = CharField(allow_null=True)
+
+
+class RecommendationsSerializer(Serializer[Any]):
+    """All findings of an aggregation."""
+
+    count = IntegerField()
+    results = RecommendationSerializer(many=True)
+
+
+class FigureSerializer(Serializer[Any]):
+    """A Plotly figure."""
+
+    data = ListField(child=DictField())  # type: ignore[assignment]
+    layout = DictField()
+
+
+@extend_schema_field({"type": ["string", "number", "boolean", "null"]})
+class AnyValueField(JSONField):
+    """A value of a column of any kind."""
+
+
+class DistinctValueSerializer(Serializer[Any]):
+    """A value of a column."""
+
+    value = AnyValueField()
+    count = IntegerField()
+
+
+class DistinctValuesSerializer(Serializer[Any]):
+    """Values of a column, most frequent first."""
+
+    column = CharField()
+    is_truncated = BooleanField(help_text="Whether there are more values than are listed.")
+    results = DistinctValueSerializer(many=True)
+
+
+class ExportSerializer(Serializer[Any]):
+    """A table as a JSON file."""
+
+    profile = CharField()
+    table = CharField()
+    aggregation_id = IntegerField()
+    domain = CharField()
+    columns = ListField(child=CharField())
+    results = ListField(child=DictField())

@@ -22,12 +22,12 @@ RUN DLPROF_SKIP_FRONTEND_BUILD=1 python -m build --wheel
 FROM python:3.12-slim
 COPY constraints.txt /tmp/constraints.txt
 COPY --from=wheel /source/dist/*.whl /tmp/
-RUN pip install --no-cache-dir -c /tmp/constraints.txt /tmp/*.whl && rm /tmp/*.whl /tmp/constraints.txt
-# A user that owns nothing but the state; /data has to be writable by it to add aggregations.
-RUN useradd --uid 10001 --create-home dlprof && mkdir /state /data && chown dlprof /state /data
+RUN pip install --no-cache-dir -c /tmp/constraints.txt "$(echo /tmp/*.whl)[viewer]" && rm /tmp/*.whl /tmp/constraints.txt
+# A user that owns nothing but state and uploads; /data has to be writable by it to add aggregations.
+RUN useradd --uid 10001 --create-home dlprof && mkdir /state /data /uploads && chown dlprof /state /data /uploads
 USER dlprof
-ENV DLPROF_STATE_DIR=/state PYTHONUNBUFFERED=1
-VOLUME ["/state", "/data"]
+ENV DLPROF_STATE_DIR=/state DLPROF_UPLOAD_DIR=/uploads PYTHONUNBUFFERED=1
+VOLUME ["/state", "/data", "/uploads"]
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s CMD ["python", "-c", "import http.client as h; c = h.HTTPConnection('127.0.0.1', 8000, timeout=2); c.request('GET', '/healthz', headers={'Host': 'localhost'}); raise SystemExit(c.getresponse().status != 200)"]
 ENTRYPOINT ["dlprofviewer"]

@@ -8,10 +8,14 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 VENV ?= .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
-# Test processes: one per core, but no more than 4, for each may read a profile of half a gigabyte.
-JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n > 4 ? 4 : n)))
+CORES := $(shell nproc 2>/dev/null || echo 2)
+# Test processes: many tests wait for the processes that they start. No more than 8, for each may
+# read a profile of half a gigabyte.
+JOBS ?= $(shell echo $$(($(CORES) > 4 ? 8 : 2 * $(CORES))))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The tests start some hundred Python processes: without cached bytecode each compiles its modules.
+unexport PYTHONDONTWRITEBYTECODE
 export DLPROF_CHROMIUM ?= $(or $(shell command -v chromium chromium-browser google-chrome | head -1),/usr/bin/chromium)
 
 DEMO_NAME := pytorch_resnet50_amp
@@ -20,24 +24,29 @@ PAGE := viewer/static/dlprof/.vite/manifest.json
 PAGE_SOURCES := $(shell find frontend docs/views -type f -not -path '*/node_modules/*' 2>/dev/null)
 NPM := cd frontend && npm --no-audit --no-fund --no-update-notifier
 
-.PHONY: help demo test setup system system-test frontend lint format types imports frontend-check unit browser fuzz bench coverage wheel docs pictures lock clean
+.PHONY: help demo demo-capture test checks setup system system-test frontend lint format types imports frontend-check texts unit browser fuzz bench coverage wheel docs pictures lock clean
 
 help: ## List the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 # --- see it ---------------------------------------------------------------------------------------
 
-demo: $(VENV)/.runtime $(PAGE) $(DEMO_DIR)/dlprof_dldb.sqlite ## Analyse the bundled profile and open the viewer on port 8000 (PORT=)
+demo: $(VENV)/.runtime $(PAGE) $(DEMO_DIR)/dlprof_dldb.sqlite ## Analyze the bundled profile and open the viewer on port 8000 (PORT=)
 	$(BIN)/dlprofviewer --port $(PORT) $(DEMO_DIR)/dlprof_dldb.sqlite
 
 $(DEMO_DIR)/$(DEMO_NAME).sqlite: demo/$(DEMO_NAME).sqlite.xz | $(VENV)/bin/python
 	mkdir -p $(DEMO_DIR)
 	$(BIN)/python -c "import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), open(sys.argv[2], 'wb'))" $< $@
 
-# Iterations 0 and 1 are start-up and warm-up, and the last one holds the end of the program.
 $(DEMO_DIR)/dlprof_dldb.sqlite: $(DEMO_DIR)/$(DEMO_NAME).sqlite | $(VENV)/.runtime
 	$(BIN)/dlprof --database=$< --output_path=$(DEMO_DIR) --profile_name="ResNet-50 AMP" \
-		--iter_start=2 --iter_stop=19 --reports=summary,detail,kernel,iteration --force=true
+		--reports=summary,detail,kernel,iteration --force=true
+
+# The Python of the training is TRAIN_PYTHON; --nsys_path and other options of dlprof are CAPTURE.
+demo-capture: $(VENV)/.runtime ## Profile demo/train.py on this machine's GPU, and replace the bundled profile by it
+	$(BIN)/dlprof --mode=pytorch --output_path=build/demo --nsys_base_name=$(DEMO_NAME) --force=true \
+		$(CAPTURE) $(or $(TRAIN_PYTHON),python) demo/train.py
+	PYTHONPATH=. $(BIN)/python scripts/shrink_capture.py demo build/demo/$(DEMO_NAME).sqlite
 
 # --- set-up ---------------------------------------------------------------------------------------
 
@@ -51,7 +60,7 @@ $(VENV)/bin/python: | system
 	"$${PYTHON:-$$(scripts/find_python.sh)}" -m venv $(VENV)
 
 $(VENV)/.runtime: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install -q -c constraints.txt -e .
+	$(BIN)/pip install -q -c constraints.txt -e ".[viewer]"
 	touch $@
 
 # Markers and counts of operations are tested with PyTorch's CPU build where pip finds one.
@@ -77,12 +86,19 @@ frontend: $(PAGE) ## Build the viewer's page into viewer/static/dlprof
 
 # --- check ----------------------------------------------------------------------------------------
 
-test: setup $(VENV)/.torch lint types imports frontend-check frontend ## Set up whatever is missing, then run every check and test
-	$(BIN)/pytest -n $(JOBS) --dist worksteal
+test: ## Set up whatever is missing, then run every check and test
+	+@$(MAKE) -j$$(($(CORES) + 1)) --output-sync=target checks
+	$(BIN)/pytest $(PARALLEL)
 
-lint: $(VENV)/.dev ## ruff: rules and format
+# The files in the order of tests/conftest.py: those that take longest begin first.
+PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+checks: setup $(VENV)/.torch lint types imports frontend-check frontend
+
+lint: $(VENV)/.dev ## ruff: rules and format; vulture: unused code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/vulture
 
 format: $(VENV)/.dev ## Let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
@@ -99,16 +115,19 @@ frontend-check: frontend/node_modules/.package-lock.json ## Lint, types and unit
 	$(NPM) run typecheck
 	$(NPM) test
 
-unit: $(VENV)/.dev ## The quick Python tests
-	$(BIN)/pytest -n $(JOBS) -m "not browser and not slow and not jobs"
+texts: $(VENV)/.dev ## Update the Chinese translations from the sentences, and list those to translate (ACCEPT=1: reworded ones are right)
+	@$(BIN)/python scripts/update_texts.py $(if $(ACCEPT),--accept)
+
+unit: $(VENV)/.dev ## The quick tests of single modules
+	$(BIN)/pytest -q -n $(CORES) -p no:playwright tests/unit
 
 browser: $(VENV)/.dev $(PAGE) ## The tests in headless Chromium
 	$(BIN)/pytest -m browser
 
 coverage: $(VENV)/.dev $(PAGE) ## All Python tests with branch coverage
-	$(BIN)/pytest -n $(JOBS) --dist worksteal --cov --cov-report=term
+	$(BIN)/pytest $(PARALLEL) --cov --cov-report=term
 
-fuzz: $(VENV)/.dev ## 2,000 spoilt databases and exports (MUTANTS=)
+fuzz: $(VENV)/.dev ## 2,000 damaged databases and exports (MUTANTS=)
 	DLPROF_MUTANTS=$(or $(MUTANTS),2001) $(BIN)/pytest -n $(JOBS) tests/fuzz
 
 bench: $(VENV)/.dev $(DEMO_DIR)/$(DEMO_NAME).sqlite ## Measure the engine on the bundled profile (PROFILES="FILE ..." BENCH="--tiles 1,3,10")
@@ -123,9 +142,10 @@ docs: $(VENV)/.dev ## Write docs/dldb-schema.md from the schema, the option tabl
 	PYTHONPATH=. $(BIN)/python scripts/write_cli_docs.py
 	PYTHONPATH=. $(BIN)/python scripts/write_openapi.py
 	$(BIN)/python scripts/write_schema_docs.py
+	$(NPM) run generate
 
 pictures: $(VENV)/.dev $(PAGE) $(DEMO_DIR)/dlprof_dldb.sqlite ## Renew the pictures in docs/img (needs Chromium)
-	$(BIN)/python scripts/take_screenshots.py
+	PYTHONPATH=. $(BIN)/python scripts/take_screenshots.py
 
 lock: ## Renew constraints.txt from the newest versions that pyproject.toml allows
 	rm -rf build/lock && "$${PYTHON:-$$(scripts/find_python.sh)}" -m venv build/lock

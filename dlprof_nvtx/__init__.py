@@ -1,12 +1,12 @@
 """NVTX markers for PyTorch: module paths, ops, shapes, data types and settings for the profile.
 
-``dlprof --mode=pytorch python train.py`` switches them on without a change to the script. By hand::
+``dlprof --mode=pytorch python train.py`` enables them without a change to the script. Manually::
 
     import dlprof_nvtx
 
     dlprof_nvtx.init()
 
-Needs PyTorch 2.0 or newer and nothing else; importing this package does not import torch.
+Requires only PyTorch 2.0 or newer. Importing this package does not import torch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The boundary to NVTX: everything that leaves the process goes through here.
+"""Write NVTX ranges through PyTorch, for the PyTorch markers.
 
-Nothing here synchronises the GPU or creates a CUDA context, unlike ``emit_nvtx.__enter__``.
+Unlike ``emit_nvtx.__enter__``, nothing here synchronizes the GPU or creates a CUDA context.
 """
 
 from __future__ import annotations
@@ -10,23 +10,16 @@ from typing import Any
 
 
 class NvtxUnavailableError(RuntimeError):
-    """This PyTorch was built without NVTX (a CPU build, say)."""
+    """PyTorch was built without NVTX, for example for the CPU."""
 
 
 class TorchNvtx:
-    """NVTX through PyTorch's own bindings: the quickest way there is from Python.
+    """NVTX through the bindings of PyTorch, which are the fastest from Python."""
 
-    Attributes:
-        push: Open a range on this thread.
-        pop: Close the last one.
-        start: Open a range that need not nest.
-        end: Close it.
-    """
-
-    push: Callable[[str], Any]
-    pop: Callable[[], Any]
-    start: Callable[[str], Any]
-    end: Callable[[Any], Any]
+    push: Callable[[str], Any]  # Open a range on this thread.
+    pop: Callable[[], Any]  # Close the innermost range of this thread.
+    start: Callable[[str], Any]  # Open a range that need not nest.
+    end: Callable[[Any], Any]  # Close such a range.
 
     def __init__(self) -> None:
         import torch
@@ -55,10 +48,10 @@ class TorchNvtx:
         self.start, self.end = start, domain.end_range
 
     def enable_ops(self, *, shapes: bool) -> bool:
-        """Let PyTorch open a range around every op of this thread and its backward.
+        """Let PyTorch write a range for each op of this thread and its backward pass.
 
         Returns:
-            False: this PyTorch cannot, or another profiler is already on.
+            False if PyTorch does not support it, or another profiler is active.
         """
         import torch
         from torch._C._profiler import ProfilerState, _ExperimentalConfig
@@ -74,7 +67,7 @@ class TorchNvtx:
         return True
 
     def disable_ops(self) -> None:
-        """End what ``enable_ops`` began."""
+        """Undo ``enable_ops``."""
         import torch
 
         autograd: Any = torch.autograd

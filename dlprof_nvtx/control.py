@@ -1,4 +1,4 @@
-"""Switching markers on and off."""
+"""Enable and disable the PyTorch markers."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def init(
     backend: Backend | None = None,
     **ignored: object,
 ) -> bool:
-    """Mark everything that this process does with PyTorch from now on.
+    """Write markers for everything that this process does with PyTorch from now on.
 
-    A second call changes nothing. What ``nvidia_dlprof_pytorch_nvtx.init`` and ``pyprof.init`` take
-    is accepted.
+    A second call has no effect. The arguments of ``nvidia_dlprof_pytorch_nvtx.init`` and
+    ``pyprof.init`` are accepted.
 
     Args:
-        shapes: Record the shapes of ops' tensors: ``first`` (the default) in the first calls of
-            a model, ``always``, ``never``.
+        shapes: When to record the shapes of tensors: ``first`` (the default) for the first calls of
+            a model, ``always`` or ``never``.
         call_sites: Record the line that calls each module (default: no; it costs time).
-        ops: Let PyTorch write a range for every op and its backward, as ``emit_nvtx`` does
-            (default: yes). Without, the work of a module is one op and that of the backward pass
-            is another.
-        backend: Where ranges go; None: to NVTX.
-        **ignored: ``enable_function_stack`` and its like, which have no effect.
+        ops: Let PyTorch write a range for each op and its backward pass, as ``emit_nvtx`` does
+            (default: yes). Without it, the work of a module is one op, and its backward pass is
+            another one.
+        backend: Destination of the ranges; None for NVTX.
+        **ignored: Other arguments, such as ``enable_function_stack``, which have no effect.
 
     Returns:
         Whether markers are written.
@@ -59,8 +59,8 @@ def init(
     STATE.backend = backend
     STATE.shapes = _shapes(shapes)
     STATE.with_shapes = STATE.shapes != "never"
-    STATE.call_sites = _option(CALL_SITES_VARIABLE, given=call_sites, default=False)
-    STATE.record_ops = _option(OPS_VARIABLE, given=ops, default=True)
+    STATE.call_sites = _option(CALL_SITES_VARIABLE, value=call_sites, default=False)
+    STATE.record_ops = _option(OPS_VARIABLE, value=ops, default=True)
     STATE.pid = os.getpid()
     if not STATE.patched:
         _patch()
@@ -82,16 +82,16 @@ def _patch() -> None:
     STATE.patched = True
 
 
-def _shapes(given: str | bool | None) -> str:  # noqa: FBT001
-    if isinstance(given, bool):
-        return "always" if given else "never"
-    text = given or os.environ.get(SHAPES_VARIABLE, "") or "first"
+def _shapes(value: str | bool | None) -> str:  # noqa: FBT001
+    if isinstance(value, bool):
+        return "always" if value else "never"
+    text = value or os.environ.get(SHAPES_VARIABLE, "") or "first"
     return text if text in {"always", "never"} else "first"
 
 
-def _option(variable: str, *, given: bool | None, default: bool) -> bool:
-    if given is not None:
-        return given
+def _option(variable: str, *, value: bool | None, default: bool) -> bool:
+    if value is not None:
+        return value
     text = os.environ.get(variable, "")
     return default if not text else text.lower() not in {"0", "false", "no", "off"}
 
@@ -102,14 +102,14 @@ def _unavailable(reason: str) -> bool:
 
 
 def start() -> None:
-    """Go on after ``stop``."""
+    """Continue to write markers after ``stop``."""
     if STATE.backend is not None and STATE.pid == os.getpid():
         STATE.on = True
         STATE.enable_ops()
 
 
 def stop() -> None:
-    """Write no markers until ``start``; open ranges are closed by whoever opened them."""
+    """Write no markers until ``start``; ranges that are open are still closed."""
     STATE.disable_ops()
     STATE.on = False
 
@@ -123,7 +123,7 @@ def _at_exit() -> None:
 
 
 def is_active() -> bool:
-    """Whether this process writes markers now."""
+    """Return whether this process writes markers."""
     return STATE.on
 
 

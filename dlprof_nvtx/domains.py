@@ -1,4 +1,4 @@
-"""The boundary to NVTX for markers with a domain: everything TensorFlow and JAX markers write."""
+"""Write NVTX ranges with domains, for the TensorFlow and JAX markers."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ DISABLE_VARIABLE = "TF_DISABLE_NVTX_RANGES"
 
 
 class DomainBackend(Protocol):
-    """Where ranges go; an empty domain is NVTX's default one. Tests put a recorder in its place."""
+    """Destination of ranges; an empty domain is the default one. Tests replace it."""
 
     def push(self, text: str, domain: str, /) -> object:
         """Open a range on this thread."""
 
     def pop(self, domain: str, /) -> object:
-        """Close the last one of this thread and domain."""
+        """Close the innermost range of this thread and domain."""
 
     def start(self, text: str, domain: str, /) -> Any:
-        """Open a range that any thread may close; returns what ``end`` takes."""
+        """Open a range that any thread may close; returns the argument for ``end``."""
 
     def end(self, handle: Any, /) -> object:
-        """Close it."""
+        """Close a range that ``start`` opened."""
 
 
 class PackageNvtx:
-    """NVTX through the package ``nvtx``, which knows domains."""
+    """NVTX through the package ``nvtx``, which supports domains."""
 
     def __init__(self) -> None:
         import nvtx
@@ -34,7 +34,7 @@ class PackageNvtx:
         self._get_domain = nvtx.get_domain
 
     def _domain(self, name: str) -> Any:
-        # An empty name would be a domain of its own.
+        # An empty name would be another domain than the default one.
         return self._get_domain(name or None)
 
     def push(self, text: str, domain: str) -> None:
@@ -43,7 +43,7 @@ class PackageNvtx:
         found.push_range(found.get_event_attributes(message=text))
 
     def pop(self, domain: str) -> None:
-        """Close the last one of this thread and domain."""
+        """Close the innermost range of this thread and domain."""
         self._domain(domain).pop_range()
 
     def start(self, text: str, domain: str) -> Any:
@@ -52,37 +52,30 @@ class PackageNvtx:
         return found, found.start_range(found.get_event_attributes(message=text))
 
     def end(self, handle: Any) -> None:
-        """Close it."""
+        """Close a range that ``start`` opened."""
         domain, number = handle
         domain.end_range(number)
 
 
 class Silent:
-    """Takes the place of NVTX where the package ``nvtx`` is missing."""
+    """Writes nothing, if the package ``nvtx`` is missing."""
 
-    def push(self, text: str, domain: str) -> None:
+    def _ignore(self, *_: object) -> None:
         """Write nothing."""
 
-    def pop(self, domain: str) -> None:
-        """Write nothing."""
-
-    def start(self, text: str, domain: str) -> None:
-        """Write nothing."""
-
-    def end(self, handle: Any) -> None:
-        """Write nothing."""
+    push = pop = start = end = _ignore
 
 
 _CHOSEN: list[DomainBackend] = []
 
 
 def use(backend: DomainBackend | None) -> None:
-    """Write to this from now on; None: to NVTX, found at the next range."""
+    """Set the destination of ranges; None for NVTX, which is loaded for the next range."""
     _CHOSEN[:] = [] if backend is None else [backend]
 
 
 def boundary() -> DomainBackend:
-    """Where ranges go; says once, on the standard error, why nothing can be written."""
+    """Return the destination of ranges; prints an error once if NVTX cannot be used."""
     if not _CHOSEN:
         try:
             _CHOSEN.append(PackageNvtx())
@@ -97,5 +90,24 @@ def boundary() -> DomainBackend:
 
 
 def is_disabled() -> bool:
-    """Whether ``TF_DISABLE_NVTX_RANGES`` asks for no ranges; looked at whenever one is built."""
+    """Return whether ``TF_DISABLE_NVTX_RANGES`` is set; it is read for each range."""
     return os.environ.get(DISABLE_VARIABLE, "").strip().lower() not in {"", "0", "false"}
+
+
+class ThreadRanges:
+    """Opens and closes nested ranges of a thread, for the Keras callback and the session hook."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written: list[bool] = []
+
+    def open_marker(self, message: str) -> None:
+        """Open a range on this thread."""
+        self._written.append(not is_disabled())
+        if self._written[-1]:
+            boundary().push(message, "")
+
+    def close_marker(self) -> None:
+        """Close the innermost range."""
+        if self._written and self._written.pop():
+            boundary().pop("")

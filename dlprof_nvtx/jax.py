@@ -10,10 +10,10 @@
     for batch in marks.steps(batches):
         state = train_step(state, config)
 
-XLA's own ranges say which op of a program launched what; these say which call of which program, and
-which step. They are of the calling thread: JAX returns before the GPU is done, so a range covers
-what is *launched* in it, which is what a profile goes by. ``wait=True`` keeps the range open until
-the results are there.
+The ranges of XLA show which op of a program launched a kernel; these show the call, the program and
+the step. They belong to the calling thread. JAX returns before the GPU has finished, so a range
+covers the work that is *launched* in it, as profiles expect. ``wait=True`` keeps the range open
+until the results are computed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _Item = TypeVar("_Item")
 
 @contextlib.contextmanager
 def annotate(message: str, domain_name: str | None = None) -> Iterator[None]:
-    """A range around what runs inside; under ``jax.jit``, around the tracing only.
+    """Write a range around the block; under ``jax.jit``, only around its tracing.
 
     Args:
-        message: Its text.
-        domain_name: Its NVTX domain; None: the default one.
+        message: Text of the range.
+        domain_name: Its NVTX domain; None for the default one.
     """
     nvtx, domain = boundary(), domain_name or ""
     nvtx.push(message, domain)
@@ -48,15 +48,15 @@ def annotate(message: str, domain_name: str | None = None) -> Iterator[None]:
 def trace(
     message: str | None = None, domain_name: str | None = None, *, wait: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a function, jitted or not, so that a range covers each of its calls.
+    """Decorate a function, jitted or not, to write a range for each of its calls.
 
-    Inside another jitted function it marks the ops of the program instead (``jax.named_scope``), as
-    nothing of Python runs there in a step.
+    Inside another jitted function it marks the ops of the program instead (``jax.named_scope``),
+    because no Python code runs there in a step.
 
     Args:
-        message: Text of the range; None: the function's name.
-        domain_name: Its NVTX domain; None: the default one.
-        wait: Close the range when the results are computed; the loop then waits for each.
+        message: Text of the range; None for the name of the function.
+        domain_name: Its NVTX domain; None for the default one.
+        wait: Wait for the results before the range is closed.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,7 +66,7 @@ def trace(
         def traced(*args: Any, **kwargs: Any) -> Any:
             import jax
 
-            if not _computes_now():
+            if not _is_executing():
                 with jax.named_scope(text):
                     return function(*args, **kwargs)
             with annotate(text, domain_name):
@@ -89,14 +89,14 @@ def jit(
     wait: bool = False,
     **options: Any,
 ) -> Callable[..., Any]:
-    """``jax.jit`` with a range around each call; the first holds the compilation too.
+    """``jax.jit`` with a range for each call; the first one includes the compilation.
 
     Args:
-        function: What to compile; None: used as a decorator with arguments.
-        message: Text of the range; None: the function's name.
-        domain_name: Its NVTX domain; None: the default one.
-        wait: As for ``trace``.
-        **options: Those of ``jax.jit``.
+        function: Function to compile; None to return a decorator.
+        message: Text of the range; None for the name of the function.
+        domain_name: Its NVTX domain; None for the default one.
+        wait: See ``trace``.
+        **options: Options of ``jax.jit``.
     """
     import jax
 
@@ -111,20 +111,20 @@ def jit(
 def steps(
     items: Iterable[_Item], name: str = "step {step}", domain_name: str | None = None
 ) -> Iterator[_Item]:
-    """Hand on what a training loop runs over, with a range around each turn.
+    """Yield the items of a training loop, with a range around each iteration.
 
     Args:
-        items: Batches, or numbers of steps.
+        items: Batches, or step numbers.
         name: Text of the ranges; ``{step}`` counts from 0.
-        domain_name: Their NVTX domain; None: the default one.
+        domain_name: Their NVTX domain; None for the default one.
     """
     for step, item in enumerate(items):
         with annotate(name.format(step=step), domain_name):
             yield item
 
 
-def _computes_now() -> bool:
-    """Whether a call computes, rather than being recorded into a program."""
+def _is_executing() -> bool:
+    """Return whether calls are executed now, not traced."""
     import jax
 
     clean = getattr(jax.core, "trace_state_clean", None)

@@ -1,8 +1,7 @@
-"""Data loaders: their settings, their idle time, and no markers in their workers.
+"""Data loaders: record their settings and idle time, and write no markers in their workers.
 
-The fetch of the next batch has a range of PyTorch's own (``enumerate(DataLoader)#...__next__``).
-From the end of one fetch to the start of the next the loader is idle: a range that does not nest,
-for the whole step lies in it.
+PyTorch writes a range while the next batch is fetched (``enumerate(DataLoader)#...__next__``).
+Between two fetches the loader is idle. That range does not nest, because it covers the whole step.
 """
 
 from __future__ import annotations
@@ -12,27 +11,18 @@ import weakref
 from typing import Any
 
 from dlprof_nvtx.settings import note_config
-from dlprof_nvtx.state import STATE
+from dlprof_nvtx.state import STATE, wrap
 
 IDLE = "DataLoader idle"
 _SETTINGS = ("num_workers", "pin_memory", "prefetch_factor", "persistent_workers", "batch_size")
 
 
 def patch() -> None:
-    """Wrap what starts iterations and workers."""
+    """Wrap the functions that start iterations and workers."""
     from torch.utils import data
     from torch.utils.data._utils import worker
 
-    loader: Any = data.DataLoader
-    begin = loader.__iter__
-
-    @functools.wraps(begin)
-    def iterate(self: Any) -> Any:
-        if STATE.on:
-            note_config({name: getattr(self, name, None) for name in _SETTINGS}, "DataLoader")
-        return begin(self)
-
-    loader.__iter__ = iterate
+    wrap(data.DataLoader, "__iter__", before=_note_loader)
     _mark_idle(data.dataloader._BaseDataLoaderIter)
     module: Any = worker
     if module._worker_loop is not worker_loop:
@@ -40,19 +30,24 @@ def patch() -> None:
         module._worker_loop = worker_loop
 
 
+def _note_loader(loader: Any) -> None:
+    if STATE.on:
+        note_config({name: getattr(loader, name, None) for name in _SETTINGS}, "DataLoader")
+
+
 class _Idle:
-    """The idle range of one iterator over a data loader."""
+    """The idle range of an iterator over a data loader."""
 
     def __init__(self) -> None:
         self._open: list[Any] = []
 
     def begin(self) -> None:
-        """A batch was handed out."""
+        """Open the range, after a batch was returned."""
         if STATE.on and STATE.backend is not None:
             self._open.append(STATE.backend.start(IDLE))
 
     def end(self) -> None:
-        """The next one is asked for, or the iterator is gone."""
+        """Close the range, when the next batch is requested or the iterator is deleted."""
         while self._open and STATE.backend is not None:
             STATE.backend.end(self._open.pop())
 
@@ -78,7 +73,7 @@ _WORKER: list[Any] = []
 
 
 def worker_loop(*args: Any, **kwargs: Any) -> Any:
-    """A data loader's worker process, where markers would only cost time."""
+    """Run the worker process of a data loader without markers, which would only cost time."""
     STATE.disable_ops()
     STATE.on = False
     if _WORKER:

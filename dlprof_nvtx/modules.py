@@ -1,4 +1,4 @@
-"""A range around every call of an ``nn.Module``."""
+"""Write a range for each call of an ``nn.Module``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from dlprof_nvtx.state import STATE
 
 NAMES = Names()
 CALLS_WITH_SHAPES = 3
+"""Shapes are recorded in this many calls of a model with inputs of the same shapes."""
+STEPS_WITH_SHAPES = 3
+"""They are also recorded in all calls until this step of the optimizer, from the first step on:
+a step may consist of several calls (gradient accumulation)."""
+SHAPE_CALLS, SHAPE_SHARE = 512, 8
+"""At most this many calls of a model record shapes, and one of this many of its later calls."""
+_MOST_SIGNATURES = 4096
 CALLS_BEFORE_FLAGS = 2
-"""A script that only infers has no optimizer whose steps would tell that it is set up."""
+"""Inference has no optimizer steps, so the flags are recorded at this call of a model."""
 
 
 class _Stack(threading.local):
-    """Modules that are being called on this thread, from outside in, and their texts."""
+    """Modules whose calls are active on this thread, outermost first, and their texts."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -29,17 +36,22 @@ _STACK = _Stack()
 
 
 def patch() -> None:
-    """Wrap ``nn.Module.__call__``; compiled code and traced graphs do not see the wrapper."""
+    """Wrap ``nn.Module.__call__``; compiled code and traced graphs do not contain the wrapper."""
     import torch
 
     original = torch.nn.Module.__call__
     torch.nn.Module.__call__ = _wrapped(
-        original, torch.Tensor, _is_compiling(torch), _autocast_dtype(torch), torch.jit.is_tracing
+        original,
+        torch.Tensor,
+        _is_compiling(torch),
+        _autocast_dtype(torch),
+        torch.jit.is_tracing,
+        torch.is_grad_enabled,
     )
 
 
 def _is_compiling(torch: Any) -> Callable[[], bool]:
-    """Constant for TorchDynamo, which thereby leaves the wrapper out of what it compiles."""
+    """Return ``is_compiling``; it is constant for TorchDynamo, which omits the wrapper then."""
     found = getattr(getattr(torch, "compiler", None), "is_compiling", None)
     if found is None:
         found = getattr(torch, "_dynamo", None) and torch._dynamo.is_compiling
@@ -48,7 +60,7 @@ def _is_compiling(torch: Any) -> Callable[[], bool]:
 
 
 def _autocast_dtype(torch: Any) -> Callable[[], object]:
-    """Data type that autocast on the GPU computes in; None: it is off."""
+    """Return a function that returns the data type of autocast on the GPU; None if it is off."""
     is_on = torch.is_autocast_enabled
     newer = getattr(torch, "get_autocast_dtype", None)
 
@@ -60,12 +72,13 @@ def _autocast_dtype(torch: Any) -> Callable[[], object]:
     return dtype
 
 
-def _wrapped(  # noqa: C901 - one function on the way of every call: each split would cost time
+def _wrapped(  # noqa: C901 - runs for each call of a module: more functions would cost time
     original: Callable[..., Any],
     tensor: type,
     is_compiling: Callable[[], bool],
     autocast_dtype: Callable[[], object],
     is_tracing: Callable[[], bool],
+    is_grad_enabled: Callable[[], bool],
 ) -> Callable[..., Any]:
     def data_type(entry: Entry, args: tuple[Any, ...]) -> object:
         dtype = autocast_dtype() if entry.is_weighted else None
@@ -87,7 +100,7 @@ def _wrapped(  # noqa: C901 - one function on the way of every call: each split 
             entry = NAMES.compiled(self)
         else:
             entry = NAMES.get(self) or NAMES.learn(self)
-            if entry is around and entry.stands_in:  # and is not compiled after all
+            if entry is around and entry.stands_in:  # and was not compiled
                 return original(self, *args, **kwargs)
         dtype = data_type(entry, args) if entry.is_leaf else None
         site = _call_site() if STATE.call_sites else ""
@@ -99,11 +112,12 @@ def _wrapped(  # noqa: C901 - one function on the way of every call: each split 
             entry.calls += 1
             if entry.calls == CALLS_BEFORE_FLAGS:
                 note_training_flags()
-            if entry.calls > CALLS_WITH_SHAPES:
-                STATE.end_shapes()
+            if STATE.shapes == "first":
+                signature = _signature(args, kwargs, tensor, self.training, is_grad_enabled())
+                STATE.record_shapes(wanted=_wants_shapes(entry, signature))
         else:
-            # Called from outside its model: when a checkpoint is computed again, on another
-            # thread. Its path is that of its forward call.
+            # Called outside its model, when a checkpoint is recomputed on another thread. Its path
+            # is that of its forward call.
             for outer in entry.chain:
                 backend.push(outer)
                 opened += 1
@@ -126,8 +140,35 @@ def _wrapped(  # noqa: C901 - one function on the way of every call: each split 
     return call
 
 
+def _signature(
+    args: tuple[Any, ...], kwargs: dict[str, Any], tensor: type, *flags: bool
+) -> tuple[Any, ...]:
+    """Return the flags and the shapes of all tensors in the arguments and in their collections."""
+    shapes: list[Any] = list(flags)
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, tensor):
+            shapes.append(value.shape)  # type: ignore[attr-defined]
+        elif isinstance(value, (dict, list, tuple)):
+            parts = value.values() if isinstance(value, dict) else value
+            shapes += [part.shape for part in parts if isinstance(part, tensor)]  # type: ignore[attr-defined]
+    return tuple(shapes)
+
+
+def _wants_shapes(entry: Entry, signature: tuple[Any, ...]) -> bool:
+    """Count a call of a model; return whether its shapes are new and the limit allows them."""
+    calls = entry.signatures.get(signature, 0)
+    if calls or len(entry.signatures) < _MOST_SIGNATURES:
+        entry.signatures[signature] = calls + 1
+    is_training = all(signature[:2])
+    is_new = calls < CALLS_WITH_SHAPES or (is_training and 0 < STATE.steps < STEPS_WITH_SHAPES)
+    if not is_new or entry.shape_calls >= SHAPE_CALLS + entry.calls // SHAPE_SHARE:
+        return False
+    entry.shape_calls += 1
+    return True
+
+
 def _call_site() -> str:
-    """File and line of the first caller outside torch and this package."""
+    """Return file and line of the first caller outside torch and this package."""
     frame = sys._getframe(2)
     while frame.f_back is not None:
         name = frame.f_globals.get("__name__", "")

@@ -1,4 +1,4 @@
-"""Names of modules: those of ``named_modules()`` of the model that they belong to."""
+"""Names of modules: their names in ``named_modules()`` of their model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import weakref
 from typing import Any
 
 PREFIX = "torch.nn: "
-"""Begins the text of every module range: ``torch.nn: layer1.0.conv1 (Conv2d) {...}``."""
+"""Prefix of the text of module ranges: ``torch.nn: layer1.0.conv1 (Conv2d) {...}``."""
 
-# Wrappers that change how a model runs and not what it is: they have no place on a path.
+# Wrappers that are not part of the path of a module.
 TRANSPARENT = frozenset(
     {
         "DistributedDataParallel",
@@ -22,7 +22,7 @@ TRANSPARENT = frozenset(
     }
 )
 COMPILED = "OptimizedModule"
-"""What ``torch.compile`` makes of a module: it stands for that one, whose own call is compiled."""
+"""Class of a module that ``torch.compile`` returns; it represents the compiled module."""
 _WRAPPER_PARTS = re.compile(
     r"(?:^|\.)(?:_fsdp_wrapped_module|_checkpoint_wrapped_module|_orig_mod)(?=\.|$)"
 )
@@ -49,61 +49,44 @@ _WEIGHTED = re.compile(r"Conv|Linear|Bilinear|LSTM|GRU|RNN")
 
 
 class Entry:
-    """What is known of one module.
+    """A module and its names.
 
-    Attributes:
-        module: The module itself, not kept alive.
-        root: Number of the model that it belongs to.
-        name: Path in that model; empty: the model itself.
-        kind: Its class's name.
-        is_weighted: A layer whose work is a matrix product or a convolution.
-        is_leaf: It has no modules in it.
-        op: Name of its work where PyTorch's own ops are not recorded; empty: it has modules in it.
-        chain: Texts of the ranges that were around its last call.
-        calls: How often it was called, where it is a model.
-        stands_in: A compiled module is called in its place.
-        texts: Text of its range by data type, for a label.
+    Args:
+        module: The module, of which a weak reference is kept.
+        root: Number of its model.
+        name: Path in that model; empty for the model itself.
     """
-
-    __slots__ = (
-        "calls",
-        "chain",
-        "is_leaf",
-        "is_weighted",
-        "kind",
-        "module",
-        "name",
-        "op",
-        "parameters",
-        "root",
-        "stands_in",
-        "texts",
-    )
 
     def __init__(self, module: Any, root: int, name: str) -> None:
         self.module = weakref.ref(module)
         self.root = root
         self.name = name
         self.kind = type(module).__name__
+        # Whether it is a layer that computes a matrix product or a convolution.
         self.is_weighted = bool(_WEIGHTED.search(self.kind)) and hasattr(module, "_parameters")
         self.is_leaf = next(module.children(), None) is None
+        # Name of its op if the ops of PyTorch are not recorded; empty if it contains modules.
         self.op = f"torch.nn::{_op_name(self.kind)}" if self.is_leaf else ""
         self.parameters = _parameters(module) if self.is_weighted else {}
-        self.chain: tuple[str, ...] = ()
-        self.calls = 0
-        self.stands_in = False
+        self.chain: tuple[str, ...] = ()  # Texts of the ranges around its last call.
+        self.calls = 0  # Number of its calls, for models.
+        self.shape_calls = 0  # Number of those with recorded shapes.
+        # Number of its calls by the shapes of its inputs, for models.
+        self.signatures: dict[tuple[Any, ...], int] = {}
+        self.stands_in = False  # Whether a compiled module is called instead of it.
+        # Text of its range, by label, data type and call site.
         self.texts: dict[tuple[str, object, str], str] = {}
 
     def text(self, label: str, dtype: object, call_site: str = "") -> str:
-        """Text of its range."""
+        """Return the text of its range."""
         key = (label, dtype, call_site)
         text = self.texts.get(key)
         if text is None:
             more = dict(self.parameters)
             if dtype is not None:
-                # A matrix layer tells what it computes in, another one what it is given.
-                told = "dtype" if self.is_weighted else "input_dtype"
-                more[told] = str(dtype).rpartition(".")[2]
+                # Weighted layers have the data type of the computation, others that of the input.
+                key_name = "dtype" if self.is_weighted else "input_dtype"
+                more[key_name] = str(dtype).rpartition(".")[2]
             if call_site:
                 more["call_site"] = call_site
             tail = f" {json.dumps(more, separators=(',', ':'))}" if more else ""
@@ -112,7 +95,7 @@ class Entry:
 
 
 def op_text(entry: Entry, module: Any, args: tuple[Any, ...]) -> str:
-    """Text of a range that stands for all work of a module, as PyTorch writes it for an op."""
+    """Return the text of a range for all work of a module, as PyTorch writes it for an op."""
     tensors = [args[0]] if args else []
     if entry.is_weighted:
         tensors += [module._parameters.get(name) for name in ("weight", "bias")]
@@ -121,12 +104,12 @@ def op_text(entry: Entry, module: Any, args: tuple[Any, ...]) -> str:
 
 
 def _op_name(kind: str) -> str:
-    """``MaxPool2d`` is ``max_pool2d``, as PyTorch's own op."""
+    """Convert a class name to the name of its op: ``MaxPool2d`` is ``max_pool2d``."""
     return _OPS.get(kind) or _HUMP.sub("_", kind).lower()
 
 
 def _parameters(module: Any) -> dict[str, Any]:
-    """Stride, padding and so on of a convolution; sizes of a linear layer are in its shapes."""
+    """Return stride, padding and so on of a convolution."""
     found = {}
     for name in _PARAMETERS:
         value = getattr(module, name, None)
@@ -135,12 +118,12 @@ def _parameters(module: Any) -> dict[str, Any]:
         if isinstance(value, (int, str, list)):
             found[name] = value
     if getattr(module, "padding_mode", "zeros") != "zeros":
-        found["padding"] = 0  # an op of its own pads
+        found["padding"] = 0  # another op does the padding
     return found
 
 
 class Names:
-    """Finds the entry of a module; learns a model when it is called for the first time."""
+    """Entries of modules; those of a model are made when it is called for the first time."""
 
     def __init__(self) -> None:
         self._entries: dict[int, Entry] = {}
@@ -149,13 +132,13 @@ class Names:
         self._roots = 0
 
     def get(self, module: Any) -> Entry | None:
-        """The entry of a module that is known."""
+        """Return the entry of a module; None if there is none."""
         entry = self._entries.get(id(module))
-        # An id is used again once its module is gone.
+        # An id may be used again after its module was deleted.
         return entry if entry is not None and entry.module() is module else None
 
     def learn(self, module: Any) -> Entry:
-        """Take a module as a model of its own, and learn the names of all modules in it."""
+        """Make the entries of a model and of all modules in it."""
         root = self._roots
         self._roots += 1
         self._labels[root] = self._root_label(module)
@@ -166,14 +149,14 @@ class Names:
         return own
 
     def compiled(self, module: Any) -> Entry:
-        """The entry of the module that a compiled one stands for."""
+        """Return the entry of the module that a compiled module represents."""
         original = module._orig_mod
         entry = self.get(original) or self.learn(original)
         entry.stands_in = True
         return entry
 
     def _root_label(self, module: Any) -> str:
-        """Class name; a second model of one class has a number, a bare function object none."""
+        """Return the class name, numbered from the second model with parameters on."""
         kind = type(module).__name__
         if not any(True for _ in module.parameters()):
             return kind
@@ -181,7 +164,7 @@ class Names:
         return kind if number == 1 else f"{kind}[{number}]"
 
     def label(self, entry: Entry, around: Entry | None) -> str:
-        """What a module's range adds to the path inside the one around it."""
+        """Return the path of a module relative to the module around it."""
         if not entry.name:
             return self._labels[entry.root]
         if around is not None and around.root == entry.root and around.name:

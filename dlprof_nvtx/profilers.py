@@ -1,4 +1,4 @@
-"""Living with other profilers: PyTorch allows one per thread."""
+"""Coexist with other profilers: PyTorch allows one per thread."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dlprof_nvtx.state import STATE
 
 
 def patch() -> None:
-    """A script's own ``emit_nvtx`` or profiler runs as it would without ours."""
+    """Let ``emit_nvtx`` and profilers of the script work as without the markers."""
     from torch.autograd import profiler
 
-    _give_way(profiler.profile, "_prepare_trace", "__exit__")
+    _pause_for(profiler.profile, "_prepare_trace", "__exit__")
     emit: Any = profiler.emit_nvtx
     enter, leave = emit.__enter__, emit.__exit__
 
     @functools.wraps(enter)
     def enter_emit(self: Any) -> Any:
         if self.enabled and STATE.on and STATE.ops_thread:
-            # Ours is on already and records as much: the script's own would end it.
+            # The markers already record the same; emit_nvtx of the script would end that.
             self._dlprof_skipped = True
             return self
         entered = enter(self)
@@ -44,9 +44,9 @@ def patch() -> None:
 
 
 def _mark_functions(owner: Any) -> None:
-    """``record_function`` writes a range also where no ops are recorded.
+    """Let ``record_function`` write a range even if no ops are recorded.
 
-    PyTorch's own optimizers and data loaders use it: they mark the iterations.
+    The optimizers and data loaders of PyTorch use it; their ranges mark the iterations.
     """
     enter, leave = owner.__enter__, owner.__exit__
 
@@ -69,8 +69,8 @@ def _mark_functions(owner: Any) -> None:
     owner.__enter__, owner.__exit__ = entered, left
 
 
-def _give_way(owner: Any, enter_name: str, leave_name: str) -> None:
-    """Ours pauses between two methods of another profiler."""
+def _pause_for(owner: Any, enter_name: str, leave_name: str) -> None:
+    """Pause the markers between two methods of another profiler."""
     enter: Callable[..., Any] | None = getattr(owner, enter_name, None)
     leave: Callable[..., Any] = getattr(owner, leave_name)
     if enter is None:

@@ -1,67 +1,59 @@
-"""What is on in this process."""
+"""State of the PyTorch markers in this process."""
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 
 class Backend(Protocol):
-    """Where ranges go; the tests put a recorder in its place."""
+    """Destination of ranges; tests replace it."""
 
     def push(self, text: str, /) -> object:
         """Open a range on this thread."""
 
     def pop(self) -> object:
-        """Close the last one."""
+        """Close the innermost range of this thread."""
 
     def enable_ops(self, *, shapes: bool) -> bool:
-        """Ranges around every op of this thread."""
+        """Write ranges for the ops of this thread; returns whether that is possible."""
 
     def disable_ops(self) -> None:
-        """No more of them."""
+        """Write no more ranges for ops."""
 
     def start(self, text: str, /) -> Any:
-        """Open a range that need not nest; returns what ``end`` takes."""
+        """Open a range that need not nest; returns the argument for ``end``."""
 
     def end(self, handle: Any, /) -> object:
-        """Close it."""
+        """Close a range that ``start`` opened."""
 
 
 @dataclass
 class State:
-    """One per process.
+    """The state; there is one per process."""
 
-    Attributes:
-        backend: Where ranges go; None: not initialised.
-        on: Whether ranges are written.
-        patched: Whether PyTorch's classes carry our wrappers.
-        shapes: Whether ops carry the shapes of their tensors: ``always``, ``never``, or in the
-            ``first`` calls of the model, which is enough where they stay as they are. PyTorch
-            takes longer to write shapes than everything else of a range.
-        with_shapes: Whether they carry them now.
-        call_sites: Whether modules carry the line that calls them.
-        record_ops: Whether PyTorch may write a range for every op and its backward; without, a
-            module's own work is one op, and the backward pass carries no ranges.
-        foreign_ops: How many ``emit_nvtx`` of the script's own are open.
-        ops_thread: Thread whose ops are recorded by us; 0: none.
-        suspended: How many other profilers run, which ours makes room for.
-        pid: Process that initialised; a forked child starts without markers.
-    """
-
-    backend: Backend | None = None
-    on: bool = False
-    patched: bool = False
+    backend: Backend | None = None  # Destination of ranges; None before the initialization.
+    on: bool = False  # Whether ranges are written.
+    patched: bool = False  # Whether the classes of PyTorch are wrapped.
+    # When ranges of ops have the shapes of their tensors: ``always``, ``never``, or in the
+    # ``first`` calls of a model with inputs of the same shapes. Writing shapes takes most of the
+    # time of a range.
     shapes: str = "first"
-    with_shapes: bool = True
-    call_sites: bool = False
+    with_shapes: bool = True  # Whether they have shapes now.
+    call_sites: bool = False  # Whether ranges of modules have the line that calls them.
+    # Whether PyTorch writes a range for each op and its backward pass. Without it, a module's own
+    # work is one op, and the backward pass has no ranges.
     record_ops: bool = True
-    foreign_ops: int = 0
-    ops_thread: int = 0
+    foreign_ops: int = 0  # Number of ``emit_nvtx`` of the script that are active.
+    ops_thread: int = 0  # Thread whose ops are recorded; 0 for none.
+    # Number of other profilers that are active; the markers are paused meanwhile.
     suspended: int = 0
-    pid: int = 0
+    steps: int = 0  # Number of steps of optimizers.
+    pid: int = 0  # Process that was initialized; a forked child starts without markers.
 
     def enable_ops(self) -> None:
         """Record the ops of this thread."""
@@ -71,27 +63,27 @@ class State:
             self.ops_thread = threading.get_ident()
 
     def disable_ops(self) -> None:
-        """Stop recording ops; only the thread that began it can."""
+        """Stop recording ops, if this thread started it."""
         if self.backend is not None and self.ops_thread == threading.get_ident():
             self.backend.disable_ops()
             self.ops_thread = 0
 
-    def end_shapes(self) -> None:
-        """Enough shapes were written."""
-        if self.shapes == "first" and self.with_shapes:
-            if self.ops_thread != threading.get_ident():
-                return
-            self.with_shapes = False
+    def record_shapes(self, *, wanted: bool) -> None:
+        """Start or stop recording shapes, if only those of first calls are recorded."""
+        if self.shapes != "first" or wanted == self.with_shapes:
+            return
+        if self.ops_thread == threading.get_ident():
+            self.with_shapes = wanted
             self.disable_ops()
             self.enable_ops()
 
     @property
     def has_ops(self) -> bool:
-        """Whether somebody lets PyTorch write ranges of ops now."""
+        """Whether PyTorch writes ranges for ops now."""
         return bool(self.ops_thread or self.foreign_ops)
 
     def note(self, text: str) -> None:
-        """A range without length: something to know about the run."""
+        """Write information about the run, as an empty range."""
         if self.on and self.backend is not None:
             self.backend.push(text)
             self.backend.pop()
@@ -100,8 +92,30 @@ class State:
 STATE = State()
 
 
+def wrap(
+    owner: Any,
+    name: str,
+    *,
+    before: Callable[..., object] | None = None,
+    after: Callable[..., object] | None = None,
+) -> None:
+    """Let a function or method also call ``before`` and ``after``, with the same arguments."""
+    function = getattr(owner, name)
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if before is not None:
+            before(*args, **kwargs)
+        result = function(*args, **kwargs)
+        if after is not None:
+            after(*args, **kwargs)
+        return result
+
+    setattr(owner, name, wrapped)
+
+
 def forget_in_child() -> None:
-    """In a forked process: a data loader's worker writes no markers."""
+    """Disable the markers in a forked process, such as a worker of a data loader."""
     if STATE.pid and STATE.pid != os.getpid():
         STATE.disable_ops()
         STATE.on = False

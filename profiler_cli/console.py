@@ -1,7 +1,7 @@
-"""What the command says while it works: messages, results, and a progress bar for long work.
+"""Output of the command: messages, results, and a progress bar for long work.
 
-Messages and results go to standard output; the bar goes to standard error, and only when that is
-a terminal. Errors are not said here but by ``main``.
+Messages and results go to standard output. The progress bar goes to standard error, if that is a
+terminal. ``main`` prints errors.
 """
 
 from __future__ import annotations
@@ -10,18 +10,23 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from enum import IntEnum
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final, TextIO
 
-from aggregator.plain_text import shown
-from aggregator.progress import Level
+from aggregator.system.plain_text import shown
+from aggregator.system.progress import Level
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
+EXIT_DONE: Final = 0
+EXIT_INTERRUPTED: Final = 130
+EXIT_TERMINATED: Final = 143
+DISTRIBUTION: Final = "open-dlprof"
 PHASE_TITLES: Final = {
     "read": "Reading profile",
     "correlate": "Correlating",
@@ -32,8 +37,23 @@ PHASE_TITLES: Final = {
 }
 
 
+def program_version() -> str:
+    """Return the version of the installed distribution; it is unknown in a bare checkout."""
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+def print_error(program: str, message: str, hint: str) -> None:
+    """Print an error and what to do about it to standard error."""
+    print(shown(f"{program}: error: {message}"), file=sys.stderr)
+    if hint:
+        print(shown(hint), file=sys.stderr)
+
+
 class Verbosity(IntEnum):
-    """The words of ``--verbosity``; a message is shown when its level is at most this."""
+    """Values of ``--verbosity``; a message is shown if its level is at most this."""
 
     QUIET = 0
     MINIMAL = 1
@@ -43,17 +63,13 @@ class Verbosity(IntEnum):
 
 
 class Console:
-    """Listens to the engine and the reports, and writes for a person.
+    """Shows the progress of the engine and the reports, as a ``Progress`` of the engine.
 
-    It is a ``Progress`` of the engine. With diagnostic verbosity it also says how long each
-    phase took.
+    With diagnostic verbosity it also prints the duration of each phase.
     """
 
     def __init__(
-        self,
-        verbosity: Verbosity,
-        stdout: TextIO | None = None,
-        stderr: TextIO | None = None,
+        self, verbosity: Verbosity, stdout: TextIO | None = None, stderr: TextIO | None = None
     ) -> None:
         self._verbosity = verbosity
         self._stdout = stdout or sys.stdout
@@ -65,7 +81,7 @@ class Console:
         self._phase_rows = 0
 
     def phase(self, name: str, total_rows: int | None = None) -> None:
-        """A new phase begins; the one before it is over."""
+        """Begin a phase, and end the previous one."""
         self._end_phase()
         self._phase = name
         self._phase_start_s = time.monotonic()
@@ -75,36 +91,27 @@ class Console:
             self._task = self._bar.add_task(title, total=total_rows)
 
     def advance(self, rows: int) -> None:
-        """That many more rows of the phase are done."""
+        """Add to the number of completed rows of the phase."""
         self._phase_rows += rows
         if self._bar is not None and self._task is not None:
             self._bar.advance(self._task, rows)
 
     def message(self, text: str, level: Level = Level.NORMAL) -> None:
-        """One stamped message; further lines of it carry no stamp, as DLProf's do."""
+        """Print a message; its first line begins with a time stamp, as in DLProf."""
         if level <= self._verbosity:
             stamp = datetime.now().astimezone().strftime("%H:%M:%S")
             self._write(f"[DLProf-{stamp}] {text}")
 
     def result(self, text: str) -> None:
-        """What the user came for: shown unless quiet, without a stamp."""
+        """Print a result without a time stamp, unless the verbosity is quiet."""
         if self._verbosity >= Verbosity.MINIMAL:
             self._write(text)
 
-    def error(self, text: str, reason: str) -> None:
-        """What went wrong and why, to standard error whatever the verbosity."""
-        print(shown(f"dlprof: error: {text}\n{reason}"), file=self._stderr, flush=True)
-
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Show the bar, if there is somebody to see it, while the block runs."""
-        if self._verbosity < Verbosity.NORMAL or not self._stderr.isatty():
-            try:
-                yield
-            finally:
-                self._end_phase()
-            return
-        with _make_bar(self._stderr) as bar:
+        """Show the progress bar while the block runs, if standard error is a terminal."""
+        is_shown = self._verbosity >= Verbosity.NORMAL and self._stderr.isatty()
+        with _make_bar(self._stderr) if is_shown else nullcontext() as bar:
             self._bar = bar
             try:
                 yield
@@ -127,26 +134,26 @@ class Console:
     def _write(self, text: str) -> None:
         text = shown(text)
         if self._bar is not None and self._stdout.isatty():
-            # Bar and text share the screen: only the bar's own console keeps them apart.
+            # Bar and text share the terminal: only the console of the bar separates them.
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
             return
         try:
             print(text, file=self._stdout, flush=True)
         except BrokenPipeError:
-            # The reader has gone, as in "dlprof ... | head": that must not undo the work.
+            # The reader has closed the pipe, as in "dlprof ... | head": the work continues.
             discard_output(self._stdout)
 
 
 def discard_output(stream: TextIO) -> None:
-    """Send a stream whose reader has gone nowhere, so that not even its last flush fails."""
+    """Redirect a stream whose reader has closed it to the null device, so that flushing works."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
 
 
 def _make_bar(stderr: TextIO) -> Bar:
-    """A bar that names the phase, and tells rows, rows per second, time gone and time left."""
-    # Costs a tenth of a second to import, which --help and scripts need not pay.
+    """Make a bar with the phase, rows, rows per second, elapsed and remaining time."""
+    # Importing rich takes a tenth of a second, which --help does not need.
     from rich.console import Console as RichConsole  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415
         BarColumn,
@@ -160,7 +167,7 @@ def _make_bar(stderr: TextIO) -> Bar:
     from rich.text import Text  # noqa: PLC0415
 
     class RowsColumn(ProgressColumn):
-        """Rows done of how many, and the rate."""
+        """Completed rows, total rows, and the rate."""
 
         def render(self, task: Task) -> Text:
             total = f" of {_short(task.total)}" if task.total else ""
@@ -176,14 +183,14 @@ def _make_bar(stderr: TextIO) -> Bar:
         TimeRemainingColumn(compact=True),
         console=RichConsole(file=stderr),
         transient=True,
-        # Redirecting would move our standard output to standard error.
+        # Redirecting would move standard output to standard error.
         redirect_stdout=False,
         redirect_stderr=False,
     )
 
 
 def _short(count: float) -> str:
-    """A count in at most five characters: the whole line fits 80 columns."""
+    """Format a count in at most five characters, so that the line fits in 80 columns."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if count >= size:
             return f"{count / size:.1f}{unit}"

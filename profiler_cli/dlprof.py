@@ -1,4 +1,4 @@
-"""The command ``dlprof``: reads its words, does the work, turns errors into sentences."""
+"""The command ``dlprof``: parses its arguments, runs, and prints errors."""
 
 from __future__ import annotations
 
@@ -10,33 +10,39 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
-from aggregator.errors import DlprofError
-from aggregator.plain_text import shown
-from profiler_cli.application import check_request, named_by_environment
-from profiler_cli.console import Console, Verbosity, discard_output
-from profiler_cli.option_help import format_help
-from profiler_cli.option_parser import parse_options
-from profiler_cli.options import HTML_REPORT
-from profiler_cli.version import program_version
+from aggregator.errors import DlprofError, UsageError
+from profiler_cli.console import (
+    EXIT_DONE,
+    EXIT_INTERRUPTED,
+    EXIT_TERMINATED,
+    Console,
+    Verbosity,
+    discard_output,
+    print_error,
+    program_version,
+)
+from profiler_cli.options.parser import (
+    check_request,
+    format_help,
+    named_by_environment,
+    parse_options,
+)
+from profiler_cli.reports.declared import HTML
 
 if TYPE_CHECKING:
-    from profiler_cli.options import Options
+    from profiler_cli.options.declared import Options
 
-ADVISE: Final = "advise"
-"""A first word that is a subcommand; ``dlprof -- advise`` runs a program of that name."""
-EXIT_DONE: Final = 0
+SUBCOMMANDS: Final = ("advise", "pyprof", "scrub")
+"""``dlprof -- advise`` runs a program of that name."""
 EXIT_INTERNAL: Final = 1
-EXIT_INTERRUPTED: Final = 130
-EXIT_TERMINATED: Final = 143
-BUG_HINT: Final = "This is a fault of dlprof. Run again with --debug for the traceback."
+BUG_HINT: Final = "This is a bug in dlprof. Run it again with --debug for the traceback."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code is returned.
+    """Run the command and return its exit code.
 
-    This is the only place that catches: an error of ours becomes one sentence and perhaps a hint
-    on standard error, anything else is reported as a fault of ours. ``--debug`` lets both
-    through.
+    This is the only place that catches errors. A ``DlprofError`` is printed as a message and a hint
+    to standard error; any other error is reported as a bug. With ``--debug`` both are raised.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -45,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DlprofError as error:
         if "--debug" in words:
             raise
-        _print_error(error.message, error.hint)
+        print_error("dlprof", error.message, error.hint)
         return error.exit_code
     except KeyboardInterrupt:
-        _print_error("Interrupted; nothing half-written was left behind.", "")
+        print_error("dlprof", "Interrupted; no incomplete files were left.", "")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         discard_output(sys.stdout)
@@ -56,19 +62,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if "--debug" in words:
             raise
-        _print_error(f"{type(error).__name__}: {error}", BUG_HINT)
+        print_error("dlprof", f"{type(error).__name__}: {error}", BUG_HINT)
         return EXIT_INTERNAL
 
 
 def _run(words: Sequence[str]) -> int:
-    if words[:1] == ["pyprof"]:
-        from profiler_cli.pyprof import run_pyprof  # noqa: PLC0415
-
-        return run_pyprof(words[1:])
-    if words and words[0] == ADVISE:
-        from profiler_cli.advise import run_advise  # noqa: PLC0415
-
-        return run_advise(words[1:])
+    if words and words[0] in SUBCOMMANDS:
+        return _run_subcommand(words[0], words[1:])
     options = parse_options(words)
     if options.help:
         print(format_help(), end="")
@@ -78,41 +78,57 @@ def _run(words: Sequence[str]) -> int:
         return EXIT_DONE
     check_request(options)
     options = named_by_environment(options)
-    if HTML_REPORT in options.reports:
-        # Before a long run rather than after it.
+    if HTML.name in options.reports:
+        # Fail before a long run, not after it.
         from aggregator.html_report.template import require_page  # noqa: PLC0415
 
         require_page()
     console = Console(Verbosity[options.verbosity.upper()])
-    _say_what_is_ignored(options, console)
+    _report_unused_options(options, console)
+    if options.list_key_nodes:
+        if not options.database:
+            raise UsageError("--list_key_nodes needs a profile.", hint="Give it with --database.")
+        from profiler_cli.commands.key_nodes import run_list  # noqa: PLC0415
+
+        run_list(options, console)
+        return EXIT_DONE
     if not options.database:
-        # Loads what only a capture needs, and not yet the engine: its threads come after it.
-        from profiler_cli.capture_run import run_capture  # noqa: PLC0415
+        # Does not load the engine yet: its threads must start after the capture.
+        from profiler_cli.capture.capture import run_capture  # noqa: PLC0415
 
         return run_capture(options, ("dlprof", *words), console)
-    # Loads the engine and its libraries, which --help and usage errors need not wait for.
-    from profiler_cli.workflow import run_aggregation  # noqa: PLC0415
+    # Loads the engine and its libraries, which --help and usage errors do not need.
+    from profiler_cli.commands.analyze import run_aggregation  # noqa: PLC0415
 
     run_aggregation(options, ("dlprof", *words), console)
     return EXIT_DONE
 
 
-def _say_what_is_ignored(options: Options, console: Console) -> None:
+def _run_subcommand(name: str, words: Sequence[str]) -> int:
+    """Run a subcommand, whose module loads what it needs of the engine."""
+    if name == "advise":
+        from profiler_cli.commands.advise import run_advise  # noqa: PLC0415
+
+        return run_advise(words)
+    if name == "scrub":
+        from profiler_cli.commands.scrub import run_scrub  # noqa: PLC0415
+
+        return run_scrub(words)
+    from profiler_cli.commands.pyprof import run_pyprof  # noqa: PLC0415
+
+    return run_pyprof(words)
+
+
+def _report_unused_options(options: Options, console: Console) -> None:
     if options.application and options.database:
         console.message("The application is ignored: --database was given")
     if options.unused and options.database:
         console.message(f"Unused with --database: {', '.join(options.unused)}")
 
 
-def _print_error(message: str, hint: str) -> None:
-    print(shown(f"dlprof: error: {message}"), file=sys.stderr)
-    if hint:
-        print(shown(hint), file=sys.stderr)
-
-
 @contextmanager
 def _stop_on_sigterm() -> Iterator[None]:
-    """Let a request to end (a batch system's, a container's) clean up as Ctrl-C does."""
+    """Clean up on SIGTERM, which batch systems and containers send, as on Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""The command ``dlprofviewer``: checks the databases, starts the server and its worker."""
+"""The command ``dlprofviewer``: checks the databases, starts the web server and its worker."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import argparse
 import errno
 import ipaddress
 import os
+import re
 import secrets
 import shutil
 import socket
+import struct
 import sys
 import tempfile
 import time
@@ -16,24 +18,43 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from aggregator.dldb.reader import open_database
-from aggregator.errors import DatabaseError, DlprofError, UsageError
-from aggregator.leftovers import folder_prefix, remove_leftover_folders
-from aggregator.plain_text import shown
-from profiler_cli.version import program_version
-from profiler_cli.viewer_processes import StopSignal, Viewer
+from aggregator.errors import DatabaseError, DlprofError, ToolError, UsageError
+from aggregator.system.plain_text import shown
+from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
+from profiler_cli.console import EXIT_DONE, print_error, program_version
+from profiler_cli.viewer_processes import StopSignal, Viewer, stop_signal
 
 DEFAULT_ADDRESS: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8000
 DATABASE_SUFFIX: Final = ".sqlite"
-JOB_RECORDER: Final = "viewer.jobs.recorder:DatabaseRecorder"
 METRICS_FOLDER: Final = "metrics"
-EXIT_DONE: Final = 0
 _BACKLOG: Final = 256
+_SHORTEST_TOKEN: Final = 16
+_RECEIVE_LIMIT_S: Final = 20
+_SEND_LIMIT_S: Final = 120
+# Modules of the extra "viewer".
+_VIEWER_MODULES: Final = (
+    *("celery", "django", "drf_spectacular", "gunicorn", "prometheus_client", "redis"),
+    *("reportlab", "rest_framework", "whitenoise", "xlsxwriter"),
+)
 _CONTAINER_MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
+
+
+class ViewerNotInstalledError(ToolError):
+    """The packages of the viewer are not installed."""
+
+    code = "VIEWER_NOT_INSTALLED"
+
+
+class TokenError(UsageError):
+    """The configured token cannot be used."""
+
+    code = "TOKEN_UNUSABLE"
 
 
 class AddressError(UsageError):
@@ -44,21 +65,14 @@ class AddressError(UsageError):
 
 @dataclass(frozen=True)
 class Options:
-    """The words of the command line.
+    """Options of the command line."""
 
-    Attributes:
-        address: Address to listen on.
-        port: Port to listen on; 0: any that is free.
-        no_auth: Answer everybody who can reach the address.
-        allowed_hosts: Further names for the Host header.
-        databases: Files, and folders of files.
-    """
-
-    address: str
-    port: int
-    no_auth: bool
-    allowed_hosts: tuple[str, ...]
-    databases: tuple[Path, ...]
+    address: str  # Address to listen on.
+    port: int  # Port to listen on; 0: any that is free.
+    auth: bool  # Require the token on a loopback address too.
+    no_auth: bool  # Require no token on any address.
+    allowed_hosts: Sequence[str]  # Additional names for the Host header.
+    databases: Sequence[Path]  # Files, and folders of files.
 
     @property
     def is_loopback(self) -> bool:
@@ -72,19 +86,29 @@ class Options:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the viewer until it is stopped; the exit code is returned."""
+    """Run the viewer until it is stopped; return the exit code."""
     options = parse_options(argv)
     try:
-        with StopSignal() as stop:
+        _require_viewer()
+        with stop_signal() as stop:
             serve(options, stop)
     except DlprofError as error:
-        _print_error(error)
+        print_error("dlprofviewer", error.message, error.hint)
         return error.exit_code
     return EXIT_DONE
 
 
+def _require_viewer() -> None:
+    missing = [name for name in _VIEWER_MODULES if find_spec(name) is None]
+    if missing:
+        raise ViewerNotInstalledError(
+            f"The viewer is not installed: {', '.join(missing)} cannot be imported.",
+            hint="Install it with: pip install 'open-dlprof[viewer]'",
+        )
+
+
 def parse_options(argv: Sequence[str] | None) -> Options:
-    """Read the command line; a mistake in it ends the process with status 2."""
+    """Parse the command line; an error in it ends the process with status 2."""
     parser = argparse.ArgumentParser(
         prog="dlprofviewer",
         description="Show DLProf databases in a browser.",
@@ -94,6 +118,7 @@ def parse_options(argv: Sequence[str] | None) -> Options:
     parser.add_argument(
         "-b",
         "--bind",
+        dest="address",
         metavar="ADDRESS",
         default=DEFAULT_ADDRESS,
         help=f"address to listen on; 0.0.0.0 is every one (default: {DEFAULT_ADDRESS})",
@@ -105,17 +130,24 @@ def parse_options(argv: Sequence[str] | None) -> Options:
         default=DEFAULT_PORT,
         help=f"port to listen on; 0 is any that is free (default: {DEFAULT_PORT})",
     )
-    parser.add_argument(
+    access = parser.add_mutually_exclusive_group()
+    access.add_argument(
+        "--auth",
+        action="store_true",
+        help="require a token on a loopback address too, against other users of this machine",
+    )
+    access.add_argument(
         "--no-auth",
         action="store_true",
-        help="ask for no token, even if other machines can reach the address",
+        help="require no token, even if other machines can reach the address",
     )
     parser.add_argument(
         "--allowed-host",
+        dest="allowed_hosts",
         metavar="HOST",
         action="append",
         default=[],
-        help="a further name under which browsers may ask for the viewer; may be repeated",
+        help="a further host name of the viewer; may be repeated",
     )
     parser.add_argument(
         "databases",
@@ -124,37 +156,34 @@ def parse_options(argv: Sequence[str] | None) -> Options:
         nargs="+",
         help="a database that dlprof wrote, or a folder of them",
     )
-    words = parser.parse_args(argv)
-    return Options(
-        address=words.bind,
-        port=words.port,
-        no_auth=words.no_auth,
-        allowed_hosts=tuple(words.allowed_host),
-        databases=tuple(words.databases),
-    )
+    return Options(**vars(parser.parse_args(argv)))
 
 
 def serve(options: Options, stop: StopSignal) -> None:
-    """Check, start, say where, and wait for the end.
+    """Check the databases, start the viewer, print its address and wait for the end.
 
     Raises:
         DatabaseError: A file cannot be shown.
         AddressError: The address cannot be listened on.
-        ToolError: A process of the viewer ended by itself.
+        ToolError: A process of the viewer ended unexpectedly.
     """
     databases = find_databases(options.databases)
-    token = "" if options.is_loopback or options.no_auth else _token()
+    is_open = options.no_auth or (options.is_loopback and not options.auth)
+    token = "" if is_open else _token()
     with _listening(options) as listener, _run_dir() as run_dir:
         port = listener.getsockname()[1]
         environment = _environment(options, databases, port, token, run_dir)
-        with Viewer(environment, listener, run_dir) as viewer:
+        viewer = Viewer(environment, listener, run_dir)
+        try:
             viewer.start_web(_reachable(options.address), stop)
-            _say_where(options, port, token)
+            _print_address(options, port, token)
             viewer.run(stop, with_worker=not environment.get("DLPROF_BROKER_URL"))
+        finally:
+            viewer.end()
 
 
 def find_databases(named: Sequence[Path]) -> tuple[Path, ...]:
-    """The files to serve, each of them opened once to see that it can be.
+    """Return the files and folders to serve; each file is opened once to check it.
 
     Raises:
         DatabaseError: A file cannot be shown.
@@ -162,7 +191,7 @@ def find_databases(named: Sequence[Path]) -> tuple[Path, ...]:
     found: dict[Path, None] = {}
     for path in named:
         if path.is_dir():
-            _tell_if_empty(path)
+            _note_if_empty(path)
         else:
             open_database(path).close()
         # A folder is served as one: a database that appears in it later is shown too.
@@ -170,8 +199,8 @@ def find_databases(named: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def _tell_if_empty(folder: Path) -> None:
-    """Say so if nothing of a folder can be shown yet: profiles may be added in the page."""
+def _note_if_empty(folder: Path) -> None:
+    """Print a note if a folder has no database yet: profiles can be added in the page."""
     for path in sorted(folder.glob(f"*{DATABASE_SUFFIX}")):
         try:
             open_database(path).close()
@@ -184,26 +213,39 @@ def _tell_if_empty(folder: Path) -> None:
 
 @contextmanager
 def _listening(options: Options) -> Iterator[socket.socket]:
-    """A listening socket, made here so that a port in use is known before anything starts."""
+    """Open the listening socket before anything starts, so that a port in use ends the command."""
     try:
         family, _, _, _, address = socket.getaddrinfo(
             options.address, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
-    except OSError as error:
-        reason = "it is in use" if error.errno == errno.EADDRINUSE else str(error.strerror or error)
+    except (OSError, UnicodeError) as error:
+        number = getattr(error, "errno", None)
+        if number == errno.EADDRINUSE:
+            reason = "it is in use"
+        else:  # A name that cannot be encoded for DNS is no address.
+            reason = (
+                str(error.strerror or error) if isinstance(error, OSError) else "it is no address"
+            )
         raise AddressError(
             f"The viewer cannot listen on {options.address} port {options.port}: {reason}.",
             hint="Choose another port with --port, or stop what listens there.",
         ) from error
     with listener:
+        # Connections inherit the limits: a thread does not wait for a silent client forever.
+        for limit, seconds in (
+            (socket.SO_RCVTIMEO, _RECEIVE_LIMIT_S),
+            (socket.SO_SNDTIMEO, _SEND_LIMIT_S),
+        ):
+            timeval = struct.pack("@ll", seconds, 0)
+            listener.setsockopt(socket.SOL_SOCKET, limit, timeval)
         listener.set_inheritable(True)
         yield listener
 
 
 @contextmanager
 def _run_dir() -> Iterator[Path]:
-    """A private folder for messages and logs, gone when the viewer ends."""
+    """Create a private folder for messages and logs; the end of the viewer removes it."""
     remove_leftover_folders()
     path = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprofviewer")))
     (path / METRICS_FOLDER).mkdir()
@@ -216,7 +258,7 @@ def _run_dir() -> Iterator[Path]:
 def _environment(
     options: Options, databases: Sequence[Path], port: int, token: str, run_dir: Path
 ) -> dict[str, str]:
-    """What the server and the worker are told."""
+    """Return the environment of the server and the worker."""
     packages = str(Path(__file__).resolve().parent.parent)
     inherited = os.environ.get("PYTHONPATH")
     environment = os.environ | {
@@ -227,8 +269,7 @@ def _environment(
         "DLPROF_TOKEN": token,
         "DLPROF_NO_AUTH": "1" if options.no_auth else "",
         "DLPROF_RUN_DIR": str(run_dir),
-        "DLPROF_JOB_RECORDER": JOB_RECORDER,
-        "PROMETHEUS_MULTIPROC_DIR": str(run_dir / METRICS_FOLDER),
+        "DLPROF_METRICS_DIR": str(run_dir / METRICS_FOLDER),
         "DLPROF_STARTED_AT": str(time.time()),
         "PYTHONPATH": os.pathsep.join([packages, inherited] if inherited else [packages]),
         "PYTHONUNBUFFERED": "1",
@@ -239,16 +280,33 @@ def _environment(
 
 
 def _token() -> str:
-    """The one that the environment gives (several processes may share it), else a new one."""
-    return os.environ.get("DLPROF_TOKEN") or secrets.token_urlsafe(24)
+    """Return the token of the environment or of its file, or a new one.
+
+    Raises:
+        TokenError: It is too short, has spaces, or its file cannot be read.
+    """
+    token = os.environ.get("DLPROF_TOKEN", "")
+    if not token and (file := os.environ.get("DLPROF_TOKEN_FILE")):
+        try:
+            token = Path(file).read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise TokenError(f"The file of DLPROF_TOKEN_FILE cannot be read: {error}.") from error
+    elif not token:
+        return secrets.token_urlsafe(24)
+    if len(token) < _SHORTEST_TOKEN or not token.isascii() or re.search(r"\s", token):
+        raise TokenError(
+            f"The token must have at least {_SHORTEST_TOKEN} ASCII characters and no spaces.",
+            hint="Make one with: openssl rand -hex 24",
+        )
+    return token
 
 
 def _reachable(address: str) -> str:
-    """An address under which this machine reaches its own server."""
+    """Return an address under which this machine reaches its own server."""
     return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
 
 
-def _say_where(options: Options, port: int, token: str) -> None:
+def _print_address(options: Options, port: int, token: str) -> None:
     in_container = any(mark.exists() for mark in _CONTAINER_MARKS)
     host = "localhost" if options.is_loopback or in_container else _public_name(options.address)
     url = f"http://{host}:{port}" + (f"/?token={token}" if token else "")
@@ -262,22 +320,16 @@ def _say_where(options: Options, port: int, token: str) -> None:
 
 
 def _public_name(address: str) -> str:
-    """What another machine writes for the address: for "all of them", the name of this machine."""
+    """Return the name of the address for other machines; of all addresses, this machine's name."""
     if address in {"0.0.0.0", "", "::"}:  # noqa: S104
         return socket.getfqdn()
     return f"[{address}]" if ":" in address else address
 
 
 def _port(word: str) -> int:
-    if not word.isdecimal() or int(word) > 65_535:
+    if not (word.isascii() and word.isdecimal() and len(word) <= 5 and int(word) <= 65_535):
         raise argparse.ArgumentTypeError(f"{word!r} is no port: 0 to 65535")
     return int(word)
-
-
-def _print_error(error: DlprofError) -> None:
-    print(shown(f"dlprofviewer: error: {error.message}"), file=sys.stderr)
-    if error.hint:
-        print(shown(error.hint), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,41 +1,42 @@
-"""Where files go: names, numbers instead of overwriting, all files of a run or none.
+"""Output files: their names, and writing all files of a run or none.
 
-Without ``--force`` nothing is overwritten: database and reports of a run get the same number,
-the first that none of them has in the folder (``dlprof_dldb_1.sqlite``,
-``dlprof_summary_1.csv``, ...).
+Without ``--force`` no file is overwritten: the database and the reports of a run get the first
+number that is free for all of them (``dlprof_dldb_1.sqlite``, ``dlprof_summary_1.csv``, ...).
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Final, Self
 
 from aggregator.errors import DatabaseWriteError
-from aggregator.leftovers import beside, remove_leftovers
+from aggregator.system.temporary_files import beside, publish, remove_leftovers
 
 DATABASE_STEM: Final = "dlprof_dldb"
 DATABASE_EXTENSION: Final = "sqlite"
 DEFAULT_DOMAIN: Final = "default-domain"
-# What a file name cannot hold, or what a shell or another system trips over.
+# Characters that file names cannot contain, or that are special in shells or other systems.
 _UNSAFE: Final = re.compile(r"[\s/\\:*?\"<>|\x00-\x1f\x7f]")
 
 
 def write_error(path: Path, error: OSError) -> DatabaseWriteError:
-    """One sentence for a file that the system would not let us write."""
+    """Make the error for a file that could not be written."""
+    full = "Free some space or choose another folder with --output_path."
+    forbidden = "Choose a folder that you may write to with --output_path."
     hints = {
-        errno.ENOSPC: "Free some space or choose another folder with --output_path.",
-        errno.EDQUOT: "Free some space or choose another folder with --output_path.",
-        errno.EACCES: "Choose a folder that you may write to with --output_path.",
-        errno.EROFS: "Choose a folder that you may write to with --output_path.",
+        errno.ENOSPC: full,
+        errno.EDQUOT: full,
+        errno.EACCES: forbidden,
+        errno.EROFS: forbidden,
         errno.ENOTDIR: "A part of the path is a file; choose a folder with --output_path.",
         errno.EEXIST: "Another run wrote it meanwhile; run again, or use --force=true.",
     }
@@ -47,14 +48,14 @@ def write_error(path: Path, error: OSError) -> DatabaseWriteError:
 
 
 def display(path: Path) -> str:
-    """A path as DLProf shows it: a relative one begins with a dot."""
+    """Format a path as DLProf does: a relative path begins with a dot."""
     if path == Path():
         return str(path.resolve())
     return str(path) if path.is_absolute() or path.parts[:1] == ("..",) else f"./{path}"
 
 
 def file_name_part(text: str) -> str:
-    """A text of the user or of the profile as a part of a file name."""
+    """Convert a text of the user or of the profile to a part of a file name."""
     name = _UNSAFE.sub("_", text)
     # A leading dot would hide the file.
     return "_" + name.lstrip(".") if name.startswith(".") else name
@@ -62,19 +63,12 @@ def file_name_part(text: str) -> str:
 
 @dataclass(frozen=True)
 class OutputPlan:
-    """The file names of one run.
+    """The file names of one run."""
 
-    Attributes:
-        folder: Where all files go.
-        prefix: First part of report file names.
-        number: 0: plain names; else the number that all names end with.
-        force: Existing files are replaced.
-    """
-
-    folder: Path
-    prefix: str
-    number: int
-    force: bool
+    folder: Path  # Folder of all files.
+    prefix: str  # First part of report file names.
+    number: int  # Number at the end of all names; 0 for none.
+    force: bool  # Whether existing files are replaced.
 
     @property
     def database(self) -> Path:
@@ -82,7 +76,7 @@ class OutputPlan:
         return self._path([DATABASE_STEM], DATABASE_EXTENSION)
 
     def report(self, suffix: str, domain: str, file_format: str) -> Path:
-        """The file of a report; the default domain has no part in its name."""
+        """Return the path of a report; the default domain is not part of the name."""
         parts = [self.prefix, suffix]
         if domain and domain != DEFAULT_DOMAIN:
             parts.append(file_name_part(domain))
@@ -101,16 +95,18 @@ def plan_outputs(
     writes_database: bool,
     force: bool,
     sources: Sequence[Path],
+    busy: frozenset[int] = frozenset(),
 ) -> OutputPlan:
-    """Choose the number of this run's files.
+    """Choose the number of the files of this run.
 
     Args:
-        folder: Where files go; it exists.
+        folder: Existing folder for the files.
         prefix: First part of report file names.
         reports: (suffix, format) of each report to write.
-        writes_database: Whether a new database is written too.
-        force: Existing files may be replaced.
-        sources: The files that are read: they are never replaced, not even with ``force``.
+        writes_database: Whether a new database is written.
+        force: Whether existing files may be replaced.
+        sources: Input files, which are never replaced, not even with ``force``.
+        busy: Numbers that other runs have claimed.
 
     Raises:
         DatabaseWriteError: The folder cannot be listed.
@@ -119,16 +115,62 @@ def plan_outputs(
     if writes_database:
         patterns.append(_numbered(DATABASE_STEM, DATABASE_EXTENSION, with_domain=False))
     try:
-        taken = _taken_numbers(folder, patterns, only=sources if force else None)
+        taken = _taken_numbers(folder, patterns, only=sources if force else None) | busy
     except OSError as error:
         raise write_error(folder, error) from error
     number = next(number for number in range(len(taken) + 1) if number not in taken)
     return OutputPlan(folder, prefix, number, force)
 
 
+@contextmanager
+def claimed_outputs(choose: Callable[[frozenset[int]], OutputPlan]) -> Iterator[OutputPlan]:
+    """Claim the number of a plan until the block ends, so that parallel runs take other numbers.
+
+    With ``force`` nothing is claimed: the last run replaces the files of the others.
+
+    Args:
+        choose: Plans the outputs without the numbers that it is given.
+    """
+    busy: frozenset[int] = frozenset()
+    while True:
+        plan = choose(busy)
+        if plan.force:
+            yield plan
+            return
+        with _claim(plan) as is_claimed:
+            # Another run may have written files of this number just before the claim.
+            if is_claimed and choose(busy).number == plan.number:
+                yield plan
+                return
+        busy |= {plan.number}
+
+
+@contextmanager
+def _claim(plan: OutputPlan) -> Iterator[bool]:
+    """Lock a file that stands for the number; yields False if another run has locked it."""
+    path = plan.folder / f".{DATABASE_STEM}_{plan.number}.claim"
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        except OSError:  # a file system without locks
+            yield True
+            return
+        # The run that held it may have deleted the file since it was opened here.
+        if not path.exists() or path.stat().st_ino != os.fstat(file.fileno()).st_ino:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            path.unlink(missing_ok=True)
+
+
 def _numbered(stem: str, extension: str, *, with_domain: bool = True) -> re.Pattern[str]:
-    """Matches the names of a file in any run, of any domain; the group is the run's number."""
-    # Lazy twice, so that an ending _1 is the run's number rather than a domain of that name.
+    """Return the pattern of a file name in any run and domain; its group is the number."""
+    # Lazy twice, so that _1 at the end is matched as a number, not as part of a domain.
     domain = "(?:_.+?)??" if with_domain else ""
     return re.compile(rf"{re.escape(stem)}{domain}(?:_(\d{{1,9}}))?\.{re.escape(extension)}")
 
@@ -136,7 +178,7 @@ def _numbered(stem: str, extension: str, *, with_domain: bool = True) -> re.Patt
 def _taken_numbers(
     folder: Path, patterns: Sequence[re.Pattern[str]], only: Sequence[Path] | None
 ) -> set[int]:
-    """Numbers that files in the folder carry; of the files ``only``, if they are given."""
+    """Return the numbers used by the files of the folder, or only by the files ``only``."""
     taken = set()
     kept = None if only is None else {path.resolve() for path in only}
     for entry in folder.iterdir():
@@ -150,12 +192,12 @@ def _taken_numbers(
 
 @contextmanager
 def output_folder(folder: Path) -> Iterator[None]:
-    """Create the folder if missing and check that it can be written to, before long work.
+    """Create the folder if missing and check that it is writable, before long work.
 
-    A folder that was created and is still empty when the work fails is removed again.
+    A folder that was created is removed again if the block fails and leaves no file in it.
 
     Raises:
-        DatabaseWriteError: It cannot be created, or nothing can be written into it.
+        DatabaseWriteError: It cannot be created or is not writable.
     """
     missing = next((p for p in reversed([folder, *folder.parents]) if not p.exists()), None)
     if folder.exists() and not folder.is_dir():
@@ -179,10 +221,10 @@ def output_folder(folder: Path) -> Iterator[None]:
 
 
 class Batch:
-    """Files that appear together, when all of them are complete.
+    """Files that are published together, when all of them are complete.
 
-    Each is written under a temporary name in its own folder. ``commit`` gives them their names;
-    without it, leaving the block removes them.
+    Each file is written to a temporary name in its folder. ``commit`` renames all of them; if it is
+    not called, they are removed when the block is left.
     """
 
     def __init__(self, *, force: bool) -> None:
@@ -193,21 +235,16 @@ class Batch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         for temporary, _ in self._staged:
             temporary.unlink(missing_ok=True)
 
     @contextmanager
     def open(self, path: Path) -> Iterator[BinaryIO]:
-        """A file to write; two files of one batch never share a name.
+        """Open a file for writing, under a name that is unique in the batch.
 
         Raises:
-            DatabaseWriteError: The system would not let us write.
+            DatabaseWriteError: The file cannot be written.
         """
         path = self._unique(path)
         temporary = beside(path, "tmp")
@@ -222,38 +259,23 @@ class Batch:
             raise write_error(path, error) from error
 
     def commit(self) -> None:
-        """Give all files their names.
+        """Rename all files to their final names.
 
         Raises:
-            DatabaseWriteError: A name is taken and may not be replaced; none of the files stays.
+            DatabaseWriteError: A file exists and must not be replaced; no file is published.
         """
         published: list[Path] = []
         for temporary, path in self._staged:
             try:
-                self._publish(temporary, path)
+                publish(temporary, path, overwrite=self._force)
             except OSError as error:
                 for earlier in published if not self._force else ():
                     earlier.unlink(missing_ok=True)
                 raise write_error(path, error) from error
             published.append(path)
 
-    def _publish(self, temporary: Path, path: Path) -> None:
-        if self._force:
-            temporary.replace(path)
-            return
-        try:
-            # Unlike a rename, a link never replaces what another run wrote meanwhile.
-            path.hardlink_to(temporary)
-        except OSError as error:
-            if error.errno not in {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK}:
-                raise
-            # The file system knows no links.
-            if path.exists():
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from error
-            temporary.rename(path)
-
     def _unique(self, path: Path) -> Path:
-        """Domains whose names differ only in what a file name cannot hold are told apart."""
+        """Number files of domains whose names differ only in characters that are replaced."""
         taken = {staged for _, staged in self._staged}
         candidate, number = path, 1
         while candidate in taken:

@@ -1,4 +1,4 @@
-"""Make test data of an nsys export: only what is read of it, without what tells of its machine.
+"""Make test data from an nsys export: only the data that is read, nothing about its machine.
 
 Usage: python scripts/shrink_capture.py FOLDER export.sqlite ...
 """
@@ -14,25 +14,26 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+from aggregator.sources.nsys.scrub import scrub
+
 KEPT_TABLES = re.compile(
     r"StringIds|TARGET_INFO_.*|CUPTI_.*|NVTX_EVENTS|ThreadNames|ENUM_.*|META_DATA_EXPORT|CUDA_.*"
-    r"|DLPROF_.*"
+    r"|DLPROF_.*|DIAGNOSTIC_EVENT"
 )
-STRING_COLUMNS = ("nameId", "textId", "shortName", "demangledName", "mangledName")
 KEPT_SYSTEM = ("CpuDescription", "NvDriverVersion", "CudaDriverVersion", "DeviceEnvironment")
 KEPT_META = ("EXPORT_SCHEMA_VERSION%", "EXPORT_PRODUCT_VERSION%", "EXPORT_SCHEMA%")
 
 
 def shrink(export: Path, target: Path) -> int:
-    """Write the compressed remains; returns their size in bytes."""
+    """Write the compressed, reduced export; return its size in bytes."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / export.name
+        copy, clean = Path(folder) / export.name, Path(folder) / "clean.sqlite"
         shutil.copyfile(export, copy)
         with closing(sqlite3.connect(copy)) as connection:
             _drop(connection)
             connection.commit()
-            connection.execute("VACUUM")
-        target.write_bytes(lzma.compress(copy.read_bytes(), preset=9 | lzma.PRESET_EXTREME))
+        scrub(copy, clean)
+        target.write_bytes(lzma.compress(clean.read_bytes(), preset=9 | lzma.PRESET_EXTREME))
     return target.stat().st_size
 
 
@@ -42,14 +43,6 @@ def _drop(connection: sqlite3.Connection) -> None:
     for table in tables:
         if not KEPT_TABLES.fullmatch(table):
             connection.execute(f'DROP TABLE "{table}"')
-    # Of the environment only what tells which GPUs the run could see.
-    environment = "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'DeviceEnvironment'"
-    for (value,) in connection.execute(environment).fetchall():
-        shown = re.search(r"CUDA_VISIBLE_DEVICES=[0-9,]+", value or "")
-        connection.execute(
-            "UPDATE TARGET_INFO_SYSTEM_ENV SET value = ? WHERE name = 'DeviceEnvironment'",
-            (shown[0] if shown else "",),
-        )
     marks = ", ".join("?" for _ in KEPT_SYSTEM)
     query = f"DELETE FROM TARGET_INFO_SYSTEM_ENV WHERE name NOT IN ({marks})"  # noqa: S608
     connection.execute(query, KEPT_SYSTEM)
@@ -62,20 +55,6 @@ def _drop(connection: sqlite3.Connection) -> None:
         threads = " UNION ".join(f"SELECT globalTid FROM {table}" for table in events)  # noqa: S608
         query = f"DELETE FROM ThreadNames WHERE globalTid NOT IN ({threads})"  # noqa: S608
         connection.execute(query)
-    _drop_strings(connection, [table for table in tables if KEPT_TABLES.fullmatch(table)])
-
-
-def _drop_strings(connection: sqlite3.Connection, tables: list[str]) -> None:
-    connection.execute("CREATE TEMP TABLE used (id INTEGER PRIMARY KEY)")
-    for table in tables:
-        if table == "StringIds" or table.startswith("ENUM_"):
-            continue
-        for column in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
-            # Other ids are numbers of their own: taken for strings they would keep any of them.
-            if column[1] in STRING_COLUMNS:
-                query = f'SELECT "{column[1]}" FROM "{table}" WHERE "{column[1]}" IS NOT NULL'  # noqa: S608
-                connection.execute(f"INSERT OR IGNORE INTO used {query}")
-    connection.execute("DELETE FROM StringIds WHERE id NOT IN (SELECT id FROM used)")
 
 
 def main() -> None:

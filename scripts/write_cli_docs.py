@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from profiler_cli.options import GROUPS, Option
+from profiler_cli.options.declared import GROUPS, Option
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/cli.md"
 REGION = re.compile(r"(<!-- options -->\n).*?(<!-- /options -->)", re.DOTALL)

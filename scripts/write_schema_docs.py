@@ -30,10 +30,10 @@ COLUMN = re.compile(r"((?:^ +--[^\n]*\n)+) +(\w+) ([A-Z]+)", re.MULTILINE)
 UNIT = re.compile(r"^(.*?) ?Unit: ([\w ]+)\.$", re.DOTALL)
 INTRODUCTION = """# The database
 
-`dlprof_dldb.sqlite` is one SQLite file. Its **views** are the public interface: the 23 of DLProf
-1.8.0 with the same names and columns (ours come at the end), and our own. The tables below them
-may change between versions. Times are integers in ns on the profile's own clock, percentages go
-from 0 to 100, NULL means unknown. This page is made by `make docs` from
+`dlprof_dldb.sqlite` is one SQLite file. Its **views** are the public interface: the 23 views of
+DLProf 1.8.0 with the same names and columns (added columns come last), and those of open-dlprof.
+The tables may change between versions. Times are integers in ns on the profile's own clock,
+percentages range from 0 to 100, NULL means unknown. `make docs` writes this page from
 `aggregator/dldb/schema.sql`, `views.sql` and `view_columns.toml`.
 """
 
@@ -63,6 +63,10 @@ def meaning_of(view: str, column: str, glossary: dict[str, Any]) -> str:
             "count": f"Number of {whole}. Unit: count.",
         }
         return texts[found[2]]
+    # A view that selects a column of a table need not describe it again.
+    meanings = glossary["tables"].get(column, set())
+    if len(meanings) == 1:
+        return str(*meanings)
     raise UndocumentedColumnError(f"{view}.{column}")
 
 
@@ -76,6 +80,7 @@ def as_row(name: str, meaning: str) -> str:
 
 def view_parts() -> Iterator[str]:
     glossary = tomllib.loads((FOLDER / "view_columns.toml").read_text())
+    glossary["tables"] = table_meanings()
     database = sqlite3.connect(":memory:")
     database.executescript((FOLDER / "schema.sql").read_text())
     database.executescript((FOLDER / "views.sql").read_text())
@@ -91,6 +96,15 @@ def view_parts() -> Iterator[str]:
 
 def as_text(comment: str) -> str:
     return " ".join(line.strip().removeprefix("--").strip() for line in comment.splitlines())
+
+
+def table_meanings() -> dict[str, set[str]]:
+    """Meanings of the columns of all tables, by name."""
+    meanings: dict[str, set[str]] = {}
+    for _, _, body in TABLE.findall((FOLDER / "schema.sql").read_text()):
+        for text, name, _ in COLUMN.findall(body):
+            meanings.setdefault(name, set()).add(as_text(text))
+    return meanings
 
 
 def table_parts() -> Iterator[str]:

@@ -1,9 +1,8 @@
-"""Imported by Python at its start: markers are switched on as soon as the program imports torch.
+"""Imported by Python at its start: enables the markers when the program imports torch.
 
-A script written for nvtx-plugins finds ``nvtx.plugins.tf`` too, unless that is installed itself.
-
-Does nothing that a program could notice otherwise: the next ``sitecustomize`` on the path is run
-too, and any failure leaves the program as it was.
+It also provides ``nvtx.plugins.tf`` for scripts written for nvtx-plugins, unless that is installed.
+The program is not affected otherwise: the next ``sitecustomize`` on the path is run too, and errors
+are ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MARKS_TORCH = os.environ.get("DLPROF_NVTX") == "1"
 
 
 class _Markers(importlib.abc.MetaPathFinder):
-    """Finds ``dlprof_nvtx`` beside this file, and waits for torch."""
+    """Finds ``dlprof_nvtx`` in the folder of this file, and wraps the loader of torch."""
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
         if name == "dlprof_nvtx":
@@ -43,7 +42,7 @@ class _Markers(importlib.abc.MetaPathFinder):
 
 
 def _plugins(path):  # type: ignore[no-untyped-def]
-    """Ours, where the installed package ``nvtx`` has no plugins of its own."""
+    """Return the bundled plugins, unless the installed package ``nvtx`` has plugins."""
     if importlib.machinery.PathFinder.find_spec("nvtx.plugins", path) is not None:
         return None
     folder = os.path.join(HERE, "nvtx_plugins")
@@ -53,7 +52,7 @@ def _plugins(path):  # type: ignore[no-untyped-def]
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads torch as its own loader does, then switches the markers on."""
+    """Loads torch with its own loader, then enables the markers."""
 
     def __init__(self, loader):  # type: ignore[no-untyped-def]
         self._loader = loader
@@ -67,20 +66,20 @@ class _Loader(importlib.abc.Loader):
     def exec_module(self, module):  # type: ignore[no-untyped-def]
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        _switch_on()
+        _enable()
 
 
-def _switch_on() -> None:
+def _enable() -> None:
     try:
         import dlprof_nvtx
 
         dlprof_nvtx.init()
-    except Exception as error:  # noqa: BLE001 - markers must never end a training
+    except Exception as error:  # noqa: BLE001 - markers must never stop a training
         print(f"dlprof_nvtx: no markers are written: {error}", file=sys.stderr)
 
 
 def _run_next() -> None:
-    """Run the ``sitecustomize`` that ours hides."""
+    """Run the ``sitecustomize`` that this one hides."""
     path = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
     if spec is not None and spec.loader is not None:

@@ -1,4 +1,4 @@
-"""NVTX markers for TensorFlow 2, with the names and arguments of nvtx-plugins and no C++ op.
+"""NVTX markers for TensorFlow 2, with the names and arguments of nvtx-plugins, without C++ ops.
 
 ::
 
@@ -8,7 +8,7 @@
     x = dense_3(dense_2(dense_1(x)))
     x = ops.end(x, context)
 
-In a run under ``dlprof``, ``import nvtx.plugins.tf`` is the same.
+In a run under ``dlprof``, ``import nvtx.plugins.tf`` imports this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A hook for TensorFlow 1's sessions, as ``tf.compat.v1`` still has them."""
+"""A hook for the sessions of TensorFlow 1, in ``tf.compat.v1``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from dlprof_nvtx.tensorflow.callbacks import ThreadRanges
+from dlprof_nvtx.domains import ThreadRanges
 
 
 class NVTXHook(ThreadRanges, tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """A range around every ``session.run()``: ``step 0``, ``step 1``...
+    """Writes a range for each ``session.run()``: ``step 0``, ``step 1``...
 
     Args:
-        skip_n_steps: How many calls at the start get none.
-        name: Text of a range around the whole session; None: there is none.
+        skip_n_steps: Number of calls at the start without a range.
+        name: Text of a range around the whole session; None for no such range.
     """
 
     def __init__(self, skip_n_steps: int = 0, name: str | None = None) -> None:
@@ -25,23 +25,23 @@ class NVTXHook(ThreadRanges, tf.compat.v1.train.SessionRunHook):  # type: ignore
         self.iteration_message = "step {iter}"
 
     def begin(self) -> None:
-        """Open the session's range."""
+        """Open the range of the session."""
         self.step_counter = 0
         if self.name:
             self.open_marker(self.name)
 
     def before_run(self, run_context: Any) -> None:
-        """Open the step's range."""
+        """Open the range of the step."""
         if self.step_counter >= self.skip_n_steps:
             self.open_marker(self.iteration_message.format(iter=self.step_counter))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Close the step's range."""
+        """Close the range of the step."""
         if self.step_counter >= self.skip_n_steps:
             self.close_marker()
         self.step_counter += 1
 
     def end(self, session: Any) -> None:
-        """Close the session's range."""
+        """Close the range of the session."""
         if self.name:
             self.close_marker()

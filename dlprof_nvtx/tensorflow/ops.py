@@ -1,8 +1,8 @@
-"""``start``, ``end`` and ``trace``: identities that open and close a range as they are computed.
+"""``start``, ``end`` and ``trace``: identity ops that open and close a range when computed.
 
-Eagerly the range is opened by the call itself. In a graph (``tf.function``, sessions) it is opened
-and closed by a ``tf.py_function`` between the tensors before and after it; it takes no tensor, so
-nothing is copied from the GPU for it. Gradients carry the same two marks in reverse order.
+In eager mode the call itself opens the range. In a graph (``tf.function``, sessions) it is opened
+and closed by a ``tf.py_function`` between the tensors before and after it. It has no tensor
+arguments, so nothing is copied from the GPU. Gradients open and close a range in reverse order.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ def start(
     enabled: bool = True,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """Hand ``inputs`` on and open a range; ``end`` closes it.
+    """Return ``inputs`` unchanged and open a range; ``end`` closes it.
 
     Args:
         inputs: A tensor, or a list, tuple or dictionary of tensors.
         message: Text of the range.
-        domain_name: Its NVTX domain; None: the default one.
-        grad_message: Text of the gradient's range; None: ``message``.
-        grad_domain_name: Its domain; None: ``domain_name``.
-        trainable: Let the gradient reach this op though no gradient of ``inputs`` is asked for, as
-            in the first op of a model: see ``trainable_variables``.
-        enabled: False: no range.
+        domain_name: Its NVTX domain; None for the default one.
+        grad_message: Text of the range of the gradient; None for ``message``.
+        grad_domain_name: Domain of that range; None for ``domain_name``.
+        trainable: Compute the gradient of this op even if that of ``inputs`` is not requested, as
+            in the first op of a model; see ``trainable_variables``.
+        enabled: Whether to write a range.
         name: Name of the operation in a graph.
 
     Returns:
         The inputs, and the context for ``end``, ``(marker_id, domain_handle, grad_message,
-        grad_domain_name)``; None where no range is written.
+        grad_domain_name)``; None if no range is written.
     """
     if not enabled or is_disabled():
         return inputs, None
@@ -60,11 +60,11 @@ def start(
 
 
 def end(inputs: Any, nvtx_context: Any, name: str | None = None) -> Any:
-    """Hand ``inputs`` on and close the range that ``start`` opened.
+    """Return ``inputs`` unchanged and close the range that ``start`` opened.
 
     Args:
         inputs: A tensor, or a list, tuple or dictionary of tensors.
-        nvtx_context: What ``start`` returned; None: no range.
+        nvtx_context: Context from ``start``; None for no range.
         name: Name of the operation in a graph.
 
     Returns:
@@ -84,7 +84,7 @@ def trace(
     enabled: bool = True,
     name: str | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a function so that a range covers it; for the arguments see ``start``.
+    """Decorate a function to write a range for its calls; for the arguments see ``start``.
 
     The function takes its tensors as first argument (after ``self``) or as ``inputs``.
     """
@@ -96,9 +96,9 @@ def trace(
         def traced(*args: Any, **kwargs: Any) -> Any:
             if "inputs" not in kwargs and len(args) <= position:
                 raise ValueError("The input tensor must be the first argument or named `inputs`")
-            given = kwargs["inputs"] if "inputs" in kwargs else args[position]
-            given, context = start(
-                given,
+            inputs = kwargs["inputs"] if "inputs" in kwargs else args[position]
+            inputs, context = start(
+                inputs,
                 message,
                 domain_name,
                 grad_message,
@@ -108,9 +108,9 @@ def trace(
                 f"{name}_start" if name else None,
             )
             if "inputs" in kwargs:
-                kwargs["inputs"] = given
+                kwargs["inputs"] = inputs
             else:
-                args = (*args[:position], given, *args[position + 1 :])
+                args = (*args[:position], inputs, *args[position + 1 :])
             return end(wrapped(*args, **kwargs), context, f"{name}_end" if name else None)
 
         return traced
@@ -119,10 +119,10 @@ def trace(
 
 
 def trainable_variables() -> list[Any]:
-    """The variable behind ``trainable=True``, once there is one; it stays 0.
+    """Return the variable that ``trainable=True`` uses, if there is one; its value is always 0.
 
-    TensorFlow computes the gradients of an op only where they lead to a variable that was asked
-    for: ``tape.gradient(loss, model.trainable_variables + ops.trainable_variables())``.
+    TensorFlow computes the gradients of an op only if they are needed for a requested variable:
+    ``tape.gradient(loss, model.trainable_variables + ops.trainable_variables())``.
     """
     return list(_NULL)
 
@@ -148,12 +148,12 @@ def _null_variable() -> Any:
 
 
 def open_range(inputs: Any, pair: Pair, null: Any = None, name: str | None = None) -> Any:
-    """Begin the pair's range before ``inputs`` are handed on; end its gradient's range behind them.
+    """Open the range of the pair before ``inputs``; close that of the gradient after it.
 
     Args:
         inputs: Tensors, in any structure.
         pair: The pair.
-        null: A variable that makes the gradient come here; None: only that of ``inputs`` does.
+        null: A variable whose gradient is requested; None to depend on that of ``inputs``.
         name: Name of the operation in a graph.
     """
 
@@ -172,7 +172,7 @@ def open_range(inputs: Any, pair: Pair, null: Any = None, name: str | None = Non
 
 
 def close_range(inputs: Any, pair: Pair, name: str | None = None) -> Any:
-    """End the pair's range behind ``inputs``; begin its gradient's range before theirs."""
+    """Close the range of the pair after ``inputs``; open that of the gradient before it."""
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def closed(*tensors: Any) -> Any:
@@ -195,7 +195,7 @@ def _mapped(function: Callable[..., Any], inputs: Any) -> Any:
 
 
 def _around(action: Callable[[], None], tensors: Sequence[Any], name: str | None) -> list[Any]:
-    """Run ``action`` when all tensors are computed and before any is handed on."""
+    """Run ``action`` after all tensors are computed and before any of them is used."""
     if tf.executing_eagerly():
         action()
         return [None if tensor is None else tf.identity(tensor) for tensor in tensors]

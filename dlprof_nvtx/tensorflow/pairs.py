@@ -1,4 +1,4 @@
-"""Open ranges of this process, and which start belongs to which end."""
+"""Pairs of start and end of a range, and the ranges that are open in this process."""
 
 from __future__ import annotations
 
@@ -13,39 +13,27 @@ from dlprof_nvtx.domains import boundary
 
 @dataclass(frozen=True)
 class Mark:
-    """What a range is called.
+    """Name of a range."""
 
-    Attributes:
-        message: Its text.
-        domain: Its NVTX domain; empty: the default one.
-    """
-
-    message: str
-    domain: str
+    message: str  # Text of the range.
+    domain: str  # Its NVTX domain; empty for the default one.
 
 
 @dataclass
 class Pair:
-    """One start, its end, and the range of their gradients, which runs from end to start.
+    """A start, its end, and the range of their gradient, which is from end to start."""
 
-    Attributes:
-        number: Stands for the pair where only a tensor may be handed on.
-        forward: Range of the computation.
-        gradient: Range of its gradient; None: its end is not built yet, or it has none.
-        open_forward: Handles of the ranges that are open, last opened last.
-        open_gradient: The same for gradients.
-        unclosed: Gradient ranges that nothing closed until the next step began.
-    """
-
-    number: int
-    forward: Mark
+    number: int  # Represents the pair if only a tensor can be passed.
+    forward: Mark  # Range of the computation.
+    # Range of its gradient; None if it has none, or its end is not built yet.
     gradient: Mark | None = None
+    # Handles of open ranges, in the order in which they were opened.
     open_forward: list[Any] = field(default_factory=list)
-    open_gradient: list[Any] = field(default_factory=list)
-    unclosed: int = 0
+    open_gradient: list[Any] = field(default_factory=list)  # The same for gradients.
+    unclosed: int = 0  # Number of gradient ranges that were open when the next step began.
 
     def begin(self) -> None:
-        """Open the range; closes what the last step's gradient left open."""
+        """Open the range; close gradient ranges that the last step left open."""
         while self.open_gradient:
             self.unclosed += 1
             self.end_gradient()
@@ -63,7 +51,7 @@ class Pair:
             self.open_gradient.append(boundary().start(mark.message, mark.domain))
 
     def end_gradient(self) -> None:
-        """Close it."""
+        """Close the range of the gradient."""
         if self.open_gradient:
             boundary().end(self.open_gradient.pop())
 
@@ -74,14 +62,14 @@ _LOCK = threading.Lock()
 
 
 def new_pair(forward: Mark) -> Pair:
-    """A pair of its own."""
+    """Make a new pair."""
     with _LOCK:
         _PAIRS.append(Pair(len(_PAIRS), forward))
         return _PAIRS[-1]
 
 
 def pair_of(forward: Mark, gradient: Mark) -> Pair:
-    """The pair of these two names: the same for every step of a program that runs eagerly."""
+    """Return the pair with these names, which is the same for all steps in eager mode."""
     found = _BY_MARKS.get((forward, gradient))
     if found is None:
         found = new_pair(forward)
@@ -91,7 +79,7 @@ def pair_of(forward: Mark, gradient: Mark) -> Pair:
 
 
 def pair_with(number: int) -> Pair:
-    """The pair that ``number`` stands for."""
+    """Return the pair with a number."""
     return _PAIRS[number]
 
 
@@ -104,7 +92,7 @@ def _names_of_unclosed() -> list[str]:
 
 
 def _at_exit() -> None:
-    """Say which ranges nothing closed: nvtx-plugins raised an error here."""
+    """Print the ranges that were not closed; nvtx-plugins raised an error for them."""
     gradients = _names_of_unclosed()
     if gradients:
         print(

@@ -1,8 +1,8 @@
-"""How the values of a report column become text, in CSV and in JSON.
+"""Columns of a report, and the format of their values in CSV and JSON.
 
-CSV follows DLProf 1.8.0 byte for byte: names are always quoted, directions, data types, flags and
-numbers never are (unless they hold a comma), averages and percentages have one decimal.
-JSON holds the same rows with unrounded numbers.
+CSV files are identical to those of DLProf 1.8.0: names are always quoted; directions, data types,
+flags and numbers are not (unless they contain a comma); averages and percentages have one decimal.
+JSON files have the same rows with unrounded numbers.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from aggregator.plain_text import defused
+from aggregator.system.plain_text import defused
 
 _NEEDS_QUOTES: Final = frozenset(',"\n\r')
 
 
 class Format(Enum):
-    """What the values of a column are."""
+    """Kind of the values of a column."""
 
     NAME = auto()
     """Text that is always quoted."""
     WORD = auto()
-    """Text that is quoted only when it must be."""
+    """Text that is quoted only if necessary."""
     FLAG = auto()
     """0 or 1, shown as no or yes."""
     NUMBER = auto()
@@ -33,35 +33,28 @@ class Format(Enum):
     DECIMAL = auto()
     """An average or a percentage: one decimal in CSV."""
     RAW = auto()
-    """Whatever the database holds; in JSON only."""
+    """Any value of the database; only in JSON."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a report.
+    """One column of a report."""
 
-    Attributes:
-        title: Its header, unit included.
-        source: Its column in the view.
-        format: What its values are.
-        pytorch_only: Left out unless the ops have directions and stack traces.
-        extended: Only with ``--extended=true``; DLProf had no such column.
-    """
-
-    title: str
-    source: str
-    format: Format
-    pytorch_only: bool = False
+    title: str  # Its header, unit included.
+    source: str  # Column of the view.
+    format: Format  # Kind of its values.
+    pytorch_only: bool = False  # Whether it is omitted if ops have no directions and stack traces.
+    # Whether it is only written with ``--extended=true``; DLProf did not have it.
     extended: bool = False
 
 
 def time_columns(label: str, source: str, average: str) -> tuple[Column, ...]:
-    """Total, average, minimum and maximum of one time, in ns.
+    """Return the columns for total, average, minimum and maximum of a time. Unit: ns.
 
     Args:
-        label: The time in words, for example ``GPU Time``.
-        source: First part of the names of its columns in the view.
-        average: How the report spells the average, ``Avg.`` or ``Avg``.
+        label: Name of the time, for example ``GPU Time``.
+        source: Prefix of its columns in the view.
+        average: Spelling of the average in the report, ``Avg.`` or ``Avg``.
     """
     return (
         Column(f"Total {label} (ns)", f"{source}_sum", Format.NUMBER),
@@ -71,7 +64,7 @@ def time_columns(label: str, source: str, average: str) -> tuple[Column, ...]:
     )
 
 
-# The sixteen time columns that the reports on ops, op types and groups share.
+# The sixteen time columns of the reports on ops, op types and groups.
 OP_TIMES: Final = (
     *time_columns("CPU Time", "cpu_time", "Avg."),
     *time_columns("GPU Time", "gpu_time", "Avg."),
@@ -79,7 +72,7 @@ OP_TIMES: Final = (
     *time_columns("GPU Idle", "gpu_idle", "Avg."),
 )
 
-# What ops should have cost and did: ours, for the reports on ops, op types and groups.
+# Costs and efficiency, for the reports on ops, op types and groups; DLProf did not have them.
 EFFICIENCY: Final = (
     Column("FLOPs", "flops", Format.NUMBER, extended=True),
     Column("Bytes", "bytes", Format.NUMBER, extended=True),
@@ -95,8 +88,8 @@ EFFICIENCY: Final = (
 Renderer = Callable[[object], str]
 
 
-class _Remembered(dict[object, str]):
-    """Texts of the values seen so far: names repeat a thousandfold in a report."""
+class _Cached(dict[object, str]):
+    """Cache of rendered values: the same names occur thousands of times in a report."""
 
     def __init__(self, render: Renderer) -> None:
         super().__init__()
@@ -108,14 +101,14 @@ class _Remembered(dict[object, str]):
 
 
 def csv_renderer(kind: Format) -> Renderer:
-    """A function from a value to its CSV field; an unknown value is an empty field."""
+    """Return a function from a value to its CSV field; NULL is an empty field."""
     match kind:
         case Format.NAME:
-            return _Remembered(_csv_name).__getitem__
+            return _Cached(_csv_name).__getitem__
         case Format.WORD:
-            return _Remembered(_csv_word).__getitem__
+            return _Cached(_csv_word).__getitem__
         case Format.FLAG:
-            return _Remembered(_yes_no).__getitem__
+            return _Cached(_yes_no).__getitem__
         case Format.NUMBER | Format.RAW:
             return _csv_number
         case Format.DECIMAL:
@@ -123,12 +116,12 @@ def csv_renderer(kind: Format) -> Renderer:
 
 
 def json_renderer(kind: Format) -> Renderer:
-    """A function from a value to its JSON text; an unknown value is ``null``."""
+    """Return a function from a value to its JSON text; NULL is ``null``."""
     match kind:
         case Format.NAME | Format.WORD:
-            return _Remembered(_json_text).__getitem__
+            return _Cached(_json_text).__getitem__
         case Format.FLAG:
-            return _Remembered(lambda value: _json_text(_yes_no(value) or None)).__getitem__
+            return _Cached(lambda value: _json_text(_yes_no(value) or None)).__getitem__
         case Format.NUMBER:
             return _json_number
         case Format.DECIMAL:
@@ -138,12 +131,12 @@ def json_renderer(kind: Format) -> Renderer:
 
 
 def csv_decimal(value: object) -> str:
-    """A number with one decimal."""
+    """Format a number with one decimal."""
     return "" if value is None else f"{value:.1f}"
 
 
 def json_decimal(value: object) -> str:
-    """A number with all its digits, and a decimal point so that readers see a float."""
+    """Format a number with all digits and a decimal point, so that it is read as a float."""
     if value is None:
         return "null"
     assert isinstance(value, int | float)

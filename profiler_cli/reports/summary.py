@@ -1,8 +1,8 @@
-"""The summary report: five sections of totals, and one on iterations with --extended=true.
+"""The summary report: five sections of totals, and one for iterations with --extended=true.
 
-CSV: each section starts with its title, a blank line stands between sections, values are not
-quoted (a reader splits a line of the first three sections at its first comma).
-JSON: section -> key -> array of one value; the sections from All Ops on: row -> column -> value.
+CSV: each section begins with its title, sections are separated by a blank line, values are not
+quoted (in the first three sections the value begins after the first comma of a line).
+JSON: section -> key -> array of one value; from All Ops on, row -> column -> value.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
-from profiler_cli.reports.columns import csv_decimal, json_decimal
-from profiler_cli.reports.table import RowsListener, encode
+from profiler_cli.reports.columns import EFFICIENCY, Format, csv_decimal, json_decimal
+from profiler_cli.reports.table import Report, RowsListener, encode
 
 if TYPE_CHECKING:
     from profiler_cli.reports.source import ReportSource
@@ -34,7 +34,7 @@ SYSTEM_ROWS: Final = {
     "DLProf Version": "dlprof_version",
     "DLProf Build": "dlprof_build",
 }
-# Lines that DLProf leaves out when it has no value.
+# Lines that DLProf omits if they have no value.
 OPTIONAL_SYSTEM_ROWS: Final = frozenset({"Profile Name", "cuDNN Version", "DLProf Build"})
 
 # Title -> column of view_model_summary, and whether it is a decimal.
@@ -50,7 +50,7 @@ SUMMARY_ROWS: Final = {
     "CPU Duration %": ("cpu_duration_pct", True),
     "Other Duration %": ("other_duration_pct", True),
 }
-# With --extended=true, behind DLProf's own. DLProf averaged over all visible GPUs.
+# With --extended=true, after those of DLProf, which averages over all visible GPUs.
 EXTENDED_SUMMARY_ROWS: Final = {
     "GPU Utilization of Used GPUs %": ("used_gpu_utilization", True),
     "Communication Duration %": ("communication_pct", True),
@@ -69,15 +69,7 @@ EFFICIENCY_ROWS: Final = {
 ITERATION_EFFICIENCY: Final = {
     "Duration (ns)": ("duration", False),
     "GPU Time (ns)": ("gpu_time_sum", False),
-    "FLOPs": ("flops", False),
-    "Bytes": ("bytes", False),
-    "TFLOP/s": ("tflops_per_second", False),
-    "GB/s": ("gbytes_per_second", False),
-    "Ideal Time (ns)": ("ideal_time", False),
-    "Left To Win (ns)": ("left_time", False),
-    "Share Of Peak %": ("peak_pct", True),
-    "Arithmetic Intensity": ("arithmetic_intensity", False),
-    "Bound": ("bound", False),
+    **{column.title: (column.source, column.format is Format.DECIMAL) for column in EFFICIENCY},
     "Model FLOPs Utilization %": ("mfu", True),
 }
 ITERATION_ROWS: Final = {
@@ -103,173 +95,132 @@ KERNEL_ROWS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Value:
-    """One value as the two file formats write it."""
+class Value(NamedTuple):
+    """A value in the two file formats."""
 
     csv: str
     json: str
 
 
 @dataclass(frozen=True)
-class Listing:
-    """A section of keys and values."""
+class Section:
+    """A section of the report."""
 
-    title: str
-    values: dict[str, Value]
-
-
-@dataclass(frozen=True)
-class Totals:
-    """A section that is a small table."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Mapping[str, Sequence[Value]]
+    title: str  # Its title.
+    rows: Mapping[str, Sequence[Value]]  # The values of each row, by label.
+    # Titles of its columns; empty if each row has one value and there is no header.
+    columns: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class SummaryReport:
-    """The report on totals; see the module."""
-
-    name: str = "summary"
-    suffix: str = "summary"
-    per_domain: bool = True
-    own_format: str = ""
+class SummaryReport(Report):
+    """The summary report."""
 
     def write(
         self, source: ReportSource, file_format: str, stream: BinaryIO, on_rows: RowsListener
     ) -> None:
-        """Write the whole report into a stream."""
-        sections = read_sections(source)
-        text = _format_json(sections) if file_format == "json" else _format_csv(sections)
+        """Write the whole report to a stream."""
+        sections = _read_sections(source)
+        if file_format == "json":
+            # As DLProf's JSON library: sorted keys, with its spacing.
+            members = {section.title: _json_section(section) for section in sections}
+            text = _json_object(members, indent=0) + "\n"
+        else:
+            text = "\n".join(_csv_section(section) for section in sections)
         stream.write(encode(text))
         on_rows(1)
 
 
-SUMMARY: Final = SummaryReport()
+SUMMARY: Final = SummaryReport(name="summary", suffix="summary")
 
 
-def read_sections(source: ReportSource) -> list[Listing | Totals]:
-    """The five sections of one aggregation and domain."""
+def _read_sections(source: ReportSource) -> list[Section]:
     summary = source.one_row("view_model_summary")
-    rows = SUMMARY_ROWS | (EXTENDED_SUMMARY_ROWS if source.is_extended else {})
-    report = _listing("Summary Report", rows, summary)
+    report = _values(SUMMARY_ROWS, summary)
     if source.is_extended:
-        efficiency = source.one_row("view_model_efficiency")
-        report.values.update(_listing("", EFFICIENCY_ROWS, efficiency).values)
-    sections: list[Listing | Totals] = [
+        report |= _values(EXTENDED_SUMMARY_ROWS, summary)
+        report |= _values(EFFICIENCY_ROWS, source.one_row("view_model_efficiency"))
+    sections = [
         _system_section(source),
-        report,
-        _listing("Iterations", ITERATION_ROWS, summary),
+        Section("Summary Report", report),
+        Section("Iterations", _values(ITERATION_ROWS, summary)),
         _totals("All Ops", "# Ops", OP_ROWS, summary),
         _totals("All Kernels", "# Kernels", KERNEL_ROWS, summary),
     ]
     return [*sections, _iterations(source)] if source.is_extended else sections
 
 
-def _iterations(source: ReportSource) -> Totals:
-    """What each iteration should cost and took."""
+def _iterations(source: ReportSource) -> Section:
+    """Read the costs and the efficiency of each iteration."""
     columns = ["iter_value", *(column for column, _ in ITERATION_EFFICIENCY.values())]
-    kinds = [_decimal if is_decimal else _number for _, is_decimal in ITERATION_EFFICIENCY.values()]
+    kinds = [is_decimal for _, is_decimal in ITERATION_EFFICIENCY.values()]
     chunks = source.iter_chunks("view_iteration_efficiency", columns, ("iter_value",))
     rows = {
-        str(number): [kind(value) for kind, value in zip(kinds, values, strict=True)]
+        str(number): list(map(_rendered, values, kinds))
         for chunk in chunks
         for number, *values in chunk
     }
-    return Totals("Iteration Efficiency", tuple(ITERATION_EFFICIENCY), rows)
+    return Section("Iteration Efficiency", rows, tuple(ITERATION_EFFICIENCY))
 
 
-def _system_section(source: ReportSource) -> Listing:
+def _system_section(source: ReportSource) -> Section:
     config = source.one_row("view_system_config", per_aggregation=False)
     chunks = source.iter_chunks("view_gpu_names", ("gpu_name",), per_aggregation=False)
-    config["gpu_names"] = ", ".join(str(name) for rows in chunks for (name,) in rows)
-    texts = {title: _one_line(config.get(column)) for title, column in SYSTEM_ROWS.items()}
-    return Listing(
-        TITLE_SYSTEM,
-        {
-            title: Value(csv=text, json=json.dumps(text, ensure_ascii=False))
-            for title, text in texts.items()
-            if text or title not in OPTIONAL_SYSTEM_ROWS
-        },
-    )
+    config["gpu_names"] = ", ".join(str(name) for rows in chunks for (name,) in rows if name)
+    rows = {}
+    for title, column in SYSTEM_ROWS.items():
+        value = config.get(column)
+        # A text must not break the lines of the file.
+        text = "" if value is None else " ".join(str(value).split())
+        if text or title not in OPTIONAL_SYSTEM_ROWS:
+            rows[title] = [Value(csv=text, json=json.dumps(text, ensure_ascii=False))]
+    return Section(TITLE_SYSTEM, rows)
 
 
-def _one_line(value: object) -> str:
-    """A text that cannot break the lines of the file."""
-    return "" if value is None else " ".join(str(value).split())
-
-
-def _listing(
-    title: str, rows: Mapping[str, tuple[str, bool]], summary: Mapping[str, object]
-) -> Listing:
-    return Listing(
-        title,
-        {
-            label: (_decimal if is_decimal else _number)(summary.get(column))
-            for label, (column, is_decimal) in rows.items()
-        },
-    )
+def _values(
+    rows: Mapping[str, tuple[str, bool]], summary: Mapping[str, object]
+) -> dict[str, list[Value]]:
+    return {
+        label: [_rendered(summary.get(column), is_decimal)]
+        for label, (column, is_decimal) in rows.items()
+    }
 
 
 def _totals(
     title: str, count_column: str, rows: Mapping[str, str], summary: Mapping[str, object]
-) -> Totals:
-    return Totals(
-        title,
-        ("GPU Time (ns)", "CPU Time (ns)", count_column),
-        {
-            label: [
-                _number(summary.get(f"{name}_{part}")) for part in ("gpu_time", "cpu_time", "count")
-            ]
-            for label, name in rows.items()
-        },
-    )
+) -> Section:
+    values = {
+        label: [
+            _rendered(summary.get(f"{name}_{end}")) for end in ("gpu_time", "cpu_time", "count")
+        ]
+        for label, name in rows.items()
+    }
+    return Section(title, values, ("GPU Time (ns)", "CPU Time (ns)", count_column))
 
 
-def _number(value: object) -> Value:
+def _rendered(value: object, is_decimal: bool = False) -> Value:  # noqa: FBT001, FBT002
+    if is_decimal:
+        return Value(csv_decimal(value), json_decimal(value))
     return Value("", "null") if value is None else Value(str(value), json.dumps(value))
 
 
-def _decimal(value: object) -> Value:
-    return Value(csv_decimal(value), json_decimal(value))
-
-
-def _format_csv(sections: Sequence[Listing | Totals]) -> str:
-    return "\n".join(_csv_section(section) for section in sections)
-
-
-def _csv_section(section: Listing | Totals) -> str:
+def _csv_section(section: Section) -> str:
     lines = [section.title]
-    if isinstance(section, Listing):
-        lines += [f"{key},{value.csv}" for key, value in section.values.items()]
-    else:
+    if section.columns:
         lines.append("," + ",".join(section.columns))
-        lines += [
-            ",".join([label, *(value.csv for value in values)])
-            for label, values in section.rows.items()
-        ]
+    for label, values in section.rows.items():
+        lines.append(",".join([label, *(value.csv for value in values)]))
     return "\n".join(lines) + "\n"
 
 
-def _format_json(sections: Sequence[Listing | Totals]) -> str:
-    """Keys sorted and spaced as DLProf's JSON library wrote them."""
-    members = {section.title: _json_section(section) for section in sections}
-    return _json_object(members, indent=0) + "\n"
-
-
-def _json_section(section: Listing | Totals) -> str:
-    if isinstance(section, Listing):
-        members = {key: f"[ {value.json} ]" for key, value in section.values.items()}
-    else:
-        members = {
-            label: _json_object(
-                {column: value.json for column, value in zip(section.columns, values, strict=True)},
-                indent=2,
-            )
-            for label, values in section.rows.items()
-        }
+def _json_section(section: Section) -> str:
+    members = {}
+    for label, values in section.rows.items():
+        texts = [value.json for value in values]
+        if section.columns:
+            cells = dict(zip(section.columns, texts, strict=True))
+            members[label] = _json_object(cells, indent=2)
+        else:
+            members[label] = f"[ {texts[0]} ]"
     return _json_object(members, indent=1)
 
 

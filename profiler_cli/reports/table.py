@@ -1,24 +1,19 @@
-"""Reports that are one table: title, header, rows. CSV or JSON, streamed.
+"""Reports that consist of one table, streamed as CSV or JSON.
 
 JSON is ``{"<title>": [{"<column>": <value>, ...}, ...]}`` with the column titles of the CSV file
-as keys, in the order and with the spacing that DLProf's JSON library used: keys sorted, a space
-on both sides of the colon. Flags are "yes" and "no" as in CSV.
+as keys, formatted as by DLProf's JSON library: keys are sorted, with a space on both sides of the
+colon. Flags are "yes" and "no" as in CSV.
 """
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from profiler_cli.reports.columns import (
-    Column,
-    Format,
-    Renderer,
-    csv_renderer,
-    json_renderer,
-)
+from profiler_cli.reports.columns import Column, Format, Renderer, csv_renderer, json_renderer
 
 if TYPE_CHECKING:
     from profiler_cli.reports.source import ReportSource
@@ -27,43 +22,42 @@ RowsListener = Callable[[int], None]
 """Called with the number of rows just written."""
 
 
-@dataclass(frozen=True)
-class TableReport:
-    """A report that shows the rows of one view.
+@dataclass(frozen=True, kw_only=True)
+class Report(ABC):
+    """A report file."""
 
-    Attributes:
-        name: Its token in ``--reports``.
-        suffix: Its part of the file name.
-        title: First line of the file.
-        view: Where its rows are.
-        columns: Its columns, in order.
-        order_by: Columns of the view that make the order total; names sort as bytes.
-        per_domain: Whether each domain has a report of its own.
-        own_format: Empty: it comes in every format of ``--formats``.
-        extended_view: Where its rows are with ``--extended=true``; empty: in ``view`` too.
-    """
+    name: str  # Its token in ``--reports``.
+    suffix: str  # Its part of the file name.
+    per_domain: bool = True  # Whether each domain has its own file.
+    own_format: str = ""  # Its only format; empty if it has those of ``--formats``.
+    is_addition: bool = False  # Whether DLProf did not have it.
 
-    name: str
-    suffix: str
-    title: str
-    view: str
-    columns: tuple[Column, ...]
+    @abstractmethod
+    def write(
+        self, source: ReportSource, file_format: str, stream: BinaryIO, on_rows: RowsListener
+    ) -> None:
+        """Write the whole report to a stream."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableReport(Report):
+    """A report that shows the rows of one view."""
+
+    title: str  # First line of the file.
+    view: str  # View of its rows.
+    columns: tuple[Column, ...]  # Its columns, in order.
+    # Columns of the view that sort the rows, in a total order; names sort as bytes.
     order_by: tuple[str, ...]
-    per_domain: bool = True
-    own_format: str = ""
-    extended_view: str = ""
+    extended_view: str = ""  # View of its rows with ``--extended=true``; empty if it is ``view``.
 
     def write(
         self, source: ReportSource, file_format: str, stream: BinaryIO, on_rows: RowsListener
     ) -> None:
-        """Write the whole report into a stream."""
+        """Write the whole report to a stream."""
         columns = [column for column in self.columns if _is_shown(column, source)]
         view = self.extended_view if source.is_extended and self.extended_view else self.view
         chunks = source.iter_chunks(
-            view,
-            [column.source for column in columns],
-            self.order_by,
-            per_domain=self.per_domain,
+            view, [column.source for column in columns], self.order_by, per_domain=self.per_domain
         )
         writer = _write_json if file_format == "json" else _write_csv
         writer(self.title, columns, chunks, stream, on_rows)
@@ -111,7 +105,7 @@ def write_json_rows(
     stream: BinaryIO,
     on_rows: RowsListener,
 ) -> None:
-    """The rows of a JSON array, an object on each line; the caller writes the brackets."""
+    """Write the rows of a JSON array, one object per line; the caller writes the brackets."""
     order = sorted(range(len(columns)), key=lambda index: columns[index][0])
     keys = [json.dumps(columns[index][0]).replace("%", "%%") for index in order]
     template = "{ " + ", ".join(f"{key} : %s" for key in keys) + " }"
@@ -130,7 +124,7 @@ def write_json_rows(
 def _render(
     template: str, renderers: Sequence[Renderer], rows: Sequence[tuple[object, ...]]
 ) -> Iterator[str]:
-    """The text of each row; the loops over values run inside map and zip."""
+    """Return the text of each row; for speed, map and zip loop over the values."""
     rendered = [
         map(render, values)
         for render, values in zip(renderers, zip(*rows, strict=True), strict=True)
@@ -139,5 +133,5 @@ def _render(
 
 
 def encode(text: str) -> bytes:
-    """Bytes of a file; what no UTF-8 can hold becomes a question mark."""
+    """Encode as UTF-8; characters that cannot be encoded become question marks."""
     return text.encode("utf-8", "replace")

@@ -1,10 +1,10 @@
-"""Scripts that still import ``pyprof`` run unchanged."""
+"""Scripts that still import ``pyprof`` or ``pyprof2`` run unchanged."""
 
 from __future__ import annotations
 
 from dlprof_nvtx import init, start_graph, stop_graph
 
-__all__ = ["init", "start_graph", "stop_graph"]
+__all__ = ["init", "nvtx", "start_graph", "stop_graph", "wrap"]
 
 
 class nvtx:

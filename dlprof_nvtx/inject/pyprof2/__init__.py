@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-from dlprof_nvtx import init, start_graph, stop_graph
+from dlprof_nvtx.inject.pyprof import init, nvtx, start_graph, stop_graph, wrap
 
-__all__ = ["init", "start_graph", "stop_graph"]
-
-
-class nvtx:
-    """``pyprof2.nvtx.init()``, the older spelling."""
-
-    init = staticmethod(init)
-
-
-def wrap(*_: object, **__: object) -> None:
-    """``pyprof2.wrap`` marked functions; modules and ops are marked without it."""
+__all__ = ["init", "nvtx", "start_graph", "stop_graph", "wrap"]

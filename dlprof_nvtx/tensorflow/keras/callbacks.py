@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from dlprof_nvtx.tensorflow.callbacks import ThreadRanges
+from dlprof_nvtx.domains import ThreadRanges
 
 
 class NVTXCallback(ThreadRanges, tf.keras.callbacks.Callback):  # type: ignore[misc]
@@ -18,11 +18,11 @@ class NVTXCallback(ThreadRanges, tf.keras.callbacks.Callback):  # type: ignore[m
         self.batch_message = "batch {batch}"
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Open the epoch's range."""
+        """Open the range of the epoch."""
         self.open_marker(self.epoch_message.format(epoch=epoch))
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Close it."""
+        """Close the range of the epoch."""
         self.close_marker()
 
     def _open_batch(self, batch: int, logs: Any = None) -> None:

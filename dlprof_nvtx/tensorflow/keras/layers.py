@@ -12,7 +12,7 @@ from dlprof_nvtx.tensorflow.pairs import Mark, new_pair, pair_with
 
 
 class NVTXStart(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Hands its input on and opens a range, which ``NVTXEnd`` closes.
+    """Returns its input unchanged and opens a range, which ``NVTXEnd`` closes.
 
     ::
 
@@ -24,10 +24,10 @@ class NVTXStart(tf.keras.layers.Layer):  # type: ignore[misc]
 
     Args:
         message: Text of the range.
-        domain_name: Its NVTX domain; None: the default one.
-        trainable: Add a weight (it stays 0) that makes the gradient reach this layer, as the first
-            of a model needs it; otherwise nothing closes the range of its gradient.
-        **kwargs: Those of every layer, ``name`` for one.
+        domain_name: Its NVTX domain; None for the default one.
+        trainable: Add a weight, always 0, so that the gradient of this layer is computed. The first
+            layer of a model needs it; otherwise the range of its gradient is not closed.
+        **kwargs: Arguments of every layer, such as ``name``.
     """
 
     supports_jit = False
@@ -44,7 +44,7 @@ class NVTXStart(tf.keras.layers.Layer):  # type: ignore[misc]
         self._pair_number = new_pair(Mark(self.message, self.domain_name)).number
 
     def build(self, input_shape: Any) -> None:
-        """Add the weight where it is asked for."""
+        """Add the weight, if ``trainable`` is set."""
         if self.trainable:
             self.null_input = self.add_weight(
                 name="null_input", shape=(), initializer="zeros", trainable=True, dtype="float32"
@@ -52,14 +52,14 @@ class NVTXStart(tf.keras.layers.Layer):  # type: ignore[misc]
         super().build(input_shape)
 
     def call(self, x: Any) -> list[Any]:
-        """Open the range: ``[x, marker_id, domain_handle]``."""
+        """Open the range and return ``[x, marker_id, domain_handle]``."""
         if not is_disabled():
             x = open_range(x, pair_with(self._pair_number), self.null_input)
         with tf.device("CPU:0"):
             return [x, tf.constant(self._pair_number, tf.int64), tf.constant(0, tf.int64)]
 
     def get_config(self) -> dict[str, Any]:
-        """What a saved model needs to build the layer again."""
+        """Return the arguments that a saved model needs to build the layer again."""
         own = {
             "message": self.message,
             "domain_name": self.domain_name,
@@ -69,12 +69,12 @@ class NVTXStart(tf.keras.layers.Layer):  # type: ignore[misc]
 
 
 class NVTXEnd(tf.keras.layers.Layer):  # type: ignore[misc]
-    """Hands the first of ``[x, marker_id, domain_handle]`` on and closes the range.
+    """Returns the first of ``[x, marker_id, domain_handle]`` and closes the range.
 
     Args:
-        grad_message: Text of the gradient's range; None: empty.
-        grad_domain_name: Its NVTX domain; None: the default one.
-        **kwargs: Those of every layer, ``name`` for one.
+        grad_message: Text of the range of the gradient; None for an empty text.
+        grad_domain_name: Its NVTX domain; None for the default one.
+        **kwargs: Arguments of every layer, such as ``name``.
     """
 
     supports_jit = False
@@ -95,7 +95,7 @@ class NVTXEnd(tf.keras.layers.Layer):  # type: ignore[misc]
         if not isinstance(x, (list, tuple)) or len(x) != 3:
             raise ValueError("NVTXEnd takes the list [x, marker_id, domain_handle] of NVTXStart")
         inputs, marker_id, _ = x
-        # Unknown only while Keras asks for shapes, before anything is computed.
+        # Unknown only while Keras computes shapes, before any tensor is computed.
         number = tf.get_static_value(marker_id)
         if number is None or is_disabled():
             return inputs
@@ -104,6 +104,6 @@ class NVTXEnd(tf.keras.layers.Layer):  # type: ignore[misc]
         return close_range(inputs, pair)
 
     def get_config(self) -> dict[str, Any]:
-        """What a saved model needs to build the layer again."""
+        """Return the arguments that a saved model needs to build the layer again."""
         own = {"grad_message": self.grad_message, "grad_domain_name": self.grad_domain_name}
         return {**super().get_config(), **own}

@@ -1,7 +1,7 @@
-"""``dlprof advise``: our own advice for scripts and CI; the exit code tells how bad it is.
+"""``dlprof advise``: print advice for scripts and CI; the exit code is the highest severity.
 
-Reads what an aggregation stored; an Nsight Systems export or a database of NVIDIA's DLProf is
-aggregated in a temporary folder first. Nothing is written.
+Reads the advice that is stored with an aggregation. An Nsight Systems export or a database of
+NVIDIA's DLProf is aggregated in a temporary folder first. No files are written.
 """
 
 from __future__ import annotations
@@ -15,44 +15,38 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from aggregator.dldb.guarded import few_rows, limited, time_limit_s
 from aggregator.dldb.reader import Dldb, damaged, open_database
-from aggregator.errors import DatabaseError, DlprofError, NotADldbError, UsageError
-from aggregator.leftovers import folder_prefix, remove_leftover_folders
+from aggregator.errors import DatabaseError, DlprofError, UsageError
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
-from aggregator.plain_text import on_one_line, shown
-from aggregator.progress import NullProgress
-from aggregator.told import read_json
+from aggregator.system.plain_text import on_one_line, shown
+from aggregator.system.progress import NullProgress
+from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
+from aggregator.system.untrusted_json import read_json
+from profiler_cli.options.parser import SubcommandParser
 
 EXIT_CODES: Final = {"low": 11, "medium": 12, "high": 13}
-"""Exit code by the highest severity found; 0 where nothing was found."""
+"""Exit code by the highest severity; 0 if there is no advice."""
 _VIEW: Final = "view_advice"
-_LONGEST_NAME: Final = 75
+_MAX_NAME: Final = 75
 _COLUMNS: Final = (
-    *("place", "advice_name", "status", "severity", "gain_pct", "certainty", "problem"),
-    *("recommendation", "reasoning", "needs", "frameworks", "drill_down", "evidence"),
+    *("place", "advice_name", "status", "severity", "gain_ns", "gain_pct", "certainty"),
+    *("problem", "recommendation", "reasoning", "needs", "frameworks", "drill_down", "evidence"),
     *("proof_query", "proof_column", "proof_value"),
 )
 _EPILOG: Final = (
-    "Exit codes: 0 no advice; 11 low, 12 medium, 13 high severity at most (see --fail_on); "
-    "2 usage; 4 the profile and 5 the database cannot be used."
+    "Exit codes: 0 no advice; else by the highest severity: 11 low, 12 medium, 13 high (see "
+    "--fail_on); 2 usage; 4 the profile and 5 the database cannot be used."
 )
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(
-            f"{message[:1].upper()}{message[1:]}.", hint="dlprof advise --help lists the options."
-        )
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = SubcommandParser(
         prog="dlprof advise",
-        description="Say what to change, what it could win and how sure that is.",
+        description="Show what to change, how much time that could save and how certain it is.",
         epilog=_EPILOG,
         allow_abbrev=False,
     )
@@ -70,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         "--fail_on",
         choices=("low", "medium", "high", "never"),
         default="low",
-        help="least severity that changes the exit code (default: low)",
+        help="lowest severity that changes the exit code (default: low)",
     )
     return parser
 
@@ -79,10 +73,10 @@ def run_advise(words: Sequence[str]) -> int:
     """Run the subcommand.
 
     Args:
-        words: The words behind ``advise``.
+        words: The arguments after ``advise``.
 
     Returns:
-        The exit code: by the highest severity found.
+        The exit code, by the highest severity found.
 
     Raises:
         DlprofError: The file cannot be used.
@@ -97,10 +91,10 @@ def run_advise(words: Sequence[str]) -> int:
         unknown = [row for row in rows if row["status"] != "found"]
         if options.json:
             document = _document(options.database, aggregation, found, unknown)
-            told = json.dumps(document, indent=2) + "\n"
+            output = json.dumps(document, indent=2) + "\n"
         else:
-            told = shown(_text(options.database, aggregation, found, unknown))
-    print(told, end="")
+            output = shown(_text(options.database, aggregation, found, unknown))
+    print(output, end="")
     return _exit_code(found, options.fail_on)
 
 
@@ -115,11 +109,9 @@ def _exit_code(found: list[dict[str, Any]], fail_on: str) -> int:
 
 
 def _open(source: Path, stack: ExitStack) -> Dldb:
-    """A database that holds advice: the given one, or one made of it in a temporary folder."""
+    """Open the database, or import the profile into one in a temporary folder."""
     try:
         database = open_database(source)
-    except NotADldbError:
-        database = None
     except DlprofError:
         if not source.exists():
             raise
@@ -129,7 +121,7 @@ def _open(source: Path, stack: ExitStack) -> Dldb:
             return database
         database.close()
         raise DatabaseError(
-            f"The database '{source}' holds no advice: it is older than that.",
+            f"The database '{source}' has no advice: it was written by an older version.",
             hint="Aggregate its profile again: dlprof --database=profile.sqlite",
         )
     if database is not None:
@@ -144,7 +136,7 @@ def _open(source: Path, stack: ExitStack) -> Dldb:
 
 @contextmanager
 def _reading(database: Dldb) -> Iterator[None]:
-    """For a limited time; a database may be damaged, or hold other values than advice."""
+    """Read a database, which may be damaged or contain other values, with a time limit."""
     path = database.path
     try:
         with limited(database.connection, path, time_limit_s(path)):
@@ -172,15 +164,15 @@ def _rows(database: Dldb, aggr: int) -> list[dict[str, Any]]:
     query = f"SELECT {', '.join(_COLUMNS)} FROM {_VIEW} WHERE aggr_id = ? ORDER BY place"  # noqa: S608
     rows = [dict(row) for row in few_rows(database.connection.execute(query, (aggr,)))]
     for row in rows:
-        row["evidence"] = _told(row["evidence"])
-        row["drill_down"] = _told(row["drill_down"]) if row["drill_down"] else None
+        row["evidence"] = _parsed(row["evidence"])
+        row["drill_down"] = _parsed(row["drill_down"]) if row["drill_down"] else None
     return rows
 
 
-def _told(text: object) -> Any:
+def _parsed(text: object) -> Any:
     value = read_json(str(text))
     if value is None:
-        raise ValueError("its advice is not what was written")
+        raise ValueError("its advice is not valid JSON")
     return value
 
 
@@ -210,7 +202,7 @@ def _text(
     lines = [
         f"Advice for {name}, aggregation {aggregation['aggr_id']}, iterations {first} to {last}"
     ]
-    # Without steps no detector could look: that is no clean bill.
+    # Without steps no adviser could run: that does not mean that there are no problems.
     is_blind = any(row["advice_name"] == "steps" for row in unknown)
     nothing = "Nothing could be judged." if is_blind else "Nothing to change was found."
     lines.append("" if found else f"\n{nothing}")
@@ -218,12 +210,18 @@ def _text(
         lines += _finding(row)
     if unknown:
         lines.append("Could not be judged:" if found else "\nCould not be judged:")
-        lines += [_wrapped(f"{row['problem']}. {row['needs']} would tell", "  ") for row in unknown]
+        lines += [_wrapped(f"{row['problem']}. Needed: {row['needs']}", "  ") for row in unknown]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _finding(row: dict[str, Any]) -> list[str]:
-    gain = "" if row["gain_pct"] is None else f", could win {row['gain_pct']:.0f}% of the step"
+    share, time_ns = row["gain_pct"], row["gain_ns"]
+    if share is None:
+        gain = ""
+    elif time_ns is None:
+        gain = f", could save up to {share:.0f}% of the time per sample"
+    else:
+        gain = f", could save up to {time_ns / 1e6:.3g} ms ({share:.0f}%)"
     head = f"{row['place']}. {row['severity'].upper()}{gain} ({row['certainty']}): {row['problem']}"
     lines = [_wrapped(head, ""), _wrapped(row["recommendation"], "   Do: ")]
     lines.append(_wrapped(row["reasoning"], "   Why: "))
@@ -240,9 +238,9 @@ def _evidence(item: dict[str, Any]) -> str:
 
 
 def _shortened(name: str) -> str:
-    """A name on one line whose both ends stay readable."""
+    """Shorten a name to one line, and keep its beginning and end."""
     name = on_one_line(name)
-    return name if len(name) <= _LONGEST_NAME else f"{name[:48]}...{name[-24:]}"
+    return name if len(name) <= _MAX_NAME else f"{name[:48]}...{name[-24:]}"
 
 
 def _wrapped(text: str, lead: str) -> str:

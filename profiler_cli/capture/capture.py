@@ -1,7 +1,7 @@
-"""Runs the application under Nsight Systems and sees to it that a profile and a clean end remain.
+"""Run the application under Nsight Systems, end all its processes, and aggregate the capture.
 
-The application keeps the terminal. Ctrl-C stops the application, not the work: what was captured
-until then is aggregated. Whatever way this ends, no process that was started here goes on.
+The application keeps the terminal. Ctrl-C stops only the application: the data captured until then
+is aggregated.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aggregator.errors import NsysFailedError, UsageError
-from profiler_cli import processes
-from profiler_cli.capture_gpu import GpuMonitor
-from profiler_cli.injection import application_environment
-from profiler_cli.nsight import (
+from aggregator.errors import DlprofError, NoGpuActivityError, NsysFailedError, UsageError
+from aggregator.sources.formats import REPORT_SUFFIXES
+from profiler_cli.capture import processes
+from profiler_cli.capture.gpu_samples import GpuMonitor
+from profiler_cli.capture.nsight import (
     EXPORT_SUFFIX,
-    REPORT_SUFFIXES,
     STREAM_SUFFIX,
     Nsys,
     check_nsys_opts,
@@ -31,71 +30,105 @@ from profiler_cli.nsight import (
     find_installed,
     profile_command,
 )
-from profiler_cli.outputs import display
-from profiler_cli.tee import OutputTees
+from profiler_cli.capture.tee import OutputTees
+from profiler_cli.console import EXIT_INTERRUPTED, EXIT_TERMINATED, print_error
+from profiler_cli.outputs import display, output_folder
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from profiler_cli.console import Console
-    from profiler_cli.options import Options
+    from profiler_cli.options.declared import Options
 
 LONG_RUN_S: Final = 300.0
 LARGE_FILE_BYTES: Final = 1_000_000_000
 LAST_LINES: Final = 8
-EXIT_INTERRUPTED: Final = 130
-EXIT_TERMINATED: Final = 143
 POLL_S: Final = 0.1
-# What batch systems grant between asking a job to end and killing it is about 30 s.
+# Batch systems kill a job about 30 s after they ask it to end.
 TERMINATE_GRACE_S: Final = 10.0
 _SUFFIXES: Final = (*REPORT_SUFFIXES, STREAM_SUFFIX, EXPORT_SUFFIX)
 
 
 @dataclass(frozen=True)
 class Captured:
-    """What a capture left.
+    """Result of a capture."""
 
-    Attributes:
-        export: The SQLite export.
-        exit_code: Of the application; 0 where dlprof itself ended it after ``--duration``.
-        interrupted: Whether the user stopped it with Ctrl-C.
-    """
-
-    export: Path
-    exit_code: int
-    interrupted: bool
+    export: Path  # The SQLite export.
+    exit_code: int  # Exit code of the application; 0 if dlprof ended it after ``--duration``.
+    interrupted: bool  # Whether the user stopped it with Ctrl-C.
 
 
 @dataclass
 class _Ending:
-    """How the run ended.
+    """How the run ended."""
 
-    Attributes:
-        code: Exit code of nsys, which is the application's.
-        signals: Signals that dlprof itself got meanwhile.
-        seconds: How long it took.
-        last_lines: The last output.
+    code: int = 0  # Exit code of nsys, which is that of the application.
+    signals: list[int] = field(default_factory=list)  # Signals that dlprof received meanwhile.
+    seconds: float = 0.0  # Duration of the run.
+    last_lines: list[str] = field(default_factory=list)  # Last lines of the output.
+
+
+def run_capture(options: Options, command: Sequence[str], console: Console) -> int:
+    """Profile the application and aggregate.
+
+    Args:
+        options: Options of the command line.
+        command: The whole command line, which the database stores.
+        console: Output for messages and results.
+
+    Returns:
+        The exit code of the application.
+
+    Raises:
+        DlprofError: The capture or the aggregation failed; its hint has the path.
     """
+    with output_folder(options.output_path):
+        captured = capture(options, console)
+        # Imported now, because the threads of the engine would receive the forwarded signals.
+        from profiler_cli.commands.analyze import run_aggregation  # noqa: PLC0415
 
-    code: int = 0
-    signals: list[int] = field(default_factory=list)
-    seconds: float = 0.0
-    last_lines: list[str] = field(default_factory=list)
+        try:
+            run_aggregation(replace(options, database=str(captured.export)), command, console)
+        except DlprofError as error:
+            if captured.exit_code:
+                # The failure of the application is why the profile cannot be used.
+                print_error("dlprof", _why(captured), error.message)
+                return captured.exit_code
+            error.hint = _hint(error, captured)
+            raise
+    return captured.exit_code
+
+
+def _why(captured: Captured) -> str:
+    if captured.interrupted:
+        return "The application was interrupted before there was anything to aggregate."
+    return f"The application failed with exit code {captured.exit_code}; nothing was aggregated."
+
+
+def _hint(error: DlprofError, captured: Captured) -> str:
+    if isinstance(error, NoGpuActivityError):
+        return (
+            "The application finished, but launched no GPU work that nsys could record. "
+            "Does it use the GPU?"
+        )
+    name = shlex.quote(display(captured.export))
+    kept = f"The capture was kept. To aggregate it again: dlprof --database={name}"
+    return f"{error.hint}\n{kept}".strip()
 
 
 def capture(options: Options, console: Console) -> Captured:
     """Profile the application.
 
     Args:
-        options: What the user asked for; the output folder exists.
-        console: Where messages go.
+        options: Options of the command line; the output folder exists.
+        console: Output for messages.
 
     Raises:
-        UsageError: The application or an option cannot work.
-        NsysNotFoundError: There is no nsys.
-        NsysFailedError: It left no profile.
-        KeyboardInterrupt: The user gave up with a second Ctrl-C.
-        SystemExit: dlprof was asked to end.
+        UsageError: The application or an option is not valid.
+        NsysNotFoundError: nsys was not found.
+        NsysFailedError: nsys wrote no profile.
+        KeyboardInterrupt: The user pressed Ctrl-C twice.
+        SystemExit: dlprof received a signal to end.
     """
     warnings = check_nsys_opts(options.nsys_opts)
     check_application(options.application)
@@ -108,26 +141,26 @@ def capture(options: Options, console: Console) -> Captured:
     console.message(f"Profiling with Nsight Systems {nsys.version_text}: {shlex.join(command)}")
     before = _present(base)
     gpus = GpuMonitor()
-    environment = application_environment(options)
+    environment = processes.application_environment(options)
     ending = _run(command, environment, console, gpus, shows_output=shows_output)
-    console.message("The application has ended" if ending.code == 0 else _ended(ending))
+    console.message(_outcome(ending, options))
     if signal.SIGTERM in ending.signals or signal.SIGHUP in ending.signals:
         raise SystemExit(EXIT_TERMINATED)
     if ending.signals.count(signal.SIGINT) > 1:
         raise KeyboardInterrupt
     export = _result(nsys, options, base, before, ending)
     if problem := gpus.add_to_export(export):
-        console.message(f"Warning: the GPU's memory could not be recorded: {problem}")
+        console.message(f"Warning: GPU memory usage could not be recorded: {problem}")
     _warn_of_size(base, console)
     interrupted = bool(ending.signals) or ending.code in {EXIT_INTERRUPTED, -signal.SIGINT}
     return Captured(export, _exit_code(ending, options, interrupted=interrupted), interrupted)
 
 
 def check_application(application: Sequence[str]) -> None:
-    """Refuse what cannot be started, before anything runs.
+    """Check that the application can be started.
 
     Raises:
-        UsageError: It is no program.
+        UsageError: It is not an executable program.
     """
     first = application[0]
     if shutil.which(first) is not None:
@@ -138,15 +171,15 @@ def check_application(application: Sequence[str]) -> None:
             if first.endswith(".py")
             else f"Make it executable: chmod +x {shlex.quote(first)}"
         )
-        raise UsageError(f"'{first}' is no program that can be run.", hint=hint)
+        raise UsageError(f"'{first}' is not an executable program.", hint=hint)
     raise UsageError(
-        f"There is no program '{first}'.",
-        hint="All switches of dlprof come before the application, its own after it.",
+        f"Program '{first}' was not found.",
+        hint="Options of dlprof come before the application, its own options after it.",
     )
 
 
 def _free_base(options: Options) -> Path:
-    """Path of nsys's files without extension; with a number where they would replace others."""
+    """Return the path of the nsys files without extension, numbered if files exist."""
     base = options.output_path / options.nsys_base_name
     if options.force:
         return base
@@ -158,7 +191,7 @@ def _free_base(options: Options) -> Path:
 
 
 def _present(base: Path) -> dict[Path, int]:
-    """Files that nsys writes for a base name, with their time of change."""
+    """Return the existing nsys files of a base name, with their modification times."""
     paths = [base.with_name(base.name + suffix) for suffix in _SUFFIXES]
     return {path: path.stat().st_mtime_ns for path in paths if path.is_file()}
 
@@ -171,7 +204,7 @@ def _run(
     *,
     shows_output: bool,
 ) -> _Ending:
-    """Run to the end, forward signals, leave nothing running."""
+    """Run the command to its end, and forward signals to it."""
     ending = _Ending()
     shares_terminal = processes.owns_terminal()
     start = time.monotonic()
@@ -181,7 +214,7 @@ def _run(
             env=environment,
             stdout=tees.stdout,
             stderr=tees.stderr,
-            # With a terminal Ctrl-C must reach the application; without one it is ours to forward.
+            # With a terminal, Ctrl-C reaches the application; without one, it is forwarded.
             process_group=None if shares_terminal else 0,
             preexec_fn=processes.end_with_parent,  # noqa: PLW1509 - one system call, no threads yet
         )
@@ -208,8 +241,8 @@ def _wait(process: subprocess.Popen[bytes], ending: _Ending, console: Console, s
         if not warned and now - start > LONG_RUN_S and not ending.signals:
             warned = True
             console.message(
-                "Warning: profiling for more than 5 minutes; files become large and their "
-                "aggregation slow. --delay and --duration profile a part of the run"
+                "Warning: profiling for more than 5 minutes; files become large and "
+                "aggregation slow. Use --delay and --duration to profile a part of the run"
             )
         must_end = signal.SIGTERM in ending.signals or signal.SIGHUP in ending.signals
         if must_end and deadline is None:
@@ -222,7 +255,7 @@ def _wait(process: subprocess.Popen[bytes], ending: _Ending, console: Console, s
 def _signals(
     process: subprocess.Popen[bytes], ending: _Ending, console: Console, *, shares_terminal: bool
 ) -> Iterator[None]:
-    """Pass on what dlprof is told; a second Ctrl-C ends everything."""
+    """Forward the signals that dlprof receives; a second Ctrl-C ends everything."""
 
     def forward(number: int, frame: FrameType | None) -> None:
         first = number not in ending.signals
@@ -231,8 +264,8 @@ def _signals(
             processes.signal_tree(process.pid, signal.SIGTERM)
         else:
             console.message(
-                "Interrupted: the application is stopped and what was captured is aggregated; "
-                "Ctrl-C once more gives up"
+                "Interrupted: stopping the application and aggregating the captured data; "
+                "press Ctrl-C again to quit"
             )
             if not shares_terminal:
                 processes.signal_group(process.pid, signal.SIGINT)
@@ -246,27 +279,39 @@ def _signals(
             signal.signal(number, handler)
 
 
-def _ended(ending: _Ending) -> str:
-    return f"The application has ended with exit code {ending.code}"
-
-
 def _exit_code(ending: _Ending, options: Options, *, interrupted: bool) -> int:
     if interrupted:
         return EXIT_INTERRUPTED
-    timed_out = options.duration and ending.seconds >= options.delay + options.duration
-    if timed_out and ending.code in {EXIT_TERMINATED, 128 + signal.SIGKILL}:
-        # nsys ended the application because the time was over, as asked.
-        return 0
-    return ending.code
+    return 0 if _is_timed_out(ending, options) else ending.code
+
+
+def _is_timed_out(ending: _Ending, options: Options) -> bool:
+    """Return whether nsys ended the application because ``--duration`` was over."""
+    if not options.duration or ending.seconds < options.delay + options.duration:
+        return False
+    return ending.code in {EXIT_TERMINATED, 128 + signal.SIGKILL}
+
+
+def _outcome(ending: _Ending, options: Options) -> str:
+    name = f"exit code {ending.code}"
+    with suppress(ValueError):
+        name = f"{signal.Signals(ending.code - 128).name}, {name}"
+    if _is_timed_out(ending, options):
+        return f"The application was ended after --duration={options.duration:g} ({name})"
+    if ending.code > 128 and not ending.signals:
+        return (
+            f"The application was ended by a signal ({name}): what the GPU did last was not saved"
+        )
+    return f"The application has ended{f' with {name}' if ending.code else ''}"
 
 
 def _result(
     nsys: Nsys, options: Options, base: Path, before: dict[Path, int], ending: _Ending
 ) -> Path:
-    """The export; made from the report where nsys wrote only that.
+    """Return the export; it is made from the report if nsys wrote only that.
 
     Raises:
-        NsysFailedError: There is neither.
+        NsysFailedError: nsys wrote neither.
     """
     written = {path for path, time_ns in _present(base).items() if before.get(path) != time_ns}
     export = base.with_name(base.name + EXPORT_SUFFIX)
@@ -284,12 +329,9 @@ def _result(
         )
         if export.is_file():
             return export
-        ending.last_lines = _tail((done.stdout + done.stderr).splitlines())
+        lines = (done.stdout + done.stderr).splitlines()
+        ending.last_lines = [line.rstrip() for line in lines if line.strip()][-LAST_LINES:]
     raise _no_result(options, base, written, ending)
-
-
-def _tail(lines: list[str]) -> list[str]:
-    return [line.rstrip() for line in lines if line.strip()][-LAST_LINES:]
 
 
 def _no_result(
@@ -298,7 +340,7 @@ def _no_result(
     stream = base.with_name(base.name + STREAM_SUFFIX)
     said = "\n".join(ending.last_lines)
     if stream in written:
-        message = f"Nsight Systems could not make a report of {display(stream)}."
+        message = f"Nsight Systems could not make a report from {display(stream)}."
         said = f"{said}\nIts importer needs the libraries libdw1 and libelf1.".strip()
     elif options.nsys_profile_range and ending.code == 0:
         message = "Nothing was captured: the script never started the profiled range."
@@ -309,12 +351,12 @@ def _no_result(
     elif options.delay and ending.seconds < options.delay:
         message = (
             f"Nothing was captured: the application ended after {ending.seconds:.1f} s, before "
-            f"--delay={options.delay:g} was over."
+            f"--delay={options.delay:g} had passed."
         )
     else:
-        message = "Nsight Systems left no profile."
+        message = "Nsight Systems wrote no profile."
         if ending.code:
-            message = f"Nsight Systems left no profile (exit code {ending.code})."
+            message = f"Nsight Systems wrote no profile (exit code {ending.code})."
     return NsysFailedError(
         message, hint=said, return_code=ending.code, last_lines=list(ending.last_lines)
     )
@@ -324,6 +366,6 @@ def _warn_of_size(base: Path, console: Console) -> None:
     for path in _present(base):
         if path.stat().st_size > LARGE_FILE_BYTES:
             console.message(
-                f"Warning: {display(path)} is {path.stat().st_size / 1e9:.1f} GB; --duration or "
-                "--nsys_profile_range profile a part of the run"
+                f"Warning: {display(path)} is {path.stat().st_size / 1e9:.1f} GB; use --duration "
+                "or --nsys_profile_range to profile a part of the run"
             )

@@ -1,8 +1,9 @@
-"""Processes on Linux: who owns the terminal, what was started, and how to end all of it."""
+"""Processes on Linux: environment, terminal, and how to end everything that was started."""
 
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import signal
 import sys
@@ -10,7 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from aggregator.options import Mode
+
+if TYPE_CHECKING:
+    from profiler_cli.options.declared import Options
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -18,16 +24,21 @@ GRACE_S: Final = 5.0
 _POLL_S: Final = 0.05
 _LIBC: Final = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
+MARKERS_PACKAGE: Final = "dlprof_nvtx"
+MARKERS_FOLDER: Final = "inject"
+ENABLE_VARIABLE: Final = "DLPROF_NVTX"
+_MARKED_MODES: Final = frozenset({Mode.AUTO, Mode.PYTORCH})
+
 
 def owns_terminal() -> bool:
-    """Whether Ctrl-C on the terminal reaches this process and whatever shares its group."""
+    """Return whether Ctrl-C on the terminal reaches the process group of this process."""
     with suppress(OSError, ValueError, AttributeError):
         return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     return False
 
 
 def end_with_parent() -> None:
-    """In a new process: be asked to end when the parent dies, even of SIGKILL."""
+    """Let a new process get SIGTERM when its parent dies, even by SIGKILL."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -38,9 +49,9 @@ def _prctl(option: int, value: int) -> None:
 
 @contextmanager
 def no_orphans() -> Iterator[None]:
-    """Whatever the block starts, directly or not, is ended when the block is left.
+    """End all processes that the block started, directly or indirectly, when it is left.
 
-    Processes whose parent died come to this one instead of to init, so that they are found.
+    Orphaned processes become children of this process instead of init, so that they are found.
     """
     before = descendants(os.getpid())
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -51,16 +62,16 @@ def no_orphans() -> Iterator[None]:
         _prctl(_PR_SET_CHILD_SUBREAPER, 0)
 
 
-def _end_all(spared: set[int]) -> None:
+def _end_all(excluded: set[int]) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + GRACE_S
-        left = descendants(os.getpid()) - spared
+        left = descendants(os.getpid()) - excluded
         for pid in left:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
         while left and time.monotonic() < deadline:
             _reap(left)
-            left = descendants(os.getpid()) - spared
+            left = descendants(os.getpid()) - excluded
             if left:
                 time.sleep(_POLL_S)
         if not left:
@@ -74,12 +85,12 @@ def _reap(pids: set[int]) -> None:
 
 
 def descendants(root: int) -> set[int]:
-    """Children of a process, their children, and so on; zombies too."""
+    """Return all descendants of a process, including zombies."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir() if Path("/proc").is_dir() else ():
         if entry.name.isdigit():
             with suppress(OSError, ValueError, IndexError):
-                # The name in parentheses may hold anything, spaces and parentheses too.
+                # The name in parentheses may contain any character, including parentheses.
                 fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
                 children.setdefault(int(fields[1]), []).append(int(entry.name))
     found: set[int] = set()
@@ -93,13 +104,38 @@ def descendants(root: int) -> set[int]:
 
 
 def signal_group(pid: int, number: int) -> None:
-    """Signal a process and its group, as a terminal does."""
+    """Send a signal to the group of a process, as a terminal does."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(os.getpgid(pid), number)
 
 
 def signal_tree(pid: int, number: int) -> None:
-    """Signal a process and everything below it."""
+    """Send a signal to a process and all its descendants."""
     for target in {pid, *descendants(pid)}:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(target, number)
+
+
+def application_environment(options: Options) -> dict[str, str]:
+    """Return the environment for the application, which adds the markers to it.
+
+    Python imports a module ``sitecustomize`` at its start, in every process that the application
+    starts. The one in ``dlprof_nvtx/inject`` waits until torch is imported. In the modes of other
+    frameworks it only provides ``nvtx.plugins.tf``. ``DLPROF_NVTX=0`` turns the markers off.
+    """
+    environment = dict(os.environ)
+    folder = _markers_folder()
+    if folder is None or environment.get(ENABLE_VARIABLE) == "0":
+        return environment
+    before = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = f"{folder}{os.pathsep}{before}" if before else str(folder)
+    environment[ENABLE_VARIABLE] = "1" if options.mode in _MARKED_MODES else "plugins"
+    return environment
+
+
+def _markers_folder() -> Path | None:
+    spec = importlib.util.find_spec(MARKERS_PACKAGE)
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent / MARKERS_FOLDER
+    return folder if folder.is_dir() else None

@@ -1,4 +1,4 @@
-"""Every switch of ``dlprof``: one table, from which the parser and ``--help`` are made."""
+"""The table of all options of ``dlprof``, for the parser, ``--help`` and docs/cli.md."""
 
 from __future__ import annotations
 
@@ -7,67 +7,36 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.options import Mode
-from profiler_cli.option_values import (
-    Boolean,
-    Choice,
-    Seconds,
-    Text,
+from profiler_cli.options.values import (
+    BOOLEAN,
+    Kind,
     Tokens,
-    ValueKind,
-    WholeNumber,
-    Words,
+    any_text,
+    list_of_words,
+    one_of,
+    seconds,
+    whole_number,
 )
+from profiler_cli.reports.declared import REPORTS
 
-REPORT_TOKENS: Final = (
-    "summary",
-    "detail",
-    "kernel",
-    "iteration",
-    "tensor",
-    "op_type",
-    "group_node",
-    "expert_systems",
-)
-# Reports that DLProf did not have: `all` goes on meaning DLProf's.
-HTML_REPORT: Final = "html"
-ADVICE_REPORT: Final = "advice"
-EXTRA_REPORT_TOKENS: Final = (ADVICE_REPORT, HTML_REPORT)
-# The names that the report files carry, accepted as tokens too.
-REPORT_ALIASES: Final = {
-    "detailed": "detail",
-    "tensor_core": "tensor",
-    "group_op": "group_node",
-}
 FORMATS: Final = ("csv", "json")
 VERBOSITIES: Final = ("quiet", "minimal", "normal", "detailed", "diagnostic")
 DEFAULT_PROFILE_NAME: Final = "dlprof"
 
 REPORTS_KIND: Final = Tokens(
     "report",
-    REPORT_TOKENS,
-    REPORT_ALIASES,
+    tuple(name for name, report in REPORTS.items() if not report.is_addition),
+    {report.suffix: name for name, report in REPORTS.items() if not report.is_addition},
     accepts_all=True,
     metavar="REPORT[,REPORT...]",
-    extra=EXTRA_REPORT_TOKENS,
+    extra=tuple(name for name, report in REPORTS.items() if report.is_addition),
 )
 FORMATS_KIND: Final = Tokens("report format", FORMATS, {}, accepts_all=True, metavar="csv,json")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for; the defaults are those of ``--help``.
-
-    Attributes:
-        database: The Nsight Systems export or DLProf database to aggregate, or several.
-        workers: Rank files read at the same time; None: as cores, memory and sizes allow.
-        iter_start: First iteration, inclusive; None: the first.
-        iter_stop: Last iteration, inclusive; None: the last found.
-        profile_name: As given; empty: none was given.
-        domains: Custom NVTX domains to report on; empty: all.
-        delay: Seconds.
-        duration: Seconds; None: the whole application.
-        application: The words of the profiled command.
-    """
+    """Values of the options; the defaults are those of ``--help``."""
 
     help: bool = False
     version: bool = False
@@ -75,58 +44,48 @@ class Options:
     force: bool = False
     verbosity: str = "normal"
     mode: Mode = Mode.AUTO
-    database: str = ""
+    database: str = ""  # Nsight Systems export or DLProf database to aggregate, or several.
+    # Rank files read at the same time; None to choose by cores, memory and sizes.
     workers: int | None = None
     nsys_base_name: str = "nsys_profile"
     nsys_opts: str = "-t cuda,nvtx -s none"
     nsys_path: str = ""
-    delay: float = 0.0
-    duration: float | None = None
+    delay: float = 0.0  # Time before profiling starts. Unit: s.
+    duration: float | None = None  # Time to profile; None for the whole application. Unit: s.
     detailed_mode: bool = True
     nsys_profile_range: bool = False
     key_node: str = ""
-    iter_start: int | None = None
-    iter_stop: int | None = None
+    list_key_nodes: bool = False
+    iter_start: int | None = None  # First iteration, inclusive; None for the first.
+    iter_stop: int | None = None  # Last iteration, inclusive; None for the last.
     output_path: Path = Path()
-    profile_name: str = ""
+    profile_name: str = ""  # Name of the profile; empty if not set.
     reports: tuple[str, ...] = ()
     formats: tuple[str, ...] = ("csv",)
-    domains: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()  # Custom NVTX domains to report on; empty for all.
     extended: bool = False
     gpu_peaks: str = ""
     dump_model_data: bool = False
     tb_dir: str = "event_files"
     suppress_tb_files: bool = False
     graphdef: str = ""
-    application: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
+    application: tuple[str, ...] = ()  # The profiled command.
+    unused: tuple[str, ...] = ()  # Options that were set and have no effect.
 
 
 @dataclass(frozen=True)
 class Option:
-    """One row of the table.
+    """One option."""
 
-    Attributes:
-        name: Field of ``Options``.
-        spellings: Every accepted spelling; the first long one is the name in messages.
-        kind: What its value may be; None: the switch takes no value.
-        help: One or two sentences for ``--help``.
-        default: The default in words; empty: there is nothing to say.
-        needs_application: It only matters while an application is profiled.
-        is_retired: Accepted so that old command lines work; nothing depends on it any more.
-    """
-
-    name: str
-    spellings: tuple[str, ...]
-    kind: ValueKind | None
-    help: str
-    default: str = ""
-    needs_application: bool = False
-    is_retired: bool = False
+    name: str  # Field of ``Options``.
+    spellings: tuple[str, ...]  # All spellings; messages use the first long one.
+    kind: Kind | Tokens | None  # Kind of its value; None if it takes no value.
+    help: str  # One or two sentences for ``--help``.
+    default: str = ""  # The default in words; empty if it is not shown.
 
     @property
     def title(self) -> str:
-        """The spelling that messages use."""
+        """The spelling for messages."""
         return next(word for word in self.spellings if word.startswith("--"))
 
 
@@ -136,16 +95,16 @@ GENERAL: Final = (
     Option(
         "force",
         ("-f", "--force"),
-        Boolean(),
-        "Overwrite existing databases and reports. Otherwise new ones are written beside them, "
-        "with _1, _2, ... in their names.",
+        BOOLEAN,
+        "Overwrite existing databases and reports. Otherwise the new files get _1, _2, ... in "
+        "their names.",
         "false",
     ),
     Option(
         "verbosity",
         ("-v", "--verbosity"),
-        Choice(VERBOSITIES),
-        "How much to say while working. quiet shows errors only, minimal results only.",
+        one_of(VERBOSITIES),
+        "Log level. quiet shows only errors, minimal only results.",
         "normal",
     ),
     Option("debug", ("--debug",), None, "Show the full traceback of an error."),
@@ -155,76 +114,61 @@ INPUT: Final = (
     Option(
         "database",
         ("--database", "--nsys_database"),
-        Text("FILE[,FILE...]"),
+        any_text("FILE[,FILE...]"),
         "Aggregate this Nsight Systems export (SQLite) or DLProf database instead of profiling "
         "an application. Several files, or a pattern in quotes ('rank*.sqlite'), are the ranks of "
-        "one job: they become one database. Application words after it are ignored.",
+        "one job and are joined in one database. An application is ignored.",
         "none",
     ),
     Option(
         "workers",
         ("--workers",),
-        WholeNumber(at_least=1),
-        "Rank files that are read at the same time.",
+        whole_number(at_least=1),
+        "Number of rank files to read at the same time.",
         "by cores and memory",
     ),
     Option(
         "mode",
         ("-m", "--mode"),
-        Choice(tuple(mode.value for mode in Mode)),
-        "The framework whose ranges are read.",
+        one_of(tuple(mode.value for mode in Mode), Mode),
+        "Framework whose ranges the profile contains.",
         "auto",
     ),
 )
 
+# These have an effect only if an application is profiled.
 CAPTURE: Final = (
     Option(
         "nsys_base_name",
         ("--nsys_base_name", "--nsys_base_output_filename"),
-        Text("NAME"),
+        any_text("NAME"),
         "Name of the Nsight Systems files, without extension.",
         "nsys_profile",
-        needs_application=True,
     ),
     Option(
         "nsys_opts",
         ("--nsys_opts", "--nsys_options"),
-        Text("OPTIONS"),
+        any_text("OPTIONS"),
         "Options for nsys, in quotes.",
         "-t cuda,nvtx -s none",
-        needs_application=True,
     ),
     Option(
-        "nsys_path",
-        ("--nsys_path",),
-        Text("FILE"),
-        "The nsys program to run.",
-        "nsys on PATH",
-        needs_application=True,
+        "nsys_path", ("--nsys_path",), any_text("FILE"), "The nsys program to run.", "nsys on PATH"
     ),
-    Option(
-        "delay",
-        ("-y", "--delay"),
-        Seconds(),
-        "Start profiling after this many seconds.",
-        "0",
-        needs_application=True,
-    ),
+    Option("delay", ("-y", "--delay"), seconds(), "Start profiling after this many seconds.", "0"),
     Option(
         "duration",
         ("-d", "--duration"),
-        Seconds(above_zero=True),
+        seconds(above_zero=True),
         "Profile for this many seconds, then end the application.",
         "the whole application",
-        needs_application=True,
     ),
     Option(
         "nsys_profile_range",
         ("--nsys_profile_range",),
-        Boolean(),
+        BOOLEAN,
         "Profile only between profiler start and stop calls in the script.",
         "false",
-        needs_application=True,
     ),
 )
 
@@ -232,32 +176,39 @@ AGGREGATION: Final = (
     Option(
         "key_node",
         ("--key_node", "--key_op"),
-        Text("OP"),
+        any_text("OP"),
         "The op or range that marks the end of an iteration: an Op ID, an op name, or a range "
         "name with # for its counter, as in 'iteration #'.",
         "chosen from the profile",
     ),
     Option(
+        "list_key_nodes",
+        ("--list_key_nodes", "--list-key-nodes"),
+        None,
+        "Print the candidates for the key node of --database, each with its iterations and how "
+        "even they are, and write nothing.",
+    ),
+    Option(
         "iter_start",
         ("--iter_start",),
-        WholeNumber(),
+        whole_number(),
         "First iteration to aggregate, inclusive.",
         "0",
     ),
     Option(
         "iter_stop",
         ("--iter_stop",),
-        WholeNumber(),
+        whole_number(),
         "Last iteration to aggregate, inclusive.",
         "the last found",
     ),
     Option(
         "gpu_peaks",
         ("--gpu_peaks",),
-        Text("NAME=VALUE[,NAME=VALUE...]"),
-        "Peak rates of the GPU in place of those known of it, as in "
+        any_text("NAME=VALUE[,NAME=VALUE...]"),
+        "Peak rates of the GPU, instead of the known ones, for example "
         "float16=989.4,bandwidth=4800 (TFLOP/s and GB/s).",
-        "those of the GPU, or of DLPROF_GPU_PEAKS",
+        "known rates, or DLPROF_GPU_PEAKS",
     ),
 )
 
@@ -265,25 +216,25 @@ OUTPUT: Final = (
     Option(
         "output_path",
         ("--output_path",),
-        Text("FOLDER"),
-        "Folder for all files that are written; created if missing. %q{RANK} in it and in the "
-        "other names of what is written stands for the value of that environment variable.",
+        any_text("FOLDER", Path),
+        "Folder for all output files; created if missing. %q{RANK} in it and in other output names "
+        "is replaced by the value of that environment variable.",
         "./",
     ),
     Option(
         "profile_name",
         ("--profile_name", "--base_name"),
-        Text("NAME"),
-        "Name of the profile: shown in the viewer, first part of report file names, where spaces "
-        "become _.",
+        any_text("NAME"),
+        "Name of the profile, shown in the viewer. Report file names begin with it, with _ for "
+        "spaces.",
         DEFAULT_PROFILE_NAME,
     ),
     Option(
         "reports",
         ("--reports", "--report"),
         REPORTS_KIND,
-        f"Reports to write: all, {', '.join(REPORT_TOKENS)}; besides these "
-        f"{', '.join(EXTRA_REPORT_TOKENS)}.",
+        f"Reports to write: all, {', '.join(REPORTS_KIND.tokens)}; not part of all: "
+        f"{', '.join(REPORTS_KIND.extra)}.",
         "none",
     ),
     Option(
@@ -296,57 +247,55 @@ OUTPUT: Final = (
     Option(
         "domains",
         ("--domains",),
-        Words("DOMAIN[,DOMAIN...]"),
-        "Custom NVTX domains that get reports of their own.",
+        list_of_words("DOMAIN[,DOMAIN...]"),
+        "Custom NVTX domains to write reports for.",
         "all",
     ),
     Option(
         "detailed_mode",
         ("--detailed_mode",),
-        Boolean(),
+        BOOLEAN,
         "TensorFlow only: show data types of the ops.",
         "true",
     ),
     Option(
         "extended",
         ("--extended",),
-        Boolean(),
-        "Add columns to the reports that DLProf did not have, at their ends.",
+        BOOLEAN,
+        "Append columns to the reports that DLProf did not have.",
         "false",
     ),
     Option(
         "dump_model_data",
         ("--dump_model_data",),
-        Boolean(),
+        BOOLEAN,
         "Also write the raw correlated data as JSON.",
         "false",
     ),
 )
 
+# These have no effect and are accepted for old command lines.
 RETIRED: Final = (
     Option(
         "tb_dir",
         ("--tb_dir",),
-        Text("FOLDER"),
+        any_text("FOLDER"),
         "Folder for TensorBoard event files, which are no longer written.",
         "event_files",
-        is_retired=True,
     ),
     Option(
         "suppress_tb_files",
         ("-b", "--suppress_tb_files"),
-        Boolean(),
-        "Write no TensorBoard event files; none are.",
+        BOOLEAN,
+        "Write no TensorBoard event files, which are no longer written.",
         "false",
-        is_retired=True,
     ),
     Option(
         "graphdef",
         ("--graphdef",),
-        Text("auto|FILE"),
+        any_text("auto|FILE"),
         "Graph definition of a TensorFlow 1 model, which is no longer needed.",
         "none",
-        is_retired=True,
     ),
 )
 

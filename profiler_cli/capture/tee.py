@@ -1,4 +1,4 @@
-"""Passes a program's output on, unchanged, and remembers its end."""
+"""Forward the output of a program unchanged, and keep its last lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import Final, Self, TextIO
 
 _CHUNK: Final = 1 << 16
@@ -19,9 +18,9 @@ _JOIN_S: Final = 2.0
 
 
 class OutputTees:
-    """Standard output and error for a program that is to be started.
+    """Standard output and error for a program to be started.
 
-    A terminal stays a terminal for it: progress bars and colours are as without dlprof.
+    If they are a terminal, the program gets a terminal too, so that progress bars and colors work.
     """
 
     def __init__(self, *, show: bool) -> None:
@@ -32,33 +31,28 @@ class OutputTees:
 
     @property
     def stdout(self) -> int:
-        """Descriptor for the program's standard output."""
+        """File descriptor for the standard output of the program."""
         return self._tees[0].write_end
 
     @property
     def stderr(self) -> int:
-        """Descriptor for its standard error."""
+        """File descriptor for its standard error."""
         return self._tees[1].write_end
 
     def started(self) -> None:
-        """The program has its descriptors now; passing on begins."""
+        """Start forwarding, after the program has its file descriptors."""
         for tee in self._tees:
             tee.start()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         for tee in self._tees:
             tee.finish()
 
     def last_lines(self, count: int) -> list[str]:
-        """The last lines that are not blank."""
+        """Return the last lines that are not blank."""
         with self._lock:
             text = b"".join(self._tail).decode(errors="replace")
         lines = [
@@ -75,7 +69,7 @@ class OutputTees:
 
 
 class _Tee(threading.Thread):
-    """One stream."""
+    """Forwards one stream."""
 
     def __init__(self, target: TextIO, keep: Callable[[bytes], None], *, show: bool) -> None:
         super().__init__(daemon=True)
@@ -91,7 +85,7 @@ class _Tee(threading.Thread):
         super().start()
 
     def finish(self) -> None:
-        """Wait for the rest; a process that outlives the program may hold the stream open."""
+        """Wait for the remaining output; processes that outlive the program may keep it open."""
         if self.ident is None:
             os.close(self.write_end)
         else:
@@ -103,20 +97,20 @@ class _Tee(threading.Thread):
         while True:
             try:
                 chunk = os.read(self._read_end, _CHUNK)
-            except OSError:  # a terminal whose last user has gone
+            except OSError:  # a terminal that no process has open any more
                 return
             if not chunk:
                 return
             self._keep(chunk)
             if self._show and self._target is not None:
-                self._pass_on(chunk)
+                self._forward(chunk)
 
-    def _pass_on(self, chunk: bytes) -> None:
+    def _forward(self, chunk: bytes) -> None:
         try:
             while chunk:
                 chunk = chunk[os.write(self._target or 0, chunk) :]
         except OSError:
-            # Nobody reads any more, as in "dlprof ... | head": the application goes on.
+            # The reader has closed the pipe, as in "dlprof ... | head": the application continues.
             self._show = False
 
 
@@ -127,10 +121,10 @@ def _descriptor(stream: TextIO) -> int | None:
 
 
 def _terminal_like(target: int | None) -> tuple[int, int]:
-    """A terminal of the same size that passes bytes on as they are."""
+    """Open a terminal of the same size that does not change the output."""
     master, slave = pty.openpty()
     attributes = termios.tcgetattr(slave)
-    attributes[1] &= ~termios.OPOST  # the real terminal does that
+    attributes[1] &= ~termios.OPOST  # done by the real terminal
     termios.tcsetattr(slave, termios.TCSANOW, attributes)
     with suppress(OSError, termios.error):
         termios.tcsetwinsize(slave, termios.tcgetwinsize(target or 0))

@@ -1,4 +1,4 @@
-"""Nsight Systems: finds the program and builds its command line as its version wants it."""
+"""Nsight Systems: find the program and build the command line for its version."""
 
 from __future__ import annotations
 
@@ -12,51 +12,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import NsysFailedError, NsysNotFoundError, UsageError
-from aggregator.sources.nsys_report import find_nsys
+from aggregator.sources.nsys.report import find_nsys
 
 if TYPE_CHECKING:
-    from profiler_cli.options import Options
+    from profiler_cli.options.declared import Options
 
-# Nsight Compute brings a whole Nsight Systems command with it: the last resort.
+# Nsight Compute includes the nsys program; it is used if there is no other.
 COMPUTE_PATTERNS: Final = (
     "opt/nvidia/nsight-compute/*/host/target-linux-*/nsys",
     "usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
 )
 TRACE_TOKENS: Final = (
-    "cuda",
-    "cuda-hw",
-    "nvtx",
-    "osrt",
-    "cublas",
-    "cublas-verbose",
-    "cudnn",
-    "cusparse",
-    "cusparse-verbose",
-    "cusolver",
-    "cusolver-verbose",
-    "mpi",
-    "ucx",
-    "oshmem",
-    "nccl",
-    "opengl",
-    "vulkan",
-    "openmp",
-    "openacc",
-    "nvvideo",
-    "python-gil",
-    "gds",
-    "syscall",
-    "tegra-accelerators",
-    "none",
+    *("cuda", "cuda-hw", "nvtx", "osrt", "cublas", "cublas-verbose", "cudnn", "cusparse"),
+    *("cusparse-verbose", "cusolver", "cusolver-verbose", "mpi", "ucx", "oshmem", "nccl", "opengl"),
+    *("vulkan", "openmp", "openacc", "nvvideo", "python-gil", "gds", "syscall"),
+    *("tegra-accelerators", "none"),
 )
 LOST_WITHOUT: Final = {
     "cuda": "kernels, copies and every time on the GPU",
     "nvtx": "ops, iterations and the data loader",
 }
-REPORT_SUFFIXES: Final = (".nsys-rep", ".qdrep")
 STREAM_SUFFIX: Final = ".qdstrm"
 EXPORT_SUFFIX: Final = ".sqlite"
-# Switches of nsys that dlprof sets itself, and its own for them.
+# Switches of nsys that dlprof sets, and the options of dlprof for them.
 OWN_SWITCHES: Final = {
     "-o": "--nsys_base_name and --output_path",
     "--output": "--nsys_base_name and --output_path",
@@ -67,6 +45,10 @@ OWN_SWITCHES: Final = {
     "-d": "--duration",
     "--duration": "--duration",
 }
+# How often nsys saves what the GPU did. By default it does so when a buffer is full or the program
+# ends, and loses everything if the program crashes.
+FLUSH_SWITCH: Final = "--cuda-flush-interval"
+FLUSH_INTERVAL_MS: Final = 1_000
 _FIRST_WITH_EXPORT_LIST: Final = (2020, 3)
 _VERSION_TIMEOUT_S: Final = 60
 _OLDEST: Final = (2019, 6)
@@ -74,31 +56,27 @@ _OLDEST: Final = (2019, 6)
 
 @dataclass(frozen=True)
 class Nsys:
-    """An installed Nsight Systems.
+    """An installed Nsight Systems."""
 
-    Attributes:
-        program: Path of ``nsys``.
-        version: Its numbers, year first; empty: it did not tell.
-    """
-
-    program: Path
-    version: tuple[int, ...]
+    program: Path  # Path of ``nsys``.
+    version: tuple[int, ...]  # Its version, year first; empty if unknown.
+    switches: str = ""  # Its description of the switches of ``nsys profile``.
 
     @property
     def version_text(self) -> str:
-        """The version for people."""
+        """The version as text."""
         return ".".join(map(str, self.version)) or "of unknown version"
 
 
 def find_installed(given: str, root: Path = Path("/")) -> Nsys:
-    """The ``nsys`` to run.
+    """Find the ``nsys`` program to run.
 
     Args:
-        given: What ``--nsys_path`` named; empty: nothing.
+        given: Value of ``--nsys_path``; empty if not set.
         root: Root folder of the installations.
 
     Raises:
-        NsysNotFoundError: There is none.
+        NsysNotFoundError: It was not found.
         NsysFailedError: It cannot be run.
     """
     try:
@@ -109,12 +87,13 @@ def find_installed(given: str, root: Path = Path("/")) -> Nsys:
             hint = "" if error.details.get("path") else _INSTALL_HINT
             raise NsysNotFoundError(error.message, hint=hint or error.hint) from error
         program = found
-    return Nsys(program, _read_version(program))
+    version = _read_version(program)
+    return Nsys(program, version, _ask(program, "profile", "--help").stdout)
 
 
 _INSTALL_HINT: Final = (
-    "Install it (https://developer.nvidia.com/nsight-systems) or name it with --nsys_path.\n"
-    "A profile made elsewhere needs no nsys: dlprof --database=nsys_profile.sqlite"
+    "Install it (https://developer.nvidia.com/nsight-systems) or set its path with --nsys_path.\n"
+    "To aggregate an existing profile, nsys is not needed: dlprof --database=nsys_profile.sqlite"
 )
 
 
@@ -123,10 +102,11 @@ def _in_nsight_compute(root: Path) -> Path | None:
     return next((path for path in reversed(found) if os.access(path, os.X_OK)), None)
 
 
-def _read_version(program: Path) -> tuple[int, ...]:
+def _ask(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run nsys and return its output."""
     try:
-        done = subprocess.run(
-            [str(program), "--version"],
+        return subprocess.run(
+            [str(program), *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -139,6 +119,10 @@ def _read_version(program: Path) -> tuple[int, ...]:
         raise NsysFailedError(
             f"'{program}' cannot be run: {reason}.", hint="Check the installation of nsys."
         ) from error
+
+
+def _read_version(program: Path) -> tuple[int, ...]:
+    done = _ask(program, "--version")
     match = re.search(r"\b(20\d\d(?:\.\d+)+)", done.stdout + done.stderr)
     if match is None:
         last = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-3:]
@@ -152,26 +136,26 @@ def _read_version(program: Path) -> tuple[int, ...]:
     if version < _OLDEST:
         raise NsysFailedError(
             f"Nsight Systems {match[1]} at '{program}' is too old.",
-            hint="Install 2020.1 or newer, or name another one with --nsys_path.",
+            hint="Install 2020.1 or newer, or select another one with --nsys_path.",
         )
     return version
 
 
 def check_nsys_opts(nsys_opts: str) -> list[str]:
-    """Look over ``--nsys_opts`` before anything runs.
+    """Check ``--nsys_opts``.
 
     Returns:
-        Warnings: what the profile will lack.
+        Warnings about data that the profile will lack.
 
     Raises:
-        UsageError: Something in it cannot work.
+        UsageError: An option is not valid.
     """
     words = split_nsys_opts(nsys_opts)
     for word in words:
         switch = word.partition("=")[0]
         if switch in OWN_SWITCHES:
             raise UsageError(
-                f"--nsys_opts must not hold {switch}: dlprof sets it itself.",
+                f"--nsys_opts must not contain {switch}: dlprof sets it.",
                 hint=f"Use {OWN_SWITCHES[switch]}.",
             )
     traced = _traced(words)
@@ -181,7 +165,7 @@ def check_nsys_opts(nsys_opts: str) -> list[str]:
         near = difflib.get_close_matches(token, TRACE_TOKENS, n=1, cutoff=0.7)
         if token not in TRACE_TOKENS and near:
             raise UsageError(
-                f"--nsys_opts: nsys knows no trace '{token}'.", hint=f"Did you mean {near[0]}?"
+                f"--nsys_opts: nsys has no trace '{token}'.", hint=f"Did you mean {near[0]}?"
             )
     return [
         f"Warning: --nsys_opts does not trace {token}: {lost} will be missing"
@@ -191,7 +175,7 @@ def check_nsys_opts(nsys_opts: str) -> list[str]:
 
 
 def split_nsys_opts(nsys_opts: str) -> list[str]:
-    """The words of ``--nsys_opts``.
+    """Split ``--nsys_opts`` into words.
 
     Raises:
         UsageError: A quotation mark is missing.
@@ -200,13 +184,13 @@ def split_nsys_opts(nsys_opts: str) -> list[str]:
         return shlex.split(nsys_opts)
     except ValueError as error:
         raise UsageError(
-            "--nsys_opts has an opening quotation mark and no closing one.",
+            "--nsys_opts has an opening quotation mark but no closing one.",
             hint="Example: --nsys_opts='-t cuda,nvtx,osrt -s cpu'",
         ) from error
 
 
 def _traced(words: list[str]) -> list[str] | None:
-    """Tokens of the last ``-t``; None: nsys chooses."""
+    """Return the tokens of the last ``-t``; None if nsys chooses."""
     value: str | None = None
     for position, word in enumerate(words):
         if word in {"-t", "--trace"} and position + 1 < len(words):
@@ -219,15 +203,18 @@ def _traced(words: list[str]) -> list[str] | None:
 
 
 def profile_command(nsys: Nsys, options: Options, base: Path, *, show_output: bool) -> list[str]:
-    """The command that profiles the application.
+    """Build the command that profiles the application.
 
     Args:
-        nsys: The installed one.
-        options: What the user asked for.
+        nsys: The installed program.
+        options: Options of the command line.
         base: Path of the result without extension.
-        show_output: Whether the application's output is shown.
+        show_output: Whether to show the output of the application.
     """
-    words = [str(nsys.program), "profile", *split_nsys_opts(options.nsys_opts)]
+    given = split_nsys_opts(options.nsys_opts)
+    words = [str(nsys.program), "profile", *given]
+    if FLUSH_SWITCH in nsys.switches and not any(word.startswith(FLUSH_SWITCH) for word in given):
+        words.append(f"{FLUSH_SWITCH}={FLUSH_INTERVAL_MS}")
     words.append(f"--show-output={'true' if show_output else 'false'}")
     if not nsys.version or nsys.version[:2] >= _FIRST_WITH_EXPORT_LIST:
         words.append("--export=sqlite")
@@ -241,20 +228,20 @@ def profile_command(nsys: Nsys, options: Options, base: Path, *, show_output: bo
         words += _range_switches(nsys)
     if options.force:
         words.append("--force-overwrite=true")
-    # A % begins one of nsys's own placeholders.
+    # A % begins a placeholder of nsys.
     return [*words, "-o", str(base).replace("%", "%%"), *options.application]
 
 
 def _range_switches(nsys: Nsys) -> list[str]:
-    """Collection follows the script's start and stop; a stop does not end the program."""
-    # Newer versions end the program at a stop unless told otherwise; older ones lack the switch.
+    """Return the switches for a profiled range whose end does not end the program."""
+    # Newer versions end the program at a stop by default; older ones lack the switch.
     if not nsys.version or nsys.version[:2] >= (2021, 3):
         return ["--capture-range=cudaProfilerApi", "--capture-range-end=stop", "--kill=none"]
     return ["--capture-range=cudaProfilerApi", "--stop-on-range-end=true", "--kill=none"]
 
 
 def export_command(nsys: Nsys, report: Path, export: Path) -> list[str]:
-    """The command that exports a report which nsys wrote without its export."""
+    """Build the command that exports a report."""
     return [
         str(nsys.program),
         *("export", "--type=sqlite", "--force-overwrite=true", f"--output={export}"),

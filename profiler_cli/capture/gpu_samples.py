@@ -1,9 +1,8 @@
-"""Reads GPU memory and utilisation while the application runs, and adds them to its export.
+"""Sample GPU memory and utilization while the application runs, and add them to its export.
 
-NVML is asked through the driver's own library, ``libnvidia-ml.so.1``, in dlprof's process: nothing
-is added to the application, whatever it is. Without NVML the run goes on and the memory is unknown;
-the export then says why. The samples are a table of the export, so they are still there when it
-is aggregated again elsewhere with ``--database``.
+NVML is used through the library of the driver, ``libnvidia-ml.so.1``, in the process of dlprof; the
+application is not affected. Without NVML the memory usage is unknown, and the export stores the
+reason. The samples are a table of the export, so that ``--database`` finds them later.
 """
 
 from __future__ import annotations
@@ -16,50 +15,41 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self
 
-from aggregator.sources.nsys_memory import NVML_ERROR, SAMPLE_COLUMNS
-from aggregator.sources.nsys_schema import CAPTURE_NOTES, GPU_SAMPLES
+from aggregator.sources.nsys.gpu_memory import NVML_ERROR, SAMPLE_COLUMNS
+from aggregator.sources.nsys.schema import CAPTURE_NOTES, GPU_SAMPLES
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 INTERVAL_S: Final = 0.2
 MAX_ROWS: Final = 4096
-"""Rows kept per GPU; then two neighbours become one, so that a run of days fits too."""
+"""Largest number of rows per GPU; beyond it, neighboring rows are merged in pairs."""
 _JOIN_S: Final = 2.0
 _UUID_CHARS: Final = 96
 
 
 class NvmlError(Exception):
-    """NVML cannot be used; the text says why."""
+    """NVML cannot be used, with the reason."""
 
 
 class Reading(NamedTuple):
-    """One GPU at one moment.
+    """State of a GPU at one time."""
 
-    Attributes:
-        gpu: NVML's number.
-        uuid: ``GPU-...``.
-        total: Memory. Unit: bytes.
-        used: Memory in use by all processes. Unit: bytes.
-        busy: Share of time with any kernel, lately; None: not told. Unit: %.
-    """
-
-    gpu: int
-    uuid: str
-    total: int
-    used: int
-    busy: int | None
+    gpu: int  # Its number in NVML.
+    uuid: str  # ``GPU-...``.
+    total: int  # Memory. Unit: bytes.
+    used: int  # Memory in use by all processes. Unit: bytes.
+    busy: int | None  # Recent share of time with any kernel; None if unknown. Unit: %.
 
 
 class GpuReader(Protocol):
-    """What the monitor needs of NVML."""
+    """The part of NVML that the monitor uses."""
 
     def read(self) -> list[Reading]:
-        """All GPUs now."""
+        """Read the state of all GPUs."""
 
     def close(self) -> None:
-        """Nothing more will be read."""
+        """Release the library."""
 
 
 class _Memory(ctypes.Structure):
@@ -71,10 +61,10 @@ class _Utilization(ctypes.Structure):
 
 
 class Nvml:
-    """The driver's library.
+    """The NVML library of the driver.
 
     Raises:
-        NvmlError: It is missing or refuses.
+        NvmlError: It is missing or returns an error.
     """
 
     def __init__(self, library: str = LIBRARY) -> None:
@@ -103,14 +93,14 @@ class Nvml:
         return number, handle, uuid.value.decode(errors="replace")
 
     def read(self) -> list[Reading]:
-        """All GPUs now; one that does not answer is left out."""
+        """Read the state of all GPUs, except those that return an error."""
         found = []
         for number, handle, uuid in self._gpus:
             memory, rates = _Memory(), _Utilization()
             if self._library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)):
                 continue
-            told = not self._library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates))
-            busy = int(rates.gpu) if told else None
+            has_rates = not self._library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates))
+            busy = int(rates.gpu) if has_rates else None
             found.append(Reading(number, uuid, int(memory.total), int(memory.used), busy))
         return found
 
@@ -121,7 +111,7 @@ class Nvml:
 
 @dataclass
 class _Series:
-    """Readings of one GPU, as rows that each stand for equally many of them."""
+    """Readings of one GPU; each row is merged from the same number of them."""
 
     rows: list[list[Any]] = field(default_factory=list)
     per_row: int = 1
@@ -142,7 +132,7 @@ class _Series:
 
 
 def _merged(rows: list[list[Any]]) -> list[Any]:
-    """First time, highest use, mean utilisation."""
+    """Merge rows: first time, highest memory usage, mean utilization."""
     busy = [row[5] for row in rows if row[5] is not None]
     mean = sum(busy) / len(busy) if busy else None
     return [*rows[0][:4], max(row[4] for row in rows), mean, rows[0][6]]
@@ -151,7 +141,7 @@ def _merged(rows: list[list[Any]]) -> list[Any]:
 class GpuMonitor:
     """Samples all GPUs from ``started`` until the block is left.
 
-    The first sample is taken before the application exists: what others use already.
+    The first sample is taken before the application starts: it is the usage of other processes.
     """
 
     def __init__(self, reader: GpuReader | None = None, interval_s: float = INTERVAL_S) -> None:
@@ -171,16 +161,11 @@ class GpuMonitor:
         return self
 
     def started(self) -> None:
-        """The application runs now."""
+        """Start sampling, after the application has started."""
         if self._reader is not None:
             self._thread.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join(_JOIN_S)
@@ -188,14 +173,17 @@ class GpuMonitor:
             self._reader.close()
 
     def rows(self) -> list[list[Any]]:
-        """Rows in the order of ``SAMPLE_COLUMNS``."""
-        return [*self._before, *(row for each in self._series.values() for row in each.all_rows())]
+        """Return the rows, with the columns ``SAMPLE_COLUMNS``."""
+        return [
+            *self._before,
+            *(row for series in self._series.values() for row in series.all_rows()),
+        ]
 
     def add_to_export(self, export: Path) -> str:
-        """Write the samples, or why there are none, into the export of this capture.
+        """Write the samples, or the reason why there are none, into the export of this capture.
 
         Returns:
-            Why that did not work; empty: it did.
+            The error if that failed; empty on success.
         """
         notes = [[NVML_ERROR, self.error]] if self.error else []
         try:
@@ -226,4 +214,4 @@ def _write(
     connection.execute(f'DROP TABLE IF EXISTS "{table}"')
     connection.execute(f'CREATE TABLE "{table}" ({", ".join(columns)})')
     marks = ", ".join("?" * len(columns))
-    connection.executemany(f'INSERT INTO "{table}" VALUES ({marks})', rows)  # noqa: S608 - ours
+    connection.executemany(f'INSERT INTO "{table}" VALUES ({marks})', rows)  # noqa: S608 - fixed names

@@ -1,0 +1,267 @@
+"""Profiles in a notebook: pandas tables and Plotly figures, from a running viewer or from a file.
+
+    from dlprof_client import connect
+
+    run = connect("http://localhost:8000")      # or: connect("dlprof_dldb.sqlite")
+    run.table("ops", ordering="-gpu_time_ns", using_tc="0").head(10)
+    run.figure("iteration-summary").show()
+
+Both return the same rows with the same names. Reading from a viewer needs only pandas, Plotly and
+the standard library; no web framework is imported in either case. Times are in ns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode
+from urllib.request import Request, urlopen
+
+from aggregator.errors import DlprofError
+from aggregator.figures import Theme
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.connection import opened
+from aggregator.tables.declared.addresses import OBJECTS, TABLES, find_table
+from aggregator.tables.declared.iterations import AGGREGATIONS
+from aggregator.tables.declared.profile import domains
+from aggregator.tables.figures import FIGURES, Look
+
+try:
+    import pandas as pd
+except ImportError as error:
+    raise ImportError(
+        "dlprof_client needs pandas and Plotly: pip install 'open-dlprof[notebook]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_TIMEOUT_S = 120.0
+
+
+class ClientError(DlprofError):
+    """The viewer does not respond, or a name is unknown."""
+
+    code = "CLIENT"
+
+
+class Run(ABC):
+    """One aggregation of one profile, in one domain."""
+
+    aggregation: int
+    domain: str
+
+    @abstractmethod
+    def table(self, name: str, **params: str) -> pd.DataFrame:
+        """All rows of a table.
+
+        Args:
+            name: ``ops``, ``kernels``, ``op-types``, ``group-ops``, ``gpus``, ``iterations``,
+                ``iterations/3/ops``, ``iterations/3/kernels``, ``ops/CONV2D_1/kernels``.
+            params: ``ordering``, ``search`` and filters as in the REST API:
+                ``ordering="-gpu_time_ns"``, ``op_name__icontains="conv"``, ``using_tc="0"``.
+        """
+
+    @abstractmethod
+    def summary(self, name: str) -> dict[str, Any]:
+        """A panel of the dashboard: ``performance-summary``, ``resource-usage``, and so on.
+
+        Unknown values are None, with the reasons under ``unknown``.
+        """
+
+    @abstractmethod
+    def recommendations(self) -> pd.DataFrame:
+        """The problems found, and what to do about them."""
+
+    @abstractmethod
+    def aggregations(self) -> pd.DataFrame:
+        """All aggregations of the profile."""
+
+    @abstractmethod
+    def figure_data(self, name: str, theme: str = "light") -> dict[str, Any]:
+        """A figure as plain data: ``{"data": [...], "layout": {...}}``."""
+
+    def figure(self, name: str, theme: str = "light") -> Figure:
+        """A figure of the viewer, for Plotly.
+
+        Args:
+            name: ``iteration-summary``, ``resource-usage``, ``gpu-utilization``,
+                ``kernel-gpu-time``, ``tensor-core-efficiency`` or ``gpus``.
+            theme: ``light`` or ``dark``.
+        """
+        # The import takes half a second; tables do not need it.
+        import plotly.graph_objects as go  # noqa: PLC0415
+
+        return go.Figure(self.figure_data(name, theme))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} aggregation={self.aggregation} domain={self.domain!r}>"
+
+
+def connect(
+    target: str | Path,
+    *,
+    profile: str | None = None,
+    aggregation: int | None = None,
+    domain: str | None = None,
+    token: str | None = None,
+) -> Run:
+    """Open a profile.
+
+    Args:
+        target: Address of a running viewer, or path of a database.
+        profile: Which of the viewer's profiles, by id or name; default: the first.
+        aggregation: Number of the aggregation; default: the newest.
+        domain: NVTX domain; default: the default domain.
+        token: Token of a viewer that requires one.
+
+    Raises:
+        ClientError: The viewer does not answer, or has no such profile or aggregation.
+        DatabaseError: The file cannot be read.
+    """
+    if re.match(r"https?://", str(target)):
+        return _ViewerRun(str(target), profile, aggregation, domain, token)
+    return _FileRun(Path(target), aggregation, domain)
+
+
+def _newest(known: list[int], wanted: int | None) -> int:
+    if wanted is None and known:
+        return max(known)
+    if wanted in known and wanted is not None:
+        return wanted
+    listed = ", ".join(map(str, known)) or "none"
+    raise ClientError(f"There is no aggregation {wanted}.", hint=f"The profile has: {listed}.")
+
+
+class _ViewerRun(Run):
+    """Over HTTP."""
+
+    def __init__(
+        self,
+        url: str,
+        profile: str | None,
+        aggregation: int | None,
+        domain: str | None,
+        token: str | None,
+    ) -> None:
+        self._api = f"{url.split('?', maxsplit=1)[0].rstrip('/')}/api/v1/"
+        self._token = token
+        self._profile = self._choose(profile)
+        self.aggregation = _newest([row["id"] for row in self._aggregations()], aggregation)
+        self.domain = domain or self._get(f"profiles/{self._profile}/")["domains"][0]
+
+    def _choose(self, wanted: str | None) -> str:
+        profiles = self._get("profiles/", page_size="200")["results"]
+        for item in profiles:
+            if wanted is None or wanted in {item["id"], item["name"], item["file_name"]}:
+                return str(item["id"])
+        listed = ", ".join(item["id"] for item in profiles) or "none"
+        raise ClientError(f"The viewer has no profile {wanted!r}.", hint=f"It has: {listed}.")
+
+    def _aggregations(self) -> list[dict[str, Any]]:
+        path = f"profiles/{self._profile}/aggregations/"
+        return list(self._get(path, page_size="200")["results"])
+
+    def _scoped(self, path: str, **params: str) -> dict[str, Any]:
+        base = f"profiles/{self._profile}/aggregations/{self.aggregation}/"
+        return self._get(f"{base}{quote(path)}", domain=self.domain, **params)
+
+    def _get(self, path: str, **params: str) -> dict[str, Any]:
+        url = f"{self._api}{path}" + (f"?{urlencode(params)}" if params else "")
+        headers = {"Accept": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        try:
+            with urlopen(Request(url, headers=headers), timeout=_TIMEOUT_S) as answer:  # noqa: S310
+                return dict(json.load(answer))
+        except HTTPError as error:
+            raise _reply_error(error) from error
+        except (URLError, TimeoutError) as error:
+            raise ClientError(
+                f"No viewer answers at {self._api}.",
+                hint="Start it: dlprofviewer dlprof_dldb.sqlite",
+            ) from error
+
+    def table(self, name: str, **params: str) -> pd.DataFrame:
+        answer = self._scoped(f"{name.strip('/')}/export/", format="json", **params)
+        return pd.DataFrame(answer["results"], columns=answer["columns"])
+
+    def summary(self, name: str) -> dict[str, Any]:
+        return self._scoped(f"{name}/")
+
+    def recommendations(self) -> pd.DataFrame:
+        return pd.DataFrame(self._scoped("recommendations/")["results"])
+
+    def aggregations(self) -> pd.DataFrame:
+        return pd.DataFrame(self._aggregations())
+
+    def figure_data(self, name: str, theme: str = "light") -> dict[str, Any]:
+        return self._scoped(f"figures/{name}/", theme=theme)
+
+
+def _reply_error(error: HTTPError) -> ClientError:
+    """The error of the viewer's reply."""
+    try:
+        body = json.load(error)["error"]
+        return ClientError(body["message"], hint=body["hint"])
+    except (ValueError, KeyError, TypeError):
+        return ClientError(f"The viewer answered {error.code} {error.reason}.")
+
+
+class _FileRun(Run):
+    """Reads the database directly, read only."""
+
+    def __init__(self, path: Path, aggregation: int | None, domain: str | None) -> None:
+        self._path = path
+        with self._opened() as data:
+            self.aggregation = _newest([row["id"] for row in data.rows(AGGREGATIONS)], aggregation)
+            names = domains(data.database)
+        self.domain = domain or names[0]
+        if self.domain not in names:
+            raise ClientError(
+                f"There is no domain {domain!r}.", hint=f"The profile has: {', '.join(names)}."
+            )
+
+    @contextmanager
+    def _opened(self) -> Iterator[AggregationData]:
+        with opened(self._path, time_limit_s=_TIMEOUT_S) as database:
+            yield AggregationData(database, {})
+
+    @contextmanager
+    def _scoped(self) -> Iterator[AggregationData]:
+        with self._opened() as data:
+            yield data.narrowed({"aggr_id": self.aggregation, "domain": self.domain})
+
+    def table(self, name: str, **params: str) -> pd.DataFrame:
+        found = find_table(name.strip("/"))
+        if found is None:
+            raise ClientError(f"There is no table {name!r}.", hint=f"Known: {', '.join(TABLES)}.")
+        with self._scoped() as data:
+            rows = data.narrowed(found.params).rows(found.spec, params)
+        return pd.DataFrame(rows, columns=list(found.spec.by_name))
+
+    def summary(self, name: str) -> dict[str, Any]:
+        if name not in OBJECTS:
+            raise ClientError(f"There is no {name!r}.", hint=f"Known: {', '.join(OBJECTS)}.")
+        with self._scoped() as data:
+            return data.read_object(OBJECTS[name])
+
+    def recommendations(self) -> pd.DataFrame:
+        with self._scoped() as data:
+            return pd.DataFrame(data.recommendations())
+
+    def aggregations(self) -> pd.DataFrame:
+        with self._opened() as data:
+            return pd.DataFrame(data.rows(AGGREGATIONS), columns=list(AGGREGATIONS.by_name))
+
+    def figure_data(self, name: str, theme: str = "light") -> dict[str, Any]:
+        if name not in FIGURES:
+            raise ClientError(f"There is no figure {name!r}.", hint=f"Known: {', '.join(FIGURES)}.")
+        with self._scoped() as data:
+            return dict(FIGURES[name](data, Look(Theme(theme))))

@@ -1,0 +1,74 @@
+"""``dlprof scrub``: copy an export without the environments of processes, before it is shared."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from aggregator.errors import DatabaseWriteError
+from aggregator.sources.nsys.scrub import scrub
+from aggregator.system.plain_text import shown
+from profiler_cli.console import EXIT_DONE
+from profiler_cli.options.parser import SubcommandParser
+from profiler_cli.outputs import display, output_folder, write_error
+
+_DESCRIPTION: Final = (
+    "Copy an Nsight Systems export (SQLite) without the environment variables, command lines and "
+    "output of all processes that it contains. Events and their names stay: an analysis of the "
+    "copy has the same results."
+)
+
+
+def run_scrub(words: Sequence[str]) -> int:
+    """Run the subcommand with the arguments after ``scrub`` and return its exit code.
+
+    Raises:
+        DlprofError: The file is no export, or the copy cannot be written.
+    """
+    options = _parser().parse_args(list(words))
+    source: Path = options.file
+    target: Path = options.output or source.with_name(f"{source.stem}_scrubbed{source.suffix}")
+    with _writing(target):
+        done = scrub(source, target, keep_commands=options.keep_commands, overwrite=options.force)
+    print(
+        shown(
+            f"Wrote {display(target)}: {done.texts:,} texts and {done.settings:,} settings were "
+            "removed. Names of ops, ranges and kernels are still in it."
+        )
+    )
+    return EXIT_DONE
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """Name the option of this command in errors of writing."""
+    try:
+        with output_folder(target.parent):
+            yield
+    except (OSError, DatabaseWriteError) as error:
+        failed = error if isinstance(error, DatabaseWriteError) else write_error(target, error)
+        failed.hint = failed.hint.replace("--output_path", "--output")
+        raise failed from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="dlprof scrub",
+        description=_DESCRIPTION,
+        epilog="Exit codes: 0 done; 2 usage; 4 it is no export; 5 the copy cannot be written.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="the export, which stays as it is")
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, help="the copy (default: FILE with _scrubbed)"
+    )
+    parser.add_argument(
+        "--keep_commands",
+        action="store_true",
+        help="keep the command line, working directory and user name of the application",
+    )
+    parser.add_argument("-f", "--force", action="store_true", help="replace an existing copy")
+    return parser

@@ -10,13 +10,16 @@ import random
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from aggregator.options import AggregationRequest, ImportOptions, Mode
 from aggregator.pipeline import AggregationResult, ImportResult, aggregate, import_profile
-from aggregator.progress import NullProgress
+from aggregator.system.progress import NullProgress
 
 PUSH_POP, START_END, MARK, DOMAIN = 59, 60, 34, 75
 LAUNCH = "cudaLaunchKernel_v7000"
@@ -56,6 +59,7 @@ SCHEMA: dict[str, tuple[str, ...]] = {
     "ThreadNames": ("globalTid", "nameId"),
     "TARGET_INFO_SYSTEM_ENV": ("name", "value"),
     "TARGET_INFO_SESSION_START_TIME": ("utcEpochNs",),
+    "ANALYSIS_DETAILS": ("globalVid", "duration", "startTime", "stopTime"),
     "DIAGNOSTIC_EVENT": ("timestamp", "timestampType", "source", "severity", "text", "globalPid"),
     "META_DATA_EXPORT": ("name", "value"),
 }
@@ -313,7 +317,7 @@ class Thread:
         long_name: str = "",
         stream: int = 7,
     ) -> int:
-        """A launching call at ``start`` and its kernel, which runs right after it if not told."""
+        """A launching call at ``start`` and its kernel, which runs right after it by default."""
         number = self.call(LAUNCH, start, start + length)
         begin, end = gpu or (start + length, start + length + 10)
         self.process.kernel(
@@ -347,7 +351,7 @@ class Thread:
 
 
 @dataclass(frozen=True)
-class Analysed:
+class Analyzed:
     """A database made of a trace.
 
     Attributes:
@@ -360,7 +364,12 @@ class Analysed:
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """Rows of a query on the database."""
-        return query(self.path, sql, *parameters)
+        return self._connection.execute(sql, parameters).fetchall()
+
+    @cached_property
+    def _connection(self) -> sqlite3.Connection:
+        """Kept, for each connection reads the whole schema before its first query."""
+        return sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)
 
     def aggregate(self, **request: Any) -> AggregationResult:
         """One more aggregation."""
@@ -409,18 +418,27 @@ def query(path: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         return connection.execute(sql, parameters).fetchall()
 
 
-def analyse_file(
+def analyze_file(
     source: Path, database: Path, *, mode: Mode = Mode.AUTO, **request: Any
-) -> Analysed:
+) -> Analyzed:
     """Import an export."""
     options = ImportOptions(source, database, mode=mode, request=AggregationRequest(**request))
-    return Analysed(database, import_profile(options, NullProgress()))
+    return Analyzed(database, import_profile(options, NullProgress()))
 
 
-def analyse(trace: Trace, folder: Path, *, mode: Mode = Mode.AUTO, **request: Any) -> Analysed:
+def analyze(trace: Trace, folder: Path, *, mode: Mode = Mode.AUTO, **request: Any) -> Analyzed:
     """Write a trace and import it."""
     source = folder / "profile.sqlite"
     source.unlink(missing_ok=True)
     database = folder / "dlprof_dldb.sqlite"
     database.unlink(missing_ok=True)
-    return analyse_file(trace.write(source), database, mode=mode, **request)
+    return analyze_file(trace.write(source), database, mode=mode, **request)
+
+
+def contents(value: Any) -> Any:
+    """Everything in a profile, as values that compare with ``==``."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: contents(getattr(value, one.name)) for one in fields(value)}
+    return [contents(one) for one in value] if isinstance(value, list | tuple) else value

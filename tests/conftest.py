@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DEMO_PROFILE = "pytorch_resnet50_amp"
-# Variables that steer the tests; any other of ours in the caller's shell would change the product.
+# Variables for the tests; any other DLPROF variable of the caller would change the product.
 KEPT = {
     *("DLPROF_SHARED", "DLPROF_TEST_CACHE", "DLPROF_CHROMIUM"),
     *("DLPROF_MUTANTS", "DLPROF_MUTANT"),
@@ -32,23 +32,51 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 ProfileFactory = Callable[[str], Path]
 
+#: Files and folders whose tests take longest, in the order in which test processes begin them.
+LONGEST_FIRST = (
+    *("jobs/test_thousand_jobs.py", "contract/test_fuzzed_requests.py", "jobs/test_robustness.py"),
+    *("property/test_traces.py", "jobs/test_ranks.py", "packaging/test_wheel.py"),
+    *("golden/test_conservation.py", "property/test_page_writer.py"),
+    *("jobs/test_operations.py", "jobs/test_redis.py", "jobs/test_command.py"),
+    *("jobs/test_embedded.py", "browser/test_report.py", "golden/test_ranks.py"),
+    *("cli/test_command.py", "cli/test_capture.py", "jobs/", "browser/", "packaging/", "cli/"),
+    *("contract/test_large_tables.py", "contract/", "fuzz/", "golden/"),
+)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Load Django, with a state folder of this run's own instead of the user's.
 
     The settings are not named in pyproject.toml: they would be loaded before this function.
     """
-    # A shell starts what runs in the background with SIGINT ignored, and whatever the tests start
-    # would inherit that.
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell starts what runs in the background with SIGINT ignored, nohup ignores SIGHUP, and
+    # whatever the tests start would inherit that.
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
     state = tempfile.TemporaryDirectory(prefix="dlprof-test-state-", ignore_cleanup_errors=True)
     config.add_cleanup(state.cleanup)
     for name in [name for name in os.environ if name.startswith("DLPROF_") and name not in KEPT]:
         del os.environ[name]
     os.environ["DLPROF_STATE_DIR"] = state.name
     os.environ["DJANGO_SETTINGS_MODULE"] = "viewer.settings"
+    # Playwright keeps an event loop in the thread of the tests; the viewer itself has none.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
     django.setup()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files, so that none of them is left to one process at the end."""
+    items.sort(key=_place_in_line)
+
+
+def _place_in_line(item: pytest.Item) -> int:
+    path = f"{item.path.relative_to(REPOSITORY / 'tests')}"
+    places = (place for place, start in enumerate(LONGEST_FIRST) if path.startswith(start))
+    return next(places, len(LONGEST_FIRST))
 
 
 def _shared_root() -> Path:
@@ -63,9 +91,11 @@ def _cache_root() -> Path:
     return Path(base) / "open-dlprof" / "test-profiles"
 
 
-def _find_packed(file_name: str) -> Path | None:
-    """The packed profile in the shared folder; for the demo profile also the committed one."""
-    candidates = [_shared_root() / "profiles" / f"{file_name}.xz"]
+def _find_shared(file_name: str) -> Path | None:
+    """A profile in the shared folders, packed or as it is; the demo profile is also committed."""
+    root = _shared_root()
+    folders = [root / "profiles", *sorted((root / "public").glob("*")), root / "workloads/captures"]
+    candidates = [folder / name for folder in folders for name in (f"{file_name}.xz", file_name)]
     if file_name == f"{DEMO_PROFILE}.sqlite":
         candidates.append(REPOSITORY / "demo" / f"{file_name}.xz")
     return next((path for path in candidates if path.is_file()), None)
@@ -114,17 +144,41 @@ def profile() -> ProfileFactory:
     """A function from a profile's name to its unpacked file, read-only and shared by all tests.
 
     ``profile("simple_no_nvtx")`` is the Nsight Systems export of that name; a name with a suffix
-    (``profile("kineto_resnet50_fp16.pt.trace.json")``) is that file.
+    (``profile("kineto_resnet50_fp16.pt.trace.json")``) is that file. It is searched for among the
+    shared profiles, the public ones and the captures of workloads.
     """
 
     def unpacked(name: str) -> Path:
         file_name = name if "." in name else f"{name}.sqlite"
-        packed = _find_packed(file_name)
-        if packed is None:
-            pytest.skip(f"no profile {file_name}.xz under {_shared_root() / 'profiles'}")
-        return _unpack(packed, _cache_root() / file_name)
+        found = _find_shared(file_name)
+        if found is None:
+            pytest.skip(f"no profile {file_name} under {_shared_root()}")
+        return _unpack(found, _cache_root() / file_name) if found.suffix == ".xz" else found
 
     return unpacked
+
+
+@pytest.fixture(scope="session")
+def imported(profile: ProfileFactory, tmp_path_factory: pytest.TempPathFactory) -> ProfileFactory:
+    """A function from a profile's name to its database, made once for all test processes.
+
+    Tests must not write to these databases; they copy them.
+    """
+    from tests.builders import analyze_file
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "imported"
+    folder.mkdir(exist_ok=True)
+
+    def database(name: str) -> Path:
+        path = folder / f"{name}.dldb.sqlite"
+        with (folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                analyze_file(profile(name), path)
+        return path
+
+    return database
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import import_profile
-from aggregator.progress import NullProgress
+from aggregator.system.progress import NullProgress
 
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures" / "advice"
 Query = Callable[[str], list[tuple[object, ...]]]
@@ -20,7 +20,7 @@ Query = Callable[[str], list[tuple[object, ...]]]
 
 @pytest.fixture(scope="session")
 def database_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """A function from a capture's name to its database; nobody may change it."""
+    """A function from a capture's name to its database, which must not be changed."""
     folder = tmp_path_factory.mktemp("advice")
 
     def database(name: str, first: int | None = None, last: int | None = None) -> Path:

@@ -10,9 +10,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from aggregator.expert import DETECTORS, Evidence, bad_tensor_shape, no_fusion
-from aggregator.expert.bad_iteration_range import steady_run
-from aggregator.expert.batch_size import batch_factor
+from aggregator.advice.dlprof import DETECTORS, Evidence
+from aggregator.advice.dlprof.gpus import batch_factor
+from aggregator.advice.dlprof.iterations import steady_run
+from aggregator.advice.dlprof.ops import detect_bad_tensor_shape, detect_no_fusion
 
 Connect = Callable[..., sqlite3.Connection]
 Window = tuple[str, int | None, int | None]
@@ -28,18 +29,22 @@ PAIRS: dict[str, tuple[Window, Window, str]] = {
     "dataloader_detector": (
         ("loader_slow", 2, 5),
         ("mlp_bf16", None, None),
-        "The dataloader uses 8",
+        "of the aggregated run was spent in the dataloader while not simultaneously",
     ),
-    "no_iterations_detector": (("markers_only", None, None), ("eager", None, None), "not found"),
+    "no_iterations_detector": (
+        ("markers_only", None, None),
+        ("eager", None, None),
+        "Unable to split profile into training iterations",
+    ),
     "bad_iteration_range_detector": (
         ("adam_loop", None, None),
         ("adam_loop", 2, 7),
-        "The iteration range 0 to 7 contains a lot of variation",
+        "The aggregated iteration range of 0 to 7 contains a lot of variation",
     ),
     "cudnn_benchmark_detector": (
         ("conv_fp32", None, None),
         ("conv_fp16", None, None),
-        "cuDNN benchmark is disabled",
+        "torch.backends.cudnn.benchmark was not enabled",
     ),
     "slow_api_detector": (("anomaly", None, None), ("eager", None, None), "detect_anomaly"),
     "imbalanced_gpu_detector": (
@@ -64,11 +69,11 @@ def issues(connection: sqlite3.Connection) -> dict[str, list[tuple[str, str]]]:
 def test_each_detector_fires_on_one_capture_and_not_on_another(capture: Connect, name: str) -> None:
     there, absent, words = PAIRS[name]
     assert any(words in problem for problem, _ in issues(capture(*there))[name])
-    told = issues(capture(*absent)).get(name, [])
-    assert not any(words.split(":")[0] in problem for problem, _ in told)
+    found = issues(capture(*absent)).get(name, [])
+    assert not any(words.split(":")[0] in problem for problem, _ in found)
 
 
-def test_a_gpu_without_work_is_told_beside_low_utilization(capture: Connect) -> None:
+def test_a_gpu_without_work_is_reported_beside_low_utilization(capture: Connect) -> None:
     problems = [one for one, _ in issues(capture("one_of_two"))["underutilized_gpu_detector"]]
     assert problems[0] == "The following GPU device IDs are not being used: 1"
     assert problems[1].startswith("The GPU is underutilized")
@@ -89,7 +94,7 @@ def test_a_batch_fits_up_to_four_times_as_often() -> None:
     assert [batch_factor(share) for share in (2, 7, 23, 26, 49, 51, 90)] == [4, 4, 4, 2, 2, 1, 1]
 
 
-def test_the_longest_run_of_like_iterations() -> None:
+def test_the_longest_run_of_similar_iterations() -> None:
     lengths = [900, 100, 101, 99, 400, 100, 98, 102, 100, 700, 650]
     assert steady_run(np.array(lengths)) == (1, 8)
     assert steady_run(np.array([1, 10, 100, 1000])) is None
@@ -108,7 +113,7 @@ def tensorflow(mode: str, types: tuple[str, ...], data_type: str, *, using: bool
 
 
 def test_half_precision_ops_of_tensorflow_that_run_without_tensor_cores() -> None:
-    issue = bad_tensor_shape.detect(tensorflow("tensorflow2", ("MatMul",), "float16", using=False))
+    issue = detect_bad_tensor_shape(tensorflow("tensorflow2", ("MatMul",), "float16", using=False))
     assert issue is not None
     assert issue.problem.startswith("1 ops were eligible to use tensor cores")
     for mode, data_type, using in (
@@ -117,16 +122,16 @@ def test_half_precision_ops_of_tensorflow_that_run_without_tensor_cores() -> Non
         ("pytorch", "float16", False),
     ):
         assert (
-            bad_tensor_shape.detect(tensorflow(mode, ("MatMul",), data_type, using=using)) is None
+            detect_bad_tensor_shape(tensorflow(mode, ("MatMul",), data_type, using=using)) is None
         )
 
 
 def test_tensorflow_1_without_xla() -> None:
-    issue = no_fusion.detect(tensorflow("tensorflow1", ("MatMul", "Relu"), "", using=False))
+    issue = detect_no_fusion(tensorflow("tensorflow1", ("MatMul", "Relu"), "", using=False))
     assert issue is not None
     assert "XLA" in issue.recommendation
     for mode, types in (("tensorflow1", ("MatMul", "_XlaRun")), ("tensorflow2", ("MatMul",))):
-        assert no_fusion.detect(tensorflow(mode, types, "", using=False)) is None
+        assert detect_no_fusion(tensorflow(mode, types, "", using=False)) is None
 
 
 def test_the_names_are_a_fixed_list(capture: Connect) -> None:

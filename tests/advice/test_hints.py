@@ -1,17 +1,17 @@
-"""What would tell more fits what recorded the profile."""
+"""The data that advice asks for fits the tool that recorded the profile."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.builders import Trace, analyse_file
+from tests.builders import Trace, analyze_file
 from tests.unit import test_sources_kineto as kineto
 
 STEPS, STEP_US = 5, 9_000
 
 
 def _kineto(path: Path) -> Path:
-    """Steps whose GPU stands still between them, as torch.profiler tells them."""
+    """A torch.profiler trace of steps with an idle GPU between them."""
     path.write_text(kineto.trace(kineto.steps(STEPS, STEP_US), baseTimeNanoseconds=10**18))
     return path
 
@@ -30,19 +30,19 @@ def _nsys(path: Path) -> Path:
 
 
 def _needs(source: Path) -> dict[str, str]:
-    """Advice -> what would tell more."""
-    found = analyse_file(source, source.with_name(f"{source.stem}_dldb.sqlite"))
+    """Advice -> the data that it asks for."""
+    found = analyze_file(source, source.with_name(f"{source.stem}_dldb.sqlite"))
     return dict(found.query("SELECT advice_name, needs FROM view_advice"))
 
 
-def test_a_trace_of_torch_profiler_is_told_of_no_option_of_nsys(tmp_path: Path) -> None:
+def test_advice_on_a_torch_profiler_trace_names_no_nsys_option(tmp_path: Path) -> None:
     needs = _needs(_kineto(tmp_path / "trace.json"))
     assert "record_function" in needs["host_stalls"]
     assert "record_function" in needs["input_bound"]
     assert [text for text in needs.values() if "nsys" in text or "NVTX" in text] == []
 
 
-def test_an_export_of_nsight_systems_is_told_of_its_options(tmp_path: Path) -> None:
+def test_advice_on_an_nsight_systems_export_names_its_options(tmp_path: Path) -> None:
     needs = _needs(_nsys(tmp_path / "export.sqlite"))
     assert "--nsys_opts" in needs["host_stalls"]
     assert "NVTX" in needs["input_bound"]

@@ -1,7 +1,8 @@
-"""A real viewer on a database made from the demo profile, and a browser that tells on the page."""
+"""A real viewer on a database made from the demo profile, and a browser that watches it."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -10,16 +11,26 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    ViewportSize,
+    expect,
+)
+from playwright.sync_api import Error as PlaywrightError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MANIFEST = REPOSITORY / "viewer/static/dlprof/.vite/manifest.json"
@@ -27,6 +38,7 @@ MANIFEST = REPOSITORY / "viewer/static/dlprof/.vite/manifest.json"
 START_LIMIT_S = 120
 WAIT_LIMIT_MS = 60_000
 JOB_LIMIT_MS = 180_000
+VIEWPORT: ViewportSize = {"width": 1280, "height": 800}
 ADDRESS = re.compile(r"running at (http://\S+)")
 # Chromium asks its makers for updates and lists; some systems forbid that, and no test needs it.
 CHROMIUM_FLAGS = [
@@ -67,10 +79,21 @@ MakeDatabase = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def make_database(tmp_path_factory: pytest.TempPathFactory) -> MakeDatabase:
-    """What `dlprof` makes of a profile, with these switches."""
+    """What `dlprof` makes of a profile with these switches, once for all test processes."""
+    base = tmp_path_factory.getbasetemp()
+    databases = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "databases"
+    databases.mkdir(exist_ok=True)
 
     def make(profile: Path, *switches: str) -> Path:
-        folder = tmp_path_factory.mktemp("database")
+        name = sha256("\n".join([str(profile), *switches]).encode()).hexdigest()[:16]
+        with (databases / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (databases / name).exists():
+                run(profile, databases / f"{name}.part", *switches)
+                (databases / f"{name}.part").rename(databases / name)
+        return databases / name / "dlprof_dldb.sqlite"
+
+    def run(profile: Path, folder: Path, *switches: str) -> None:
         command = [
             sys.executable,
             "-m",
@@ -82,7 +105,6 @@ def make_database(tmp_path_factory: pytest.TempPathFactory) -> MakeDatabase:
         ]
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        return folder / "dlprof_dldb.sqlite"
 
     return make
 
@@ -250,36 +272,57 @@ def theme(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-def page(browser: Browser, watch: Watch, theme: str, after_page: ExitStack) -> Iterator[Page]:
-    """A page whose console errors, crashes and requests to other hosts fail the test."""
-    context = browser.new_context(
-        viewport={"width": 1280, "height": 800},
-        color_scheme="dark" if theme == "dark" else "light",
-        permissions=["clipboard-read", "clipboard-write"],
-        locale="en-US",
-        # A colour on its way from one to the other has a contrast that nobody chose.
-        reduced_motion="reduce",
-    )
-    context.set_default_timeout(WAIT_LIMIT_MS)
+@pytest.fixture(scope="session")
+def browser_context(browser: Browser) -> Iterator[BrowserContext]:
+    """The context of all pages; a context for each test would load the page's scripts anew."""
+    with closing(
+        browser.new_context(
+            viewport=VIEWPORT, permissions=["clipboard-read", "clipboard-write"], locale="en-US"
+        )
+    ) as context:
+        context.set_default_timeout(WAIT_LIMIT_MS)
+        yield context
+
+
+@contextmanager
+def opened_page(context: BrowserContext, watch: Watch, theme: str) -> Iterator[Page]:
+    """A page that knows nothing of the pages before it, and whose troubles fail the test."""
     page = context.new_page()
+    # During a transition between two colors the contrast is neither the one nor the other.
+    scheme: Literal["dark", "light"] = "dark" if theme == "dark" else "light"
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     page.on("console", watch.console)
-    page.on("request", watch.request)
     page.on("pageerror", watch.crashed)
-    yield page
-    context.close()
+    try:
+        yield page
+    finally:
+        with suppress(PlaywrightError):  # a page that was never opened has no storage
+            page.evaluate("() => localStorage.clear()")
+        page.close()
+        context.clear_cookies()
     assert watch.unexpected == []
+
+
+@pytest.fixture
+def page(
+    browser_context: BrowserContext, watch: Watch, theme: str, after_page: ExitStack
+) -> Iterator[Page]:
+    """A page whose console errors, crashes and requests to other hosts fail the test."""
+    with opened_page(browser_context, watch, theme) as page:
+        page.on("request", watch.request)
+        yield page
 
 
 def idle(page: Page) -> None:
     """Wait until the page has done what it had in hand, and hears keys and mouse at once."""
-    page.evaluate("() => new Promise((done) => requestIdleCallback(() => done()))")
+    # With a limit: after input in a dialog Chromium may leave idle callbacks waiting.
+    page.evaluate("() => new Promise((done) => requestIdleCallback(() => done(), {timeout: 500}))")
 
 
 def settled(page: Page) -> None:
     """Wait until a page that was just opened, and watches no job, has asked for and drawn all."""
     page.wait_for_load_state("networkidle")
-    expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+    expect(page.get_by_role("status", name=re.compile("Loading|正在加载"))).to_have_count(0)
     idle(page)
 
 
@@ -291,7 +334,7 @@ def find_violations() -> Callable[[Page], list[str]]:
         pytest.skip("axe-core is not installed: npm ci in frontend/")
 
     def violations(page: Page) -> list[str]:
-        # The page allows no script of ours, so axe comes in through the debugger.
+        # The page allows no injected scripts, so axe is loaded through the debugger.
         page.evaluate(script.read_text())
         found = page.evaluate("async () => (await axe.run()).violations")
         return [

@@ -12,7 +12,7 @@ from tests.browser.conftest import Viewer
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
-def test_a_table_tells_what_its_columns_mean(
+def test_a_table_explains_its_columns(
     page: Page, viewer: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
 ) -> None:
     page.goto(viewer.address(view="op-types"))
@@ -39,6 +39,7 @@ def test_an_info_icon_leads_to_the_page_of_its_view(page: Page, viewer: Viewer) 
     page.goto(viewer.address())
     about = page.get_by_role("button", name="About GPU utilization").first
     about.focus()
+    expect(page.get_by_role("tooltip")).to_be_visible()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog", name="Dashboard")).to_contain_text("Resource usage breakdown")

@@ -18,7 +18,7 @@ from tests.browser.conftest import StartViewer, Viewer, Watch, settled
 
 
 def open_then_lose(page: Page, viewer: Viewer, watch: Watch) -> None:
-    """The dashboard is open when the file goes."""
+    """The dashboard is open when the file is removed."""
     watch.expect(r"status of 4\d\d")
     page.goto(viewer.address())
     expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
@@ -47,7 +47,7 @@ def test_a_file_that_is_no_profile_any_more(page: Page, own_viewer: Viewer, watc
     open_then_lose(page, own_viewer, watch)
     own_viewer.database.write_text("Dear aunt,\n" * 500)
     page.reload()
-    found = alert(page, "The file holds no DLProf profile")
+    found = alert(page, "The file is not a DLProf database")
     expect(found).to_contain_text("DATABASE_FOREIGN")
     expect(found).to_contain_text("dlprofviewer dlprof_dldb.sqlite")
 
@@ -134,7 +134,7 @@ def test_bad_parameters(
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_a_servers_error_is_told_in_chinese(page: Page, own_viewer: Viewer, watch: Watch) -> None:
+def test_a_servers_error_is_shown_in_chinese(page: Page, own_viewer: Viewer, watch: Watch) -> None:
     watch.expect(r"status of 4\d\d")
     own_viewer.database.unlink()
     page.goto(own_viewer.address(lang="zh"))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 
+import pytest
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
-from tests.browser.conftest import JOB_LIMIT_MS, Viewer, idle
+from tests.browser.conftest import JOB_LIMIT_MS, Viewer, idle, settled
 
 MAX_BARS = 120
 
@@ -21,7 +25,8 @@ def bars(page: Page) -> Locator:
 
 
 def open_chart(page: Page, viewer: Viewer, **query: str | int) -> None:
-    page.goto(viewer.address(view="iterations", **query))
+    """Open the chart of the aggregation of all iterations."""
+    page.goto(viewer.address(view="iterations", aggregation=1, **query))
     drawn(page)
 
 
@@ -68,7 +73,7 @@ def test_the_arrow_keys_read_the_bars(page: Page, viewer: Viewer) -> None:
     expect(card).to_have_count(0)
 
 
-def test_a_bar_under_the_pointer_tells_its_parts(page: Page, viewer: Viewer) -> None:
+def test_a_bar_under_the_pointer_shows_its_parts(page: Page, viewer: Viewer) -> None:
     open_chart(page, viewer)
     box = box_of(bars(page).nth(5))
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -140,7 +145,7 @@ def test_the_bounds_follow_keys_wheel_and_typing(page: Page, viewer: Viewer) -> 
     )
     page.get_by_role("spinbutton", name="Select iteration stop").fill("2")
     expect(page.get_by_role("region", name="Re-aggregate", exact=True)).to_contain_text(
-        "start iteration lies after"
+        "start iteration is after"
     )
     expect(page.get_by_role("button", name="Reaggregate", exact=True)).to_be_disabled()
     page.get_by_role("button", name="Undo").click()
@@ -170,6 +175,50 @@ def test_the_key_node_picker_filters_sorts_and_pages(page: Page, viewer: Viewer)
     expect(page.get_by_role("button", name="Reaggregate", exact=True)).to_be_enabled()
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+def test_the_key_node_picker_shows_the_candidates(
+    page: Page, own_viewer: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
+) -> None:
+    columns = (
+        "id, name, kind, key_node, instances, iterations, period, evenness, alike, coverage, "
+        "per_optimizer_step, counts, score, is_chosen"
+    )
+    loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    with closing(sqlite3.connect(own_viewer.database)) as connection, connection:
+        connection.execute("DELETE FROM key_node_candidates")
+        connection.executemany(
+            f"INSERT INTO key_node_candidates ({columns}) VALUES ({', '.join('?' * 14)})",
+            [
+                (1, "step #", "step", "step #", 20, 21, 5e7, 91.2, 95.0, 99.8, 1, 1, 93, 0),
+                (2, loader, "data loader", loader, 20, 21, 5e7, 90.1, 95.0, 99.1, 1, 0, 88, 1),
+                (3, "forward", "forward", "CONV2D_1", 20, 21, 5e7, 80.1, 90.0, 97.1, 1, 0, 61, 0),
+                (4, "zero", "gradients", loader, 20, 21, 5e7, 80.1, 90.0, 97.1, 1, 0, 60, 1),
+            ],
+        )
+    open_chart(page, own_viewer)
+    page.get_by_role("button", name="Choose key node").click()
+    dialog = page.get_by_role("dialog", name="Select key node")
+    table = dialog.get_by_role("table", name="Candidates for the key node")
+    expect(table.locator("tbody tr")).to_have_count(4)
+    best, chosen, third, same = (table.locator("tbody tr").nth(place) for place in range(4))
+    for part in ("step #", "runner-up", "step range", "21", "91.2 %", "93"):
+        expect(best).to_contain_text(part)
+    expect(chosen).to_contain_text("chosen")
+    expect(chosen.get_by_role("radio")).to_be_checked()
+    expect(third).not_to_contain_text("runner-up")
+    expect(same).to_contain_text("same steps")
+    same.get_by_role("radio").check()
+    expect(same.get_by_role("radio")).to_be_checked()
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    settled(page)
+    assert find_violations(page) == []
+    use = dialog.get_by_role("button", name="Use this key node")
+    expect(use).to_be_disabled()
+    third.get_by_role("radio").check()
+    use.click()
+    expect(page.get_by_role("textbox", name="Select key node")).to_have_value("CONV2D_1")
+
+
 def test_reaggregating_from_the_button_to_the_new_aggregation(
     page: Page, own_viewer: Viewer
 ) -> None:
@@ -194,11 +243,11 @@ def test_reaggregating_from_the_button_to_the_new_aggregation(
     page.reload()
     expect(panel.get_by_role("heading", name="Success!")).to_be_visible()
     droplist = page.get_by_role("combobox", name="Aggregation")
-    expect(droplist.locator("option")).to_have_count(2)
+    expect(droplist.locator("option")).to_have_count(3)
     expect(droplist).to_have_value("1")
     panel.get_by_role("button", name="Show it").click()
     expect(panel).to_have_count(0)
-    expect(droplist).to_have_value("2")
+    expect(droplist).to_have_value("3")
     summary = page.get_by_role("region", name="Performance summary")
     expect(summary).to_contain_text("15 of 21")
     expect(summary).to_contain_text("Start 4 · Stop 18")
@@ -221,7 +270,7 @@ def test_a_key_node_makes_other_iterations(page: Page, own_viewer: Viewer) -> No
     panel = page.get_by_role("region", name="Re-aggregation", exact=True)
     expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=JOB_LIMIT_MS)
     panel.get_by_role("button", name="Show it").click()
-    expect(page.get_by_role("combobox", name="Aggregation")).to_have_value("2")
+    expect(page.get_by_role("combobox", name="Aggregation")).to_have_value("3")
     expect(page.get_by_role("textbox", name="Select key node")).to_have_value(
         re.compile("entropy", re.IGNORECASE)
     )

@@ -1,4 +1,4 @@
-"""The list of all jobs, and what a page tells of jobs that somebody else asked for."""
+"""The list of all jobs, and what a page shows of other users' jobs."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def test_jobs_are_listed_cancelled_and_tried_again(
     for place in range(3):
         expect(jobs.nth(place)).to_contain_text("Done", timeout=JOB_LIMIT_MS)
     dialog.get_by_label("State").select_option("failed")
-    expect(dialog.get_by_text("There is none yet.")).to_be_visible()
+    expect(dialog.get_by_text("There are no profiles yet.")).to_be_visible()
 
 
-def test_somebody_elses_job_keeps_nobody_from_asking(
+def test_another_users_job_does_not_block_a_request(
     page: Page, held_viewer: Viewer, hold: Path
 ) -> None:
     page.goto(held_viewer.address(view="dashboard"))

@@ -16,6 +16,7 @@ from tests.browser.test_iterations import open_chart
 from tests.browser.test_tables import ops_table, rows
 
 HELD_ENGINE = REPOSITORY / "tests/jobs/held_engine.py"
+SELECTED_OP = re.compile(r"[?&]op=\w+")
 
 
 @pytest.fixture
@@ -68,9 +69,12 @@ def test_the_page_stays_usable_while_a_job_runs(
     ).click()
     expect(rows(table).first).to_have_attribute("aria-rowindex", "51")
     rows(table).nth(1).click()
+    expect(rows(table).nth(1)).to_have_attribute("aria-selected", "true")
+    expect(page).to_have_url(SELECTED_OP)
     bookmark = page.url
     expect(panel.get_by_role("heading", name="Underway!")).to_be_visible()
     page.go_back()
+    expect(page).not_to_have_url(SELECTED_OP)
     expect(rows(table).first).to_have_attribute("aria-rowindex", "51")
     page.go_back()
     expect(rows(table).first).to_have_attribute("aria-rowindex", "1")
@@ -97,11 +101,11 @@ def test_a_job_can_be_cancelled_and_tried_again(
     expect(panel.get_by_role("heading", name="Re-aggregation cancelled")).to_be_visible(
         timeout=JOB_LIMIT_MS
     )
-    expect(page.get_by_role("combobox", name="Aggregation").locator("option")).to_have_count(1)
+    expect(page.get_by_role("combobox", name="Aggregation").locator("option")).to_have_count(2)
     hold.unlink()
     panel.get_by_role("button", name="Try again").click()
     expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=JOB_LIMIT_MS)
-    expect(page.get_by_role("combobox", name="Aggregation").locator("option")).to_have_count(2)
+    expect(page.get_by_role("combobox", name="Aggregation").locator("option")).to_have_count(3)
 
 
 def test_an_ended_job_speaks_chinese(page: Page, held_viewer: Viewer) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import StartViewer, Viewer
+from tests.browser.conftest import StartViewer, Viewer, settled
 from tests.browser.test_views import HEADINGS
 
 CHINESE = re.compile("[\u4e00-\u9fff]")
@@ -38,7 +38,7 @@ def test_a_view_is_chinese_throughout(
     page.goto(viewer.address(view=view, lang="zh"))
     heading = page.get_by_role("heading", level=1)
     expect(heading).to_be_attached()
-    expect(page.get_by_role("status", name="正在加载")).to_have_count(0)
+    settled(page)
     labels = page.locator("button, a.nav-link, th, label, h1, h2, dt, legend").all_inner_texts()
     left = [
         text
@@ -58,7 +58,7 @@ EVERY_TEXT = """
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const text = walker.currentNode.textContent.trim();
-    if (!walker.currentNode.parentElement.closest('code, pre, script, noscript, option'))
+    if (!walker.currentNode.parentElement.closest('code, pre, script, noscript, option, .name'))
       found.push(text);
   }
   for (const one of document.querySelectorAll('[title], [aria-label], [placeholder]'))
@@ -72,7 +72,7 @@ SENTENCE = re.compile(r"[A-Za-z]{2,}(?: [a-z]{2,}){3,}")
 
 @pytest.fixture(scope="module")
 def viewer_of_nvidia(start_viewer: StartViewer, golden_dir: Path) -> Viewer:
-    """A database that lacks much of what ours have: full of reasons."""
+    """A database with much data missing, so full of reasons."""
     return start_viewer(golden_dir / "dlprof_dldb.sqlite")
 
 
@@ -82,9 +82,9 @@ def test_no_english_sentence_is_left(
     page: Page, request: pytest.FixtureRequest, whose: str, view: str
 ) -> None:
     found: Viewer = request.getfixturevalue(whose)
-    page.goto(found.address(view=view, lang="zh"), wait_until="networkidle")
+    page.goto(found.address(view=view, lang="zh"))
     expect(page.get_by_role("heading", level=1)).to_be_attached()
-    expect(page.get_by_role("status", name="正在加载")).to_have_count(0)
+    settled(page)
     texts = page.evaluate(EVERY_TEXT)
     assert any(CHINESE.search(text) for text in texts)
     assert [text for text in texts if SENTENCE.search(text) and not CHINESE.search(text)] == []

@@ -10,14 +10,14 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import MakeDatabase, StartViewer, Viewer
+from tests.browser.conftest import MakeDatabase, StartViewer, Viewer, settled
 from tests.browser.test_tables import as_numbers, cells, rows
 
 
 def get(viewer: Viewer, path: str) -> Any:
-    """An answer of the API about the first aggregation of the first profile."""
+    """An answer of the API about the aggregation that the page opens of the first profile."""
     profile = viewer.get("profiles/")["results"][0]["id"]
-    aggregation = viewer.get(f"profiles/{profile}/aggregations/")["results"][0]["id"]
+    aggregation = viewer.get(f"profiles/{profile}/aggregations/")["results"][-1]["id"]
     return viewer.get(f"profiles/{profile}/aggregations/{aggregation}/{path}")
 
 
@@ -46,6 +46,7 @@ def test_op_types_show_the_api_and_open_their_ops(page: Page, viewer: Viewer) ->
     chips = page.get_by_role("list", name="Active filters")
     expect(chips).to_contain_text(f"Op type: {expected[0]['op_type']}")
     expect(rows(grid(page, "Ops")).first).to_be_visible()
+    expect(grid(page, "Ops")).to_have_attribute("aria-busy", "false")
     assert set(cells(grid(page, "Ops"), 5)) == {expected[0]["op_type"]}
 
 
@@ -58,6 +59,8 @@ def test_groups_open_and_close_and_stay_so_after_a_reload(page: Page, viewer: Vi
         .and_(page.locator('[aria-level="2"]'))
         .and_(page.locator('[aria-expanded="false"]'))
     )
+    expect(below.first).to_be_visible()
+    settled(page)
     name = below.first.get_attribute("data-name")
     below.first.click()
     opened = tree(page).locator(f'tr[data-name="{name}"][aria-expanded]')
@@ -143,13 +146,13 @@ def test_the_kernels_of_an_iteration_are_those_of_the_api(page: Page, viewer: Vi
     iterations = grid(page, "Aggregated iterations")
     expect(rows(iterations).nth(4)).to_be_visible()
     rows(iterations).nth(4).click()
-    expect(page).to_have_url(re.compile("iteration=4"))
-    kernels = grid(page, "Kernels in iteration 4")
-    answer = get(viewer, "iterations/4/kernels/?page_size=50")
+    expect(page).to_have_url(re.compile("iteration=6"))
+    kernels = grid(page, "Kernels in iteration 6")
+    answer = get(viewer, "iterations/6/kernels/?page_size=50")
     expect(rows(kernels)).to_have_count(50)
-    region = page.get_by_role("region", name="Kernels in iteration 4")
+    region = page.get_by_role("region", name="Kernels in iteration 6")
     expect(region.get_by_role("status").first).to_have_text(f"{answer['count']:,} kernels")
-    names = [row["kernel_name"] for row in answer["results"]]
+    names = [row["kernel_long_name"] for row in answer["results"]]
     titles = [
         row.locator("td").nth(1).locator("[title]").get_attribute("title")
         for row in rows(kernels).all()
@@ -167,12 +170,12 @@ def test_kernels_by_op_fill_three_tables_with_the_keyboard(page: Page, viewer: V
     rows(iterations).nth(1).focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile("iteration=2"))
-    ops = grid(page, "Ops in iteration 2")
+    expect(page).to_have_url(re.compile("iteration=4"))
+    ops = grid(page, "Ops in iteration 4")
     expect(rows(ops).first).to_be_focused()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"[?&]op=\w+"))
-    kernels = page.get_by_role("grid", name=re.compile("^Kernels of .* in iteration 2$"))
+    kernels = page.get_by_role("grid", name=re.compile("^Kernels of .* in iteration 4$"))
     expect(rows(kernels).first).to_be_focused()
     page.keyboard.press("Escape")
     expect(rows(ops).first).to_be_focused()
@@ -217,3 +220,20 @@ def test_two_gpus_have_a_bar_each(page: Page, viewer_of_two_gpus: Viewer) -> Non
     assert shown == [round(gpu["gpu_utilization_pct"], 1) for gpu in answer]
     chart = page.get_by_role("img", name=re.compile("Bar chart of the utilization of 2 GPUs"))
     expect(chart.locator(".bars .point")).to_have_count(2)
+
+
+def test_kernels_have_readable_names_and_are_copied_in_full(page: Page, viewer: Viewer) -> None:
+    answer = get(viewer, "kernels/?ordering=-gpu_time_ns&page_size=50")["results"]
+    page.goto(viewer.address(view="ops"))
+    table = page.get_by_role("grid", name="Kernels of all ops")
+    expect(rows(table)).to_have_count(50)
+    names = rows(table).locator("td:first-child .name")
+    titles = names.evaluate_all("(all) => all.map((one) => one.title)")
+    assert titles == [row["kernel_long_name"] for row in answer]
+    # A name that is cut is there as a whole for those who cannot see it.
+    for name, row in zip(names.all()[:5], answer, strict=False):
+        expect(name).to_contain_text(row["readable_name"])
+    names.first.evaluate("(cell) => getSelection().selectAllChildren(cell)")
+    page.keyboard.press("Control+c")
+    copied = "async (name) => (await navigator.clipboard.readText()) === name"
+    page.wait_for_function(copied, arg=titles[0])

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer
+from tests.browser.conftest import Viewer, settled
 
 #: Stands in for the browser's dialog: notes what would be on paper.
 FAKE_PRINT = """
@@ -58,6 +58,8 @@ def test_a_chart_is_saved_as_a_picture(
     page: Page, viewer: Viewer, view: str, panel: str, label: str, beginning: bytes
 ) -> None:
     page.goto(viewer.address(view=view))
+    # A chart that is drawn later moves those below it away from an open menu.
+    settled(page)
     region = page.get_by_role("region", name=panel, exact=True)
     region.get_by_role("button", name="Save the chart").click()
     with page.expect_download() as download:

@@ -33,7 +33,7 @@ def test_kernels_name_the_line_that_launched_them(page: Page, bert: Viewer) -> N
     # GIVEN the stacks as the database has them: the innermost frame outside PyTorch is the line
     with sqlite3.connect(f"file:{bert.database}?mode=ro", uri=True) as connection:
         longest = connection.execute(
-            "SELECT kernel_name, op_node_id, stack_trace FROM view_kernel_metrics"
+            "SELECT readable_name, op_node_id, stack_trace FROM view_kernels_by_full_name"
             " WHERE instr(stack_trace, 'modeling_bert.py') ORDER BY gpu_time_sum DESC LIMIT 1"
         ).fetchone()
     kernel, op, stack = longest
@@ -46,7 +46,7 @@ def test_kernels_name_the_line_that_launched_them(page: Page, bert: Viewer) -> N
     expect(header).to_be_visible()
     row = rows(table).filter(has_text=kernel).first
     expect(row).to_contain_text(line)
-    # THEN its stack opens below it, with the program's line told apart
+    # THEN its stack opens below it, with the program's line marked
     row.get_by_role("button", name="See more").click()
     unfolded = table.locator("tr.unfolded")
     expect(unfolded.locator("li")).to_have_text(frames)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from benchmarks.rank_files import make_ranks
 from tests.browser.conftest import JOB_LIMIT_MS, START_LIMIT_S, StartViewer, Viewer, Watch
 from tests.jobs.workers import Redis, needs_redis, worker
+from tests.rank_files import make_ranks
 
 RANKS = 4
 
@@ -40,11 +40,11 @@ def opened(page: Page, viewer: Viewer) -> Locator:
 
 
 def choose(page: Page, files: list[Path]) -> None:
-    page.get_by_label("A file of this computer").set_input_files(files)
+    page.get_by_label("A file on this computer").set_input_files(files)
 
 
 def ranks_of(viewer: Viewer, name: str) -> list[tuple[int, str]]:
-    """Number and file of each rank, as the API tells."""
+    """Number and file of each rank, from the API."""
     (found,) = [item for item in viewer.get("profiles/")["results"] if item["name"] == name]
     rows = viewer.get(f"profiles/{found['id']}/aggregations/1/ranks/")["results"]
     return [(row["rank"], row["source_file"]) for row in rows]
@@ -82,13 +82,13 @@ def test_files_chosen_together_become_one_profile_made_by_two_workers(
     assert ranks_of(viewer, "Four ranks") == [
         (number, f"rank{number}.sqlite") for number in range(RANKS)
     ]
-    # One task for each file besides the first, which the job's own worker begins with.
-    wait_until(lambda: tasks(homes) == RANKS - 1)
+    # One task for each file.
+    wait_until(lambda: tasks(homes) == RANKS)
 
 
 def tasks(homes: list[Path]) -> int:
     logs = [(home / "worker.log").read_text() for home in homes]
-    return sum(len(re.findall(r"Task dlprof\.part\[.*\] received", log)) for log in logs)
+    return sum(len(re.findall(r"Task dlprof\.rank_file\[.*\] received", log)) for log in logs)
 
 
 def wait_until(holds: Callable[[], bool], limit_s: float = START_LIMIT_S) -> None:
@@ -109,7 +109,7 @@ def test_who_is_which_rank_can_be_said(
     expect(left).to_have_value("")
     expect(add).to_be_enabled()
     left.fill("1")
-    expect(page.get_by_text("Give every file its rank, or none.")).to_be_visible()
+    expect(page.get_by_text("Enter a rank for every file, or for none.")).to_be_visible()
     expect(add).to_be_disabled()
     right.fill("1")
     expect(page.get_by_text("Two files have the same rank.")).to_be_visible()
@@ -127,6 +127,7 @@ def test_a_file_can_be_left_out_and_the_dialog_is_accessible(
     find_violations: Callable[[Page], list[str]],
 ) -> None:
     choose(page, rank_files)
+    expect(page.get_by_text(f"{RANKS} rank files of one job")).to_be_visible()
     assert find_violations(page) == []
     page.get_by_role("button", name="Leave out rank2.sqlite").click()
     expect(page.get_by_text("3 rank files of one job")).to_be_visible()
@@ -138,7 +139,7 @@ def test_a_file_can_be_left_out_and_the_dialog_is_accessible(
     expect(dialog.get_by_role("button", name="Add", exact=True)).to_be_enabled()
 
 
-def test_a_damaged_file_is_told_by_its_name_and_the_others_are_kept(
+def test_a_damaged_file_is_named_and_the_others_are_kept(
     page: Page, dialog: Locator, rank_files: list[Path], tmp_path: Path, watch: Watch
 ) -> None:
     watch.expect("422")
@@ -146,8 +147,8 @@ def test_a_damaged_file_is_told_by_its_name_and_the_others_are_kept(
     cut.write_bytes(rank_files[1].read_bytes()[:200_000])
     choose(page, [rank_files[0], cut])
     dialog.get_by_role("button", name="Add", exact=True).click()
-    told = page.get_by_text("rank1.sqlite: The file is cut off")
-    expect(told).to_be_visible(timeout=JOB_LIMIT_MS)
+    message = page.get_by_text("rank1.sqlite: The file is cut off")
+    expect(message).to_be_visible(timeout=JOB_LIMIT_MS)
     expect(page.get_by_label("Rank of rank0.sqlite")).to_have_value("0")
 
 

@@ -17,7 +17,7 @@ def test_the_ranks_of_a_job_and_what_they_waited_for(
     theme: str,
     find_violations: Callable[[Page], list[str]],
 ) -> None:
-    page.goto(viewer_of_two_gpus.address())
+    page.goto(viewer_of_two_gpus.address(aggregation=1))
     page.get_by_role("link", name="Ranks").click()
     expect(page.get_by_role("heading", level=1, name="Ranks")).to_be_attached()
     expect(page.locator(".js-plotly-plot .bars").first).to_be_visible()

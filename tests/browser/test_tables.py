@@ -5,10 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+import sqlite3
 import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from playwright.sync_api import Locator, Page, Request, expect
 
 from tests.browser.conftest import Viewer, idle, settled
@@ -263,10 +267,10 @@ def test_advice_leads_to_the_ops_that_it_is_about(page: Page, viewer: Viewer) ->
     page.goto(viewer.address())
     panel = page.get_by_role("region", name="Recommendations")
     first = panel.get_by_role("listitem").first
-    expect(first).to_contain_text("of the step")
+    expect(first).to_contain_text(re.compile(r"could save up to [\d.,]+ m?s \(\d+%\)"))
     first.get_by_text("Why").click()
     expect(first.get_by_role("button", name="Copy the query that proves it")).to_be_visible()
-    panel.get_by_role("button", name="Show what is concerned").first.click()
+    panel.get_by_role("button", name="Show details").first.click()
     expect(page.get_by_role("list", name="Active filters")).to_contain_text("Op ID")
 
 
@@ -276,3 +280,22 @@ def test_dlprofs_own_list_is_below_our_advice(page: Page, viewer: Viewer) -> Non
     expect(panel.get_by_text("No DALI ops detected")).to_be_hidden()
     panel.get_by_text("DLProf's list").click()
     expect(panel.get_by_text("No DALI ops detected")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+def test_recomputed_work_has_a_direction_of_its_own(
+    page: Page, own_viewer: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
+) -> None:
+    with closing(sqlite3.connect(own_viewer.database)) as connection, connection:
+        connection.execute("UPDATE ops SET direction = 'recompute' WHERE op_id = 'CONV2D_1'")
+    page.goto(own_viewer.address(view="ops"))
+    region = page.get_by_role("region", name="Ops", exact=True)
+    expect(rows(ops_table(page)).first).to_be_visible()
+    region.get_by_role("button", name="Filters").click()
+    region.get_by_role("combobox", name="Direction").select_option("recompute")
+    expect(rows(ops_table(page))).to_have_count(1)
+    cell = rows(ops_table(page)).locator(".direction-recompute")
+    expect(cell).to_have_text("recompute")
+    expect(cell).to_have_attribute("title", re.compile("checkpointing runs again"))
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    assert find_violations(page) == []

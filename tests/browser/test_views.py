@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer, Watch, settled
+from tests.browser.conftest import StartViewer, Viewer, Watch, settled
 from tests.browser.test_linked_views import get
 
 HEADINGS = {
@@ -84,7 +86,60 @@ def test_the_dashboard_shows_what_the_api_says(page: Page, viewer: Viewer) -> No
     expect(panel).to_contain_text(
         f"{summary['profiled_iterations']} of {summary['total_iterations']}"
     )
-    expect(panel).to_contain_text(f"{summary['iter_avg_ns'] / 1e6:.1f}")
+    expect(panel).to_contain_text(f"{summary['iter_median_ns'] / 1e6:.1f}")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+def test_the_steady_range_is_opened_and_says_what_it_leaves_out(
+    page: Page, viewer: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
+) -> None:
+    # GIVEN a database with the aggregation of all iterations and that of the steady range
+    summary = get(viewer, "performance-summary/")
+    assert summary["is_steady"] == 1
+    # WHEN it is opened
+    page.goto(viewer.address())
+    # THEN the steady range leads, with the median step and what most steps take
+    picker = page.get_by_role("combobox", name="Aggregation")
+    whole, steady = (
+        "#1 · 0\u201320",
+        f"#2 · {summary['iter_start']}\u2013{summary['iter_stop']} · steady",
+    )
+    expect(picker.locator("option")).to_have_text([whole, steady])
+    expect(picker).to_have_value("2")
+    panel = page.get_by_role("region", name="Performance summary")
+    expect(panel).to_contain_text("Median step time")
+    low, high = summary["iter_p10_ns"] / 1e6, summary["iter_p90_ns"] / 1e6
+    expect(panel).to_contain_text(f"p10\u2013p90: {low:.2f}\u2013{high:.2f} ms")
+    expect(panel).to_contain_text(summary["steady_note"])
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    settled(page)
+    assert find_violations(page) == []
+    # AND all iterations are one click away, and so is the way back
+    panel.get_by_role("button", name="Show all iterations").click()
+    expect(picker).to_have_value("1")
+    expect(panel).to_contain_text("Average iteration time")
+    expect(panel).to_contain_text("21 of 21")
+    panel.get_by_role("button", name="Show the steady range").click()
+    expect(panel).to_contain_text("Median step time")
+
+
+def test_the_steady_range_speaks_chinese(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(lang="zh"))
+    panel = page.get_by_role("region", name="性能汇总")
+    expect(panel).to_contain_text("步时间中位数")
+    expect(panel.locator(".kpi-line")).to_contain_text("预热")
+    expect(panel.get_by_role("button", name="显示所有迭代")).to_be_visible()
+
+
+def test_a_database_of_nvidias_leads_as_before(
+    page: Page, start_viewer: StartViewer, golden_dir: Path, after_page: ExitStack
+) -> None:
+    viewer = start_viewer(golden_dir / "dlprof_dldb.sqlite")
+    after_page.callback(viewer.stop)
+    page.goto(viewer.address())
+    panel = page.get_by_role("region", name="Performance summary")
+    expect(panel).to_contain_text("Average iteration time")
+    expect(panel.locator(".kpi-line")).to_have_count(0)
 
 
 def test_an_info_icon_explains_its_figure(page: Page, viewer: Viewer) -> None:
@@ -151,6 +206,7 @@ def test_the_bar_leads_to_the_documentation_and_to_feedback(page: Page, viewer: 
 def test_the_theme_stays_after_a_reload(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
     page.get_by_role("button", name="Use the dark theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.reload()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.get_by_role("button", name="Use the light theme").click()
@@ -169,7 +225,7 @@ def test_the_theme_stays_after_a_reload(page: Page, viewer: Viewer) -> None:
         ({"view": "ops", "op": "NO_SUCH_OP"}, "OP_NOT_FOUND"),
     ],
 )
-def test_a_bad_parameter_is_told_and_leads_back(
+def test_a_bad_parameter_is_reported_with_a_link_back(
     page: Page, viewer: Viewer, watch: Watch, query: dict[str, str], code: str
 ) -> None:
     watch.expect(r"status of 40[04]")

@@ -22,6 +22,11 @@ def main() -> int:
     if words == ["--version"]:
         print(f"NVIDIA Nsight Systems version {version}.474-253236389321v0")
         return 0
+    if words == ["profile", "--help"]:
+        print(
+            "\t--cuda-flush-interval=\n\t   Set the interval, in milliseconds" * (version >= "2021")
+        )
+        return 0
     with Path(os.environ["FAKE_LOG"]).open("a") as log:
         log.write("\n".join([*words, "---", ""]))
     if words[0] == "export":
@@ -61,7 +66,12 @@ def profile(words: list[str]) -> int:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())
-    code = child.wait()
+    duration = next((w.partition("=")[2] for w in words if w.startswith("--duration=")), None)
+    try:
+        code = child.wait(float(duration) if duration else None)
+    except subprocess.TimeoutExpired:
+        child.terminate()
+        code = child.wait()
     print(f"Generating '/tmp/nsys-report-{os.getpid()}.qdstrm'", flush=True)
     source = os.environ.get("FAKE_EXPORT")
     suffixes = os.environ.get("FAKE_WRITES", ".nsys-rep,.sqlite").split(",")

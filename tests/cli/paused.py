@@ -1,6 +1,6 @@
 """``dlprof`` that stops at a word of its progress and waits there for a test to end it.
 
-``python paused.py METHOD WORD MARK ...``: once the console is told ``METHOD`` (``phase`` or
+``python paused.py METHOD WORD MARK ...``: once the console's ``METHOD`` is called (``phase`` or
 ``message``) of something that begins with ``WORD``, the file ``MARK`` appears; what follows are
 the words of ``dlprof``.
 """
@@ -20,14 +20,14 @@ from profiler_cli.dlprof import main
 def pausing(original: Callable[..., None], word: str, mark: Path) -> Callable[..., None]:
     """A method that does not come back from such a word."""
 
-    def told(self: Console, text: str, *more: Any) -> None:
+    def paused(self: Console, text: str, *more: Any) -> None:
         original(self, text, *more)
         if text.startswith(word):
             mark.touch()
             while True:
                 time.sleep(0.02)
 
-    return told
+    return paused
 
 
 if __name__ == "__main__":

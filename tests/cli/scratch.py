@@ -12,8 +12,7 @@ from profiler_cli.reports.columns import Format
 from profiler_cli.reports.source import ReportSource
 
 if TYPE_CHECKING:
-    from profiler_cli.reports import Report
-    from profiler_cli.reports.table import TableReport
+    from profiler_cli.reports.table import Report, TableReport
 
 DOMAIN = "default-domain"
 

@@ -39,7 +39,10 @@ class Bench:
     words: list[str] = field(default_factory=list)
 
     def start(self, *words: str, setting: str = "") -> subprocess.Popen[str]:
-        program = [*PROGRAM[:2], f"import profiler_cli.capture as capture; {setting}; {PROGRAM[2]}"]
+        program = [
+            *PROGRAM[:2],
+            f"import profiler_cli.capture.capture as capture; {setting}; {PROGRAM[2]}",
+        ]
         return subprocess.Popen(
             [*(program if setting else PROGRAM), *words],
             cwd=self.folder,
@@ -87,7 +90,7 @@ def no_leftovers() -> Iterator[None]:
     """No process that a test started outlives it."""
     before = {process.pid for process in psutil.process_iter()}
     yield
-    # Those that are told to end need a moment for it.
+    # Processes that were asked to end need a moment for it.
     psutil.wait_procs(_marked(before), timeout=LEFT_LIMIT_S)
     assert _marked(before) == []
 
@@ -117,9 +120,9 @@ def test_a_run_leaves_profile_database_and_the_applications_output(bench: Bench)
         "dlprof_dldb.sqlite",
         "dlprof_summary.csv",
     }
-    assert bench.command()[:10] == [
-        *("profile", "-t", "cuda,nvtx", "-s", "none", "--show-output=true", "--export=sqlite"),
-        *("-o", "nsys_profile", PYTHON),
+    assert bench.command()[:11] == [
+        *("profile", "-t", "cuda,nvtx", "-s", "none", "--cuda-flush-interval=1000"),
+        *("--show-output=true", "--export=sqlite", "-o", "nsys_profile", PYTHON),
     ]
 
 
@@ -132,7 +135,8 @@ def test_every_switch_reaches_nsys(bench: Bench) -> None:
     assert done.returncode == 0, done.stderr
     words = bench.command()
     assert words[: words.index(PYTHON)] == [
-        *("profile", "-t", "cuda,nvtx,osrt", "-s", "cpu", "--show-output=false"),
+        *("profile", "-t", "cuda,nvtx,osrt", "-s", "cpu", "--cuda-flush-interval=1000"),
+        "--show-output=false",
         *("--export=sqlite", "--delay=2", "--duration=0.5", "--capture-range=cudaProfilerApi"),
         *("--capture-range-end=stop", "--kill=none", "--force-overwrite=true", "-o", "out/mine"),
     ]
@@ -159,6 +163,22 @@ def test_the_command_fits_the_version(
     done = bench.run("--nsys_profile_range=true", "true")
     assert done.returncode == 0, done.stderr
     assert {expected, range_end} <= set(bench.command())
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "expected"),
+    [
+        ("2020.1.1", "-t cuda,nvtx", []),
+        ("2025.3.2", "-t cuda --cuda-flush-interval=50", ["--cuda-flush-interval=50"]),
+        ("2025.3.2", "-t cuda,nvtx", ["--cuda-flush-interval=1000"]),
+    ],
+)
+def test_what_the_gpu_did_is_saved_every_second_where_nsys_can(
+    bench: Bench, version: str, options: str, expected: list[str]
+) -> None:
+    bench.environment["FAKE_VERSION"] = version
+    bench.run(f"--nsys_opts={options}", "true")
+    assert [word for word in bench.command() if "flush" in word] == expected
 
 
 def test_a_report_without_export_is_exported(bench: Bench) -> None:
@@ -219,11 +239,11 @@ def test_the_application_keeps_a_terminal(bench: Bench) -> None:
         (["--nsys_opts=-t orst,cuda", "true"], 2, "Did you mean osrt?"),
         (["--nsys_opts=-o x", "true"], 2, "--nsys_base_name"),
         (["--nsys_opts='", "true"], 2, "quotation mark"),
-        (["no-such-program-here"], 2, "There is no program 'no-such-program-here'"),
+        (["no-such-program-here"], 2, "Program 'no-such-program-here' was not found"),
         (["--nsys_path=/no/such/nsys", "true"], 3, "There is no program '/no/such/nsys'"),
     ],
 )
-def test_mistakes_are_told_before_anything_runs(
+def test_mistakes_are_reported_before_anything_runs(
     bench: Bench, words: list[str], code: int, said: str
 ) -> None:
     done = bench.run(*words)
@@ -234,14 +254,14 @@ def test_mistakes_are_told_before_anything_runs(
     assert bench.names() == set()
 
 
-def test_a_script_without_python_in_front_is_told(bench: Bench) -> None:
+def test_a_script_without_python_in_front_is_reported(bench: Bench) -> None:
     (bench.folder / "train.py").write_text("print(1)")
     done = bench.run("./train.py", "--lr", "1")
     assert done.returncode == 2
     assert "dlprof ... python ./train.py --lr 1" in done.stderr
 
 
-def test_without_nsys_the_way_out_is_told(bench: Bench) -> None:
+def test_without_nsys_the_error_says_what_to_do(bench: Bench) -> None:
     bench.environment["PATH"] = "/usr/bin:/bin"
     done = bench.run("true")
     if done.returncode == 0:
@@ -251,7 +271,7 @@ def test_without_nsys_the_way_out_is_told(bench: Bench) -> None:
     assert "--database" in done.stderr
 
 
-def test_what_will_be_missing_is_told(bench: Bench) -> None:
+def test_missing_data_is_reported(bench: Bench) -> None:
     done = bench.run("--nsys_opts=-t osrt", "true")
     assert done.returncode == 0
     assert "does not trace cuda: kernels, copies" in done.stdout
@@ -262,7 +282,7 @@ def test_a_capture_without_result_says_nsys_last_lines(bench: Bench) -> None:
     del bench.environment["FAKE_EXPORT"]
     done = bench.run("true")
     assert done.returncode == 3
-    assert "Nsight Systems left no profile" in done.stderr
+    assert "Nsight Systems wrote no profile" in done.stderr
     assert "Importer error status: An unknown error occurred." in done.stderr
 
 
@@ -274,14 +294,14 @@ def test_a_stream_without_report_names_the_missing_libraries(bench: Bench) -> No
     assert "libdw1" in done.stderr
 
 
-def test_a_range_that_never_started_is_told(bench: Bench) -> None:
+def test_a_range_that_never_started_is_reported(bench: Bench) -> None:
     del bench.environment["FAKE_EXPORT"]
     done = bench.run("--nsys_profile_range=true", "true")
     assert done.returncode == 3
     assert "never started the profiled range" in done.stderr
 
 
-def test_a_run_of_more_than_five_minutes_is_told_of_duration(bench: Bench) -> None:
+def test_a_run_of_more_than_five_minutes_is_pointed_to_duration(bench: Bench) -> None:
     words = (PYTHON, "-c", "import time; time.sleep(1)")
     long = bench.run(*words, setting="assert capture.LONG_RUN_S == 300; capture.LONG_RUN_S = 0.2")
     assert long.stdout.count("profiling for more than 5 minutes") == 1
@@ -289,10 +309,10 @@ def test_a_run_of_more_than_five_minutes_is_told_of_duration(bench: Bench) -> No
     assert "5 minutes" not in bench.run(*words).stdout
 
 
-def test_files_of_more_than_a_gigabyte_are_told_of_duration(bench: Bench) -> None:
+def test_files_of_more_than_a_gigabyte_are_pointed_to_duration(bench: Bench) -> None:
     setting = "assert capture.LARGE_FILE_BYTES == 10**9; capture.LARGE_FILE_BYTES = 10**5"
     large = bench.run("true", setting=setting)
-    assert "nsys_profile.sqlite is 0.0 GB; --duration" in large.stdout
+    assert "nsys_profile.sqlite is 0.0 GB; use --duration" in large.stdout
     assert "GB" not in bench.run("true").stdout
 
 
@@ -316,6 +336,21 @@ def test_the_applications_exit_code_is_returned(bench: Bench) -> None:
     assert "dlprof_dldb.sqlite" in bench.names()
 
 
+def test_a_crash_is_named_with_what_it_costs(bench: Bench) -> None:
+    done = bench.run(PYTHON, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    assert done.returncode == 139
+    assert "ended by a signal (SIGSEGV, exit code 139): what the GPU did last" in done.stdout
+    assert "dlprof_dldb.sqlite" in bench.names()
+
+
+def test_an_application_that_duration_ended_is_a_success(bench: Bench) -> None:
+    done = bench.run("--duration=1.5", PYTHON, "-c", SLEEP)
+    assert done.returncode == 0, done.stderr
+    assert "was ended after --duration=1.5 (SIGTERM, exit code 143)" in done.stdout
+    # One that ends by itself meanwhile has its own code.
+    assert bench.run("--duration=60", PYTHON, "-c", "import sys; sys.exit(143)").returncode == 143
+
+
 def test_a_script_that_fails_at_import_is_the_news(bench: Bench, tmp_path: Path) -> None:
     empty = tmp_path / "empty.sqlite"
     make_export_without_gpu(empty)
@@ -326,13 +361,13 @@ def test_a_script_that_fails_at_import_is_the_news(bench: Bench, tmp_path: Path)
     assert "The application failed with exit code 1; nothing was aggregated." in done.stderr
 
 
-def test_a_script_without_gpu_work_is_told(bench: Bench, tmp_path: Path) -> None:
+def test_a_script_without_gpu_work_is_reported(bench: Bench, tmp_path: Path) -> None:
     empty = tmp_path / "empty.sqlite"
     make_export_without_gpu(empty)
     bench.environment["FAKE_EXPORT"] = str(empty)
     done = bench.run("true")
     assert done.returncode == 4
-    assert "launched no work on a GPU" in done.stderr
+    assert "launched no GPU work" in done.stderr
 
 
 def make_export_without_gpu(path: Path) -> None:
@@ -354,7 +389,7 @@ def test_ctrl_c_stops_the_application_and_aggregates(bench: Bench) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130, err
-    assert "Interrupted: the application is stopped" in out
+    assert "Interrupted: stopping the application" in out
     assert "dlprof_dldb.sqlite" in bench.names()
 
 
@@ -398,7 +433,7 @@ def test_a_kill_of_the_application_still_aggregates(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("no_leftovers")
-def test_what_the_application_leaves_behind_is_ended(bench: Bench) -> None:
+def test_processes_left_by_the_application_are_ended(bench: Bench) -> None:
     script = (
         "import subprocess, sys; subprocess.Popen([sys.executable, '-c', "
         f"{SLEEP!r}], start_new_session=True, stdout=subprocess.DEVNULL)"

@@ -1,4 +1,4 @@
-"""GPU memory and utilisation of a run: from NVML into the export, and then into the database."""
+"""GPU memory and utilization of a run: from NVML into the export, and then into the database."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler_cli import capture_gpu
-from profiler_cli.capture_gpu import GpuMonitor, Nvml, NvmlError, Reading
+from profiler_cli.capture import gpu_samples as capture_gpu
+from profiler_cli.capture.gpu_samples import GpuMonitor, Nvml, NvmlError, Reading
 from tests.builders import query
 from tests.cli.test_capture import Bench, bench  # noqa: F401 - a fixture
 
@@ -73,7 +73,7 @@ def test_nvml_is_read_as_its_header_says(library: Callable[[str], Path]) -> None
     nvml.close()
 
 
-def test_a_driver_that_is_not_loaded_is_told(library: Callable[[str], Path]) -> None:
+def test_a_driver_that_is_not_loaded_is_reported(library: Callable[[str], Path]) -> None:
     text = NVML.replace(
         "int nvmlInit_v2(void) { return 0; }", "int nvmlInit_v2(void) { return 9; }"
     )
@@ -81,7 +81,7 @@ def test_a_driver_that_is_not_loaded_is_told(library: Callable[[str], Path]) -> 
         Nvml(str(library(text)))
 
 
-def test_a_library_without_the_functions_is_told(library: Callable[[str], Path]) -> None:
+def test_a_library_without_the_functions_is_reported(library: Callable[[str], Path]) -> None:
     with pytest.raises(NvmlError, match="too old"):
         Nvml(str(library("int nothing;")))
 

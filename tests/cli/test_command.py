@@ -79,16 +79,16 @@ def names(folder: Path) -> set[str]:
     ("command_line", "words"),
     [
         ("", "no application and no --database was given"),
-        ("no-such-program train.py", "There is no program 'no-such-program'"),
+        ("no-such-program train.py", "Program 'no-such-program' was not found"),
         ("--nonsense", "Unknown option --nonsense"),
         ("--mode=torch --database=x", "--mode expects one of"),
         ("--database=x --reports=sumary", "Did you mean summary?"),
         (f"--database={__file__},{__file__}", "twice"),
         ("--database=a.sqlite,,b.sqlite", "has an empty name"),
-        ("--database=rank*.sqlite", "No file fits"),
+        ("--database=rank*.sqlite", "No file matches"),
         ("--database=x --workers=0", "--workers expects a whole number of at least 1"),
         ("--database=x --formats=xlsx", "There are: all, csv, json."),
-        ("--database=x --iter_start=5 --iter_stop=2", "lies before --iter_start=5"),
+        ("--database=x --iter_start=5 --iter_stop=2", "is less than --iter_start=5"),
     ],
 )
 def test_usage_errors_end_with_2(
@@ -98,7 +98,7 @@ def test_usage_errors_end_with_2(
     assert names(tmp_path) == set()
 
 
-def test_an_export_in_place_of_an_application_is_told_apart(dlprof: Run, tmp_path: Path) -> None:
+def test_an_export_in_place_of_an_application_is_recognized(dlprof: Run, tmp_path: Path) -> None:
     (tmp_path / "my profile.sqlite").touch()
     done = dlprof("my profile.sqlite")
     assert_one_error(done, 2, "dlprof --database='my profile.sqlite'")
@@ -290,7 +290,7 @@ def test_quiet_says_nothing(dlprof: Run, export: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_simple_mode_tells_three_totals_and_the_feedback(dlprof: Run, export: Path) -> None:
+def test_simple_mode_prints_three_totals_and_the_feedback(dlprof: Run, export: Path) -> None:
     done = dlprof(f"--database={export}", "-m", "simple", "-v=minimal")
     lines = done.stdout.splitlines()
     assert [line.split(":")[0].strip() for line in lines[:3]] == [
@@ -311,7 +311,7 @@ def test_normal_says_what_it_does_with_the_time_in_front(dlprof: Run, export: Pa
     assert done.stdout.startswith("[DLProf-")
 
 
-def test_a_reader_that_goes_away_does_not_undo_the_work(tmp_path: Path, export: Path) -> None:
+def test_a_closed_pipe_does_not_undo_the_work(tmp_path: Path, export: Path) -> None:
     with subprocess.Popen(
         [*PROGRAM, f"--database={export}", "--reports=summary"],
         cwd=tmp_path,
@@ -361,13 +361,11 @@ def test_a_copy_of_an_own_database_gets_one_more_aggregation(
     summary = (tmp_path / "short_summary_1.csv").read_text().splitlines()
     assert {"Profile Name,short", "Start Iteration,2", "Stop Iteration,4"} <= set(summary)
     connection = sqlite3.connect(tmp_path / "dlprof_dldb_1.sqlite")
-    assert connection.execute("SELECT count(*) FROM view_aggregations").fetchone() == (2,)
+    assert connection.execute("SELECT count(*) FROM view_aggregations").fetchone() == (3,)
     connection.close()
 
 
-def test_what_a_database_cannot_be_aggregated_to_leaves_no_copy(
-    dlprof: Run, tmp_path: Path, training: Path
-) -> None:
+def test_a_refused_aggregation_leaves_no_copy(dlprof: Run, tmp_path: Path, training: Path) -> None:
     assert dlprof(f"--database={training}", "-v=quiet").returncode == 0
     for words in (("--iter_start=99",), ("--mode=simple",)):
         done = dlprof("--database=dlprof_dldb.sqlite", *words)

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from aggregator.progress import Level
+from aggregator.system.progress import Level
 from profiler_cli.console import Console, Verbosity
 
 
@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 
 def talk(verbosity: Verbosity) -> str:
-    """Everything a console can be told, and what it says of it."""
+    """Call every method of a console, to see what it prints."""
     out = io.StringIO()
     console = Console(verbosity, out, io.StringIO())
     with console.working():

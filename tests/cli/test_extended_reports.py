@@ -59,7 +59,7 @@ def test_mapped_gpu_time_is_gpu_time_and_idle_time(reports: Path) -> None:
         assert int(row[mapped]) == int(row[busy]) + int(row[idle])
 
 
-def test_the_summary_names_both_averages_of_gpu_utilisation(
+def test_the_summary_names_both_averages_of_gpu_utilization(
     golden_dir: Path, tmp_path: Path
 ) -> None:
     words = [f"--database={golden_dir / 'nsys_profile.sqlite'}", "--reports=summary", "-v=quiet"]
@@ -71,7 +71,7 @@ def test_the_summary_names_both_averages_of_gpu_utilisation(
     assert "Communication Duration %,0.0" in lines
 
 
-def test_groups_and_the_summary_tell_what_was_achieved(golden_dir: Path, tmp_path: Path) -> None:
+def test_groups_and_the_summary_show_the_achieved_rates(golden_dir: Path, tmp_path: Path) -> None:
     source = golden_dir / "nsys_profile.sqlite"
     words = [f"--database={source}", "--reports=group_node,summary", "--extended=true", "-v=quiet"]
     assert main([*words, f"--output_path={tmp_path}"]) == 0
@@ -97,7 +97,7 @@ def test_groups_and_the_summary_tell_what_was_achieved(golden_dir: Path, tmp_pat
     assert any(line.startswith("Model FLOPs Utilization %,") for line in lines)
 
 
-def test_every_iteration_tells_what_it_should_cost_and_took(
+def test_every_iteration_shows_its_ideal_and_actual_time(
     profile: ProfileFactory, tmp_path: Path
 ) -> None:
     # WHEN the extended reports of a training run are written
@@ -123,6 +123,14 @@ def test_every_iteration_tells_what_it_should_cost_and_took(
     sections = json.loads((tmp_path / "dlprof_summary.json").read_text())
     step = sections["Iteration Efficiency"][max(found, key=int)]
     assert step["Bound"] in {"compute", "memory"}
-    assert step["Arithmetic Intensity"] == pytest.approx(step["FLOPs"] / step["Bytes"], rel=1e-5)
+    # It is that of the work whose operations and time are known, which is nearly all.
+    assert step["Arithmetic Intensity"] == pytest.approx(step["FLOPs"] / step["Bytes"], rel=1e-2)
     assert step["GPU Time (ns)"] <= step["Duration (ns)"]
     assert 0 < step["Model FLOPs Utilization %"] < 100
+
+
+def test_gpus_without_a_name_leave_no_separators(profile: ProfileFactory, tmp_path: Path) -> None:
+    words = [f"--database={profile('ginda_h100_2gpu_1s')}", "--reports=summary", "-v=quiet"]
+    assert main([*words, f"--output_path={tmp_path}"]) == 0
+    lines = (tmp_path / "dlprof_summary.csv").read_text("utf-8").splitlines()
+    assert [line for line in lines if line.startswith("GPU Name(s)")] == ["GPU Name(s),"]

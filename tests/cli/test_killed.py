@@ -82,7 +82,7 @@ def test_while_it_imports(demo_profile: Path, tmp_path: Path) -> None:
 def test_while_it_imports_rank_files(
     profile: Callable[[str], Path], tmp_path: Path, workers: str
 ) -> None:
-    from benchmarks.rank_files import make_ranks
+    from tests.rank_files import make_ranks
 
     ranks = tmp_path / "ranks"
     ranks.mkdir()

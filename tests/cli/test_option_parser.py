@@ -9,8 +9,8 @@ import pytest
 
 from aggregator.errors import IterationRangeError, UnknownReportError, UsageError
 from aggregator.options import Mode
-from profiler_cli.option_parser import parse_options
-from profiler_cli.options import OPTIONS, REPORT_TOKENS, Option, Options
+from profiler_cli.options.declared import CAPTURE, OPTIONS, REPORTS_KIND, Option, Options
+from profiler_cli.options.parser import parse_options
 
 # Option -> (text of a value, the value).
 VALUES: dict[str, tuple[str, Any]] = {
@@ -136,13 +136,13 @@ def test_the_last_of_repeated_switches_counts() -> None:
 @pytest.mark.parametrize(
     ("words", "reports", "application"),
     [
-        (["--reports=all"], REPORT_TOKENS, ()),
-        (["--report", "all"], REPORT_TOKENS, ()),
+        (["--reports=all"], REPORTS_KIND.tokens, ()),
+        (["--report", "all"], REPORTS_KIND.tokens, ()),
         (["--reports=detail,summary"], ("summary", "detail"), ()),
         (["--reports=summary,,detail,"], ("summary", "detail"), ()),
         (["--reports=summary, detail"], ("summary", "detail"), ()),
         (["--reports=summary,summary"], ("summary",), ()),
-        (["--reports=all,summary"], REPORT_TOKENS, ()),
+        (["--reports=all,summary"], REPORTS_KIND.tokens, ()),
         (["--reports", "iteration", "tensor", "--"], ("iteration", "tensor"), ()),
         (["--reports", "iteration", "tensor", "--", "-f"], ("iteration", "tensor"), ()),
         (["--reports", "iteration", "--", "a", "-b"], ("iteration",), ("a", "-b")),
@@ -233,7 +233,7 @@ def test_help_and_version_need_nothing_else() -> None:
 # --- what has no effect ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("option", [o for o in OPTIONS if o.needs_application], ids=spelling_id)
+@pytest.mark.parametrize("option", CAPTURE, ids=spelling_id)
 def test_capture_switches_are_unused_with_a_database_only(option: Option) -> None:
     word = f"{option.title}={VALUES[option.name][0]}"
     assert parse_options([word, "--database=x"]).unused == (option.title,)
@@ -266,14 +266,14 @@ def test_retired_switches_are_always_unused_and_named_once() -> None:
         (["-y=nan"], "--delay expects a number of seconds"),
         (["-y=inf"], "--delay expects a number of seconds"),
         (["-d=0"], "--duration expects a number of seconds above 0, not '0'"),
-        (["--database"], "--database expects .* nothing was given"),
+        (["--database"], "--database expects .* no value was found"),
         (["--database="], "--database expects a text that is not empty, not ''"),
-        (["--key_node", "--force"], "--key_node expects .* nothing was given"),
-        (["--reports", "--", "x"], "--reports expects .* nothing was given"),
+        (["--key_node", "--force"], "--key_node expects .* no value was found"),
+        (["--reports", "--", "x"], "--reports expects .* no value was found"),
         (["--reports="], "--reports expects a list of all, summary"),
         (["--domains=,"], "--domains expects a list of names"),
         (["--help=yes"], "--help takes no value"),
-        (["--nsys_opts", "-f"], "--nsys_opts expects .* nothing was given"),
+        (["--nsys_opts", "-f"], "--nsys_opts expects .* no value was found"),
     ],
 )
 def test_bad_words_are_usage_errors(words: list[str], message: str) -> None:
@@ -306,7 +306,7 @@ def test_unknown_reports_and_formats_have_a_code_of_their_own(words: list[str]) 
 
 
 def test_a_reversed_iteration_range_is_refused() -> None:
-    with pytest.raises(IterationRangeError, match="--iter_stop=3 lies before --iter_start=5"):
+    with pytest.raises(IterationRangeError, match="--iter_stop=3 is less than --iter_start=5"):
         parse_options(["--iter_start=5", "--iter_stop=3"])
 
 

@@ -10,6 +10,7 @@ from aggregator.errors import DatabaseWriteError
 from profiler_cli.outputs import (
     Batch,
     OutputPlan,
+    claimed_outputs,
     display,
     file_name_part,
     output_folder,
@@ -108,7 +109,7 @@ def test_a_missing_folder_is_created_with_its_parents(tmp_path: Path) -> None:
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
 
-def test_a_created_folder_goes_again_when_the_work_fails(tmp_path: Path) -> None:
+def test_a_created_folder_is_removed_when_the_work_fails(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), output_folder(tmp_path / "a" / "b"):
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
@@ -183,7 +184,7 @@ def test_force_replaces(tmp_path: Path) -> None:
     assert (tmp_path / "a.csv").read_bytes() == b"new"
 
 
-def test_domains_that_share_a_file_name_are_told_apart(tmp_path: Path) -> None:
+def test_domains_that_share_a_file_name_get_separate_files(tmp_path: Path) -> None:
     with Batch(force=False) as batch:
         stage(batch, tmp_path / "dlprof_detailed_a_b.csv", b"a/b")
         stage(batch, tmp_path / "dlprof_detailed_a_b.csv", b"a:b")
@@ -207,3 +208,33 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     assert "--output_path" in caught.value.hint
     assert caught.value.exit_code == 5
     assert list(tmp_path.iterdir()) == []
+
+
+def test_parallel_runs_in_one_folder_take_different_numbers(tmp_path: Path) -> None:
+    def choose(busy: frozenset[int]) -> OutputPlan:
+        return plan_outputs(
+            tmp_path, "dlprof", [], writes_database=True, force=False, sources=(SOURCE,), busy=busy
+        )
+
+    with claimed_outputs(choose) as first, claimed_outputs(choose) as second:
+        assert (first.database.name, second.database.name) == (
+            "dlprof_dldb.sqlite",
+            "dlprof_dldb_1.sqlite",
+        )
+        first.database.touch()
+    with claimed_outputs(choose) as third:
+        assert third.number == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["dlprof_dldb.sqlite"]
+
+
+def test_the_claim_of_a_killed_run_is_taken_over(tmp_path: Path) -> None:
+    (tmp_path / ".dlprof_dldb_0.claim").touch()
+
+    def choose(busy: frozenset[int]) -> OutputPlan:
+        return plan_outputs(
+            tmp_path, "dlprof", [], writes_database=True, force=False, sources=(SOURCE,), busy=busy
+        )
+
+    with claimed_outputs(choose) as plan:
+        assert plan.number == 0
+    assert not list(tmp_path.iterdir())

@@ -12,19 +12,22 @@ from typing import Any
 import pytest
 
 from aggregator.options import Mode
-from profiler_cli.reports import REPORTS
-from profiler_cli.reports.advice import ADVICE
+from profiler_cli.commands.analyze import format_feedback
 from profiler_cli.reports.columns import Format
-from profiler_cli.reports.detail import DETAIL
-from profiler_cli.reports.expert_systems import EXPERT_SYSTEMS, format_feedback
-from profiler_cli.reports.iteration import ITERATION
-from profiler_cli.reports.kernel import KERNEL
-from profiler_cli.reports.model_data import SECTIONS, write_model_data
-from profiler_cli.reports.op_type import OP_TYPE
+from profiler_cli.reports.declared import (
+    ADVICE,
+    DETAIL,
+    EXPERT_SYSTEMS,
+    ITERATION,
+    KERNEL,
+    MODEL_DATA,
+    OP_TYPE,
+    REPORTS,
+    TENSOR,
+)
 from profiler_cli.reports.source import CHUNK_ROWS
 from profiler_cli.reports.summary import SUMMARY
 from profiler_cli.reports.table import TableReport
-from profiler_cli.reports.tensor import TENSOR
 from tests.cli.scratch import add_report_rows, add_view, blank_row, scratch_source, written
 
 #: Those that DLProf had.
@@ -183,10 +186,10 @@ def test_a_report_longer_than_a_chunk_is_whole(file_format: str) -> None:
     count = 2 * CHUNK_ROWS + 1
     rows = [blank_row(ITERATION, kernel_timestamp=index) for index in range(count)]
     add_report_rows(source, ITERATION, rows)
-    told: list[int] = []
+    reported: list[int] = []
     stream = io.BytesIO()
-    ITERATION.write(source, file_format, stream, told.append)
-    assert told == [CHUNK_ROWS, CHUNK_ROWS, 1]
+    ITERATION.write(source, file_format, stream, reported.append)
+    assert reported == [CHUNK_ROWS, CHUNK_ROWS, 1]
     if file_format == "json":
         records = json.loads(stream.getvalue())["Iteration Report"]
     else:
@@ -222,12 +225,12 @@ def test_json_rows_have_csv_titles_sorted_and_unrounded_numbers() -> None:
 
 def test_the_feedback_names_each_problem_and_change() -> None:
     source = scratch_source()
-    add_report_rows(source, EXPERT_SYSTEMS, [("No A", "Use A"), ("No B", "Use B")])
+    add_report_rows(source, EXPERT_SYSTEMS, [("No A", "Use A"), ("Key op  not B", "Use B")])
     assert format_feedback(source) == (
         "Expert Systems Feedback: 2 issues detected. "
         "Note that expert systems is still experimental as are all recommended changes\n"
         "\nProblem detected: \n  No A\nRecommended change: \n  Use A\n"
-        "\nProblem detected: \n  No B\nRecommended change: \n  Use B\n"
+        "\nProblem detected: \n  Key op not B\nRecommended change: \n  Use B\n"
     )
 
 
@@ -334,15 +337,15 @@ def test_the_summary_as_json_has_sections_of_one_element_arrays_and_tables() -> 
 
 def test_the_raw_data_are_the_rows_of_the_views() -> None:
     source = scratch_source()
-    for view, per_aggregation in SECTIONS.values():
+    for view, per_aggregation in MODEL_DATA.SECTIONS.values():
         key = ["aggr_id"] if per_aggregation else []
         rows: list[list[object]] = [[1, "a%s", 2.5, None], [2, "b", 0.0, 1]]
         add_view(
             source, view, [*key, "name", "share", "other"], [row[1 - len(key) :] for row in rows]
         )
     stream = io.BytesIO()
-    write_model_data(source, stream, lambda rows: None)
+    MODEL_DATA.write(source, "json", stream, lambda rows: None)
     data = json.loads(stream.getvalue())
-    assert list(data) == list(SECTIONS)
+    assert list(data) == list(MODEL_DATA.SECTIONS)
     assert data["Kernels"] == [{"aggr_id": 1, "name": "a%s", "other": None, "share": 2.5}]
     assert len(data["API Calls"]) == 2

@@ -1,4 +1,4 @@
-"""The two databases that the API is asked about: NVIDIA's and one of ours."""
+"""The two databases behind the API: one of NVIDIA's DLProf and one of this program."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import pytest
 from django.conf import LazySettings
 
 from aggregator.options import ImportOptions
-from aggregator.progress import NullProgress
+from aggregator.system.progress import NullProgress
 from tests.contract.client import ApiClient, Served
+
+#: Databases and the rows in them that tests ask for; found once per process.
+_SERVED: dict[Path, Served] = {}
 
 
 @pytest.fixture(autouse=True)
@@ -56,10 +59,16 @@ def api() -> ApiClient:
 
 def _serve(path: Path, settings: LazySettings) -> Served:
     wanted = replace(settings.ENVIRONMENT, databases=(path,))
-    settings.ENVIRONMENT = replace(wanted, token="", bind="127.0.0.1")
+    if path not in _SERVED:
+        settings.ENVIRONMENT = replace(wanted, token="", bind="127.0.0.1")
+        _SERVED[path] = _find_served(path)
+    settings.ENVIRONMENT = wanted
+    return _SERVED[path]
+
+
+def _find_served(path: Path) -> Served:
     found = Served(path, aggregation=1, iteration=0, op_id="")
     api = ApiClient()
     busy = api.get(found.at("iterations/"), total_kernel_count__gte=1).json["results"][0]
     kernels = api.get(found.at("kernels/"), page_size=10).json["results"]
-    settings.ENVIRONMENT = wanted
     return replace(found, iteration=busy["iteration_index"], op_id=kernels[0]["op_id"])

@@ -12,21 +12,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.conf import LazySettings
 from django.test import Client
 
-from aggregator.jobs import Outcome
+from aggregator.sources.nsys import report as report_reader
 from tests.contract.client import API, ApiClient, Reply
-from viewer.errors import UploadNotFoundError, UploadOffsetError
-from viewer.jobs.models import Job, Upload
-from viewer.jobs.recorder import DatabaseRecorder
+from viewer.errors import ViewerError
+from viewer.jobs.keeper import Keeper
 from viewer.profiles import storage, uploads
+from viewer.state.models import Job
 
 UPLOADS = f"{API}/uploads/"
 PROFILES = f"{API}/profiles/"
-PART = "application/offset+octet-stream"
+UPLOAD_TYPE = "application/octet-stream"
 
 
 @pytest.fixture
@@ -39,7 +40,6 @@ def folders(settings: LazySettings, tmp_path: Path) -> Path:
         databases=(tmp_path / "served",),
         profile_folders=(tmp_path / "open",),
         upload_dir=tmp_path / "stored",
-        upload_chunk_bytes=1 << 20,
         token="",
         bind="127.0.0.1",
     )
@@ -50,11 +50,7 @@ def folders(settings: LazySettings, tmp_path: Path) -> Path:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ids: list[str] = []
 
-    def send(job_id: str) -> str:
-        ids.append(job_id)
-        return ""
-
-    monkeypatch.setattr("viewer.jobs.service.send", send)
+    monkeypatch.setattr("viewer.jobs.service.send", lambda job: ids.append(job.id))
     return ids
 
 
@@ -67,24 +63,19 @@ def _send(method: str, path: str, body: Any = None, **headers: str) -> Reply:
     return Reply(response.status_code, response.content, dict(response.headers))
 
 
-def _part(upload: dict[str, Any], data: bytes, offset: int) -> Reply:
-    address = f"{UPLOADS}{upload['id']}/"
-    return _send("PATCH", address, data, content_type=PART, upload_offset=str(offset))
+def _post_file(data: bytes, name: str = "a.sqlite", **headers: str) -> Reply:
+    address = f"{UPLOADS}?file_name={quote(name)}"
+    return _send("POST", address, data, **{"content_type": UPLOAD_TYPE} | headers)
 
 
-def _begin(api: ApiClient, name: str, size: int) -> dict[str, Any]:
-    reply = api.post(UPLOADS, {"file_name": name, "size_bytes": size})
+def _upload(file: Path, name: str = "") -> str:
+    reply = _post_file(file.read_bytes(), name or file.name)
     assert reply.status == 201, reply.body
-    found: dict[str, Any] = reply.json
-    return found
+    return str(reply.json["id"])
 
 
-def _upload(api: ApiClient, file: Path, name: str = "", step: int = 1 << 20) -> str:
-    data = file.read_bytes()
-    upload = _begin(api, name or file.name, len(data))
-    for offset in range(0, len(data), step):
-        assert _part(upload, data[offset : offset + step], offset).status == 200
-    return str(upload["id"])
+def _files(folders: Path) -> list[Path]:
+    return [path for path in (folders / "stored").rglob("*") if path.is_file()]
 
 
 def _code(reply: Reply) -> tuple[int, str]:
@@ -94,10 +85,10 @@ def _code(reply: Reply) -> tuple[int, str]:
 # --- uploads --------------------------------------------------------------------------------------
 
 
-def test_a_database_is_uploaded_in_parts_and_served(
+def test_a_database_is_uploaded_and_served(
     api: ApiClient, folders: Path, own_database: Path
 ) -> None:
-    upload = _upload(api, own_database, step=700_000)
+    upload = _upload(own_database)
     reply = api.post(PROFILES, {"upload": upload, "name": "Mine"})
 
     assert reply.status == 201
@@ -107,234 +98,240 @@ def test_a_database_is_uploaded_in_parts_and_served(
     assert [found["id"] for found in api.get(PROFILES).json["results"]] == [item["id"]]
     summary = api.get(f"{PROFILES}{item['id']}/aggregations/1/performance-summary/")
     assert summary.status == 200
-    (stored,) = [path for path in (folders / "stored").rglob("*") if path.is_file()]
+    (stored,) = _files(folders)
     assert stored.read_bytes() == own_database.read_bytes()
-    assert api.get(f"{UPLOADS}{upload}/").status == 404
+    assert _code(_send("DELETE", f"{UPLOADS}{upload}/")) == (404, "UPLOAD_NOT_FOUND")
 
 
-def test_an_upload_is_gone_on_with_where_it_broke_off(api: ApiClient, folders: Path) -> None:
-    upload = _begin(api, "a.sqlite", 10)
-    assert _part(upload, b"0123", 0).json["offset"] == 4
+def test_the_reply_to_an_upload_has_its_id_and_size(folders: Path) -> None:
+    upload = _post_file(b"0123456789", "a b.sqlite").json
 
-    state = api.get(f"{UPLOADS}{upload['id']}/")
-    head = _send("HEAD", f"{UPLOADS}{upload['id']}/")
-
-    assert state.json["offset"] == 4
-    assert (head.headers["Upload-Offset"], head.headers["Upload-Length"]) == ("4", "10")
-    again = _part(upload, b"0123", 0)
-    assert _code(again) == (409, "UPLOAD_OFFSET")
-    assert again.json["error"]["details"]["offset"] == 4
-    assert _part(upload, b"456789", 4).json["offset"] == 10
-    (part,) = (folders / "stored" / "incoming").iterdir()
-    assert part.read_bytes() == b"0123456789"
+    (file,) = (folders / "stored" / "incoming").iterdir()
+    assert file.read_bytes() == b"0123456789"
+    assert file.name == f"{upload['id']}-a_b.sqlite"
+    assert (upload["file_name"], upload["size_bytes"]) == ("a_b.sqlite", 10)
 
 
 @pytest.mark.parametrize(
-    ("headers", "data", "expected"),
+    ("query", "data", "content_type", "expected"),
     [
-        ({}, b"x", (400, "INVALID_VALUE")),
-        ({"upload_offset": "-1"}, b"x", (400, "INVALID_VALUE")),
-        ({"upload_offset": "9" * 30}, b"x", (400, "INVALID_VALUE")),
-        ({"upload_offset": "1"}, b"x", (409, "UPLOAD_OFFSET")),
-        ({"upload_offset": "0"}, b"x" * 11, (409, "UPLOAD_OFFSET")),
-        ({"upload_offset": "0"}, b"x" * (1 << 20) + b"x", (413, "BODY_TOO_LARGE")),
+        ("", b"x", UPLOAD_TYPE, (400, "INVALID_VALUE")),
+        ("?file_name=", b"x", UPLOAD_TYPE, (400, "INVALID_VALUE")),
+        ("?file_name=a%0A", b"x", UPLOAD_TYPE, (400, "INVALID_VALUE")),
+        (f"?file_name={'a' * 256}", b"x", UPLOAD_TYPE, (400, "INVALID_VALUE")),
+        ("?file_name=a&file_name=b", b"x", UPLOAD_TYPE, (400, "INVALID_VALUE")),
+        ("?file_name=a&more=1", b"x", UPLOAD_TYPE, (400, "UNKNOWN_FILTER")),
+        ("?file_name=a", b"", UPLOAD_TYPE, (400, "INVALID_VALUE")),
+        ("?file_name=a", b"{}", "application/json", (415, "UNSUPPORTED_MEDIA_TYPE")),
+        ("?file_name=a", b"x" * 70_000, "application/json", (413, "BODY_TOO_LARGE")),
     ],
 )
-def test_a_part_that_does_not_fit_is_refused(
-    api: ApiClient,
-    folders: Path,
-    headers: dict[str, str],
-    data: bytes,
-    expected: tuple[int, str],
+def test_an_upload_that_makes_no_sense(
+    folders: Path, query: str, data: bytes, content_type: str, expected: tuple[int, str]
 ) -> None:
-    upload = _begin(api, "a.sqlite", 10)
-
-    reply = _send("PATCH", f"{UPLOADS}{upload['id']}/", data, content_type=PART, **headers)
+    # Django's client leaves the type out where there is no body.
+    headers = {} if data else {"Content-Type": content_type}
+    reply = _send("POST", f"{UPLOADS}{query}", data, content_type=content_type, **headers)
 
     assert _code(reply) == expected
-    assert api.get(f"{UPLOADS}{upload['id']}/").json["offset"] == 0
+    assert not _files(folders)
 
 
-def test_a_body_that_breaks_off_keeps_what_came(folders: Path) -> None:
-    class Broken:
-        def __init__(self) -> None:
-            self.parts = [b"abc", b""]
-
-        def read(self, size: int, /) -> bytes:
-            return self.parts.pop(0)
-
-    upload = uploads.begin("a.sqlite", 10, "")
-
-    assert uploads.append(upload, 0, 10, Broken()) == 3
-    assert uploads.offset(upload) == 3
+@pytest.mark.parametrize("headers", [{"origin": "http://evil.example"}, {"content_type": ""}])
+def test_a_page_of_another_origin_uploads_nothing(folders: Path, headers: dict[str, str]) -> None:
+    assert _code(_post_file(b"x", **headers)) == (403, "CSRF_FAILED")
+    assert not _files(folders)
 
 
-class _Then:
-    """A body of two blocks; something happens between them."""
+class _Blocks:
+    """A body of some blocks; each is a function, which may do something else first."""
 
-    def __init__(self, first: bytes, between: Callable[[], object], second: bytes) -> None:
-        self._parts: list[Callable[[], bytes]] = [
-            lambda: first,
-            lambda: (between(), second)[1],
-            lambda: b"",
-        ]
+    def __init__(self, *blocks: Callable[[], bytes]) -> None:
+        self._blocks = list(blocks)
 
-    def read(self, size: int, /) -> bytes:
-        return self._parts.pop(0)()
+    def read(self, size: int = -1, /) -> bytes:
+        return self._blocks.pop(0)() if self._blocks else b""
 
 
-def test_a_part_that_was_overtaken_writes_nothing_more(folders: Path) -> None:
-    """A client that lost its connection goes on while the server still hears the old one."""
-    upload = uploads.begin("a.sqlite", 10, "")
-    quick = _Then(b"345", lambda: None, b"6789")
-    slow = _Then(b"012", lambda: uploads.append(upload, 3, 7, quick), b"xxxxxxx")
-
-    with pytest.raises(UploadOffsetError):
-        uploads.append(upload, 0, 10, slow)
-
-    assert uploads.content(upload).read_bytes() == b"0123456789"
-
-
-def test_a_part_of_an_upload_that_is_given_up_meanwhile(folders: Path) -> None:
-    upload = uploads.begin("a.sqlite", 10, "")
-    body = _Then(b"012", lambda: uploads.give_up(uploads.find(upload.id)), b"3456789")
-
-    with pytest.raises(UploadNotFoundError):
-        uploads.append(upload, 0, 10, body)
-
-    assert not list((folders / "stored" / "incoming").iterdir())
-
-
-def test_a_client_that_is_gone_is_no_mistake_of_ours(folders: Path) -> None:
-    def gone() -> None:
-        raise ConnectionResetError("gone")
-
-    upload = uploads.begin("a.sqlite", 10, "")
-
-    assert uploads.append(upload, 0, 10, _Then(b"012", gone, b"")) == 3
+def _raise(error: OSError) -> bytes:
+    raise error
 
 
 @pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"file_name": "a"},
-        {"file_name": "", "size_bytes": 1},
-        {"file_name": "a", "size_bytes": 0},
-        {"file_name": "a", "size_bytes": -1},
-        {"file_name": "a", "size_bytes": True},
-        {"file_name": "a", "size_bytes": 1.5},
-        {"file_name": "a\n", "size_bytes": 1},
-        {"file_name": "a" * 256, "size_bytes": 1},
-        {"file_name": ["a"], "size_bytes": 1},
-        {"file_name": "a", "size_bytes": 1, "more": 1},
-        [],
-        "text",
-    ],
+    "end",
+    [lambda: b"", lambda: _raise(ConnectionResetError("gone"))],
+    ids=["its end", "a lost connection"],
 )
-def test_an_upload_that_makes_no_sense(api: ApiClient, folders: Path, body: object) -> None:
-    reply = api.post(UPLOADS, json.dumps(body))
+def test_nothing_is_kept_of_a_body_that_breaks_off(folders: Path, end: Callable[[], bytes]) -> None:
+    with pytest.raises(ViewerError, match="3 of 10 bytes"):
+        uploads.receive("a.sqlite", 10, _Blocks(lambda: b"abc", end))
 
-    assert _code(reply) == (400, "INVALID_VALUE")
-    assert not Upload.objects.exists()
+    assert not _files(folders)
 
 
-def test_a_file_that_is_too_large_is_refused_before_it_is_sent(
-    api: ApiClient, folders: Path, settings: LazySettings
-) -> None:
+def test_remains_of_a_killed_server_are_removed_by_the_next_upload(folders: Path) -> None:
+    incoming = folders / "stored" / "incoming"
+    incoming.mkdir()
+    (incoming / f"{'0' * 32}-a.sqlite{storage.PART}").write_bytes(b"half")
+    during: list[int] = []
+
+    def count() -> bytes:
+        uploads.remove_stale()
+        during.append(len(list(incoming.iterdir())))
+        return b"0123456789"
+
+    uploads.receive("a.sqlite", 10, _Blocks(count))
+
+    assert during == [1], "the upload that is under way stays"
+    assert len(list(incoming.iterdir())) == 1
+
+
+def test_a_file_that_is_too_large_is_refused(folders: Path, settings: LazySettings) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, max_profile_bytes=1000)
 
-    reply = api.post(UPLOADS, {"file_name": "a", "size_bytes": 1001})
+    reply = _post_file(b"x" * 1001)
 
     assert _code(reply) == (413, "PROFILE_TOO_LARGE")
     assert "1,000" in reply.json["error"]["message"]
 
 
-def test_a_full_disk_is_said_before_anything_is_sent(
-    api: ApiClient, folders: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_full_disk_is_reported_before_the_body_is_read(
+    folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(folders)
-    monkeypatch.setattr(storage, "RESERVE_BYTES", usage.free - 5)
+    monkeypatch.setattr(storage, "RESERVE_BYTES", usage.free)
+    body = _Blocks(lambda: pytest.fail("read"))
 
-    reply = api.post(UPLOADS, {"file_name": "a", "size_bytes": 1 << 30})
+    with pytest.raises(ViewerError, match="disk"):
+        uploads.receive("a", 1 << 30, body)
 
-    assert _code(reply) == (507, "STORAGE_FULL")
 
-
-def test_a_quota_is_kept(api: ApiClient, folders: Path, settings: LazySettings) -> None:
+def test_a_quota_is_kept(folders: Path, settings: LazySettings) -> None:
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, upload_quota_bytes=100)
-    _part(_begin(api, "a", 60), b"x" * 60, 0)
+    assert _post_file(b"x" * 60).status == 201
 
-    reply = api.post(UPLOADS, {"file_name": "b", "size_bytes": 41})
-
-    assert _code(reply) == (507, "STORAGE_FULL")
+    assert _code(_post_file(b"x" * 41)) == (507, "STORAGE_FULL")
 
 
-def test_a_disk_that_fills_up_keeps_what_was_written(
-    api: ApiClient, folders: Path, monkeypatch: pytest.MonkeyPatch
+def test_parallel_uploads_share_the_quota(folders: Path, settings: LazySettings) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, upload_quota_bytes=100)
+    replies: list[Reply] = []
+
+    def upload_meanwhile() -> bytes:
+        replies.append(_post_file(b"x" * 41))
+        return b"x" * 60
+
+    uploads.receive("a", 60, _Blocks(upload_meanwhile))
+
+    assert [_code(reply) for reply in replies] == [(507, "STORAGE_FULL")]
+    assert storage.used_bytes() == 60
+
+
+def test_queued_imports_share_the_quota(
+    api: ApiClient, folders: Path, demo_profile: Path, settings: LazySettings
 ) -> None:
-    upload = _begin(api, "a.sqlite", 10)
-    written = os.write
+    size = demo_profile.stat().st_size
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, upload_quota_bytes=2 * size)
+    for name in ("a", "b"):
+        shutil.copyfile(demo_profile, folders / "open" / f"{name}.sqlite")
+    first = api.post(PROFILES, {"path": str(folders / "open/a.sqlite")})
+    second = api.post(PROFILES, {"path": str(folders / "open/b.sqlite")})
 
-    def write(descriptor: int, data: bytes) -> int:
-        if os.fstat(descriptor).st_size >= 4:
-            raise OSError(28, "No space left on device")
-        return written(descriptor, data[:4])
+    assert first.status == 202
+    assert _code(second) == (507, "STORAGE_FULL")
 
-    monkeypatch.setattr(os, "write", write)
-    reply = _part(upload, b"0123456789", 0)
-    monkeypatch.undo()
+
+def test_an_import_that_exceeds_the_quota_is_deleted(
+    api: ApiClient, folders: Path, demo_profile: Path, settings: LazySettings
+) -> None:
+    source = folders / "open" / "a.sqlite"
+    shutil.copyfile(demo_profile, source)
+    database = Path(
+        Job.objects.get(pk=api.post(PROFILES, {"path": str(source)}).json["id"]).database
+    )
+    database.write_bytes(b"x" * 1000)
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, upload_quota_bytes=999)
+
+    with pytest.raises(ViewerError, match="bytes"):
+        storage.publish(database)
+
+    assert _files(folders) == []
+    assert api.get(PROFILES).json["count"] == 0
+
+
+def test_a_disk_that_fills_up_keeps_nothing(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: _raise(OSError(28, "No space left on device")))
+
+    assert _code(_post_file(b"0123456789")) == (507, "STORAGE_FULL")
+    assert not _files(folders)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_to(folders: Path) -> None:
+    (folders / "stored").chmod(0o500)
+
+    assert _code(_post_file(b"x")) == (507, "STORAGE_FULL")
+
+
+def test_a_folder_that_cannot_be_made(
+    api: ApiClient, folders: Path, own_database: Path, settings: LazySettings
+) -> None:
+    (folders / "file").touch()
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, upload_dir=folders / "file" / "stored")
+    reply = _post_file(b"x")
 
     assert _code(reply) == (507, "STORAGE_FULL")
-    assert api.get(f"{UPLOADS}{upload['id']}/").json["offset"] == 4
-    assert _part(upload, b"456789", 4).status == 200
+    assert "DLPROF_UPLOAD_DIR" in reply.json["error"]["hint"]
+    assert api.get(PROFILES).status == 200
+    assert api.get("/metrics").status == 200
 
 
-def test_an_upload_can_be_given_up(api: ApiClient, folders: Path) -> None:
-    upload = _begin(api, "a.sqlite", 10)
+def test_an_upload_can_be_deleted(folders: Path) -> None:
+    upload = _post_file(b"0123456789").json
 
     assert _send("DELETE", f"{UPLOADS}{upload['id']}/").status == 204
 
-    assert api.get(f"{UPLOADS}{upload['id']}/").status == 404
-    assert not list((folders / "stored" / "incoming").iterdir())
+    assert not _files(folders)
 
 
-def test_an_upload_that_nobody_goes_on_with_is_removed(
+def test_an_upload_that_is_not_used_expires(
     api: ApiClient, folders: Path, settings: LazySettings
 ) -> None:
-    old = _begin(api, "old.sqlite", 10)
+    upload = _post_file(b"0123456789").json
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, upload_expiry_s=-1)
 
     uploads.remove_stale()
 
-    assert _code(api.get(f"{UPLOADS}{old['id']}/")) == (404, "UPLOAD_NOT_FOUND")
-    assert not list((folders / "stored" / "incoming").iterdir())
-
-
-def test_an_upload_is_used_only_when_all_of_it_is_here(api: ApiClient, folders: Path) -> None:
-    upload = _begin(api, "a.sqlite", 10)
-    _part(upload, b"0123", 0)
-
-    assert _code(api.post(PROFILES, {"upload": upload["id"]})) == (409, "UPLOAD_INCOMPLETE")
-    assert _part(upload, b"456789", 4).status == 200
+    assert _code(api.post(PROFILES, {"upload": upload["id"]})) == (404, "UPLOAD_NOT_FOUND")
+    assert not _files(folders)
 
 
 def test_two_uploads_of_one_name_do_not_meet(
     api: ApiClient, folders: Path, own_database: Path
 ) -> None:
-    ids = [api.post(PROFILES, {"upload": _upload(api, own_database)}).json["id"] for _ in range(2)]
+    ids = [api.post(PROFILES, {"upload": _upload(own_database)}).json["id"] for _ in range(2)]
 
     assert len(set(ids)) == 2
     assert api.get(PROFILES).json["count"] == 2
 
 
 @pytest.mark.parametrize(
-    "name", ["../../etc/passwd", "/etc/passwd", "..", "a\\b", ".hidden", "x" * 255, "☃.sqlite"]
+    "name",
+    [
+        "../../etc/passwd",
+        "/etc/passwd",
+        "..",
+        "a\\b",
+        ".hidden",
+        "x" * 255,
+        "☃.sqlite",
+        f"a{storage.PART}",
+    ],
 )
 def test_a_files_name_leads_nowhere(
     api: ApiClient, folders: Path, own_database: Path, name: str
 ) -> None:
-    reply = api.post(PROFILES, {"upload": _upload(api, own_database, name)})
+    reply = api.post(PROFILES, {"upload": _upload(own_database, name)})
 
     assert reply.status == 201
     outside = [path for path in folders.rglob("*.sqlite") if "stored" not in path.parts]
@@ -346,7 +343,7 @@ def test_a_files_name_leads_nowhere(
 
 def _refused(api: ApiClient, file: Path, name: str = "") -> tuple[int, str]:
     before = set(file.parent.parent.rglob("*"))
-    upload = _upload(api, file, name)
+    upload = _upload(file, name)
     code = _code(api.post(PROFILES, {"upload": upload}))
     _send("DELETE", f"{UPLOADS}{upload}/")
     left = {path for path in file.parent.parent.rglob("*") if path.is_file()} - before
@@ -412,12 +409,12 @@ def test_an_export_that_computes_is_refused(api: ApiClient, folders: Path, sql: 
 def test_a_report_without_nsys_is_refused_with_what_to_do(
     api: ApiClient, folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aggregator.sources.nsys_report.INSTALL_PATTERNS", ())
+    monkeypatch.setattr(report_reader, "INSTALL_PATTERNS", ())
     monkeypatch.setenv("PATH", str(folders))
     report = folders / "closed" / "run.nsys-rep"
     report.write_bytes(b"nsys report" * 100)
 
-    upload = _upload(api, report)
+    upload = _upload(report)
     reply = api.post(PROFILES, {"upload": upload})
 
     assert _code(reply) == (422, "REPORT_NEEDS_NSYS")
@@ -448,7 +445,7 @@ def test_an_addition_that_makes_no_sense(api: ApiClient, folders: Path, body: ob
 def test_an_upload_that_cannot_be_added_is_still_there(
     api: ApiClient, folders: Path, own_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    upload = _upload(api, own_database)
+    upload = _upload(own_database)
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError
@@ -464,12 +461,12 @@ def test_an_upload_that_cannot_be_added_is_still_there(
 def test_an_upload_is_used_once(
     api: ApiClient, folders: Path, own_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two requests at the same time: one profile, and one of them is told so."""
-    upload = _upload(api, own_database)
+    """Two requests at the same time: one profile is made, and one request gets a conflict."""
+    upload = _upload(own_database)
     statuses = []
     place = uploads.place
 
-    def meanwhile(found: Upload, target: Path) -> None:
+    def meanwhile(found: uploads.Upload, target: Path) -> None:
         monkeypatch.setattr(uploads, "place", place)
         statuses.append(api.post(PROFILES, {"upload": upload}).status)
         place(found, target)
@@ -485,7 +482,7 @@ def test_an_upload_is_used_once(
 def test_folders_of_killed_servers_go_in_time(
     api: ApiClient, folders: Path, own_database: Path, settings: LazySettings
 ) -> None:
-    api.post(PROFILES, {"upload": _upload(api, own_database)})
+    api.post(PROFILES, {"upload": _upload(own_database)})
     with pytest.raises(KeyboardInterrupt), storage.new_folder() as failed:
         raise KeyboardInterrupt
     assert not failed.exists()
@@ -496,7 +493,7 @@ def test_folders_of_killed_servers_go_in_time(
     foreign.mkdir()
 
     uploads.remove_stale()
-    assert killed.exists(), "somebody may be at it"
+    assert killed.exists(), "a process may still be using it"
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, upload_expiry_s=-1)
     uploads.remove_stale()
 
@@ -505,7 +502,7 @@ def test_folders_of_killed_servers_go_in_time(
     assert api.get(PROFILES).json["results"][0]["error"] is None
 
 
-def test_what_is_stored_is_counted_while_files_come_and_go(folders: Path) -> None:
+def test_the_stored_size_is_counted_while_files_change(folders: Path) -> None:
     place = folders / "stored" / "one"
     place.mkdir()
     (place / "stays").write_bytes(b"12345")
@@ -565,16 +562,16 @@ def test_nothing_else_can_be_registered(
     assert api.get(PROFILES).json["count"] == 0
 
 
-def test_what_the_viewer_stores_itself_is_not_registered_again(
+def test_a_file_that_the_viewer_stores_is_not_registered_again(
     api: ApiClient, folders: Path, own_database: Path, settings: LazySettings
 ) -> None:
     """As with compose: uploads lie below the folder that is served."""
     settings.ENVIRONMENT = replace(
         settings.ENVIRONMENT, databases=(folders,), upload_dir=folders / "stored"
     )
-    made = api.post(PROFILES, {"upload": _upload(api, own_database)}).json
+    made = api.post(PROFILES, {"upload": _upload(own_database)}).json
     (stored,) = (folders / "stored").glob("*/*.sqlite")
-    waiting = _upload(api, own_database)
+    waiting = _upload(own_database)
 
     for path in (stored, folders / "stored" / "incoming" / f"{waiting}.part",
                  folders / "stored" / "*" / "*.sqlite", stored.parent):  # fmt: skip
@@ -603,10 +600,10 @@ def test_links_that_lead_nowhere_are_passed_over(
 
 
 def test_a_file_that_the_viewers_user_may_not_read(
-    api: ApiClient, folders: Path, own_database: Path, monkeypatch: pytest.MonkeyPatch
+    api: ApiClient, folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = folders / "open" / "secret.sqlite"
-    shutil.copyfile(own_database, file)
+    file.write_bytes(b"a database that SQLite may not open either")
     opened = Path.open
 
     def refused(path: Path, *words: Any, **more: Any) -> Any:
@@ -650,7 +647,7 @@ def test_a_trace_of_torch_is_queued_under_its_kind(
     file = folders / "closed" / name
     file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
 
-    reply = api.post(PROFILES, {"upload": _upload(api, file)})
+    reply = api.post(PROFILES, {"upload": _upload(file)})
 
     assert (reply.status, sent) == (202, [reply.json["id"]])
     (source,) = Job.objects.get(pk=reply.json["id"]).sources
@@ -668,36 +665,39 @@ def test_json_that_is_no_trace_is_refused(api: ApiClient, folders: Path, content
 def test_an_imported_profile_is_served_and_the_uploaded_copy_dropped(
     api: ApiClient, folders: Path, demo_profile: Path, own_database: Path
 ) -> None:
-    job = api.post(PROFILES, {"upload": _upload(api, demo_profile)}).json
-    recorder = DatabaseRecorder()
-    claimed = recorder.claim("token")
-    assert claimed is not None
-    assert claimed.is_import
-    assert [source.read_bytes() for source in claimed.sources] == [demo_profile.read_bytes()]
-    shutil.copyfile(own_database, claimed.database)
+    job = api.post(PROFILES, {"upload": _upload(demo_profile)}).json
+    row = Job.objects.get(pk=job["id"])
+    assert row.kind == "import"
+    assert [Path(source).read_bytes() for source in row.sources] == [demo_profile.read_bytes()]
+    shutil.copyfile(own_database, row.database)
 
-    recorder.finish(claimed, Outcome(1, claimed.database, ""))
+    result = {"end": "done", "aggregation_id": 1, "database": row.database, "note": ""}
+    Keeper().finish(row, result)
 
     assert api.get(f"{PROFILES}{job['profile_id']}/").status == 200
     done = api.get(f"{API}/jobs/{job['id']}/").json
     assert (done["state"], done["result_profile_id"]) == ("done", job["profile_id"])
     assert [path for path in (folders / "stored").rglob("*") if path.is_file()] == [
-        claimed.database
+        Path(row.database)
     ]
 
 
 def test_a_failed_import_can_be_tried_again_or_deleted(
     api: ApiClient, folders: Path, demo_profile: Path
 ) -> None:
-    job = api.post(PROFILES, {"upload": _upload(api, demo_profile)}).json
-    recorder = DatabaseRecorder()
-    claimed = recorder.claim("token")
-    assert claimed is not None
-    recorder.fail(claimed, {"code": "X", "message": "", "hint": "", "details": {}})
+    job = api.post(PROFILES, {"upload": _upload(demo_profile)}).json
+    reserved = Path(Job.objects.get(pk=job["id"]).database).with_name(".reserved")
+    assert reserved.stat().st_size == int(1.5 * demo_profile.stat().st_size)
+    error = {"code": "X", "message": "", "hint": "", "details": {}}
+    Keeper().finish(Job.objects.get(pk=job["id"]), {"end": "failed", "error": error})
 
+    # What has failed takes no room but that of its file; it is reserved again for the next attempt.
+    assert storage.used_bytes() == demo_profile.stat().st_size
     assert api.get(f"{PROFILES}{job['profile_id']}/").status == 404
     assert api.post(f"{API}/jobs/{job['id']}/retry/").status == 202
+    assert reserved.is_file()
     assert api.post(f"{API}/jobs/{job['id']}/cancel/").json["state"] == "cancelled"
+    assert not reserved.exists()
     assert _send("DELETE", f"{PROFILES}{job['profile_id']}/").status == 200
 
     assert not [path for path in (folders / "stored").rglob("*") if path.is_file()]
@@ -768,10 +768,10 @@ def test_a_file_that_is_named_at_the_next_start_is_listed_again(
     assert (before, api.get(PROFILES).json["count"]) == (0, 1)
 
 
-def test_what_the_viewer_stored_is_deleted_with_its_folder(
+def test_a_stored_profile_is_deleted_with_its_folder(
     api: ApiClient, folders: Path, own_database: Path
 ) -> None:
-    item = api.post(PROFILES, {"upload": _upload(api, own_database)}).json
+    item = api.post(PROFILES, {"upload": _upload(own_database)}).json
 
     reply = _send("DELETE", f"{PROFILES}{item['id']}/")
 
@@ -787,7 +787,7 @@ def test_what_the_viewer_stored_is_deleted_with_its_folder(
 def test_a_profile_that_jobs_work_on_is_not_deleted(
     api: ApiClient, folders: Path, own_database: Path
 ) -> None:
-    item = api.post(PROFILES, {"upload": _upload(api, own_database)}).json
+    item = api.post(PROFILES, {"upload": _upload(own_database)}).json
     job = api.post(f"{PROFILES}{item['id']}/aggregations/", {"iter_start": 3}).json
 
     assert _code(_send("DELETE", f"{PROFILES}{item['id']}/")) == (409, "PROFILE_BUSY")
@@ -795,12 +795,12 @@ def test_a_profile_that_jobs_work_on_is_not_deleted(
     assert _send("DELETE", f"{PROFILES}{item['id']}/").status == 200
 
 
-def test_a_folder_that_is_not_ours_is_never_deleted(
+def test_a_folder_of_another_program_is_never_deleted(
     api: ApiClient, folders: Path, own_database: Path
 ) -> None:
-    from viewer.jobs.models import StoredProfile
+    from viewer.state.models import StoredProfile
 
-    item = api.post(PROFILES, {"upload": _upload(api, own_database)}).json
+    item = api.post(PROFILES, {"upload": _upload(own_database)}).json
     StoredProfile.objects.filter(pk=item["id"]).update(folder=str(folders / "closed"))
     (folders / "closed" / "precious").touch()
 

@@ -13,15 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from backports import zstd
 from django.conf import LazySettings
 
 from aggregator.dldb.writer import aggregation_transaction
-from aggregator.query.connection import ProfileDatabase
-from aggregator.query.counts import file_state
-from aggregator.resources.addresses import TABLES
+from aggregator.tables.connection import ProfileDatabase
+from aggregator.tables.counts import file_state
+from aggregator.tables.declared.addresses import TABLES
 from tests.contract.client import ApiClient, Served
-from viewer.api import compression
 
 EVERY_TABLE = pytest.mark.parametrize("address", TABLES, ids=lambda address: TABLES[address].name)
 MOST_QUERIES = 6
@@ -133,7 +131,7 @@ def test_a_change_of_the_file_is_seen_in_the_counts(
 
 
 @pytest.mark.parametrize("address", ["ops/", "performance-summary/", "figures/gpus/"])
-def test_what_has_not_changed_is_not_sent_again(
+def test_an_unchanged_answer_is_not_sent_again(
     api: ApiClient, served: Served, address: str
 ) -> None:
     first = api.get(served.at(address))
@@ -159,48 +157,28 @@ def test_long_answers_are_compressed_for_who_takes_it(api: ApiClient, served: Se
     assert len(packed.body) < len(plain.body) / 2
 
 
-def test_zstd_is_spoken_with_who_prefers_it(api: ApiClient, served: Served) -> None:
-    plain = api.get(served.at("ops/"), page_size=200)
-    packed = api.get(
-        served.at("ops/"), {"Accept-Encoding": "gzip, deflate, br, zstd"}, page_size=200
-    )
-    assert packed.headers["Content-Encoding"] == "zstd"
-    assert packed.headers["Content-Length"] == str(len(packed.body))
-    assert "Accept-Encoding" in packed.headers["Vary"]
-    assert json.loads(zstd.decompress(packed.body)) == plain.json
-    assert len(packed.body) < len(plain.body) / 2
+def test_a_compressed_answer_has_a_weak_etag_that_still_matches(
+    api: ApiClient, served: Served
+) -> None:
+    packed = api.get(served.at("ops/"), {"Accept-Encoding": "gzip"}, page_size=200)
+    etag = packed.headers["ETag"]
+    assert etag.startswith('W/"')
     again = api.get(
-        served.at("ops/"),
-        {"Accept-Encoding": "zstd", "If-None-Match": packed.headers["ETag"]},
-        page_size=200,
+        served.at("ops/"), {"Accept-Encoding": "gzip", "If-None-Match": etag}, page_size=200
     )
     assert (again.status, again.body) == (304, b"")
 
 
-def test_files_are_streamed_as_zstd(api: ApiClient, served: Served) -> None:
+def test_exports_are_compressed_as_a_stream(api: ApiClient, served: Served) -> None:
     plain = api.get(served.at("kernels/export/"), format="csv")
-    packed = api.get(served.at("kernels/export/"), {"Accept-Encoding": "zstd"}, format="csv")
-    assert packed.headers["Content-Encoding"] == "zstd"
+    packed = api.get(served.at("kernels/export/"), {"Accept-Encoding": "gzip"}, format="csv")
+    assert packed.headers["Content-Encoding"] == "gzip"
     assert "Content-Length" not in packed.headers
-    assert zstd.decompress(packed.body) == plain.body
-
-
-@pytest.mark.parametrize("accepted", ["gzip, zstd;q=0", "gzip, zstd; q=0.0", "gzip, zstdx"])
-def test_zstd_is_for_who_takes_it_only(api: ApiClient, served: Served, accepted: str) -> None:
-    packed = api.get(served.at("ops/"), {"Accept-Encoding": accepted}, page_size=200)
-    assert packed.headers["Content-Encoding"] == "gzip"
-
-
-def test_without_the_library_gzip_serves_everybody(
-    api: ApiClient, served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compression, "ZSTD", None)
-    packed = api.get(served.at("ops/"), {"Accept-Encoding": "zstd, gzip"}, page_size=200)
-    assert packed.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(packed.body) == plain.body
 
 
 def test_short_answers_stay_as_they_are(api: ApiClient, served: Served) -> None:
-    reply = api.get("/healthz", {"Accept-Encoding": "zstd"})
+    reply = api.get("/healthz", {"Accept-Encoding": "gzip"})
     assert "Content-Encoding" not in reply.headers
 
 

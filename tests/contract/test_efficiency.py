@@ -17,7 +17,7 @@ def stored(path: object, sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql).fetchall()
 
 
-def test_the_whole_is_that_of_the_view(api: ApiClient, ours: Served) -> None:
+def test_the_totals_equal_those_of_the_view(api: ApiClient, ours: Served) -> None:
     reply = api.get(ours.at("efficiency/")).json
     sql = "SELECT mfu, known_pct, flops, ideal_time FROM view_model_efficiency WHERE aggr_id = 1"
     names = ("mfu_pct", "known_pct", "flops", "ideal_time_ns")
@@ -26,7 +26,7 @@ def test_the_whole_is_that_of_the_view(api: ApiClient, ours: Served) -> None:
     assert reply["known_pct"] > 99
 
 
-def test_ops_come_by_what_is_left_to_win(api: ApiClient, ours: Served) -> None:
+def test_ops_are_sorted_by_time_above_ideal(api: ApiClient, ours: Served) -> None:
     body = api.get(ours.at("op-efficiency/"), page_size="200").json
     left = [row["left_time_ns"] for row in body["results"] if row["left_time_ns"] is not None]
     assert left == sorted(left, reverse=True)
@@ -38,7 +38,7 @@ def test_ops_come_by_what_is_left_to_win(api: ApiClient, ours: Served) -> None:
             assert quotient == pytest.approx(row["arithmetic_intensity"], rel=1e-3)
 
 
-def test_the_units_of_an_op_add_up_to_it(api: ApiClient, ours: Served) -> None:
+def test_the_units_of_an_op_add_up_to_its_costs(api: ApiClient, ours: Served) -> None:
     row = api.get(ours.at("op-efficiency/"), op_id="CONV2D_1").json["results"][0]
     units = api.get(ours.at("ops/CONV2D_1/units/")).json["results"]
     assert sum(unit["num_calls"] * unit["flops_per_call"] for unit in units) == row["flops"]
@@ -83,7 +83,7 @@ def test_groups_have_what_lies_below_them(api: ApiClient, ours: Served) -> None:
         assert (groups[name]["flops"], groups[name]["ideal_time_ns"]) == expected
 
 
-def test_the_utilisation_of_a_step_leaves_the_start_out(api: ApiClient, ours: Served) -> None:
+def test_the_utilization_of_a_step_leaves_the_start_out(api: ApiClient, ours: Served) -> None:
     kinds = {
         row["iteration_index"]: row["kind"]
         for row in api.get(ours.at("iterations/"), page_size="200").json["results"]
@@ -103,7 +103,7 @@ def test_the_roofline_has_points_and_roofs(api: ApiClient, ours: Served) -> None
     assert sum(len(trace["x"]) for trace in points) > 50
     assert {roof["name"] for roof in roofs} >= {"float16", "float32"}
     assert figure["layout"]["xaxis"]["type"] == "log"
-    # A point's area tells its GPU time, whatever bounds it, and the slope what it is
+    # A point's area shows its GPU time, whatever bounds it, and the slope what it is
     times = [row[1] for trace in points for row in trace["customdata"]]
     sizes = [size for trace in points for size in trace["marker"]["size"]]
     assert len(points) > 1
@@ -115,7 +115,7 @@ def test_the_roofline_has_points_and_roofs(api: ApiClient, ours: Served) -> None
     assert f"{bandwidth:g} GB/s" in notes
 
 
-def test_a_database_of_nvidias_tells_no_costs(api: ApiClient, nvidia: Served) -> None:
+def test_a_database_of_nvidias_dlprof_has_no_costs(api: ApiClient, nvidia: Served) -> None:
     reply = api.get(nvidia.at("efficiency/")).json
     assert reply["mfu_pct"] is None
     assert "mfu_pct" in reply["unknown"]

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from viewer.environment import Environment, is_loopback
-from viewer.security.secret import read_or_make_secret_key
+from viewer.environment import Environment, is_loopback, read_or_make_secret_key
 
 
 def test_without_variables_only_this_machine_is_served(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whoever refuses, the refusal has one shape."""
+"""All errors of the API have one shape."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
-from aggregator.query.counts import Remembered
-from aggregator.resources import figures
+from aggregator.tables import figures
+from aggregator.tables.counts import Remembered
 from tests.contract.client import API, ApiClient, Reply, Served
 from viewer.api.tables import TableView
 
@@ -41,7 +41,7 @@ def assert_error(reply: Reply, status: int, code: str) -> dict[str, Any]:
         (f"{API}/profiles/nope/aggregations/1/ops/", "PROFILE_NOT_SERVED"),
     ],
 )
-def test_what_is_not_there(api: ApiClient, path: str, code: str) -> None:
+def test_missing_resources(api: ApiClient, path: str, code: str) -> None:
     assert_error(api.get(path), 404, code)
 
 
@@ -57,7 +57,7 @@ def test_what_is_not_there(api: ApiClient, path: str, code: str) -> None:
         ("iterations/{iteration}/ops/NOPE_1/kernels/", "OP_NOT_FOUND"),
     ],
 )
-def test_what_is_not_in_the_aggregation(
+def test_objects_missing_in_the_aggregation(
     api: ApiClient, served: Served, address: str, code: str
 ) -> None:
     assert_error(api.get(served.at(address)), 404, code)
@@ -99,7 +99,7 @@ def test_a_job_that_does_not_exist(api: ApiClient) -> None:
         "figures/gpus/",
     ],
 )
-def test_a_parameter_that_nobody_reads(api: ApiClient, served: Served, address: str) -> None:
+def test_an_unknown_parameter(api: ApiClient, served: Served, address: str) -> None:
     assert_error(api.get(served.at(address), nope="1"), 400, "UNKNOWN_FILTER")
 
 
@@ -121,7 +121,7 @@ def test_a_method_that_is_not_offered(served: Served, method: str) -> None:
     assert reply.headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
-def test_a_method_that_is_not_offered_is_told_to_who_may_change_nothing(served: Served) -> None:
+def test_an_unsupported_method_is_reported_without_the_right_to_change(served: Served) -> None:
     foreign = ApiClient(**{"sec-fetch-site": "cross-site"})
 
     reply = foreign.request("DELETE", served.at("ops/"))
@@ -156,7 +156,7 @@ def test_a_reply_of_another_type_is_not_to_be_had(api: ApiClient, served: Served
     assert_error(reply, 406, "NOT_ACCEPTABLE")
 
 
-def test_a_mistake_of_ours_says_nothing_about_the_inside(
+def test_an_internal_error_reveals_no_details(
     api: ApiClient, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> Any:

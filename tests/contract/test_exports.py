@@ -7,6 +7,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,8 +15,9 @@ import pytest
 
 from tests.contract.client import ApiClient, Served
 from viewer.exports import pdf, xlsx
-from viewer.exports.catalogue import FORMATS
-from viewer.exports.formats import ExportHeader
+from viewer.exports.formats import FORMATS
+from viewer.exports.header import ExportHeader
+from viewer.state.models import StoredProfile
 
 HEADER = ExportHeader("run 1/ä", "ops", "Ops", 1, "default-domain", ("op_name", "gpu_time_ns"))
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -141,3 +143,25 @@ def test_every_format_is_served(api: ApiClient, served: Served, name: str) -> No
     assert reply.headers["Content-Type"] == FORMATS[name].content_type
     assert reply.headers["Content-Disposition"].endswith(f'_ops_aggregation1.{name}"')
     assert int(reply.headers["Content-Length"]) == len(reply.body) > 0
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_a_full_temporary_folder_is_an_error_before_the_headers(
+    api: ApiClient, ours: Served, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(FORMATS, name, replace(FORMATS[name], write=full))
+
+    reply = api.get(ours.at("ops/export/"), format=name)
+
+    assert (reply.status, reply.json["error"]["code"]) == (507, "STORAGE_FULL")
+
+
+def test_a_renamed_profile_is_exported_under_its_new_name(api: ApiClient, ours: Served) -> None:
+    StoredProfile.objects.create(id=ours.id, path=str(ours.path), name="My run")
+
+    for address in ("ops/export/", "report/"):
+        disposition = api.get(ours.at(address)).headers["Content-Disposition"]
+        assert 'filename="My_run_' in disposition, address

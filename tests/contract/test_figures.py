@@ -1,4 +1,4 @@
-"""Figures: valid for Plotly, in the agreed colours, with the numbers of the tables."""
+"""Figures: valid for Plotly, in the agreed colors, with the numbers of the tables."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import pytest
 
 from aggregator import figures
 from aggregator.figures import MAX_BARS, Theme
-from aggregator.figures.scale import choose_unit
-from aggregator.figures.theme import COLOURS, PARTS
-from aggregator.resources.figures import FIGURES
+from aggregator.figures.theme import COLORS
+from aggregator.figures.theme import PARTS as ALL_PARTS
+from aggregator.figures.values import choose_unit
+from aggregator.tables.figures import FIGURES
 from tests.contract.client import ApiClient, Served
+
+PARTS = tuple(part for part in ALL_PARTS if part != "graph")  # The captures here have no graphs.
 
 
 @pytest.mark.parametrize("theme", list(Theme))
@@ -26,7 +29,7 @@ def test_plotly_takes_every_figure_in_both_themes(
     assert reply.status == 200
     assert set(reply.json) == {"data", "layout"}
     drawn = go.Figure(reply.json)
-    # A database of NVIDIA's tells no ranks: the figure says so.
+    # A database of NVIDIA's DLProf has no ranks: the figure says so.
     assert len(drawn.data) > 0 or (
         name in ("ranks", "roofline") and drawn.layout.annotations[0].text
     )
@@ -53,7 +56,7 @@ def test_the_iteration_summary_stacks_the_parts_of_each_iteration(
     meta = figure["layout"]["meta"]
     assert [trace["meta"]["part"] for trace in figure["data"]] == [*PARTS, "outside"]
     assert [trace["marker"]["color"] for trace in figure["data"]] == [
-        COLOURS[part] for part in (*PARTS, "outside")
+        COLORS[part] for part in (*PARTS, "outside")
     ]
     assert meta["bucket_size"] == 1
     assert len(meta["bars"]) == len(rows) <= MAX_BARS

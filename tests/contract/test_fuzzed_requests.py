@@ -6,6 +6,7 @@ a request queues are done at once, as a worker would do them.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -21,32 +22,42 @@ from schemathesis import Case
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation import GenerationMode
+from schemathesis.pytest.lazy import get_all_tests
+from schemathesis.python._constants.orchestrator import make_constants_value_source
 
-from aggregator.tasks import run_job
-from scripts.write_openapi import document
-from tests.builders import analyse_file
+from tests.builders import analyze_file
+from tests.conftest import REPOSITORY
 from tests.contract.client import ApiClient, Served
-from tests.fuzz.doors import Worker
 from tests.fuzz.exports import small_export
-from viewer.jobs.models import Job, JobState
+from tests.jobs.in_process import do_queued_jobs
+from viewer.state.models import Job
 
 EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "2"))
+DOCUMENT: dict[str, Any] = json.loads((REPOSITORY / "docs" / "openapi.json").read_text("utf-8"))
+OPERATIONS = [(method, path) for path, item in DOCUMENT["paths"].items() for method in item]
+CHECKED = (
+    *("not_a_server_error", "status_code_conformance", "content_type_conformance"),
+    *("response_headers_conformance", "response_schema_conformance"),
+    *("negative_data_rejection", "unsupported_method"),
+)
 
-load_all_checks()
-CHECKED: list[Any] = [
-    CHECKS.get_one(name)
-    for name in (
-        *("not_a_server_error", "status_code_conformance", "content_type_conformance"),
-        *("response_headers_conformance", "response_schema_conformance"),
-        *("negative_data_rejection", "missing_required_header", "unsupported_method"),
-    )
-]
 
-# Pieces of an upload are bytes, whatever their name says.
-schemathesis.serializer.alias("application/offset+octet-stream", "application/octet-stream")
-schema = schemathesis.openapi.from_dict(document())
-schema.app = get_wsgi_application()
-schema.location = "/api/v1/schema/"
+@pytest.fixture(scope="session")
+def schema() -> Any:
+    """The whole document; the tests of its operations share what is found out about it."""
+    load_all_checks()
+    whole = schemathesis.openapi.from_dict(DOCUMENT)
+    whole.app = get_wsgi_application()
+    whole.location = "/api/v1/schema/"
+    make_constants_value_source(whole)
+    return whole
+
+
+@pytest.fixture(params=OPERATIONS, ids=[f"{method.upper()} {path}" for method, path in OPERATIONS])
+def operation(request: pytest.FixtureRequest, schema: Any) -> Any:
+    """One operation. Its requests are made up when its test runs, not in each test process."""
+    method, path = request.param
+    return schema.include(method=method.upper(), path=path)
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +65,7 @@ def made_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A profile with everything in it, small: each request reads all of it."""
     folder = tmp_path_factory.mktemp("made")
     small_export().write(folder / "export.sqlite")
-    analyse_file(folder / "export.sqlite", folder / "dldb.sqlite")
+    analyze_file(folder / "export.sqlite", folder / "dldb.sqlite")
     return folder / "dldb.sqlite"
 
 
@@ -73,14 +84,20 @@ def known(
     page = tmp_path / "page.html"
     page.write_text("<title><!--dlprof:title--></title><!--dlprof:data-->")
     monkeypatch.setattr("aggregator.html_report.template.PAGE", page)
-    monkeypatch.setattr("viewer.jobs.service.send", lambda job_id: "")
+    monkeypatch.setattr("viewer.jobs.service.send", lambda job: None)
     found = Served(served / "dldb.sqlite", aggregation=1, iteration=2, op_id="")
     kernels = ApiClient().get(found.at("kernels/"), page_size=10).json["results"]
     return replace(found, op_id=kernels[0]["op_id"])
 
 
 @pytest.mark.slow
-@schema.parametrize()
+def test_replies_are_as_described(operation: Any, known: Served) -> None:
+    made: Any
+    (made,) = get_all_tests(schema=operation, test_func=_ask, settings=None, given_kwargs={})
+    _, ask_often = made.ok()
+    ask_often(known=known)
+
+
 @seed(20_251)
 @settings(
     max_examples=EXAMPLES,
@@ -90,14 +107,15 @@ def known(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_replies_are_as_described(case: Case, known: Served) -> None:
+def _ask(case: Case, known: Served) -> None:
     _aim(case, known)
     response: Any = case.call(headers={"Host": "localhost", "Accept-Encoding": "identity"})
-    case.validate_response(response, checks=CHECKED)
+    checks: list[Any] = [CHECKS.get_one(name) for name in CHECKED]
+    case.validate_response(response, checks=checks)
 
-    for job in Job.objects.filter(state=JobState.QUEUED):
-        run_job(job.id, Worker())
-    assert not Job.objects.filter(error__code="INTERNAL_ERROR").exists()
+    if Job.objects.exists():
+        do_queued_jobs()
+        assert not Job.objects.filter(error__code="INTERNAL_ERROR").exists()
 
 
 def _aim(case: Case, known: Served) -> None:

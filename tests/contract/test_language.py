@@ -1,4 +1,4 @@
-"""Replies in Chinese: every sentence of ours is, everything else is the same."""
+"""Replies in Chinese: all sentences are translated, everything else is the same."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
-from aggregator.resources.figures import FIGURES
-from aggregator.texts.language import preferred_language
+from aggregator.tables.figures import FIGURES
 from tests.contract.client import ApiClient, Served
+from viewer.api.language import preferred_language
 
 CHINESE = re.compile("[\u4e00-\u9fff]")
 #: What is called the same in Chinese: abbreviations and data types.
@@ -60,7 +60,7 @@ def test_stored_sentences_are_chinese(ours: Served, address: str) -> None:
     assert not any(CHINESE.search(text) for text in _said(english, SENTENCES[address]))
 
 
-def test_a_profile_speaks_of_itself_in_chinese(ours: Served) -> None:
+def test_a_profile_is_described_in_chinese(ours: Served) -> None:
     reply = ApiClient(**{"Accept-Language": "zh"}).get(ours.profile)
     assert "Accept-Language" in reply.headers["Vary"]
     info = reply.json["info"]

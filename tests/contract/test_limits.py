@@ -14,8 +14,8 @@ import pytest
 from django.conf import LazySettings
 
 from aggregator.errors import DatabaseError, QueryTimeoutError
-from aggregator.query import connection
-from aggregator.query.connection import ProfileDatabase, opened
+from aggregator.tables import connection
+from aggregator.tables.connection import ProfileDatabase, opened
 from tests.contract.client import ApiClient, Served
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT MAX(x) FROM n"
@@ -90,7 +90,7 @@ def test_a_request_waits_for_a_writer(
 def test_a_change_broken_off_in_the_middle_is_said_to_be(
     api: ApiClient, ours: Served, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def locked(path: Path) -> None:
+    def locked(path: Path, wait_s: float) -> None:
         error = sqlite3.OperationalError("attempt to write a readonly database")
         error.sqlite_errorcode = sqlite3.SQLITE_READONLY_ROLLBACK
         raise error

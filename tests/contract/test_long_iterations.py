@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from aggregator.dldb import aggregation_rows
+from aggregator.dldb.rows import aggregation as aggregation_rows
 from aggregator.errors import DatabaseBusyError
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
-from aggregator.progress import NullProgress
-from aggregator.query import connection, narrow, sql
-from aggregator.query.connection import ProfileDatabase, opened
-from aggregator.query.request import parse_list_query
-from aggregator.query.spec import Kind, TableSpec
-from aggregator.query.sql import bind, count_rows, iter_all, iter_rows, read_page
-from aggregator.resources.kernels import ITERATION_KERNELS, ITERATION_OP_KERNELS
+from aggregator.system.progress import NullProgress
+from aggregator.tables import connection, narrow, sql
+from aggregator.tables.connection import ProfileDatabase, opened
+from aggregator.tables.declared.kernels import ITERATION_KERNELS, ITERATION_OP_KERNELS
+from aggregator.tables.request import parse_list_query
+from aggregator.tables.spec import Kind, TableSpec
+from aggregator.tables.sql import bind, count_rows, iter_all, iter_rows, read_page
 from tests.contract.client import ApiClient, Served
 
 TABLES = pytest.mark.parametrize(
@@ -204,12 +204,12 @@ def test_stored_sums_of_long_iterations_are_those_of_their_kernels(long_iteratio
     with closing(sqlite3.connect(long_iterations)) as own:
         stored = own.execute(
             "SELECT iter_value, op, kernels, tc_kernels, gpu_time, tc_gpu_time "
-            "FROM iteration_op_times ORDER BY iter_value, op"
+            "FROM iteration_op_times WHERE aggr = 1 ORDER BY iter_value, op"
         ).fetchall()
         summed = own.execute(
             "SELECT i.iter_value, p.op, COUNT(*), SUM(p.uses_tc), SUM(k.duration), "
             "SUM(k.duration * p.uses_tc) FROM kernels AS k, op_kernels AS p, iterations AS i "
-            "WHERE p.id = k.op_kernel AND i.aggregated AND k.id >= i.kernel_low "
+            "WHERE p.id = k.op_kernel AND i.aggr = 1 AND i.aggregated AND k.id >= i.kernel_low "
             "AND k.id < i.kernel_high AND i.kernel_high - i.kernel_low > ? "
             "GROUP BY i.iter_value, p.op ORDER BY i.iter_value, p.op",
             (LONG,),

@@ -82,8 +82,21 @@ def test_kernels(api: ApiClient, served: Served, sql: Sql) -> None:
 
     rows = api.get(served.at("kernels/export/"), format="json").json["results"]
 
-    assert sorted(tuple(row[name] for name in names) for row in rows) == sorted(expected)
+    # Ours has a row for each full name, DLProf's for each short one.
+    found: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[name] for name in (*names[:2], *names[-3:])), []).append(row)
+    sums = [(*key[:2], *_sums_of_launches(same), *key[2:]) for key, same in found.items()]
+    assert sorted(sums) == sorted(expected)
     assert sum(row["share_pct"] for row in rows) == pytest.approx(100)
+
+
+def _sums_of_launches(rows: list[dict[str, Any]]) -> tuple[int, int, float, int, int]:
+    calls = sum(row["num_calls"] for row in rows)
+    time = sum(row["gpu_time_ns"] for row in rows)
+    least = min(row["gpu_time_min_ns"] for row in rows)
+    most = max(row["gpu_time_max_ns"] for row in rows)
+    return calls, time, round(time / calls, 6), least, most
 
 
 def test_kernels_of_one_op_share_its_kernel_time(api: ApiClient, served: Served, sql: Sql) -> None:
@@ -94,7 +107,7 @@ def test_kernels_of_one_op_share_its_kernel_time(api: ApiClient, served: Served,
 
     body = api.get(served.at("ops/{op_id}/kernels/"), page_size=200).json
 
-    assert body["count"] == count
+    assert len({(row["kernel_name"], row["uses_tc"]) for row in body["results"]}) == count
     assert sum(row["gpu_time_ns"] for row in body["results"]) == time
     assert sum(row["share_pct"] for row in body["results"]) == pytest.approx(100)
 
@@ -133,8 +146,10 @@ def test_resource_usage_adds_up_to_the_whole(api: ApiClient, served: Served, sql
     body = api.get(served.at("resource-usage/")).json
 
     unknown = body.pop("unknown")
-    # What nobody measured is unknown, not 0.
+    # What was not measured is unknown, not 0.
     assert set(unknown) == {name for name, value in body.items() if value is None}
+    # NVIDIA's databases count graphs among the kernels, and this capture has none.
+    assert not body.pop("graph_pct")
     assert tuple(value or 0.0 for value in body.values()) == expected
     assert sum(expected) == pytest.approx(100, abs=1e-4)
 
@@ -344,7 +359,7 @@ def test_the_profile_says_what_the_system_was(api: ApiClient, served: Served, sq
     assert body["domains"][0] == "default-domain"
 
 
-def test_what_nobody_measured_is_unknown_with_the_reason(api: ApiClient, ours: Served) -> None:
+def test_what_was_not_measured_is_unknown_with_the_reason(api: ApiClient, ours: Served) -> None:
     assert api.get(ours.profile).json["info"]["io_measured"] == "0"
 
     usage = api.get(ours.at("resource-usage/")).json
@@ -352,7 +367,7 @@ def test_what_nobody_measured_is_unknown_with_the_reason(api: ApiClient, ours: S
 
     assert usage["io_pct"] is None
     # No option of a profiler would change it: none is named.
-    assert usage["unknown"]["io_pct"].startswith("I/O is not told apart")
+    assert usage["unknown"]["io_pct"].startswith("I/O time unknown")
     assert "nsys" not in usage["unknown"]["io_pct"]
     assert iterations["unknown"]["io_duration_ns"] == usage["unknown"]["io_pct"]
     assert {row["io_duration_ns"] for row in iterations["results"]} == {None}

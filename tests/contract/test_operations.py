@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -16,23 +17,26 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.log_lines import JsonFormatter
-from aggregator.remote_jobs import this_worker
+from aggregator.system.log_lines import JsonFormatter
 from tests.contract.client import ApiClient
 from viewer.environment import Environment
-from viewer.jobs import presence
-from viewer.jobs.models import Job, SeenWorker
-from viewer.prefix import below_prefix
+from viewer.jobs.dispatch import BrokerAwayError
+from viewer.state.models import Job, SeenWorker
 
-TOKEN = "a-token-that-nobody-guesses"
+TOKEN = "a-token-that-is-hard-to-guess"
 
 
 def test_health_is_quick_and_says_nothing_of_the_service(api: ApiClient) -> None:
     assert api.get("/healthz").json == {"status": "ok"}
 
 
-def test_deep_health_tells_of_state_broker_and_worker(api: ApiClient) -> None:
-    presence.note(this_worker())
+def _worker_is_seen() -> None:
+    values = {"host": "here", "pid": 1, "seen_at": timezone.now()}
+    SeenWorker.objects.update_or_create(id="1@here", defaults=values)
+
+
+def test_deep_health_reports_state_broker_and_worker(api: ApiClient) -> None:
+    _worker_is_seen()
 
     reply = api.get("/healthz", deep=1)
 
@@ -42,16 +46,16 @@ def test_deep_health_tells_of_state_broker_and_worker(api: ApiClient) -> None:
 
 def test_a_service_without_a_worker_is_sick(api: ApiClient) -> None:
     assert api.get("/healthz", deep=1).json["worker"] == "none"
-    presence.note(this_worker())
+    _worker_is_seen()
     SeenWorker.objects.update(seen_at=timezone.now() - timedelta(minutes=1))
     assert api.get("/healthz", deep=1).json["worker"] == "none"
-    presence.note(this_worker())
+    _worker_is_seen()
     assert api.get("/healthz", deep=1).json["worker"] == "idle"
-    presence.forget(this_worker())
+    SeenWorker.objects.all().delete()
     assert api.get("/healthz", deep=1).status == 503
 
 
-def test_a_job_whose_worker_fell_silent_keeps_nobody_busy(api: ApiClient) -> None:
+def test_a_job_whose_worker_fell_silent_does_not_count_as_busy(api: ApiClient) -> None:
     now = timezone.now()
     job = Job.objects.create(profile_id="x", database="x", state="running", heartbeat_at=now)
     assert api.get("/healthz", deep=1).json["worker"] == "busy"
@@ -59,7 +63,7 @@ def test_a_job_whose_worker_fell_silent_keeps_nobody_busy(api: ApiClient) -> Non
     assert api.get("/healthz", deep=1).json["worker"] == "none"
 
 
-def test_jobs_that_nobody_begins_are_a_sick_service(api: ApiClient) -> None:
+def test_jobs_that_no_worker_begins_are_a_sick_service(api: ApiClient) -> None:
     Job.objects.create(profile_id="x", database="x", sent_at=timezone.now() - timedelta(hours=1))
 
     reply = api.get("/healthz", deep=1)
@@ -70,8 +74,6 @@ def test_jobs_that_nobody_begins_are_a_sick_service(api: ApiClient) -> None:
 def test_a_broker_that_is_away_is_a_sick_service(
     api: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from aggregator.remote_jobs import BrokerAwayError
-
     def count_waiting() -> int:
         raise BrokerAwayError("connection refused")
 
@@ -89,6 +91,17 @@ def test_strangers_get_the_plain_answer_only(settings: LazySettings) -> None:
     assert stranger.get("/healthz", {"deep": "1"}).json() == {"status": "ok"}
     known = stranger.get("/healthz", {"deep": "1"}, headers={"authorization": f"Bearer {TOKEN}"})
     assert "worker" in known.json()
+
+
+def test_metrics_show_the_room_before_the_first_upload(
+    api: ApiClient, settings: LazySettings, tmp_path: Path
+) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, upload_dir=tmp_path / "new" / "profiles")
+
+    text = api.get("/metrics").body.decode()
+
+    assert 'dlprof_storage_bytes{what="used"} 0.0' in text
+    assert re.search(r'dlprof_storage_bytes{what="free"} [1-9]', text)
 
 
 def test_metrics_count_jobs_and_requests(api: ApiClient) -> None:
@@ -141,6 +154,9 @@ def test_a_prefix_that_is_no_path_is_refused(raw: str) -> None:
      ("/dlprofs", "/dlprofs")],
 )  # fmt: skip
 def test_a_proxy_may_cut_the_prefix_or_leave_it(path: str, seen: str) -> None:
+    # Its import prepares the state, which the test database stands for.
+    from viewer.wsgi import below_prefix
+
     asked: list[dict[str, Any]] = []
 
     def application(environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
@@ -154,7 +170,7 @@ def test_a_proxy_may_cut_the_prefix_or_leave_it(path: str, seen: str) -> None:
 
 def test_the_environment_is_documented() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "deploy.md").read_text()
-    source = (Path(__file__).resolve().parents[2] / "viewer" / "environment.py").read_text()
+    source = (Path(__file__).resolve().parents[2] / "viewer" / "settings.py").read_text()
     import re
 
     names = set(re.findall(r'"(DLPROF_[A-Z_]+)"', source))

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import LazySettings
 
+from aggregator.tables.declared.profile import profile_item
 from tests.contract.client import API, ApiClient, Served
-from viewer.api.catalogue import PROFILES
+from viewer.api.profiles import PROFILES
+from viewer.profiles import summary
 from viewer.profiles.registry import profile_id
 
 pytestmark = pytest.mark.django_db
+
+ENDLESS = """
+    DROP VIEW view_system_config;
+    CREATE VIEW view_system_config AS
+        WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t) SELECT i AS num_gpus FROM t
+"""
 
 
 @pytest.fixture
@@ -45,6 +57,75 @@ def test_a_database_that_appears_later_is_served_too(
 def test_an_id_is_the_same_in_every_run(folder: Path) -> None:
     assert profile_id(folder / "a.sqlite") == profile_id(folder / "a.sqlite")
     assert profile_id(folder / "a.sqlite") != profile_id(folder / "sub" / "a.sqlite")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE read_only_system_config SET num_gpus = '\u00b2'",
+        "UPDATE read_only_system_config SET num_gpus = printf('%.5000d', 1)",
+        ENDLESS,
+    ],
+    ids=["no ASCII digit", "5,000 digits", "a view that never ends"],
+)
+def test_one_strange_database_does_not_hide_the_others(
+    api: ApiClient, folder: Path, settings: LazySettings, sql: str
+) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, query_timeout_s=0.5)
+    with closing(sqlite3.connect(folder / "b.sqlite")) as connection:
+        connection.executescript(sql)
+
+    reply = api.get(f"{API}/profiles/")
+
+    assert (reply.status, reply.json["count"]) == (200, 3)
+    first, _, last = reply.json["results"]
+    assert first["error"] is None
+    assert last["error"] is None
+
+
+def test_whatever_one_database_does_the_others_are_listed(
+    api: ApiClient, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def fail(path: Path, *rest: Any) -> dict[str, Any]:
+        if path.name == "b.sqlite":
+            raise ZeroDivisionError
+        return profile_item(path, *rest)
+
+    monkeypatch.setattr(summary, "profile_item", fail)
+
+    errors = [item["error"] for item in api.get(f"{API}/profiles/").json["results"]]
+
+    assert [error and error["code"] for error in errors] == [None, "DATABASE_ERROR", None]
+
+
+def test_a_locked_database_stays_in_the_list(
+    api: ApiClient, folder: Path, settings: LazySettings
+) -> None:
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, query_timeout_s=0.5)
+    with closing(sqlite3.connect(folder / "b.sqlite")) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        locked = api.get(f"{API}/profiles/").json["results"]
+        connection.rollback()
+    free = api.get(f"{API}/profiles/").json["results"]
+
+    assert [item["error"] and item["error"]["code"] for item in locked] == [
+        None,
+        "DATABASE_BUSY",
+        None,
+    ]
+    assert [item["error"] for item in free] == [None, None, None]
+
+
+def test_a_link_that_leads_out_of_a_served_folder_is_not_followed(
+    api: ApiClient, folder: Path, own_database: Path
+) -> None:
+    (folder / "out.sqlite").symlink_to(own_database)
+    (folder / "in.sqlite").symlink_to(folder / "a.sqlite")
+
+    names = [item["file_name"] for item in api.get(f"{API}/profiles/").json["results"]]
+
+    assert names == ["a.sqlite", "b.sqlite", "c.sqlite", "in.sqlite"]
 
 
 @pytest.mark.parametrize("column", PROFILES.by_name)
@@ -82,7 +163,7 @@ def test_where_nothing_can_be_written_nothing_can_be_aggregated(
 ) -> None:
     path: Path = request.getfixturevalue(which)
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(path,))
-    monkeypatch.setattr("viewer.profiles.summary.os.access", lambda path, mode: False)
+    monkeypatch.setattr("viewer.profiles.summary.os.access", lambda path, mode: mode == os.R_OK)
     profile = f"{API}/profiles/{profile_id(path)}/"
 
     detail = api.get(profile).json
@@ -94,13 +175,13 @@ def test_where_nothing_can_be_written_nothing_can_be_aggregated(
     assert api.get(f"{API}/jobs/").json["count"] == 0
 
 
-def test_a_database_of_ours_says_what_it_is(api: ApiClient, ours: Served) -> None:
+def test_a_database_of_this_program_is_described(api: ApiClient, ours: Served) -> None:
     detail = api.get(ours.profile).json
 
     assert detail["is_foreign"] is False
     assert detail["name"] == "demo"
     assert (detail["can_reaggregate"], detail["cannot_reaggregate_reason"]) == (True, "")
-    assert detail["aggregation_count"] == 1
+    assert detail["aggregation_count"] == 2
     assert detail["info"]["source_file"].endswith(".sqlite")
     assert "/" not in detail["info"]["source_file"]
 
@@ -108,8 +189,9 @@ def test_a_database_of_ours_says_what_it_is(api: ApiClient, ours: Served) -> Non
 def test_aggregations_are_a_list(api: ApiClient, served: Served) -> None:
     body = api.get(f"{served.profile}aggregations/").json
 
-    (item,) = body["results"]
+    item = body["results"][0]
     assert item["id"] == 1
+    assert [bool(row["is_steady"]) for row in body["results"]] in ([False], [False, True])
     assert item["iter_start"] <= item["iter_stop"]
     assert item["iter_aggregated"] == item["iter_stop"] - item["iter_start"] + 1
 
@@ -138,7 +220,7 @@ def test_a_request_that_makes_no_sense_makes_no_job(
 
 
 def test_an_iteration_beyond_the_last_is_refused_at_once(api: ApiClient, ours: Served) -> None:
-    (first,) = api.get(f"{ours.profile}aggregations/").json["results"]
+    first = api.get(f"{ours.profile}aggregations/").json["results"][0]
     last = api.get(ours.at("performance-summary/")).json["total_iterations"] - 1
 
     reply = api.post(

@@ -11,17 +11,13 @@ from pathlib import Path
 import pytest
 from django.conf import LazySettings
 
-from aggregator.options import ImportOptions
-from aggregator.pipeline import import_profile
-from aggregator.progress import NullProgress
+from tests.conftest import ProfileFactory
 from tests.contract.client import ApiClient, Served
 
 
 @pytest.fixture(scope="module")
-def two_ranks(profile: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    database = tmp_path_factory.mktemp("ranks") / "dlprof_dldb.sqlite"
-    import_profile(ImportOptions(profile("ddp2_resnet50_amp"), database), NullProgress())
-    return database
+def two_ranks(imported: ProfileFactory) -> Path:
+    return imported("ddp2_resnet50_amp")
 
 
 @pytest.fixture
@@ -45,7 +41,7 @@ def test_ranks_are_those_of_the_view(api: ApiClient, served: Served) -> None:
     names = ("rank", "device_id", "gpu_utilization_pct", "waiting_ns", "kept_waiting_ns")
     sql = (
         "SELECT rank, device_id, gpu_utilization, waiting_ns, kept_waiting_ns FROM view_ranks"
-        " ORDER BY rank"
+        f" WHERE aggr_id = {served.aggregation} ORDER BY rank"
     )
     assert [tuple(row[name] for name in names) for row in rows] == stored(served.path, sql)
     assert [row["waiting_ns"] for row in rows] == [89_010_444, 107_052_975]
@@ -64,7 +60,8 @@ def test_collectives_come_by_waiting_and_can_be_filtered(api: ApiClient, served:
         31506336,
         102228128,
     }
-    total = "SELECT sum(waiting_ns) FROM view_collectives WHERE rank = 1"
+    of_rank = f"aggr_id = {served.aggregation} AND rank = 1"
+    total = f"SELECT sum(waiting_ns) FROM view_collectives WHERE {of_rank}"
     of_broadcasts = f"{total} AND collective_name <> 'AllReduce'"
     everything = api.get(served.at("collectives/export/"), format="json", **OF_RANK_1).json
     assert (
@@ -91,7 +88,7 @@ def test_the_figure_has_a_bar_for_each_rank_and_part(api: ApiClient, served: Ser
     assert figure["data"][2]["customdata"] == [89_010_444, 107_052_975]
 
 
-def test_a_profile_tells_how_many_ranks_it_has(api: ApiClient, served: Served) -> None:
+def test_a_profile_has_the_number_of_its_ranks(api: ApiClient, served: Served) -> None:
     address = served.at("").split("aggregations/")[0]
     assert api.get(address).json["info"]["rank_count"] == "2"
 
@@ -105,8 +102,9 @@ def test_a_view_of_many_ops_goes_from_each_op_to_its_own_kernels(two_ranks: Path
 
 
 def test_looking_at_many_files_takes_no_longer_than_at_one(profile: Callable[[str], Path]) -> None:
-    """The time for all pages is shared among the files; what is left of it refuses nobody."""
-    from viewer.profiles.admission import Kind, inspect
+    """All files share one time limit, and its remainder is enough for the last file."""
+    from aggregator.sources.formats import Format
+    from viewer.profiles.admission import inspect
 
     export = profile("ddp2_resnet50_amp")
-    assert inspect(export, "rank0.sqlite", limit_s=0.0) is Kind.EXPORT
+    assert inspect(export, "rank0.sqlite", limit_s=0.0) is Format.EXPORT

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from drf_spectacular.validation import validate_schema
 
-from aggregator.resources.figures import FIGURES
+from aggregator.tables.figures import FIGURES
 from tests.contract.client import API, ApiClient, Served
 from viewer.api.urls import urlpatterns
 
@@ -69,7 +69,8 @@ def test_every_reply_is_as_described(
             if "distinct" in path and reply.status == 400:
                 continue
             assert reply.status == 200, address
-            jsonschema.validate(reply.json, content["application/json"]["schema"])
+            schema = content["application/json"]["schema"]
+            jsonschema.validate(reply.json, schema | {"components": document["components"]})
             checked += 1
     assert checked > 30
 

@@ -1,4 +1,4 @@
-"""Who may look, who may change, and what a browser is told."""
+"""Who may read, who may change, and the security headers for browsers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from django.conf import LazySettings
 from django.test import Client
 
 from tests.contract.client import API, ApiClient, Served
-from viewer.security import hosts
-from viewer.security.headers import HEADERS
-from viewer.security.hosts import own_addresses
+from viewer import environment as machine
+from viewer.environment import own_addresses
+from viewer.security.http import HEADERS
 
-TOKEN = "a-token-that-nobody-guesses"
+TOKEN = "a-token-that-is-hard-to-guess"
 PROFILES = f"{API}/profiles/"
 
 
@@ -65,9 +65,9 @@ def test_addresses_of_ipv6_are_written_as_a_host_header_has_them(
         "fe8000000000000000fc00fffe000001 04 40 20 80     eth0\n"
         "20010db8000000000000000000000002 04 40 00 80     eth0\n"
     )
-    monkeypatch.setattr(hosts, "_IF_INET6", table)
+    monkeypatch.setattr(machine, "_IF_INET6", table)
     assert [name for name in own_addresses() if ":" in name] == ["[2001:db8::2]"]
-    monkeypatch.setattr(hosts, "_IF_INET6", tmp_path / "none")
+    monkeypatch.setattr(machine, "_IF_INET6", tmp_path / "none")
     assert not [name for name in own_addresses() if ":" in name]
 
 
@@ -82,7 +82,7 @@ def test_on_loopback_another_machine_is_refused() -> None:
 
 @pytest.fixture
 def change(nvidia: Served) -> Callable[..., tuple[int, str]]:
-    """Ask for a change that makes no sense; to be told so is to have been let through."""
+    """Send an invalid change; an error about its content means that access was granted."""
 
     def post(
         content_type: str = "application/json", client: ApiClient | None = None, **headers: str
@@ -128,7 +128,7 @@ def test_a_foreign_page_may_not_change(
 @pytest.mark.parametrize(
     "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]
 )
-def test_what_a_foreign_form_can_send_is_refused(
+def test_requests_that_a_foreign_form_can_send_are_refused(
     change: Callable[..., tuple[int, str]], content_type: str
 ) -> None:
     assert change(content_type) == REFUSED
@@ -206,3 +206,20 @@ def test_a_large_body_is_not_read(api: ApiClient, nvidia: Served) -> None:
     reply = api.post(f"{nvidia.profile}aggregations/", {"key_node": "x" * 100_000})
 
     assert (reply.status, reply.json["error"]["code"]) == (413, "BODY_TOO_LARGE")
+
+
+def test_wrong_tokens_are_logged_once_and_limited(
+    guarded: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = _from_elsewhere()
+    wrong = {"authorization": "Bearer wrong"}
+
+    statuses = [client.get(PROFILES, headers=wrong).status_code for _ in range(25)]
+
+    assert statuses == [401] * 20 + [429] * 5
+    assert [record.message for record in caplog.records] == [
+        "refused a request without the token from 192.0.2.7"
+    ]
+    right = {"authorization": f"Bearer {TOKEN}"}
+    assert client.get(PROFILES, headers=right).status_code == 200
+    assert client.get(PROFILES).status_code == 401

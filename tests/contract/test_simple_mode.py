@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from django.conf import LazySettings
 
-from aggregator.options import ImportOptions
-from aggregator.pipeline import import_profile
-from aggregator.progress import NullProgress
 from tests.conftest import ProfileFactory
 from tests.contract.client import ApiClient, Served
 
 
 @pytest.fixture
-def simple(profile: ProfileFactory, tmp_path: Path, settings: LazySettings) -> Served:
-    database = tmp_path / "dlprof_dldb.sqlite"
-    import_profile(ImportOptions(profile("simple_no_nvtx"), database), NullProgress())
+def simple(imported: ProfileFactory, settings: LazySettings) -> Served:
+    database = imported("simple_no_nvtx")
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(database,), token="")
     return Served(database, aggregation=1, iteration=0, op_id="")
 
@@ -49,7 +44,7 @@ def test_its_figure_says_so(simple: Served) -> None:
     assert "%" not in str(figure["layout"].get("annotations"))
 
 
-def test_what_kernels_tell_is_known(simple: Served) -> None:
+def test_what_follows_from_kernels_is_known(simple: Served) -> None:
     summary = ApiClient().get(simple.at("kernel-summary/")).json
     assert summary["all"]["gpu_time_ns"] > 0
     assert summary["unknown"] == {}

@@ -1,6 +1,6 @@
 """The threats of THREAT_MODEL.md, each tried.
 
-Databases that run somebody's SQL, texts that bite, addresses without a token, changes by reading.
+Databases with malicious SQL, malicious texts, addresses without a token, changes by reading.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from tests.contract.client import API, ApiClient, Served
-from viewer.jobs.models import Job, StoredProfile, Upload
 from viewer.profiles.registry import profile_id
+from viewer.state.models import Job, StoredProfile
 
-TOKEN = "a-token-that-nobody-guesses"
+TOKEN = "a-token-that-is-hard-to-guess"
 ENDLESS = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t)"
 HUGE = "hex(zeroblob(400000000))"
 
@@ -74,7 +74,7 @@ def test_no_other_host_name_is_answered(address: str, settings: LazySettings) ->
 def _state() -> list[object]:
     return [
         list(model.objects.order_by("pk").values())
-        for model in (Job, StoredProfile, Upload)
+        for model in (Job, StoredProfile)
     ]  # fmt: skip
 
 
@@ -95,11 +95,11 @@ def test_reading_changes_nothing(ours: Served, api: ApiClient) -> None:
     assert sorted(ours.path.parent.iterdir()) == files
 
 
-# --- databases that run somebody's SQL ------------------------------------------------------------
+# --- databases with malicious SQL -----------------------------------------------------------------
 
 
 def _poisoned(original: Path, folder: Path, view: str, sql: str) -> Path:
-    """A copy in which a view is somebody else's."""
+    """A copy with one view replaced."""
     file = folder / "poisoned.sqlite"
     file.write_bytes(original.read_bytes())
     with closing(sqlite3.connect(file)) as connection:
@@ -141,7 +141,7 @@ def test_a_view_that_is_somebodys_sql(
 
 def test_nothing_can_be_attached_or_written(ours: Served, tmp_path: Path) -> None:
     from aggregator.errors import DatabaseError
-    from aggregator.query.connection import opened
+    from aggregator.tables.connection import opened
 
     with opened(ours.path, time_limit_s=5) as database:
         for sql in (

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
-from aggregator.progress import NullProgress
+from aggregator.system.progress import NullProgress
 
 DATA = Path(__file__).parent.parent / "data" / "flops"
 CLASSES = {
@@ -130,11 +130,11 @@ def _print_cases() -> None:
         executed = seen["tensor_ops"] + seen["vector_ops"]
         if mine.matrix_flops:
             executed = seen["tensor_ops"] or seen["vector_ops"]
-        told = _deviation(mine.matrix_flops or mine.flops, executed)
+        compared = _deviation(mine.matrix_flops or mine.flops, executed)
         moved = 0 if mine.num_bytes is None else mine.num_bytes / 1e6
         print(
             f"| {key[0]}: {key[1]} | {key[2]} | {(mine.flops or 0) / 1e9:.3f} "
-            f"| {_deviation(mine.matrix_flops, seen['flop_counter'])} | {told} | {moved:.1f} "
+            f"| {_deviation(mine.matrix_flops, seen['flop_counter'])} | {compared} | {moved:.1f} "
             f"| {_deviation(mine.num_bytes, seen['dram_bytes'])} |"
         )
 

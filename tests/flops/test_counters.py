@@ -30,7 +30,7 @@ FEWER = {
 }
 """Executed less than counted, with the reason."""
 UNKNOWN: dict[Key, str] = {
-    ("conv tf32", "conv2d 3x3 32x128x28x28", "forward"): "nothing tells its padding",
+    ("conv tf32", "conv2d 3x3 32x128x28x28", "forward"): "its padding is not recorded",
 }
 STREAMED = ("elementwise", "reduction")
 
@@ -99,7 +99,7 @@ def test_bytes_of_ops_that_stream_are_those_that_memory_moved(
 def test_bytes_of_optimizers_are_those_of_all_their_lists(
     ours: dict[Key, Counted], counters: dict[Key, dict[str, int]]
 ) -> None:
-    # GIVEN 8 parameters of one size, which do not tell by their sizes where a list ends
+    # GIVEN 8 parameters of one size, whose sizes do not show where a list ends
     list_bytes = 8 * 4096 * 8192 * 4
     lists = {"AdamW fused": 7, "SGD momentum fused": 5, "SGD momentum foreach": 8}
     for name, count in lists.items():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from aggregator.costs.peaks import RATES, Chip, Peaks, peaks_of
 from aggregator.errors import UsageError
-from aggregator.flops.peaks import RATES, Chip, Peaks, peaks_of
 
 CARDS: dict[str, tuple[tuple[int, int], int, int, float]] = {
     # Compute capability, multiprocessors, boost clock in MHz, memory in GB/s: data sheets

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import lzma
 import re
+import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from aggregator.flops.convolution import output_shape
-from aggregator.options import AggregationRequest, ImportOptions
-from aggregator.pipeline import aggregate, import_profile
-from aggregator.progress import NullProgress
+from aggregator.frameworks.shapes import convolution_output
+from aggregator.options import AggregationRequest
+from aggregator.pipeline import aggregate
+from aggregator.system.progress import NullProgress
+from tests.builders import Trace, analyze, analyze_file
 from tests.conftest import ProfileFactory
 from tests.flops.counters import DATA
 
@@ -22,22 +24,20 @@ BERT_STEP = 1_338_966_540_288 + 12 * (805_306_368 + 2_013_265_920)
 """Linear layers by PyTorch's counter, and 12 layers of attention, forward and backward."""
 
 
-def imported(source: Path, folder: Path) -> sqlite3.Connection:
-    database = folder / "dldb.sqlite"
-    import_profile(ImportOptions(source, database), NullProgress())
-    connection = sqlite3.connect(database)
+def _analyze(source: Path, folder: Path) -> Path:
+    return analyze_file(source, folder / "dldb.sqlite").path
+
+
+def opened(database: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
     connection.row_factory = sqlite3.Row
     return connection
 
 
 @pytest.fixture(scope="module", params=["pytorch_resnet50_fp32", "pytorch_bert_bf16"])
-def run(
-    request: pytest.FixtureRequest,
-    profile: ProfileFactory,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[str, sqlite3.Connection]:
+def run(request: pytest.FixtureRequest, imported: ProfileFactory) -> tuple[str, sqlite3.Connection]:
     name = str(request.param)
-    return name, imported(profile(name), tmp_path_factory.mktemp(name))
+    return name, opened(imported(name))
 
 
 def test_nearly_all_gpu_time_is_in_ops_with_known_costs(
@@ -56,7 +56,8 @@ def test_every_step_has_the_operations_of_pytorchs_counter(
     expected = 32 * RESNET50_IMAGE if "resnet50" in name else BERT_STEP
     rows = connection.execute(
         "SELECT matrix_flops, kind FROM view_iteration_efficiency"
-        " JOIN view_iterations_all USING (aggr_id, iter_value) WHERE matrix_flops > 0"
+        " JOIN view_iterations_all USING (aggr_id, iter_value)"
+        " WHERE matrix_flops > 0 AND aggr_id = 1"
     ).fetchall()
     assert len(rows) == (8 if "resnet50" in name else 15)
     assert all(abs(row["matrix_flops"] / expected - 1) < 0.01 for row in rows)
@@ -93,10 +94,8 @@ def test_nothing_is_faster_than_the_gpu(run: tuple[str, sqlite3.Connection]) -> 
     assert all(row["flops_peak_pct"] <= 100.0 for row in direct)
 
 
-def test_a_convolution_has_its_output_from_the_gradient(
-    profile: ProfileFactory, tmp_path: Path
-) -> None:
-    connection = imported(profile("pytorch_resnet50_fp32"), tmp_path)
+def test_a_convolution_has_its_output_from_the_gradient(imported: ProfileFactory) -> None:
+    connection = opened(imported("pytorch_resnet50_fp32"))
     row = connection.execute(
         "SELECT * FROM view_op_units WHERE op_node_id = 'CONV2D_1' AND unit_name = 'convolution'"
     ).fetchone()
@@ -105,23 +104,24 @@ def test_a_convolution_has_its_output_from_the_gradient(
     assert row["bytes_per_call"] == 4 * (32 * 3 * 224 * 224 + 64 * 147 + 32 * 64 * 112 * 112)
 
 
-def test_given_peaks_make_another_aggregation(profile: ProfileFactory, tmp_path: Path) -> None:
-    connection = imported(profile("pytorch_resnet50_fp32"), tmp_path)
+def test_user_peaks_make_another_aggregation(imported: ProfileFactory, tmp_path: Path) -> None:
+    database = shutil.copyfile(imported("pytorch_resnet50_fp32"), tmp_path / "dldb.sqlite")
+    connection = opened(database)
     request = AggregationRequest(gpu_peaks="float32=1,bandwidth=1000")
-    result = aggregate(tmp_path / "dldb.sqlite", request, NullProgress())
-    assert result.aggr_id == 2
-    first, second = connection.execute("SELECT * FROM view_model_efficiency ORDER BY aggr_id")
+    result = aggregate(database, request, NullProgress())
+    assert result.aggr_id == 3
+    first, second = connection.execute("SELECT * FROM view_model_efficiency WHERE aggr_id != 2")
     assert first["flops"] == second["flops"]
     assert second["mfu"] == pytest.approx(first["mfu"] * 66.9, rel=1e-4)
     rates = dict(
-        connection.execute("SELECT rate_name, rate FROM view_peak_rates WHERE aggr_id = 2")
+        connection.execute("SELECT rate_name, rate FROM view_peak_rates WHERE aggr_id = 3")
     )
     assert (rates["float32"], rates["bandwidth"], rates["tf32"]) == (1.0, 1000.0, 494.7)
 
 
-def test_markers_tell_what_ranges_do_not(golden_dir: Path, tmp_path: Path) -> None:
+def test_markers_hold_what_ranges_do_not(golden_dir: Path, tmp_path: Path) -> None:
     # The golden run's ranges have no sizes; its dictionary markers have.
-    connection = imported(golden_dir / "nsys_profile.sqlite", tmp_path)
+    connection = opened(_analyze(golden_dir / "nsys_profile.sqlite", tmp_path))
     rows = connection.execute("SELECT * FROM view_op_units WHERE flops_per_call > 0")
     found = {row["op_node_id"]: (row["flops_per_call"], row["bytes_per_call"]) for row in rows}
     elements = 32 * 3 * 32 * 32 + 6 * 3 * 3 * 3 + 6 + 32 * 6 * 30 * 30
@@ -133,16 +133,14 @@ def test_markers_tell_what_ranges_do_not(golden_dir: Path, tmp_path: Path) -> No
 
 def test_an_output_can_come_from_a_modules_parameters() -> None:
     shapes = ((8, 3, 10, 10), (6, 3, 3, 3))
-    assert output_shape(shapes, {"stride": [2, 2], "padding": 1}, "Conv2d") == (8, 6, 5, 5)
-    assert output_shape(shapes, {"padding": "same"}, "Conv2d") == (8, 6, 10, 10)
-    transposed = output_shape(((8, 6, 5, 5), (6, 3, 4, 4)), {"stride": 2}, "ConvTranspose2d")
+    assert convolution_output(shapes, {"stride": [2, 2], "padding": 1}, "Conv2d") == (8, 6, 5, 5)
+    assert convolution_output(shapes, {"padding": "same"}, "Conv2d") == (8, 6, 10, 10)
+    transposed = convolution_output(((8, 6, 5, 5), (6, 3, 4, 4)), {"stride": 2}, "ConvTranspose2d")
     assert transposed == (8, 3, 12, 12)
 
 
-def test_collectives_have_the_bytes_of_their_messages(
-    profile: ProfileFactory, tmp_path: Path
-) -> None:
-    connection = imported(profile("ddp2_resnet50_amp"), tmp_path)
+def test_collectives_have_the_bytes_of_their_messages(imported: ProfileFactory) -> None:
+    connection = opened(imported("ddp2_resnet50_amp"))
     rows = connection.execute(
         "SELECT * FROM view_op_units WHERE unit_name = 'allreduce_' AND calls > 1"
     ).fetchall()
@@ -167,7 +165,7 @@ def test_collectives_have_the_bytes_of_their_messages(
     assert row["known_pct"] >= 99.0
 
 
-def test_a_gpu_that_the_table_lacks_is_worked_out_from_what_the_profile_tells(
+def test_peaks_of_a_gpu_not_in_the_table_are_computed_from_the_profile(
     tmp_path: Path,
 ) -> None:
     # GIVEN a capture whose GPU has an unknown name, 132 multiprocessors at 1980 MHz
@@ -175,7 +173,7 @@ def test_a_gpu_that_the_table_lacks_is_worked_out_from_what_the_profile_tells(
     source.write_bytes(lzma.decompress((DATA / "ops.sqlite.xz").read_bytes()))
     with sqlite3.connect(source) as export:
         export.execute("UPDATE TARGET_INFO_GPU SET name = 'NVIDIA Tomorrow'")
-    connection = imported(source, tmp_path)
+    connection = opened(_analyze(source, tmp_path))
     # WHEN it is aggregated, and again with a rate that the user gives
     aggregate(tmp_path / "dldb.sqlite", AggregationRequest(gpu_peaks="bfloat16=1"), NullProgress())
     rates = {
@@ -194,11 +192,9 @@ def test_a_gpu_that_the_table_lacks_is_worked_out_from_what_the_profile_tells(
     assert names == {"NVIDIA Tomorrow: 132 SM x 1980 MHz"}
 
 
-def test_what_nothing_is_known_of_is_null_and_never_0(
-    profile: ProfileFactory, tmp_path: Path
-) -> None:
+def test_unknown_costs_are_null_and_never_0(imported: ProfileFactory) -> None:
     # GIVEN ranges of custom domains, and no framework's
-    connection = imported(profile("nvtx_domains"), tmp_path)
+    connection = opened(imported("nvtx_domains"))
     costs = "flops, bytes, ideal_time, left_time, peak_pct"
     for view in ("view_op_metrics", "view_op_type_summary", "view_group_summary"):
         names = {row["name"] for row in connection.execute(f"PRAGMA table_info({view})")}
@@ -209,3 +205,127 @@ def test_what_nothing_is_known_of_is_null_and_never_0(
     row = connection.execute("SELECT * FROM view_model_efficiency").fetchone()
     assert (row["mfu"], row["model_flops"], row["flops"], row["bytes"]) == (None,) * 4
     assert row["known_pct"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "name", ["pytorch_resnet50_fp32", "pytorch_bert_bf16", "ddp2_resnet50_amp"]
+)
+def test_rates_and_intensity_are_those_of_the_same_work(
+    imported: ProfileFactory, name: str
+) -> None:
+    rows = opened(imported(name)).execute("SELECT * FROM view_op_efficiency").fetchall()
+    full = [row for row in rows if row["arithmetic_intensity"] is not None]
+    assert len(full) > 100
+    for row in full:
+        rate = row["arithmetic_intensity"] * row["gbytes_per_second"] / 1000
+        assert row["tflops_per_second"] == pytest.approx(rate, rel=1e-3, abs=1e-4), row[
+            "op_node_name"
+        ]
+
+
+def test_ops_that_mostly_wait_for_other_gpus_are_not_on_the_roofline(
+    imported: ProfileFactory,
+) -> None:
+    rows = (
+        opened(imported("ddp2_resnet50_amp"))
+        .execute(
+            "SELECT DISTINCT e.* FROM view_op_efficiency AS e JOIN view_kernel_metrics AS k"
+            " USING (aggr_id, op_node_id) WHERE k.kernel_name LIKE 'nccl%AllReduce%'"
+        )
+        .fetchall()
+    )
+    apart = [row for row in rows if row["bound"] == "link"]
+    assert len(apart) > 5
+    assert {(row["peak_pct"], row["left_time"], row["arithmetic_intensity"]) for row in apart} == {
+        (None, None, None)
+    }
+    assert all(row["peak_pct"] is None or row["peak_pct"] <= 100 for row in rows)
+
+
+WHOLE_RUN = "SELECT * FROM view_model_efficiency WHERE aggr_id = 1"
+
+
+def test_the_utilization_of_a_compiled_model_is_that_of_its_products(
+    imported: ProfileFactory,
+) -> None:
+    # nanoGPT under torch.compile: 36.0 % by its own count, 6 N D and attention.
+    (row,) = opened(imported("gpt")).execute(WHOLE_RUN).fetchall()
+    assert row["median_step_mfu"] == pytest.approx(36.0, abs=1.0)
+    assert row["hfu"] == row["mfu"]
+
+
+def test_utilization_of_a_gpu_of_unknown_peak_is_unknown(imported: ProfileFactory) -> None:
+    database = opened(imported("mi300__resnet_act_checkpoint.json.gz"))
+    (row,) = database.execute(WHOLE_RUN).fetchall()
+    assert row["model_flops"] > 0
+    names = [name for name in row.keys() if name.removeprefix("median_step_")[:3] in {"mfu", "hfu"}]  # noqa: SIM118
+    assert len(names) == 6
+    assert {row[name] for name in names} == {None}
+
+
+def test_recomputed_products_are_the_hardwares_only(imported: ProfileFactory) -> None:
+    (row,) = opened(imported("trainer")).execute(WHOLE_RUN).fetchall()
+    assert 1.1 < row["hardware_flops"] / row["model_flops"] <= 4 / 3
+
+
+def _convolution_backward(trace: Trace, kernels: tuple[str, ...]) -> None:
+    """The first convolution of MobileNetV2, whose input needs no gradient."""
+    sizes = "[[64, 3, 224, 224], [32, 3, 3, 3], [], [], [], [], []]"
+    main = trace.thread()
+    engine = main.process.thread(2)
+    main.op("conv2d", 0, 90, seq=1, sizes=sizes)
+    main.launch("sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc", 10)
+    engine.wrapper("ConvolutionBackward0", 100, 400)
+    engine.node("ConvolutionBackward0", 102, 398, seq=1)
+    more = "[[64, 32, 112, 112], [64, 3, 224, 224], [32, 3, 3, 3], [], []]"
+    engine.op("convolution_backward", 110, 390, sizes=more)
+    for number, kernel in enumerate(kernels):
+        engine.launch(kernel, 120 + 50 * number)
+
+
+WEIGHT = "sm90_xmma_wgrad_indexed_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_execute_"
+ONE_GRADIENT = 1_387_266_048
+
+
+@pytest.mark.parametrize(
+    ("kernels", "gradients"),
+    [
+        ((WEIGHT + "segment_k_on_kernel__5x_cudnn",), 1),
+        ((WEIGHT + "kernel__5x_cudnn", WEIGHT + "split_k_kernel__5x_cudnn"), 1),
+        ((WEIGHT + "kernel__5x_cudnn", "void cudnn::reduce_wgrad_nchw_helper<float>(float*)"), 1),
+        (("void splitKreduce_kernel<32, 16, int>(float*)", "cutlass_tensorop_f16_wgrad_64x64"), 1),
+        ((WEIGHT + "kernel__5x_cudnn", WEIGHT.replace("wgrad", "dgrad") + "kernel__5x_cudnn"), 2),
+        (("ampere_sgemm_128x64_nn", "ampere_sgemm_128x64_nt"), 2),
+    ],
+)
+def test_the_sum_of_a_split_product_is_no_second_gradient(
+    tmp_path: Path, kernels: tuple[str, ...], gradients: int
+) -> None:
+    trace = Trace()
+    trace.gpu()
+    _convolution_backward(trace, kernels)
+    rows = analyze(trace, tmp_path).query(
+        "SELECT flops_per_call FROM view_op_units WHERE unit_name = 'convolution_backward'"
+    )
+    assert rows == [(gradients * ONE_GRADIENT,)]
+
+
+@pytest.mark.parametrize(("kernel", "is_known"), [("my_gemm", False), ("triton_poi_fused_3", True)])
+def test_products_that_are_not_counted_make_the_utilization_a_bound(
+    tmp_path: Path, kernel: str, is_known: bool
+) -> None:
+    trace = Trace()
+    trace.gpu()
+    thread = trace.thread()
+    for step in range(3):
+        at = 1_000_000 * step
+        thread.range(f"iteration {step}", at, at + 900_000)
+        thread.op("mm", at + 100, at + 800, sizes="[[512, 512], [512, 512]]")
+        thread.launch("ampere_sgemm_128x64_nn", at + 110, gpu=(at + 200, at + 100_200))
+        thread.op("custom", at + 1_000, at + 1_800)
+        thread.launch(kernel, at + 1_110, gpu=(at + 200_000, at + 600_000))
+    (row,) = analyze(trace, tmp_path, gpu_peaks="float32=67,bandwidth=3352").query(
+        "SELECT mfu IS NOT NULL, mfu_at_least > 0, median_step_mfu IS NOT NULL,"
+        " median_step_mfu_at_least > 0 FROM view_model_efficiency"
+    )
+    assert row == (is_known, 1, is_known, 1)

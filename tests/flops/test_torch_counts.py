@@ -17,9 +17,9 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode, flop_registry  # noqa: E402
 
-from aggregator.flops.cost import OpCall  # noqa: E402
-from aggregator.flops.outputs import called_output  # noqa: E402
-from aggregator.flops.registry import NEEDS_OUTPUT, count, is_counted  # noqa: E402
+from aggregator.costs.formulas.call import OpCall  # noqa: E402
+from aggregator.costs.formulas.output_sizes import output_sizes  # noqa: E402
+from aggregator.costs.formulas.registry import NEEDS_OUTPUT, count, is_counted  # noqa: E402
 
 
 class Recorder(TorchDispatchMode):
@@ -200,15 +200,15 @@ def test_a_selection_moves_as_much_as_its_output_has(dim: int) -> None:
     index = torch.empty(5, dtype=torch.int64, device="meta")
     output = torch.index_select(image, dim, index)
     shapes = (tuple(image.shape), (), tuple(index.shape))
-    # WHEN the dimension is told
-    found = called_output("index_select", shapes, {"dim": dim})
+    # WHEN the dimension is known
+    found = output_sizes("index_select", shapes, {"dim": dim})
     assert found == tuple(output.shape)
     # THEN it is read and written once, with the indices
     cost = count(OpCall("index_select", shapes, 4.0, 4.0, found))
     assert (cost.flops, cost.num_bytes) == (0, 2 * 4 * output.numel() + 8 * 5)
     # AND without it the bytes are unknown, but for a tensor that is as long each way
     assert count(OpCall("index_select", shapes, 4.0, 4.0)).num_bytes is None
-    assert called_output("index_select", shapes, {}) is None
+    assert output_sizes("index_select", shapes, {}) is None
     square = count(OpCall("index_select", ((7, 7), (), (5,)), 4.0, 4.0))
     assert square.num_bytes == 2 * 4 * 35 + 8 * 5
 

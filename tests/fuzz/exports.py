@@ -38,13 +38,13 @@ def marked_export(rank: int = 0) -> Trace:
     trace.gpu(0)
     trace.cuda_device(100 + rank, 0, 0)
     main = trace.thread(100 + rank)
-    for told in (
+    for marker_value in (
         {"model_config": {"framework": "PyTorch 2.11.0", "markers": "dlprof_nvtx"}},
         {"model_config": {"DataLoader": {"num_workers": 4, "pin_memory": True}}},
         {"model_config": {"cudnn_version": 91002, "optimizer": {"name": "SGD", "fused": False}}},
         {"gpu_memory": {"device": 0, "uuid": _UUID, "pid": 100, "peak_reserved_bytes": 1 << 30}},
     ):
-        main.range(json.dumps(told), 1, 1)
+        main.range(json.dumps(marker_value), 1, 1)
     for step in range(5):
         at = 10_000 * (step + 1)
         main.range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, at + 50)

@@ -104,7 +104,7 @@ def _edited(edit: Edit) -> Callable[[Path, random.Random, int], None]:
                     break
             connection.execute("COMMIT")
         if not done:
-            raise AssertionError(f"nothing of {path.name} could be spoilt so")
+            raise AssertionError(f"nothing of {path.name} could be damaged in this way")
 
     return spoil
 
@@ -308,9 +308,9 @@ def _damaged_text(connection: sqlite3.Connection, chance: random.Random) -> bool
     rows = connection.execute(
         f'SELECT rowid, "{column}" FROM "{table}" WHERE typeof("{column}") IN (\'text\', \'blob\')'
     ).fetchall()
-    spoilt = [(damaged(value, chance), row) for row, value in rows if chance.random() < 0.6]
-    connection.executemany(f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?', spoilt)
-    return bool(spoilt)
+    changed = [(damaged(value, chance), row) for row, value in rows if chance.random() < 0.6]
+    connection.executemany(f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?', changed)
+    return bool(changed)
 
 
 def damaged(value: str | bytes, chance: random.Random) -> str | bytes:
@@ -337,7 +337,7 @@ def damaged(value: str | bytes, chance: random.Random) -> str | bytes:
 def _replaced(
     pattern: str, value: str, odd: str, chance: random.Random, *, once: bool = False
 ) -> str:
-    """What matches as something else: in one place, or wherever it stands."""
+    """Replace matches, at one place or everywhere."""
     places = [found.span() for found in re.finditer(pattern, value)]
     if places and (once or chance.random() < 0.5):
         places = [chance.choice(places)]

@@ -1,4 +1,4 @@
-"""The good files that the spoilt ones are made from: small, and with something of everything."""
+"""The valid files that damaged ones are made from: small, with some of every kind of data."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import aggregate
-from aggregator.progress import NullProgress
-from aggregator.rank_import import import_ranks
-from tests.builders import analyse_file
+from aggregator.ranks.rank_import import import_ranks
+from aggregator.system.progress import NullProgress
+from tests.builders import analyze_file
 from tests.fuzz.doors import printed
 from tests.fuzz.exports import dictionary_export, graph_export, marked_export, small_export
 from tests.pyprof.nvprof_file import GEMM, RELU, NvprofFile
@@ -24,7 +24,7 @@ def write_originals(folder: Path) -> dict[str, Path]:
     export = folder / "export.sqlite"
     small_export().write(export)
     ours = folder / "ours.sqlite"
-    analyse_file(export, ours)
+    analyze_file(export, ours)
     aggregate(ours, AggregationRequest(iter_start=1), NullProgress())
     found = {"export": export, "ours": ours, "nvprof": _nvprof(folder / "nvprof.sqlite")}
     for name, make in _EXPORTS.items():

@@ -1,4 +1,4 @@
-"""2,000 files that are spoilt in every way: no 500, no hang, no traceback.
+"""2,000 files that are damaged in every way: no 500, no hang, no traceback.
 
 Each goes in by every door that takes such a file: it is uploaded and imported, served where it
 lies, asked about at every address, aggregated anew, and given to the command with every report.
@@ -78,8 +78,7 @@ def viewer(tmp_path: Path, settings: LazySettings, monkeypatch: pytest.MonkeyPat
     page = tmp_path / "page.html"
     page.write_text("<title><!--dlprof:title--></title><!--dlprof:data-->")
     monkeypatch.setattr("aggregator.html_report.template.PAGE", page)
-    monkeypatch.setattr("viewer.jobs.service.send", lambda job_id: "")
-    monkeypatch.setattr("viewer.jobs.recorder.top_up", lambda: None, raising=False)
+    monkeypatch.setattr("viewer.jobs.service.send", lambda job: None)
 
 
 def _numbers() -> list[tuple[str, range]]:
@@ -145,7 +144,7 @@ def _fresh(tmp_path: Path, number: int) -> Doors:
 
 @contextmanager
 def _watched(what: str, troubles: list[str], limit_s: float) -> Iterator[None]:
-    """Whatever goes wrong is a trouble, and so is what takes too long."""
+    """Report every failure, and every call that takes too long."""
     faulthandler.dump_traceback_later(WAIT_LIMIT_S, exit=True, file=sys.__stderr__ or sys.stderr)
     began = time.process_time()
     try:

@@ -1,4 +1,4 @@
-"""Spoilt traces of torch.profiler, and spoilt dictionaries of PyProf: texts rather than tables."""
+"""Damaged traces of torch.profiler and damaged PyProf dictionaries: texts, not tables."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def _cut(data: bytes, chance: random.Random) -> bytes:
 
 
 def _flip(data: bytes, chance: random.Random) -> bytes:
-    spoilt = bytearray(data)
+    changed = bytearray(data)
     for _ in range(chance.choice((1, 1, 5, 100))):
-        spoilt[chance.randrange(len(spoilt))] = chance.randrange(256)
-    return bytes(spoilt)
+        changed[chance.randrange(len(changed))] = chance.randrange(256)
+    return bytes(changed)
 
 
 def _edited(edit: Callable[[Json, random.Random], None]) -> Callable[[bytes, random.Random], bytes]:
@@ -69,7 +69,7 @@ def _edited(edit: Callable[[Json, random.Random], None]) -> Callable[[bytes, ran
 
 
 def _places(trace: Json, chance: random.Random) -> list[Json]:
-    """The objects of which a field is to be spoilt."""
+    """The objects in which a field will be damaged."""
     events = [event for event in trace["traceEvents"] if isinstance(event, dict)]
     if not events:
         return [trace]

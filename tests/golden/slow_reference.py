@@ -237,7 +237,7 @@ def engine_owners(database: Path) -> dict[tuple[int, int, str], dict[str, Any]]:
         " JOIN kernel_names AS n ON n.id = k.name",
     )
     found = {row[:3]: dict(zip(columns, row[3:], strict=True)) for row in rows}
-    assert len(found) == len(rows), "a kernel is not told apart by its start"
+    assert len(found) == len(rows), "two kernels have the same start"
     return found
 
 

@@ -1,4 +1,4 @@
-"""Every kernel's op, told in a second, slow way (``slow_reference``), and by NVIDIA's nsys."""
+"""Every kernel's op, found in a second, slow way (``slow_reference``), and by NVIDIA's nsys."""
 
 from __future__ import annotations
 

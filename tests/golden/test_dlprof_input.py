@@ -24,13 +24,13 @@ from aggregator.errors import (
 )
 from aggregator.options import AggregationRequest, Mode
 from aggregator.pipeline import aggregate, convert
-from aggregator.progress import NullProgress
+from aggregator.system.progress import NullProgress
 from profiler_cli.dlprof import main
-from tests.builders import Analysed, analyse_file, query
+from tests.builders import Analyzed, analyze_file, query
 
 MAKER_LINES = ("DLProf Version,", "DLProf Build,")
 OWN_VIEWS = {"view_aggregations", "view_db_version", "view_system_config"}
-"""Views that tell who made the file, not what is in the profile."""
+"""Views that describe who made the file, not what is in the profile."""
 SUFFIXES = [
     *("summary", "detailed", "kernel", "tensor_core", "op_type", "group_op", "iteration"),
     "expert_systems",
@@ -82,14 +82,14 @@ def columns_of(path: Path, table: str) -> list[str]:
     return [str(row[1]) for row in query(path, f"PRAGMA table_info({table})")]
 
 
-def op_columns(found: Analysed, *columns: str) -> list[tuple[object, ...]]:
+def op_columns(found: Analyzed, *columns: str) -> list[tuple[object, ...]]:
     return found.query(f"SELECT {', '.join(columns)} FROM view_op_nodes ORDER BY op_node_id")
 
 
 @pytest.fixture
-def whole(golden_database: Path, tmp_path: Path) -> Analysed:
+def whole(golden_database: Path, tmp_path: Path) -> Analyzed:
     """The golden database, converted."""
-    return analyse_file(golden_database, tmp_path / "whole.sqlite")
+    return analyze_file(golden_database, tmp_path / "whole.sqlite")
 
 
 # --- the same numbers -----------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_reports_are_dlprofs_byte_for_byte(reports: Path, golden_dir: Path, suff
     assert comparable(reports / name) == comparable(golden_dir / name)
 
 
-def test_every_view_of_the_source_shows_the_same(golden_database: Path, whole: Analysed) -> None:
+def test_every_view_of_the_source_shows_the_same(golden_database: Path, whole: Analyzed) -> None:
     views = query(golden_database, "SELECT name FROM sqlite_master WHERE type = 'view'")
     assert len(views) == 23
     for (view,) in views:
@@ -127,7 +127,7 @@ def test_every_view_of_the_source_shows_the_same(golden_database: Path, whole: A
         assert sorted(theirs, key=repr) == sorted(ours, key=repr), view
 
 
-def test_every_call_is_there_and_belongs_to_its_op(golden_database: Path, whole: Analysed) -> None:
+def test_every_call_is_there_and_belongs_to_its_op(golden_database: Path, whole: Analyzed) -> None:
     assert whole.result.counts["api_calls"] == 321
     sql = """
         SELECT string, op_id, api_start, api_stop - api_start FROM read_only_cuda_calls AS c
@@ -141,7 +141,7 @@ def test_every_call_is_there_and_belongs_to_its_op(golden_database: Path, whole:
     assert len(launches) == 59
 
 
-def test_settings_and_hardware_are_kept(whole: Analysed) -> None:
+def test_settings_and_hardware_are_kept(whole: Analyzed) -> None:
     ((memory,),) = whole.query("SELECT count(*) FROM view_memory_ops")
     assert memory == 17
     config = dict(whole.query("SELECT key, value FROM model_config"))
@@ -201,7 +201,7 @@ def test_a_folder_that_is_a_file_is_a_clear_error(golden_database: Path, tmp_pat
     blocker = tmp_path / "file"
     blocker.touch()
     with pytest.raises(DatabaseWriteError, match="cannot be written"):
-        analyse_file(golden_database, blocker / "dlprof_dldb.sqlite")
+        analyze_file(golden_database, blocker / "dlprof_dldb.sqlite")
 
 
 # --- iterations -----------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def two_steps(database: Path) -> Path:
 
 def test_the_iterations_of_the_source_are_kept(two_steps: Path, tmp_path: Path) -> None:
     assert query(two_steps, "SELECT key_op FROM view_key_op_name") == [("CONV2D_1",)]
-    found = analyse_file(two_steps, tmp_path / "two.sqlite")
+    found = analyze_file(two_steps, tmp_path / "two.sqlite")
     theirs = query(two_steps, "SELECT start_time FROM view_iterations_all ORDER BY iter_value")
     assert [(start,) for start, _ in found.iterations()] == theirs
     assert found.result.key_node == "CONV2D_1"
@@ -275,7 +275,7 @@ def name_key_node(path: Path, name: str) -> None:
 
 def test_iterations_that_no_op_marks_become_a_range(two_steps: Path, tmp_path: Path) -> None:
     name_key_node(two_steps, "global_step")
-    found = analyse_file(two_steps, tmp_path / "two.sqlite")
+    found = analyze_file(two_steps, tmp_path / "two.sqlite")
     theirs = query(two_steps, "SELECT start_time FROM view_iterations_all ORDER BY iter_value")
     assert [(start,) for start, _ in found.iterations()] == theirs
     assert found.result.key_node == "global_step"
@@ -284,7 +284,7 @@ def test_iterations_that_no_op_marks_become_a_range(two_steps: Path, tmp_path: P
 
 def test_iterations_found_by_dlprof_itself_have_a_name(two_steps: Path, tmp_path: Path) -> None:
     name_key_node(two_steps, "")
-    found = analyse_file(two_steps, tmp_path / "two.sqlite")
+    found = analyze_file(two_steps, tmp_path / "two.sqlite")
     assert found.result.key_node == "DLProf iterations"
     assert len(found.iterations()) == 3
 
@@ -293,7 +293,7 @@ def test_an_op_that_ends_other_iterations_is_not_taken_for_them(
     two_steps: Path, tmp_path: Path
 ) -> None:
     name_key_node(two_steps, "LINEAR_3")
-    found = analyse_file(two_steps, tmp_path / "two.sqlite")
+    found = analyze_file(two_steps, tmp_path / "two.sqlite")
     theirs = query(two_steps, "SELECT start_time FROM view_iterations_all ORDER BY iter_value")
     assert [(start,) for start, _ in found.iterations()] == theirs
     assert found.result.key_node == "LINEAR_3 (DLProf iterations)"
@@ -325,14 +325,14 @@ def test_all_aggregations_of_the_source_are_in_its_conversion(two_steps: Path) -
 
 
 @pytest.mark.parametrize("change", ["op_instance + 1", "0", "NULL", "op_instance + 700"])
-def test_a_number_that_names_no_execution_is_told_by_time(
+def test_a_number_that_names_no_execution_is_identified_by_time(
     two_steps: Path, tmp_path: Path, change: str
 ) -> None:
-    expected = analyse_file(two_steps, tmp_path / "expected.sqlite")
+    expected = analyze_file(two_steps, tmp_path / "expected.sqlite")
     for kind in ("kernels", "memcpys", "memsets", "cuda_syncs", "cuda_calls"):
         loosen(two_steps, f"read_only_{kind}")
         alter(two_steps, f"UPDATE read_only_{kind} SET op_instance = {change}")
-    found = analyse_file(two_steps, tmp_path / "found.sqlite")
+    found = analyze_file(two_steps, tmp_path / "found.sqlite")
     sql = "SELECT op_node_id, gpu_time_sum, gpu_time_max, gpu_idle_sum FROM view_op_metrics"
     assert sorted(found.query(sql)) == sorted(expected.query(sql))
 
@@ -346,7 +346,7 @@ def test_versions_that_cannot_be_read_are_refused(
 ) -> None:
     alter(database, f"UPDATE db_version SET current_version = '{version}'")
     with pytest.raises(DldbVersionError) as error:
-        analyse_file(database, tmp_path / "out.sqlite")
+        analyze_file(database, tmp_path / "out.sqlite")
     assert error.value.exit_code == 5
     with pytest.raises(DldbVersionError):
         aggregate(database, AggregationRequest(), NullProgress())
@@ -356,7 +356,7 @@ def test_versions_that_cannot_be_read_are_refused(
 @pytest.mark.parametrize("version", ["1.2.0", "1.3", "v1.4.0", "1.5.0", "1.6.0", "1.7.0 / r21.11"])
 def test_versions_from_1_2_on_are_read(database: Path, tmp_path: Path, version: str) -> None:
     alter(database, f"UPDATE db_version SET current_version = '{version}'")
-    found = analyse_file(database, tmp_path / "out.sqlite")
+    found = analyze_file(database, tmp_path / "out.sqlite")
     assert len(op_columns(found, "op_node_id")) == 36
 
 
@@ -369,10 +369,10 @@ def test_versions_from_1_2_on_are_read(database: Path, tmp_path: Path, version: 
     ],
 )
 def test_views_that_an_older_version_lacks_are_not_needed(
-    database: Path, whole: Analysed, tmp_path: Path, views: list[str]
+    database: Path, whole: Analyzed, tmp_path: Path, views: list[str]
 ) -> None:
     alter(database, *(f"DROP VIEW {view}" for view in views))
-    found = analyse_file(database, tmp_path / "out.sqlite")
+    found = analyze_file(database, tmp_path / "out.sqlite")
     assert op_columns(found, "*") == op_columns(whole, "*")
 
 
@@ -386,10 +386,10 @@ def test_views_that_an_older_version_lacks_are_not_needed(
     ],
 )
 def test_a_table_that_an_older_version_lacks_is_unknown(
-    database: Path, whole: Analysed, tmp_path: Path, table: str
+    database: Path, whole: Analyzed, tmp_path: Path, table: str
 ) -> None:
     alter(database, f"DROP TABLE {table}")
-    found = analyse_file(database, tmp_path / "out.sqlite")
+    found = analyze_file(database, tmp_path / "out.sqlite")
     columns = ("op_node_id", "op_node_name", "gpu_time", "num_calls", "kernel_calls", "data_type")
     assert op_columns(found, *columns) == op_columns(whole, *columns)
 
@@ -409,10 +409,10 @@ def test_a_table_that_an_older_version_lacks_is_unknown(
     ],
 )
 def test_a_column_that_an_older_version_lacks_is_unknown(
-    database: Path, whole: Analysed, tmp_path: Path, table: str, column: str
+    database: Path, whole: Analyzed, tmp_path: Path, table: str, column: str
 ) -> None:
     loosen(database, table, without=column)
-    found = analyse_file(database, tmp_path / "out.sqlite")
+    found = analyze_file(database, tmp_path / "out.sqlite")
     columns = ("op_node_id", "op_node_name", "gpu_time", "num_calls", "kernel_calls", "using_tc")
     assert op_columns(found, *columns) == op_columns(whole, *columns)
     assert found.result.mode == "pytorch"
@@ -428,7 +428,7 @@ def test_the_verdict_of_dlprof_on_tensor_cores_is_kept(database: Path, tmp_path:
         " (SELECT id FROM dictionary WHERE string = 'explicit_convolve_sgemm')",
         "UPDATE read_only_ops SET tc_support_status = 0 WHERE op_id = 'RELU_1'",
     )
-    found = analyse_file(database, tmp_path / "out.sqlite")
+    found = analyze_file(database, tmp_path / "out.sqlite")
     assert found.query(
         "SELECT DISTINCT uses_tc FROM view_kernel_metrics WHERE kernel_name = ?",
         "explicit_convolve_sgemm",
@@ -438,9 +438,9 @@ def test_the_verdict_of_dlprof_on_tensor_cores_is_kept(database: Path, tmp_path:
     assert found.query(sql, "RELU_1") == [(1, 0)]
 
 
-def test_events_of_no_op_are_not_lost(database: Path, whole: Analysed, tmp_path: Path) -> None:
+def test_events_of_no_op_are_not_lost(database: Path, whole: Analyzed, tmp_path: Path) -> None:
     alter(database, "UPDATE read_only_kernels SET read_only_ops_id = 9999 WHERE id = 5")
-    found = analyse_file(database, tmp_path / "out.sqlite")
+    found = analyze_file(database, tmp_path / "out.sqlite")
     assert found.warnings()["EVENTS_WITHOUT_OP"] == 1
     total = "SELECT total_gpu_time, total_count FROM view_kernel_summary"
     assert found.query(total) == whole.query(total)
@@ -448,30 +448,30 @@ def test_events_of_no_op_are_not_lost(database: Path, whole: Analysed, tmp_path:
     assert found.query(sql, "unassociated_unknown") == [("UNKNOWN_1", 1)]
 
 
-def test_ops_of_custom_domains_are_told_and_left_out(database: Path, tmp_path: Path) -> None:
+def test_ops_of_custom_domains_are_reported_and_left_out(database: Path, tmp_path: Path) -> None:
     alter(
         database,
         "INSERT INTO dictionary (string) VALUES ('Forward')",
         "INSERT INTO read_only_domains (domain_name_id) SELECT max(id) FROM dictionary",
         "UPDATE read_only_ops SET domain_id = 2 WHERE op_id IN ('RELU_1', 'RELU_2')",
     )
-    found = analyse_file(database, tmp_path / "out.sqlite")
+    found = analyze_file(database, tmp_path / "out.sqlite")
     assert found.warnings() == {"OTHER_DOMAINS": 2}
     assert len(op_columns(found, "op_node_id")) == 34
 
 
 def test_events_that_end_before_they_start_are_counted(database: Path, tmp_path: Path) -> None:
     alter(database, "UPDATE read_only_kernels SET gpu_stop = gpu_start - 5 WHERE id < 4")
-    found = analyse_file(database, tmp_path / "out.sqlite")
+    found = analyze_file(database, tmp_path / "out.sqlite")
     assert found.warnings() == {"REVERSED_EVENTS": 3}
     assert found.result.counts["kernels"] == 59
 
 
 def test_kernels_without_a_call_count_when_they_started(
-    database: Path, whole: Analysed, tmp_path: Path
+    database: Path, whole: Analyzed, tmp_path: Path
 ) -> None:
     alter(database, "UPDATE read_only_kernels SET api_start = 0, api_stop = 0")
-    found = analyse_file(database, tmp_path / "out.sqlite")
+    found = analyze_file(database, tmp_path / "out.sqlite")
     assert op_columns(found, "op_node_id", "gpu_time") == op_columns(
         whole, "op_node_id", "gpu_time"
     )
@@ -486,7 +486,7 @@ def test_text_that_is_no_text_is_read(database: Path, tmp_path: Path) -> None:
         "UPDATE read_only_ops SET stack_trace = x'ff42' WHERE op_id = 'CONV2D_1'",
         "UPDATE read_only_ops SET op_name = NULL WHERE op_id = 'RELU_1'",
     )
-    found = analyse_file(database, tmp_path / "out.sqlite")
+    found = analyze_file(database, tmp_path / "out.sqlite")
     sql = "SELECT op_node_type, stack_trace FROM view_op_nodes WHERE op_node_id = 'CONV2D_1'"
     assert found.query(sql) == [("\ufffdA", "\ufffdB")]
 
@@ -495,7 +495,7 @@ def test_a_database_without_cuda_activity_is_refused(database: Path, tmp_path: P
     kinds = ("kernels", "memcpys", "memsets", "cuda_syncs", "cuda_calls")
     alter(database, *(f"DELETE FROM read_only_{kind}" for kind in kinds))
     with pytest.raises(NoGpuActivityError):
-        analyse_file(database, tmp_path / "out.sqlite")
+        analyze_file(database, tmp_path / "out.sqlite")
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
@@ -504,9 +504,9 @@ def test_a_database_that_breaks_off_is_damaged(
 ) -> None:
     content = database.read_bytes()
     database.write_bytes(content[: int(len(content) * share)])
-    # Which kind of file it was cannot always be told.
+    # The kind of the file is not always known.
     with pytest.raises((CorruptProfileError, NotADldbError), match="damaged"):
-        analyse_file(database, tmp_path / "out.sqlite")
+        analyze_file(database, tmp_path / "out.sqlite")
     with pytest.raises(NotADldbError, match="damaged"):
         aggregate(database, AggregationRequest(), NullProgress())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dlprof_dldb.sqlite"]
@@ -521,7 +521,7 @@ def test_a_database_with_damaged_pages_is_damaged(database: Path, tmp_path: Path
         file.seek((page - 1) * size)
         file.write(b"\xff" * size)
     with pytest.raises(NotADldbError, match="damaged") as error:
-        analyse_file(database, tmp_path / "out.sqlite")
+        analyze_file(database, tmp_path / "out.sqlite")
     assert error.value.exit_code == 5
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dlprof_dldb.sqlite"]
 
@@ -581,12 +581,12 @@ def test_whatever_stands_in_a_cell_is_no_crash(
 
 
 def test_the_mode_is_that_of_the_database(golden_database: Path, tmp_path: Path) -> None:
-    same = analyse_file(golden_database, tmp_path / "same.sqlite", mode=Mode.PYTORCH)
+    same = analyze_file(golden_database, tmp_path / "same.sqlite", mode=Mode.PYTORCH)
     assert same.result.mode == "pytorch"
     with pytest.raises(UsageError, match="mode pytorch"):
-        analyse_file(golden_database, tmp_path / "out.sqlite", mode=Mode.SIMPLE)
+        analyze_file(golden_database, tmp_path / "out.sqlite", mode=Mode.SIMPLE)
 
 
-def test_a_database_of_ours_is_nothing_to_import(whole: Analysed, tmp_path: Path) -> None:
+def test_a_database_of_this_program_is_not_imported(whole: Analyzed, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedProfileError, match="already"):
-        analyse_file(whole.path, tmp_path / "again.sqlite")
+        analyze_file(whole.path, tmp_path / "again.sqlite")

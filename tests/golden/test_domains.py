@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aggregator.dldb.reader import open_database
-from aggregator.options import AggregationRequest, ImportOptions
-from aggregator.pipeline import aggregate, import_profile
-from aggregator.progress import NullProgress
+from aggregator.options import AggregationRequest
+from aggregator.pipeline import aggregate
+from aggregator.system.progress import NullProgress
+from tests.conftest import ProfileFactory
 
 Profiles = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
-def domains(profile: Profiles, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def domains(imported: ProfileFactory) -> Path:
     """A database of the capture with the domains Loop, Forward and Gradient."""
-    return imported(profile("nvtx_domains"), tmp_path_factory.mktemp("domains"))
+    return imported("nvtx_domains")
 
 
 @pytest.fixture(scope="module")
-def ddp(profile: Profiles, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ddp(imported: ProfileFactory) -> Path:
     """A database of the capture of two ranks."""
-    return imported(profile("ddp2_resnet50_amp"), tmp_path_factory.mktemp("ddp"))
-
-
-def imported(source: Path, folder: Path) -> Path:
-    database = folder / "dlprof_dldb.sqlite"
-    import_profile(ImportOptions(source, database), NullProgress())
-    return database
+    return imported("ddp2_resnet50_amp")
 
 
 def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
@@ -118,7 +115,7 @@ def test_nccl_is_communication_and_no_domain_of_the_user(ddp: Path, profile: Pro
         mean_per_gpu = export.execute(query).fetchone()[0]
     query = (
         "SELECT sum(communication_duration), sum(exposed_communication_duration)"
-        " FROM view_iterations_detail"
+        " FROM view_iterations_detail WHERE aggr_id = 1"
     )
     ((total, exposed),) = rows(ddp, query)
     # One nanosecond per interval may be lost to rounding the mean of two GPUs; kernels of one
@@ -127,10 +124,8 @@ def test_nccl_is_communication_and_no_domain_of_the_user(ddp: Path, profile: Pro
     assert 0 < exposed <= total
 
 
-def test_whole_graphs_keep_their_op(
-    profile: Profiles, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    database = imported(profile("jax_cnn_bf16"), tmp_path_factory.mktemp("jax"))
+def test_whole_graphs_keep_their_op(profile: ProfileFactory, imported: ProfileFactory) -> None:
+    database = imported("jax_cnn_bf16")
     path = profile("jax_cnn_bf16")
     with sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True) as export:
         query = "SELECT count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
@@ -139,3 +134,16 @@ def test_whole_graphs_keep_their_op(
     assert rows(database, query) == [(count, duration)]
     query = "SELECT count(*) FROM view_graph_launches WHERE op_node_name LIKE '/jit_step/%'"
     assert rows(database, query) == [(count,)]
+
+
+def test_the_views_of_domains_begin_as_the_plain_ones() -> None:
+    plain, both = (
+        resources.files("aggregator.dldb").joinpath(name).read_text()
+        for name in ("views.sql", "domain_views.sql")
+    )
+    views = re.findall(r"CREATE VIEW (\w+) AS\n(.*?);\n", both, re.DOTALL)
+    assert len(views) == 3
+    for name, body in views:
+        original = re.search(rf"CREATE VIEW {name} AS\n(.*?);\n", plain, re.DOTALL)
+        assert original is not None
+        assert body.startswith(f"{original[1]}\nUNION ALL\n")

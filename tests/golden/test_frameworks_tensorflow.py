@@ -10,7 +10,7 @@ import pytest
 from aggregator.errors import NoFrameworkRangesError
 from aggregator.frameworks import tensorflow
 from aggregator.options import Mode
-from tests.builders import DOMAIN, HERE, PUSH_POP, START_END, Process, Thread, Trace, analyse
+from tests.builders import DOMAIN, HERE, PUSH_POP, START_END, Process, Thread, Trace, analyze
 
 CORE = 1
 
@@ -39,7 +39,7 @@ def test_nodes_are_ops_with_their_names_as_paths(tmp_path: Path) -> None:
     second = process.thread(2)
     node(second, "model/conv1/BiasAdd", "BiasAdd", 50, 90)
     second.launch("bias_kernel", 60)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.result.mode == Mode.TENSORFLOW2
     assert found.kernels() == {
         "conv_kernel": ("/model/conv1/Conv2D", ""),
@@ -53,7 +53,7 @@ def test_the_mode_says_that_it_is_unverified(tmp_path: Path) -> None:
     trace, _, thread = core_trace()
     node(thread, "a/MatMul", "MatMul", 0, 100)
     thread.launch("gemm", 10)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.result.mode_reason.startswith("TensorFlow 2 ranges found; unverified: no public")
     assert found.warnings() == {"UNVERIFIED_MODE": 1}
 
@@ -66,17 +66,17 @@ def test_the_mode_says_that_it_is_unverified(tmp_path: Path) -> None:
         (("conv1/Conv2D",), Mode.TENSORFLOW2),
     ],
 )
-def test_gradients_tell_the_version(tmp_path: Path, names: tuple[str, ...], mode: Mode) -> None:
+def test_gradients_identify_the_version(tmp_path: Path, names: tuple[str, ...], mode: Mode) -> None:
     trace, _, thread = core_trace()
     for place, name in enumerate(names):
         node(thread, name, name.rpartition("/")[2], 100 * place, 100 * place + 50)
         thread.launch(f"kernel{place}", 100 * place + 10)
-    assert analyse(trace, tmp_path).result.mode == mode
-    asked = analyse(trace, tmp_path, mode=Mode.TENSORFLOW1)
+    assert analyze(trace, tmp_path).result.mode == mode
+    asked = analyze(trace, tmp_path, mode=Mode.TENSORFLOW1)
     assert asked.result.mode == Mode.TENSORFLOW1
 
 
-def test_detailed_nodes_tell_types_and_shapes(tmp_path: Path) -> None:
+def test_detailed_nodes_have_types_and_shapes(tmp_path: Path) -> None:
     trace, _, thread = core_trace()
     marker = {
         "op": "MatMul",
@@ -90,7 +90,7 @@ def test_detailed_nodes_tell_types_and_shapes(tmp_path: Path) -> None:
     }
     thread.range(json.dumps(marker, separators=(",", ":")), 0, 100, domain=CORE)
     thread.launch("gemm", 10)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     rows = found.query(
         "SELECT op_node_name, op_node_type, data_type, input_shapes"
         f" FROM view_kernel_launches {HERE}",
@@ -104,7 +104,7 @@ def test_a_detailed_node_that_is_no_json_keeps_its_name(tmp_path: Path) -> None:
     text = '{"op":"Const","name":"a/b","args":[],"attrs":{"value":""dtype: x""}}'
     thread.range(text, 0, 100, domain=CORE)
     thread.copy(10, gpu=(20, 30))
-    assert analyse(trace, tmp_path).ops() == {("/a/b", ""): 1}
+    assert analyze(trace, tmp_path).ops() == {("/a/b", ""): 1}
 
 
 def test_start_end_ranges_are_read_too(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_start_end_ranges_are_read_too(tmp_path: Path) -> None:
     node(thread, "recv", "_Recv", 110, 250, kind=START_END)
     node(thread, "b/Relu", "Relu", 200, 300, kind=START_END)
     thread.launch("relu", 260)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.kernels() == {"gemm": ("/a/MatMul", ""), "relu": ("/b/Relu", "")}
 
 
@@ -125,7 +125,7 @@ def test_an_op_around_others_owns_only_the_rest(tmp_path: Path) -> None:
     node(thread, "cluster_0_1/xla_run/fusion.3", "fusion", 10, 50)
     thread.launch("fused", 20)
     thread.launch("setup", 100)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.kernels() == {
         "fused": ("/cluster_0_1/xla_run/fusion.3", ""),
         "setup": ("/cluster_0_1/xla_run", ""),
@@ -138,7 +138,7 @@ def test_the_global_step_is_the_key_node(tmp_path: Path) -> None:
         node(thread, "global_step", "VariableV2", 1000 * step, 1000 * step + 10)
         node(thread, "a/MatMul", "MatMul", 1000 * step + 100, 1000 * step + 200)
         thread.launch(f"gemm{step}", 1000 * step + 110)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.result.mode == Mode.TENSORFLOW1
     assert found.result.key_node == "/global_step"
     assert [stop for _, stop in found.iterations()][:3] == [10, 1010, 2010]
@@ -151,7 +151,7 @@ def test_without_it_a_users_numbered_ranges_are(tmp_path: Path) -> None:
         thread.range(f"step {step}", 1000 * step, 1000 * step + 900)
         node(thread, "a/MatMul", "MatMul", 1000 * step + 100, 1000 * step + 200)
         thread.launch(f"gemm{step}", 1000 * step + 110)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.result.key_node == "step #"
     assert [stop for _, stop in found.iterations()][:2] == [900, 1900]
 
@@ -163,7 +163,7 @@ def test_upstream_nodes_stand_beside_xlas_ranges(tmp_path: Path) -> None:
     thread.range("XlaModule:#hlo_module=cluster_0,program_id=3#", 200, 300, domain=CORE)
     thread.range("Thunk:#hlo_op=dot.1#", 210, 250, domain=CORE)
     thread.launch("dot", 220)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.result.mode == Mode.TENSORFLOW2
     assert found.kernels() == {
         "conv": ("/model/conv/Conv2D", ""),
@@ -176,11 +176,11 @@ def test_xlas_ranges_alone_are_jax_unless_asked_for(tmp_path: Path) -> None:
     thread.range("XlaModule:#hlo_module=a,program_id=3#", 200, 300, domain=CORE)
     thread.range("Thunk:#hlo_op=dot.1#", 210, 250, domain=CORE)
     thread.launch("dot", 220)
-    assert analyse(trace, tmp_path).result.mode == Mode.JAX
-    asked = analyse(trace, tmp_path, mode=Mode.TENSORFLOW2)
+    assert analyze(trace, tmp_path).result.mode == Mode.JAX
+    asked = analyze(trace, tmp_path, mode=Mode.TENSORFLOW2)
     assert asked.result.mode == Mode.TENSORFLOW2
     with pytest.raises(NoFrameworkRangesError):
-        analyse(trace, tmp_path, mode=Mode.TENSORRT)
+        analyze(trace, tmp_path, mode=Mode.TENSORRT)
 
 
 @pytest.mark.parametrize(
@@ -205,5 +205,5 @@ def test_xlas_ranges_alone_are_jax_unless_asked_for(tmp_path: Path) -> None:
         ("fusion", False),
     ],
 )
-def test_eligibility_goes_by_the_type(op_type: str, eligible: bool) -> None:
+def test_eligibility_depends_on_the_type(op_type: str, eligible: bool) -> None:
     assert tensorflow.is_tc_eligible(op_type) is eligible

@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.frameworks import tensorrt
 from aggregator.options import Mode
-from tests.builders import DOMAIN, HERE, Thread, Trace, analyse
+from tests.builders import DOMAIN, HERE, Thread, Trace, analyze
 
 TENSORRT, MYELIN = 1, 2
 GEMM = "LLaMAForCausalLM/lm_head/PLUGIN_V2_Gemm_0"
@@ -39,7 +39,7 @@ def trace() -> Trace:
 
 
 def test_layers_are_ops(trace: Trace, tmp_path: Path) -> None:
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.result.mode == Mode.TENSORRT
     assert found.ops() == {
         ("/ExecutionContext::enqueue", ""): 3,
@@ -59,7 +59,7 @@ def test_layers_are_ops(trace: Trace, tmp_path: Path) -> None:
 
 
 def test_every_inference_is_an_iteration(trace: Trace, tmp_path: Path) -> None:
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.result.key_node == "/ExecutionContext::enqueue/|conv1|Conv + |relu|Relu"
     assert [stop for _, stop in found.iterations()][:3] == [100, 2100, 4100]
     named = found.aggregate(key_node="ExecutionContext::enqueue")
@@ -67,13 +67,13 @@ def test_every_inference_is_an_iteration(trace: Trace, tmp_path: Path) -> None:
 
 
 def test_the_mode_says_that_it_is_unverified(trace: Trace, tmp_path: Path) -> None:
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert "unverified: no public capture" in found.result.mode_reason
     assert "UNVERIFIED_MODE" in found.warnings()
 
 
 def test_the_graph_compilers_ranges_are_no_custom_domain(trace: Trace, tmp_path: Path) -> None:
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.query("SELECT domain_name FROM view_domains") == [("default-domain",)]
 
 
@@ -92,3 +92,27 @@ def test_the_graph_compilers_ranges_are_no_custom_domain(trace: Trace, tmp_path:
 def test_layer_types(layer: str, op_type: str, eligible: bool) -> None:
     assert tensorrt.layer_type(layer) == op_type
     assert tensorrt.is_tc_eligible(op_type) is eligible
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "is_eligible"),
+    [
+        ("Conv_0 + Relu_1", "Conv_0 + Relu_1", True),
+        ("/layer1/0/conv/Conv + /layer1/0/relu/Relu", "layer1/0/conv|Conv + relu|Relu", True),
+        ("/a/Conv + /b/Relu", "|a|Conv + |b|Relu", True),
+        ("PWN(PWN(/enc/l1/Sigmoid), /enc/l1/Mul)", "enc/l1/PWN(PWN(Sigmoid), Mul)", False),
+        (
+            "{ForeignNode[net/h0/MatMul...net/h1/Add]}",
+            "net/{ForeignNode[h0|MatMul...h1|Add]}",
+            True,
+        ),
+        ("onnx::Conv_512", "onnx::Conv_512", False),
+        ("onnx::MatMul_3 + /enc/MatMul", "enc/onnx::MatMul_3 + MatMul", True),
+    ],
+)
+def test_fused_layers_are_in_the_group_of_all_their_parts(
+    name: str, path: str, is_eligible: bool
+) -> None:
+    meaning = tensorrt.read_meaning((name,))
+    assert meaning.labels == (path,)
+    assert tensorrt.is_tc_eligible(tensorrt.layer_type(name)) is is_eligible

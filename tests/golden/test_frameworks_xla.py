@@ -9,7 +9,7 @@ import pytest
 from aggregator.frameworks import xla
 from aggregator.frameworks.meaning import RangeKind
 from aggregator.options import Mode
-from tests.builders import DOMAIN, HERE, Analysed, Process, Thread, Trace, analyse
+from tests.builders import DOMAIN, HERE, Analyzed, Process, Thread, Trace, analyze
 
 TSL = 1
 
@@ -53,7 +53,7 @@ def test_work_of_the_compilers_helper_threads_is_autotuning(tmp_path: Path) -> N
     helper.launch("redzone", 1100)
     helper.set(1200, gpu=(1210, 1220))
     one_step(main, 3000, "gemm")
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.kernels()["redzone"] == ("/autotuning", "")
     assert found.ops() == {("/autotuning", ""): 1, ("/jit_step/dot.1", ""): 1}
     assert found.query("SELECT op_node_id FROM view_memory_ops") == [("AUTOTUNING_1",)]
@@ -72,7 +72,7 @@ def test_work_of_other_threads_is_not(tmp_path: Path, why: str) -> None:
         one_step(other, 400, "earlier")
     other.launch("copy_kernel", 900 if why == "before" else 1100)
     one_step(main, 3000, "gemm")
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.kernels()["copy_kernel"][0] == "unassociated_cudaLaunchKernel_v7000"
 
 
@@ -83,7 +83,7 @@ def test_modules_without_a_program_id_are_autotuning(tmp_path: Path) -> None:
     thunk(helper, "dot.1", 110, 150)
     helper.launch("candidate", 120)
     one_step(main, 3000, "gemm")
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.kernels() == {
         "candidate": ("/autotuning/dot.1", ""),
         "gemm": ("/jit_step/dot.1", ""),
@@ -105,7 +105,7 @@ def test_a_thunk_around_others_owns_only_the_rest(tmp_path: Path) -> None:
     module(main, "jit_step", 200, 300)
     thunk(main, "while.2", 210, 290)
     main.launch("only_condition", 220)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.kernels() == {
         "first": ("/jit_step/fusion.1", ""),
         "second": ("/jit_step/fusion.1", ""),
@@ -124,7 +124,7 @@ def test_an_op_is_found_by_its_name_wherever_it_stands(tmp_path: Path) -> None:
             start = 1000 * step + 100 * place + 10
             thunk(main, name, start, start + 50)
             main.launch(f"{name}{step}", start + 5)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert set(found.ops().values()) == {3}
     assert found.result.key_node == "/jit_step/a"
     assert len(found.iterations()) == 4
@@ -136,7 +136,7 @@ def test_programs_that_begin_differently_are_the_key_node_themselves(tmp_path: P
         module(main, "jit_step", 1000 * step, 1000 * step + 900)
         thunk(main, f"op.{step}", 1000 * step + 10, 1000 * step + 60)
         main.launch(f"kernel{step}", 1000 * step + 20)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.result.key_node == "jit_step"
     assert [stop for _, stop in found.iterations()][:2] == [900, 1900]
 
@@ -146,7 +146,7 @@ def test_a_users_own_ranges_can_be_the_key_node(tmp_path: Path) -> None:
     for step in range(3):
         main.range(f"step {step}", 1000 * step, 1000 * step + 950)
         one_step(main, 1000 * step + 100, f"gemm{step}")
-    found = analyse(trace, tmp_path, key_node="step #")
+    found = analyze(trace, tmp_path, key_node="step #")
     assert [stop for _, stop in found.iterations()][:2] == [950, 1950]
 
 
@@ -157,7 +157,7 @@ def test_the_frameworks_names_are_the_path(tmp_path: Path) -> None:
     thunk(main, "fusion.2", 30, 40, name="transpose(jvp(Net))/Dense_0")
     thunk(main, "fusion.3", 50, 60, name="jit(step)")
     main.launch("kernel", 52)
-    assert set(analyse(trace, tmp_path).ops()) == {
+    assert set(analyze(trace, tmp_path).ops()) == {
         ("/jit_step/jvp(Net)/Conv_0/mul/fusion.1", ""),
         ("/jit_step/transpose(jvp(Net))/Dense_0/fusion.2", ""),
         ("/jit_step/fusion.3", ""),
@@ -188,5 +188,5 @@ def test_types_and_eligibility(name: str, op_type: str, eligible: bool) -> None:
 def test_jax_mode_needs_its_ranges(tmp_path: Path) -> None:
     trace, _, main = tsl_trace()
     one_step(main, 0, "gemm")
-    found: Analysed = analyse(trace, tmp_path, mode=Mode.JAX)
+    found: Analyzed = analyze(trace, tmp_path, mode=Mode.JAX)
     assert found.result.mode_reason == "as asked"

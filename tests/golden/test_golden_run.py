@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.builders import Analysed
+from tests.builders import Analyzed
 
-# Columns that tell who ran what and when, and that differ between any two runs of any tool.
+# Columns that describe who ran what and when, and that differ between any two runs of any tool.
 ALLOWED_TO_DIFFER = {
     "view_aggregations": {"user_name", "host_name", "aggr_start"},
     "view_db_version": {"current_version", "original_version"},
@@ -70,14 +70,14 @@ def test_these_are_all_views_of_nvidias_database(nvidia: Path) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_columns_are_nvidias_with_ours_behind_them(
-    golden_import: Analysed, nvidia: Path, view: str
+    golden_import: Analyzed, nvidia: Path, view: str
 ) -> None:
     theirs = _columns(nvidia, view)
     assert _columns(golden_import.path, view)[: len(theirs)] == theirs
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_rows_are_nvidias(golden_import: Analysed, nvidia: Path, view: str) -> None:
+def test_rows_are_nvidias(golden_import: Analyzed, nvidia: Path, view: str) -> None:
     kept = [c for c in _columns(nvidia, view) if c not in ALLOWED_TO_DIFFER.get(view, set())]
     if not kept:
         assert len(_read(golden_import.path, f"SELECT * FROM {view}")) == 1
@@ -91,7 +91,7 @@ def test_rows_are_nvidias(golden_import: Analysed, nvidia: Path, view: str) -> N
     assert ours == theirs
 
 
-def test_the_run_has_36_ops_and_59_kernels(golden_import: Analysed) -> None:
+def test_the_run_has_36_ops_and_59_kernels(golden_import: Analyzed) -> None:
     count = "SELECT count(*) FROM {}"
     assert golden_import.query(count.format("view_op_nodes")) == [(36,)]
     assert golden_import.query(count.format("view_iteration_kernels")) == [(59,)]
@@ -99,7 +99,7 @@ def test_the_run_has_36_ops_and_59_kernels(golden_import: Analysed) -> None:
     assert golden_import.result.counts["ops"] == 36
 
 
-def test_no_environment_variable_of_the_profile_is_copied(golden_import: Analysed) -> None:
+def test_no_environment_variable_of_the_profile_is_copied(golden_import: Analyzed) -> None:
     # The export holds the environment of the profiled process, passwords and all.
     content = golden_import.path.read_bytes()
     for word in (b"LD_LIBRARY_PATH", b"SSH_", b"XDG_SESSION"):

@@ -77,7 +77,7 @@ def test_kernel_time_per_outermost_op(events: Events, database: Path) -> None:
         if call["tid"] == main and around:
             expected[around[0][2]] += _ns(kernel)
     query = """SELECT op_node_type, sum(kernel_duration) FROM view_kernel_launches
-        WHERE direction = 'fprop' GROUP BY 1"""
+        WHERE direction = 'fprop' AND aggr_id = 1 GROUP BY 1"""
     assert dict(_rows(database, query)) == dict(expected)
 
 
@@ -85,7 +85,7 @@ def test_iterations_are_the_data_loaders(events: Events, database: Path) -> None
     loads = [e for e in events if e["name"].startswith("enumerate(DataLoader)#")]
     base = min(round(e["ts"] * 1000) for e in events if e["cat"] != "Trace")
     stops = sorted(round(e["ts"] * 1000) + _ns(e) - base for e in loads)
-    query = "SELECT stop_time FROM view_iterations_all ORDER BY stop_time"
+    query = "SELECT stop_time FROM view_iterations_all WHERE aggr_id = 1 ORDER BY stop_time"
     found = [row[0] for row in _rows(database, query)]
     assert found[: len(stops)] == stops
 

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.dldb.reader import open_database
-from aggregator.options import ImportOptions
-from aggregator.pipeline import import_profile
-from aggregator.progress import NullProgress
+from tests.conftest import ProfileFactory
 
 Profiles = Callable[[str], Path]
 
@@ -29,7 +27,8 @@ def projections(shared_dir: Path, profile: str) -> list[tuple[str, int]]:
 
 def mapped(database: Path, where: str) -> int:
     """Sum of our mapped GPU time over some ops. Unit: ns."""
-    query = f"SELECT sum(mapped_gpu_time_sum) FROM view_op_metrics WHERE {where}"
+    query = "SELECT sum(mapped_gpu_time_sum) FROM view_op_metrics WHERE aggr_id = 1"
+    query += f" AND {where}"
     with open_database(database) as dldb:
         return int(dldb.connection.execute(query).fetchone()[0])
 
@@ -37,11 +36,9 @@ def mapped(database: Path, where: str) -> int:
 # Types that no other op calls: nested ones are part of the op around them, and of it alone.
 @pytest.mark.parametrize("op_type", ["conv2d", "batch_norm", "linear", "max_pool2d"])
 def test_mapped_time_of_ops_is_the_projection_of_their_ranges(
-    shared_dir: Path, profile: Profiles, tmp_path: Path, op_type: str
+    shared_dir: Path, imported: ProfileFactory, op_type: str
 ) -> None:
-    database = tmp_path / "dlprof_dldb.sqlite"
-    source = profile("pytorch_resnet50_fp32")
-    import_profile(ImportOptions(source, database), NullProgress())
+    database = imported("pytorch_resnet50_fp32")
     expected = [
         time
         for text, time in projections(shared_dir, "pytorch_resnet50_fp32")
@@ -56,9 +53,8 @@ def test_mapped_time_of_ops_is_the_projection_of_their_ranges(
     ("domain", "range_name"), [("Forward", "forward"), ("Gradient", "backward")]
 )
 def test_mapped_time_of_a_domain_is_the_projection_of_its_ranges(
-    shared_dir: Path, profile: Profiles, tmp_path: Path, domain: str, range_name: str
+    shared_dir: Path, imported: ProfileFactory, domain: str, range_name: str
 ) -> None:
-    database = tmp_path / "dlprof_dldb.sqlite"
-    import_profile(ImportOptions(profile("nvtx_domains"), database), NullProgress())
+    database = imported("nvtx_domains")
     expected = dict(projections(shared_dir, "nvtx_domains"))[f"{domain}:{range_name}"]
     assert mapped(database, f"domain_name = '{domain}'") == expected

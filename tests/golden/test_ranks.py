@@ -14,10 +14,11 @@ import pytest
 
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import aggregate
-from aggregator.progress import NullProgress
-from aggregator.rank_import import import_ranks
 from aggregator.ranks import merge
-from benchmarks.rank_files import (
+from aggregator.ranks.rank_import import import_ranks
+from aggregator.system.progress import NullProgress
+from tests.builders import query
+from tests.rank_files import (
     Placing,
     be_kept_waiting,
     collectives,
@@ -26,7 +27,6 @@ from benchmarks.rank_files import (
     place,
     split,
 )
-from tests.builders import query
 
 ProfileFactory = Callable[[str], Path]
 NAME = "ddp2_resnet50_amp"
@@ -35,8 +35,11 @@ CALL = 40
 """An all-reduce in the middle of the run."""
 #: The numbers that a database gives to what many rows share.
 KEYS = {"op_key", "name_key", "size_key", "device_key"}
-#: What tells from how many files a database was made.
+#: What depends on the number of files that a database was made from.
 OWN_COLUMNS = {"row_id", "source_file", "aligned_by", "clock_residual_ns", "aggr_start"} | KEYS
+#: Evidence for the key node: a join measures it in its first file, one capture in all processes.
+OWN_COLUMNS |= {"key_node_reason", "period", "alike", "evenness", "coverage", "score"}
+OWN_COLUMNS |= {"instances"}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +54,7 @@ def join(files: list[Path], database: Path, workers: int = 1, **request: Any) ->
 
 
 def view_rows(path: Path) -> dict[str, Counter[tuple[Any, ...]]]:
-    """Rows of every view, without what tells how many files there were."""
+    """Rows of every view, without what depends on the number of files."""
     result = {}
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         views = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall()
@@ -62,10 +65,11 @@ def view_rows(path: Path) -> dict[str, Counter[tuple[Any, ...]]]:
             distinct = "DISTINCT" if columns[0] in KEYS else ""
             rows = connection.execute(f"SELECT {distinct} {kept} FROM {view}").fetchall()
             result[view] = Counter(rows)
-    told = result["view_profile_info"]
+    info, own = result["view_profile_info"], ("source_file", "rank_files", "key_node_reason")
     result["view_profile_info"] = Counter(
-        {row: count for row, count in told.items() if row[0] not in ("source_file", "rank_files")}
+        {row: count for row, count in info.items() if row[0] not in own}
     )
+    del result["view_texts"]  # The parts of the sentence of the evidence.
     return result
 
 
@@ -81,7 +85,8 @@ def test_two_files_joined_are_the_capture_of_both_processes(
     single, joined = view_rows(imported(NAME)), view_rows(join(two, tmp_path / "joined.sqlite"))
     assert single.keys() == joined.keys()
     assert {view for view in single if single[view] != joined[view]} == set()
-    assert sum(joined["view_kernel_launches"].values()) == 24_262
+    kernels = "SELECT count(*) FROM view_kernel_launches WHERE aggr_id = 1"
+    assert query(tmp_path / "joined.sqlite", kernels) == [(24_262,)]
     assert filled_tables(imported(NAME)) == filled_tables(tmp_path / "joined.sqlite")
 
 
@@ -173,7 +178,7 @@ def test_clocks_that_differ_are_brought_together(two: list[Path], tmp_path: Path
     database = join(files, tmp_path / "joined.sqlite")
     sql = (
         "SELECT rank, host_name, device_id, host_device_id, process_id, clock_offset_ns,"
-        " clock_correction_ns, aligned_by FROM view_ranks ORDER BY rank"
+        " clock_correction_ns, aligned_by FROM view_ranks WHERE aggr_id = 1 ORDER BY rank"
     )
     assert query(database, sql) == [
         (0, "alpha", 0, 0, 645, 0, 0, "same clock"),
@@ -187,7 +192,8 @@ def test_ranks_keep_apart_what_hosts_share(two: list[Path], tmp_path: Path) -> N
     """Process ids and GPU numbers are the same on every host."""
     files = make_ranks(two, 6, tmp_path, gpus_per_host=2)
     database = join(files, tmp_path / "joined.sqlite", workers=2)
-    ranks = query(database, "SELECT rank, host_name, device_id, host_device_id FROM view_ranks")
+    columns = "rank, host_name, device_id, host_device_id"
+    ranks = query(database, f"SELECT {columns} FROM view_ranks WHERE aggr_id = 1")
     assert sorted(ranks) == [(r, f"node{r // 2}", r, r % 2) for r in range(6)]
     names = query(
         database,
@@ -195,7 +201,9 @@ def test_ranks_keep_apart_what_hosts_share(two: list[Path], tmp_path: Path) -> N
         " WHERE op_node_name LIKE '/rank%'",
     )
     assert sorted(names) == [(f"/rank_{rank}/",) for rank in range(6)]
-    per_device = "SELECT device_id, count(*) FROM view_kernel_launches GROUP BY device_id"
+    per_device = (
+        "SELECT device_id, count(*) FROM view_kernel_launches WHERE aggr_id = 1 GROUP BY device_id"
+    )
     assert query(database, per_device) == [(rank, 12_131) for rank in range(6)]
     assert query(database, "SELECT num_gpus FROM view_system_config") == [("6",)]
 
@@ -206,25 +214,24 @@ def test_workers_change_nothing(two: list[Path], tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.sqlite", "2.sqlite"]
 
 
-def test_advice_tells_what_ranks_wait_for_each_other(two: list[Path], tmp_path: Path) -> None:
+def test_advice_says_how_long_ranks_wait_for_each_other(two: list[Path], tmp_path: Path) -> None:
     from contextlib import closing
 
-    from aggregator.advising.rank_waits import read_rank_waits
-    from aggregator.advising.steps import read_steps
+    from aggregator.dldb.facts import read_facts
 
     database = join(two, tmp_path / "joined.sqlite")
     with closing(sqlite3.connect(database)) as connection:
-        steps = read_steps(connection, 1)
-        found = [
-            (wait.rank, wait.waiting_ns, wait.kept_waiting_ns)
-            for wait in read_rank_waits(connection, steps)
-        ]
+        facts = read_facts(connection, 1)
+    steps = facts.steps
+    found = [(wait.rank, wait.waiting_ns, wait.kept_waiting_ns) for wait in facts.rank_waits]
     sql = (
         "SELECT rank, sum(waiting_ns), sum(kept_waiting_ns) FROM view_collectives"
-        f" WHERE iter_value BETWEEN {steps.first} AND {steps.last} GROUP BY rank ORDER BY rank"
+        f" WHERE aggr_id = 1 AND iter_value BETWEEN {steps.first} AND {steps.last}"
+        " GROUP BY rank ORDER BY rank"
     )
     assert found == query(database, sql)
-    slowest = max(found, key=lambda row: row[2])[0]
-    advice = "SELECT reasoning FROM view_advice WHERE advice_name = 'exposed_communication'"
-    ((reasoning,),) = query(database, advice)
-    assert f"of it for rank {slowest}" in reasoning
+    wall = steps.count * facts.step_ns * len(found)
+    share = 100.0 * sum(waiting for _, waiting, _ in found) / wall
+    advice = "SELECT problem FROM view_advice WHERE advice_name = 'late_ranks' AND aggr_id = 1"
+    ((problem,),) = query(database, advice)
+    assert f"wait {share:.0f}% of the step for each other" in problem

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.builders import DOMAIN, LAUNCH, START_END, Analysed, Thread, Trace, analyse, query
+from tests.builders import DOMAIN, LAUNCH, START_END, Analyzed, Thread, Trace, analyze, query
 
 LOOP, GRADIENT = 1, 2
 
@@ -23,7 +23,7 @@ def _trace() -> tuple[Trace, Thread]:
     return trace, main
 
 
-def _covered(found: Analysed) -> dict[tuple[str, str], list[tuple[str, int]]]:
+def _covered(found: Analyzed) -> dict[tuple[str, str], list[tuple[str, int]]]:
     """(domain, op name) -> kernels that it covers, and whether only by time."""
     sql = (
         "SELECT domain_name, op_node_name, kernel_name, by_time FROM view_domain_kernels"
@@ -42,7 +42,7 @@ def test_the_default_domain_holds_all_work_and_others_what_they_cover(tmp_path: 
     main.launch("in_step", 150)
     main.launch("in_optimizer", 350)
     main.launch("outside", 600)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert set(found.query("SELECT domain_name FROM view_domains")) >= {
         ("default-domain",),
         ("Loop",),
@@ -70,7 +70,7 @@ def test_threads_without_a_range_of_the_domain_count_by_time(tmp_path: Path) -> 
     helper.launch("helpers", 300)
     # Another process has nothing to do with it.
     stranger.launch("stranger", 300)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert _covered(found) == {
         ("Gradient", "/backward"): [("loss", 0), ("dconv", 1), ("across", 1)],
     }
@@ -92,7 +92,7 @@ def test_start_end_ranges_belong_to_their_process(tmp_path: Path) -> None:
     one.launch("beside_inner", 330)
     one.launch("after", 410)
     stranger.launch("stranger", 150)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert {key: value for key, value in _covered(found).items() if key[0] == "Gradient"} == {
         ("Gradient", "/First"): [("by_main", 0), ("by_two", 0)],
         ("Gradient", "/Second"): [("second", 0), ("beside_inner", 0)],
@@ -109,7 +109,7 @@ def test_numbers_that_come_in_every_step_are_names_and_others_are_counters(tmp_p
             begin = at + 100 * number
             main.range(f"Dense {number}", begin, begin + 50, domain=GRADIENT, kind=START_END)
             main.launch(f"kernel_{number}", begin + 10)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert _covered(found) == {
         ("Loop", "/step #"): [("kernel_1", 0), ("kernel_2", 0)] * 3,
         ("Gradient", "/Dense 1"): [("kernel_1", 0)] * 3,
@@ -117,7 +117,7 @@ def test_numbers_that_come_in_every_step_are_names_and_others_are_counters(tmp_p
     }
 
 
-def test_domains_are_told_apart_by_name_not_by_number(tmp_path: Path) -> None:
+def test_domains_are_identified_by_name_not_by_number(tmp_path: Path) -> None:
     trace, main = _trace()
     other = trace.process(200).thread(1)
     other.range("Gradient", 1, None, domain=LOOP, kind=DOMAIN)
@@ -125,7 +125,7 @@ def test_domains_are_told_apart_by_name_not_by_number(tmp_path: Path) -> None:
     other.launch("of_other", 110)
     main.range("backward", 100, 200, domain=GRADIENT)
     main.launch("of_main", 120)
-    covered = _covered(analyse(trace, tmp_path))
+    covered = _covered(analyze(trace, tmp_path))
     assert {domain for domain, _ in covered} == {"Gradient"}
     assert sorted(kernel for rows in covered.values() for kernel, _ in rows) == [
         "of_main",
@@ -139,7 +139,7 @@ def test_framework_domains_are_not_the_users(tmp_path: Path) -> None:
     main.op("conv2d", 100, 300)
     main.range("ncclAllReduce", 120, 200, domain=3)
     main.launch("reduce", 130)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.kernels() == {"reduce": ("/conv2d", "fprop")}
 
 
@@ -150,7 +150,7 @@ def test_a_range_of_any_domain_may_be_the_key_node(tmp_path: Path) -> None:
         main.op("conv2d", 1000 * step + 100, 1000 * step + 200)
         main.launch(f"k{step}", 1000 * step + 110)
     main.call("cudaDeviceSynchronize_v3020", 3000, 3100)
-    found = analyse(trace, tmp_path, key_node="step")
+    found = analyze(trace, tmp_path, key_node="step")
     assert found.iterations() == [(0, 800), (800, 1800), (1800, 2800), (2800, 3100)]
 
 
@@ -160,7 +160,7 @@ def test_work_outside_the_domain_is_not_the_domains(tmp_path: Path) -> None:
     main.launch("conv", 110)
     main.range("phase", 300, 400, domain=LOOP)
     main.launch("stray", 310)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.kernels() == {
         "conv": ("/conv2d", "fprop"),
         "stray": (f"unassociated_{LAUNCH}", ""),
@@ -181,13 +181,14 @@ def test_graphs_count_as_gpu_time_of_the_domain_that_launched_them(tmp_path: Pat
     main.graph(600, gpu=(700, 800))
     main.call("cudaDeviceSynchronize_v3020", 800, 1000)
     # WHEN it is aggregated at its import, and once more from the database
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     again = found.aggregate(iter_start=0, iter_stop=0)
     assert not again.reused
     # THEN the domain has the graphs that it launched, in 1000 ns, and no other
     for aggregation in (1, again.aggr_id):
         sql = (
-            "SELECT domain_name, gpu_utilization, used_gpu_utilization, non_tc_duration_pct"
+            "SELECT domain_name, gpu_utilization, used_gpu_utilization,"
+            " round(non_tc_duration_pct + graph_duration_pct, 6)"
             " FROM view_model_summary WHERE aggr_id = ? ORDER BY 1"
         )
         assert found.query(sql, aggregation) == [
@@ -200,7 +201,7 @@ def test_graphs_count_as_gpu_time_of_the_domain_that_launched_them(tmp_path: Pat
         )
         assert found.query(sql, aggregation) == [(0, 25.0), (1, 10.0)]
         sql = (
-            "SELECT non_tc_duration FROM view_iterations_detail"
+            "SELECT non_tc_duration + graph_duration FROM view_iterations_detail"
             " WHERE aggr_id = ? AND domain_name = 'Loop'"
         )
         assert found.query(sql, aggregation) == [(175,)]

@@ -14,7 +14,7 @@ from aggregator.errors import (
     UsageError,
 )
 from aggregator.options import Mode
-from tests.builders import Analysed, Thread, Trace, analyse
+from tests.builders import Analyzed, Thread, Trace, analyze
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 PERIOD = 1000
@@ -43,7 +43,7 @@ def _run_steps(
             main.launch(f"{number}.{position}.{op}", at + 5, device=device)
 
 
-def _owners(found: Analysed, step: int) -> list[str]:
+def _owners(found: Analyzed, step: int) -> list[str]:
     """Last part of the op name of each kernel of a step, in order of launch."""
     kernels = found.kernels()
     return [kernels[name][0].rpartition("/")[2] for name in kernels if name.startswith(f"{step}.")]
@@ -55,7 +55,7 @@ def _owners(found: Analysed, step: int) -> list[str]:
 def test_n_instances_of_the_key_node_end_n_plus_one_iterations(tmp_path: Path) -> None:
     trace, main = _trace()
     _run_steps(main, ["conv2d relu"] * 3)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     last_work = 2 * PERIOD + 100 + 40 + 5 + 2 + 10
     assert found.iterations() == [(0, 50), (50, 1050), (1050, 2050), (2050, last_work)]
     assert found.result.key_node == LOADER
@@ -74,7 +74,7 @@ def test_a_kernel_counts_in_the_iteration_that_launched_it(tmp_path: Path) -> No
     # A launch at the very stop of the key node belongs to the iteration that it begins.
     main.op("tanh", 1050, 1090)
     main.launch("edge", 1050)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     rows = found.query("SELECT iter_value, kernel_name FROM view_iteration_kernels ORDER BY row_id")
     assert rows == [(1, "0.0.conv2d"), (1, "late"), (2, "edge"), (2, "1.0.relu")]
     # The breakdown clips: the kernel's time counts where it ran.
@@ -88,18 +88,18 @@ def test_without_a_key_node_there_is_one_iteration(tmp_path: Path) -> None:
     main.launch("conv", 110, gpu=(300, 400))
     main.call("cudaDeviceSynchronize_v3020", 200, 450)
     main.range("idle", 500, 900)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.iterations() == [(0, 450)]
     assert found.result.key_node == ""
 
 
-def _two_ranks(tmp_path: Path, steps: tuple[int, int]) -> Analysed:
+def _two_ranks(tmp_path: Path, steps: tuple[int, int]) -> Analyzed:
     trace = Trace()
     for rank, count in enumerate(steps):
         trace.gpu(rank)
         main = trace.thread(100 + rank)
         _run_steps(main, ["conv2d"] * count, start=10 * rank, device=rank)
-    return analyse(trace, tmp_path)
+    return analyze(trace, tmp_path)
 
 
 def test_ranks_with_equally_many_instances_share_the_latest_stop(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_ranks_with_equally_many_instances_share_the_latest_stop(tmp_path: Path)
     assert stops[:-1] == [60, 1060, 2060]
 
 
-def test_ranks_with_unlike_numbers_of_instances_all_cut(tmp_path: Path) -> None:
+def test_stops_of_ranks_with_different_numbers_of_instances_all_count(tmp_path: Path) -> None:
     found = _two_ranks(tmp_path, (3, 2))
     stops = [stop for _, stop in found.iterations()]
     assert stops[:-1] == [50, 60, 1050, 1060, 2050]
@@ -122,7 +122,7 @@ def test_work_behind_the_last_stop_is_an_iteration_too(tmp_path: Path) -> None:
         main.op("conv2d" if step else "relu", base + 100, base + 200)
         main.launch(f"k{step}", base + 110)
     main.launch("evaluation", 4000)
-    found = analyse(trace, tmp_path, key_node="iteration #")
+    found = analyze(trace, tmp_path, key_node="iteration #")
     assert found.iterations() == [(0, 900), (900, 1900), (1900, 2900), (2900, 4012)]
 
 
@@ -137,7 +137,7 @@ def test_the_data_loader_is_preferred_to_numbered_ranges(tmp_path: Path) -> None
         main.range(f"{LOADER}, op_id = 5", base + 10, base + 50)
         main.op("conv2d", base + 100, base + 200)
         main.launch(f"k{step}", base + 110)
-    assert analyse(trace, tmp_path).result.key_node == LOADER
+    assert analyze(trace, tmp_path).result.key_node == LOADER
 
 
 def test_what_begins_every_numbered_range_is_the_key_node(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_what_begins_every_numbered_range_is_the_key_node(tmp_path: Path) -> Non
         main.range("Optimizer.zero_grad#SGD.zero_grad, op_id = 5", base + 10, base + 50)
         main.op("conv2d", base + 100, base + 200)
         main.launch(f"k{step}", base + 110)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.result.key_node == "Optimizer.zero_grad#SGD.zero_grad"
     assert [stop for _, stop in found.iterations()][:-1] == [50, 1050, 2050]
 
@@ -161,7 +161,7 @@ def test_an_op_that_begins_every_numbered_range_is_the_key_node(tmp_path: Path) 
         main.op("zeros", base + 10, base + 50)
         main.op("zeros", base + 60, base + 90)
         main.launch(f"k{step}", base + 70)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert [stop for _, stop in found.iterations()][:-1] == [50, 1050, 2050]
     # A re-aggregation finds it again.
     again = found.aggregate(iter_start=1, iter_stop=2)
@@ -179,7 +179,7 @@ def test_an_op_that_begins_every_numbered_range_of_two_ranks(tmp_path: Path) -> 
             main.op("zeros", base + 10, base + 50)
             main.op("zeros", base + 60, base + 90)
             main.launch(f"k{rank}{step}", base + 70, device=rank)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert [stop for _, stop in found.iterations()][:-1] == [50, 1050, 2050]
 
 
@@ -190,7 +190,7 @@ def test_numbered_ranges_that_begin_differently_are_the_key_node(tmp_path: Path)
         main.range(f"iteration {step}", base, base + 900)
         main.op(("relu", "conv2d", "gelu")[step], base + 100, base + 200)
         main.launch(f"k{step}", base + 110)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.result.key_node == "iteration #"
 
 
@@ -201,13 +201,13 @@ def test_the_optimizer_is_the_key_node_where_nothing_else_is(tmp_path: Path) -> 
         main.op("conv2d", base + 100, base + 200)
         main.launch(f"k{step}", base + 110)
         main.range("Optimizer.step#SGD.step, op_id = 5", base + 300, base + 400)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.result.key_node == "Optimizer.step#SGD.step"
     assert [stop for _, stop in found.iterations()][:-1] == [400, 1400]
 
 
 @pytest.fixture
-def three_steps(tmp_path: Path) -> Analysed:
+def three_steps(tmp_path: Path) -> Analyzed:
     trace, main = _trace()
     for step in range(3):
         main.range("phase", step * PERIOD + 700, step * PERIOD + 800)
@@ -216,7 +216,7 @@ def three_steps(tmp_path: Path) -> Analysed:
         engine.backward("TanhBackward0", step * PERIOD + 560, step * PERIOD + 590, seq=step)
     _run_steps(main, ["conv2d relu conv2d"] * 3)
     main.call("cudaDeviceSynchronize_v3020", 2950, 2990)
-    return analyse(trace, tmp_path)
+    return analyze(trace, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def three_steps(tmp_path: Path) -> Analysed:
     ],
 )
 def test_a_key_node_is_an_op_id_an_op_name_or_a_range_name(
-    three_steps: Analysed, key_node: str, first_stop: int
+    three_steps: Analyzed, key_node: str, first_stop: int
 ) -> None:
     added = three_steps.aggregate(key_node=key_node)
     stops = [stop for _, stop in three_steps.iterations(added.aggr_id)]
@@ -256,7 +256,7 @@ def test_a_name_that_fits_several_ops_is_refused_with_their_op_ids(tmp_path: Pat
         marker = f"{{'mod': 'Tensor', 'op': 'cuda', 'args': [{{'value': {number}}}]}}"
         main.range(marker, at + 5, at + 45)
         main.launch(f"k{number}", at + 10)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert sorted(found.op_ids()) == ["CUDA_1", "CUDA_2", "CUDA_3"]
     with pytest.raises(AmbiguousKeyNodeError, match=r"'/module/cuda' names 3 ops") as caught:
         found.aggregate(key_node="/module/cuda")
@@ -265,7 +265,7 @@ def test_a_name_that_fits_several_ops_is_refused_with_their_op_ids(tmp_path: Pat
     assert found.aggregate(key_node="CUDA_2").key_node == "CUDA_2"
 
 
-def test_an_unknown_key_node_is_refused_with_the_closest_names(three_steps: Analysed) -> None:
+def test_an_unknown_key_node_is_refused_with_the_closest_names(three_steps: Analyzed) -> None:
     with pytest.raises(KeyNodeNotFoundError, match="/rellu") as caught:
         three_steps.aggregate(key_node="/rellu")
     assert "'/relu'" in caught.value.hint
@@ -277,14 +277,14 @@ def test_an_unknown_key_node_fails_the_import_and_leaves_no_database(tmp_path: P
     trace, main = _trace()
     _run_steps(main, ["conv2d"] * 3)
     with pytest.raises(KeyNodeNotFoundError):
-        analyse(trace, tmp_path, key_node="nothing like it")
+        analyze(trace, tmp_path, key_node="nothing like it")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["profile.sqlite"]
 
 
 # --- iteration ranges -----------------------------------------------------------------------------
 
 
-def test_a_range_is_inclusive_at_both_ends(three_steps: Analysed) -> None:
+def test_a_range_is_inclusive_at_both_ends(three_steps: Analyzed) -> None:
     added = three_steps.aggregate(iter_start=1, iter_stop=2)
     assert (added.iter_start, added.iter_stop) == (1, 2)
     sql = "SELECT wall_clock_time, profiled_iterations, total_iterations FROM {} WHERE aggr_id = ?"
@@ -295,7 +295,7 @@ def test_a_range_is_inclusive_at_both_ends(three_steps: Analysed) -> None:
 
 @pytest.mark.parametrize(("first", "last"), [(3, 3), (0, 0), (0, 3), (None, 3), (3, None)])
 def test_ranges_at_the_ends_of_the_profile(
-    three_steps: Analysed, first: int | None, last: int | None
+    three_steps: Analyzed, first: int | None, last: int | None
 ) -> None:
     added = three_steps.aggregate(iter_start=first, iter_stop=last)
     assert added.iter_start == (first or 0)
@@ -314,7 +314,7 @@ def test_ranges_at_the_ends_of_the_profile(
     ],
 )
 def test_ranges_that_make_no_sense_are_refused(
-    three_steps: Analysed, first: int | None, last: int | None, text: str
+    three_steps: Analyzed, first: int | None, last: int | None, text: str
 ) -> None:
     with pytest.raises(IterationRangeError, match=text) as caught:
         three_steps.aggregate(iter_start=first, iter_stop=last)
@@ -322,22 +322,25 @@ def test_ranges_that_make_no_sense_are_refused(
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {"key_node": "conv2d"},
-        {"iter_start": 1},
-        {"iter_stop": 1},
-        {"iter_start": 0, "iter_stop": 5},
-    ],
-)
-def test_simple_mode_takes_no_key_node_and_no_range(
-    tmp_path: Path, request_: dict[str, object]
-) -> None:
+def test_simple_mode_has_iterations_where_a_range_is_named(tmp_path: Path) -> None:
     trace, main = _trace()
     _run_steps(main, ["conv2d"] * 3)
-    with pytest.raises(UsageError):
-        analyse(trace, tmp_path, mode=Mode.SIMPLE, **request_)
+    plain = analyze(trace, tmp_path, mode=Mode.SIMPLE)
+    assert (plain.result.key_node, len(plain.iterations())) == ("", 1)
+    named = plain.aggregate(key_node=LOADER, iter_start=1)
+    assert [stop for _, stop in plain.iterations(named.aggr_id)][:-1] == [50, 1050, 2050]
+    with pytest.raises(KeyNodeNotFoundError):
+        plain.aggregate(key_node="conv2d")
+    with pytest.raises(IterationRangeError):
+        plain.aggregate(iter_start=1)
+
+
+def test_simple_mode_without_ranges_takes_no_key_node(tmp_path: Path) -> None:
+    trace, main = _trace()
+    main.launch("kernel", 100)
+    for request in ({"key_node": "conv2d"}, {"iter_start": 1}, {"iter_stop": 1}):
+        with pytest.raises(UsageError):
+            analyze(trace, tmp_path, mode=Mode.SIMPLE, **request)
 
 
 # --- identity over steps --------------------------------------------------------------------------
@@ -366,7 +369,7 @@ def test_an_odd_step_renames_nothing(
     steps = [STEP] * 5
     steps[odd_step] = odd
     _run_steps(main, steps)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     for step in range(5):
         assert _owners(found, step) == (places if step == odd_step else PLACES)
 
@@ -374,7 +377,7 @@ def test_an_odd_step_renames_nothing(
 def test_an_op_more_of_a_kind_that_the_step_has_renames_nothing(tmp_path: Path) -> None:
     trace, main = _trace()
     _run_steps(main, [f"relu {STEP}", *[STEP] * 4])
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert all(_owners(found, step) == PLACES for step in range(1, 5))
     assert _owners(found, 0)[1:] == PLACES
 
@@ -382,7 +385,7 @@ def test_an_op_more_of_a_kind_that_the_step_has_renames_nothing(tmp_path: Path) 
 def test_every_second_step_is_longer(tmp_path: Path) -> None:
     trace, main = _trace()
     _run_steps(main, [STEP, f"{STEP} mul mul"] * 3)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert _owners(found, 0) == PLACES
     assert _owners(found, 5) == [*PLACES, "mul", "mul[2]"]
 
@@ -392,12 +395,12 @@ def test_two_steps_that_differ_share_what_they_have_in_common(tmp_path: Path) ->
     # Before the loop runs something else, as every script does.
     main.op("ones", 1, 9, sizes="[[8, 8]]")
     _run_steps(main, [f"copy_ {STEP}", STEP])
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert _owners(found, 1) == PLACES
     assert _owners(found, 0) == ["copy_", *PLACES]
 
 
-def test_a_reaggregation_renames_no_op(three_steps: Analysed) -> None:
+def test_a_reaggregation_renames_no_op(three_steps: Analyzed) -> None:
     before = three_steps.op_ids()
     for request in ({"iter_start": 2, "iter_stop": 2}, {"key_node": "/relu", "iter_start": 1}):
         added = three_steps.aggregate(**request)
@@ -409,8 +412,8 @@ def test_a_reaggregation_renames_no_op(three_steps: Analysed) -> None:
 def test_op_ids_do_not_depend_on_an_odd_steps_extra_op(tmp_path: Path) -> None:
     trace, main = _trace()
     _run_steps(main, [STEP] * 4)
-    plain = analyse(trace, tmp_path).op_ids()
+    plain = analyze(trace, tmp_path).op_ids()
     trace, main = _trace()
     _run_steps(main, [f"relu {STEP}", *[STEP] * 3])
-    odd = analyse(trace, tmp_path).op_ids()
+    odd = analyze(trace, tmp_path).op_ids()
     assert plain.items() <= odd.items()

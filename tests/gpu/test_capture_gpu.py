@@ -98,7 +98,7 @@ def test_a_training_step_as_a_cuda_graph_is_recorded_and_replayed(tmp_path: Path
     assert dict(found) == {"fprop": 8, "bprop": 8}
 
 
-def test_out_of_memory_in_the_script_keeps_what_was_captured(tmp_path: Path) -> None:
+def test_out_of_memory_in_the_script_keeps_the_captured_data(tmp_path: Path) -> None:
     words = [sys.executable, str(PROGRAMS / "small.py"), "out_of_memory"]
     connection = profile(tmp_path, *words, exit_code=1)
     assert share_of_named_kernels(connection) >= 0.995
@@ -116,7 +116,7 @@ def test_an_unchanged_bert_has_every_layer_under_its_path(tmp_path: Path) -> Non
     assert share_of_named_kernels(connection) >= 0.995
 
 
-def test_two_ranks_of_resnet50_are_told_apart(tmp_path: Path) -> None:
+def test_two_ranks_of_resnet50_are_kept_apart(tmp_path: Path) -> None:
     words = [*on_two_gpus(), str(PROGRAMS / "resnet50.py"), "--iters", "5", "--amp"]
     connection = profile(tmp_path, *words)
     rows = connection.execute(
@@ -198,7 +198,7 @@ print("reached the end")
 """
 
 
-def test_a_profiled_range_follows_the_script_and_tells_its_settings(tmp_path: Path) -> None:
+def test_a_profiled_range_follows_the_script_and_has_its_settings(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(RANGE)
     done = run(tmp_path, "--nsys_profile_range=true", sys.executable, "train.py")
     assert done.returncode == 0, done.stderr
@@ -233,7 +233,7 @@ def test_scripts_without_gpu_work_end_clearly(
     assert not (tmp_path / "dlprof_dldb.sqlite").exists()
 
 
-def test_ctrl_c_keeps_what_was_captured(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_captured_data(tmp_path: Path) -> None:
     endless = RANGE.replace("range(12)", "range(10**6)").replace("step == ", "step == -")
     (tmp_path / "train.py").write_text(endless.replace("zero_grad()", "zero_grad(); print(step)"))
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Running viewers and workers, and a database of ours for each test to aggregate anew."""
+"""Running viewers and workers, and a database for each test to aggregate anew."""
 
 from __future__ import annotations
 
@@ -8,25 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.options import ImportOptions
-from aggregator.progress import NullProgress
+from tests.conftest import DEMO_PROFILE, ProfileFactory
 from tests.jobs.workers import Redis
 
 
 @pytest.fixture(scope="session")
-def imported(demo_profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from aggregator.pipeline import import_profile
-
-    database = tmp_path_factory.mktemp("imported") / "dlprof_dldb.sqlite"
-    import_profile(ImportOptions(demo_profile, database), NullProgress())
-    return database
+def demo_database(imported: ProfileFactory) -> Path:
+    return imported(DEMO_PROFILE)
 
 
 @pytest.fixture
-def database(imported: Path, tmp_path: Path) -> Path:
+def database(demo_database: Path, tmp_path: Path) -> Path:
     """A copy that a test may add aggregations to."""
     copy = tmp_path / "dlprof_dldb.sqlite"
-    shutil.copyfile(imported, copy)
+    shutil.copyfile(demo_database, copy)
     return copy
 
 

@@ -8,28 +8,41 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 HOLD = os.environ.get("DLPROF_TEST_HOLD")
-HOLD_PARTS = os.environ.get("DLPROF_TEST_HOLD_PARTS")
+HOLD_RANKS = os.environ.get("DLPROF_TEST_HOLD_RANKS")
 
 
-def _hold(original: Any, file: str | None) -> Any:
+def _hold(original: Any, file: str) -> Any:
     def phase(self: Any, name: str, total_rows: int | None = None) -> None:
         original(self, name, total_rows)
-        while file and Path(file).exists():
-            self.advance(0)
-            time.sleep(0.02)
+        _wait(self, file)
 
     return phase
 
 
-class _Patch:
-    """Changes the class once the module that holds it has been loaded."""
+def _hold_import(original: Any, file: str) -> Any:
+    def import_rank_file(options: Any, progress: Any) -> Any:
+        _wait(progress, file)
+        return original(options, progress)
 
-    def __init__(self, module: str, class_name: str, file: str) -> None:
-        self._module, self._class, self._file = module, class_name, file
+    return import_rank_file
+
+
+def _wait(progress: Any, file: str) -> None:
+    while Path(file).exists():
+        progress.advance(0)
+        time.sleep(0.02)
+
+
+class _Patch:
+    """Changes a module once it has been loaded."""
+
+    def __init__(self, module: str, patch: Callable[[Any], None]) -> None:
+        self._module, self._patch = module, patch
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != self._module:
@@ -44,15 +57,22 @@ class _Patch:
 
         def exec_module(module: Any) -> None:
             execute(module)
-            patched = getattr(module, self._class)
-            patched.phase = _hold(patched.phase, self._file)
+            self._patch(module)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
+def _hold_jobs(module: Any) -> None:
+    module.JobProgress.phase = _hold(module.JobProgress.phase, str(HOLD))
+
+
+def _hold_rank_files(module: Any) -> None:
+    module.import_rank_file = _hold_import(module.import_rank_file, str(HOLD_RANKS))
+
+
 if HOLD:
-    sys.meta_path.insert(0, _Patch("aggregator.tasks", "JobProgress", HOLD))
-if HOLD_PARTS:
-    # A rank file of a job, whoever imports it.
-    sys.meta_path.insert(0, _Patch("aggregator.rank_parts", "_Watching", HOLD_PARTS))
+    sys.meta_path.insert(0, _Patch("aggregator.jobs.tasks", _hold_jobs))
+if HOLD_RANKS:
+    # A rank file of a job, in whatever process.
+    sys.meta_path.insert(0, _Patch("aggregator.ranks.pool", _hold_rank_files))

@@ -1,4 +1,4 @@
-"""A real viewer in processes of its own, asked over HTTP."""
+"""A real viewer in processes of its own, with HTTP requests to it."""
 
 from __future__ import annotations
 
@@ -80,16 +80,20 @@ class RunningViewer:
         return job
 
     def aggregation_ids(self) -> list[int]:
+        """All but that of the steady range, which an import may add to its first."""
         body = self.get(f"profiles/{self.profile_id()}/aggregations/")
-        return [item["id"] for item in body["results"]]
+        return [item["id"] for item in body["results"] if not item["is_steady"]]
 
     def wait_for(self, job: Job, wanted: Callable[[Job], bool]) -> Job:
         deadline = time.monotonic() + WAIT_LIMIT_S
+        pause_s = 0.05
         while time.monotonic() < deadline:
             job = self.get(f"jobs/{job['id']}/")
             if wanted(job):
                 return job
-            time.sleep(0.05)
+            time.sleep(pause_s)
+            # Asking all the time would slow down what is waited for.
+            pause_s = min(0.5, 1.2 * pause_s)
         raise AssertionError(f"the job did not get there: {job}")
 
     def wait_for_end(self, job: Job) -> Job:
@@ -144,7 +148,7 @@ def start(
         env: Its environment.
         largest_file: Bytes that a file may have: writing beyond fails as on a full disk.
     """
-    # No pipe, which nobody would empty while the test goes on.
+    # No pipe: it would not be emptied while the test goes on.
     log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the viewer
     process = subprocess.Popen(
         [*COMMAND, "--port", "0", *map(str, words)],
@@ -188,10 +192,10 @@ def running(
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that the system gives to nobody in the meantime.
+    """A port without a listener that the system does not assign to another process meanwhile.
 
     Those that it hands out lie in a range of their own. A connection that is tried again and again
-    at a port of that range may even reach itself, and then whoever should listen there cannot.
+    at a port of that range may even reach itself, and then the intended listener cannot use it.
     """
     first_ephemeral = int(_EPHEMERAL_PORTS.read_text().split()[0])
     # Not hypothesis's or a test's seeded numbers: two processes must not draw the same ports.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,3 +87,13 @@ def _over_redis(
     viewer = stack.enter_context(running([database], env))
     start_worker()
     return Service(viewer, lambda: workers[-1], start_worker, hold, redis)
+
+
+def assert_sound(database: Path) -> None:
+    """The file is sound, and each aggregation in it is whole."""
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        listed = {row[0] for row in connection.execute("SELECT aggr_id FROM view_aggregations")}
+        for view in ("view_model_summary", "view_iterations_all", "view_op_nodes"):
+            rows = connection.execute(f"SELECT DISTINCT aggr_id FROM {view}")
+            assert {row[0] for row in rows} == listed, view

@@ -31,7 +31,7 @@ def _status(viewer: RunningViewer, method: str, path: str, body: object = None) 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("processes", ["1", "3"])
-def test_nobody_is_told_of_a_mistake_of_ours(
+def test_no_reply_reveals_an_internal_error(
     kind: str, processes: str, redis: Redis, database: Path, tmp_path: Path
 ) -> None:
     broker = {"DLPROF_BROKER_URL": redis.url} if kind == "redis" else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -91,7 +92,7 @@ def test_one_bad_file_among_good_ones(env: dict[str, str], tmp_path: Path, golde
 def test_a_folder_without_a_database_is_a_beginning(
     env: dict[str, str], golden: Path, tmp_path: Path
 ) -> None:
-    """A team's server starts before anybody has a profile, and again when all are gone."""
+    """A team's server starts before there is a profile, and again when all are deleted."""
     served = tmp_path / "served"
     served.mkdir()
     with running([served], env) as viewer:
@@ -107,7 +108,7 @@ def test_a_folder_that_is_not_there(env: dict[str, str], tmp_path: Path) -> None
     _assert_refused(_run(env, tmp_path / "nowhere"), 5, "nowhere")
 
 
-def test_an_empty_broker_address_is_none(env: dict[str, str], golden: Path) -> None:
+def test_an_empty_broker_address_means_no_broker(env: dict[str, str], golden: Path) -> None:
     with running([golden], env | {"DLPROF_BROKER_URL": ""}) as viewer:
         assert viewer.worker().is_running()
 
@@ -119,7 +120,7 @@ def test_a_port_in_use(env: dict[str, str], golden: Path) -> None:
         _assert_refused(_run(env, "-p", port, golden), 2, f"port {port}")
 
 
-def test_an_address_that_is_not_ours(env: dict[str, str], golden: Path) -> None:
+def test_an_address_of_another_machine(env: dict[str, str], golden: Path) -> None:
     _assert_refused(_run(env, "-b", "192.0.2.1", golden), 2, "192.0.2.1")
 
 
@@ -160,6 +161,25 @@ def test_a_signal_ends_it_and_all_that_it_started(
 
         assert psutil.wait_procs(family, timeout=WAIT_LIMIT_S)[1] == []
         assert not run_dir.exists()
+
+
+def test_under_nohup_it_outlives_its_terminal(env: dict[str, str], golden: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited, as from nohup
+    try:
+        context = running([golden], env)
+        viewer = context.__enter__()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with contextlib.ExitStack() as stack:
+        stack.push(context)
+        worker = viewer.worker()
+        viewer.process.send_signal(signal.SIGHUP)
+        viewer.process.send_signal(signal.SIGUSR1)
+        # A reload still ends the worker, which is started again.
+        psutil.wait_procs([worker], timeout=WAIT_LIMIT_S)
+        assert viewer.get("profiles/")["count"] == 1
+        assert viewer.worker().is_running()
+        assert viewer.process.poll() is None
 
 
 def test_killed_outright_it_leaves_nothing_behind(env: dict[str, str], golden: Path) -> None:
@@ -214,7 +234,7 @@ def test_on_other_addresses_it_asks_for_a_token(env: dict[str, str], golden: Pat
             assert json.load(response)["count"] == 1
 
 
-def test_it_can_be_told_not_to(env: dict[str, str], golden: Path) -> None:
+def test_it_can_be_switched_off(env: dict[str, str], golden: Path) -> None:
     with running(["-b", "0.0.0.0", "--no-auth", golden], env) as viewer:
         assert "token" not in viewer.url
         viewer.url = f"http://127.0.0.1:{viewer.url.rsplit(':', 1)[1]}"

@@ -49,7 +49,8 @@ def _nginx(folder: Path, upstream: str, *, keeps_prefix: bool) -> Iterator[str]:
                 location /dlprof/ {{
                     proxy_pass {target};
                     proxy_set_header Host $host:{port};
-                    client_max_body_size 16m; proxy_request_buffering off;
+                    proxy_set_header X-Forwarded-Proto $scheme;
+                    client_max_body_size 16g; proxy_request_buffering off;
                 }}
             }}
         }}
@@ -110,9 +111,9 @@ class _Composed:
         return {name: self._here(value) for name, value in found.items()}
 
     def _here(self, word: str) -> str:
-        if word in {"/data", "/state"} or word.startswith(("/data/", "/state/")):
+        if word in {"/data", "/state", "/uploads"}:
             return f"{self.folder}{word}"
-        return word.replace("redis://redis:6379", f"redis://127.0.0.1:{self.redis_port}")
+        return word.replace("@redis:6379", f"@127.0.0.1:{self.redis_port}")
 
     def redis(self) -> subprocess.Popen[bytes]:
         words = [*self.words("redis"), "--port", str(self.redis_port), "--bind", "127.0.0.1"]
@@ -124,7 +125,16 @@ class _Composed:
         kind, *words = self.services["redis"]["healthcheck"]["test"]
         assert kind == "CMD"
         check = [words[0], "-p", str(self.redis_port), *words[1:]]
-        return subprocess.run(check, capture_output=True, check=False).returncode == 0
+        env = os.environ | self.services["redis"]["environment"]
+        done = subprocess.run(check, env=env, capture_output=True, text=True, check=False)
+        return "PONG" in done.stdout
+
+    def worker_is_healthy(self) -> bool:
+        kind, python, *words = self.services["worker"]["healthcheck"]["test"]
+        assert (kind, python) == ("CMD", "python")
+        env = os.environ | self.environment("worker")
+        done = subprocess.run([sys.executable, *words], env=env, capture_output=True, check=False)
+        return done.returncode == 0
 
     def web_is_healthy(self, port: str) -> bool:
         python, *words = self.image.health_command()
@@ -135,7 +145,7 @@ class _Composed:
 
 @pytest.fixture
 def composed(tmp_path: Path) -> Iterator[_Composed]:
-    for name in ("data", "state"):
+    for name in ("data", "state", "uploads"):
         (tmp_path / name).mkdir()
     services = resolved_compose(tmp_path / "data")["services"]
     found = _Composed(tmp_path, services, read_dockerfile()[-1], free_port())
@@ -155,6 +165,7 @@ def test_the_processes_of_the_compose_file(
     shutil.copyfile(database, tmp_path / "data" / "run.sqlite")
     shutil.copyfile(demo_profile, tmp_path / "data" / "export.sqlite")
     assert composed.redis_is_healthy()
+    assert composed.worker_is_healthy()
     program, *web = composed.words("web", composed.image)
     celery, *worker_words = composed.words("worker", composed.image)
     assert (program, celery) == ("dlprofviewer", "celery")
@@ -183,8 +194,8 @@ def test_the_processes_of_the_compose_file(
         assert {job["state"] for job in ended} == {"done"}
         assert not state.exists()
         # What was imported lies in the volume that web and workers share, not in a state.
-        assert list((tmp_path / "data" / "uploads").rglob("*dldb*.sqlite"))
-        # A worker that is told to stop ends by itself, and needs not be killed after the time that
+        assert list((tmp_path / "uploads").rglob("*dldb*.sqlite"))
+        # A worker that is asked to stop ends by itself, and need not be killed after the time that
         # the file gives it.
         assert composed.services["worker"]["stop_grace_period"]
         workers[0].terminate()

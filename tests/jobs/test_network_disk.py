@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 #: Loaded by each process first: it believes that the whole machine is on NFS.
 ON_NFS = """
 from pathlib import Path
-import aggregator.disks
-aggregator.disks.MOUNTS = Path({mounts!r})
+import aggregator.system.file_systems
+aggregator.system.file_systems.MOUNTS = Path({mounts!r})
 """
 
 

@@ -23,9 +23,10 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.log_lines import without_token
+from aggregator.system.log_lines import shortened, without_token
 from tests.jobs.running import WAIT_LIMIT_S, RunningViewer, environment, running
 from tests.jobs.services import KINDS, running_service
+from tests.jobs.uploading import UPLOAD_TYPE
 from tests.jobs.workers import Redis, needs_redis, worker
 
 pytestmark = [pytest.mark.slow, pytest.mark.jobs]
@@ -42,7 +43,7 @@ def _wait(is_so: Callable[[], bool], limit_s: float = WAIT_LIMIT_S) -> None:
 
 
 class _Asking:
-    """Asks without a pause, each time on a connection of its own, until told to stop."""
+    """Asks without a pause, each time on a connection of its own, until it is stopped."""
 
     def __init__(self, viewer: RunningViewer) -> None:
         self._url = f"{viewer.url}/api/v1/profiles/"
@@ -70,19 +71,16 @@ class _Asking:
 
 
 class _SlowUpload:
-    """One part of an upload, sent in two halves."""
+    """An upload that is sent in two halves."""
 
     def __init__(self, viewer: RunningViewer) -> None:
         self._half = b"x" * 50_000
-        size = 2 * len(self._half)
-        upload = viewer.post("uploads/", {"file_name": "slow.sqlite", "size_bytes": size})
         self._connection = http.client.HTTPConnection(
             urlsplit(viewer.url).netloc, timeout=WAIT_LIMIT_S
         )
-        self._connection.putrequest("PATCH", f"/api/v1/uploads/{upload['id']}/")
-        headers = {"Content-Type": "application/offset+octet-stream", "Upload-Offset": "0"}
-        for name, value in (headers | {"Content-Length": str(size)}).items():
-            self._connection.putheader(name, value)
+        self._connection.putrequest("POST", "/api/v1/uploads/?file_name=slow.sqlite")
+        self._connection.putheader("Content-Type", UPLOAD_TYPE)
+        self._connection.putheader("Content-Length", str(2 * len(self._half)))
         self._connection.endheaders(self._half)
 
     def finish(self) -> Any:
@@ -107,7 +105,7 @@ def test_a_reload_loses_no_request_and_no_job(kind: str, database: Path, tmp_pat
             # Longer than an ordinary end gives to requests.
             time.sleep(5)
             assert viewer.get(f"jobs/{job['id']}/")["state"] == "running"
-            assert upload.finish()["offset"] == 100_000
+            assert upload.finish()["size_bytes"] == 100_000
             found.let_go()
             done = viewer.wait_for_end(job)
             psutil.wait_procs([before, old_worker], timeout=WAIT_LIMIT_S)
@@ -140,7 +138,7 @@ def _seen_workers(state: Path) -> int:
 
 
 @needs_redis
-def test_health_tells_the_truth_over_redis(redis: Redis, database: Path, tmp_path: Path) -> None:
+def test_health_is_right_over_redis(redis: Redis, database: Path, tmp_path: Path) -> None:
     env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
     with running([database], env) as viewer:
         well = (200, {"status": "ok", "state": "ok", "broker": "ok", "worker": "idle"})
@@ -166,7 +164,7 @@ def test_health_tells_the_truth_over_redis(redis: Redis, database: Path, tmp_pat
             _wait(lambda: _health(viewer) == well)
 
 
-def test_health_tells_of_a_worker_that_hangs(database: Path, tmp_path: Path) -> None:
+def test_health_reports_a_worker_that_hangs(database: Path, tmp_path: Path) -> None:
     with running([database], environment(tmp_path / "state")) as viewer:
         found = viewer.worker()
         _wait(lambda: _health(viewer)[1]["worker"] == "idle")
@@ -214,8 +212,8 @@ def test_metrics_are_those_of_all_web_processes(database: Path, tmp_path: Path) 
 
 
 def test_json_logs_are_written_to_standard_error(database: Path, tmp_path: Path) -> None:
-    """Each line is an object, whoever says it, and none of them holds the token."""
-    token = "not-to-be-seen"
+    """Each line is an object, whichever process wrote it, and none of them holds the token."""
+    token = "not-to-be-seen-anywhere"
     env = environment(tmp_path / "state", DLPROF_LOG_FORMAT="json", DLPROF_TOKEN=token)
     env |= {"DLPROF_BROKER_URL": "redis://127.0.0.1:1/0"}
     with running(["--bind", "0.0.0.0", database], env) as viewer:
@@ -272,6 +270,11 @@ def test_a_worker_elsewhere_logs_as_the_viewer_does(
 def test_a_token_in_a_line_is_hidden(text: str, plain: str) -> None:
     assert without_token(text, {"DLPROF_TOKEN": "secret-one"}) == plain
     assert without_token("an empty one", {"DLPROF_TOKEN": ""}) == "an empty one"
+
+
+def test_a_long_message_is_cut_in_the_middle() -> None:
+    assert shortened("x" * 2_000) == "x" * 2_000
+    assert shortened("a" * 33_000 + "b") == "a" * 1_000 + " ... " + "a" * 999 + "b"
 
 
 def test_the_log_of_a_server_that_does_not_start_is_shown_once(

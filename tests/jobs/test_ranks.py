@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
-from benchmarks.rank_files import make_ranks
 from tests.jobs.running import REPOSITORY, WAIT_LIMIT_S, Job, RunningViewer, environment, running
 from tests.jobs.uploading import send_file
 from tests.jobs.workers import Redis, needs_redis, worker
+from tests.rank_files import make_ranks
 
 pytestmark = [pytest.mark.jobs, pytest.mark.slow]
 RANKS = 6
@@ -77,17 +77,15 @@ def test_several_workers_share_the_files(
     with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
         homes = start_two_workers(stack, redis, tmp_path, hold)
         job = ask(viewer, rank_files)
-        # Each is at a file: one had the job, the other heard of its parts.
-        wait_until(lambda: len(claims(tmp_path)) == 2)
+        # Each is at a file.
+        viewer.wait_for(job, lambda now: file_states(now).count("importing") == 2)
         hold.unlink()
         check(viewer, viewer.wait_for_end(job))
-        heard = [log(home) for home in homes]
-    (busy,) = [text for text in heard if "Task dlprof.job[" in text]
-    (helper,) = [text for text in heard if "Task dlprof.job[" not in text]
-    assert "Task dlprof.part[" in helper
-    imported = re.findall(r"rank file \d+ of 6 imported for another worker", helper)
-    assert imported, "it did a part"
-    assert "Task dlprof.job[" in busy
+        logs = [log(home) for home in homes]
+    assert all("Task dlprof.rank_file[" in text for text in logs)
+    joined = [text for text in logs if re.search(r"Task dlprof\.job\[\w+\] received", text)]
+    assert len(joined) == 1
+    assert not hidden(tmp_path / "state")
 
 
 def start_two_workers(stack: ExitStack, redis: Redis, tmp_path: Path, hold: Path) -> list[Path]:
@@ -112,7 +110,7 @@ def wait_until(holds: Callable[[], object]) -> None:
 
 
 @needs_redis
-def test_a_worker_killed_at_a_part_costs_that_part_only(
+def test_a_worker_killed_at_a_file_costs_that_file_only(
     redis: Redis, rank_files: list[Path], database: Path, tmp_path: Path
 ) -> None:
     url = {"DLPROF_BROKER_URL": redis.url}
@@ -121,26 +119,69 @@ def test_a_worker_killed_at_a_part_costs_that_part_only(
     held: Any = holding(tmp_path, hold)
     with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
         job = ask(viewer, rank_files)
-        # It has the job, has told of the parts, and does none itself for now.
-        stack.enter_context(worker(redis.url, tmp_path / "first", hold=hold))
-        viewer.wait_for(job, lambda now: now["phase"] == "import")
+        first = tmp_path / "first"
+        stack.enter_context(worker(redis.url, first, words=("--loglevel=INFO",), **held))
         second = stack.enter_context(worker(redis.url, tmp_path / "second", **held))
-        wait_until(lambda: claims(tmp_path))
+        viewer.wait_for(job, lambda now: file_states(now).count("importing") == 2)
         os.kill(second.pid, signal.SIGKILL)
         psutil.wait_procs([second], timeout=WAIT_LIMIT_S)
-        assert claims(tmp_path), "it died at a part"
         hold.unlink()
-        check(viewer, viewer.wait_for(job, lambda now: now["state"] != "running"))
+        check(viewer, viewer.wait_for_end(job))
+        # Five files, then all six of which five were there, and the join.
+        assert (
+            len(re.findall(r"Task dlprof\.rank_file\[.*succeeded", log(first))) == RANKS - 1 + RANKS
+        )
+    assert not hidden(tmp_path / "state")
 
 
-def claims(folder: Path) -> list[Path]:
-    """Parts that somebody is at: claimed and not there."""
-    found = [path for path in below(folder / "state") if path.suffix == ".claim"]
-    return [claim for claim in found if not claim.with_suffix(".sqlite").exists()]
+@needs_redis
+def test_a_redis_that_restarts_costs_no_job(
+    redis: Redis, rank_files: list[Path], database: Path, tmp_path: Path
+) -> None:
+    url = {"DLPROF_BROKER_URL": redis.url}
+    hold = tmp_path / "hold"
+    hold.touch()
+    held: Any = holding(tmp_path, hold)
+    with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
+        job = ask(viewer, rank_files)
+        stack.enter_context(worker(redis.url, tmp_path / "first", **held))
+        viewer.wait_for(job, lambda now: "importing" in file_states(now))
+        # With the messages of the other files.
+        redis.kill()
+        redis.start()
+        hold.unlink()
+        check(viewer, viewer.wait_for_end(job))
+    assert not hidden(tmp_path / "state")
+
+
+@needs_redis
+def test_a_job_of_rank_files_whose_workers_are_killed_fails_and_leaves_nothing(
+    redis: Redis, rank_files: list[Path], database: Path, tmp_path: Path
+) -> None:
+    url = {"DLPROF_BROKER_URL": redis.url}
+    hold = tmp_path / "hold"
+    hold.touch()
+    held: Any = holding(tmp_path, hold)
+    with viewer_of(rank_files, database, tmp_path, **url) as viewer, ExitStack() as stack:
+        job = ask(viewer, rank_files)
+        for name in ("first", "second"):
+            killed = stack.enter_context(worker(redis.url, tmp_path / name, **held))
+            viewer.wait_for(job, lambda now: "importing" in file_states(now))
+            os.kill(killed.pid, signal.SIGKILL)
+            psutil.wait_procs([killed], timeout=WAIT_LIMIT_S)
+            viewer.wait_for(job, lambda now: now["state"] != "running")
+        failed = viewer.wait_for_end(job)
+        assert (failed["state"], failed["error"]["code"]) == ("failed", "WORKER_LOST")
+        wait_until(lambda: not hidden(tmp_path / "state"))
+
+
+def hidden(folder: Path) -> list[Path]:
+    """Temporary files and folders."""
+    return [path for path in below(folder) if path.name.startswith(".")]
 
 
 def below(folder: Path) -> list[Path]:
-    """Everything in a folder; unlike rglob, walk bears that some of it goes meanwhile."""
+    """All files in a folder; unlike rglob, walk tolerates files that disappear meanwhile."""
     walked = os.walk(folder)
     return [Path(top) / name for top, folders, files in walked for name in (*folders, *files)]
 
@@ -180,7 +221,7 @@ def file_states(job: Job) -> list[str]:
     return [file["state"] for file in job["files"]]
 
 
-def test_ranks_can_be_named_and_each_file_tells_how_far_it_is(
+def test_ranks_can_be_named_and_each_file_shows_its_state(
     rank_files: list[Path], database: Path, tmp_path: Path
 ) -> None:
     with viewer_of(rank_files, database, tmp_path) as viewer:
@@ -256,42 +297,46 @@ def test_one_machine_imports_several_files_at_once(
 ) -> None:
     """The embedded worker does one job at a time, but not one file at a time."""
     hold = tmp_path / "hold"
-    with three_at_work(rank_files, database, tmp_path, hold) as (viewer, job, helpers):
-        assert len(helpers) == 2
-        viewer.wait_for(job, lambda now: file_states(now).count("importing") == 3)
-        # One dies at its file, which somebody else takes over after a while.
-        helpers[0].kill()
+    with three_at_work(rank_files, database, tmp_path, hold) as (viewer, job, processes):
+        assert len(processes) == 3
+        # One dies at its file: the files that are not done are begun again.
+        processes[0].kill()
         hold.unlink()
         check(viewer, viewer.wait_for_end(job))
-        assert psutil.wait_procs(helpers, timeout=WAIT_LIMIT_S)[1] == []
+        assert psutil.wait_procs(processes, timeout=WAIT_LIMIT_S)[1] == []
+    assert not hidden(tmp_path / "state")
 
 
-def test_helpers_end_with_their_job(rank_files: list[Path], database: Path, tmp_path: Path) -> None:
+def test_the_processes_of_a_job_end_with_it(
+    rank_files: list[Path], database: Path, tmp_path: Path
+) -> None:
     hold = tmp_path / "hold"
-    with three_at_work(rank_files, database, tmp_path, hold) as (viewer, job, helpers):
+    with three_at_work(rank_files, database, tmp_path, hold) as (viewer, job, processes):
         viewer.post(f"jobs/{job['id']}/cancel/")
         assert viewer.wait_for_end(job)["state"] == "cancelled"
-        assert psutil.wait_procs(helpers, timeout=WAIT_LIMIT_S)[1] == []
+        assert psutil.wait_procs(processes, timeout=WAIT_LIMIT_S)[1] == []
+        assert not hidden(tmp_path / "state")
         again = viewer.post(f"jobs/{job['id']}/retry/")
-        wait_until(lambda: len(claims(tmp_path)) == 3)
-        helpers = viewer.children("aggregator.rank_helpers")
+        viewer.wait_for(again, lambda now: file_states(now).count("importing") == 3)
+        processes = viewer.children("spawn_main")
         os.kill(viewer.worker().pid, signal.SIGKILL)
-        assert psutil.wait_procs(helpers, timeout=WAIT_LIMIT_S)[1] == []
+        assert psutil.wait_procs(processes, timeout=WAIT_LIMIT_S)[1] == []
         hold.unlink()
         check(viewer, viewer.wait_for(again, lambda now: now["state"] == "done"))
+    assert not hidden(tmp_path / "state")
 
 
 @contextmanager
 def three_at_work(
     rank_files: list[Path], database: Path, tmp_path: Path, hold: Path
 ) -> Iterator[tuple[RunningViewer, Job, list[psutil.Process]]]:
-    """A viewer, a job of which three processes hold a file each, and the two that help with it."""
+    """A viewer, a job, and the three processes that hold a file of it each."""
     hold.touch()
     more = holding(tmp_path, hold) | {"DLPROF_RANK_WORKERS": "3"}
     with viewer_of(rank_files, database, tmp_path, **more) as viewer:
         job = ask(viewer, rank_files)
-        wait_until(lambda: len(claims(tmp_path)) == 3)
-        yield viewer, job, viewer.children("aggregator.rank_helpers")
+        viewer.wait_for(job, lambda now: file_states(now).count("importing") == 3)
+        yield viewer, job, viewer.children("spawn_main")
 
 
 def holding(tmp_path: Path, hold: Path) -> dict[str, str]:
@@ -299,7 +344,7 @@ def holding(tmp_path: Path, hold: Path) -> dict[str, str]:
     folder = tmp_path / "patched"
     folder.mkdir()
     shutil.copyfile(Path(__file__).with_name("held_engine.py"), folder / "sitecustomize.py")
-    return {"PYTHONPATH": f"{folder}:{REPOSITORY}", "DLPROF_TEST_HOLD_PARTS": str(hold)}
+    return {"PYTHONPATH": f"{folder}:{REPOSITORY}", "DLPROF_TEST_HOLD_RANKS": str(hold)}
 
 
 @needs_redis
@@ -314,13 +359,12 @@ def test_a_cancelled_job_stops_all_that_work_on_its_files(
         start_two_workers(stack, redis, tmp_path, hold)
         job = ask(viewer, rank_files)
         # Both are held at a file.
-        wait_until(lambda: len(claims(tmp_path)) == 2)
-        running_now = viewer.wait_for(job, lambda now: "importing" in file_states(now))
+        running_now = viewer.wait_for(job, lambda now: file_states(now).count("importing") == 2)
         assert sorted(set(file_states(running_now))) == ["importing", "waiting"]
         viewer.post(f"jobs/{job['id']}/cancel/")
         cancelled = viewer.wait_for_end(job)
         assert cancelled["state"] == "cancelled"
-        wait_until(lambda: not [path for path in below(state) if ".ranks." in path.name])
+        wait_until(lambda: not hidden(state))
         assert "job" not in [item["name"] for item in viewer.get("profiles/")["results"]]
         hold.unlink()
         # What was cancelled can be done anew.

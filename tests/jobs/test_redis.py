@@ -1,7 +1,9 @@
-"""The same jobs over Redis, with a worker that somebody else runs."""
+"""The same jobs over Redis, with a worker in a process of its own."""
 
 from __future__ import annotations
 
+import base64
+import json
 import shutil
 from pathlib import Path
 
@@ -40,16 +42,21 @@ def test_a_broker_that_is_away_is_said_to_be(database: Path, tmp_path: Path) -> 
         assert viewer.post(f"jobs/{job['id']}/cancel/")["state"] == "cancelled"
 
 
-def test_messages_are_json(redis: Redis, database: Path, tmp_path: Path) -> None:
+def test_a_message_is_json_and_holds_the_whole_request(
+    redis: Redis, database: Path, tmp_path: Path
+) -> None:
     env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
     with running([database], env) as viewer:
         viewer.ask_for_aggregation(iter_start=3)
 
-        (message,) = redis.client().lrange("dlprof", 0, -1)
+        (text,) = redis.client().lrange("dlprof", 0, -1)
 
-    text = str(message, "utf-8") if isinstance(message, bytes) else message
-    assert '"content-type": "application/json"' in text
-    assert str(database) not in text
+    message = json.loads(text)
+    assert message["content-type"] == "application/json"
+    args, kwargs, _ = json.loads(base64.b64decode(message["body"]))
+    assert args == []
+    assert kwargs["request"]["database"] == str(database)
+    assert kwargs["request"]["request"]["iter_start"] == 3
 
 
 def test_a_worker_elsewhere_needs_the_broker_and_the_profiles_only(
@@ -138,7 +145,7 @@ def test_a_profile_is_imported_elsewhere(
 
         assert (done["kind"], done["state"]) == ("import", "done")
         imported = viewer.get(f"profiles/{done['result_profile_id']}/")
-        assert (imported["name"], imported["aggregation_count"]) == ("Elsewhere", 1)
+        assert (imported["name"], imported["aggregation_count"]) == ("Elsewhere", 2)
         # What was imported can be aggregated anew like anything else.
         more = viewer.post(f"profiles/{imported['id']}/aggregations/", {"iter_start": 3})
         assert viewer.wait_for_end(more)["state"] == "done"

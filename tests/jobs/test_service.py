@@ -1,52 +1,92 @@
-"""The rules of jobs, without a broker or a worker."""
+"""Jobs as rows: what the API and the keeper do with them, without a broker or a worker."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import LazySettings
 from django.utils import timezone
 
-from aggregator.errors import JSONValue
-from aggregator.jobs import ClaimedJob, Outcome, Snapshot
-from aggregator.leftovers import process_scope
 from aggregator.options import AggregationRequest
-from aggregator.remote_jobs import BrokerAwayError
-from viewer.errors import JobNotFoundError, JobStateError, TooManyJobsError
-from viewer.jobs import service
-from viewer.jobs.models import Job, JobState
-from viewer.jobs.recorder import DatabaseRecorder
-from viewer.jobs.words import presented_error
+from aggregator.system.temporary_files import process_scope
+from aggregator.texts import from_templates
+from viewer.errors import ViewerError
+from viewer.jobs import dispatch, keeper, service
+from viewer.jobs.dispatch import BrokerAwayError, Report
+from viewer.jobs.keeper import Keeper
 from viewer.profiles.registry import ServedProfile
+from viewer.state.models import Job, JobState, SeenWorker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PROFILE = ServedProfile("demo-1", Path("/nowhere/demo.sqlite"))
-SNAPSHOT = Snapshot("aggregate", 42.0, 1000.0, 3.0, "Aggregating profile data")
+PROGRESS = {
+    "phase": "aggregate",
+    "progress_pct": 42.0,
+    "rows_per_s": 1000.0,
+    "eta_s": 3.0,
+    "message": "Aggregating profile data",
+    "parts": "",
+}
+DONE = {"end": "done", "aggregation_id": 7, "database": "/nowhere/demo.open.sqlite", "note": ""}
+
+
+class Workers:
+    """Broker, result backend and workers, all of them made up."""
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self.sent: list[str] = []
+        self.cancelled: list[str] = []
+        self.waiting = 0
+        self.reports: dict[str, Report] = {}
+
+    def send(self, job: Job) -> None:
+        if self.is_away:
+            raise BrokerAwayError("connection refused")
+        self.sent.append(job.id)
+        self.waiting += 1
+
+    def begin(self, job: Job, pid: int = 0, scope: str = "") -> str:
+        """A worker takes the job; returns its task."""
+        task_id = service.find(job.id).task_id
+        assert task_id, "it was sent"
+        self.waiting -= 1
+        self.beat(task_id, pid, scope)
+        return task_id
+
+    def beat(self, task_id: str, pid: int = 0, scope: str = "") -> None:
+        worker = {"host": "here", "pid": pid or os.getpid(), "scope": scope or process_scope()}
+        beats = (len(self.reports.get(task_id, Report("")).beats), object())
+        self.reports[task_id] = Report("PROGRESS", dict(PROGRESS), beats, (worker,))
+
+    def end(self, task_id: str, result: dict[str, Any]) -> None:
+        self.reports[task_id] = Report("SUCCESS", result)
+
+    def report_of(self, job: Job) -> Report:
+        return self.reports.get(job.task_id, Report("PENDING", {}, ("PENDING",)))
 
 
 @pytest.fixture(autouse=True)
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Ids given to the broker."""
-    ids: list[str] = []
-
-    def send(job_id: str) -> str:
-        ids.append(job_id)
-        return ""
-
-    monkeypatch.setattr(service, "send", send)
-    monkeypatch.setattr(service, "count_waiting", lambda: 0)
-    return ids
+def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
+    made = Workers()
+    monkeypatch.setattr(service, "send", made.send)
+    monkeypatch.setattr(service, "cancel_task", made.cancelled.append)
+    monkeypatch.setattr(dispatch, "report_of", made.report_of)
+    monkeypatch.setattr(dispatch, "cancel_task", made.cancelled.append)
+    monkeypatch.setattr(dispatch, "count_waiting", lambda: made.waiting)
+    monkeypatch.setattr(dispatch, "forget", lambda job: made.reports.pop(job.task_id, None))
+    monkeypatch.setattr(dispatch, "seen_workers", dict)
+    return made
 
 
 @pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> DatabaseRecorder:
-    monkeypatch.setattr("viewer.jobs.recorder.prepare_state", lambda: None)
-    return DatabaseRecorder()
+def watch() -> Keeper:
+    return Keeper()
 
 
 @pytest.fixture
@@ -62,97 +102,124 @@ def _submit(**request: object) -> Job:
     return service.submit(PROFILE, AggregationRequest(**request))  # type: ignore[arg-type]
 
 
-def _claimed(recorder: DatabaseRecorder, job: Job) -> ClaimedJob:
-    claimed = recorder.claim(job.id)
-    assert claimed is not None
-    return claimed
-
-
-def test_a_job_is_queued_and_sent(sent: list[str]) -> None:
+def test_a_job_is_queued_and_sent(workers: Workers) -> None:
     job = _submit(iter_start=3)
 
     assert (job.state, job.iter_start, job.iter_stop, job.key_node) == ("queued", 3, None, "")
-    assert sent == [job.id]
+    assert workers.sent == [job.id]
 
 
-def test_the_same_request_while_one_is_under_way_gives_that_job(
-    recorder: DatabaseRecorder, sent: list[str]
+def test_the_same_request_while_one_is_active_gives_that_job(
+    workers: Workers, watch: Keeper
 ) -> None:
     job = _submit(iter_start=3)
 
     assert _submit(iter_start=3).id == job.id
-    _claimed(recorder, job)
+    workers.begin(job)
+    watch.tick()
     assert _submit(iter_start=3).id == job.id
     assert _submit(iter_start=4).id != job.id
-    assert len(sent) == 2
 
 
-def test_a_job_whose_broker_is_away_waits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "send", lambda job_id: "connection refused")
+def test_a_job_whose_broker_is_away_waits_and_says_so(workers: Workers, watch: Keeper) -> None:
+    workers.is_away = True
 
     job = _submit()
+    watch.tick()
 
     assert job.state == "queued"
-    assert job.message == "Waiting for the broker: connection refused"
+    assert service.find(job.id).message == "Waiting for the broker: connection refused"
+    workers.is_away = False
+    watch.tick()
+    assert workers.sent == [job.id]
+    assert service.find(job.id).message == ""
 
 
-def test_only_one_worker_gets_a_job(recorder: DatabaseRecorder) -> None:
+def test_the_request_is_the_message() -> None:
     job = _submit(key_node="CONV2D_1", iter_stop=9)
 
-    claimed = _claimed(recorder, job)
+    request = dispatch.request_of(job)
 
-    assert recorder.claim(job.id) is None
-    assert claimed.request == AggregationRequest("CONV2D_1", None, 9)
-    assert claimed.database == PROFILE.path
+    assert request["database"] == str(PROFILE.path)
+    asked: Any = request["request"]
+    assert (asked["key_node"], asked["iter_start"], asked["iter_stop"]) == ("CONV2D_1", None, 9)
 
 
-def test_progress_is_written_and_the_end_is_kept(recorder: DatabaseRecorder) -> None:
+def test_progress_is_copied_and_the_end_is_kept(workers: Workers, watch: Keeper) -> None:
     job = _submit()
-    claimed = _claimed(recorder, job)
-
-    assert recorder.beat(claimed, SNAPSHOT)
+    task_id = workers.begin(job)
+    watch.tick()
     running = service.find(job.id)
-    recorder.finish(claimed, Outcome(7, Path("/nowhere/demo.open.sqlite"), ""))
+    workers.end(task_id, DONE)
+    watch.tick()
     done = service.find(job.id)
 
     assert (running.state, running.phase, running.progress_pct) == ("running", "aggregate", 42.0)
-    assert (running.rows_per_s, running.eta_s) == (1000.0, 3.0)
+    assert (running.rows_per_s, running.eta_s, running.attempts) == (1000.0, 3.0, 1)
     assert (done.state, done.aggregation_id, done.progress_pct) == ("done", 7, 100.0)
     assert done.finished_at is not None
+    assert (done.task_id, workers.reports) == ("", {})
 
 
-def test_a_failure_keeps_its_reason(recorder: DatabaseRecorder) -> None:
+def test_a_failure_keeps_its_reason(workers: Workers, watch: Keeper) -> None:
     job = _submit()
-    error: dict[str, JSONValue] = {
-        "code": "KEY_NODE_NOT_FOUND",
-        "message": "No such op.",
-        "hint": "",
-        "details": {},
-    }
+    error = {"code": "KEY_NODE_NOT_FOUND", "message": "No such op.", "hint": "", "details": {}}
+    workers.end(workers.begin(job), {"end": "failed", "error": error})
 
-    recorder.fail(_claimed(recorder, job), error)
+    watch.tick()
 
     failed = service.find(job.id)
-    assert (failed.state, presented_error(failed.error)) == ("failed", error)
+    assert failed.error is not None
+    assert (failed.state, from_templates(failed.error)) == ("failed", error)
 
 
-def test_a_waiting_job_is_cancelled_at_once(recorder: DatabaseRecorder) -> None:
+@pytest.mark.parametrize(
+    "report",
+    [
+        Report("FAILURE", {"kind": "ZeroDivisionError"}),
+        Report("SUCCESS", {"end": "done"}),
+        Report("PROGRESS", {"no_such_column": 1}, (1,), ({"host": "x"},)),
+    ],
+)
+def test_a_report_that_cannot_be_read_fails_the_job(
+    workers: Workers, watch: Keeper, report: Report
+) -> None:
     job = _submit()
+    workers.reports[workers.begin(job)] = report
+
+    watch.tick()
+
+    failed = service.find(job.id)
+    assert failed.state == "failed"
+    assert failed.error is not None
+    assert failed.error["code"] == "INTERNAL_ERROR"
+
+
+def test_a_waiting_job_is_cancelled_at_once(workers: Workers, watch: Keeper) -> None:
+    job = _submit()
+    task_id = job.task_id
 
     assert service.cancel(job.id).state == "cancelled"
-    assert recorder.claim(job.id) is None
+    watch.tick()
+    assert workers.cancelled == [task_id]
+    assert service.find(job.id).task_id == ""
 
 
-def test_a_running_job_is_told_to_stop_by_its_next_beat(recorder: DatabaseRecorder) -> None:
+def test_a_running_job_is_cancelled_by_its_worker(workers: Workers, watch: Keeper) -> None:
     job = _submit()
-    claimed = _claimed(recorder, job)
+    task_id = workers.begin(job)
+    watch.tick()
 
     asked = service.cancel(job.id)
-    heard = recorder.beat(claimed, SNAPSHOT)
-    recorder.cancel(claimed)
+    workers.beat(task_id)
+    watch.tick()
+    still = service.find(job.id)
+    workers.end(task_id, {"end": "cancelled"})
+    watch.tick()
 
     assert (asked.state, asked.cancel_requested, asked.message) == ("running", True, "Cancelling.")
-    assert not heard
+    assert (still.state, still.message) == ("running", "Cancelling.")
+    assert task_id in workers.cancelled
     assert service.find(job.id).state == "cancelled"
 
 
@@ -161,14 +228,12 @@ def test_what_has_ended_cannot_be_cancelled(state: str) -> None:
     job = _submit()
     Job.objects.filter(pk=job.id).update(state=state)
 
-    with pytest.raises(JobStateError, match=state):
+    with pytest.raises(ViewerError, match=state):
         service.cancel(job.id)
 
 
 @pytest.mark.parametrize("state", ["failed", "cancelled"])
-def test_what_has_failed_can_be_tried_again(
-    recorder: DatabaseRecorder, sent: list[str], state: str
-) -> None:
+def test_what_has_failed_can_be_tried_again(workers: Workers, state: str) -> None:
     job = _submit()
     Job.objects.filter(pk=job.id).update(
         state=state, error={"code": "X"}, cancel_requested=True, attempts=2, progress_pct=50
@@ -178,8 +243,10 @@ def test_what_has_failed_can_be_tried_again(
 
     assert (again.state, again.error, again.cancel_requested) == ("queued", None, False)
     assert (again.attempts, again.progress_pct) == (0, 0)
-    assert sent == [job.id, job.id]
-    assert recorder.claim(job.id) is not None
+    assert workers.sent == [job.id, job.id]
+    # A worker that takes the first message drops it.
+    assert workers.cancelled == [job.task_id]
+    assert again.task_id not in {"", job.task_id}
 
 
 @pytest.mark.parametrize("state", ["queued", "running", "done"])
@@ -187,38 +254,45 @@ def test_nothing_else_can_be_tried_again(state: str) -> None:
     job = _submit()
     Job.objects.filter(pk=job.id).update(state=state)
 
-    with pytest.raises(JobStateError, match=state):
+    with pytest.raises(ViewerError, match=state):
         service.retry(job.id)
 
 
 def test_a_job_that_does_not_exist() -> None:
     for ask in (service.find, service.cancel, service.retry):
-        with pytest.raises(JobNotFoundError):
+        with pytest.raises(ViewerError, match="There is no job"):
             ask("nope")
 
 
+# --- lost workers and messages --------------------------------------------------------------------
+
+
 def test_the_job_of_a_dead_worker_is_queued_again_once(
-    recorder: DatabaseRecorder, sent: list[str], dead_pid: int
+    workers: Workers, watch: Keeper, dead_pid: int
 ) -> None:
     job = _submit()
-    _claimed(recorder, job)
-    Job.objects.filter(pk=job.id).update(worker_pid=dead_pid)
-
-    service.recover(process_scope())
+    first = workers.begin(job)
+    watch.tick()
+    workers.beat(first, dead_pid)
+    watch.tick()
 
     again = service.find(job.id)
-    assert (again.state, again.attempts, again.claim) == ("queued", 1, "")
-    assert sent == [job.id, job.id]
+    assert (again.state, again.attempts) == ("queued", 1)
+    assert again.task_id not in {"", first}
+    assert workers.cancelled == [first]
+    assert workers.sent == [job.id, job.id]
 
 
 def test_a_job_that_kills_its_workers_fails_with_a_reason(
-    recorder: DatabaseRecorder, dead_pid: int
+    workers: Workers, watch: Keeper, dead_pid: int
 ) -> None:
     job = _submit()
-    for _ in range(service.MAX_ATTEMPTS):
-        _claimed(recorder, job)
+    for _ in range(keeper.MAX_ATTEMPTS):
+        task_id = workers.begin(job)
+        watch.tick()
+        workers.beat(task_id, dead_pid)
         Job.objects.filter(pk=job.id).update(worker_pid=dead_pid)
-        service.recover(process_scope())
+        watch.tick()
 
     failed = service.find(job.id)
     assert failed.state == "failed"
@@ -228,112 +302,123 @@ def test_a_job_that_kills_its_workers_fails_with_a_reason(
 
 
 def test_a_cancelled_job_of_a_dead_worker_is_cancelled(
-    recorder: DatabaseRecorder, dead_pid: int
+    workers: Workers, watch: Keeper, dead_pid: int
 ) -> None:
     job = _submit()
-    _claimed(recorder, job)
+    task_id = workers.begin(job)
+    watch.tick()
     service.cancel(job.id)
-    Job.objects.filter(pk=job.id).update(worker_pid=dead_pid)
+    workers.beat(task_id, dead_pid)
 
-    service.recover(process_scope())
+    watch.tick()
 
     assert service.find(job.id).state == "cancelled"
 
 
-def test_a_worker_elsewhere_is_known_by_its_heartbeat(recorder: DatabaseRecorder) -> None:
+def test_a_worker_elsewhere_is_lost_when_it_is_silent(
+    workers: Workers, watch: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = _submit()
-    _claimed(recorder, job)
-    Job.objects.filter(pk=job.id).update(worker_scope="elsewhere", worker_pid=1)
-
-    service.recover(process_scope())
+    workers.begin(job, 1, "elsewhere")
+    watch.tick()
+    watch.tick()
     alive = service.find(job.id).state
-    late = timezone.now() - service.HEARTBEAT_LIMIT - timedelta(seconds=1)
-    Job.objects.filter(pk=job.id).update(heartbeat_at=late)
-    service.recover(process_scope())
+    monkeypatch.setattr(keeper, "SILENCE_LIMIT_S", -1.0)
+    watch.tick()
 
     assert alive == "running"
     assert service.find(job.id).state == "queued"
 
 
-def test_a_worker_that_lost_its_claim_writes_nothing_more(recorder: DatabaseRecorder) -> None:
+def test_a_worker_that_lost_its_job_changes_nothing_more(
+    workers: Workers, watch: Keeper, dead_pid: int
+) -> None:
     job = _submit()
-    slow = _claimed(recorder, job)
-    Job.objects.filter(pk=job.id).update(state=JobState.QUEUED, claim="")
-    quick = _claimed(recorder, job)
-
-    assert not recorder.beat(slow, SNAPSHOT)
-    recorder.finish(slow, Outcome(5, PROFILE.path, ""))
-    recorder.fail(slow, {})
-    recorder.cancel(slow)
+    slow = workers.begin(job)
+    watch.tick()
+    workers.beat(slow, dead_pid)
+    watch.tick()
+    quick = workers.begin(job)
+    workers.end(slow, DONE)
+    watch.tick()
 
     found = service.find(job.id)
-    assert (found.state, found.claim, found.aggregation_id) == ("running", quick.claim, None)
+    assert (found.state, found.task_id, found.aggregation_id) == ("running", quick, None)
 
 
-def test_a_worker_that_has_to_end_gives_its_job_back(
-    recorder: DatabaseRecorder, sent: list[str]
-) -> None:
+def test_a_worker_that_shuts_down_gives_its_job_back(workers: Workers, watch: Keeper) -> None:
     job = _submit()
-
-    recorder.release(_claimed(recorder, job))
+    task_id = workers.begin(job)
+    watch.tick()
+    workers.end(task_id, {"end": "released"})
+    watch.tick()
 
     back = service.find(job.id)
-    assert (back.state, back.attempts, back.sent_at) == ("queued", 0, None)
-    service.top_up()
-    assert sent == [job.id, job.id]
+    assert (back.state, back.attempts) == ("queued", 0)
+    assert workers.sent == [job.id, job.id]
 
 
-def test_messages_that_got_lost_are_sent_again(
-    sent: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_message_that_got_lost_is_sent_again(
+    workers: Workers, watch: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = [_submit(iter_start=start) for start in range(3)]
-    sent.clear()
-    monkeypatch.setattr(service, "count_waiting", lambda: 1)
-
-    service.top_up()
-
-    assert sent == [jobs[0].id, jobs[1].id]
-
-
-def test_messages_that_are_all_there_are_not_sent_again(
-    sent: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _submit()
-    sent.clear()
-    monkeypatch.setattr(service, "count_waiting", lambda: 7)
-
-    assert service.top_up() == ""
-
-    assert sent == []
-
-
-def test_while_the_broker_is_away_jobs_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     job = _submit()
+    watch.tick()
+    monkeypatch.setattr(keeper, "MESSAGE_LIMIT_S", -1.0)
+    watch.tick()
+    while_it_waits = list(workers.sent)
+    workers.waiting = 0
+    watch.tick()
 
-    def count_waiting() -> int:
-        raise BrokerAwayError("connection refused")
-
-    monkeypatch.setattr(service, "count_waiting", count_waiting)
-    service.top_up()
-    away = service.find(job.id).message
-    monkeypatch.setattr(service, "count_waiting", lambda: 0)
-    service.top_up()
-
-    assert away == "Waiting for the broker: connection refused"
-    assert service.find(job.id).message == ""
+    assert while_it_waits == [job.id]
+    assert workers.sent == [job.id, job.id]
+    assert service.find(job.id).attempts == 0
 
 
-def test_a_worker_that_starts_has_everything_sent_anew(
-    recorder: DatabaseRecorder, sent: list[str], dead_pid: int
+def test_a_result_backend_that_lost_its_data_costs_no_job(
+    workers: Workers, watch: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost, waiting = _submit(), _submit(iter_start=1)
-    _claimed(recorder, lost)
-    Job.objects.filter(pk=lost.id).update(worker_pid=dead_pid)
-    sent.clear()
+    job = _submit()
+    task_id = workers.begin(job)
+    watch.tick()
+    workers.reports.clear()
+    monkeypatch.setattr(keeper, "MESSAGE_LIMIT_S", -1.0)
+    watch.tick()
+    workers.beat(task_id)
+    watch.tick()
 
-    recorder.worker_started()
+    assert service.find(job.id).state == "running"
+    assert workers.sent == [job.id]
 
-    assert set(sent) == {lost.id, waiting.id}
+
+# --- rank files -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ranks", "status", "letters"),
+    [
+        (["PENDING", "PENDING"], "PENDING", ""),
+        (["PROGRESS", "PENDING"], "PROGRESS", "iw"),
+        (["SUCCESS", "PROGRESS"], "PROGRESS", "di"),
+        (["SUCCESS", "SUCCESS"], "PROGRESS", "dd"),
+    ],
+)
+def test_the_reports_of_rank_files_are_those_of_their_job(
+    ranks: list[str], status: str, letters: str
+) -> None:
+    results = {"SUCCESS": {"end": "done"}}
+    reports = [Report(rank, results.get(rank, {}), ((rank, 1),)) for rank in ranks]
+
+    found = dispatch.report_of_ranks(reports)
+
+    assert (found.status, found.result.get("parts", "")) == (status, letters)
+
+
+def test_a_failed_rank_file_fails_its_job_before_the_others_end() -> None:
+    failed = Report("SUCCESS", {"end": "failed", "error": {}})
+
+    found = dispatch.report_of_ranks([Report("PROGRESS"), failed])
+
+    assert (found.status, found.result["end"], found.result["parts"]) == ("SUCCESS", "failed", "if")
 
 
 # --- turns ----------------------------------------------------------------------------------------
@@ -344,55 +429,79 @@ def _submit_for(client: str, profile: str, start: int) -> Job:
     return service.submit(served, AggregationRequest(iter_start=start), client)
 
 
-def _order(recorder: DatabaseRecorder, count: int) -> list[str]:
+def _order(workers: Workers, watch: Keeper, count: int) -> list[str]:
     """Ids of the jobs that one worker does, one after the other."""
     done = []
     for _ in range(count):
-        claimed = recorder.claim("token")
-        assert claimed is not None
-        recorder.finish(claimed, Outcome(1, claimed.database, ""))
-        done.append(claimed.job_id)
+        job = Job.objects.filter(state=JobState.QUEUED).exclude(task_id="").get()
+        workers.end(workers.begin(job), DONE)
+        watch.tick()
+        done.append(job.id)
     return done
 
 
-def test_clients_take_turns(recorder: DatabaseRecorder) -> None:
+def test_clients_take_turns(workers: Workers, watch: Keeper) -> None:
     greedy = [_submit_for("greedy", "a", start).id for start in range(5)]
     modest = [_submit_for("modest", "a", start).id for start in range(5, 7)]
     late = _submit_for("late", "b", 0).id
 
-    order = _order(recorder, 8)
-
-    assert order == [
+    assert _order(workers, watch, 8) == [
         greedy[0], modest[0], late, greedy[1], modest[1], greedy[2], greedy[3], greedy[4],
     ]  # fmt: skip
 
 
-def test_the_profiles_of_a_client_take_turns(recorder: DatabaseRecorder) -> None:
+def test_the_profiles_of_a_client_take_turns(workers: Workers, watch: Keeper) -> None:
     one = [_submit_for("me", "a", start).id for start in range(3)]
     two = [_submit_for("me", "b", start).id for start in range(2)]
 
-    assert _order(recorder, 5) == [one[0], two[0], one[1], two[1], one[2]]
+    assert _order(workers, watch, 5) == [one[0], two[0], one[1], two[1], one[2]]
 
 
-def test_many_profiles_do_not_give_a_client_more_turns(recorder: DatabaseRecorder) -> None:
+def test_many_profiles_do_not_give_a_client_more_turns(workers: Workers, watch: Keeper) -> None:
     many = [_submit_for("many", f"p{number}", 0).id for number in range(4)]
-    few = [_submit_for("few", "p0", start).id for start in range(1, 3)]
+    few = [_submit_for("few", "q", start).id for start in range(1, 3)]
 
-    assert _order(recorder, 4) == [many[0], few[0], many[1], few[1]]
+    assert _order(workers, watch, 4) == [many[0], few[0], many[1], few[1]]
 
 
-def test_whoever_has_a_job_running_comes_after_whoever_has_none(
-    recorder: DatabaseRecorder,
+def test_a_client_with_a_running_job_comes_after_one_without(
+    workers: Workers, watch: Keeper
 ) -> None:
-    first, second = (_submit_for("busy", "a", start) for start in range(2))
-    assert recorder.claim("token") is not None
-    other = _submit_for("idle", "a", 9)
+    first, second = (_submit_for("busy", profile, 0) for profile in ("a", "b"))
+    other = _submit_for("idle", "c", 9)
+    workers.begin(first)
+    watch.tick()
 
-    claimed = recorder.claim("token")
+    assert workers.sent == [first.id, other.id]
+    assert service.find(second.id).state == "queued"
 
-    assert claimed is not None
-    assert claimed.job_id == other.id
-    assert {service.find(first.id).state, service.find(second.id).state} == {"running", "queued"}
+
+def test_one_job_of_a_database_runs_at_a_time(
+    workers: Workers, watch: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLPROF_BROKER_URL", "redis://127.0.0.1:1/0")
+    first, second = (_submit_for("me", "a", start) for start in range(2))
+    task_id = workers.begin(first)
+    watch.tick()
+    while_it_runs = list(workers.sent)
+    workers.end(task_id, DONE)
+    watch.tick()
+
+    assert while_it_runs == [first.id]
+    assert workers.sent == [first.id, second.id]
+
+
+def test_as_many_jobs_are_sent_as_workers_are_free(workers: Workers, watch: Keeper) -> None:
+    for number in range(3):
+        now = timezone.now()
+        SeenWorker.objects.create(id=str(number), host="h", pid=number, seen_at=now)
+
+    jobs = [_submit_for("me", profile, 0) for profile in "abcde"]
+
+    assert workers.sent == [job.id for job in jobs[:3]]
+    workers.begin(jobs[0])
+    watch.tick()
+    assert workers.sent == [job.id for job in jobs[:3]]
 
 
 def test_more_jobs_than_may_wait_are_refused(settings: LazySettings) -> None:
@@ -400,7 +509,7 @@ def test_more_jobs_than_may_wait_are_refused(settings: LazySettings) -> None:
     _submit(iter_start=1)
     first = _submit(iter_start=2)
 
-    with pytest.raises(TooManyJobsError, match="2 jobs wait already"):
+    with pytest.raises(ViewerError, match="2 jobs wait already"):
         _submit(iter_start=3)
     assert _submit(iter_start=2).id == first.id
 
@@ -416,12 +525,13 @@ def test_history_is_kept_up_to_a_length(monkeypatch: pytest.MonkeyPatch) -> None
     assert kept == {jobs[0].id, *(job.id for job in jobs[3:])}
 
 
-def test_how_many_begin_before_a_job_is_what_then_happens(recorder: DatabaseRecorder) -> None:
-    from viewer.jobs.turns import jobs_before
+def test_the_number_of_jobs_before_a_job_is_right(workers: Workers, watch: Keeper) -> None:
+    from viewer.jobs.service import jobs_before
 
     other = ServedProfile("other-1", Path("/nowhere/other.sqlite"))
     running = service.submit(PROFILE, AggregationRequest(key_node="R"), client="greedy")
-    assert recorder.claim("") is not None
+    task_id = workers.begin(running)
+    watch.tick()
     asked = [
         ("greedy", PROFILE, 6), ("modest", PROFILE, 2), ("greedy", other, 3), ("late", other, 1),
     ]  # fmt: skip
@@ -430,23 +540,20 @@ def test_how_many_begin_before_a_job_is_what_then_happens(recorder: DatabaseReco
             request = AggregationRequest(key_node=f"{client}{served.id}{number}")
             service.submit(served, request, client=client)
     waiting = Job.objects.filter(state=JobState.QUEUED)
-    told = {job.id: jobs_before(job) for job in waiting}
-    assert sorted(told.values()) == list(range(12))
-    Job.objects.filter(pk=running.id).update(state=JobState.DONE)
+    before = {job.id: jobs_before(job) for job in waiting}
+    assert sorted(before.values()) == list(range(12))
+    workers.end(task_id, DONE)
+    watch.tick()
 
-    begun = []
-    while (claimed := recorder.claim("")) is not None:
-        begun.append(claimed.job_id)
-        # Done at once, as with one worker.
-        recorder.finish(claimed, Outcome(1, Path("/nowhere/demo.sqlite"), ""))
+    begun = _order(workers, watch, 12)
 
-    first = [told[job_id] for job_id in begun]
+    first = [before[job_id] for job_id in begun]
     # A job that ran when it was looked up has ended meanwhile, so its client may come earlier.
-    assert max(abs(place - turn) for turn, place in enumerate(first)) <= 2
+    assert max(abs(place - turn) for turn, place in enumerate(first)) <= 3
     assert first[-1] == 11
 
 
-def test_a_job_that_nobody_is_before(recorder: DatabaseRecorder) -> None:
-    from viewer.jobs.turns import jobs_before
+def test_a_job_with_none_before_it() -> None:
+    from viewer.jobs.service import jobs_before
 
     assert jobs_before(_submit(iter_start=3)) == 0

@@ -1,33 +1,34 @@
-"""Clients that are slow, silent or gone: nobody else waits for them, and no upload does."""
+"""Clients that are slow, silent or gone do not keep others waiting."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
 
 from tests.jobs.running import RunningViewer, environment, running
-from tests.jobs.uploading import part_head, port_of
-from viewer import web_worker
-from viewer.web_worker import ImpatientSocket
+from tests.jobs.uploading import port_of, upload_head
 
 #: Many times what an answer takes; a server that waits for such clients needs minutes.
 LIMIT_S = 20
-THREADS = 4
+SLOW_CLIENTS = 200
+STATIC = Path(__file__).resolve().parents[2] / "viewer/static/dlprof"
 
 
 @pytest.fixture(scope="module")
-def viewer(imported: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningViewer]:
+def viewer(
+    demo_database: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningViewer]:
     state = tmp_path_factory.mktemp("state")
-    with running([imported], environment(state, DLPROF_WEB_THREADS=str(THREADS))) as found:
+    with running([demo_database], environment(state)) as found:
         yield found
 
 
@@ -59,7 +60,7 @@ def _answers(viewer: RunningViewer) -> bool:
 def test_connections_on_which_nothing_comes(
     viewer: RunningViewer, crowd: ExitStack, data: bytes
 ) -> None:
-    for _ in range(100):
+    for _ in range(SLOW_CLIENTS):
         _connect(viewer, crowd, data)
     assert _answers(viewer)
 
@@ -69,8 +70,11 @@ def test_clients_that_do_not_close_what_the_server_has_closed(
     viewer: RunningViewer, crowd: ExitStack
 ) -> None:
     request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    for _ in range(100):
+    for _ in range(SLOW_CLIENTS):
         _connect(viewer, crowd, request)
+    assert _answers(viewer)
+    for _ in range(SLOW_CLIENTS):
+        _connect(viewer, crowd, b"nothing that is HTTP\r\n\r\n")
     assert _answers(viewer)
 
 
@@ -104,60 +108,94 @@ def test_requests_one_after_the_other_and_two_at_once(
 
 
 @pytest.mark.slow
-def test_an_upload_goes_on_while_the_server_still_hears_the_lost_connection(
-    viewer: RunningViewer, crowd: ExitStack
-) -> None:
-    """As when a laptop changes its network: no end of the old connection ever arrives."""
-    size, sent = 300_000, 200_000
-    upload = viewer.post("uploads/", {"file_name": "a.sqlite", "size_bytes": size})["id"]
-    lost = _connect(viewer, crowd, part_head(upload, 0, size) + b"x" * sent)
-    deadline = time.monotonic() + LIMIT_S
-    while (offset := viewer.get(f"uploads/{upload}/")["offset"]) < sent // 2:
-        assert time.monotonic() < deadline, "what came of a part is kept while the rest is awaited"
-        time.sleep(0.02)
-
-    rest = size - offset
-    resumed = _connect(viewer, crowd, part_head(upload, offset, rest) + b"y" * rest)
-
-    assert b"HTTP/1.1 200" in resumed.recv(1 << 16)
-    assert viewer.get(f"uploads/{upload}/")["offset"] == size
-    # The old one wakes up after all.
-    lost.sendall(b"x" * (size - sent))
-    assert b"UPLOAD_OFFSET" in _read_all(lost)
-    assert viewer.get(f"uploads/{upload}/")["offset"] == size
-
-
-def _read_all(connection: socket.socket) -> bytes:
-    data = b""
-    try:
-        while block := connection.recv(1 << 16):
-            data += block
-            if data.endswith(b"}"):
-                break
-    except ConnectionResetError:
-        pass
-    return data
-
-
-def test_silence_is_the_end_of_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_worker, "BODY_SILENCE_S", 0.05)
-    here, there = socket.socketpair()
-    with here, there:
-        patient = ImpatientSocket(here)
-        there.sendall(b"abc")
-
-        assert patient.recv(10) == b"abc"
-        assert patient.recv(10) == b""
-        assert patient.is_silent
-        # Whatever comes now belongs to a request that has been given up.
-        there.sendall(b"late")
-        assert patient.recv(10) == b""
+@pytest.mark.parametrize(
+    "head",
+    [
+        upload_head("a.sqlite", 1 << 20),
+        (
+            b"POST /api/v1/profiles/ HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+        ),
+    ],
+    ids=["upload", "JSON"],
+)
+def test_bodies_that_trickle(viewer: RunningViewer, crowd: ExitStack, head: bytes) -> None:
+    clients = [_connect(viewer, crowd, head + b"x") for _ in range(SLOW_CLIENTS)]
+    for _ in range(3):
+        for client in clients:
+            client.sendall(b"x")
+        assert _answers(viewer)
+        assert viewer.get("profiles/")["count"] == 1
 
 
 @pytest.mark.slow
-def test_heads_alone_are_answered_without_a_word_in_the_log(imported: Path, tmp_path: Path) -> None:
+def test_heads_that_trickle(viewer: RunningViewer, crowd: ExitStack) -> None:
+    clients = [_connect(viewer, crowd, b"GET /healthz HTTP/1.1\r\n") for _ in range(SLOW_CLIENTS)]
+    for number in range(3):
+        for client in clients:
+            client.sendall(b"X-Slow: %d\r\n" % number)
+        assert _answers(viewer)
+        assert viewer.get("profiles/")["count"] == 1
+
+
+@pytest.mark.slow
+def test_clients_that_do_not_read(viewer: RunningViewer, crowd: ExitStack) -> None:
+    (script,) = [path for path in STATIC.glob("assets/*.js") if path.stat().st_size > 1 << 20]
+    request = f"GET /static/{script.relative_to(STATIC.parent)} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for _ in range(SLOW_CLIENTS):
+        slow = socket.socket()
+        crowd.callback(slow.close)
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", port_of(viewer)))
+        slow.sendall(request.encode())
+    assert _answers(viewer)
+    assert viewer.get("profiles/")["count"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("request_line", "status", "code"),
+    [
+        ("GET /" + "x" * 9_000, 414, "ADDRESS_TOO_LONG"),
+        ("GET / HTTP/1.1\r\nX: " + "x" * 9_000, 431, "HEADERS_TOO_LARGE"),
+        ("nothing that is HTTP", 400, "BAD_REQUEST"),
+    ],
+)
+def test_requests_that_cannot_be_parsed_get_json(
+    viewer: RunningViewer, crowd: ExitStack, request_line: str, status: int, code: str
+) -> None:
+    connection = _connect(viewer, crowd, f"{request_line}\r\n\r\n".encode())
+    reply = http.client.HTTPResponse(connection)
+    reply.begin()
+
+    assert (reply.status, json.load(reply)["error"]["code"]) == (status, code)
+
+
+@pytest.mark.django_db
+def test_a_body_that_takes_too_long_is_ended() -> None:
+    # Its import prepares the state, which the test database stands for.
+    from viewer import wsgi
+
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(b"ab")
+
+        def application(environ: dict[str, Any], start: object) -> list[bytes]:
+            return [here.recv(2), here.recv(2)]
+
+        slow = wsgi.with_body_deadline(application)
+        environ = {"CONTENT_LENGTH": "4", "gunicorn.socket": here}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(wsgi, "_BODY_S", 0.1)
+            assert list(slow(environ, lambda: None)) == [b"ab", b""]
+
+
+@pytest.mark.slow
+def test_heads_alone_are_answered_without_a_word_in_the_log(
+    demo_database: Path, tmp_path: Path
+) -> None:
     env = environment(tmp_path / "state", DLPROF_LOG_FORMAT="json")
-    with running([imported], env) as viewer:
+    with running([demo_database], env) as viewer:
         profile = viewer.profile_id()
         client = http.client.HTTPConnection(urlsplit(viewer.url).netloc, timeout=LIMIT_S)
         root = f"/api/v1/profiles/{profile}/aggregations/1"

@@ -1,130 +1,122 @@
-"""The task: what it tells the keeper of jobs, however the engine ends."""
+"""The tasks: what they report and return, however the engine ends. The backend is in memory."""
 
 from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aggregator import tasks
 from aggregator.errors import AggregationCancelledError, KeyNodeNotFoundError
-from aggregator.job_progress import JobProgress
-from aggregator.jobs import ClaimedJob, Outcome, Snapshot
-from aggregator.options import AggregationRequest
-from aggregator.progress import Level, Progress
-from aggregator.tasks import run_job
+from aggregator.jobs import tasks
+from aggregator.jobs.celery_app import app, cancel_key
+from aggregator.jobs.limits import JobLimits, JobProgress, resident_bytes
+from aggregator.options import AggregationRequest, ImportOptions
+from aggregator.system.progress import Level, Progress
 
 LIMIT_S = 60.0
-JOB = ClaimedJob("job-1", "claim-1", Path("/nowhere"), AggregationRequest())
+TASK_ID = "a-task"
+REQUEST = {
+    "database": "/nowhere",
+    "request": {"key_node": "", "iter_start": None, "iter_stop": None, "gpu_peaks": ""},
+    "sources": [],
+    "profile_name": "",
+    "mode": "auto",
+    "ranks": [],
+    "rank_folder": "",
+}
 
 
-@dataclass
-class FakeRecorder:
-    """Keeps one job, and fails on a call that nobody expects."""
-
-    job: ClaimedJob | None = JOB
-    calls: list[tuple[Any, ...]] = field(default_factory=list)
-    snapshots: list[Snapshot] = field(default_factory=list)
-
-    def worker_started(self) -> None:
-        raise AssertionError("no worker starts here")
-
-    def worker_alive(self) -> None:
-        raise AssertionError("no worker lives here")
-
-    def worker_ended(self) -> None:
-        raise AssertionError("no worker ends here")
-
-    def claim(self, job_id: str) -> ClaimedJob | None:
-        self.calls.append(("claim", job_id))
-        return self.job
-
-    def beat(self, job: ClaimedJob, snapshot: Snapshot) -> bool:
-        self.snapshots.append(snapshot)
-        return True
-
-    def finish(self, job: ClaimedJob, outcome: Outcome) -> None:
-        self.calls.append(("finish", outcome.aggregation_id, outcome.message))
-
-    def fail(self, job: ClaimedJob, error: dict[str, Any]) -> None:
-        self.calls.append(("fail", error["code"], error["message"]))
-
-    def cancel(self, job: ClaimedJob) -> None:
-        self.calls.append(("cancel",))
-
-    def release(self, job: ClaimedJob) -> None:
-        self.calls.append(("release",))
-
-
-@dataclass
 class Result:
-    aggr_id: int = 7
-    reused: bool = False
-    database: Path = Path("/nowhere")
+    aggr_id = 7
+    database = Path("/nowhere")
+
+    def __init__(self, *, reused: bool = False) -> None:
+        self.reused = reused
+
+
+@pytest.fixture(autouse=True)
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What a task reports, and no cancel of an earlier test."""
+    found: list[dict[str, Any]] = []
+    original = tasks.do_job.update_state
+
+    def update_state(**values: Any) -> None:
+        found.append({"state": values["state"], **values["meta"]})
+        original(**values)
+
+    monkeypatch.setattr(tasks.do_job, "update_state", update_state)
+    monkeypatch.setattr(tasks, "_REPORT_INTERVAL_S", 0.05)
+    backend: Any = app.backend
+    backend.delete(cancel_key(TASK_ID))
+    backend.forget(TASK_ID)
+    return found
 
 
 def _engine(monkeypatch: pytest.MonkeyPatch, work: Any) -> None:
     monkeypatch.setattr(tasks, "aggregate", work)
 
 
-def test_a_finished_aggregation_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = FakeRecorder()
+def _run() -> Any:
+    return tasks.do_job.apply(kwargs={"request": REQUEST}, task_id=TASK_ID)
+
+
+def _cancel() -> None:
+    backend: Any = app.backend
+    backend.set(cancel_key(TASK_ID), "1")
+
+
+def test_a_finished_aggregation_is_the_result(
+    monkeypatch: pytest.MonkeyPatch, reports: list[dict[str, Any]]
+) -> None:
     _engine(monkeypatch, lambda database, request, progress: Result())
 
-    run_job("job-1", recorder)
+    done = {"end": "done", "aggregation_id": 7, "database": "/nowhere", "note": ""}
+    assert _run().result == done
+    assert reports[0]["state"] == "PROGRESS"
+    assert set(reports[0]["worker"]) == {"host", "pid", "scope"}
 
-    assert recorder.calls == [("claim", "job-1"), ("finish", 7, "")]
 
-
-def test_an_aggregation_that_was_there_already_is_said_to_be(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    recorder = FakeRecorder()
+def test_a_reused_aggregation_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     _engine(monkeypatch, lambda database, request, progress: Result(reused=True))
 
-    run_job("job-1", recorder)
-
-    assert recorder.calls[-1] == ("finish", 7, "This aggregation was there already.")
+    assert _run().result["note"] == "reused"
 
 
-def test_a_job_that_somebody_else_has_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = FakeRecorder(job=None)
-    _engine(monkeypatch, pytest.fail)
-
-    run_job("job-1", recorder)
-
-    assert recorder.calls == [("claim", "job-1")]
-
-
-def test_an_error_of_ours_is_the_jobs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_engine_is_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(*_: object) -> None:
         raise KeyNodeNotFoundError("No such op.")
 
-    recorder = FakeRecorder()
     _engine(monkeypatch, work)
 
-    run_job("job-1", recorder)
+    result = _run().result
+    assert result["end"] == "failed"
+    assert (result["error"]["code"], result["error"]["message"]) == (
+        "KEY_NODE_NOT_FOUND",
+        "No such op.",
+    )
 
-    assert recorder.calls[-1] == ("fail", "KEY_NODE_NOT_FOUND", "No such op.")
 
-
-def test_a_mistake_of_ours_ends_the_job_and_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(*_: object) -> None:
         raise ZeroDivisionError("inside")
 
-    recorder = FakeRecorder()
     _engine(monkeypatch, work)
 
-    with pytest.raises(ZeroDivisionError):
-        run_job("job-1", recorder)
+    assert _run().failed()
 
-    kind, code, message = recorder.calls[-1]
-    assert (kind, code) == ("fail", "INTERNAL_ERROR")
-    assert "inside" not in message
+
+def test_the_result_of_a_failed_rank_file_is_that_of_the_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _engine(monkeypatch, pytest.fail)
+    results = [{"end": "done", "database": "/x"}, {"end": "failed", "error": {"code": "X"}}]
+
+    done = tasks.do_job.apply(args=(results,), kwargs={"request": REQUEST}, task_id=TASK_ID)
+
+    assert done.result == results[1]
 
 
 def _work_until_stopped(database: Path, request: AggregationRequest, progress: Progress) -> None:
@@ -133,69 +125,66 @@ def _work_until_stopped(database: Path, request: AggregationRequest, progress: P
     while time.monotonic() < deadline:
         progress.advance(1)
         time.sleep(0.01)
-    pytest.fail("nobody stopped it")
+    pytest.fail("it was not stopped")
 
 
-def test_a_job_that_is_no_longer_wanted_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Cancelled(FakeRecorder):
-        def beat(self, job: ClaimedJob, snapshot: Snapshot) -> bool:
-            super().beat(job, snapshot)
-            return snapshot.phase != "read"
-
-    recorder = Cancelled()
+def test_a_cancelled_task_stops(
+    monkeypatch: pytest.MonkeyPatch, reports: list[dict[str, Any]]
+) -> None:
     _engine(monkeypatch, _work_until_stopped)
+    threading.Timer(0.2, _cancel).start()
 
-    run_job("job-1", recorder)
-
-    assert recorder.calls[-1] == ("cancel",)
-    assert recorder.snapshots[-1].phase == "read"
+    assert _run().result == {"end": "cancelled"}
+    assert reports[-1]["phase"] == "read"
 
 
-def test_a_worker_that_has_to_end_releases_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_was_cancelled_before_it_began_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    _engine(monkeypatch, _work_until_stopped)
+    _cancel()
+
+    assert _run().result == {"end": "cancelled"}
+
+
+def test_a_worker_that_shuts_down_releases_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
     ending = threading.Event()
     monkeypatch.setattr(tasks, "shutting_down", ending)
-    recorder = FakeRecorder()
     _engine(monkeypatch, _work_until_stopped)
     threading.Timer(0.1, ending.set).start()
 
-    run_job("job-1", recorder)
-
-    assert recorder.calls[-1] == ("release",)
+    assert _run().result == {"end": "released"}
 
 
-def test_a_keeper_that_is_away_for_a_moment_does_not_end_the_job(
+def test_a_backend_that_is_unavailable_for_a_moment_does_not_end_the_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Flaky(FakeRecorder):
-        def beat(self, job: ClaimedJob, snapshot: Snapshot) -> bool:
-            super().beat(job, snapshot)
-            raise OSError("locked")
+    tried: list[object] = []
+
+    def update_state(**values: object) -> None:
+        tried.append(values)
+        raise OSError("full")
 
     def work(database: Path, request: AggregationRequest, progress: Progress) -> Result:
         deadline = time.monotonic() + LIMIT_S
-        while len(recorder.snapshots) < 3 and time.monotonic() < deadline:
+        while len(tried) < 3 and time.monotonic() < deadline:
             progress.advance(1)
             time.sleep(0.01)
         return Result()
 
-    monkeypatch.setattr(tasks, "_BEAT_INTERVAL_S", 0.05)
-    recorder = Flaky()
+    monkeypatch.setattr(tasks.do_job, "update_state", update_state)
     _engine(monkeypatch, work)
 
-    run_job("job-1", recorder)
-
-    assert recorder.calls[-1] == ("finish", 7, "")
-    assert len(recorder.snapshots) > 2
+    assert _run().result["end"] == "done"
+    assert len(tried) > 2
 
 
 def test_progress_grows_and_never_falls() -> None:
     progress = JobProgress()
-    seen = []
+    seen: list[Any] = []
     for phase in ("read", "aggregate", "read", "write", "index"):
         progress.phase(phase, 10)
         for _ in range(12):
             progress.advance(1)
-            seen.append(progress.snapshot().progress_pct)
+            seen.append(progress.snapshot()["progress_pct"])
 
     assert seen == sorted(seen)
     assert seen[0] > 0
@@ -208,16 +197,16 @@ def test_a_phase_that_counts_nothing_has_no_rate() -> None:
 
     snapshot = progress.snapshot()
 
-    assert (snapshot.phase, snapshot.rows_per_s) == ("correlate", None)
-    assert snapshot.eta_s is not None
+    assert (snapshot["phase"], snapshot["rows_per_s"]) == ("correlate", None)
+    assert snapshot["eta_s"] is not None
 
 
-def test_only_what_a_person_wants_to_know_is_the_message() -> None:
+def test_only_lines_of_normal_level_are_the_message() -> None:
     progress = JobProgress()
     progress.message("Aggregating profile data")
     progress.message("17 rows of padding", Level.DIAGNOSTIC)
 
-    assert progress.snapshot().message == "Aggregating profile data"
+    assert progress.snapshot()["message"] == "Aggregating profile data"
 
 
 def test_a_stopped_progress_stops_the_engine_everywhere() -> None:
@@ -230,22 +219,25 @@ def test_a_stopped_progress_stops_the_engine_everywhere() -> None:
         progress.advance(1)
 
 
-def test_a_keeper_that_is_named_badly_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DLPROF_JOB_RECORDER", "nobody")
-    tasks.load_recorder.cache_clear()
-
-    with pytest.raises(RuntimeError, match="DLPROF_JOB_RECORDER"):
-        tasks.load_recorder()
-
-
-def test_without_a_name_the_keeper_is_told_through_the_broker(
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_last_cancelled_rank_file_removes_their_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("DLPROF_JOB_RECORDER", raising=False)
-    tasks.load_recorder.cache_clear()
+    folder = tmp_path / "ranks"
 
-    assert type(tasks.load_recorder()).__name__ == "BrokerRecorder"
-    tasks.load_recorder.cache_clear()
+    def work(options: ImportOptions, progress: Progress) -> Path:
+        assert folder.is_dir()
+        _cancel()
+        _work_until_stopped(options.database, options.request, progress)
+        return options.database
+
+    monkeypatch.setattr(tasks, "import_rank_file", work)
+    request = {**REQUEST, "sources": ["/nowhere"], "rank_folder": str(folder)}
+    arguments = {"request": request, "number": 0, "job_task_id": TASK_ID}
+
+    done = tasks.do_rank_file.apply(kwargs=arguments, task_id="a-file")
+
+    assert done.result == {"end": "cancelled"}
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(
@@ -255,24 +247,26 @@ def test_without_a_name_the_keeper_is_told_through_the_broker(
         ({"DLPROF_JOB_MEMORY_LIMIT_BYTES": "1000000"}, "JOB_MEMORY_LIMIT"),
     ],
 )
-def test_a_job_that_passes_a_limit_fails_with_the_limit(
+def test_a_job_that_exceeds_a_limit_fails_with_the_limit(
     monkeypatch: pytest.MonkeyPatch, limits: dict[str, str], code: str
 ) -> None:
     for name, value in limits.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(tasks, "_BEAT_INTERVAL_S", 0.02)
-    # Here the process is pytest's own, which shall not end with the job.
+    # Here the process is pytest's own, which must not end with the job.
     monkeypatch.setattr("os._exit", lambda status: None)
-    recorder = FakeRecorder()
     _engine(monkeypatch, _work_until_stopped)
 
-    run_job("job-1", recorder)
+    result = _run().result
+    assert (result["end"], result["error"]["code"]) == ("failed", code)
 
-    assert recorder.calls[-1][:2] == ("fail", code)
+
+def test_memory_is_limited_by_default() -> None:
+    assert JobLimits.read({"DLPROF_JOB_MEMORY_LIMIT_BYTES": "0"}).memory_bytes == 0
+    assert JobLimits.read({}).memory_bytes > resident_bytes() > 0
 
 
 def test_an_engine_that_ignores_its_limit_is_ended_with_its_process(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, reports: list[dict[str, Any]]
 ) -> None:
     ended: list[int] = []
 
@@ -283,25 +277,21 @@ def test_an_engine_that_ignores_its_limit_is_ended_with_its_process(
         return Result()
 
     monkeypatch.setenv("DLPROF_JOB_TIME_LIMIT_S", "0.05")
-    monkeypatch.setattr(tasks, "_BEAT_INTERVAL_S", 0.02)
     monkeypatch.setattr(tasks, "_GRACE_S", 0.1)
     monkeypatch.setattr("os._exit", ended.append)
-    recorder = FakeRecorder()
     _engine(monkeypatch, work)
 
-    run_job("job-1", recorder)
+    _run()
 
-    assert recorder.calls[1][:2] == ("fail", "JOB_TIME_LIMIT")
+    last = next(report for report in reports if report["state"] == "SUCCESS")
+    assert (last["end"], last["error"]["code"]) == ("failed", "JOB_TIME_LIMIT")
     assert ended
 
 
-def test_an_engine_without_memory_fails_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_without_memory_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(*_: object) -> None:
         raise MemoryError
 
-    recorder = FakeRecorder()
     _engine(monkeypatch, work)
 
-    run_job("job-1", recorder)
-
-    assert recorder.calls[-1][:2] == ("fail", "JOB_MEMORY_LIMIT")
+    assert _run().result["error"]["code"] == "JOB_MEMORY_LIMIT"

@@ -1,51 +1,38 @@
-"""Uploads to a running viewer: whole files, and parts as they go over the wire."""
+"""Uploads to a running viewer."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
 from tests.jobs.running import WAIT_LIMIT_S, RunningViewer
 
-PART_TYPE = "application/offset+octet-stream"
+UPLOAD_TYPE = "application/octet-stream"
 
 
 def send_file(viewer: RunningViewer, path: Path) -> str:
-    """Upload a file in as many parts as the viewer wants; the id of the upload."""
-    data = path.read_bytes()
-    begun = viewer.post("uploads/", {"file_name": path.name, "size_bytes": len(data)})
-    send_rest(viewer, begun["id"], data)
-    found: str = begun["id"]
-    return found
+    """Upload a file; returns the id of the upload."""
+    request = Request(
+        f"{viewer.url}/api/v1/uploads/?file_name={quote(path.name)}",
+        path.read_bytes(),
+        {"Content-Type": UPLOAD_TYPE},
+    )
+    with urlopen(request, timeout=WAIT_LIMIT_S) as reply:
+        return str(json.load(reply)["id"])
 
 
-def send_rest(viewer: RunningViewer, upload: str, data: bytes) -> None:
-    """Go on with an upload from where it is to its end."""
-    while True:
-        state = viewer.get(f"uploads/{upload}/")
-        if state["offset"] == len(data):
-            return
-        request = Request(
-            f"{viewer.url}/api/v1/uploads/{upload}/",
-            data[state["offset"] : state["offset"] + state["chunk_bytes"]],
-            {"Content-Type": PART_TYPE, "Upload-Offset": str(state["offset"])},
-            method="PATCH",
-        )
-        urlopen(request, timeout=WAIT_LIMIT_S).close()
-
-
-def part_head(upload: str, offset: int, size: int) -> bytes:
-    """Head of a request that sends a part."""
+def upload_head(name: str, size: int) -> bytes:
+    """Head of a request that sends a file."""
     return (
-        f"PATCH /api/v1/uploads/{upload}/ HTTP/1.1\r\nHost: localhost\r\n"
-        f"Content-Type: {PART_TYPE}\r\nUpload-Offset: {offset}\r\n"
-        f"Content-Length: {size}\r\n\r\n"
+        f"POST /api/v1/uploads/?file_name={quote(name)} HTTP/1.1\r\nHost: localhost\r\n"
+        f"Content-Type: {UPLOAD_TYPE}\r\nContent-Length: {size}\r\n\r\n"
     ).encode()
 
 
 def port_of(viewer: RunningViewer) -> int:
-    """Where it listens."""
+    """Port that the viewer listens on."""
     port = urlsplit(viewer.url).port
     assert port is not None
     return port

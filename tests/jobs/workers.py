@@ -48,7 +48,7 @@ class Redis:
         wait_until_listening(self.port)
 
     def kill(self) -> None:
-        """As by kill -9: nothing is kept."""
+        """End it as kill -9 does."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(timeout=WAIT_LIMIT_S)
@@ -118,4 +118,4 @@ def wait_until_listening(port: int) -> None:
             time.sleep(0.05)
         else:
             return
-    raise AssertionError(f"nobody listens on {port}")
+    raise AssertionError(f"no process listens on {port}")

@@ -15,7 +15,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from viewer.client import ClientError, Run, connect
+from dlprof_client.client import ClientError, Run, connect
+from tests.conftest import DEMO_PROFILE, ProfileFactory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOTEBOOK = REPOSITORY / "docs/notebook.ipynb"
@@ -48,12 +49,9 @@ FIGURES = (
 
 
 @pytest.fixture(scope="module")
-def database(demo_profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def database(imported: ProfileFactory) -> Path:
     """The database of the demo profile."""
-    folder = tmp_path_factory.mktemp("notebook")
-    command = [sys.executable, "-m", "profiler_cli.dlprof", f"--database={demo_profile}"]
-    subprocess.run([*command, f"--output_path={folder}"], cwd=REPOSITORY, check=True)
-    return folder / "dlprof_dldb.sqlite"
+    return imported(DEMO_PROFILE)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +107,7 @@ def test_a_figure_is_the_same_from_both(runs: tuple[Run, Run], name: str) -> Non
     assert len(read.figure(name, "dark").data) > 0
 
 
-def test_what_is_not_there_is_told(runs: tuple[Run, Run], url: str, database: Path) -> None:
+def test_missing_objects_are_reported(runs: tuple[Run, Run], url: str, database: Path) -> None:
     for run in runs:
         with pytest.raises(ClientError):
             run.figure("nothing")
@@ -121,7 +119,9 @@ def test_what_is_not_there_is_told(runs: tuple[Run, Run], url: str, database: Pa
 
 
 def test_no_web_framework_is_imported() -> None:
-    script = "import sys, viewer.client; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    script = (
+        "import sys, dlprof_client.client; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )

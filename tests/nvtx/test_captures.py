@@ -13,7 +13,7 @@ import pytest
 
 from aggregator.options import ImportOptions, Mode
 from aggregator.pipeline import ImportResult, import_profile
-from aggregator.progress import NullProgress
+from aggregator.system.progress import NullProgress
 
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
 Imported = tuple[ImportResult, sqlite3.Connection]
@@ -99,14 +99,14 @@ def test_shapes_of_the_first_steps_hold_for_all(imported: Callable[[str], Import
     ("name", "backward_of"),
     [("checkpoint", "/Net/blocks.{}"), ("checkpoint_reentrant", "/recompute/Net/blocks.{}")],
 )
-def test_what_a_checkpoint_computes_again_is_told_apart_and_linked(
+def test_what_a_checkpoint_computes_again_is_separate_and_linked(
     imported: Callable[[str], Imported], name: str, backward_of: str
 ) -> None:
     _, connection = imported(name)
     found = layers(connection, "linear")
     for block in range(3):
         for layer in ("up", "down"):
-            assert (f"/recompute/Net/blocks.{block}/{layer}/linear", "fprop") in found
+            assert (f"/recompute/Net/blocks.{block}/{layer}/linear", "recompute") in found
             assert (f"{backward_of.format(block)}/{layer}/linear", "bprop") in found
     assert len([key for key in found if key[1] == "bprop"]) == 8
     alone = connection.execute(
@@ -267,7 +267,7 @@ def test_steps_before_and_inside_a_cuda_graph_are_calls_of_the_same_ops(
     assert connection.execute("SELECT count(*) FROM view_graph_launches").fetchone() == (4,)
 
 
-def test_captures_tell_nothing_of_their_machine() -> None:
+def test_captures_hold_nothing_about_their_machine() -> None:
     machine = re.compile(rb"[A-Z_]{4,}=/|/root/|/home/|vsock|kworker|TOKEN|HOSTNAME")
     packed = [
         *CAPTURES.glob("*.xz"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+import venv
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from aggregator.options import Mode
 from dlprof_nvtx import domains
-from profiler_cli.injection import application_environment
+from profiler_cli.capture.processes import application_environment
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -62,15 +64,15 @@ def test_no_domain_is_the_default_one_and_ranges_end_in_their_domain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An empty name would make a nameless domain of its own."""
-    told: list[tuple[str | None, str, object]] = []
+    calls: list[tuple[str | None, str, object]] = []
 
     def domain(name: str | None) -> SimpleNamespace:
         return SimpleNamespace(
             get_event_attributes=lambda message: message,
-            push_range=lambda text: told.append((name, "push", text)),
-            pop_range=lambda: told.append((name, "pop", None)),
-            start_range=lambda text: [told.append((name, "start", text)), 7][1],  # type: ignore[func-returns-value]
-            end_range=lambda number: told.append((name, "end", number)),
+            push_range=lambda text: calls.append((name, "push", text)),
+            pop_range=lambda: calls.append((name, "pop", None)),
+            start_range=lambda text: [calls.append((name, "start", text)), 7][1],  # type: ignore[func-returns-value]
+            end_range=lambda number: calls.append((name, "end", number)),
         )
 
     monkeypatch.setitem(sys.modules, "nvtx", SimpleNamespace(get_domain=domain))
@@ -78,7 +80,7 @@ def test_no_domain_is_the_default_one_and_ranges_end_in_their_domain(
     nvtx.push("a", "")
     nvtx.pop("")
     nvtx.end(nvtx.start("b", "Forward"))
-    assert told == [
+    assert calls == [
         (None, "push", "a"),
         (None, "pop", None),
         ("Forward", "start", "b"),
@@ -86,7 +88,7 @@ def test_no_domain_is_the_default_one_and_ranges_end_in_their_domain(
     ]
 
 
-def test_a_missing_package_is_told_once_and_stops_nothing(
+def test_a_missing_package_is_reported_once_and_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "nvtx", None)
@@ -96,3 +98,52 @@ def test_a_missing_package_is_told_once_and_stops_nothing(
         domains.boundary().pop("")
     domains.use(None)
     assert capsys.readouterr().err.count("pip install nvtx") == 1
+
+
+MARKERS = REPOSITORY / "dlprof_nvtx"
+OLDEST_PYTHON = (3, 8)
+"""Of PyTorch 2.0."""
+
+
+def test_the_markers_need_nothing_but_the_python_of_the_training() -> None:
+    imported: set[str | None] = set()
+    for path in MARKERS.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(), feature_version=OLDEST_PYTHON)):
+            if isinstance(node, ast.Import):
+                imported.update(name.name for name in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module)
+    frameworks = {"torch", "tensorflow", "jax", "nvtx", "dlprof_nvtx"}
+    found = {(name or "").partition(".")[0] for name in imported}
+    assert found - sys.stdlib_module_names == frameworks
+
+
+def test_a_training_without_dlprof_gets_the_markers_and_nothing_else_of_dlprofs_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN the environment of a training that has a torch of its own and no dlprof
+    venv.create(tmp_path / "training")
+    site = next((tmp_path / "training/lib").glob("python*/site-packages"))
+    (site / "torch.py").write_text("__version__ = '1.9'\n")
+    before = sorted(site.rglob("*"))
+    monkeypatch.delenv("DLPROF_NVTX", raising=False)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    options: Any = SimpleNamespace(mode=Mode.AUTO)
+    code = (
+        "import importlib.util, torch, dlprof_nvtx; print(dlprof_nvtx.__file__)\n"
+        "names = ('aggregator', 'profiler_cli', 'numpy', 'pyarrow', 'rich')\n"
+        "print([name for name in names if importlib.util.find_spec(name)])"
+    )
+    # WHEN its python runs under dlprof
+    done = subprocess.run(
+        [tmp_path / "training/bin/python", "-B", "-c", code],
+        env=application_environment(options),
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # THEN the markers are those of dlprof, nothing else is visible and nothing was written
+    assert done.stdout.splitlines() == [str(MARKERS / "__init__.py"), "[]"]
+    assert done.stderr == "dlprof_nvtx: no markers are written: PyTorch 1.9 is older than 2.0\n"
+    assert sorted(site.rglob("*")) == before

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.loop import _COUNTED_STEP
 from aggregator.options import ImportOptions
 from aggregator.pipeline import ImportResult, import_profile
-from aggregator.progress import NullProgress
+from aggregator.profile.counters import COUNTED_STEP
+from aggregator.system.progress import NullProgress
 
 CAPTURE = Path(__file__).resolve().parents[1] / "data" / "captures" / "jax_marks.sqlite.xz"
 STEPS, VALIDATIONS = 24, 6
@@ -84,14 +84,14 @@ def test_steps_are_iterations(
     result: ImportResult, ours: sqlite3.Connection, raw: sqlite3.Connection
 ) -> None:
     assert (result.mode, result.mode_reason) == ("jax", "JAX ranges found")
-    assert result.key_node_reason == "it begins every range 'jit_train_step'"
+    assert result.key_node_reason.startswith("it begins every range 'jit_train_step'; ")
     by_step = inside(raw, 0)
     expected = [by_step[f"step {number}"][1] for number in range(STEPS)]
     assert (sum(expected), set(expected)) == (822, {32, 41})
     # The first op of a step ends the iteration before: its kernel is the last one there.
     query = (
         "SELECT iter_value, count(*) FROM view_kernel_launches"
-        " WHERE domain_name = 'default-domain' GROUP BY 1 ORDER BY 1"
+        " WHERE domain_name = 'default-domain' AND aggr_id = 1 GROUP BY 1 ORDER BY 1"
     )
     found = dict(ours.execute(query).fetchall())
     assert found == {0: 1} | {row + 1: count for row, count in enumerate(expected[:-1])} | {
@@ -122,11 +122,11 @@ def test_steps_that_run_the_program_twice_are_iterations_all_the_same(
     result = import_profile(ImportOptions(source=source, database=database), NullProgress())
     # THEN the user's ranges mark the iterations, each with the kernels launched in it
     assert result.key_node == "step #"
-    assert result.key_node_reason == "numbered ranges mark the iterations"
+    assert result.key_node_reason.startswith("numbered ranges mark the iterations; ")
     with closing(sqlite3.connect(database)) as connection:
         query = (
             "SELECT iter_value, count(*) FROM view_kernel_launches"
-            " WHERE domain_name = 'default-domain' GROUP BY 1"
+            " WHERE domain_name = 'default-domain' AND aggr_id = 1 GROUP BY 1"
         )
         found = dict(connection.execute(query).fetchall())
     assert found == {step // 2: by_step[f"step {step}"][1] for step in range(0, STEPS, 2)}
@@ -148,7 +148,7 @@ def test_steps_that_run_the_program_twice_are_iterations_all_the_same(
     ],
 )
 def test_which_ranges_count_steps(name: str, is_step: bool) -> None:
-    assert bool(_COUNTED_STEP.search(name)) == is_step
+    assert bool(COUNTED_STEP.search(name)) == is_step
 
 
 def test_ops_of_the_users_domain_hold_what_their_ranges_cover(
@@ -160,7 +160,7 @@ def test_ops_of_the_users_domain_hold_what_their_ranges_cover(
     expected = inside(raw, domain)
     query = (
         "SELECT op_node_type, num_calls, kernel_calls, gpu_time_sum FROM view_op_metrics"
-        " WHERE domain_name = 'Loop'"
+        " WHERE domain_name = 'Loop' AND aggr_id = 1"
     )
     found = {name: tuple(values) for name, *values in ours.execute(query)}
     assert found["train_step"] == expected["train_step"]
@@ -171,7 +171,7 @@ def test_ops_of_the_users_domain_hold_what_their_ranges_cover(
 
 
 def test_named_scopes_are_in_the_names_of_ops(ours: sqlite3.Connection) -> None:
-    query = "SELECT op_node_name, num_calls, kernel_calls FROM view_op_metrics"
+    query = "SELECT op_node_name, num_calls, kernel_calls FROM view_op_metrics WHERE aggr_id = 1"
     ops = {name: values for name, *values in ours.execute(query)}
     product = "/jit_train_step/jvp(loss)/layer_1/dot_general/custom-call.1"
     assert ops[product] == [STEPS, STEPS]
@@ -182,7 +182,7 @@ def test_every_kernel_has_an_op(ours: sqlite3.Connection, raw: sqlite3.Connectio
     total = raw.execute("SELECT sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone()[0]
     query = (
         "SELECT sum(kernel_duration) FROM view_kernel_launches"
-        " WHERE domain_name = 'default-domain' AND op_node_name LIKE '/jit_%'"
+        " WHERE domain_name = 'default-domain' AND op_node_name LIKE '/jit_%' AND aggr_id = 1"
     )
     assert ours.execute(query).fetchone()[0] == total
 
@@ -199,14 +199,15 @@ def test_steps_in_cuda_graphs_are_iterations_and_no_type_is_blamed(tmp_path: Pat
     with closing(sqlite3.connect(database)) as connection:
         query = (
             "SELECT op_node_name, num_calls, gpu_time_sum > 0 FROM view_op_metrics"
-            " WHERE domain_name = 'Loop' AND op_node_type IN ('train_step', 'evaluate') ORDER BY 1"
+            " WHERE domain_name = 'Loop' AND op_node_type IN ('train_step', 'evaluate')"
+            " AND aggr_id = 1 ORDER BY 1"
         )
         found = connection.execute(query).fetchall()
         assert found == [("/train_step", STEPS, 1), ("/validation/evaluate", VALIDATIONS, 1)]
         # All GPU work of the steps was launched by the two functions in the user's domain.
         query = (
             "SELECT domain_name, gpu_utilization, non_tc_duration_pct FROM view_model_summary"
-            " ORDER BY 1"
+            " WHERE aggr_id = 1 ORDER BY 1"
         )
         loop, everything = connection.execute(query).fetchall()
         assert (loop[0], loop[1:]) == ("Loop", everything[1:])

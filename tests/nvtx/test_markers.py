@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -161,7 +162,7 @@ def test_layers_carry_data_type_and_parameters(recorder: Recorder) -> None:
     assert recorder.details("fc") == {"dtype": "float32"}
 
 
-def test_what_is_no_matrix_layer_tells_the_data_type_that_it_is_given(recorder: Recorder) -> None:
+def test_other_layers_record_the_data_type_of_their_input(recorder: Recorder) -> None:
     model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4), nn.GELU())
     with torch.autocast("cpu", dtype=torch.bfloat16):
         model(torch.randn(2, 4))
@@ -175,7 +176,7 @@ def test_a_layer_that_pads_by_itself_convolves_without_padding(recorder: Recorde
     assert recorder.details("0")["padding"] == 0
 
 
-def test_a_second_model_of_a_class_is_told_apart_and_a_loss_in_the_loop_is_not(
+def test_a_second_model_of_a_class_is_separate_and_a_loss_in_the_loop_is_not(
     recorder: Recorder,
 ) -> None:
     for _ in range(2):
@@ -329,7 +330,7 @@ def test_an_optimizer_whose_steps_are_all_skipped_is_noted(recorder: Recorder) -
     assert optimizers == [{"name": "SGD", "foreach": None, "fused": None}]
 
 
-def test_a_script_that_only_infers_tells_its_flags(recorder: Recorder) -> None:
+def test_a_script_that_only_infers_records_its_flags(recorder: Recorder) -> None:
     model = nn.Linear(2, 2)
     for _ in range(2):
         model(torch.ones(1, 2))
@@ -486,9 +487,58 @@ def test_subprocesses_and_ranks_are_marked_too() -> None:
     assert run_injected(code).stdout == "_Markers\n"
 
 
+def calls_with_shapes(model: nn.Module, inputs: list[Any]) -> str:
+    """``x`` for every call of the model that records shapes, and ``.`` for the others."""
+    found = ""
+    for value in inputs:
+        model(value)
+        found += "x" if STATE.with_shapes else "."
+    return found
+
+
 def test_shapes_are_written_in_the_first_calls_of_a_model(recorder: Recorder) -> None:
-    model = nn.Linear(2, 2)
-    for expected in (True, True, True, False, False):
-        model(torch.ones(1, 2))
-        assert STATE.with_shapes is expected
+    assert calls_with_shapes(nn.Linear(2, 2), [torch.ones(1, 2)] * 5) == "xxx.."
     assert recorder.ops == 1
+
+
+@pytest.mark.usefixtures("recorder")
+def test_shapes_are_written_again_for_inputs_of_other_shapes_and_in_evaluation() -> None:
+    model = nn.Linear(2, 2)
+    sizes = [1, 1, 1, 1, 5, 1, 5, 5, 5, 1]
+    assert calls_with_shapes(model, [torch.ones(n, 2) for n in sizes]) == "xxx.x.xx.."
+    with torch.no_grad():
+        assert calls_with_shapes(model.eval(), [torch.ones(1, 2)] * 4) == "xxx."
+
+
+@pytest.mark.usefixtures("recorder")
+def test_shapes_of_decoding_are_those_of_the_mask_that_grows() -> None:
+    class Decoder(nn.Module):
+        def forward(self, token, attention_mask=None, cache=()):
+            return token
+
+    model = Decoder().eval()
+    found = []
+    for _ in range(4):
+        for length in range(3):
+            model(torch.ones(1, 1), attention_mask=torch.ones(1, 8 + length), cache=[torch.ones(2)])
+            found.append(STATE.with_shapes)
+    assert found == [True] * 9 + [False] * 3
+
+
+@pytest.mark.usefixtures("recorder")
+def test_shapes_of_all_micro_batches_are_written_in_two_steps() -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters())
+    found = []
+    for _ in range(5):
+        found.append(calls_with_shapes(model, [torch.ones(1, 2)] * 5))
+        optimizer.step()
+    assert found == ["xxx..", "xxxxx", "xxxxx", ".....", "....."]
+
+
+@pytest.mark.usefixtures("recorder")
+def test_few_calls_record_shapes_if_all_inputs_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modules, "SHAPE_CALLS", 10)
+    found = calls_with_shapes(nn.Linear(2, 2), [torch.ones(n, 2) for n in range(1, 91)])
+    assert found.startswith("x" * 10)
+    assert found.count("x") == 10 + 90 // modules.SHAPE_SHARE

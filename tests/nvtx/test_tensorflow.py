@@ -155,9 +155,7 @@ def test_ranges_need_not_nest(recorder: Recorder) -> None:
 
 @pytest.mark.parametrize("kind", [list, tuple])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_lists_and_tuples_stay_what_they_are(
-    recorder: Recorder, kind: type, compiled: bool
-) -> None:
+def test_lists_and_tuples_keep_their_types(recorder: Recorder, kind: type, compiled: bool) -> None:
     def run(inputs):
         inputs, context = ops.start(inputs, "Many")
         assert type(inputs) is kind

@@ -16,7 +16,8 @@ import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 COMPOSE = REPOSITORY / "docker-compose.yml"
-TOKEN = "a-secret"
+TOKEN = "a-secret-of-tests"
+PASSWORD = "a-password-of-tests"
 
 
 @dataclass
@@ -104,7 +105,11 @@ def compose_program() -> list[str]:
 
 def resolved_compose(profiles: Path) -> dict[str, Any]:
     """The compose file with its variables filled in: by the program if it is there, else by us."""
-    variables = {"DLPROF_TOKEN": TOKEN, "DLPROF_PROFILES": str(profiles)}
+    variables = {
+        "DLPROF_TOKEN": TOKEN,
+        "DLPROF_REDIS_PASSWORD": PASSWORD,
+        "DLPROF_PROFILES": str(profiles),
+    }
     if program := compose_program():
         done = subprocess.run(
             [*program, "--file", str(COMPOSE), "config"],

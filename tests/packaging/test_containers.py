@@ -18,7 +18,9 @@ from hatch_build import BUILT
 from profiler_cli.dlprofviewer import DEFAULT_PORT, parse_options
 from tests.packaging.containers import (
     COMPOSE,
+    PASSWORD,
     REPOSITORY,
+    TOKEN,
     Stage,
     compose_program,
     context_files,
@@ -59,7 +61,7 @@ def test_compose_itself_takes_it_and_asks_for_the_token(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode != 0
-    assert "set DLPROF_TOKEN to a secret of your own" in done.stderr
+    assert "to a secret of your own" in done.stderr
 
 
 def test_each_service_has_what_it_needs_and_no_more(compose: dict[str, Any]) -> None:
@@ -69,6 +71,13 @@ def test_each_service_has_what_it_needs_and_no_more(compose: dict[str, Any]) -> 
         assert {"image", "build"} & set(service)
         for name in service.get("depends_on", {}):
             assert "healthcheck" in services[name]
+        # No rights beyond those of a user, nothing to write to but volumes, and limits.
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["read_only"]
+        assert service["init"]
+        assert {"mem_limit", "pids_limit"} <= set(service)
+        assert service["logging"]["options"]["max-size"]
         for volume in service.get("volumes", []):
             source, target = volume.split(":")[:2]
             assert source in compose["volumes"] or source.startswith("/")
@@ -76,7 +85,10 @@ def test_each_service_has_what_it_needs_and_no_more(compose: dict[str, Any]) -> 
     # A worker gets the broker and the profiles, not the state and not the token.
     assert set(services["worker"]["environment"]) == {"DLPROF_BROKER_URL", "DLPROF_UPLOAD_DIR"}
     assert not [volume for volume in services["worker"]["volumes"] if "state" in volume]
-    assert services["web"]["environment"]["DLPROF_TOKEN"] == "a-secret"
+    assert services["web"]["environment"]["DLPROF_TOKEN"] == TOKEN
+    # Redis asks for the password that the others have.
+    assert services["redis"]["command"][-2:] == ["--requirepass", PASSWORD]
+    assert f":{PASSWORD}@redis:" in services["worker"]["environment"]["DLPROF_BROKER_URL"]
     host, outer, inner = services["web"]["ports"][0].partition("/")[0].split(":")
     assert (host, outer, inner) == ("127.0.0.1", "8000", image.all_of("EXPOSE")[0])
 
@@ -95,7 +107,7 @@ def test_the_image_starts_the_viewer_on_the_port_that_it_exposes() -> None:
     assert kinds.index("USER") < kinds.index("ENTRYPOINT")
 
 
-def test_what_is_copied_is_there_and_is_sent_to_the_builder() -> None:
+def test_copied_files_exist_and_are_sent_to_the_builder() -> None:
     stages = read_dockerfile()
     names = {stage.name for stage in stages}
     for stage in stages:

@@ -1,4 +1,4 @@
-"""What docs/deploy.md tells operators to copy, checked by the programs that will read it."""
+"""What operators copy from docs/deploy.md, checked by the programs that will read it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def units() -> dict[str, str]:
     return dict(found)
 
 
-def test_the_units_start_what_there_is() -> None:
+def test_the_units_start_existing_commands() -> None:
     words = {}
     for name, text in units().items():
         unit = ConfigParser(interpolation=None, strict=False)
@@ -35,7 +35,7 @@ def test_the_units_start_what_there_is() -> None:
     web, worker = words["dlprof-web.service"], words["dlprof-worker@.service"]
     assert (web[0], worker[0]) == (f"{PROGRAMS}/dlprofviewer", f"{PROGRAMS}/celery")
     options = parse_options(web[1:])
-    assert options.allowed_hosts == ("profiles.example.org",)
+    assert options.allowed_hosts == ["profiles.example.org"]
     assert worker[1:4] == ["-A", "aggregator", "worker"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler_cli.reports import REPORTS
+from profiler_cli.reports.declared import REPORTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])

@@ -15,7 +15,12 @@ from packaging.version import Version
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-REQUIREMENTS = [*PROJECT["dependencies"], *(line for extra in EXTRAS.values() for line in extra)]
+REQUIREMENTS = [
+    line
+    for lines in (PROJECT["dependencies"], *EXTRAS.values())
+    for line in lines
+    if not line.startswith(PROJECT["name"])
+]
 
 
 def pinned_versions() -> dict[str, Version]:

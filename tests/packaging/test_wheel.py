@@ -24,7 +24,7 @@ import pytest
 from tests.jobs.running import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGES = {"aggregator", "viewer", "profiler_cli", "dlprof_nvtx"}
+PACKAGES = {"aggregator", "viewer", "profiler_cli", "dlprof_client", "dlprof_nvtx"}
 PAGE = "viewer/static/dlprof/"
 MANIFEST = f"{PAGE}.vite/manifest.json"
 REPORT_PAGE = "aggregator/html_report/page.html"
@@ -41,6 +41,7 @@ FORBIDDEN_PARTS = {
     "__pycache__",
 }
 START_LIMIT_S = 180
+MOST_BASE_PACKAGES = 16
 
 pytestmark = pytest.mark.slow
 
@@ -167,7 +168,7 @@ def test_the_sdist_can_be_built_again_but_carries_no_dependencies(dist: Path) ->
     assert not any("node_modules" in name for name in held)
 
 
-def test_the_metadata_names_the_licence_and_both_commands(wheel: Path, names: set[str]) -> None:
+def test_the_metadata_names_the_license_and_both_commands(wheel: Path, names: set[str]) -> None:
     (info,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
     with zipfile.ZipFile(wheel) as archive:
         metadata = Parser().parsestr(archive.read(f"{info}/METADATA").decode())
@@ -184,13 +185,21 @@ def test_the_metadata_names_the_licence_and_both_commands(wheel: Path, names: se
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the commands of a new environment that holds the wheel and what it asks for."""
+    """Folder of the commands of a new environment: the wheel first, then its extra "viewer"."""
 
     def install(folder: Path) -> None:
-        venv.create(folder / "venv", with_pip=True)
-        python = folder / "venv/bin/python"
-        constraints = REPOSITORY / "constraints.txt"
-        run(python, "-m", "pip", "install", "-q", "-c", constraints, wheel, cwd=folder)
+        venv.create(folder / "venv")
+        commands = folder / "venv/bin"
+        pip = (sys.executable, "-m", "pip", "--python", folder / "venv")
+        # Modules are compiled when they are first used: most of them are not.
+        install = (*pip, "install", "-q", "--no-compile", "-c", REPOSITORY / "constraints.txt")
+        run(*install, wheel, cwd=folder)
+        (folder / "base.txt").write_text(run(*pip, "freeze", cwd=folder))
+        run(commands / "dlprof", "--version", cwd=folder)
+        viewer = [commands / "dlprofviewer", folder]
+        done = subprocess.run(viewer, capture_output=True, text=True, check=False)
+        (folder / "without_viewer.txt").write_text(f"{done.returncode}\n{done.stderr}")
+        run(*install, f"{wheel}[viewer]", cwd=folder)
 
     return made_once(tmp_path_factory, "installed", install) / "venv/bin"
 
@@ -208,7 +217,20 @@ def bare_path(installed: Path, tmp_path: Path) -> str:
     return path
 
 
-def test_both_commands_tell_their_version_and_usage(
+def test_the_base_has_no_web_server_and_says_how_to_install_it(installed: Path) -> None:
+    folder = installed.parent.parent
+    packages = {
+        re.split("[=@ ]", line)[0] for line in (folder / "base.txt").read_text().splitlines()
+    }
+    assert {"pyarrow", "open-dlprof"} < packages
+    assert not packages & {"celery", "Django", "gunicorn", "pandas", "plotly", "python-dateutil"}
+    assert len(packages) <= MOST_BASE_PACKAGES
+    code, *said = (folder / "without_viewer.txt").read_text().splitlines()
+    assert (code, len(said)) == ("3", 2)
+    assert "pip install 'open-dlprof[viewer]'" in said[1]
+
+
+def test_both_commands_print_their_version_and_usage(
     installed: Path, bare_path: str, tmp_path: Path
 ) -> None:
     for command in ("dlprof", "dlprofviewer"):

@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator import columns
-from aggregator.columns import dense_codes, distinct, drained, narrow, narrowest, ordered, row_codes
 from aggregator.metrics.statistics import Groups
-from aggregator.profile import Int64
+from aggregator.profile import arrays as columns
+from aggregator.profile.arrays import (
+    Int64,
+    dense_codes,
+    distinct,
+    drained,
+    narrow,
+    narrowest,
+    ordered,
+    row_codes,
+)
 
 SMALL = st.integers(-5, 5)
 LARGE = st.sampled_from((-(2**63), -(2**31) - 1, -1, 0, 7, 2**31, 2**40, 2**63 - 2))
@@ -92,7 +100,7 @@ def test_narrowest_leaves_room_for_one_more(largest: int) -> None:
     assert (column + 1).tolist() == [1, largest + 1]
 
 
-def test_drained_parts_are_gone() -> None:
+def test_drained_parts_are_released() -> None:
     parts: list[Any] = [_array([1, 2]), _array([3]).astype(np.int32)]
     assert drained(parts).tolist() == [1, 2, 3]
     assert parts == []

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.intervals import Flattened, flatten, segment_union, union_of
-from aggregator.profile import Int64
+from aggregator.profile.arrays import Int64
+from aggregator.profile.intervals import Flattened, flatten, segment_union, union_of
 
 # Small numbers so that intervals touch, nest and coincide often; some end before they start.
 INTERVALS = st.lists(st.tuples(st.integers(-20, 60), st.integers(-20, 60)), max_size=12)

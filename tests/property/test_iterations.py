@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.iterations import KeyNode, boundaries, cut
-from aggregator.profile import Int64
+from aggregator.metrics.iterations import KeyNode
+from aggregator.metrics.window import Window, boundaries, cut
+from aggregator.profile.arrays import Int64
 
 STOPS = st.lists(st.integers(0, 100), max_size=6)
 RANKS = st.lists(STOPS, max_size=4)
@@ -49,9 +50,13 @@ def test_iterations_cover_the_profile_without_gap_or_overlap(
 def test_each_time_lies_in_one_iteration(
     ranks: list[list[int]], last_ns: int, times: list[int]
 ) -> None:
-    iterations = cut(KeyNode("key", "", _arrays(ranks)), last_ns)
-    found = iterations.of_time(np.array(times, dtype=np.int64)).tolist()
-    for time, number in zip(times, found, strict=True):
+    key_node = KeyNode("key", "", _arrays(ranks))
+    iterations = cut(key_node, last_ns)
+    window = Window(key_node, iterations, 0, len(iterations) - 1)
+    times.sort()
+    rows, found = window.numbered_rows(np.array(times, dtype=np.int64))
+    assert rows == slice(0, len(times))
+    for time, number in zip(times, found.tolist(), strict=True):
         if time >= last_ns:
             assert number == len(iterations) - 1
         else:

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.correlate.launches import LaunchIndex
-from aggregator.profile import ApiCalls, DeviceWork
+from aggregator.correlate.work import LaunchIndex
+from aggregator.profile.profile import ApiCalls, DeviceWork
 
 IDS = st.one_of(st.integers(-1, 6), st.sampled_from((1_000_000, 2**31 - 1)))
 CALLS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2), IDS), max_size=25)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.correlate.ranges import Nesting, innermost, nest, sort_ranges
-from aggregator.profile import Ranges
+from aggregator.profile.profile import Ranges
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def nested_spans(draw: st.DrawFn) -> list[Span]:
     for thread, domain in ((0, 0), (0, 1), (1, 0)):
         clock, stack = draw(st.integers(0, 3)), []
         for is_push in draw(st.lists(st.booleans(), max_size=14)):
-            # A push takes time: two ranges that begin together could be told in either order.
+            # A push takes time: two ranges that begin together could be recorded in either order.
             clock += draw(st.integers(1, 3))
             if is_push:
                 stack.append(clock)

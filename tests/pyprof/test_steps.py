@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.demangling import demangled
 from aggregator.errors import CorruptProfileError, UnsupportedProfileError
+from aggregator.kernels.names import demangle
 from aggregator.pyprof.markers import sort_out
-from aggregator.pyprof.parse import parse_file, parse_lines, short_name
+from aggregator.pyprof.parse import parse_file, short_name
 from aggregator.pyprof.rows import read_record, rows
 from profiler_cli.dlprof import main
 from tests.builders import Trace
@@ -89,7 +89,7 @@ def test_every_kernel_is_a_dictionary_with_pyprofs_keys(net: Path) -> None:
     assert found[1]["kLongName"] == "void at::native::elementwise_kernel<512, 1>(int)"
 
 
-def test_backward_kernels_take_what_forward_tells(net: Path) -> None:
+def test_backward_kernels_use_what_forward_recorded(net: Path) -> None:
     found = list(rows(parse_file(net)[1]))
     size = 2 * (64 * 32 + 64 * 128 + 32 * 128)
     flops = 2 * 64 * 32 * 128
@@ -172,6 +172,37 @@ def test_errors_are_pyprofs(net: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert "Found 0 kernels. Exiting." in capsys.readouterr().err
 
 
+def test_an_export_without_cuda_activity_has_no_kernels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = Trace()
+    trace.process().thread().range("step", 0, 10)
+    path = tmp_path / "cpu.sqlite"
+    trace.write(path)
+    assert main(["pyprof", "parse", str(path)]) == 0
+    printed = capsys.readouterr()
+    assert "holds no CUDA activity" in printed.err
+    assert "Found 0 kernels. Exiting." in printed.err
+    assert not printed.out
+
+
+def test_each_of_several_calls_with_one_sequence_number_has_its_own_cost(tmp_path: Path) -> None:
+    """Without gradients PyTorch does not count on: all norms of gradients have one number."""
+    path = tmp_path / "net.sql"
+    file = NvprofFile(path)
+    norm = f"{{'mod': 'Tensor', 'op': 'norm', 'args': [{IMAGE}]}}"
+    for start in (0, 100, 200):
+        file.marker(norm, start, start + 90)
+        file.marker("norm, seq = 7", start + 10, start + 80)
+        file.kernel("reduce_kernel", start + 20, 900)
+        file.kernel("last_pass", start + 40, 100)
+    file.close()
+    found = list(rows(parse_file(path)[1]))
+    assert [row["sub"] for row in found] == [0, 1, 2, 3, 4, 5]
+    assert [row["flops"] for row in found] == [2 * 64 * 128 + 1, 0] * 3
+    assert [row["bytes"] for row in found] == [2 * 64 * 128, 0] * 3
+
+
 def test_text_of_a_file_is_never_evaluated(tmp_path: Path) -> None:
     path = tmp_path / "made"
     evil = f"{{'mod': 'm', 'op': 'o', 'args': [], 'type': open({str(path)!r}, 'w')}}"
@@ -204,7 +235,7 @@ def test_one_unknown_op_stops_nothing(net: Path) -> None:
     assert found[1]["flops"] == "na"
 
 
-def test_todays_pytorch_is_read_like_that_of_then() -> None:
+def test_todays_pytorch_is_read_like_older_versions() -> None:
     today = sort_out(("iteration 3", "aten::linear, seq = 5", "aten::addmm, seq = 5"))
     assert (today.seq_ids, today.direction, today.ops[0]) == ([5], "fprop", "aten::addmm")
     wrapper = "autograd::engine::evaluate_function: AddmmBackward0"
@@ -237,14 +268,14 @@ def test_the_golden_run_is_read(golden_dir: Path) -> None:
 
 
 def test_names_are_demangled_and_shortened() -> None:
-    assert demangled("_ZN2at6native3addEi") == "at::native::add(int)"
-    assert demangled("plain_name") == "plain_name"
-    assert demangled("_Zbroken") == "_Zbroken"
+    assert demangle("_ZN2at6native3addEi") == "at::native::add(int)"
+    assert demangle("plain_name") == "plain_name"
+    assert demangle("_Zbroken") == "_Zbroken"
     assert short_name("void at::native::<unnamed>::multi<float>(int)") == "multi"
     assert short_name("void at::native::(anonymous namespace)::multi<float>(int)") == "multi"
 
 
-def test_sizes_of_todays_pytorch_tell_costs(profile: ProfileFactory) -> None:
+def test_sizes_of_todays_pytorch_give_costs(profile: ProfileFactory) -> None:
     # GIVEN a run without PyProf's markers, whose ranges hold the sizes of their operators
     found = list(rows(parse_file(profile("pytorch_bert_bf16"))[1]))
     # THEN the products of its 15 steps are those of PyTorch's own counter
@@ -294,9 +325,7 @@ def test_a_group_of_a_convolution_is_a_kernel_of_its_own_only_then() -> None:
     assert (old[0], new[0]) == (whole // 2, whole)
 
 
-def test_lines_are_the_records_and_nothing_slow_is_loaded(net: Path) -> None:
-    # Both are made of the same kernels in two ways, one of them quick.
-    assert list(parse_lines(net)[1]) == [repr(record) for record in parse_file(net)[1]]
+def test_nothing_slow_is_loaded() -> None:
     code = "import sys, aggregator.pyprof.parse; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -321,16 +350,16 @@ def test_convolutions_of_todays_pytorch_have_the_operations_of_its_counter(
     assert unknown < 0.02 * sum(row["sil"] for row in found)
 
 
-def test_what_pyprof_printed_among_the_dictionaries_is_left_out_and_told(
+def test_what_pyprof_printed_among_the_dictionaries_is_left_out_and_reported(
     net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "net.dict"
     chatter = "Initializing NVTX monkey patches\nDone with NVTX monkey patching\n"
-    path.write_text(chatter + "".join(f"{line}\n" for line in parse_lines(net)[1]))
+    path.write_text(chatter + "".join(f"{record!r}\n" for record in parse_file(net)[1]))
     assert main(["pyprof", "prof", "-c", "idx,op", str(path)]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[:2] == ["Idx Op", "1 linear"]
-    assert err == "Left out 2 lines that are no dictionary, the first of them line 1.\n"
+    assert err == "Skipped 2 lines that are not dictionaries; the first is line 1.\n"
     path.write_text(chatter)
     assert main(["pyprof", "prof", str(path)]) == 4
     assert "Line 1 is no dictionary of a kernel." in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The benchmark's own tools: a profile tiled in time."""
+"""The benchmarks' own tools."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from aggregator.progress import NullProgress
 from aggregator.sources import open_profile
-from benchmarks.kineto import tile as tile_trace
+from aggregator.system.progress import NullProgress
 from benchmarks.measured import Measured, growth, table
-from benchmarks.tile import tile
+from benchmarks.tile import tile, tile_trace
 
 _TEXT = "aten::mm, seq = 7, op_id = 41, sizes = [[2, 3]], input_op_ids = [(40,0)]"
 
@@ -77,7 +76,7 @@ def test_a_tiled_trace_has_each_event_once_per_copy(tmp_path: Path) -> None:
     assert len(set(profile.kernels.correlation_id.tolist())) == 3
 
 
-def test_growth_is_told_of_runs_of_the_same_round() -> None:
+def test_growth_compares_runs_of_the_same_round() -> None:
     # The machine is twice as slow in the last two rounds.
     single = {"import": [Measured(seconds, 1.0, 100.0) for seconds in (1.0, 2.0, 2.0)]}
     many = {

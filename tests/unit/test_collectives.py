@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aggregator.ranks.collectives import collective_kind
-from tests.builders import Analysed, Trace, analyse
+from aggregator.metrics.collectives import collective_kind
+from tests.builders import Analyzed, Trace, analyze
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 BROADCAST = "ncclDevKernel_Broadcast_RING_LL"
@@ -16,7 +16,7 @@ def job(
     folder: Path,
     calls: list[tuple[str, list[tuple[int, int]]]],
     streams: list[int] | None = None,
-) -> Analysed:
+) -> Analyzed:
     """One process per rank; each call gives (start, end) of its kernel on every rank."""
     trace = Trace()
     for rank in range(len(calls[0][1])):
@@ -32,10 +32,10 @@ def job(
                 long_name=f"{kernel}(x)",
                 stream=streams[number] if streams else 17,
             )
-    return analyse(trace, folder)
+    return analyze(trace, folder)
 
 
-def waiting(found: Analysed) -> list[tuple[int, int, int | None]]:
+def waiting(found: Analyzed) -> list[tuple[int, int, int | None]]:
     """(sequence, rank, waiting) of every collective."""
     query = "SELECT sequence, rank, waiting_ns FROM view_collectives WHERE aggr_id = 1"
     return sorted(found.query(query))
@@ -65,7 +65,7 @@ def test_calls_are_matched_by_their_order_in_the_stream(tmp_path: Path) -> None:
     assert waiting(found) == expected
 
 
-def test_streams_of_two_communicators_are_told_apart_by_their_times(tmp_path: Path) -> None:
+def test_streams_of_two_communicators_are_separated_by_their_times(tmp_path: Path) -> None:
     """Ranks 0 and 1 reduce among themselves while rank 2 runs the same call at another time."""
     calls = [(ALL_REDUCE, [(100, 200), (150, 201), (5000, 5100)])]
     found = job(tmp_path, calls)
@@ -78,7 +78,7 @@ def test_streams_of_two_communicators_are_told_apart_by_their_times(tmp_path: Pa
     ]
 
 
-def test_a_rank_that_breaks_off_keeps_what_it_had_in_common(tmp_path: Path) -> None:
+def test_an_incomplete_rank_keeps_the_common_collectives(tmp_path: Path) -> None:
     trace = Trace()
     for rank, count in ((0, 3), (1, 2)):
         trace.gpu(rank)
@@ -89,7 +89,7 @@ def test_a_rank_that_breaks_off_keeps_what_it_had_in_common(tmp_path: Path) -> N
             thread.launch(
                 ALL_REDUCE, begin - 10, gpu=(begin, end), device=rank, long_name=ALL_REDUCE
             )
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     query = "SELECT sequence, rank, num_ranks, waiting_ns FROM view_collectives ORDER BY 1, 2"
     assert found.query(query) == [
         (0, 0, 2, 30),
@@ -114,7 +114,7 @@ def test_waiting_counts_for_the_iterations_that_are_aggregated(tmp_path: Path) -
             thread.launch(
                 ALL_REDUCE, begin - 9, gpu=(begin, base + 400), device=rank, long_name=ALL_REDUCE
             )
-    found = analyse(trace, tmp_path, key_node="step #")
+    found = analyze(trace, tmp_path, key_node="step #")
     second = found.aggregate(key_node="step #", iter_start=1, iter_stop=1).aggr_id
     query = "SELECT rank, waiting_ns FROM view_ranks WHERE aggr_id = ? ORDER BY rank"
     assert found.query(query, 1) == [(0, 1 + 2 + 3), (1, 0)]
@@ -125,7 +125,7 @@ def test_a_run_of_one_process_has_one_rank_and_no_waiting(tmp_path: Path) -> Non
     trace = Trace()
     trace.gpu()
     trace.thread().launch(ALL_REDUCE, 10, long_name=ALL_REDUCE)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.query("SELECT rank, waiting_ns, unmatched_count FROM view_ranks") == [(0, None, 1)]
 
 

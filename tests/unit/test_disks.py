@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator import disks
+from aggregator.system import file_systems as disks
 
 MOUNTINFO = r"""
 22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -41,7 +41,7 @@ def test_the_nearest_mount_counts(path: str, kind: str, is_network: bool) -> Non
     assert disks.is_network(kind) is is_network
 
 
-def test_where_nothing_is_told_nothing_is_known(
+def test_a_missing_or_damaged_file_gives_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disks, "MOUNTS", tmp_path / "nope")
@@ -50,7 +50,7 @@ def test_where_nothing_is_told_nothing_is_known(
     assert not disks.is_network("")
 
 
-def test_this_machine_tells_something(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_machine_gives_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     if disks.MOUNTS.exists():
         assert disks.file_system(Path("/"))

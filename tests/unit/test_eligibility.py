@@ -1,10 +1,10 @@
-"""Our own judgement of Tensor Core eligibility, by element type, shape and GPU."""
+"""Our own judgment of Tensor Core eligibility, by element type, shape and GPU."""
 
 from __future__ import annotations
 
 import pytest
 
-from aggregator.eligibility import judge
+from aggregator.frameworks.eligibility import Ran, judge
 
 H200, T4, PASCAL = (9, 0), (7, 5), (6, 1)
 
@@ -27,7 +27,7 @@ H200, T4, PASCAL = (9, 0), (7, 5), (6, 1)
 def test_the_element_type_and_the_gpu_decide(
     data_type: str, capability: tuple[int, int] | None, expected: bool | None
 ) -> None:
-    fit = judge("linear", data_type, "", capability, by_type=True, ran_tensor_cores=False)
+    fit = judge("linear", data_type, "", capability, by_type=True, ran=Ran.NOTHING)
     assert fit.eligible is expected
     assert fit.reason
 
@@ -46,15 +46,36 @@ def test_the_element_type_and_the_gpu_decide(
     ],
 )
 def test_a_shape_can_forbid_it(op_type: str, shapes: str, expected: bool) -> None:
-    fit = judge(op_type, "float16", shapes, H200, by_type=True, ran_tensor_cores=False)
+    fit = judge(op_type, "float16", shapes, H200, by_type=True, ran=Ran.NOTHING)
     assert fit.eligible is expected
 
 
-def test_what_ran_is_stronger_than_what_was_recorded() -> None:
-    assert judge("conv2d", "", "", H200, by_type=True, ran_tensor_cores=True).eligible is True
+def test_a_kernel_that_ran_outweighs_recorded_types() -> None:
+    assert judge("conv2d", "", "", H200, by_type=True, ran=Ran.TENSOR_CORES).eligible is True
 
 
 def test_other_types_cannot() -> None:
-    fit = judge("relu", "float16", "[[8,8],[8,8]]", H200, by_type=False, ran_tensor_cores=False)
+    fit = judge("relu", "float16", "[[8,8],[8,8]]", H200, by_type=False, ran=Ran.NOTHING)
     assert fit.eligible is False
     assert "relu" in fit.reason
+
+
+@pytest.mark.parametrize(
+    ("op_type", "by_type", "ran", "expected"),
+    [
+        # A type that no list has, by what it ran.
+        ("moe_forward", False, Ran.TENSOR_CORES, True),
+        ("unified_attention", False, Ran.PRODUCT, True),
+        ("custom", False, Ran.UNCLEAR, None),
+        ("custom", False, Ran.OTHER, False),
+        # A type of the list whose kernels compute something else.
+        ("matmul", True, Ran.OTHER, False),
+        ("matmul", True, Ran.UNCLEAR, True),
+        ("matmul", True, Ran.NOTHING, True),
+    ],
+)
+def test_kernels_decide_before_the_name(
+    op_type: str, by_type: bool, ran: Ran, expected: bool | None
+) -> None:
+    fit = judge(op_type, "float16", "", H200, by_type=by_type, ran=ran)
+    assert fit.eligible is expected

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from kombu import Connection, Consumer
 
-from aggregator import celery_app
-from aggregator.celery_app import JOB_TASK, PART_QUEUE, PART_TASK, QUEUE
+from aggregator.jobs import celery_app
+from aggregator.jobs.celery_app import JOB_QUEUE, JOB_TASK, RANK_QUEUE, RANK_TASK
 
 
 @pytest.fixture
@@ -57,20 +57,20 @@ def test_messages_come_in_order_and_leave_nothing(run_dir: Path) -> None:
     app = celery_app.make_app()
     for number in range(5):
         app.send_task(JOB_TASK, args=[f"job {number}"])
-        app.send_task(PART_TASK, args=[f"part {number}"], queue=PART_QUEUE)
+        app.send_task(RANK_TASK, args=[f"part {number}"], queue=RANK_QUEUE)
 
-    assert _received(app, QUEUE) == [[f"job {number}"] for number in range(5)]
-    assert _received(app, PART_QUEUE) == [[f"part {number}"] for number in range(5)]
+    assert _received(app, JOB_QUEUE) == [[f"job {number}"] for number in range(5)]
+    assert _received(app, RANK_QUEUE) == [[f"part {number}"] for number in range(5)]
     assert not [path for path in run_dir.rglob("*") if path.is_file()]
 
 
-def test_a_worker_that_began_on_a_full_disk_hears_what_comes_later(run_dir: Path) -> None:
+def test_a_worker_that_began_on_a_full_disk_receives_later_messages(run_dir: Path) -> None:
     app = celery_app.make_app()
     with _full_disk():
-        assert _received(app, QUEUE) == []
+        assert _received(app, JOB_QUEUE) == []
         with pytest.raises(OSError, match="File too large"):
             app.send_task(JOB_TASK, args=["lost"], retry=False)
 
     app.send_task(JOB_TASK, args=["kept"])
-    assert _received(celery_app.make_app(), QUEUE) == [["kept"]]
+    assert _received(celery_app.make_app(), JOB_QUEUE) == [["kept"]]
     assert not [path for path in run_dir.rglob("*") if path.is_file()]

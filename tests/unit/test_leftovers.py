@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from aggregator import leftovers
-from aggregator.leftovers import STRANGERS_LIMIT_S, beside, remove_leftovers
+from aggregator.system import temporary_files as leftovers
+from aggregator.system.temporary_files import STRANGERS_LIMIT_S, beside, remove_leftovers
 
 MAKE = (
-    "import sys; from pathlib import Path; from aggregator.leftovers import *;"
-    "from aggregator.rank_parts import new_rank_folder;"
+    "import sys; from pathlib import Path; from aggregator.system.temporary_files import *;"
     "target = Path(sys.argv[1]);"
     "[beside(target, kind).touch() for kind in ('partial', 'tmp', 'partial-journal')];"
-    "(new_rank_folder(target) / '0.sqlite').touch();"
+    "folder = target.with_name(f'.{target.name}.ranks.{owner()}.x'); folder.mkdir();"
+    "(folder / '0.sqlite').touch();"
 )
 
 
@@ -35,7 +35,7 @@ def _names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_what_the_dead_left_goes(tmp_path: Path) -> None:
+def test_files_of_dead_processes_are_removed(tmp_path: Path) -> None:
     target = tmp_path / "a.b.sqlite"
     target.touch()
     process = _make(target)
@@ -47,7 +47,7 @@ def test_what_the_dead_left_goes(tmp_path: Path) -> None:
     assert _names(tmp_path) == {"a.b.sqlite"}
 
 
-def test_what_the_living_write_stays(tmp_path: Path) -> None:
+def test_files_of_living_processes_are_kept(tmp_path: Path) -> None:
     target = tmp_path / "db.sqlite"
     process = _make(target, "sys.stdin.read()")
     try:
@@ -58,9 +58,9 @@ def test_what_the_living_write_stays(tmp_path: Path) -> None:
 
         assert remove_leftovers(tmp_path) == []
         assert len(_names(tmp_path)) == 5
-        # Not even by whoever may write another file.
+        # Not even by a user who may write another file.
         assert remove_leftovers(tmp_path, "other.sqlite") == []
-        # But by whoever was given this one.
+        # But by the user who was given this one.
         assert len(remove_leftovers(tmp_path, "db.sqlite")) == 5
     finally:
         process.kill()
@@ -110,7 +110,7 @@ def test_folders_of_the_dead_in_the_temporary_folder_go(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     make = (
-        "import tempfile; from aggregator.leftovers import folder_prefix;"
+        "import tempfile; from aggregator.system.temporary_files import folder_prefix;"
         "[tempfile.mkdtemp(prefix=folder_prefix(name)) for name in "
         "('dlprof-nsys', 'dlprof-advise', 'dlprofviewer')]"
     )

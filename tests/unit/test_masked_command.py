@@ -43,6 +43,15 @@ FURTHER = "correct-horse"
         f"python train.py --url=postgres://user:{SECRET}@host:5432/base?x=1",
         f"python train.py --url https://{SECRET}:x-oauth-basic@github.com/a/b",
         f"python train.py --header 'Authorization: Bearer {SECRET}'",
+        f"bash -c 'python train.py --token {SECRET}'",
+        f"bash -c \"python train.py --password '{SECRET} {FURTHER}' --lr 1\"",
+        f"python train.py --url https://host/path?access_token={SECRET}&x=1",
+        f'python train.py --config \'{{"api_key": "{SECRET}", "lr": 0.1}}\'',
+        f"python train.py --hf_key {SECRET}",
+        f"python train.py --hf_key={SECRET}",
+        f"python train.py hf_{SECRET}{SECRET}",
+        f"python train.py --login sk-{SECRET}{SECRET}",
+        f"env GITHUB_PAT={SECRET} python train.py",
     ],
 )
 def test_no_secret_is_stored(command: str) -> None:
@@ -66,7 +75,7 @@ def test_no_secret_is_stored(command: str) -> None:
         "python train.py --url https://host:8000/path@2",
     ],
 )
-def test_what_is_no_secret_is_kept(command: str) -> None:
+def test_values_that_are_not_secret_are_kept(command: str) -> None:
     assert masked_command(tuple(shlex.split(command))) == command
 
 

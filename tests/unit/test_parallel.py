@@ -8,32 +8,32 @@ from contextlib import closing
 
 import pytest
 
-from aggregator.parallel import ahead, both, each
-from aggregator.sources.nsys_slices import MIN_SLICE_ROWS, row_conditions
+from aggregator.sources.nsys.reader import MIN_SLICE_ROWS, row_conditions
+from aggregator.system.resources import map_threads, prefetch, run_both
 
 
-def test_both_gives_both_results_and_the_first_error() -> None:
-    assert both(lambda: 1, lambda: "two") == (1, "two")
+def test_run_both_returns_both_results_or_raises_the_first_error() -> None:
+    assert run_both(lambda: 1, lambda: "two") == (1, "two")
     with pytest.raises(ZeroDivisionError):
-        both(lambda: 1 // 0, lambda: int("none"))
+        run_both(lambda: 1 // 0, lambda: int("none"))
     with pytest.raises(ValueError, match="none"):
-        both(lambda: 1, lambda: int("none"))
+        run_both(lambda: 1, lambda: int("none"))
 
 
-def test_each_keeps_the_order() -> None:
-    assert each(lambda number: number * number, range(50)) == [n * n for n in range(50)]
+def test_map_threads_keeps_the_order() -> None:
+    assert map_threads(lambda number: number * number, range(50)) == [n * n for n in range(50)]
 
 
-def test_ahead_gives_every_item_and_passes_errors_on() -> None:
+def test_prefetch_yields_every_item_and_passes_errors_on() -> None:
     def items() -> Iterator[int | None]:
         yield from (1, None, 3)
         raise OSError("the disk is full")
 
-    found = ahead(items())
+    found = prefetch(items())
     assert [next(found) for _ in range(3)] == [1, None, 3]
     with pytest.raises(OSError, match="disk"):
         next(found)
-    assert list(ahead([])) == []
+    assert list(prefetch([])) == []
 
 
 @pytest.mark.parametrize("last", [0, 5, MIN_SLICE_ROWS - 1, MIN_SLICE_ROWS, 3 * MIN_SLICE_ROWS])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator import rank_counts
-from aggregator.rank_counts import free_memory_bytes, worker_count
+from aggregator.ranks import pool
+from aggregator.ranks.pool import free_memory_bytes, worker_count
 
 GIB = 2**30
 MIB = 2**20
@@ -44,15 +44,11 @@ def test_small_files_are_read_by_one(tmp_path: Path) -> None:
     assert worker_count(made, {}, free_bytes=64 * GIB) == 1
 
 
-def test_where_there_is_a_broker_other_workers_do_it(files: list[Path]) -> None:
-    assert worker_count(files, {"DLPROF_BROKER_URL": "redis://x"}, free_bytes=64 * GIB) == 1
-
-
 @pytest.mark.parametrize(
     ("wanted", "count"), [("1", 1), ("3", 3), ("99", 8), ("0", 1), ("many", 1)]
 )
 def test_a_variable_says_it(files: list[Path], wanted: str, count: int) -> None:
-    variables = {"DLPROF_RANK_WORKERS": wanted, "DLPROF_BROKER_URL": "redis://x"}
+    variables = {"DLPROF_RANK_WORKERS": wanted}
     assert worker_count(files, variables, free_bytes=1) == count
 
 
@@ -62,10 +58,10 @@ def test_a_container_has_no_more_than_its_limit(
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:   4194304 kB\n")
     (tmp_path / "max").write_text(f"{GIB}\n")
     (tmp_path / "current").write_text(f"{GIB // 4}\n")
-    monkeypatch.setattr(rank_counts, "_MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(rank_counts, "_CGROUPS", ((tmp_path / "max", tmp_path / "current"),))
+    monkeypatch.setattr(pool, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(pool, "_CGROUPS", ((tmp_path / "max", tmp_path / "current"),))
     assert free_memory_bytes() == GIB * 3 // 4
     (tmp_path / "max").write_text("max\n")
     assert free_memory_bytes() == 4 * GIB
-    monkeypatch.setattr(rank_counts, "_MEMINFO", tmp_path / "none")
+    monkeypatch.setattr(pool, "_MEMINFO", tmp_path / "none")
     assert free_memory_bytes() is None

@@ -11,9 +11,9 @@ import pytest
 
 from aggregator.errors import NotOneJobError
 from aggregator.options import ImportOptions
-from aggregator.progress import NullProgress
-from aggregator.rank_import import import_ranks
-from tests.builders import Analysed
+from aggregator.ranks.rank_import import import_ranks
+from aggregator.system.progress import NullProgress
+from tests.builders import Analyzed
 
 STEPS = 4
 BASE_NS = 1_800_000_000_000_000_000
@@ -45,7 +45,7 @@ def communicate(size: int, element: str, ts: float, pid: int) -> list[Any]:
     ]
 
 
-def trace(rank: int, *, late_us: float = 0.0, base_ns: int = BASE_NS, told: bool = True) -> str:
+def trace(rank: int, *, late_us: float = 0.0, base_ns: int = BASE_NS, has_rank: bool = True) -> str:
     """Steps with an op, an all-reduce of 1,000 numbers and an all-gather of 500."""
     pid = 100 + rank
     events: list[Any] = []
@@ -63,19 +63,19 @@ def trace(rank: int, *, late_us: float = 0.0, base_ns: int = BASE_NS, told: bool
     device = {"id": 0, "name": "NVIDIA H200", "computeMajor": 9, "computeMinor": 0, "numSms": 132}
     head: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": [device]}
     head["baseTimeNanoseconds"] = base_ns
-    if told:
+    if has_rank:
         head["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": 2}
     return json.dumps(head | {"traceEvents": events})
 
 
-def join(folder: Path, files: list[Path]) -> Analysed:
+def join(folder: Path, files: list[Path]) -> Analyzed:
     database = folder / "joined.sqlite"
     options = ImportOptions(Path(), database)
-    return Analysed(database, import_ranks(options, files, NullProgress(), workers=1))
+    return Analyzed(database, import_ranks(options, files, NullProgress(), workers=1))
 
 
-def test_traces_tell_who_they_are_and_what_they_waited(tmp_path: Path) -> None:
-    # The wrong order, names that tell nothing, one packed; rank 1 is 50 us late.
+def test_traces_hold_their_ranks_and_their_waiting(tmp_path: Path) -> None:
+    # The wrong order, names without a rank, one packed; rank 1 is 50 us late.
     first, second = tmp_path / "b.json", tmp_path / "a.json.gz"
     first.write_text(trace(1, late_us=50.0))
     second.write_bytes(gzip.compress(trace(0).encode()))
@@ -107,8 +107,8 @@ def test_two_traces_of_one_rank_are_refused(tmp_path: Path) -> None:
 
 def test_clocks_of_two_machines_are_brought_together(tmp_path: Path) -> None:
     files = [tmp_path / "rank0.json", tmp_path / "rank1.json"]
-    files[0].write_text(trace(0, told=False))
-    files[1].write_text(trace(1, late_us=20.0, told=False, base_ns=BASE_NS + 3_000_000))
+    files[0].write_text(trace(0, has_rank=False))
+    files[1].write_text(trace(1, late_us=20.0, has_rank=False, base_ns=BASE_NS + 3_000_000))
     found = join(tmp_path, files)
     sql = "SELECT rank, clock_correction_ns, aligned_by FROM view_ranks ORDER BY rank"
     assert found.query(sql)[1] == (1, -3_000_000, "collectives")

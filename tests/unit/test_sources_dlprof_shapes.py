@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.given import GivenShapes
-from aggregator.sources.dlprof_shapes import shape_list, shape_row
+from aggregator.profile.recorded import RecordedShapes
+from aggregator.sources.dlprof.ops import shape_list, shape_row
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_inputs_that_have_names_show_them() -> None:
 def test_a_row_holds_all_three() -> None:
     formats = ("N,C,H,W;K,C,R,S", "N,K,P,Q", "SH,SW;PH,PW;DH,DW;G")
     row = shape_row("", "[[1,2,3,4]]", "[[1,6,3,4]]", "[[2,2],[0,0],[1,1],[4]]", formats)
-    assert row == GivenShapes(
+    assert row == RecordedShapes(
         inputs="<N:1, C:2, H:3, W:4>",
         parameters="<SH:2, SW:2>; <PH:0, PW:0>; <DH:1, DW:1>; <G:4>",
         outputs="<N:1, K:6, P:3, Q:4>",

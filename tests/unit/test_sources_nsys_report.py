@@ -21,9 +21,9 @@ from aggregator.errors import (
 )
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
-from aggregator.progress import NullProgress
 from aggregator.sources import open_profile
-from aggregator.sources.nsys_report import NSYS_VARIABLE, find_nsys
+from aggregator.sources.nsys.report import NSYS_VARIABLE, find_nsys
+from aggregator.system.progress import NullProgress
 from tests.builders import Trace
 
 COPY = """for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done
@@ -33,7 +33,7 @@ cp "%s" "$out"
 
 @pytest.fixture(autouse=True)
 def quiet_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No nsys of the machine's own, and a temporary folder that can be looked into."""
+    """No nsys installed on the machine, and a temporary folder that can be inspected."""
     monkeypatch.delenv(NSYS_VARIABLE, raising=False)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     scratch = tmp_path / "scratch"
@@ -177,7 +177,7 @@ def test_cancelling_ends_the_program_and_its_children(tmp_path: Path, report: Pa
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there and no zombie that nobody has waited for."""
+    """Whether a process exists and is not a zombie."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
@@ -227,7 +227,7 @@ def test_what_the_user_names_comes_first(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("value", ["{folder}/none", "{folder}", "{folder}/plain"])
-def test_a_named_program_that_is_none_is_an_error(tmp_path: Path, value: str) -> None:
+def test_a_named_program_that_does_not_exist_is_an_error(tmp_path: Path, value: str) -> None:
     (tmp_path / "plain").write_text("no program")
     with pytest.raises(NsysNotFoundError, match="There is no program"):
         find_nsys(value.format(folder=tmp_path))

@@ -7,16 +7,24 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from aggregator.tensor_cores import Capability, classify, explain, uses_tensor_cores
+from aggregator.kernels.tensor_cores import Capability, Verdict
+from aggregator.kernels.traits import kernel_traits
 
 HOPPER = (9, 0)
 TURING = (7, 5)
 DATA = Path(__file__).resolve().parent.parent / "data"
 EXPECTED = {"yes": True, "no": False, "unknown": None}
 MAX_UNKNOWN_RATIO = 0.03
+
+
+def explain(name: str, capability: Capability) -> Verdict:
+    return kernel_traits(name).tensor_cores(capability)
+
+
+def uses_tensor_cores(name: str, capability: Capability) -> bool | None:
+    return explain(name, capability).uses_tc
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -149,7 +157,7 @@ def test_shortened_namespaces_change_no_answer() -> None:
         ("", None),
     ],
 )
-def test_families_that_no_profile_of_ours_holds(name: str, expected: bool | None) -> None:
+def test_families_that_no_test_profile_holds(name: str, expected: bool | None) -> None:
     assert uses_tensor_cores(name, HOPPER) is expected
 
 
@@ -181,13 +189,3 @@ def test_the_verdict_says_which_rule_decided() -> None:
         True,
         "cuBLAS nvjet matrix kernel",
     )
-
-
-def test_the_vector_form_codes_yes_no_and_unknown() -> None:
-    names = ["nvjet_sm90_hsh_128x64_64x8_1x2_h_bz_TNT", "volta_sgemm_32x32_tn", "triton_mm"]
-
-    codes = classify(names, HOPPER)
-
-    assert codes.dtype == np.int8
-    assert codes.tolist() == [1, 0, -1]
-    assert classify([], HOPPER).size == 0

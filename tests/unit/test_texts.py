@@ -6,7 +6,6 @@ import ast
 import copy
 import json
 import pickle
-import re
 import string
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,19 +13,16 @@ from pathlib import Path
 import pytest
 
 from aggregator import errors as engine_errors
-from aggregator.expert import DETECTORS
-from aggregator.texts import Text, from_json, localized, say, to_json, translate
+from aggregator.advice.dlprof import DETECTORS
+from aggregator.texts import Text, catalog, from_json, localized, say, to_json, translate
 from aggregator.texts.recognition import recognized
-from aggregator.texts.zh import CATALOGUE
+from scripts.update_texts import read_catalog, sentences
 from viewer import errors as viewer_errors
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("aggregator", "viewer")
 #: Speaks to programmers, in notebooks and scripts.
-EXEMPT = {REPOSITORY / "viewer/client.py"}
-VIEWS = REPOSITORY / "aggregator/dldb/views.sql"
-#: A text of three words or more that a view chooses.
-VIEW_SENTENCE = re.compile(r"(?:THEN|ELSE) '([^' ]+(?: [^' ]+){2,})'")
+EXEMPT = {REPOSITORY / "dlprof_client/client.py"}
 
 
 def _sources() -> Iterator[tuple[Path, ast.Module]]:
@@ -47,27 +43,23 @@ def _place(path: Path, node: ast.expr) -> str:
     return f"{path.relative_to(REPOSITORY)}:{node.lineno}"
 
 
-def _templates() -> dict[str, str]:
-    """Every template in the code, and where it is."""
-    found: dict[str, str] = {}
-    for path, call, name in _calls():
-        if name == "say" and call.args and isinstance(call.args[0], ast.Constant):
-            found[str(call.args[0].value)] = _place(path, call)
-    for sentence in VIEW_SENTENCE.findall(VIEWS.read_text(encoding="utf-8")):
-        found[sentence] = f"{VIEWS.name}: {sentence[:20]}"
-    return found
-
-
 def _holes(template: str) -> list[tuple[str, str, str]]:
     parts = string.Formatter().parse(template)
     return sorted((name, spec or "", how or "") for _, name, spec, how in parts if name is not None)
 
 
 def test_every_sentence_has_its_chinese_and_no_other_is_kept() -> None:
-    templates = _templates()
-    missing = {place: text for text, place in templates.items() if text not in CATALOGUE}
-    assert missing == {}
-    assert [text for text in CATALOGUE if text not in templates] == []
+    """After a change of a sentence, run ``make texts`` and correct what it lists."""
+    templates = {message.id for message in sentences() if message.id}
+    kept = {message.id: message for message in read_catalog() if message.id}
+    assert templates - set(kept) == set(), "not in zh.po"
+    assert set(kept) - templates == set(), "in zh.po, but no longer in the code"
+    assert [english for english, message in kept.items() if message.fuzzy] == []
+
+
+def test_the_catalog_reads_as_babel_reads_it() -> None:
+    expected = {message.id: message.string for message in read_catalog() if message.id}
+    assert {english: entry.text for english, entry in catalog("zh").items()} == expected
 
 
 def test_a_template_is_a_literal() -> None:
@@ -80,7 +72,7 @@ def test_a_template_is_a_literal() -> None:
 
 
 def test_a_translation_has_the_holes_of_its_template() -> None:
-    for english, chinese in CATALOGUE.items():
+    for english, (chinese, _) in catalog("zh").items():
         assert chinese.strip(), english
         assert any("\u4e00" <= letter <= "\u9fff" for letter in chinese) or not any(
             word.isalpha() and len(word) > 3 for word in english.replace("{", " {").split()
@@ -189,7 +181,7 @@ def test_a_sentence_survives_being_stored(again: object) -> None:
         '{"template": 3}',
     ],
 )
-def test_what_a_file_says_of_its_sentences_is_not_trusted(raw: str) -> None:
+def test_translations_in_a_file_are_not_trusted(raw: str) -> None:
     found = from_json(raw, "There are: x.")
     assert found == "There are: x."
     assert not isinstance(found, Text)
@@ -199,12 +191,12 @@ def test_what_a_file_says_of_its_sentences_is_not_trusted(raw: str) -> None:
     "text",
     [
         "5 ops were eligible to use tensor cores but none are using FP16",
-        "The dataloader uses 37.5% of the aggregated run",
+        "XLA is not enabled: No XLA ops detected",
         "Unable to split profile into training iterations: key op  not found",
         "No DALI ops detected",
     ],
 )
-def test_advice_of_nvidias_that_is_worded_as_ours_is_recognized(text: str) -> None:
+def test_advice_of_nvidias_dlprof_is_recognized_by_its_wording(text: str) -> None:
     found = recognized(text)
     assert isinstance(found, Text)
     assert found == text
@@ -213,7 +205,12 @@ def test_advice_of_nvidias_that_is_worded_as_ours_is_recognized(text: str) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["", "Buy a faster machine", "The dataloader uses many% of the aggregated run", "{count}"],
+    [
+        "",
+        "Buy a faster machine",
+        "many% of the aggregated run was spent in the dataloader",
+        "{count}",
+    ],
 )
 def test_other_advice_stays_as_it_is(text: str) -> None:
     found = recognized(text)

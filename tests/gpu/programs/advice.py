@@ -39,7 +39,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         y = self.norm(x)
-        if self.island:  # a part that somebody kept in FP32 long ago
+        if self.island:  # a part that was kept in FP32 long ago
             with torch.autocast("cuda", enabled=False):
                 return x + self.down(torch.relu(self.up(y.float())))
         return x + self.down(torch.relu(self.up(y)))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
+import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,10 @@ from aggregator.errors import (
     UsageError,
 )
 from aggregator.options import AggregationRequest, ImportOptions
-from aggregator.progress import Level, NullProgress
-from aggregator.rank_import import import_ranks, import_ranks_shared
-from aggregator.rank_parts import SILENT_S, RankParts, import_all, import_part_of, rank_folder
-from tests.builders import LAUNCH, Analysed, Trace
+from aggregator.ranks.pool import import_rank_file, rank_database
+from aggregator.ranks.rank_import import import_ranks, join_ranks
+from aggregator.system.progress import Level, NullProgress
+from tests.builders import LAUNCH, Analyzed, Trace
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 START = 1_800_000_000_000_000_000
@@ -65,13 +64,13 @@ def write(folder: Path, *traces: Trace) -> list[Path]:
     return [trace.write(folder / f"rank{number}.sqlite") for number, trace in enumerate(traces)]
 
 
-def join(folder: Path, files: list[Path], **request: Any) -> Analysed:
+def join(folder: Path, files: list[Path], **request: Any) -> Analyzed:
     database = folder / "joined.sqlite"
     options = ImportOptions(Path(), database, request=AggregationRequest(**request))
-    return Analysed(database, import_ranks(options, files, NullProgress(), workers=1))
+    return Analyzed(database, import_ranks(options, files, NullProgress(), workers=1))
 
 
-def offsets(found: Analysed) -> list[tuple[Any, ...]]:
+def offsets(found: Analyzed) -> list[tuple[Any, ...]]:
     sql = "SELECT rank, clock_offset_ns, clock_correction_ns, aligned_by FROM view_ranks"
     return sorted(found.query(sql))
 
@@ -187,13 +186,13 @@ def test_without_both_the_clock_is_unknown_and_so_is_waiting(tmp_path: Path) -> 
     assert found.warnings()["CLOCKS_UNKNOWN"] == 1
 
 
-def test_ranks_with_other_numbers_of_steps_are_told(tmp_path: Path) -> None:
+def test_ranks_with_other_numbers_of_steps_are_reported(tmp_path: Path) -> None:
     found = join(tmp_path, write(tmp_path, rank(), rank(gpu=1, steps=STEPS + 1), rank(gpu=2)))
     assert found.warnings()["ITERATIONS_DIFFER"] == 1
     assert "ITERATIONS_DIFFER" in {warning.code for warning in found.result.warnings}
 
 
-def test_ranks_with_other_loops_are_told(tmp_path: Path) -> None:
+def test_ranks_with_other_loops_are_reported(tmp_path: Path) -> None:
     found = join(tmp_path, write(tmp_path, rank(), rank(gpu=1, key="turn"), rank(gpu=2)))
     assert found.warnings()["KEY_NODES_DIFFER"] == 1
 
@@ -236,7 +235,7 @@ def test_who_is_which_can_be_said_whatever_the_names(tmp_path: Path) -> None:
     files = write(tmp_path, rank(gpu=5), rank(gpu=6), rank(gpu=7))
     database = tmp_path / "joined.sqlite"
     options = ImportOptions(Path(), database, ranks=(4, 0, 1))
-    found = Analysed(database, import_ranks(options, files, NullProgress(), workers=1))
+    found = Analyzed(database, import_ranks(options, files, NullProgress(), workers=1))
     sql = "SELECT rank, host_device_id FROM view_ranks ORDER BY rank"
     assert found.query(sql) == [(0, 6), (1, 7), (4, 5)]
     assert found.warnings()["MISSING_RANKS"] == 2
@@ -245,7 +244,7 @@ def test_who_is_which_can_be_said_whatever_the_names(tmp_path: Path) -> None:
         import_ranks(twice, files, NullProgress(), workers=1)
 
 
-def test_names_that_say_one_rank_twice_tell_nothing(tmp_path: Path) -> None:
+def test_names_that_say_one_rank_twice_are_ignored(tmp_path: Path) -> None:
     files = []
     for node in range(2):
         (tmp_path / f"node{node}").mkdir()
@@ -259,7 +258,7 @@ def test_names_that_say_one_rank_twice_tell_nothing(tmp_path: Path) -> None:
     assert found.warnings()["RANK_NAMES_REPEAT"] == 1
 
 
-def test_a_rank_without_collectives_is_told(tmp_path: Path) -> None:
+def test_a_rank_without_collectives_is_reported(tmp_path: Path) -> None:
     found = join(tmp_path, write(tmp_path, rank(), rank(gpu=1, collectives=False), rank(gpu=2)))
     assert found.warnings()["RANKS_WITHOUT_COLLECTIVES"] == 1
     waiting = found.query("SELECT waiting_ns FROM view_ranks ORDER BY rank")
@@ -270,7 +269,7 @@ def test_a_rank_without_collectives_is_told(tmp_path: Path) -> None:
     assert "RANKS_WITHOUT_COLLECTIVES" not in join(silent, files).warnings()
 
 
-def test_wrong_files_are_told_before_and_after_reading(tmp_path: Path) -> None:
+def test_wrong_files_are_reported_before_and_after_reading(tmp_path: Path) -> None:
     files = write(tmp_path, rank(), rank(gpu=1))
     with pytest.raises(ProfileNotFoundError, match="rank9"):
         join(tmp_path, [*files, tmp_path / "rank9.sqlite"])
@@ -291,10 +290,10 @@ def test_wrong_files_are_told_before_and_after_reading(tmp_path: Path) -> None:
 def test_a_database_of_an_older_version_is_no_part(tmp_path: Path) -> None:
     import sqlite3
 
-    from tests.builders import analyse_file
+    from tests.builders import analyze_file
 
     files = write(tmp_path, rank(), rank(gpu=1))
-    old = analyse_file(files[0], tmp_path / "old.dldb.sqlite").path
+    old = analyze_file(files[0], tmp_path / "old.dldb.sqlite").path
     with sqlite3.connect(old) as connection:
         connection.executescript(
             "DROP VIEW view_ranks; DROP VIEW view_collectives; DROP TABLE ranks"
@@ -331,10 +330,10 @@ def test_a_database_that_is_not_what_it_says_is_refused(
 ) -> None:
     import sqlite3
 
-    from tests.builders import analyse_file
+    from tests.builders import analyze_file
 
     files = write(tmp_path, rank(), rank(gpu=1))
-    own = analyse_file(files[0], tmp_path / "own.dldb.sqlite").path
+    own = analyze_file(files[0], tmp_path / "own.dldb.sqlite").path
     with sqlite3.connect(own) as connection:
         connection.executescript(script)
     with pytest.raises(NotADldbError, match=words):
@@ -342,7 +341,7 @@ def test_a_database_that_is_not_what_it_says_is_refused(
     assert not (tmp_path / "joined.sqlite").exists()
 
 
-# --- sharing the files out among workers -------------------------------------------------------
+# --- importing several files at once ------------------------------------------------------------
 
 
 class Stopping(NullProgress):
@@ -360,80 +359,81 @@ class Stopping(NullProgress):
         """Ignore."""
 
 
-def shared(folder: Path, files: list[Path]) -> tuple[Path, RankParts]:
-    parts_folder = rank_folder(folder / "joined.sqlite")
-    return parts_folder, RankParts.create(parts_folder, files, ImportOptions(Path(), Path()))
+def _only_rank_files(folder: Path) -> bool:
+    return sorted(path.name for path in folder.iterdir()) == ["rank0.sqlite", "rank1.sqlite"]
 
 
-def test_workers_take_one_part_after_another(tmp_path: Path) -> None:
-    files = write(tmp_path, rank(), rank(gpu=1), rank(gpu=2))
-    folder, parts = shared(tmp_path, files)
-    assert import_part_of(folder, NullProgress())
-    assert parts.done() == 1
-    made = import_all(parts, NullProgress(), lambda: None)
-    assert [path.name for path in made] == ["0.sqlite", "1.sqlite", "2.sqlite"]
-    assert not import_part_of(folder, NullProgress())
-    assert not import_part_of(folder / "gone", NullProgress())
-
-
-def test_a_part_that_somebody_does_is_left_to_them(tmp_path: Path) -> None:
-    _, parts = shared(tmp_path, write(tmp_path, rank(), rank(gpu=1)))
-    first, second = parts.claim_next(), parts.claim_next()
-    assert first is not None
-    assert second is not None
-    assert (first.number, second.number) == (0, 1)
-    assert parts.claim_next() is None
-
-
-def test_the_part_of_a_worker_that_fell_silent_is_taken_once_more_and_no_more(
-    tmp_path: Path,
-) -> None:
-    _, parts = shared(tmp_path, write(tmp_path, rank()))
-    for _ in range(2):
-        task = parts.claim_next()
-        assert task is not None
-        before = time.time() - SILENT_S - 1
-        os.utime(task.claim, (before, before))
-    with pytest.raises(ProfileError, match="Workers ended 2 times"):
-        parts.claim_next()
-
-
-def test_a_cancelled_part_is_given_back(tmp_path: Path) -> None:
-    folder, parts = shared(tmp_path, write(tmp_path, rank()))
-    with pytest.raises(AggregationCancelledError):
-        import_part_of(folder, Stopping(3))
-    assert not list(folder.glob("*.claim"))
-    assert not list(folder.glob("*.sqlite"))
-    task = parts.claim_next()
-    assert task is not None
-    assert task.number == 0
-
-
-def test_the_error_of_a_part_is_that_of_the_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_error_of_a_file_is_that_of_the_job(tmp_path: Path, workers: int) -> None:
     files = write(tmp_path, rank(), rank(gpu=1))
     files[1].write_bytes(b"no profile")
     options = ImportOptions(Path(), tmp_path / "joined.sqlite")
     with pytest.raises(DlprofError) as raised:
-        import_ranks_shared(options, files, NullProgress(), lambda folder: None)
+        import_ranks(options, files, NullProgress(), workers)
     assert raised.value.code == "PROFILE_UNSUPPORTED"
     assert "is not an SQLite file" in raised.value.message
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["rank0.sqlite", "rank1.sqlite"]
+    assert _only_rank_files(tmp_path)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("after", [0, 2, 5, 9, 14])
-def test_a_job_cancelled_at_any_moment_leaves_nothing(tmp_path: Path, after: int) -> None:
+def test_a_job_cancelled_at_any_moment_leaves_nothing(
+    tmp_path: Path, after: int, workers: int
+) -> None:
     files = write(tmp_path, rank(), rank(gpu=1))
     options = ImportOptions(Path(), tmp_path / "joined.sqlite")
     with pytest.raises(AggregationCancelledError):
-        import_ranks_shared(options, files, Stopping(after), lambda folder: None)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["rank0.sqlite", "rank1.sqlite"]
+        import_ranks(options, files, Stopping(after), workers)
+    assert _only_rank_files(tmp_path)
+    assert not multiprocessing.active_children()
 
 
-def test_shared_and_alone_give_the_same(tmp_path: Path) -> None:
+def test_the_states_of_the_files_are_reported(tmp_path: Path) -> None:
+    files = write(tmp_path, rank(), rank(gpu=1))
+    options = ImportOptions(Path(), tmp_path / "joined.sqlite")
+    states: list[str] = []
+    import_ranks(options, files, NullProgress(), 1, states.append)
+    assert states == ["iw", "dw", "di", "dd"]
+
+
+class Killing(NullProgress):
+    """Kills the processes that import rank files, a number of times."""
+
+    def __init__(self, times: int) -> None:
+        self._left = times
+
+    def advance(self, rows: int) -> None:
+        children = multiprocessing.active_children()
+        if self._left and children:
+            self._left -= 1
+            children[0].kill()
+            children[0].join()
+
+
+def test_a_killed_process_costs_its_file_once(tmp_path: Path) -> None:
+    files = write(tmp_path, rank(), rank(gpu=1))
+    options = ImportOptions(Path(), tmp_path / "joined.sqlite")
+    import_ranks(options, files, Killing(1), 2)
+    assert options.database.exists()
+    options = ImportOptions(Path(), tmp_path / "again.sqlite")
+    with pytest.raises(ProfileError, match="A process that imported rank files ended"):
+        import_ranks(options, files, Killing(1_000), 2)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["joined.sqlite", "rank0.sqlite", "rank1.sqlite"]
+
+
+@pytest.mark.parametrize("workers", [2, 0])
+def test_one_or_several_processes_or_tasks_give_the_same(tmp_path: Path, workers: int) -> None:
     files = write(tmp_path, rank(), rank(gpu=1, late_ns=40))
     alone = join(tmp_path, files)
     options = ImportOptions(Path(), tmp_path / "shared.sqlite")
-    import_ranks_shared(options, files, NullProgress(), lambda folder: None)
-    with_others = Analysed(options.database, alone.result)
+    if workers:
+        import_ranks(options, files, NullProgress(), workers)
+    else:
+        for number, source in enumerate(files):
+            one = ImportOptions(source, rank_database(tmp_path / "made", number))
+            import_rank_file(one, NullProgress())
+        join_ranks(options, files, tmp_path / "made", NullProgress())
+    with_others = Analyzed(options.database, alone.result)
     for view in ("view_ranks", "view_collectives", "view_op_metrics", "view_kernel_launches"):
         assert alone.query(f"SELECT * FROM {view}") == with_others.query(f"SELECT * FROM {view}")

@@ -16,19 +16,20 @@ from typing import Any
 
 import pytest
 
+import aggregator.sources.nsys.reader  # noqa: F401 - a user without privileges may not import it
 from aggregator.dldb.reader import open_database
 from aggregator.errors import AggregationCancelledError, DatabaseWriteError, DlprofError
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import aggregate, import_profile
-from aggregator.progress import Level, NullProgress
+from aggregator.system.progress import Level, NullProgress
 from tests.builders import query
 from tests.property.traces import scratch
 
-NOBODY = 65534
+UNPRIVILEGED = 65534
 
 
 class Stopping:
-    """Counts what it is told; at the n-th word it raises."""
+    """Counts its calls; the n-th one raises."""
 
     def __init__(self, at: int = -1, error: BaseException | None = None) -> None:
         self.words = 0
@@ -138,11 +139,11 @@ def test_a_disk_that_fills_up_during_an_import(sample_export: Path, tmp_path: Pa
 
 @contextmanager
 def _without_privileges() -> Iterator[None]:
-    """Root may write anywhere; somebody else may not."""
+    """Root may write anywhere; other users may not."""
     if os.geteuid() != 0:
         yield
         return
-    os.seteuid(NOBODY)
+    os.seteuid(UNPRIVILEGED)
     try:
         yield
     finally:
@@ -303,7 +304,7 @@ def test_two_processes_aggregate_at_once(sample_database: Path) -> None:
         _check_whole(sample_database)
     for worker in workers:
         worker.join(timeout=180)
-    # Both got the same aggregation for a request, whoever made it.
+    # Both got the same aggregation for a request, whichever process made it.
     assert [row for row in found if isinstance(row[2], str)] == []
     assert len(set(found)) == len(requests)
     assert {aggr for _, _, aggr in found} == set(range(2, len(requests) + 2))
@@ -320,5 +321,5 @@ def _check_whole(database: Path) -> None:
             " LEFT JOIN view_op_nodes AS o ON o.aggr_id = a.aggr_id GROUP BY a.aggr_id",
         )
     except sqlite3.OperationalError:
-        return  # a commit is going on: the next look will tell
+        return  # a commit is going on: check again at the next call
     assert all(summaries == 1 for _, summaries, _ in rows)

@@ -1,10 +1,10 @@
-"""Kernels that move data between GPUs, told by name."""
+"""What kernel names say about the kernels."""
 
 from __future__ import annotations
 
 import pytest
 
-from aggregator.communication import is_communication
+from aggregator.kernels.traits import kernel_traits, tensor_core_kernels
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from aggregator.communication import is_communication
     ],
 )
 def test_collectives_communicate(name: str) -> None:
-    assert is_communication(name)
+    assert kernel_traits(name).is_communication
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,17 @@ def test_collectives_communicate(name: str) -> None:
     ],
 )
 def test_computation_does_not(name: str) -> None:
-    assert not is_communication(name)
+    assert not kernel_traits(name).is_communication
+
+
+def test_every_kernel_is_coded_for_the_gpu_that_it_ran_on() -> None:
+    names = ["nvjet_sm90_hsh_128x64_64x8_1x2_h_bz_TNT", "volta_sgemm_32x32_tn", "triton_mm"]
+
+    codes = tensor_core_kernels([*names, names[0]], [(9, 0), (9, 0), None, (6, 1)])
+
+    assert codes.tolist() == [1, 0, -1, 0]
+    assert tensor_core_kernels([], []).size == 0
+
+
+def test_a_name_is_read_once() -> None:
+    assert kernel_traits("volta_sgemm_32x32_tn") is kernel_traits("volta_sgemm_32x32_tn")

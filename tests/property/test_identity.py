@@ -1,4 +1,4 @@
-"""Identity over steps: what ``assign_places`` promises for any run."""
+"""Identity over steps: what ``align_steps`` promises for any run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.correlate.identity import assign_places
+from aggregator.correlate.identity import align_steps
 
 SEQUENCE = st.lists(st.integers(0, 4), min_size=1, max_size=10)
 STEPS = st.lists(SEQUENCE, min_size=1, max_size=7)
@@ -18,9 +18,9 @@ def _places(steps: list[list[int]]) -> list[list[int]]:
     """Place of each item, by step."""
     code = np.array([item for step in steps for item in step], dtype=np.int64)
     number = np.array([n for n, step in enumerate(steps) for _ in step], dtype=np.int64)
-    found = assign_places(code, number, len(steps))
-    assert all(-1 <= place < found.length for place in found.place.tolist())
-    flat = iter(found.place.tolist())
+    found = align_steps(code, number, len(steps))
+    assert all(-1 <= place < found.length for place in found.position.tolist())
+    flat = iter(found.position.tolist())
     return [[next(flat) for _ in step] for step in steps]
 
 
@@ -54,7 +54,7 @@ def test_equal_steps_have_all_the_places(sequence: list[int], count: int) -> Non
 
 @st.composite
 def one_odd_step(draw: st.DrawFn) -> tuple[list[int], list[int], int]:
-    """The usual step, an odd one with one item more, and where the odd one stands."""
+    """The usual step, an odd one with one item more, and the position of the odd one."""
     usual = draw(SEQUENCE)
     at = draw(st.integers(0, len(usual)))
     odd = [*usual[:at], draw(st.integers(0, 5)), *usual[at:]]
@@ -92,7 +92,7 @@ def test_an_item_less_in_one_step_renames_no_other(
 def test_the_order_in_which_steps_are_given_changes_nothing(steps: list[list[int]]) -> None:
     code = np.array([item for step in steps for item in step], dtype=np.int64)
     number = np.array([n for n, step in enumerate(steps) for _ in step], dtype=np.int64)
-    plain = assign_places(code, number, len(steps)).place
+    plain = align_steps(code, number, len(steps)).position
     mixed = np.argsort(number % 2, kind="stable")
-    found = assign_places(code[mixed], number[mixed], len(steps)).place
+    found = align_steps(code[mixed], number[mixed], len(steps)).position
     assert found.tolist() == plain[mixed].tolist()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import Trace, analyse
+from tests.builders import Trace, analyze
 
 
 def sample_trace() -> Trace:
@@ -38,7 +38,7 @@ def sample_export(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def _sample_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return analyse(sample_trace(), tmp_path_factory.mktemp("database")).path
+    return analyze(sample_trace(), tmp_path_factory.mktemp("database")).path
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Texts in which anything may stand: read as far as they tell something, never an error."""
+"""Texts of unknown content: read as far as possible, and never an error."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
-from aggregator.expert.advice.unaligned_shapes import is_unaligned
-from aggregator.flops.cost import MAX_COUNT, OpCall
-from aggregator.flops.registry import count
-from aggregator.flops.sizes import sizes_of
-from aggregator.told import MAX_DEPTH, read_json, read_list, read_literal, read_object
-from tests.builders import Trace, analyse
+from aggregator.advice.unaligned_shapes import is_unaligned
+from aggregator.costs.formulas.call import MAX_COUNT, OpCall, sizes_of
+from aggregator.costs.formulas.registry import count
+from aggregator.system.untrusted_json import (
+    MAX_DEPTH,
+    read_count,
+    read_json,
+    read_list,
+    read_literal,
+    read_object,
+)
+from tests.builders import Trace, analyze
 
 DEEP = 10_000
 
@@ -83,10 +89,10 @@ def test_sizes_that_are_none_do_not_stop_an_import(sizes: str, op: str, tmp_path
         main.op(op, at, at + 900, seq=step, sizes=sizes)
         kernel = "ncclDevKernel_AllReduce_Sum_f32" if "nccl" in op else "h884gemm_fp16_align1"
         main.launch(kernel, at + 10)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.query("SELECT sum(kernel_calls) FROM view_op_metrics") == [(3,)]
-    told = found.query("SELECT flops, bytes FROM cost_units WHERE flops IS NOT NULL")
-    assert all(0 <= flops <= MAX_COUNT for flops, _ in told)
+    counts = found.query("SELECT flops, bytes FROM cost_units WHERE flops IS NOT NULL")
+    assert all(0 <= flops <= MAX_COUNT for flops, _ in counts)
 
 
 def _call(op: str, *shapes: str) -> str:
@@ -120,12 +126,12 @@ def test_markers_that_do_not_hold_together_do_not_stop_an_import(
         main.range(marker, at, at + 950)
         main.op("linear", at + 10, at + 900, seq=step)
         main.launch("kernel", at + 20)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.query("SELECT sum(kernel_calls) FROM view_op_metrics") == [(3,)]
     assert found.query("SELECT memory_used_bytes FROM devices") == [(None,)]
 
 
-def test_what_no_gpu_can_do_is_unknown() -> None:
+def test_impossible_values_are_unknown() -> None:
     sizes = sizes_of("[[1099511627776, 1099511627776], [1099511627776, 1099511627776]]")
     cost = count(OpCall("mm", sizes, 2, 2))
     assert (cost.flops, cost.num_bytes) == (None, None)
@@ -135,3 +141,23 @@ def test_what_no_gpu_can_do_is_unknown() -> None:
 def test_sizes_with_too_many_digits_are_no_sizes() -> None:
     assert not is_unaligned(f"<{'9' * 5_000}, 16>; <8, 16>", "linear")
     assert is_unaligned("<8, 9>; <9, 16>", "linear")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("13000", 13_000),
+        ("9" * 18, 10**18 - 1),
+        (str((1 << 63) - 1), (1 << 63) - 1),
+        (str(1 << 63), None),
+        ("9" * 20, None),
+        ("9" * 5_000, None),
+        ("\u00b2", None),
+        ("\u0663", None),
+        ("-1", None),
+        ("", None),
+    ],
+)
+def test_only_ascii_digits_are_a_number(text: str, number: int | None) -> None:
+    assert read_count(text) == number

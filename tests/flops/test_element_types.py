@@ -1,12 +1,12 @@
-"""Element types that kernel names tell, for names of real kernels."""
+"""Element types from kernel names, for names of real kernels."""
 
 from __future__ import annotations
 
 import pytest
 
-from aggregator.flops.cost import OpCall
-from aggregator.flops.kernel_types import KernelTypes, kernel_types
-from aggregator.flops.registry import count
+from aggregator.costs.formulas.call import OpCall
+from aggregator.costs.formulas.registry import count
+from aggregator.kernels.element_types import ElementTypes, read_element_types
 
 ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<(int)8, at::native::"
 
@@ -14,48 +14,51 @@ ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<(int)8, at::native
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("nvjet_sm90_hsh_128x128_64x6_2x1_v_bz_NTT", KernelTypes("float16", "float16")),
-        ("nvjet_sm90_tss_128x64_64x8_1x2_h_bz_NNT", KernelTypes("bfloat16", "float32")),
+        ("nvjet_sm90_hsh_128x128_64x6_2x1_v_bz_NTT", ElementTypes("float16", "float16")),
+        ("nvjet_sm90_tss_128x64_64x8_1x2_h_bz_NNT", ElementTypes("bfloat16", "float32")),
         (
             "sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize32x32x64_stage3__5x_cublas",
-            KernelTypes("tf32", "float32"),
+            ElementTypes("tf32", "float32"),
         ),
         (
             "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize128x32x8",
-            KernelTypes("float32", "float32"),
+            ElementTypes("float32", "float32"),
         ),
         (
             "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x256_64x3_nn>",
-            KernelTypes("bfloat16", "bfloat16"),
+            ElementTypes("bfloat16", "bfloat16"),
         ),
-        ("volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_tn", KernelTypes("float16", "float16")),
-        ("volta_sgemm_128x64_nn", KernelTypes("float32", "float32")),
+        ("volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_tn", ElementTypes("float16", "float16")),
+        ("volta_sgemm_128x64_nn", ElementTypes("float32", "float32")),
         (
             f"{ELEMENTWISE}CUDAFunctor_add<c10::Half>, std::array<char *, (unsigned long)3>>(int)",
-            KernelTypes("float16", "float16"),
+            ElementTypes("float16", "float16"),
         ),
         (
             f"{ELEMENTWISE}bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)::[lambda(float)]>()",
-            KernelTypes("float32", "bfloat16", is_cast=True),
+            ElementTypes("float32", "bfloat16", is_cast=True),
         ),
-        ("void at::native::vectorized_gather_kernel<(int)16, long>(char *, char *)", KernelTypes()),
+        (
+            "void at::native::vectorized_gather_kernel<(int)16, long>(char *, char *)",
+            ElementTypes(),
+        ),
         (
             "void apply<TensorListScalarListMetadata<float, (int)3>, Functor<c10::BFloat16>>()",
-            KernelTypes("bfloat16", "bfloat16", lists=3),
+            ElementTypes("bfloat16", "bfloat16", lists=3),
         ),
         (
             "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096>)",
-            KernelTypes("bfloat16", "bfloat16"),
+            ElementTypes("bfloat16", "bfloat16"),
         ),
-        ("ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096>)", KernelTypes()),
-        ("a_kernel_of_tomorrow", KernelTypes()),
+        ("ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096>)", ElementTypes()),
+        ("a_kernel_of_tomorrow", ElementTypes()),
     ],
 )
-def test_names_tell_element_types(name: str, expected: KernelTypes) -> None:
-    assert kernel_types(name) == expected
+def test_names_give_element_types(name: str, expected: ElementTypes) -> None:
+    assert read_element_types(name) == expected
 
 
-def test_what_is_not_told_is_unknown_and_never_0() -> None:
+def test_what_a_name_does_not_contain_is_unknown_and_never_0() -> None:
     assert count(OpCall("of_tomorrow", ((4, 4),), 4.0, 4.0)).flops is None
     assert count(OpCall("mm", ((4, 5), (4, 5)), 4.0, 4.0)).flops is None
     assert count(OpCall("convolution", ((1, 3, 8, 8), (4, 3, 3, 3)), 4.0, 4.0)).flops is None
@@ -74,7 +77,7 @@ def test_lists_of_an_optimizer_are_counted_not_guessed() -> None:
     assert adam.num_bytes == 7 * 4 * 17
 
 
-def test_lists_of_tensors_of_one_size_are_told_apart_by_the_kernel() -> None:
+def test_lists_of_tensors_of_one_size_are_separated_by_the_kernel() -> None:
     sizes = ((4, 4),) * 8
 
     def moved(name: str, shapes: tuple[tuple[int, ...], ...], lists: int) -> int | None:
@@ -88,7 +91,7 @@ def test_lists_of_tensors_of_one_size_are_told_apart_by_the_kernel() -> None:
     assert moved("_foreach_addcmul_", (*sizes * 3, ()), 3) == 4
     assert moved("_foreach_norm", (*sizes, (), ()), 1) == 1
     assert moved("_fused_adamw_", sizes * 4, 4) == 7
-    # AND without a kernel that tells them, by what the operator takes
+    # AND without a kernel that names them, by what the operator takes
     assert moved("_foreach_sqrt", sizes, 0) == 2
     assert moved("_foreach_mul_", (*sizes, ()), 0) == 2
     assert moved("_foreach_mul_", sizes * 2, 0) == 3

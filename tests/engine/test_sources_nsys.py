@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from aggregator.errors import DlprofError, NoGpuActivityError, UnsupportedProfileError
-from aggregator.profile import Profile
-from aggregator.progress import NullProgress
+from aggregator.profile.profile import Profile
 from aggregator.sources import open_profile
-from tests.builders import SCHEMA, START_END, Trace, analyse, analyse_file, global_pid
+from aggregator.system.progress import NullProgress
+from tests.builders import SCHEMA, START_END, Trace, analyze, analyze_file, global_pid
 
 SESSION_NS = 1_700_000_000_000_000_000
 GRAPH_TRACE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
@@ -95,17 +95,19 @@ def test_gpus_of_another_maker_are_no_devices_whatever_the_columns(tmp_path: Pat
     assert [device.name for device in read(source).devices] == ["NVIDIA A100"]
 
 
-@pytest.mark.parametrize("told_by", ["TARGET_INFO_CUDA_DEVICE", "cuDevice"])
-def test_an_intel_gpu_before_two_of_nvidia_shifts_no_work(tmp_path: Path, told_by: str) -> None:
+@pytest.mark.parametrize("identified_by", ["TARGET_INFO_CUDA_DEVICE", "cuDevice"])
+def test_an_intel_gpu_before_two_of_nvidia_shifts_no_work(
+    tmp_path: Path, identified_by: str
+) -> None:
     trace = sample(devices=(0, 1))
     trace.gpu(0, "Intel(R) UHD Graphics", (0, 0))
     trace.gpu(1, "NVIDIA A100", (8, 0))
     trace.gpu(2, "NVIDIA H200", (9, 0))
-    if told_by == "TARGET_INFO_CUDA_DEVICE":
+    if identified_by == "TARGET_INFO_CUDA_DEVICE":
         trace.cuda_device(100, 0, 1)
         trace.cuda_device(100, 1, 2)
     source = trace.write(tmp_path / "three.sqlite")
-    if told_by == "cuDevice":
+    if identified_by == "cuDevice":
         alter(
             source,
             "ALTER TABLE TARGET_INFO_GPU ADD COLUMN cuDevice INT",
@@ -150,7 +152,7 @@ def test_a_graph_recorded_as_a_whole_keeps_its_op_and_is_no_kernel(tmp_path: Pat
     thread.op("mm", 1000, 2000, seq=2)
     thread.call("cudaGraphLaunch_v10000", 1100, 1150, correlation=77)
     source = add_graphs(trace.write(tmp_path / "graph.sqlite"), (1200, 1900, 0, 77))
-    found = analyse_file(source, tmp_path / "graph.db")
+    found = analyze_file(source, tmp_path / "graph.db")
     assert found.result.counts["kernels"] == 1
     assert found.result.counts["graphs"] == 1
     assert found.warnings() == {"GRAPHS_WITHOUT_KERNELS": 1}
@@ -163,10 +165,11 @@ def test_a_profile_of_graphs_alone_is_a_profile(tmp_path: Path) -> None:
     trace = Trace()
     trace.gpu()
     source = add_graphs(trace.write(tmp_path / "graphs.sqlite"), (100, 200, 0, 1), (300, 450, 0, 2))
-    found = analyse_file(source, tmp_path / "graphs.db")
+    found = analyze_file(source, tmp_path / "graphs.db")
     assert (found.result.counts["graphs"], found.result.counts["kernels"]) == (2, 0)
-    (percent,) = found.query("SELECT non_tc_duration_pct FROM view_resource_usage_breakdown")[0]
-    assert percent == pytest.approx(100 * 250 / 450)
+    columns = "tc_duration_pct, non_tc_duration_pct, graph_duration_pct"
+    (shares,) = found.query(f"SELECT {columns} FROM view_resource_usage_breakdown")
+    assert shares == pytest.approx((0, 0, 100 * 250 / 450))
 
 
 def test_a_graph_without_times_is_counted(tmp_path: Path) -> None:
@@ -185,21 +188,21 @@ def test_a_graph_that_began_on_the_cpu_counts_for_its_processes_gpu(tmp_path: Pa
 # --- times ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tells_start", [True, False])
+@pytest.mark.parametrize("has_start", [True, False])
 def test_times_since_1970_count_from_the_start_of_the_session(
-    tmp_path: Path, tells_start: bool
+    tmp_path: Path, has_start: bool
 ) -> None:
     source = sample().write(tmp_path / "absolute.sqlite")
     tables = ("NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL")
     moved = f'SET "start" = "start" + {SESSION_NS}, "end" = "end" + {SESSION_NS}'
     alter(source, *(f"UPDATE {table} {moved}" for table in tables))
-    if tells_start:
+    if has_start:
         alter(
             source,
             f"CREATE TABLE TARGET_INFO_SESSION_START_TIME AS SELECT {SESSION_NS} AS utcEpochNs",
         )
     profile = read(source)
-    shift = 0 if tells_start else 100
+    shift = 0 if has_start else 100
     assert profile.ranges.start_ns.tolist() == [100 - shift]
     assert profile.api_calls.start_ns.tolist() == [110 - shift]
     assert profile.kernels.end_ns.tolist() == [122 - shift]
@@ -209,11 +212,11 @@ def test_times_since_1970_count_from_the_start_of_the_session(
 def test_one_impossible_time_moves_nothing_else(tmp_path: Path) -> None:
     trace = sample(devices=(0, 0, 0))
     trace.tables["CUPTI_ACTIVITY_KIND_KERNEL"][1]["end"] = 2**62
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.warnings() == {"IMPOSSIBLE_TIMES": 1}
     assert found.iterations() == [(0, 122)]
-    sql = "SELECT kernel_duration FROM view_kernel_launches ORDER BY row_id"
-    assert found.query(sql) == [(10,), (0,), (10,)]
+    sql = "SELECT kernel_duration FROM view_kernel_launches ORDER BY kernel_duration"
+    assert found.query(sql) == [(0,), (10,), (10,)]
 
 
 # --- texts ----------------------------------------------------------------------------------------
@@ -227,9 +230,9 @@ def test_text_that_is_no_text_is_read(tmp_path: Path) -> None:
         "UPDATE NVTX_EVENTS SET text = CAST(text AS BLOB)",
         "UPDATE StringIds SET value = x'ff6b' WHERE value = 'conv0'",
         "UPDATE TARGET_INFO_SYSTEM_ENV SET value = CAST(x'ff43' AS TEXT)",
-        "INSERT INTO StringIds VALUES (NULL, 'nobody'), (999, NULL)",
+        "INSERT INTO StringIds VALUES (NULL, 'unused'), (999, NULL)",
     )
-    found = analyse_file(source, tmp_path / "bytes.db")
+    found = analyze_file(source, tmp_path / "bytes.db")
     assert found.op_ids() == {"CONV2D_1": "/conv2d"}
     assert found.query("SELECT kernel_name FROM view_kernel_launches") == [("\ufffdk",)]
     assert found.query("SELECT cpu_model FROM view_system_config") == [("\ufffdC",)]
@@ -240,7 +243,7 @@ def test_ranges_that_are_no_utf8_keep_their_work(tmp_path: Path) -> None:
         sample().write(tmp_path / "latin.sqlite"),
         "UPDATE NVTX_EVENTS SET text = CAST(x'6174656e3a3ae9' AS TEXT)",
     )
-    found = analyse_file(source, tmp_path / "latin.db")
+    found = analyze_file(source, tmp_path / "latin.db")
     assert found.query("SELECT sum(kernel_calls) FROM view_op_nodes") == [(1,)]
 
 
@@ -252,7 +255,7 @@ def test_names_of_a_megabyte_are_cut(tmp_path: Path) -> None:
         thread.range(huge, 1000 * step, 1000 * step + 900)
         thread.op("conv2d", 1000 * step + 100, 1000 * step + 200, seq=step)
         thread.launch(huge, 1000 * step + 110, long_name=f"void {huge}")
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     names = set(found.op_ids().values())
     assert names == {f"/{'x' * 1000}.../conv2d"}
     # Kernels keep theirs: it is stored once.
@@ -264,7 +267,7 @@ def test_names_of_a_megabyte_are_cut(tmp_path: Path) -> None:
 def test_a_kernel_without_either_name_says_so(tmp_path: Path) -> None:
     trace = sample()
     trace.tables["CUPTI_ACTIVITY_KIND_KERNEL"][0].update(shortName=None, demangledName=None)
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     assert found.query("SELECT kernel_name FROM view_kernel_launches") == [("unknown name -1",)]
 
 
@@ -272,7 +275,7 @@ def test_a_kernel_without_either_name_says_so(tmp_path: Path) -> None:
 def test_of_two_names_of_a_kernel_one_is_enough(tmp_path: Path, missing: str) -> None:
     trace = sample()
     trace.tables["CUPTI_ACTIVITY_KIND_KERNEL"][0][missing] = None
-    found = analyse(trace, tmp_path)
+    found = analyze(trace, tmp_path)
     ((short, long),) = found.query("SELECT kernel_name, long_kernel_name FROM view_kernel_launches")
     assert short == long
 
@@ -357,6 +360,6 @@ def test_whatever_stands_in_a_cell_is_no_crash(tmp_path: Path, seed: int) -> Non
         for row in trace.tables[table]:
             row[column] = value
     with suppress(DlprofError):
-        found = analyse(trace, tmp_path)
+        found = analyze(trace, tmp_path)
         kernels = len(trace.tables["CUPTI_ACTIVITY_KIND_KERNEL"])
         assert found.result.counts["kernels"] == kernels

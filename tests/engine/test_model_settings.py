@@ -1,4 +1,4 @@
-"""What a capture tells of the script's settings, the versions and the GPU's memory."""
+"""The script's settings, the versions and the GPU's memory from a capture."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from aggregator.model_settings import KNOWN, cudnn_version_text, read_settings
-from tests.builders import Analysed, Trace, analyse_file, query
+from aggregator.profile.settings import KNOWN, cudnn_version_text, read_settings
+from tests.builders import Analyzed, Trace, analyze_file, query
 
 OURS = {"framework": "PyTorch 2.11.0", "cuda_version": "13.0", "cudnn_version": 91900}
 UUID = "691f54c1-06f1-2088-4355-2732a7269da4"
@@ -55,7 +55,7 @@ def test_of_two_data_loaders_the_first_counts_and_of_two_flags_the_last() -> Non
 @pytest.mark.parametrize(
     "text", ['{"model_config"', '{"model_config": 3}', '{"model_config": {"a": [1]}}', "[]"]
 )
-def test_damaged_markers_tell_nothing(text: str) -> None:
+def test_damaged_markers_are_ignored(text: str) -> None:
     assert values(text) == {}
 
 
@@ -93,14 +93,27 @@ def add_samples(path: Path, *rows: tuple[Any, ...]) -> None:
         connection.commit()
 
 
-def analysed(path: Path) -> Analysed:
-    return analyse_file(path, path.with_name("dlprof_dldb.sqlite"))
+def add_allocations(path: Path, *rows: tuple[Any, ...]) -> None:
+    """(start, process id, device, bytes, kind of memory, 1 if freed)."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start INTEGER, globalPid INTEGER,"
+            " deviceId INTEGER, bytes INTEGER, memKind INTEGER, memoryOperationType INTEGER)"
+        )
+        connection.executemany(
+            "INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (?,? << 24,?,?,?,?)", rows
+        )
+        connection.commit()
+
+
+def analyzed(path: Path) -> Analyzed:
+    return analyze_file(path, path.with_name("dlprof_dldb.sqlite"))
 
 
 def test_versions_and_settings_reach_the_database_and_the_unknown_has_a_reason(
     tmp_path: Path,
 ) -> None:
-    found = analysed(export(tmp_path, marker(**OURS, markers="dlprof_nvtx"), marker(num_workers=2)))
+    found = analyzed(export(tmp_path, marker(**OURS, markers="dlprof_nvtx"), marker(num_workers=2)))
     config = found.query("SELECT framework, cuda_version, cudnn_version FROM view_system_config")
     assert config == [("PyTorch 2.11.0", "13.0", "9.19.0")]
     rows = found.query("SELECT key, value, source, reason FROM view_model_settings ORDER BY row_id")
@@ -115,6 +128,29 @@ def test_versions_and_settings_reach_the_database_and_the_unknown_has_a_reason(
 MEMORY = "SELECT total, used, used_before, nvml_utilization, source, reason FROM view_gpu_memories"
 
 
+def test_memory_is_the_peak_of_what_the_processes_had_allocated(tmp_path: Path) -> None:
+    path = export(tmp_path)
+    add_allocations(
+        path,
+        (40, 100, 0, 500, 2, 0),
+        (10, 100, 0, 3000, 2, 0),
+        (20, 200, 0, 2000, 3, 0),  # another process on the same GPU
+        (30, 100, 0, 3000, 2, 1),
+        (15, 100, 0, 70000, 1, 0),  # pinned memory of the host
+        (25, 100, 1, 9000, 2, 0),  # another GPU
+        (50, 100, 0, 600, 5, 1),  # allocated before the capture began
+        (60, 100, 0, 4000, None, 0),
+    )
+    found = analyzed(path)
+    assert found.query(MEMORY)[0] == (1 << 34, 2000 + 500 - 600 + 4000, None, None, "cuda", "")
+
+
+def test_what_was_freed_was_allocated_before(tmp_path: Path) -> None:
+    path = export(tmp_path)
+    add_allocations(path, (10, 100, 0, 700, 2, 1), (20, 100, 0, 100, 2, 0))
+    assert analyzed(path).query("SELECT used, source FROM view_gpu_memories") == [(700, "cuda")]
+
+
 def test_memory_is_the_peak_over_the_samples_of_the_gpu_with_that_uuid(tmp_path: Path) -> None:
     path = export(tmp_path)
     # NVML numbers GPUs otherwise than the export here: the UUID decides.
@@ -125,25 +161,27 @@ def test_memory_is_the_peak_over_the_samples_of_the_gpu_with_that_uuid(tmp_path:
         (3, 5, f"GPU-{UUID}", 1 << 37, 7000, 60, 0),
         (3, 0, "GPU-other", 1 << 37, 99000, 100, 0),
     )
-    found = analysed(path)
+    found = analyzed(path)
     assert found.query(MEMORY) == [(1 << 34, 9000, 1000, 50.0, "nvml", "")]
     used = found.query("SELECT memory_total, memory_used FROM view_gpu_devices")
     assert used == [(1 << 34, 9000)]
 
 
 def test_without_samples_the_allocators_of_all_processes_count(tmp_path: Path) -> None:
-    def told(pid: int, peak: int) -> str:
+    def memory_marker(pid: int, peak: int) -> str:
         return json.dumps(
             {"gpu_memory": {"device": 0, "uuid": UUID, "pid": pid, "peak_reserved_bytes": peak}}
         )
 
-    found = analysed(export(tmp_path, told(1, 500), told(1, 800), told(2, 300)))
+    found = analyzed(
+        export(tmp_path, memory_marker(1, 500), memory_marker(1, 800), memory_marker(2, 300))
+    )
     assert found.query(MEMORY) == [(1 << 34, 1100, None, None, "pytorch", "")]
 
 
-def test_memory_that_nobody_read_is_unknown_with_the_reason(tmp_path: Path) -> None:
+def test_memory_that_was_not_recorded_is_unknown_with_the_reason(tmp_path: Path) -> None:
     path = export(tmp_path)
-    found = analysed(path)
+    found = analyzed(path)
     ((total, used, before, busy, source, reason),) = found.query(MEMORY)
     assert (total, used, before, busy, source) == (1 << 34, None, None, None, "")
     assert "dlprof" in reason
@@ -154,7 +192,7 @@ def test_memory_that_nobody_read_is_unknown_with_the_reason(tmp_path: Path) -> N
         )
         connection.commit()
     found.path.unlink()
-    assert "libnvidia-ml is missing" in analysed(path).query(MEMORY)[0][5]
+    assert "libnvidia-ml is missing" in analyzed(path).query(MEMORY)[0][5]
 
 
 def test_samples_that_cannot_be_read_do_not_stop_the_import(tmp_path: Path) -> None:
@@ -162,13 +200,13 @@ def test_samples_that_cannot_be_read_do_not_stop_the_import(tmp_path: Path) -> N
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE DLPROF_GPU_SAMPLES (something TEXT)")
         connection.commit()
-    assert analysed(path).query(MEMORY)[0][1] is None
+    assert analyzed(path).query(MEMORY)[0][1] is None
 
 
 def test_nvidias_golden_database_has_its_settings_under_our_names(shared_dir: Path) -> None:
     source = shared_dir / "golden" / "dlprof-1.8.0-pytorch" / "dlprof_dldb.sqlite"
     if not source.is_file():
         pytest.skip("the golden database is not there")
-    told = query(source, "SELECT amp_enabled FROM read_only_model_config")[0][0]
-    found = values(json.dumps({"model_config": {"amp_enabled": told}}))
-    assert found["amp_enabled"] is bool(told)
+    enabled = query(source, "SELECT amp_enabled FROM read_only_model_config")[0][0]
+    found = values(json.dumps({"model_config": {"amp_enabled": enabled}}))
+    assert found["amp_enabled"] is bool(enabled)

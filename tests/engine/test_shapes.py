@@ -6,14 +6,12 @@ from typing import Any
 import pytest
 
 from aggregator.frameworks.shapes import (
-    conv_output_shape,
-    linear_output_shape,
     output_shape,
     parameters_text,
     shape_text,
 )
 
-INPUT, WEIGHT = [32, 3, 224, 224], [64, 3, 7, 7]
+INPUT, WEIGHT = (32, 3, 224, 224), (64, 3, 7, 7)
 
 
 @pytest.mark.parametrize(
@@ -24,13 +22,13 @@ INPUT, WEIGHT = [32, 3, 224, 224], [64, 3, 7, 7]
         ({}, [32, 64, 218, 218]),
         ({"stride": 2, "padding": 3}, [32, 64, 112, 112]),
         ({"stride": (2, 1), "padding": (3, 0)}, [32, 64, 112, 218]),
-        ({"3": (2, 2), "4": (3, 3), "5": (1, 1)}, [32, 64, 112, 112]),
+        ({"stride": (2, 2), "padding": (3, 3), "dilation": (1, 1)}, [32, 64, 112, 112]),
         ({"dilation": 2}, [32, 64, 212, 212]),
         ({"stride": [3], "padding": [1]}, [32, 64, 74, 74]),
     ],
 )
 def test_output_shape_of_a_convolution(arguments: dict[str, Any], expected: list[int]) -> None:
-    assert conv_output_shape([INPUT, WEIGHT, [64]], arguments) == expected
+    assert output_shape("conv2d", [INPUT, WEIGHT, (64,)], arguments) == tuple(expected)
 
 
 @pytest.mark.parametrize(
@@ -38,22 +36,22 @@ def test_output_shape_of_a_convolution(arguments: dict[str, Any], expected: list
     [
         ([], {}),
         ([INPUT], {}),
-        ([[3, 224], WEIGHT], {}),
-        ([INPUT, WEIGHT], {"padding": "same"}),
+        ([(3, 224), WEIGHT], {}),
+        ([(3, 224, 224), WEIGHT], {}),
         ([INPUT, WEIGHT], {"stride": 0}),
     ],
 )
-def test_an_output_shape_that_the_inputs_do_not_tell(
-    shapes: list[list[int]], arguments: dict[str, Any]
+def test_an_output_shape_that_does_not_follow_from_the_inputs(
+    shapes: list[tuple[int, ...]], arguments: dict[str, Any]
 ) -> None:
-    assert conv_output_shape(shapes, arguments) is None
+    assert output_shape("conv2d", shapes, arguments) is None
 
 
 def test_output_shape_of_a_linear_layer() -> None:
-    assert linear_output_shape([[8, 128, 512], [1000, 512], [1000]]) == [8, 128, 1000]
-    assert linear_output_shape([[512], [1000, 512]]) == [1000]
-    assert linear_output_shape([[8, 512]]) is None
-    assert linear_output_shape([[], [1000, 512]]) is None
+    assert output_shape("linear", [(8, 128, 512), (1000, 512), (1000,)], None) == (8, 128, 1000)
+    assert output_shape("linear", [(512,), (1000, 512)], None) == (1000,)
+    assert output_shape("linear", [(8, 512)], None) is None
+    assert output_shape("linear", [(), (1000, 512)], None) is None
 
 
 @pytest.mark.parametrize(
@@ -98,16 +96,17 @@ def test_output_shapes_are_those_that_pytorch_computes() -> None:
         x = torch.randn(2, 4, *(chance.randint(7, 12) for _ in range(dims)), device="meta")
         kernel = [chance.randint(1, 3) for _ in range(dims)]
         weight = torch.randn(4 if transposed else 6, (6 if transposed else 4) // groups, *kernel)
-        expected = list(getattr(torch.nn.functional, kind)(x, weight.to("meta"), **options).shape)
-        assert output_shape(kind, [list(x.shape), list(weight.shape)], options) == expected
+        expected = getattr(torch.nn.functional, kind)(x, weight.to("meta"), **options).shape
+        assert output_shape(kind, [tuple(x.shape), tuple(weight.shape)], options) == tuple(expected)
 
 
-def test_an_output_that_the_inputs_do_not_tell_is_unknown() -> None:
-    shapes = [[1, 3, 8, 8], [4, 3, 3, 3]]
+def test_an_output_that_does_not_follow_from_the_inputs_is_unknown() -> None:
+    shapes = [(1, 3, 8, 8), (4, 3, 3, 3)]
     assert output_shape("conv2d", shapes, None) is None
-    assert output_shape("conv2d", shapes, {"padding": "same"}) is None
+    assert output_shape("conv2d", shapes, {"padding": "same"}) == (1, 4, 8, 8)
+    assert output_shape("conv2d", shapes, {"padding": "other"}) is None
     assert output_shape("conv2d", shapes[:1], {}) is None
-    assert output_shape("conv2d", [[1, 3, 2, 2], [4, 3, 3, 3]], {}) is None
+    assert output_shape("conv2d", [(1, 3, 2, 2), (4, 3, 3, 3)], {}) is None
     assert output_shape("relu", shapes, {}) is None
 
 

@@ -1,4 +1,4 @@
-"""Opening databases: ours, NVIDIA's, too old, too new, and what is none."""
+"""Opening databases: this program's, NVIDIA's, too old, too new, and other files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.dldb.reader import open_database
-from aggregator.dldb.versions import DB_VERSION, parse_version
+from aggregator.dldb.reader import DB_VERSION, open_database
 from aggregator.errors import DldbNotFoundError, DldbVersionError, DlprofError, NotADldbError
+from aggregator.sources.formats import parse_version
 
 
 def _foreign(path: Path, version: str, *, ours: bool = False) -> Path:
@@ -25,7 +25,7 @@ def _foreign(path: Path, version: str, *, ours: bool = False) -> Path:
     return path
 
 
-def test_a_database_of_ours(sample_database: Path) -> None:
+def test_a_database_of_this_program(sample_database: Path) -> None:
     with open_database(sample_database) as database:
         assert database.is_ours
         assert database.version == DB_VERSION
@@ -61,7 +61,7 @@ def test_versions_of_nvidias_that_are_refused(tmp_path: Path, version: str) -> N
     assert caught.value.exit_code == 5
 
 
-def test_a_newer_version_of_ours_is_refused_and_a_patch_is_read(tmp_path: Path) -> None:
+def test_a_newer_version_is_refused_and_a_newer_patch_is_read(tmp_path: Path) -> None:
     major, minor, patch = parse_version(DB_VERSION)
     for version in (f"{major}.{minor + 1}.0", f"{major + 1}.0.0"):
         with pytest.raises(DldbVersionError, match=r"newer") as caught:

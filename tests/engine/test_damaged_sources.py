@@ -16,8 +16,8 @@ from aggregator.errors import (
 )
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
-from aggregator.progress import NullProgress
-from tests.builders import analyse_file
+from aggregator.system.progress import NullProgress
+from tests.builders import analyze_file
 
 
 def _failure(call: Callable[[], object]) -> DlprofError | None:
@@ -32,7 +32,7 @@ def _failure(call: Callable[[], object]) -> DlprofError | None:
 def _import(source: Path, tmp_path: Path) -> str:
     """Outcome of an import: ``read`` or the error's code."""
     database = tmp_path / "out.sqlite"
-    error = _failure(lambda: analyse_file(source, database))
+    error = _failure(lambda: analyze_file(source, database))
     assert database.exists() == (error is None)
     database.unlink(missing_ok=True)
     assert error is None or (error.exit_code == 4 and error.message)
@@ -56,12 +56,12 @@ def test_an_export_cut_off_anywhere(sample_export: Path, tmp_path: Path) -> None
 def test_an_export_with_bytes_overwritten(sample_export: Path, tmp_path: Path) -> None:
     content = sample_export.read_bytes()
     chance = random.Random(7)
-    source = tmp_path / "spoilt.sqlite"
+    source = tmp_path / "damaged.sqlite"
     for _ in range(60):
-        spoilt = bytearray(content)
-        at = chance.randrange(len(spoilt))
-        spoilt[at : at + 64] = chance.randbytes(len(spoilt[at : at + 64]))
-        source.write_bytes(bytes(spoilt))
+        damaged = bytearray(content)
+        at = chance.randrange(len(damaged))
+        damaged[at : at + 64] = chance.randbytes(len(damaged[at : at + 64]))
+        source.write_bytes(bytes(damaged))
         _import(source, tmp_path)
 
 
@@ -84,34 +84,34 @@ def test_a_database_with_bytes_overwritten(sample_database: Path) -> None:
     content = sample_database.read_bytes()
     chance = random.Random(7)
     for _ in range(60):
-        spoilt = bytearray(content)
-        at = chance.randrange(len(spoilt))
-        spoilt[at : at + 64] = chance.randbytes(len(spoilt[at : at + 64]))
-        sample_database.write_bytes(bytes(spoilt))
+        damaged = bytearray(content)
+        at = chance.randrange(len(damaged))
+        damaged[at : at + 64] = chance.randbytes(len(damaged[at : at + 64]))
+        sample_database.write_bytes(bytes(damaged))
         error = _aggregate(sample_database)
         assert error is None or error.message
 
 
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(ProfileNotFoundError, match="does not exist"):
-        analyse_file(tmp_path / "missing.sqlite", tmp_path / "out.sqlite")
+        analyze_file(tmp_path / "missing.sqlite", tmp_path / "out.sqlite")
     with pytest.raises(ProfileNotFoundError, match="folder"):
-        analyse_file(tmp_path, tmp_path / "out.sqlite")
+        analyze_file(tmp_path, tmp_path / "out.sqlite")
 
 
 def test_an_empty_file_and_a_text(tmp_path: Path) -> None:
     source = tmp_path / "profile.sqlite"
     source.write_bytes(b"")
     with pytest.raises(CorruptProfileError):
-        analyse_file(source, tmp_path / "out.sqlite")
+        analyze_file(source, tmp_path / "out.sqlite")
     source.write_text("no profile")
     with pytest.raises(UnsupportedProfileError, match="not an SQLite file"):
-        analyse_file(source, tmp_path / "out.sqlite")
+        analyze_file(source, tmp_path / "out.sqlite")
 
 
-def test_a_database_of_ours_is_no_source(sample_database: Path, tmp_path: Path) -> None:
+def test_a_database_of_this_program_is_no_source(sample_database: Path, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedProfileError) as caught:
-        analyse_file(sample_database, tmp_path / "out.sqlite")
+        analyze_file(sample_database, tmp_path / "out.sqlite")
     assert caught.value.hint
 
 
@@ -130,5 +130,5 @@ def test_names_with_characters_that_mean_something_in_a_uri(
     source = tmp_path / name
     source.write_bytes(sample_export.read_bytes())
     target = tmp_path / f"out {name}"
-    assert analyse_file(source, target).path.is_file()
+    assert analyze_file(source, target).path.is_file()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, target.name])

@@ -1,0 +1,195 @@
+"""Causes of long steps that few captures show: on invented runs, and on public captures."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from aggregator.advice.unfused_optimizer import STEP
+from aggregator.advice.vocabulary_size import odd_size
+from aggregator.dldb.rows.advice import judge
+from tests.advice.test_advice import unproved
+from tests.builders import Analyzed, Thread, Trace, analyze
+from tests.conftest import ProfileFactory
+
+STEPS, STEP_NS = 6, 2_000_000
+COPY = "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda>(int)"
+LERP = "void at::native::vectorized_elementwise_kernel<4, at::native::lerp_scalar_kernel>(int)"
+GEMM = "nvjet_sm90_tst_160x256_64x4_1x2_h_bz_coopA_TNN"
+PUBLIC = (
+    *("liz_ddp53", "yyh_net", "ginda_h100_2gpu_1s", "athrun", "zx3"),
+    *("ddp", "gpt", "module", "static", "torchrun1", "children", "crash_segfault", "crash_assert"),
+    *("ddp2_resnet50_amp", "pytorch_bert_bf16", "pytorch_resnet50_amp", "pytorch_resnet50_fp32"),
+    *("jax_cnn_bf16", "simple_no_nvtx", "nvtx_domains"),
+)
+#: Part of a sentence that sends the reader to the data loader.
+LOADER = ("dataload", "data loader")
+
+Step = Callable[[Thread, int], None]
+
+
+def _run(folder: Path, step: Step) -> Analyzed:
+    """A run of equal steps."""
+    trace = Trace()
+    trace.gpu()
+    thread = trace.thread()
+    for number in range(STEPS):
+        at = number * STEP_NS
+        thread.range(f"iteration {number}", at, at + STEP_NS - 1)
+        step(thread, at)
+    return analyze(trace, folder)
+
+
+def _kernels(
+    thread: Thread, at: int, op: str, kernel: str, count: int, length: int = 10_000
+) -> None:
+    """An op with kernels one after the other, launched ahead of the GPU."""
+    for number in range(count):
+        begin = at + 100 * number
+        thread.op(op, begin, begin + 90)
+        start = at + 100_000 + (length + 100) * number
+        thread.launch(kernel, begin + 10, gpu=(start, start + length))
+
+
+def _problems(found: Analyzed) -> dict[str, str]:
+    query = "SELECT advice_name, problem FROM view_advice WHERE aggr_id = 1 AND status = 'found'"
+    return dict(found.query(query))
+
+
+def test_a_loop_over_parameters_is_found_by_its_run_of_updates(tmp_path: Path) -> None:
+    found = _run(tmp_path, lambda thread, at: _kernels(thread, at, "lerp_", LERP, 100))
+    assert _problems(found)["parameter_loop"] == (
+        "Tensors are updated one by one (lerp_): 100 kernels per step"
+    )
+
+
+def test_updates_between_other_ops_are_no_loop(tmp_path: Path) -> None:
+    def step(thread: Thread, at: int) -> None:
+        for part in range(10):
+            _kernels(thread, at + part * 150_000, "add_", LERP, 10, 1_000)
+            _kernels(thread, at + part * 150_000 + 5_000, "conv2d", "sgemm", 1)
+
+    assert "parameter_loop" not in _problems(_run(tmp_path, step))
+
+
+def test_copies_in_group_normalizations_are_found(tmp_path: Path) -> None:
+    def step(thread: Thread, at: int) -> None:
+        _kernels(thread, at, "group_norm", COPY, 20)
+        _kernels(thread, at + 300_000, "conv2d", "sgemm", 40)
+
+    assert "33% of the kernel time" in _problems(_run(tmp_path, step))["norm_copies"]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "size"),
+    [
+        ("<16, 1024, 768>; <M:50257, K:768>", 50257),
+        ("<16, 1024, 768>; <M:50304, K:768>", 0),
+        ("<16, 1024, 768>; <M:3072, K:768>", 0),
+        ("<50257, 768>", 0),
+    ],
+)
+def test_the_size_of_a_vocabulary_is_that_of_the_weights(shapes: str, size: int) -> None:
+    assert odd_size(shapes) == size
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/Optimizer.step#SGD.step/_foreach_add_", "SGD"),
+        ("/Optimizer.step#Adam.step[2]/mul_", "Adam"),
+        ("/Optimizer.step#Adam.step/Linear/linear", None),
+    ],
+)
+def test_ops_of_an_optimizer_are_those_directly_in_its_step(path: str, name: str | None) -> None:
+    found = STEP.search(path)
+    assert (found[1] if found else None) == name
+
+
+def test_a_rank_that_is_late_in_every_fifth_step_is_named(imported: ProfileFactory) -> None:
+    with closing(sqlite3.connect(imported("ddp"))) as connection:
+        rows = connection.execute(
+            "SELECT problem, gain_ns FROM view_advice"
+            " WHERE aggr_id = 1 AND advice_name = 'late_ranks'"
+        ).fetchall()
+        late = connection.execute(
+            "SELECT iter_value FROM view_collectives WHERE aggr_id = 1 AND rank = 0"
+            " GROUP BY iter_value HAVING max(waiting_ns) > 100000000 ORDER BY 1"
+        ).fetchall()
+    ((problem, gain_ns),) = rows
+    assert problem.startswith("Rank 1 enters a collective 12")
+    assert "ms late in every 5th step" in problem
+    # 0.12 s in one step of five
+    assert gain_ns == pytest.approx(0.12e9 / 5, rel=0.15)
+    assert [row[0] for row in late] == [4, 9, 14, 19, 24, 29]
+
+
+def test_a_single_window_is_judged_with_less_certainty(imported: ProfileFactory) -> None:
+    query = (
+        "SELECT advice_name, certainty, recommendation FROM view_advice"
+        " WHERE aggr_id = 1 AND status = 'found'"
+    )
+    with closing(sqlite3.connect(imported("athrun"))) as connection:
+        found = {row[0]: row[1] for row in connection.execute(query)}
+    assert found == {
+        "pageable_copies": "possible",
+        "half_precision": "possible",
+        "tf32_off": "possible",
+    }
+    with closing(sqlite3.connect(imported("liz_ddp53"))) as connection:
+        rows = {row[0]: row[1:] for row in connection.execute(query)}
+    certainty, recommendation = rows["exposed_communication"]
+    assert certainty == "possible"
+    assert "separate all-reduces" in recommendation
+
+
+@pytest.mark.parametrize(("confidence", "certainty"), [("high", "sure"), ("low", "likely")])
+def test_nothing_is_sure_about_uncertain_steps(
+    imported: ProfileFactory, tmp_path: Path, confidence: str, certainty: str
+) -> None:
+    copy = tmp_path / "copy.sqlite"
+    copy.write_bytes(imported("module").read_bytes())
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute(
+            "UPDATE dldb_meta SET value = ? WHERE key = 'key_node_confidence'", (confidence,)
+        )
+        found, _ = judge(connection, 1)
+    assert {one.certainty for one in found if one.advice == "slow_iterations"} == {certainty}
+
+
+def test_lost_gpu_work_is_said_and_no_gpu_is_called_unused(imported: ProfileFactory) -> None:
+    query = "SELECT problem FROM view_expert_systems WHERE exp_sys_id LIKE 'underutilized%'"
+    for name in ("crash_segfault", "crash_assert"):
+        with closing(sqlite3.connect(imported(name))) as connection:
+            problems = {row[0] for row in connection.execute(query)}
+        assert problems == {"The capture holds no GPU work, although the program used a GPU"}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_advice_on_captures_is_proved_and_suspects_no_idle_data_loader(
+    imported: ProfileFactory, name: str
+) -> None:
+    with closing(sqlite3.connect(imported(name))) as connection:
+        assert unproved(connection) == []
+        shares = dict(
+            connection.execute(
+                "SELECT aggr_id, dataloader_duration_pct FROM view_resource_usage_breakdown"
+                " WHERE domain_name = 'default-domain'"
+            ).fetchall()
+        )
+        said = connection.execute(
+            "SELECT aggr_id, problem, recommendation FROM view_expert_systems"
+            " WHERE problem NOT LIKE 'No DALI%' UNION ALL"
+            " SELECT aggr_id, problem, recommendation FROM view_advice"
+            " WHERE status = 'found' AND advice_name <> 'input_bound'"
+        ).fetchall()
+        evidence = connection.execute("SELECT evidence FROM view_advice").fetchall()
+    for aggr, *sentences in said:
+        text = " ".join(sentences).lower().replace("dataloader(pin_memory=true)", "")
+        assert shares[aggr] >= 3.0 or not any(word in text for word in LOADER), text
+    assert all(isinstance(json.loads(row[0]), list) for row in evidence)

@@ -1,0 +1,86 @@
+"""What the command prints at its end: the steady steps first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from profiler_cli.commands.analyze import format_losses
+from profiler_cli.dlprof import main
+from tests.builders import Trace
+from tests.cli.scratch import add_view, scratch_source
+from tests.conftest import ProfileFactory
+
+
+@pytest.fixture
+def uneven(tmp_path: Path) -> Path:
+    """Twelve steps of 1 ms after one of 30 ms."""
+    trace = Trace()
+    trace.gpu(0)
+    thread = trace.thread(100)
+    at = 0
+    for step in range(13):
+        length = 1_000_000 if step else 30_000_000
+        thread.range(f"iteration {step}", at, at + length)
+        thread.op("conv2d", at + 100, at + 800, seq=2 * step, sizes="[[8, 3, 4, 4]]")
+        thread.launch("sgemm", at + 110, gpu=(at + 200, at + length // 2))
+        at += length
+    return trace.write(tmp_path / "uneven.sqlite")
+
+
+def test_the_result_leads_with_the_steady_steps_and_names_what_was_left_out(
+    uneven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"--database={uneven}", f"--output_path={tmp_path / 'out'}", "-v=minimal"]
+    assert main([*words, "--reports=summary,advice"]) == 0
+    first, note, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("Step: median 1.00 ms, 10th to 90th percentile 1.00 to 1.00 ms (")
+    assert "left out: warm-up (iteration" in note
+    # DLProf's own reports show all iterations, as ever.
+    summary = (tmp_path / "out" / "dlprof_summary.csv").read_text().splitlines()
+    assert "Aggregated Iterations,13" in summary or "Aggregated Iterations,14" in summary
+
+
+def test_the_result_leads_with_the_range_that_was_asked_for(
+    uneven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"--database={uneven}", f"--output_path={tmp_path / 'out'}", "-v=minimal"]
+    assert main([*words, "--iter_start=3", "--iter_stop=6"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith("(4 steps, iterations 3 to 6)")
+
+
+def test_the_time_of_graphs_recorded_as_a_whole_is_counted(
+    tmp_path: Path, profile: ProfileFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"--database={profile('zx3')}", f"--output_path={tmp_path}", "-v=minimal"]
+    assert main(words) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "Total GPU Time: 7.81 s" in lines
+    assert "TC GPU Time: unknown" in lines
+    assert "In CUDA graphs: 7.81 s, whose kernels were not recorded" in lines
+
+
+def test_lost_records_are_the_first_thing_that_is_printed(
+    tmp_path: Path, profile: ProfileFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"--database={profile('crash_assert')}", f"--output_path={tmp_path}", "-v=minimal"]
+    assert main(words) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("The capture is incomplete (407): CUDA events were dropped")
+
+
+def test_only_warnings_of_lost_records_lead_the_result() -> None:
+    source = scratch_source()
+    rows = [
+        ("LOST_EVENTS", "Events are missing.", 1234),
+        ("CUT_RANGES", "Ranges were cut.", 2),
+        ("INCOMPLETE_EVENTS", "A process ended early.", 1),
+    ]
+    add_view(source, "view_warnings", ("code", "message", "count"), rows)
+    assert format_losses(source).splitlines() == [
+        "The capture is incomplete (1,234): Events are missing.",
+        "The capture may be incomplete (1): A process ended early.",
+        "",
+    ]

@@ -1,0 +1,206 @@
+"""Several processes use one large database: no locks are lost, and all numbers are right."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.errors import AggregationCancelledError, DatabaseBusyError, DlprofError
+from aggregator.options import AggregationRequest
+from aggregator.pipeline import aggregate
+from aggregator.system.progress import NullProgress
+from aggregator.system.temporary_files import exclusive
+from aggregator.tables.connection import opened
+from tests.builders import Trace, analyze, query
+
+STEPS, LAUNCHES = 12, 6_000
+SUMMARY = "SELECT wall_time, gpu_utilization, kernels_all_gpu_time FROM view_model_summary"
+SPAWN = multiprocessing.get_context("spawn")
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of more than 65,536 launches."""
+    trace = Trace()
+    trace.gpu(0)
+    thread = trace.thread(100)
+    length = 100 * LAUNCHES
+    for step in range(STEPS):
+        begin = 2 * length * step
+        thread.range(f"iteration {step}", begin, begin + 2 * length - 10)
+        thread.op("conv2d", begin + 10, begin + length, seq=step, sizes="[[8, 3, 4, 4]]")
+        for number in range(LAUNCHES):
+            at = begin + 20 + 100 * number
+            thread.launch("sgemm", at, gpu=(at + 30, at + 90 + step))
+    return analyze(trace, tmp_path_factory.mktemp("large")).path
+
+
+@pytest.fixture
+def database(large: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(large, tmp_path / "dldb.sqlite"))
+
+
+def _aggregate_all(database: str, requests: list[tuple[int, int]], results: Any) -> None:
+    for first, last in requests:
+        try:
+            request = AggregationRequest(iter_start=first, iter_stop=last)
+            found: int | str = aggregate(Path(database), request, NullProgress()).aggr_id
+        except Exception as error:  # noqa: BLE001 - the test shows it
+            found = f"{type(error).__name__}: {error}"
+        results.put((first, last, found))
+
+
+def _read_on(database: str, stop: Event, results: Any) -> None:
+    """Open, read and close the database as the viewer does, over and over."""
+    reads = 0
+    while not stop.is_set():
+        try:
+            with opened(Path(database), time_limit_s=60) as profile:
+                profile.rows(SUMMARY)
+                profile.rows("SELECT count(*), sum(duration) FROM kernels")
+            reads += 1
+        except DatabaseBusyError:
+            pass
+        except Exception as error:  # noqa: BLE001 - the test shows it
+            results.put(f"{type(error).__name__}: {error}")
+            return
+    results.put(reads)
+
+
+def test_two_processes_aggregate_while_others_read(database: Path) -> None:
+    requests = [(first, first + 3) for first in range(1, 7)]
+    results, reads, stop = SPAWN.Queue(), SPAWN.Queue(), SPAWN.Event()
+    readers = [SPAWN.Process(target=_read_on, args=(str(database), stop, reads)) for _ in range(2)]
+    writers = [
+        SPAWN.Process(target=_aggregate_all, args=(str(database), order, results))
+        for order in (requests, requests[::-1])
+    ]
+    for process in (*readers, *writers):
+        process.start()
+    found = [results.get(timeout=240) for _ in range(2 * len(requests))]
+    stop.set()
+    counts = [reads.get(timeout=120) for _ in readers]
+    for process in (*readers, *writers):
+        process.join(timeout=60)
+
+    assert [row for row in found if isinstance(row[2], str)] == []
+    assert all(isinstance(count, int) and count > 0 for count in counts), counts
+    assert len(set(found)) == len(requests)
+    ids = {aggr: (first, last) for first, last, aggr in found}
+    stored = query(database, "SELECT id, iter_start, iter_stop FROM aggregations WHERE id > 2")
+    assert {row[0]: row[1:] for row in stored} == ids
+    for aggr, (first, last) in ids.items():
+        sums = f"SELECT kernels_all_gpu_time FROM view_model_summary WHERE aggr_id = {aggr}"
+        expected = LAUNCHES * sum(60 + step for step in range(first, last + 1))
+        assert query(database, sums) == [(expected,)]
+    assert query(database, "PRAGMA integrity_check") == [("ok",)]
+
+
+# --- a database that another program holds in WAL mode -------------------------------------------
+
+_HOLDER = """
+import sqlite3, sys
+held = sqlite3.connect(sys.argv[1], isolation_level=None)
+held.execute("PRAGMA journal_mode = WAL")
+held.execute("PRAGMA wal_autocheckpoint = 0")
+held.execute(sys.argv[2])
+print("changed", flush=True)
+sys.stdin.read()
+"""
+CHANGE = "UPDATE kernels SET duration = duration + 1000 WHERE id % 2 = 0"
+
+
+@contextmanager
+def _held_with_changes(database: Path) -> Iterator[None]:
+    command = [sys.executable, "-c", _HOLDER, str(database), CHANGE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"changed\n"
+        yield
+        assert holder.stdin is not None
+        holder.stdin.close()
+
+
+def test_changes_in_a_write_ahead_log_are_aggregated(large: Path, tmp_path: Path) -> None:
+    held, plain = (Path(shutil.copy(large, tmp_path / name)) for name in ("held", "plain"))
+    with closing(sqlite3.connect(plain)) as connection:
+        connection.execute(CHANGE)
+        connection.commit()
+    request = AggregationRequest(iter_start=2, iter_stop=5)
+    with _held_with_changes(held):
+        assert held.with_name("held-wal").stat().st_size
+        aggregate(held, request, NullProgress())
+    aggregate(plain, request, NullProgress())
+
+    sums = f"{SUMMARY} WHERE aggr_id = 2"
+    assert query(held, sums) == query(plain, sums) != []
+    unchanged = LAUNCHES * sum(60 + step for step in range(2, 6))
+    assert query(held, sums)[0][2] > unchanged
+
+
+# --- a database that another process keeps locked ------------------------------------------------
+
+
+def test_a_locked_database_is_waited_for_briefly(database: Path) -> None:
+    with closing(sqlite3.connect(database, isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+        with pytest.raises(DatabaseBusyError), opened(database, time_limit_s=60):
+            pass
+        assert time.monotonic() - began < 5
+        writer.execute("ROLLBACK")
+    try:
+        with opened(database, time_limit_s=60) as profile:
+            assert profile.rows("SELECT count(*) FROM aggregations") == [(2,)]
+    except DlprofError as error:
+        pytest.fail(str(error))
+
+
+# --- turns ---------------------------------------------------------------------------------------
+
+
+def _hold(path: str, held: Event, stop: Event) -> None:
+    with exclusive(Path(path), 1, lambda: None):
+        held.set()
+        stop.wait(60)
+
+
+def test_an_aggregation_waits_for_its_turn_and_can_be_cancelled(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cancelled(NullProgress):
+        def advance(self, rows: int) -> None:
+            del rows
+            raise AggregationCancelledError("Cancelled.")
+
+    held, stop = SPAWN.Event(), SPAWN.Event()
+    holder = SPAWN.Process(target=_hold, args=(str(database), held, stop))
+    holder.start()
+    assert held.wait(60)
+    request = AggregationRequest(iter_start=2, iter_stop=5)
+    with pytest.raises(AggregationCancelledError):
+        aggregate(database, request, Cancelled())
+    monkeypatch.setattr("aggregator.dldb.writer.TURN_WAIT_S", 0.3)
+    with pytest.raises(DatabaseBusyError):
+        aggregate(database, request, NullProgress())
+    stop.set()
+    holder.join(timeout=60)
+    assert aggregate(database, request, NullProgress()).aggr_id == 3
+    assert [path.name for path in database.parent.iterdir()] == [database.name]
+
+
+def test_a_lock_file_of_a_killed_process_holds_nothing_up(database: Path) -> None:
+    database.with_name(f".{database.name}.lock").touch()
+    aggregate(database, AggregationRequest(iter_start=2, iter_stop=5), NullProgress())
+    assert [path.name for path in database.parent.iterdir()] == [database.name]

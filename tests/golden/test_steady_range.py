@@ -1,0 +1,119 @@
+"""The steady range: which iterations an import aggregates beside all of them, and why."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.builders import Analyzed, Thread, Trace, analyze
+from tests.conftest import ProfileFactory
+
+MS = 1_000_000
+COLUMNS = (
+    "iter_start, iter_stop, is_steady, steady_note, steps, iter_median, iter_p10, iter_p90"
+    " FROM view_aggregations ORDER BY aggr_id"
+)
+
+
+def _steps(main: Thread, lengths_ms: list[float], kernels: list[int] | None = None) -> None:
+    """Steps that each begin with clearing the gradients, one after another."""
+    at = 1000
+    for number, length in enumerate(lengths_ms):
+        main.range("Optimizer.zero_grad#SGD.zero_grad, op_id = 5", at, at + 100)
+        for kernel in range(kernels[number] if kernels else 1):
+            begin = at + 1000 + kernel * 1000
+            main.op("conv2d", begin, begin + 500)
+            main.launch("conv", begin + 10, gpu=(begin + 50, begin + 400))
+        main.range("Optimizer.step#SGD.step, op_id = 6", at + 200_000, at + 300_000)
+        at += round(length * MS)
+    main.call("cudaDeviceSynchronize_v3020", at - 100_000, at)
+
+
+def _analyzed(tmp_path: Path, lengths: list[float], kernels: list[int] | None = None) -> Analyzed:
+    trace = Trace()
+    trace.gpu()
+    _steps(trace.thread(), lengths, kernels)
+    return analyze(trace, tmp_path)
+
+
+def test_warm_up_and_the_end_are_left_out(tmp_path: Path) -> None:
+    found = _analyzed(tmp_path, [200, 50, *[10.0] * 8, 80])
+    default, steady = found.query(f"SELECT {COLUMNS}")
+    assert default[:3] == (0, 11, 0)
+    assert steady[:3] == (3, 10, 1)
+    assert (
+        steady[3]
+        == default[3]
+        == (
+            "iterations 3 to 10 are steady; left out: warm-up (iterations 0 to 2, up to 20.0 times "
+            "the median step); the end of the program (iteration 11)"
+        )
+    )
+    assert steady[4:] == (8, 10 * MS, 10 * MS, 10 * MS)
+    assert found.result.aggr_id == 1
+
+
+def test_slow_steps_within_the_range_stay(tmp_path: Path) -> None:
+    lengths = [100, *[10.0, 10, 10, 10, 40] * 4, 10]
+    found = _analyzed(tmp_path, lengths)
+    _, steady = found.query(f"SELECT {COLUMNS}")
+    assert steady[0] == 2
+    assert (steady[5], steady[7]) == (10 * MS, 40 * MS)
+
+
+def test_steps_that_run_other_kernels_are_no_steady_ones(tmp_path: Path) -> None:
+    found = _analyzed(tmp_path, [10.0] * 10, [3, 3, *[30] * 8])
+    _, steady = found.query(f"SELECT {COLUMNS}")
+    assert steady[:2] == (3, 10)
+    assert "which ran other kernels" in steady[3]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "reason"),
+    [
+        ([10.0] * 3, "fewer than 4 steps"),
+        ([10.0, 200, 3, 90, 1, 400, 7, 30], "differ too much"),
+        ([], "no iterations"),
+    ],
+)
+def test_without_a_steady_range_there_is_one_aggregation(
+    tmp_path: Path, lengths: list[float], reason: str
+) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    main.op("relu", 10, 90)
+    main.launch("relu", 20, gpu=(30, 60))
+    _steps(main, lengths) if lengths else None
+    found = analyze(trace, tmp_path)
+    (only,) = found.query(f"SELECT {COLUMNS}")
+    assert reason in only[3]
+
+
+def test_a_request_for_a_range_adds_no_other(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    _steps(trace.thread(), [10.0] * 10)
+    found = analyze(trace, tmp_path, iter_start=2, iter_stop=5)
+    (only,) = found.query(f"SELECT {COLUMNS}")
+    assert only[:4] == (2, 5, 0, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "low_ms", "high_ms", "most_spread"),
+    [("ddp2_resnet50_amp", 48, 71, 0.2), ("gpt", 38, 41, 0.4), ("module", 4, 8, 2.0)],
+)
+def test_real_captures(
+    imported: ProfileFactory, name: str, low_ms: float, high_ms: float, most_spread: float
+) -> None:
+    with closing(sqlite3.connect(imported(name))) as connection:
+        query = (
+            "SELECT iter_median, iter_avg, iter_std_dev FROM view_performance_summary"
+            " WHERE is_steady AND domain_name = 'default-domain'"
+        )
+        ((median, mean, spread),) = connection.execute(query).fetchall()
+    assert low_ms * MS <= median <= high_ms * MS
+    assert spread <= most_spread * mean

@@ -1,1 +1,1 @@
-"""Speed and memory goals: each a ratio to something that is run beside it."""
+"""Speed and memory goals, each relative to a reference measured in the same run."""

@@ -1,4 +1,4 @@
-"""What runs took, and how it is shown."""
+"""Run commands, measure them, and show the figures as Markdown tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import platform
 import sqlite3
 import statistics
+import subprocess
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,28 +17,44 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Measured:
-    """One run.
+    """One run."""
 
-    Attributes:
-        seconds: Wall-clock time. Unit: s.
-        cpu_s: Time of all threads on a CPU. Unit: s.
-        peak_mib: Largest resident size. Unit: MiB.
-    """
-
-    seconds: float
-    cpu_s: float
-    peak_mib: float
+    seconds: float  # Wall-clock time. Unit: s.
+    cpu_s: float  # Time of all threads on a CPU. Unit: s.
+    peak_mib: float  # Largest resident size. Unit: MiB.
 
 
-#: What was run, and each time it was.
+#: Measurements by what was run.
 Runs = dict[str, list[Measured]]
+REPOSITORY = Path(__file__).resolve().parents[1]
+KIB = 1024
+
+
+def run_command(command: Sequence[str]) -> Measured:
+    """Run a command with all its children; its output is discarded.
+
+    Raises:
+        SystemExit: The command failed.
+    """
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=REPOSITORY
+    )
+    assert process.stderr is not None
+    messages = process.stderr.read()
+    _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)}: {messages.decode(errors='replace')}")
+    return Measured(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / KIB)
 
 
 def growth(single: Runs, measured: Runs, times: int) -> dict[str, float]:
-    """How the time of ``times`` copies compares with ``times`` that of one, in the same round.
+    """Time of ``times`` copies divided by ``times`` the time of one, in the same round.
 
     Returns:
-        The median over the rounds, for what was run on both.
+        The median over the rounds, for everything that ran on both.
     """
     return {
         name: statistics.median(
@@ -97,21 +115,15 @@ def _medians(runs: Sequence[Measured]) -> Measured:
 
 
 def machine(runs: int) -> str:
-    """What the numbers were measured on, and with."""
+    """Machine, versions and load of a measurement, as a Markdown list."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "pyarrow"))
     load = os.getloadavg()[0]
-    return "\n".join(
-        (
-            (
-                f"* Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, medians of {runs}; load"
-                f" average at the end {load:.1f} (other programs at work: compare CPU times)"
-            ),
-            (
-                f"* {_cpu_model()}, {os.cpu_count()} cores, {_memory_gib():.0f} GiB,"
-                f" {platform.system()} {platform.release().split('-')[0]}"
-            ),
-            f"* Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {packages}",
-        )
+    system = f"{platform.system()} {platform.release().split('-')[0]}"
+    return (
+        f"* Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, medians of {runs}; load average at the"
+        f" end {load:.1f} (if it is above 1, compare CPU times)\n"
+        f"* {_cpu_model()}, {os.cpu_count()} cores, {_memory_gib():.0f} GiB, {system}\n"
+        f"* Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {packages}"
     )
 
 
@@ -129,7 +141,7 @@ def _memory_gib() -> float:
 
 
 def write_section(path: Path, title: str, runs: int, lines: Iterable[str]) -> None:
-    """Put figures under their heading in a file, in place of those that stand there."""
+    """Write figures under their heading in a file; figures already there are replaced."""
     heading = f"## {title}\n"
     section = "\n".join((heading, machine(runs), "", *lines, ""))
     old = path.read_text(encoding="utf-8") if path.exists() else ""

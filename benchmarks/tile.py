@@ -1,27 +1,31 @@
-"""Makes a big profile out of a real one: the same capture several times, one after the other.
+"""Make a large profile by repeating a real one: an Nsight Systems export or a Kineto trace.
 
     python -m benchmarks.tile PROFILE TIMES OUTPUT
 
-Every copy begins where the one before it ended. What must be unique in a capture stays unique:
-correlation ids, PyTorch's sequence numbers and op ids in the texts of NVTX ranges, range ids. Ids
-that name things (strings, threads, streams) are shared. ``input_op_ids`` in the texts keep naming
-the ops of the first copy: nothing reads them.
+Each copy begins where the previous one ends. Identifiers that are unique within a capture stay
+unique: correlation ids, range ids, PyTorch's sequence numbers and op ids in the texts of ranges.
+Ids of strings, threads and streams are shared. ``input_op_ids`` in the texts still refer to the
+first copy; nothing reads them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 TIME_COLUMNS = ("start", "end", "timestamp")
 UNIQUE_COLUMNS = ("correlationId", "rangeId", "gridId", "eventSyncId")
-"""Counters of a capture: each copy continues where the one before it ended."""
+"""Counters of an export: each copy continues from the previous one."""
 NVTX = "NVTX_EVENTS"
 CREATES_DOMAIN = 75
-"""Type of the event that names an NVTX domain: once is enough."""
+"""Type of the event that names an NVTX domain; only the first copy needs it."""
+TRACE_COUNTERS = {"correlation": 1_000_000, "Sequence number": 1_000_000, "External id": 10_000_000}
+"""Counters of a trace, and by how much each copy raises them."""
 _SEQ, _OP = ", seq = ", ", op_id = "
 
 
@@ -128,16 +132,54 @@ def _shifted_text(connection: sqlite3.Connection) -> str:
     return text
 
 
+def tile_trace(source: Path, copies: int, target: Path) -> None:
+    """Write a Kineto trace that holds ``copies`` copies of another one.
+
+    Args:
+        source: A trace.
+        copies: Number of copies.
+        target: The trace to write.
+    """
+    trace: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
+    events = trace.pop("traceEvents")
+    times = [event["ts"] for event in events if "ts" in event]
+    ends = [event["ts"] + event.get("dur", 0) for event in events if "ts" in event]
+    span_us = round(max(ends) - min(times)) + 1000
+    with target.open("w", encoding="utf-8") as file:
+        file.write(json.dumps({"schemaVersion": 1} | trace)[:-1] + ', "traceEvents": [\n')
+        for copy in range(copies):
+            if copy:
+                file.write(",\n")
+            shifted = (_shifted_event(event, copy, span_us) for event in events)
+            file.write(",\n".join(map(json.dumps, shifted)))
+        file.write("\n]}\n")
+
+
+def _shifted_event(event: dict[str, Any], copy: int, span_us: int) -> dict[str, Any]:
+    """The event in copy number ``copy``."""
+    result = dict(event)
+    if "ts" in result:
+        result["ts"] = round(result["ts"] + copy * span_us, 3)
+    arguments = dict(result.get("args") or {})
+    for name, step in TRACE_COUNTERS.items():
+        if isinstance(arguments.get(name), int):
+            arguments[name] += copy * step
+    if arguments:
+        result["args"] = arguments
+    return result
+
+
 def main() -> int:
-    """Write one tiled profile."""
+    """Write one profile."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tile", description=__doc__)
-    parser.add_argument("profile", type=Path, help="Nsight Systems SQLite export")
+    parser.add_argument("profile", type=Path, help="SQLite export, or trace (.json)")
     parser.add_argument("times", type=int, help="number of copies")
     parser.add_argument("output", type=Path, help="profile to write")
     options = parser.parse_args()
     if options.times < 1:
         parser.error("TIMES must be 1 or more")
-    tile(options.profile, options.times, options.output)
+    repeat = tile_trace if options.profile.suffix == ".json" else tile
+    repeat(options.profile, options.times, options.output)
     return 0
 
 

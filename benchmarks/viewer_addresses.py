@@ -1,4 +1,4 @@
-"""Everything that a viewer can be asked about an aggregation, found in its own OpenAPI document."""
+"""All addresses of the viewer's API for one aggregation, from its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from aggregator.resources.figures import FIGURES
+from aggregator.tables.figures import FIGURES
 from benchmarks.viewer_server import Api
 
 PAGE_SIZE = 50
@@ -17,7 +17,7 @@ _LISTED_FIGURES = "figures/{name}"
 
 
 class Kind(StrEnum):
-    """What is asked for; each kind has a limit of its own."""
+    """Kind of a request; each kind has its own limit."""
 
     PAGE = "table page"
     FILTER = "filtered page"
@@ -29,45 +29,26 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Address:
-    """One thing to ask for.
+    """One request."""
 
-    Attributes:
-        kind: What it is.
-        name: For the report.
-        path: Below the API's root.
-        params: Query parameters.
-    """
-
-    kind: Kind
-    name: str
-    path: str
-    params: dict[str, Any] = field(default_factory=dict)
+    kind: Kind  # Its kind.
+    name: str  # For the report.
+    path: str  # Below the API's root.
+    params: dict[str, Any] = field(default_factory=dict)  # Query parameters.
 
 
 @dataclass(frozen=True)
 class Place:
-    """An aggregation of a profile, with an iteration and an op in it.
+    """An aggregation of a profile, with an iteration and an op in it."""
 
-    Attributes:
-        profile: Id of the profile.
-        aggregation: Id of the aggregation.
-        iteration: The iteration with most kernels.
-        op_id: The op with most kernels in it.
-    """
-
-    profile: str
-    aggregation: int
-    iteration: int
-    op_id: str
+    profile: str  # Id of the profile.
+    aggregation: int  # Id of the aggregation.
+    iteration: int  # The iteration with most kernels.
+    op_id: str  # The op with most kernels in it.
 
     def fill(self, template: str) -> str:
-        """An address with the names in its holes."""
-        return template.format(
-            profile=self.profile,
-            aggregation=self.aggregation,
-            iteration=self.iteration,
-            op_id=self.op_id,
-        )
+        """Fill the placeholders of an address."""
+        return template.format(**vars(self))
 
 
 def find_place(api: Api, aggregation: int | None = None) -> Place:
@@ -111,7 +92,8 @@ def all_addresses(api: Api, place: Place) -> Iterator[Address]:
 def _table(api: Api, name: str, path: str, known: set[str]) -> Iterator[Address]:
     first = api.get(path, page_size=PAGE_SIZE)
     pages = max(1, -(-first["count"] // PAGE_SIZE))
-    some_row = _middle_row(first["results"])
+    rows = first["results"]
+    some_row = rows[len(rows) // 2] if rows else {}
     columns = [key for key in some_row if key not in first["unknown"]]
     for column in columns:
         for ordering in (column, f"-{column}"):
@@ -128,10 +110,6 @@ def _table(api: Api, name: str, path: str, known: set[str]) -> Iterator[Address]
         params = {"search": word, "page_size": PAGE_SIZE}
         yield Address(Kind.SEARCH, f"{name}, search {word!r}", path, params)
     yield Address(Kind.EXPORT, f"{name} as CSV", f"{path}export/", {"format": "csv"})
-
-
-def _middle_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    return rows[len(rows) // 2] if rows else {}
 
 
 def _filters(column: str, value: Any, known: set[str]) -> Iterator[tuple[str, Any]]:

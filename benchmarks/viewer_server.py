@@ -1,7 +1,8 @@
-"""A viewer to be measured: its start, one kept connection to it, the CPU time that it takes."""
+"""A viewer to be measured: its start, one persistent connection to it, its CPU time."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import http.client
 import json
@@ -20,15 +21,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 @dataclass(frozen=True)
 class Viewer:
-    """A running viewer.
+    """A running viewer."""
 
-    Attributes:
-        url: Its address.
-        pid: Its first process; 0: it runs somewhere else.
-    """
-
-    url: str
-    pid: int = 0
+    url: str  # Its address.
+    pid: int = 0  # Its first process; 0: it runs somewhere else.
 
     def cpu_ms(self) -> float:
         """CPU time of all its threads so far, the keeper of the jobs' left out; 0: unknown."""
@@ -65,37 +61,31 @@ def _command_line(pid: int) -> bytes:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer.
+    """One answer."""
 
-    Attributes:
-        first_ms: Until its first byte came.
-        elapsed_ms: Until its last byte came.
-        body: Its bytes.
-    """
-
-    first_ms: float
-    elapsed_ms: float
-    body: bytes
+    first_ms: float  # Until its first byte came.
+    elapsed_ms: float  # Until its last byte came.
+    body: bytes  # Its bytes.
 
     @property
     def json(self) -> Any:
-        """What it says."""
+        """The body as JSON."""
         return json.loads(self.body)
 
 
 class Api:
-    """One kept connection to the viewer, as a browser has."""
+    """One persistent connection to the viewer, as a browser has."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
 
     def get(self, path: str, **params: Any) -> Any:
-        """What an address says."""
+        """Return the JSON of an address."""
         return self.ask(path, params).json
 
     def ask(self, path: str, params: dict[str, Any], *, accept: str = "gzip") -> Answer:
-        """An answer and how long it took."""
+        """Request an address; return the answer with its times."""
         query = f"?{urlencode(params)}" if params else ""
         headers = {"Accept-Encoding": accept} if accept != "gzip" else {}
         start = time.perf_counter()
@@ -108,14 +98,34 @@ class Api:
             raise SystemExit(f"{path}{query}: {answer.status} {body[:300]!r}")
         return Answer((first - start) * 1e3, (end - start) * 1e3, body)
 
+    def post(self, path: str, body: object) -> Any:
+        """Post a body to an address; return the reply's JSON."""
+        headers = {"Content-Type": "application/json"}
+        self._connection.request("POST", f"/api/v1/{quote(path)}", json.dumps(body), headers)
+        answer = self._connection.getresponse()
+        content = answer.read()
+        if answer.status >= http.client.BAD_REQUEST:
+            raise SystemExit(f"{path}: {answer.status} {content[:300]!r}")
+        return json.loads(content)
+
+
+def viewer_parser(doc: str | None, rounds: int, title: str) -> argparse.ArgumentParser:
+    """Return a parser of the options that all benchmarks of the viewer have."""
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+    parser.add_argument("database", type=Path, help="database to start a viewer on")
+    parser.add_argument("--rounds", type=int, default=rounds, help="how often each is done")
+    parser.add_argument("--results", type=Path, help="Markdown file to write the figures to")
+    parser.add_argument("--title", default=title, help="heading of the figures there")
+    return parser
+
 
 @contextlib.contextmanager
-def running(database: str) -> Iterator[Viewer]:
-    """A viewer of a database, for as long as the block runs."""
+def running(database: str, **variables: str) -> Iterator[Viewer]:
+    """A viewer of a database while the block runs, with further environment variables."""
     with tempfile.TemporaryDirectory() as state:
         process = subprocess.Popen(
             [sys.executable, "-m", "profiler_cli.dlprofviewer", "--port", "0", database],
-            env=os.environ | {"DLPROF_STATE_DIR": state, "PYTHONUNBUFFERED": "1"},
+            env=os.environ | {"DLPROF_STATE_DIR": state, "PYTHONUNBUFFERED": "1"} | variables,
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -128,16 +138,3 @@ def running(database: str) -> Iterator[Viewer]:
         finally:
             process.terminate()
             process.wait(60)
-
-
-@contextlib.contextmanager
-def started(database: str) -> Iterator[str]:
-    """The address of a viewer of a database, for as long as the block runs."""
-    with running(database) as viewer:
-        yield viewer.url
-
-
-def forget_file(path: Path) -> None:
-    """Let the system drop what it holds of a file in memory, as after a restart."""
-    with path.open("rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -1,4 +1,7 @@
-"""What each measured process does, with everything imported that it needs."""
+"""The work of each measured process, with all its imports.
+
+The floor is the time of reading the needed columns once, on one ADBC connection.
+"""
 
 from __future__ import annotations
 
@@ -10,33 +13,58 @@ from pathlib import Path
 
 from aggregator import pipeline
 from aggregator.options import AggregationRequest, ImportOptions
-from aggregator.progress import NullProgress, Progress
-from benchmarks.floor import read_once
+from aggregator.sources.arrow_columns import arrow_connection
+from aggregator.sources.formats import list_tables
+from aggregator.system.progress import NullProgress
+
+COLUMNS = {
+    "NVTX_EVENTS": '"start", "end", "eventType", "globalTid", "domainId", coalesce("text", \'\')',
+    "CUPTI_ACTIVITY_KIND_RUNTIME": '"start", "end", "globalTid", "correlationId", "nameId"',
+    "CUPTI_ACTIVITY_KIND_KERNEL": (
+        '"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "demangledName",'
+        ' "shortName", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"'
+    ),
+    "CUPTI_ACTIVITY_KIND_MEMCPY": (
+        '"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes", "copyKind"'
+    ),
+    "CUPTI_ACTIVITY_KIND_MEMSET": (
+        '"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes"'
+    ),
+}
+"""Tables and the columns that an import cannot do without."""
 
 
-def work_of(
-    name: str, profile: Path, database: Path, progress: Progress | None = None
-) -> Callable[[], object]:
+def work_of(name: str, profile: Path, database: Path) -> Callable[[], object]:
     """The work of a run.
 
     Args:
         name: ``floor``, ``import``, ``range`` or ``key node``.
         profile: The export.
         database: Its database: what ``import`` writes and the aggregations are added to.
-        progress: Listener; None: nobody listens.
     """
-    listener = progress or NullProgress()
     if name == "floor":
-        return partial(read_once, profile)
+        return partial(_read_once, profile)
     if name == "import":
         options = ImportOptions(profile, database, overwrite=True)
-        return partial(pipeline.import_profile, options, listener)
+        return partial(pipeline.import_profile, options, NullProgress())
     request = _new_request(database, with_key_node=name == "key node")
-    return partial(pipeline.aggregate, database, request, listener)
+    return partial(pipeline.aggregate, database, request, NullProgress())
+
+
+def _read_once(profile: Path) -> int:
+    """Read the columns into Arrow batches and drop them; returns the number of rows."""
+    tables = list_tables(profile)
+    rows = 0
+    with arrow_connection(profile) as connection:
+        for table, columns in COLUMNS.items():
+            if table in tables:
+                query = f"SELECT {columns} FROM {table}"  # noqa: S608 (both are constants above)
+                rows += sum(batch.num_rows for batch in connection.batches(query))
+    return rows
 
 
 def _new_request(database: Path, *, with_key_node: bool) -> AggregationRequest:
-    """A request that was not made before, so that the work is really done."""
+    """A request that was not made before, so that it is really computed."""
     with closing(sqlite3.connect(database)) as connection:
         done = int(connection.execute("SELECT count(*) FROM aggregations").fetchone()[0])
         if not with_key_node:

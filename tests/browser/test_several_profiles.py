@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import MakeDatabase, StartViewer, Viewer
 
@@ -57,6 +57,30 @@ def test_profiles_are_switched_and_the_address_keeps_it(page: Page, several: Vie
     expect(page).to_have_title(re.compile("ResNet-50, AMP"))
     page.go_back()
     expect(page).to_have_title(re.compile("Domains"))
+
+
+def test_a_late_list_of_aggregations_is_waited_for(page: Page, several: Viewer) -> None:
+    """The profile's own answer comes first: the list of the other profile must not count."""
+    page.goto(several.address())
+    picker = page.get_by_role("combobox", name="Profile")
+    resnet = picker.locator("option", has_text="ResNet-50").get_attribute("value")
+    page.goto(several.address(view="dashboard", profile=str(resnet)))
+    expect(page).to_have_url(re.compile("aggregation=2"))
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:  # Playwright takes no method of a built-in type
+        held.append(route)
+
+    page.route(re.compile(r"/aggregations/\?"), hold)
+    with page.expect_response(re.compile(r"/profiles/domains[^/]*/$")):
+        picker.select_option(label="Domains")
+    page.wait_for_timeout(200)
+    assert held, "the list of aggregations was not asked for"
+    for route in held:
+        route.continue_()
+    expect(page.get_by_role("combobox", name="Domain")).to_be_visible()
+    expect(page).to_have_url(re.compile("aggregation=1"))
+    expect(page.get_by_role("alert")).to_have_count(0)
 
 
 @pytest.mark.parametrize("view", ["dashboard", "op-types", "iterations", "kernels-by-op"])

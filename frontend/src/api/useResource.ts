@@ -8,14 +8,18 @@ export interface Resource<T> {
   readonly data: T | null;
   readonly error: ApiError | null;
   readonly isLoading: boolean;
-  /** `data` belongs to an earlier address. */
+  /** A newer answer is on its way: `data` is from before a reload or of an earlier address. */
   readonly isStale: boolean;
+  /** The address that `data` came from. */
+  readonly dataUrl: string | null;
   readonly reload: () => void;
 }
 
 interface Held<T> {
+  /** The address of the last answer; null when it is to be asked again. */
   readonly url: string | null;
   readonly data: T | null;
+  readonly dataUrl: string | null;
   readonly error: ApiError | null;
 }
 
@@ -83,22 +87,23 @@ export function useResource<T>(url: string | null): Resource<T> {
   const [held, setHeld] = useState<Held<T>>(() => heldFromCache<T>(url));
   const [attempt, setAttempt] = useState(0);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `attempt` asks for the same address again
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `attempt` repeats the request for the same address
   useEffect(() => {
     if (url === null) return;
     if (cache.has(url)) {
-      setHeld({ url, data: cache.get(url) as T, error: null });
+      setHeld({ url, data: cache.get(url) as T, dataUrl: url, error: null });
       return;
     }
     const flight = board(url);
-    // The flight goes on for others when this component has turned to another address.
+    // Other components may still wait for the request when this one has changed its address.
     let isWanted = true;
     flight.promise
       .then((data) => {
-        if (isWanted) setHeld({ url, data: data as T, error: null });
+        if (isWanted) setHeld({ url, data: data as T, dataUrl: url, error: null });
       })
       .catch((error: unknown) => {
-        if (isWanted && !isAbort(error)) setHeld({ url, data: null, error: toApiError(error) });
+        if (!isWanted || isAbort(error)) return;
+        setHeld({ url, data: null, dataUrl: null, error: toApiError(error) });
       });
     return () => {
       isWanted = false;
@@ -112,18 +117,23 @@ export function useResource<T>(url: string | null): Resource<T> {
     setAttempt((count) => count + 1);
   }, [url]);
 
-  if (url === null) return { data: null, error: null, isLoading: false, isStale: false, reload };
+  if (url === null) {
+    return { data: null, dataUrl: null, error: null, isLoading: false, isStale: false, reload };
+  }
   const isCurrent = held.url === url;
   return {
     data: held.data,
     error: isCurrent ? held.error : null,
     isLoading: !isCurrent,
     isStale: !isCurrent && held.data !== null,
+    dataUrl: held.dataUrl,
     reload,
   };
 }
 
 function heldFromCache<T>(url: string | null): Held<T> {
-  if (url !== null && cache.has(url)) return { url, data: cache.get(url) as T, error: null };
-  return { url: null, data: null, error: null };
+  if (url !== null && cache.has(url)) {
+    return { url, data: cache.get(url) as T, dataUrl: url, error: null };
+  }
+  return { url: null, data: null, dataUrl: null, error: null };
 }

@@ -171,9 +171,8 @@ export function useScopeResult(query: Query): ScopeResult {
   const chosen = chooseProfile(query.get("profile"), profiles);
   const path = all.data === null ? null : profilePath(chosen);
   const profile = useResource<Profile>(path === null ? null : apiUrl(path));
-  const aggregations = useResource<{ results: readonly AggregationsRow[] }>(
-    path === null ? null : apiUrl(`${path}aggregations/`, { page_size: 200 }),
-  );
+  const listUrl = path === null ? null : apiUrl(`${path}aggregations/`, { page_size: 200 });
+  const aggregations = useResource<{ results: readonly AggregationsRow[] }>(listUrl);
 
   const error = firstError([all, profile, aggregations], profiles);
   if (error !== null) return error;
@@ -182,8 +181,8 @@ export function useScopeResult(query: Query): ScopeResult {
   if (chosen instanceof ApiError) {
     return { state: "error", error: chosen, retry: all.reload, profiles };
   }
-  // Answers that belong to the profile shown before do not count.
-  if (profile.data?.id !== chosen.id || aggregations.data === null) return { state: "loading" };
-  if (aggregations.isStale && profile.isLoading) return { state: "loading" };
+  // Answers that belong to the profile shown before do not count, whichever comes first.
+  if (profile.data?.id !== chosen.id) return { state: "loading" };
+  if (aggregations.data === null || aggregations.dataUrl !== listUrl) return { state: "loading" };
   return chooseScope(query, { profiles, profile: profile.data, aggregations }, all.reload);
 }

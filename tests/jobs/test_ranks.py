@@ -315,7 +315,7 @@ def test_the_processes_of_a_job_end_with_it(
         viewer.post(f"jobs/{job['id']}/cancel/")
         assert viewer.wait_for_end(job)["state"] == "cancelled"
         assert psutil.wait_procs(processes, timeout=WAIT_LIMIT_S)[1] == []
-        assert not hidden(tmp_path / "state")
+        wait_until(lambda: not hidden(tmp_path / "state"))
         again = viewer.post(f"jobs/{job['id']}/retry/")
         viewer.wait_for(again, lambda now: file_states(now).count("importing") == 3)
         processes = viewer.children("spawn_main")

@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 export DLPROF_CHROMIUM ?= $(or $(shell command -v chromium chromium-browser google-chrome | head -1),/usr/bin/chromium)
 
-DEMO_NAME := pytorch_resnet50_amp
+DEMO_NAME := resnet50_amp
 DEMO_DIR := demo/out
 PAGE := viewer/static/dlprof/.vite/manifest.json
 PAGE_SOURCES := $(shell find frontend docs/views -type f -not -path '*/node_modules/*' 2>/dev/null)

@@ -92,12 +92,12 @@ def _cache_root() -> Path:
 
 
 def _find_shared(file_name: str) -> Path | None:
-    """A profile in the shared folders, packed or as it is; the demo profile is also committed."""
+    """A profile in the shared folders, packed or as it is; the one used most is also committed."""
     root = _shared_root()
     folders = [root / "profiles", *sorted((root / "public").glob("*")), root / "workloads/captures"]
     candidates = [folder / name for folder in folders for name in (f"{file_name}.xz", file_name)]
     if file_name == f"{DEMO_PROFILE}.sqlite":
-        candidates.append(REPOSITORY / "demo" / f"{file_name}.xz")
+        candidates.append(REPOSITORY / "tests/data/captures" / f"{file_name}.xz")
     return next((path for path in candidates if path.is_file()), None)
 
 

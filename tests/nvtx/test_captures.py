@@ -271,7 +271,7 @@ def test_captures_hold_nothing_about_their_machine() -> None:
     machine = re.compile(rb"[A-Z_]{4,}=/|/root/|/home/|vsock|kworker|TOKEN|HOSTNAME")
     packed = [
         *CAPTURES.glob("*.xz"),
-        CAPTURES.parents[2] / "demo" / "pytorch_resnet50_amp.sqlite.xz",
+        *(CAPTURES.parents[2] / "demo").glob("*.xz"),
     ]
     assert len(packed) >= 10
     for path in packed:

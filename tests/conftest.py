@@ -27,14 +27,14 @@ KEPT = {
 # How long an example takes says how busy the machine is.
 UNTIMED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=50, **UNTIMED)
-settings.register_profile("ci", max_examples=100, derandomize=True, **UNTIMED)
+settings.register_profile("ci", max_examples=50, derandomize=True, **UNTIMED)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 ProfileFactory = Callable[[str], Path]
 
 #: Files and folders whose tests take longest, in the order in which test processes begin them.
 LONGEST_FIRST = (
-    *("jobs/test_thousand_jobs.py", "contract/test_fuzzed_requests.py", "jobs/test_robustness.py"),
+    *("jobs/test_many_jobs.py", "contract/test_fuzzed_requests.py", "jobs/test_robustness.py"),
     *("property/test_traces.py", "jobs/test_ranks.py", "packaging/test_wheel.py"),
     *("golden/test_conservation.py", "property/test_page_writer.py"),
     *("jobs/test_operations.py", "jobs/test_redis.py", "jobs/test_command.py"),

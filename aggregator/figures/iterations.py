@@ -11,11 +11,13 @@ from aggregator.figures.theme import (
     COLORS,
     PART_NAMES,
     PARTS,
+    RARE_PARTS,
     Figure,
     Theme,
     axis,
     base_layout,
     empty_figure,
+    split_communication,
 )
 from aggregator.figures.values import Table, TimeUnit, choose_unit, column
 from aggregator.texts import say
@@ -101,8 +103,9 @@ def iteration_summary(
         "shapes": _bounds(bounds, theme),
         "meta": _meta(bars, size, unit, bounds),
     }
-    # Few captures have graphs that were recorded as a whole.
-    parts = [part for part in PARTS if part != "graph" or any(bar.part_ns(part) for bar in bars)]
+    parts = [
+        part for part in PARTS if part not in RARE_PARTS or any(bar.part_ns(part) for bar in bars)
+    ]
     traces = [_trace(part, bars, unit) for part in (*parts, "outside")]
     return {"data": traces, "layout": layout}
 
@@ -133,7 +136,13 @@ def _iterations(table: Table) -> list[_Iteration]:
         strict=True,
     )
     found = [
-        _Iteration(index, kind, bool(profiled), duration, dict(zip(PARTS, times, strict=True)))
+        _Iteration(
+            index,
+            kind,
+            bool(profiled),
+            duration,
+            split_communication(dict(zip(PARTS, times, strict=True))),
+        )
         for index, kind, profiled, duration, *times in rows
     ]
     return sorted(found, key=lambda one: one.index)

@@ -11,11 +11,13 @@ from aggregator.figures.theme import (
     IDLE,
     PART_NAMES,
     PARTS,
+    RARE_PARTS,
     Figure,
     Theme,
     axis,
     base_layout,
     empty_figure,
+    split_communication,
 )
 from aggregator.figures.values import Table, choose_unit, only_row
 from aggregator.texts import say
@@ -74,7 +76,8 @@ def kernel_gpu_time(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
 
 def resource_usage(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
     """Shares of the wall time as one stacked bar, from ``<part>_pct`` of one row."""
-    values = dict(zip(PARTS, only_row(table, *(f"{part}_pct" for part in PARTS)), strict=True))
+    row = only_row(table, *(f"{part}_pct" for part in PARTS))
+    values = split_communication(dict(zip(PARTS, row, strict=True)))
     if all(value is None for value in values.values()):
         return empty_figure(theme, _NO_VALUES)
     layout = base_layout(theme) | {
@@ -83,9 +86,10 @@ def resource_usage(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
         "yaxis": {"visible": False},
         "legend": {"orientation": "h", "traceorder": "normal", "x": 0, "y": 1.02},
     }
-    if not values["graph"]:
-        del values["graph"]  # Few captures have graphs that were recorded as a whole.
-    return {"data": [_segment(part, value) for part, value in values.items()], "layout": layout}
+    segments = [
+        _segment(part, value) for part, value in values.items() if value or part not in RARE_PARTS
+    ]
+    return {"data": segments, "layout": layout}
 
 
 def _segment(part: str, value: float | None) -> dict[str, Any]:

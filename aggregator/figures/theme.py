@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from aggregator.texts import say
 
 Figure: TypeAlias = dict[str, Any]
+Number = TypeVar("Number", int, float)
 
 
 class Theme(StrEnum):
@@ -33,6 +35,7 @@ COLORS = {
 PART_NAMES = {
     "tc": say("Using Tensor Cores"),
     "non_tc": say("Not Using Tensor Cores"),
+    "communication": say("Exposed Communication"),
     "graph": say("CUDA Graphs, Content Unknown"),
     "memory": say("Memory"),
     "dataloader": say("Dataloader"),
@@ -42,7 +45,29 @@ PART_NAMES = {
     "outside": say("Outside Aggregation"),
 }
 #: Parts of a wall time in the order in which they are stacked.
-PARTS = ("tc", "non_tc", "graph", "memory", "dataloader", "io", "cpu", "other")
+PARTS = (
+    "tc",
+    "non_tc",
+    "communication",
+    "graph",
+    "memory",
+    "dataloader",
+    "io",
+    "cpu",
+    "other",
+)
+#: Parts that are left out where none of them was recorded.
+RARE_PARTS = frozenset({"communication", "graph"})
+
+
+def split_communication(parts: Mapping[str, Number | None]) -> dict[str, Number | None]:
+    """Take communication out of ``non_tc``, which contains it in the tables."""
+    non_tc, communication = parts["non_tc"], parts["communication"]
+    if non_tc is None or communication is None:
+        return dict(parts)
+    # Means over several GPUs are rounded one by one.
+    return {**parts, "non_tc": max(non_tc - communication, type(non_tc)(0))}
+
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _TEXT = {Theme.LIGHT: "#1f2328", Theme.DARK: "#e6e8eb"}

@@ -17,6 +17,7 @@ from aggregator.tables.figures import FIGURES, FIGURES_OF_ITERATIONS, Look
 from aggregator.tables.request import parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.tables.sql import count_rows, distinct_values, iter_rows
+from aggregator.tables.verdict import read_verdict
 
 ROWS = 1_000  # Rows of each table; the page has a note if there are more.
 #: Launches of an iteration: the table shows ROWS of them, those of one op are chosen out of all.
@@ -54,6 +55,7 @@ def read_objects(data: AggregationData) -> dict[str, Any]:
     findings = data.recommendations()
     objects["recommendations"] = {"count": len(findings), "results": findings}
     objects["top-ops"] = data.top_ops()
+    objects["verdict"] = read_verdict(data)
     return objects
 
 

@@ -10,13 +10,14 @@ import pytest
 
 from aggregator import figures
 from aggregator.figures import MAX_BARS, Theme
-from aggregator.figures.theme import COLORS
+from aggregator.figures.theme import COLORS, RARE_PARTS
 from aggregator.figures.theme import PARTS as ALL_PARTS
 from aggregator.figures.values import choose_unit
 from aggregator.tables.figures import FIGURES
 from tests.contract.client import ApiClient, Served
 
-PARTS = tuple(part for part in ALL_PARTS if part != "graph")  # The captures here have no graphs.
+#: The captures here have no graphs and a single GPU.
+PARTS = tuple(part for part in ALL_PARTS if part not in RARE_PARTS)
 
 
 @pytest.mark.parametrize("theme", list(Theme))
@@ -117,6 +118,44 @@ def test_zooming_in_shows_single_iterations_again() -> None:
     meta = figure["layout"]["meta"]
     assert (meta["bucket_size"], meta["first"], meta["last"]) == (1, 100, 199)
     assert len(meta["bars"]) == 100
+
+
+def test_communication_is_a_part_of_its_own_and_the_parts_add_up() -> None:
+    table = {
+        "iteration_index": [1], "kind": ["iteration"], "is_profiled": [True], "duration_ns": [100],
+        **{f"{part}_duration_ns": [10] for part in ALL_PARTS},
+        "non_tc_duration_ns": [40], "communication_duration_ns": [15],
+    }  # fmt: skip
+
+    figure = figures.iteration_summary(table)
+
+    unit_ns = figure["layout"]["meta"]["unit_ns"]
+    parts = {trace["meta"]["part"]: trace["y"][0] * unit_ns for trace in figure["data"][:-1]}
+    assert (parts["non_tc"], parts["communication"]) == (25, 15)
+    assert sum(parts.values()) == 110
+
+
+def test_a_part_of_the_whole_is_not_counted_twice_in_the_breakdown() -> None:
+    row = {f"{part}_pct": [0.0] for part in ALL_PARTS} | {
+        "non_tc_pct": [60.0], "communication_pct": [25.0], "other_pct": [40.0],
+    }  # fmt: skip
+
+    figure = figures.resource_usage(row)
+
+    drawn = {trace["meta"]["part"]: trace["x"][0] for trace in figure["data"]}
+    assert (drawn["non_tc"], drawn["communication"]) == (35.0, 25.0)
+    assert sum(drawn.values()) == 100.0
+
+
+def test_the_page_asks_for_as_many_bars_as_it_has_pixels(api: ApiClient, ours: Served) -> None:
+    address = ours.at("figures/iteration-summary/")
+
+    few = api.get(address, max_bars=5).json["layout"]["meta"]["bars"]
+
+    assert len(few) <= 5
+    for bad in (0, 1001):
+        reply = api.get(address, max_bars=bad)
+        assert (reply.status, reply.json["error"]["code"]) == (400, "INVALID_VALUE")
 
 
 def test_only_the_aggregated_iterations_on_request() -> None:

@@ -150,6 +150,7 @@ def test_resource_usage_adds_up_to_the_whole(api: ApiClient, served: Served, sql
     assert set(unknown) == {name for name, value in body.items() if value is None}
     # NVIDIA's databases count graphs among the kernels, and this capture has none.
     assert not body.pop("graph_pct")
+    assert not body.pop("communication_pct")
     assert tuple(value or 0.0 for value in body.values()) == expected
     assert sum(expected) == pytest.approx(100, abs=1e-4)
 
@@ -334,6 +335,32 @@ def test_advice_that_is_no_text(
     reply = api.get(replace(nvidia, path=copy).at("recommendations/"))
     assert reply.status == 200
     assert {type(row["recommendation"]) for row in reply.json["results"]} == {str}
+
+
+def test_the_verdict_names_what_limits_the_steps(api: ApiClient, ours: Served) -> None:
+    steady = replace(ours, aggregation=2)
+    with closing(sqlite3.connect(f"file:{ours.path}?mode=ro", uri=True)) as connection:
+        gpu_pct, copies_pct, median_ns = Sql(connection).row(
+            "SELECT gpu_utilization, memory_duration_pct, iter_median FROM view_performance_summary"
+            " JOIN view_resource_usage_breakdown USING (aggr_id, domain_name) WHERE aggr_id = 2"
+        )
+
+    verdict = api.get(steady.at("verdict/")).json
+
+    idle_pct = 100.0 - gpu_pct - copies_pct
+    assert verdict["limit"] == "launch"
+    assert verdict["share_pct"] == pytest.approx(idle_pct, abs=1e-4)
+    assert verdict["advice"] == "launch_bound"
+    assert verdict["sentence"] == (
+        f"Launch-bound: the GPU idles {idle_pct:.0f}% of a {median_ns / 1e6:.3g} ms step"
+    )
+
+
+def test_start_up_gets_no_verdict(api: ApiClient, served: Served) -> None:
+    verdict = api.get(served.at("verdict/")).json
+
+    assert verdict["limit"] == "unknown"
+    assert verdict["sentence"].startswith("What limits a step is unknown: ")
 
 
 def test_recommendations(api: ApiClient, served: Served, sql: Sql) -> None:

@@ -17,6 +17,7 @@ from rest_framework.serializers import (
     Serializer,
 )
 
+from aggregator.advice.verdict import Limit
 from viewer.state.models import JobKind, JobState
 
 
@@ -182,6 +183,15 @@ class RecommendationsSerializer(Serializer[Any]):
 
     count = IntegerField()
     results = RecommendationSerializer(many=True)
+
+
+class VerdictSerializer(Serializer[Any]):
+    """What limits a step."""
+
+    limit = ChoiceField(choices=list(Limit))
+    sentence = CharField(help_text="The verdict in one sentence; for an unknown one the reason.")
+    share_pct = FloatField(help_text="Share of the step it is based on.", allow_null=True)
+    advice = CharField(help_text="Name of the advice that explains it.", allow_null=True)
 
 
 class FigureSerializer(Serializer[Any]):

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from aggregator.dldb.reader import damaged
 from aggregator.errors import InvalidValueError
-from aggregator.figures import Theme
+from aggregator.figures import MAX_BARS, Theme
 from aggregator.system.untrusted_json import read_count
 from aggregator.tables import figures
 from aggregator.tables.declared.ops import OP_DETAIL
@@ -19,15 +19,17 @@ from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
 from aggregator.tables.figures import FIGURES, FIGURES_OF_ITERATIONS, Look
 from aggregator.tables.request import check_parameters
 from aggregator.tables.spec import ObjectSpec
+from aggregator.tables.verdict import read_verdict
 from aggregator.texts import say
 from viewer.api.schema import DOMAIN, ResourceView, object_of, query, row
 from viewer.api.scope import open_scope
-from viewer.api.serializers import FigureSerializer, RecommendationsSerializer
+from viewer.api.serializers import FigureSerializer, RecommendationsSerializer, VerdictSerializer
 from viewer.errors import ViewerError
 
 _COMMON = ("domain", "theme")
-_ZOOM = ("start", "stop", "view")
+_ZOOM = ("start", "stop", "view", "max_bars")
 _VIEWS = ("all", "profiled")
+MOST_BARS = 1_000  # A figure of so many takes up to a megabyte.
 
 
 class ObjectView(ResourceView):
@@ -80,6 +82,18 @@ class RecommendationsView(ResourceView):
         return Response({"count": len(results), "results": results})
 
 
+class VerdictView(ResourceView):
+    """What limits a step, in one sentence."""
+
+    query_names = ("domain",)
+
+    @extend_schema(parameters=[DOMAIN], responses=VerdictSerializer)
+    def get(self, request: Request, **parts: Any) -> Response:
+        """The verdict; ``unknown`` with the reason as its sentence where nothing is clear."""
+        with open_scope(request, parts) as scope:
+            return Response(read_verdict(scope.data))
+
+
 class FigureView(ResourceView):
     """One figure."""
 
@@ -92,6 +106,14 @@ class FigureView(ResourceView):
             query("start", "First iteration, inclusive.", "integer"),
             query("stop", "Last iteration, inclusive.", "integer"),
             query("view", "Which iterations.", enum=list(_VIEWS)),
+            query(
+                "max_bars",
+                "Most bars of iterations; more iterations share them.",
+                "integer",
+                minimum=1,
+                maximum=MOST_BARS,
+                default=MAX_BARS,
+            ),
         ],
         responses=FigureSerializer,
     )
@@ -111,6 +133,7 @@ class FigureView(ResourceView):
             start=_index(params, "start"),
             stop=_index(params, "stop"),
             only_profiled=_one_of(params, "view", _VIEWS) == "profiled",
+            max_bars=_bars(params),
         )
         with open_scope(request, parts) as scope:
             return Response(figures.draw(name, scope.data, look))
@@ -129,6 +152,17 @@ def _one_of(params: Mapping[str, str], name: str, known: tuple[str, ...]) -> str
             )
         )
     return raw
+
+
+def _bars(params: Mapping[str, str]) -> int:
+    number = _index(params, "max_bars")
+    if number is None:
+        return MAX_BARS
+    if not 1 <= number <= MOST_BARS:
+        raise InvalidValueError(
+            say("max_bars must be from 1 to {most}, not {number}.", most=MOST_BARS, number=number)
+        )
+    return number
 
 
 def _index(params: Mapping[str, str], name: str) -> int | None:

@@ -9,7 +9,13 @@ from aggregator.tables.declared.addresses import OBJECTS, TABLES
 from aggregator.tables.spec import TableSpec
 from viewer.api.jobs import CancelJobView, JobsView, JobView, RetryJobView
 from viewer.api.profiles import AggregationsView, ProfilesView, ProfileView, UploadsView, UploadView
-from viewer.api.summaries import FigureView, ObjectView, OpView, RecommendationsView
+from viewer.api.summaries import (
+    FigureView,
+    ObjectView,
+    OpView,
+    RecommendationsView,
+    VerdictView,
+)
 from viewer.api.tables import DistinctView, ExportView, ReportView, TableView, TopOpsView
 
 _AGGREGATION = "profiles/<str:profile>/aggregations/<int:aggregation>"
@@ -46,6 +52,7 @@ urlpatterns = [
     ),
     path(f"{_AGGREGATION}/top-ops/", TopOpsView.as_view()),
     path(f"{_AGGREGATION}/recommendations/", RecommendationsView.as_view()),
+    path(f"{_AGGREGATION}/verdict/", VerdictView.as_view()),
     path(f"{_AGGREGATION}/report/", ReportView.as_view()),
     path(f"{_AGGREGATION}/figures/<str:name>/", FigureView.as_view()),
     *(pattern for address, spec in TABLES.items() for pattern in _table_paths(address, spec)),

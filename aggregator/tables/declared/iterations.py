@@ -54,6 +54,11 @@ def _parts(alias: str) -> tuple[Column, ...]:
         part("io_duration_ns", "io_duration", "Time in I/O only.", "io_measured"),
         part("cpu_duration_ns", "cpu_duration", "Time with ops on the CPU only."),
         part("other_duration_ns", "other_duration", "The rest of the iteration."),
+        part(
+            "communication_duration_ns",
+            "exposed_communication_duration",
+            "Time with only kernels running that move data between GPUs; part of Not TC.",
+        ),
     )
 
 
@@ -94,7 +99,7 @@ _ITERATIONS_OF_DLPROF = TableSpec(
     lead=("iteration_index", "duration_ns"),
     hidden=(
         *("kind", "start_time_ns", "stop_time_ns", "gpu_time_ns", "graph_duration_ns"),
-        *("dataloader_duration_ns", "io_duration_ns"),
+        *("dataloader_duration_ns", "io_duration_ns", "communication_duration_ns"),
     ),
 )
 

@@ -57,18 +57,29 @@ PERFORMANCE_SUMMARY = ObjectSpec(
 RESOURCE_USAGE = ObjectSpec(
     "resource-usage",
     "Resource usage breakdown",
-    tuple(
-        Field(f"{part}_pct", _BREAKDOWN, f"{part}_duration_pct", description, "number", measured)
-        for part, description, measured in (
-            ("tc", "A Tensor Core kernel runs.", ""),
-            ("non_tc", "Other kernels run.", ""),
-            ("graph", "Only CUDA graphs run whose kernels were not recorded.", ""),
-            ("memory", "Only copies and sets run.", ""),
-            ("dataloader", "Only input is waited for.", "dataloader_measured"),
-            ("io", "Only I/O happens.", "io_measured"),
-            ("cpu", "Only ops on the CPU run.", ""),
-            ("other", "None of these.", ""),
-        )
+    (
+        *(
+            Field(
+                f"{part}_pct", _BREAKDOWN, f"{part}_duration_pct", description, "number", measured
+            )
+            for part, description, measured in (
+                ("tc", "A Tensor Core kernel runs.", ""),
+                ("non_tc", "Other kernels run.", ""),
+                ("graph", "Only CUDA graphs run whose kernels were not recorded.", ""),
+                ("memory", "Only copies and sets run.", ""),
+                ("dataloader", "Only input is waited for.", "dataloader_measured"),
+                ("io", "Only I/O happens.", "io_measured"),
+                ("cpu", "Only ops on the CPU run.", ""),
+                ("other", "None of these.", ""),
+            )
+        ),
+        Field(
+            "communication_pct",
+            _MODEL,
+            "exposed_communication_pct",
+            "Only kernels that move data between GPUs run; part of non_tc_pct.",
+            "number",
+        ),
     ),
 )
 

@@ -558,6 +558,8 @@ export interface IterationsPage {
 }
 
 export interface IterationsRow {
+  /** Time with only kernels running that move data between GPUs; part of Not TC. */
+  readonly communication_duration_ns: number | null;
   /** Time with ops on the CPU only. */
   readonly cpu_duration_ns: number | null;
   /** Time waiting for input only. */
@@ -1474,6 +1476,8 @@ export interface RemovedProfile {
 }
 
 export interface ResourceUsage {
+  /** Only kernels that move data between GPUs run; part of non_tc_pct. */
+  readonly communication_pct: number | null;
   /** Only ops on the CPU run. */
   readonly cpu_pct: number | null;
   /** Only input is waited for. */
@@ -1529,4 +1533,15 @@ export interface Upload {
   /** Names the upload in POST profiles/. */
   readonly id: string;
   readonly size_bytes: number;
+}
+
+/** What limits a step. */
+export interface Verdict {
+  /** Name of the advice that explains it. */
+  readonly advice: string | null;
+  readonly limit: "launch" | "loader" | "communication" | "copy" | "compute" | "memory" | "unknown";
+  /** The verdict in one sentence; for an unknown one the reason. */
+  readonly sentence: string;
+  /** Share of the step it is based on. */
+  readonly share_pct: number | null;
 }

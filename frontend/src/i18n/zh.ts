@@ -364,6 +364,8 @@ export const zh = {
   "Not known.": "未知。",
   "Unknown: {parts}.": "未知：{parts}。",
   "Not TC": "非 TC",
+  "Time with only kernels running that move data between GPUs; part of Not TC":
+    "只有在 GPU 之间移动数据的内核在运行的时间；属于非 TC",
   "Not using Tensor Cores": "未使用 Tensor Core",
   "Nothing was changed.": "未作任何更改。",
   "NSys version": "NSys 版本",

@@ -151,6 +151,7 @@ export const ITERATIONS: readonly DeclaredColumn<IterationsRow>[] = [
   { key: "io_duration_ns", format: "time", title: t("I/O"), hint: t("Time in I/O only"), whenNull: t("This iteration is not aggregated."), unit: "ms", isHiddenAtFirst: true },
   { key: "cpu_duration_ns", format: "time", title: t("CPU"), hint: t("Time with ops on the CPU only"), whenNull: t("This iteration is not aggregated."), unit: "ms" },
   { key: "other_duration_ns", format: "time", title: t("Other"), hint: t("The rest of the iteration"), whenNull: t("This iteration is not aggregated."), unit: "ms" },
+  { key: "communication_duration_ns", format: "time", title: t("Communication"), hint: t("Time with only kernels running that move data between GPUs; part of Not TC"), whenNull: t("This iteration is not aggregated."), unit: "ms", isHiddenAtFirst: true },
 ];
 
 export const KERNELS: readonly DeclaredColumn<KernelsRow>[] = [

@@ -1,0 +1,259 @@
+"""What limits the speed of a training step, in one sentence.
+
+The verdict is judged from the step breakdown, the findings of the advisers and the roofline. It is
+unknown, with the reason, unless one of them clearly takes the largest share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from aggregator.advice import (
+    exposed_communication,
+    host_stalls,
+    input_bound,
+    launch_bound,
+    synchronizing_calls,
+)
+from aggregator.texts import Text, say
+
+MIN_SHARE_PCT = 40.0  # What takes a smaller share of the step does not limit it.
+LEAD_PCT = 5.0  # The largest share exceeds the second by at least this much. Unit: points.
+MIN_STEPS = 4  # Fewer steps have no typical one.
+MAX_SKEW = 1.25
+"""A mean step longer than this times the median one contains start-up or stalls."""
+EXPLAINED_RATIO = 0.5
+"""Advice explains the idle time if it would save at least this share of it."""
+MIN_KNOWN_PCT = 50.0  # With costs known for less of the GPU time the roofline says nothing.
+MIN_PEAK_PCT = 20.0  # Kernels further below the roofline are limited by neither of its lines.
+DOMINANT_RATIO = 0.6  # Share of the ideal time that one line of the roofline bounds.
+
+
+class Limit(StrEnum):
+    """What limits a step."""
+
+    LAUNCH = "launch"
+    LOADER = "loader"
+    COMMUNICATION = "communication"
+    COPY = "copy"
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class StepShares:
+    """Where the time of a mean step goes. They add up to 100. Units: percent of the step."""
+
+    computing: float  # Kernels or graphs run, other than exposed communication.
+    communication: float  # Only kernels that move data between GPUs run.
+    copies: float  # Only copies and sets run.
+    loading: float  # The GPU is idle while input is waited for.
+    idle: float  # The GPU is idle for another reason.
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Ideal time of the ops by what bounds it; None where it is unknown."""
+
+    known_pct: float | None = None  # Share of the GPU time with known costs. Unit: percent.
+    peak_pct: float | None = None  # Ideal time over GPU time. Unit: percent.
+    compute_ns: int | None = None  # Ideal time that operations bound. Unit: ns.
+    memory_ns: int | None = None  # Ideal time that memory bounds. Unit: ns.
+    link_ns: int | None = None  # Ideal time that the bus bounds. Unit: ns.
+
+
+@dataclass(frozen=True)
+class Symptoms:
+    """What a verdict is judged from."""
+
+    shares: StepShares | None  # None: the breakdown is unknown.
+    mean_ns: float | None  # Mean time of an iteration; None: unknown. Unit: ns.
+    median_ns: int | None  # Median time of a step; None: there are no steps. Unit: ns.
+    steps: int  # Number of steps.
+    # Share of the step that each finding could save. Unit: percent.
+    gains_pct: Mapping[str, float] = field(default_factory=dict)
+    roofline: Roofline = field(default_factory=Roofline)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What limits the step, or why this is unknown."""
+
+    limit: Limit
+    sentence: Text  # The verdict in one sentence; for an unknown one the reason.
+    # Share of the step on which it is based; None: unknown. Unit: percent.
+    share_pct: float | None = None
+    advice: str | None = None  # Name of the advice that explains it; None: there is none.
+
+
+_OF_IDLE_TIME = (
+    launch_bound.NAME,
+    host_stalls.NAME,
+    synchronizing_calls.NAME,
+    input_bound.NAME,
+)
+
+
+def judge(symptoms: Symptoms) -> Verdict:
+    """Name what takes most of a step, if that is clear."""
+    mean, median = symptoms.mean_ns, symptoms.median_ns
+    if median is None or mean is None:
+        return _unknown(say("What limits a step is unknown: no training steps were found"))
+    if symptoms.steps < MIN_STEPS:
+        return _unknown(
+            say(
+                "What limits a step is unknown: there are fewer than {count} steps", count=MIN_STEPS
+            )
+        )
+    if symptoms.shares is None:
+        return _unknown(say("What limits a step is unknown: it has no breakdown of its time"))
+    if mean > MAX_SKEW * median:
+        return _unknown(
+            say(
+                "What limits a step is unknown: the mean one ({mean}) takes much longer than the "
+                "median one ({median}), so these iterations contain start-up or stalls",
+                mean=_duration(mean),
+                median=_duration(median),
+            )
+        )
+    return _of_shares(symptoms, symptoms.shares, _duration(median))
+
+
+def _of_shares(symptoms: Symptoms, shares: StepShares, step: str) -> Verdict:
+    parts = {
+        "computing": shares.computing,
+        "communication": shares.communication,
+        "copies": shares.copies,
+        "idle": shares.idle + shares.loading,
+    }
+    first, second = sorted(parts, key=lambda name: -parts[name])[:2]
+    if parts[first] < MIN_SHARE_PCT or parts[first] - parts[second] < LEAD_PCT:
+        return _unknown(
+            say(
+                "No single limit: most of a {step} step is {first} ({a:.0f}%) and {second} "
+                "({b:.0f}%)",
+                step=step,
+                first=_NAMES[first],
+                a=parts[first],
+                second=_NAMES[second],
+                b=parts[second],
+            )
+        )
+    if first == "computing":
+        return _of_kernels(symptoms.roofline, shares.computing, step)
+    if first == "idle":
+        return _of_idle_time(symptoms.gains_pct, shares, step)
+    return _of_transfers(first, parts[first], step)
+
+
+_NAMES = {
+    "computing": say("computing"),
+    "communication": say("communication"),
+    "copies": say("copies"),
+    "idle": say("idle time of the GPU"),
+}
+
+
+def _of_idle_time(gains_pct: Mapping[str, float], shares: StepShares, step: str) -> Verdict:
+    idle = shares.idle + shares.loading
+    loading = max(shares.loading, gains_pct.get(input_bound.NAME, 0.0))
+    launching = gains_pct.get(launch_bound.NAME, 0.0)
+    if loading > launching and loading >= EXPLAINED_RATIO * idle:
+        sentence = say(
+            "Loader-bound: the GPU waits {share:.0f}% of a {step} step for input",
+            share=loading,
+            step=step,
+        )
+        return Verdict(Limit.LOADER, sentence, loading, input_bound.NAME)
+    if launching >= EXPLAINED_RATIO * idle:
+        sentence = say(
+            "Launch-bound: the GPU idles {share:.0f}% of a {step} step", share=idle, step=step
+        )
+        return Verdict(Limit.LAUNCH, sentence, idle, launch_bound.NAME)
+    known = {name: gains_pct[name] for name in _OF_IDLE_TIME if name in gains_pct}
+    sentence = say(
+        "The GPU idles {share:.0f}% of a {step} step, and no single cause explains half of it",
+        share=idle,
+        step=step,
+    )
+    advice = max(known, key=lambda name: known[name]) if known else None
+    return Verdict(Limit.UNKNOWN, sentence, idle, advice)
+
+
+def _of_kernels(roofline: Roofline, share: float, step: str) -> Verdict:
+    """Computing or memory, where the roofline is known and near."""
+    known = roofline.known_pct or 0.0
+    if known < MIN_KNOWN_PCT or roofline.peak_pct is None:
+        reason = say(
+            "Kernels run {share:.0f}% of a {step} step; what limits them is unknown: the costs of "
+            "{rest:.0f}% of their time are not known",
+            share=share,
+            step=step,
+            rest=100.0 - known,
+        )
+        return Verdict(Limit.UNKNOWN, reason, share)
+    if roofline.peak_pct < MIN_PEAK_PCT:
+        reason = say(
+            "Kernels run {share:.0f}% of a {step} step, but reach only {peak:.0f}% of the GPU's "
+            "peaks: neither computing nor memory limits them",
+            share=share,
+            step=step,
+            peak=roofline.peak_pct,
+        )
+        return Verdict(Limit.UNKNOWN, reason, share)
+    computing, memory = roofline.compute_ns or 0, roofline.memory_ns or 0
+    total = max(computing + memory + (roofline.link_ns or 0), 1)
+    if computing >= DOMINANT_RATIO * total:
+        sentence = say(
+            "Compute-bound: kernels run {share:.0f}% of a {step} step, most of them limited by "
+            "operations",
+            share=share,
+            step=step,
+        )
+        return Verdict(Limit.COMPUTE, sentence, share)
+    if memory >= DOMINANT_RATIO * total:
+        sentence = say(
+            "Memory-bound: kernels run {share:.0f}% of a {step} step, most of them limited by the "
+            "GPU's memory",
+            share=share,
+            step=step,
+        )
+        return Verdict(Limit.MEMORY, sentence, share)
+    reason = say(
+        "Kernels run {share:.0f}% of a {step} step; neither computing nor memory limits most of "
+        "them",
+        share=share,
+        step=step,
+    )
+    return Verdict(Limit.UNKNOWN, reason, share)
+
+
+def _of_transfers(part: str, share: float, step: str) -> Verdict:
+    if part == "copies":
+        sentence = say(
+            "Copy-bound: for {share:.0f}% of a {step} step only copies run", share=share, step=step
+        )
+        return Verdict(Limit.COPY, sentence, share)
+    sentence = say(
+        "Communication-bound: for {share:.0f}% of a {step} step GPUs exchange data or wait for "
+        "each other while no kernel computes",
+        share=share,
+        step=step,
+    )
+    return Verdict(Limit.COMMUNICATION, sentence, share, exposed_communication.NAME)
+
+
+def _unknown(reason: Text) -> Verdict:
+    return Verdict(Limit.UNKNOWN, reason)
+
+
+def _duration(time_ns: float) -> str:
+    """A duration in a readable unit, such as ``52.9 ms``."""
+    for unit, size in (("s", 1e9), ("ms", 1e6)):
+        if time_ns >= size:
+            value = time_ns / size
+            return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+    return f"{time_ns / 1e3:.3g} µs"

@@ -1,0 +1,70 @@
+"""The verdict on what limits a step, read from the tables and objects of an aggregation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aggregator.advice.verdict import Roofline, StepShares, Symptoms, Verdict, judge
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.declared.advice import ADVICE
+from aggregator.tables.declared.efficiency import EFFICIENCY
+from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY, RESOURCE_USAGE
+
+_NEEDED = ("tc_pct", "non_tc_pct", "memory_pct", "cpu_pct", "other_pct")
+_IDLE = ("io_pct", "cpu_pct", "other_pct")
+
+
+def read_verdict(data: AggregationData) -> dict[str, Any]:
+    """The verdict as the API replies it."""
+    summary = data.read_object(PERFORMANCE_SUMMARY)
+    found = judge(
+        Symptoms(
+            shares=_shares(data.read_object(RESOURCE_USAGE)),
+            mean_ns=summary["iter_avg_ns"],
+            median_ns=summary["iter_median_ns"],
+            steps=summary["steps"] or 0,
+            gains_pct=_gains(data),
+            roofline=_roofline(data.read_object(EFFICIENCY)),
+        )
+    )
+    return _reply(found)
+
+
+def _reply(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "limit": str(verdict.limit),
+        "sentence": verdict.sentence,
+        "share_pct": verdict.share_pct,
+        "advice": verdict.advice,
+    }
+
+
+def _shares(usage: Mapping[str, Any]) -> StepShares | None:
+    """None where the database lacks a part. Input and I/O that were not measured are idle time."""
+    if any(usage[name] is None for name in _NEEDED):
+        return None
+    communication = usage["communication_pct"] or 0.0
+    kernels = usage["tc_pct"] + usage["non_tc_pct"] + (usage["graph_pct"] or 0.0)
+    return StepShares(
+        computing=kernels - communication,
+        communication=communication,
+        copies=usage["memory_pct"],
+        loading=usage["dataloader_pct"] or 0.0,
+        idle=sum(usage[name] or 0.0 for name in _IDLE),
+    )
+
+
+def _gains(data: AggregationData) -> dict[str, float]:
+    rows = data.rows(ADVICE, {"status__in": "found"})
+    return {row["advice"]: row["gain_pct"] for row in rows if row["gain_pct"] is not None}
+
+
+def _roofline(efficiency: Mapping[str, Any]) -> Roofline:
+    return Roofline(
+        known_pct=efficiency["known_pct"],
+        peak_pct=efficiency["peak_pct"],
+        compute_ns=efficiency["compute_time_ns"],
+        memory_ns=efficiency["memory_time_ns"],
+        link_ns=efficiency["link_time_ns"],
+    )

@@ -1,0 +1,133 @@
+"""The one-line verdict, on invented steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from aggregator.advice.verdict import (
+    Limit,
+    Roofline,
+    StepShares,
+    Symptoms,
+    judge,
+)
+
+STEP_NS = 52_935_212
+BUSY = StepShares(computing=92.0, communication=0.0, copies=1.0, loading=0.0, idle=7.0)
+IDLE = StepShares(computing=13.3, communication=0.0, copies=0.0, loading=0.0, idle=86.7)
+COSTS = Roofline(known_pct=90.0, peak_pct=60.0, compute_ns=80, memory_ns=15, link_ns=5)
+
+
+def symptoms(shares: StepShares | None, **more: object) -> Symptoms:
+    return replace(Symptoms(shares, mean_ns=STEP_NS * 1.01, median_ns=STEP_NS, steps=20), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "limit", "sentence"),
+    [
+        (
+            symptoms(IDLE, gains_pct={"launch_bound": 82.2, "unfused_optimizer": 3.4}),
+            Limit.LAUNCH,
+            "Launch-bound: the GPU idles 87% of a 52.9 ms step",
+        ),
+        (
+            symptoms(replace(IDLE, loading=60.0, idle=26.7), gains_pct={"launch_bound": 20.0}),
+            Limit.LOADER,
+            "Loader-bound: the GPU waits 60% of a 52.9 ms step for input",
+        ),
+        (
+            symptoms(IDLE, gains_pct={"launch_bound": 20.0, "input_bound": 61.2}),
+            Limit.LOADER,
+            "Loader-bound: the GPU waits 61% of a 52.9 ms step for input",
+        ),
+        (
+            symptoms(replace(BUSY, computing=30.0, communication=62.0)),
+            Limit.COMMUNICATION,
+            ("Communication-bound: for 62% of a 52.9 ms step GPUs exchange data or wait for each "
+            "other while no kernel computes"),
+        ),
+        (
+            symptoms(replace(BUSY, computing=30.0, copies=63.0)),
+            Limit.COPY,
+            "Copy-bound: for 63% of a 52.9 ms step only copies run",
+        ),
+        (
+            symptoms(BUSY, roofline=COSTS),
+            Limit.COMPUTE,
+            "Compute-bound: kernels run 92% of a 52.9 ms step, most of them limited by operations",
+        ),
+        (
+            symptoms(BUSY, roofline=replace(COSTS, compute_ns=15, memory_ns=80)),
+            Limit.MEMORY,
+            ("Memory-bound: kernels run 92% of a 52.9 ms step, most of them limited by the GPU's "
+            "memory"),
+        ),
+    ],
+)  # fmt: skip
+def test_what_takes_most_of_a_step_limits_it(given: Symptoms, limit: Limit, sentence: str) -> None:
+    verdict = judge(given)
+
+    assert (verdict.limit, verdict.sentence) == (limit, sentence)
+    assert verdict.share_pct is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (replace(symptoms(IDLE), median_ns=None), "no training steps were found"),
+        (replace(symptoms(IDLE), mean_ns=None), "no training steps were found"),
+        (replace(symptoms(IDLE), steps=3), "there are fewer than 4 steps"),
+        (symptoms(None), "it has no breakdown of its time"),
+        (
+            replace(symptoms(IDLE, gains_pct={"launch_bound": 82.2}), mean_ns=76_800_000.0),
+            "the mean one (76.8 ms) takes much longer than the median one (52.9 ms)",
+        ),
+        (
+            symptoms(StepShares(36.0, 20.0, 4.0, 10.0, 30.0)),
+            (
+                "No single limit: most of a 52.9 ms step is idle time of the GPU (40%) and "
+                "computing (36%)"
+            ),
+        ),
+        (
+            symptoms(StepShares(38.0, 30.0, 2.0, 0.0, 30.0)),
+            "No single limit: most of a 52.9 ms step is computing (38%) and communication (30%)",
+        ),
+        (symptoms(IDLE), "no single cause explains half of it"),
+        (
+            symptoms(IDLE, gains_pct={"launch_bound": 30.0, "host_stalls": 35.0}),
+            "no single cause explains half of it",
+        ),
+        (symptoms(BUSY), "the costs of 100% of their time are"),
+        (symptoms(BUSY, roofline=replace(COSTS, known_pct=24.0)), "the costs of 76%"),
+        (symptoms(BUSY, roofline=replace(COSTS, peak_pct=12.0)), "reach only 12% of the GPU's"),
+        (
+            symptoms(BUSY, roofline=replace(COSTS, compute_ns=50, memory_ns=50)),
+            "neither computing nor memory limits most of them",
+        ),
+    ],
+)
+def test_an_unclear_limit_is_unknown_with_its_reason(given: Symptoms, reason: str) -> None:
+    verdict = judge(given)
+
+    assert verdict.limit is Limit.UNKNOWN
+    assert reason in verdict.sentence
+
+
+def test_an_unexplained_idle_time_names_the_advice_that_saves_most_of_it() -> None:
+    gains = {"launch_bound": 30.0, "host_stalls": 35.0, "half_precision": 80.0}
+
+    assert judge(symptoms(IDLE, gains_pct=gains)).advice == "host_stalls"
+
+
+@pytest.mark.parametrize(
+    ("median_ns", "text"), [(820_400, "820 µs"), (1_234_567_890, "1.23 s"), (250_400_000, "250 ms")]
+)
+def test_the_step_has_a_readable_unit(median_ns: int, text: str) -> None:
+    given = symptoms(IDLE, gains_pct={"launch_bound": 80.0})
+
+    verdict = judge(replace(given, median_ns=median_ns, mean_ns=float(median_ns)))
+
+    assert verdict.sentence == f"Launch-bound: the GPU idles 87% of a {text} step"

@@ -171,6 +171,20 @@ class KeyNodeNotFoundError(ProfileError):
     http_status = 400
 
 
+class AggregationNotFoundError(UsageError):
+    """The profile has no aggregation of that number."""
+
+    code = "AGGREGATION_NOT_FOUND"
+    http_status = 404
+
+
+class LastAggregationError(UsageError):
+    """The only aggregation of a profile cannot be deleted."""
+
+    code = "LAST_AGGREGATION"
+    http_status = 409
+
+
 class DatabaseError(DlprofError):
     """The DLProf database cannot be used."""
 

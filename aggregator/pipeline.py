@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from aggregator.costs.peaks import parse_peaks
+from aggregator.dldb.aggregations import next_number
 from aggregator.dldb.conversion import find_conversion
 from aggregator.dldb.guarded import GLANCE_S, limited
 from aggregator.dldb.reader import damaged, open_database
@@ -204,8 +205,7 @@ def _aggregate(
     with aggregation_transaction(database) as connection, damage_errors(database):
         if found := find_aggregation(connection, request):
             return AggregationResult(*found, database, reused=True)
-        row = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM aggregations").fetchone()
-        aggr = int(row[0])
+        aggr = next_number(connection)
         add_aggregation(connection, aggr, inputs, Aggregated(request, rollups))
         progress.advance(1)
     window = rollups[0].window

@@ -117,7 +117,7 @@ def connect(
     Args:
         target: Address of a running viewer, or path of a database.
         profile: Which of the viewer's profiles, by id or name; default: the first.
-        aggregation: Number of the aggregation; default: the newest.
+        aggregation: Number of the aggregation; default: the profile's default, else the newest.
         domain: NVTX domain; default: the default domain.
         token: Token of a viewer that requires one.
 
@@ -130,9 +130,12 @@ def connect(
     return _FileRun(Path(target), aggregation, domain)
 
 
-def _newest(known: list[int], wanted: int | None) -> int:
+def _choose(rows: list[dict[str, Any]], wanted: int | None) -> int:
+    """The aggregation to read: without a wish, the profile's default, else the newest."""
+    known = [int(row["id"]) for row in rows]
+    defaults = [int(row["id"]) for row in rows if row.get("is_default")]
     if wanted is None and known:
-        return max(known)
+        return max(defaults or known)
     if wanted in known and wanted is not None:
         return wanted
     listed = ", ".join(map(str, known)) or "none"
@@ -153,7 +156,7 @@ class _ViewerRun(Run):
         self._api = f"{url.split('?', maxsplit=1)[0].rstrip('/')}/api/v1/"
         self._token = token
         self._profile = self._choose(profile)
-        self.aggregation = _newest([row["id"] for row in self._aggregations()], aggregation)
+        self.aggregation = _choose(self._aggregations(), aggregation)
         self.domain = domain or self._get(f"profiles/{self._profile}/")["domains"][0]
 
     def _choose(self, wanted: str | None) -> str:
@@ -220,7 +223,7 @@ class _FileRun(Run):
     def __init__(self, path: Path, aggregation: int | None, domain: str | None) -> None:
         self._path = path
         with self._opened() as data:
-            self.aggregation = _newest([row["id"] for row in data.rows(AGGREGATIONS)], aggregation)
+            self.aggregation = _choose(data.rows(AGGREGATIONS), aggregation)
             names = domains(data.database)
         self.domain = domain or names[0]
         if self.domain not in names:

@@ -136,7 +136,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> JsonResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
-    """Django's 404: an address that does not exist."""
+    """The 404 of the API and of clients that are no browser: an address that does not exist."""
     hint = "" if request.path.endswith("/") else say("Addresses end with a slash.")
     return error_response(
         "NOT_FOUND", say("There is nothing at this address."), hint=hint, status=404

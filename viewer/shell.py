@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.csrf import ensure_csrf_cookie
 
+from viewer import errors
 from viewer.errors import read_only
 
 ENTRY = "src/main.tsx"
 APPLICATION = "dlprof"
+_NO_PAGES = ("/api/", "/static/")
 
 
 def read_bundle(static_files: Path) -> dict[str, Any] | None:
@@ -48,6 +51,16 @@ def shell(request: HttpRequest) -> HttpResponse:
         "feedback": settings.ENVIRONMENT.feedback,
     }
     return render(request, "shell.html", values)
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Django's 404: the page, for a browser; for other clients the error of the API."""
+    is_page = request.method == "GET" and not request.path_info.startswith(_NO_PAGES)
+    if not (is_page and "text/html" in request.headers.get("Accept", "")):
+        return errors.not_found(request, exception)
+    response = shell(request)
+    response.status_code = max(response.status_code, HTTPStatus.NOT_FOUND)
+    return response
 
 
 def _static(name: str) -> str:

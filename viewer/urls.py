@@ -16,5 +16,5 @@ urlpatterns = [
 
 handler400 = "viewer.errors.bad_request"
 handler403 = "viewer.errors.forbidden"
-handler404 = "viewer.errors.not_found"
+handler404 = "viewer.shell.not_found"
 handler500 = "viewer.errors.server_error"

@@ -279,9 +279,11 @@ def aggregation_turn(path: Path, progress: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def aggregation_transaction(path: Path) -> Iterator[sqlite3.Connection]:
+def aggregation_transaction(
+    path: Path, wait_s: float = BUSY_TIMEOUT_S
+) -> Iterator[sqlite3.Connection]:
     """One transaction on an existing database: readers see all of an aggregation or none."""
-    with write_errors(path), closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_S)) as connection:
+    with write_errors(path), closing(sqlite3.connect(path, timeout=wait_s)) as connection:
         connection.isolation_level = None
         # Spilling pages would lock readers out before the commit.
         connection.execute("PRAGMA cache_spill = OFF")

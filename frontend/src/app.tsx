@@ -10,7 +10,9 @@ import {
   useState,
 } from "preact/hooks";
 import { ApiError, toApiError } from "./api/client";
+import { isReport } from "./api/source";
 import { forgetResources } from "./api/useResource";
+import { AggregationsDialog } from "./frame/AggregationsDialog";
 import { DocsDialog } from "./frame/DocsDialog";
 import { HelpDialog } from "./frame/HelpDialog";
 import { JobPanel } from "./frame/JobPanel";
@@ -22,8 +24,7 @@ import { t } from "./i18n";
 import { JobContext } from "./state/jobContext";
 import { type JobControl, useJob } from "./state/jobs";
 import { focusSearch, useShortcuts } from "./state/keyboard";
-import { currentQuery, navigate, useQuery } from "./state/location";
-import { patchForView } from "./state/query";
+import { isOutside, navigate, patchToView, useQuery } from "./state/location";
 import { type Scope, ScopeContext, useScopeResult } from "./state/scope";
 import { readStored, writeStored } from "./state/storage";
 import { toggleTheme } from "./state/theme";
@@ -55,6 +56,7 @@ function Page(): JSX.Element {
   const query = useQuery();
   const result = useScopeResult(query);
   const view = findView(query.get("view"));
+  if (isOutside()) return <Bare>{<ErrorPage error={noPage()} />}</Bare>;
   if (view === null) {
     return <Bare>{<ErrorPage error={unknownView(query.get("view") ?? "")} />}</Bare>;
   }
@@ -83,6 +85,14 @@ function Page(): JSX.Element {
       <Frame scope={result.scope} view={view} key={result.scope.profile.id} />
     </ScopeContext.Provider>
   );
+}
+
+function noPage(): ApiError {
+  return new ApiError(404, {
+    code: "NOT_FOUND",
+    message: t("There is no page at {path}.", { path: window.location.pathname }),
+    hint: t("The viewer is a single page; the view and the profile are parameters of its address."),
+  });
 }
 
 function unknownView(id: string): ApiError {
@@ -127,7 +137,7 @@ function useFrameShortcuts(onHelp: () => void, onFold: () => void): void {
   const shortcuts = useMemo(
     () => ({
       go: Object.fromEntries(
-        VIEWS.map((view) => [view.letter, () => navigate(patchForView(currentQuery(), view.id))]),
+        VIEWS.map((view) => [view.letter, () => navigate(patchToView(view.id))]),
       ),
       keys: { "/": focusSearch, "?": onHelp, "[": onFold, t: toggleTheme },
     }),
@@ -142,6 +152,7 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
   const docs = VIEWS.find((item) => item.id === docsPage) ?? null;
   const [isHelpOpen, setHelpOpen] = useState(false);
   const [isJobsOpen, setJobsOpen] = useState(false);
+  const [areAggregationsOpen, setAggregationsOpen] = useState(false);
   const openJobs = useCallback(() => setJobsOpen(true), []);
   const openProfiles = useContext(ProfilesContext);
   const [isSheetOpen, setSheetOpen] = useState(false);
@@ -155,10 +166,11 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
   }, []);
   useFrameShortcuts(openHelp, fold);
   const aggregationId = scope.aggregation.id;
+  const profileId = isReport() ? null : scope.profile.id;
   useEffect(() => {
-    // Written into the address so that a reload shows the same, even when a newer one has come.
-    navigate({ aggregation: String(aggregationId) }, { replace: true });
-  }, [aggregationId]);
+    // A link shows the same wherever and whenever it is opened, whatever was added meanwhile.
+    navigate({ profile: profileId, aggregation: String(aggregationId) }, { replace: true });
+  }, [profileId, aggregationId]);
   useEffect(() => {
     document.title = `${view.title} – ${scope.profile.name ?? scope.profile.file_name}`;
   }, [view.title, scope.profile]);
@@ -181,6 +193,7 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
           onFold={fold}
           onNavigate={() => setSheetOpen(false)}
           onJobs={openJobs}
+          onAggregations={() => setAggregationsOpen(true)}
           jobs={jobs}
         />
         {isSheetOpen && (
@@ -197,6 +210,9 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
         <JobPanel jobs={jobs} />
         {docs !== null && (
           <DocsDialog page={docs.id} title={docs.title} onClose={() => navigate({ docs: null })} />
+        )}
+        {areAggregationsOpen && (
+          <AggregationsDialog jobs={jobs} onClose={() => setAggregationsOpen(false)} />
         )}
         {isJobsOpen && <JobsDialog onClose={() => setJobsOpen(false)} />}
         {isHelpOpen && (

@@ -5,6 +5,8 @@ import {
   parseIndexRange,
   parseQuery,
   patchForView,
+  viewKey,
+  viewParams,
 } from "../src/state/query";
 
 describe("the query string", () => {
@@ -43,5 +45,15 @@ describe("a range of iterations in the address", () => {
     expect(parseIndexRange("18-3")).toBeNull();
     expect(parseIndexRange("3-")).toBeNull();
     expect(parseIndexRange(undefined)).toBeNull();
+  });
+
+  it("has apart what a view shows and what data it is of", () => {
+    const query = parseQuery("?profile=p&aggregation=2&docs=ops&ops.q=conv&view=ops");
+    expect(viewParams(query)).toEqual({ "ops.q": "conv" });
+    expect(viewKey(query)).toBe(viewKey(parseQuery("?view=ops&profile=p&aggregation=2&op=A")));
+    expect(viewKey(query)).not.toBe(viewKey(applyPatch(query, { aggregation: "3" })));
+    expect(viewKey(parseQuery("?profile=p"))).toBe(
+      viewKey(parseQuery("?profile=p&view=dashboard")),
+    );
   });
 });

@@ -13,6 +13,9 @@ describe("what the address asks for", () => {
   it("is the newest aggregation when it says nothing", () => {
     expect(chooseAggregation(undefined, aggregations)).toMatchObject({ id: 3 });
     expect(chooseAggregation("1", aggregations)).toMatchObject({ id: 1 });
+    const preferred = aggregations.map((one) => ({ ...one, is_default: one.id === 2 }));
+    expect(chooseAggregation(undefined, preferred)).toMatchObject({ id: 2 });
+    expect(chooseAggregation("3", preferred)).toMatchObject({ id: 3 });
   });
 
   it("is the steady range, which an import adds last, until another range is aggregated", () => {

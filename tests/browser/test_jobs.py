@@ -115,3 +115,37 @@ def test_an_ended_job_speaks_chinese(page: Page, held_viewer: Viewer) -> None:
     panel = page.get_by_role("region", name="重新聚合任务", exact=True)
     panel.get_by_role("button", name="取消").click()
     expect(panel.get_by_text("已取消。")).to_be_visible(timeout=JOB_LIMIT_MS)
+
+
+def test_an_aggregation_is_named_preferred_and_deleted_while_a_job_runs(
+    page: Page, held_viewer: Viewer, hold: Path
+) -> None:
+    panel = reaggregate(page, held_viewer)
+    page.get_by_role("button", name="Manage", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Aggregations")
+    rows = dialog.get_by_role("listitem")
+    expect(rows).to_have_count(2)
+    selector = page.get_by_role("combobox", name="Aggregation", exact=True)
+    dialog.get_by_role("textbox", name="Name of aggregation #2").fill("after warm-up")
+    expect(selector.locator("option", has_text="after warm-up")).to_have_count(1)
+    dialog.get_by_role("button", name="Open the profile with aggregation #1").click()
+    expect(
+        dialog.get_by_role("button", name="The profile opens with aggregation #1")
+    ).to_be_visible()
+
+    # Two interactions: the dialog was the first.
+    dialog.get_by_role("button", name="Delete aggregation #2").click()
+
+    expect(rows).to_have_count(1)
+    expect(dialog.get_by_role("status")).to_contain_text("Aggregation #2 was deleted")
+    expect(page).to_have_url(re.compile("aggregation=1"))
+    expect(dialog.get_by_role("button", name="Delete aggregation #1")).to_be_disabled()
+    hold.unlink()
+    expect(rows).to_have_count(2, timeout=JOB_LIMIT_MS)
+    dialog.get_by_role("button", name="Close").click()
+    expect(panel.get_by_role("heading", name="Success!")).to_be_visible(timeout=JOB_LIMIT_MS)
+    # The default, not the newest.
+    page.goto(held_viewer.url)
+    expect(page).to_have_url(re.compile("aggregation=1"))
+    expect(selector.locator("option")).to_have_count(2)
+    expect(selector.locator("option", has_text="#3")).to_have_count(1)

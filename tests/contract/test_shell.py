@@ -62,6 +62,24 @@ def test_the_page_loads_what_the_build_made(api: ApiClient, static_files: Path) 
     assert "<script>" not in page
 
 
+def test_an_unknown_path_is_a_page_for_a_browser_and_an_error_for_a_script(
+    api: ApiClient, static_files: Path
+) -> None:
+    manifest = static_files / "dlprof" / ".vite" / "manifest.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(json.dumps(MANIFEST))
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+    page = api.get("/foo", browser)
+    script = api.get("/foo")
+    of_the_api = api.get("/api/v1/foo", browser)
+
+    assert (page.status, page.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+    assert b'<div id="app">' in page.body
+    assert (script.status, script.json["error"]["code"]) == (404, "NOT_FOUND")
+    assert (of_the_api.status, of_the_api.json["error"]["code"]) == (404, "NOT_FOUND")
+
+
 def test_the_page_is_read_only(api: ApiClient) -> None:
     assert api.post("/").status == 405
 

@@ -11,6 +11,7 @@ from rest_framework.fields import empty
 from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 from rest_framework.serializers import (
+    BooleanField,
     CharField,
     ChoiceField,
     Field,
@@ -27,6 +28,7 @@ from viewer.jobs.addition import MAX_RANK_FILES, NewProfile
 
 MAX_TEXT = 4_000
 MAX_PROFILE_NAME = 200
+MAX_AGGREGATION_NAME = 80
 MAX_FILE_NAME = 255
 MAX_RANK = 1_000_000
 #: Control characters, and halves of surrogate pairs, which UTF-8 cannot encode.
@@ -262,6 +264,27 @@ class ProfileChangeSerializer(Body):
         max_length=MAX_PROFILE_NAME,
         help_text="New name; empty: the name that the profile contains.",
     )
+
+
+class FlagField(BooleanField):
+    """A boolean of JSON."""
+
+    def fail(self, key: str, **kwargs: Any) -> NoReturn:
+        """Refuse null."""
+        _refuse(self, say("{name} must be true or false.", name=self.field_name))
+
+    def to_internal_value(self, data: object) -> bool:
+        """Check that it is a boolean: no text, no number."""
+        if not isinstance(data, bool):
+            self.fail("invalid")
+        return data
+
+
+class AggregationChangeSerializer(Body):
+    """A change of an aggregation; what is left out stays as it is."""
+
+    name = LineField(max_length=MAX_AGGREGATION_NAME, help_text="New name; empty: no name.")
+    is_default = FlagField(required=False, help_text="Whether the profile is opened with it.")
 
 
 class NewAggregationSerializer(Body):

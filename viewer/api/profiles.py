@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from aggregator.dldb.aggregations import (
+    aggregation_not_found,
+    change_aggregation,
+    delete_aggregation,
+)
 from aggregator.errors import InvalidValueError, IterationRangeError
 from aggregator.options import AggregationRequest
 from aggregator.system.untrusted_json import read_count
@@ -20,12 +27,13 @@ from aggregator.tables.request import parse_list_query
 from aggregator.tables.spec import TableSpec, boolean, choice, identifier, number, text
 from aggregator.texts import say
 from viewer.api.bodies import (
+    AggregationChangeSerializer,
     NewAggregationSerializer,
     NewProfileSerializer,
     NewUploadSerializer,
     ProfileChangeSerializer,
 )
-from viewer.api.schema import ResourceView, list_parameters, page_of, table_page
+from viewer.api.schema import ResourceView, list_parameters, page_of, row, table_page
 from viewer.api.scope import environment, open_profile, registry
 from viewer.api.serializers import (
     JobSerializer,
@@ -39,7 +47,12 @@ from viewer.jobs.addition import add_profile
 from viewer.jobs.presentation import present
 from viewer.jobs.service import submit
 from viewer.profiles import storage, uploads
-from viewer.profiles.summary import describe, describe_fully, why_not_reaggregate
+from viewer.profiles.summary import (
+    describe,
+    describe_fully,
+    why_not_reaggregate,
+    why_read_only,
+)
 from viewer.security.access import client_of
 from viewer.security.http import UPLOAD_TYPE
 from viewer.state.models import Job
@@ -141,8 +154,8 @@ class AggregationsView(ResourceView):
         query = parse_list_query(AGGREGATIONS, request.query_params.dict())
         with open_profile(profile) as (_, database):
             page = AggregationData(database, {}).page(AGGREGATIONS, query)
-            for row in page["results"]:
-                row["created_at"] = moment(row["created_at"], database)
+            for item in page["results"]:
+                item["created_at"] = moment(item["created_at"], database)
         return Response(page)
 
     @extend_schema(request=NewAggregationSerializer, responses={202: JobSerializer})
@@ -150,15 +163,48 @@ class AggregationsView(ResourceView):
         """Queue a job that adds an aggregation."""
         with open_profile(profile) as (served, database):
             if reason := why_not_reaggregate(served, database):
-                raise ViewerError(
-                    reason,
-                    "CANNOT_REAGGREGATE",
-                    409,
-                    hint=say("Copy it to a folder of your own and open the copy."),
-                )
+                raise _refused(reason, "CANNOT_REAGGREGATE")
             wanted = _requested(request, database)
         job = submit(served, wanted, client_of(request._request))
         return Response(present(job), status=status.HTTP_202_ACCEPTED)
+
+
+class AggregationView(ResourceView):
+    """One aggregation of a profile."""
+
+    http_method_names = ["patch", "delete", "options"]
+
+    @extend_schema(request=AggregationChangeSerializer, responses=row(AGGREGATIONS))
+    def patch(self, request: Request, profile: str, aggregation: int) -> Response:
+        """Name the aggregation, or open the profile with it."""
+        wanted = AggregationChangeSerializer.read(request)
+        change_aggregation(_changeable(profile), aggregation, **wanted)
+        with open_profile(profile) as (_, database):
+            rows = AggregationData(database, {}).rows(AGGREGATIONS)
+            found = next((item for item in rows if item["id"] == aggregation), None)
+            if found is None:  # deleted in between
+                raise aggregation_not_found(aggregation, [item["id"] for item in rows])
+            return Response(found | {"created_at": moment(found["created_at"], database)})
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, profile: str, aggregation: int) -> Response:
+        """Delete the aggregation; the events of the profile stay, and it can be made again."""
+        delete_aggregation(_changeable(profile), aggregation)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+def _changeable(profile: str) -> Path:
+    """The database of a profile, if it may be changed."""
+    with open_profile(profile) as (served, database):
+        if reason := why_read_only(served, database):
+            raise _refused(reason, "READ_ONLY_PROFILE")
+        return served.path
+
+
+def _refused(reason: str, code: str) -> ViewerError:
+    return ViewerError(
+        reason, code, 409, hint=say("Copy it to a folder of your own and open the copy.")
+    )
 
 
 def _requested(request: Request, database: ProfileDatabase) -> AggregationRequest:

@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 from rest_framework.request import Request
 
+from aggregator.dldb.aggregations import aggregation_not_found
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import ProfileDatabase, opened
 from aggregator.tables.declared.profile import display_name, domains
@@ -92,12 +93,8 @@ def open_scope(
 def _check_aggregation(database: ProfileDatabase, params: Mapping[str, str | int]) -> None:
     sql = "SELECT 1 FROM view_aggregations WHERE aggr_id = :aggr_id"
     if not database.rows(sql, params):
-        raise ViewerError(
-            say("The profile has no aggregation {aggr_id}.", aggr_id=params["aggr_id"]),
-            "AGGREGATION_NOT_FOUND",
-            404,
-            hint=say("Choose another; the profile may have been made anew."),
-        )
+        every = database.rows("SELECT aggr_id FROM view_aggregations ORDER BY aggr_id LIMIT 1000")
+        raise aggregation_not_found(params["aggr_id"], [int(number) for (number,) in every])
 
 
 def _domain(database: ProfileDatabase, wanted: str | None) -> str:

@@ -8,7 +8,14 @@ from drf_spectacular.views import SpectacularJSONAPIView
 from aggregator.tables.declared.addresses import OBJECTS, TABLES
 from aggregator.tables.spec import TableSpec
 from viewer.api.jobs import CancelJobView, JobsView, JobView, RetryJobView
-from viewer.api.profiles import AggregationsView, ProfilesView, ProfileView, UploadsView, UploadView
+from viewer.api.profiles import (
+    AggregationsView,
+    AggregationView,
+    ProfilesView,
+    ProfileView,
+    UploadsView,
+    UploadView,
+)
 from viewer.api.summaries import (
     FigureView,
     ObjectView,
@@ -40,6 +47,7 @@ urlpatterns = [
     path("profiles/", ProfilesView.as_view()),
     path("profiles/<str:profile>/", ProfileView.as_view()),
     path("profiles/<str:profile>/aggregations/", AggregationsView.as_view()),
+    path(f"{_AGGREGATION}/", AggregationView.as_view()),
     path("uploads/", UploadsView.as_view()),
     path("uploads/<str:upload>/", UploadView.as_view()),
     path("jobs/", JobsView.as_view()),

@@ -67,6 +67,13 @@ def why_not_reaggregate(served: ServedProfile, database: ProfileDatabase) -> str
             "A database of NVIDIA's is never changed but converted into a new one beside it, "
             "and its folder cannot be written to."
         )
+    return why_read_only(served, database)
+
+
+def why_read_only(served: ServedProfile, database: ProfileDatabase) -> str:
+    """Why nothing in the database can be changed; empty if it can be."""
+    if not database.is_ours:
+        return say("A database of NVIDIA's is never changed.")
     if not is_aggregable(database.version):
         return "It was written by an earlier version: aggregate its profile again with dlprof."
     # SQLite writes its journal beside the file.

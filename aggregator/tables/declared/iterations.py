@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from aggregator.dldb.aggregations import DEFAULT, NAME
 from aggregator.tables.spec import (
     Column,
     Join,
@@ -167,9 +168,18 @@ KEY_NODE_CANDIDATES = TableSpec(
 AGGREGATIONS = TableSpec(
     name="aggregations",
     title=say("Aggregations"),
-    source=Source(view="view_aggregations", where="1"),
+    source=Source(
+        view="view_aggregations",
+        joins=(
+            Join("view_profile_info", "n", f"n.key = '{NAME}' || t.aggr_id"),
+            Join("view_profile_info", "d", f"d.key = '{DEFAULT}' AND d.value = '' || t.aggr_id"),
+        ),
+        where="1",
+    ),
     columns=(
         identifier("id", "Number of the aggregation.", "t.aggr_id", integer=True),
+        text("name?", "Name given by a user; null: none.", "n.value"),
+        boolean("is_default?", "Whether it is shown first.", "d.value IS NOT NULL"),
         number("iter_start", "First aggregated iteration."),
         number("iter_stop", "Last aggregated iteration, inclusive."),
         number("iter_aggregated", "Number of aggregated iterations."),

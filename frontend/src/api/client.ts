@@ -5,7 +5,7 @@ import type { ApiErrorBody } from "./lists";
 import { currentSource } from "./source";
 
 /** The path below which a proxy serves the viewer, from a meta element of the page. */
-const PREFIX =
+export const PREFIX =
   typeof document === "undefined"
     ? ""
     : (document.querySelector('meta[name="dlprof-prefix"]')?.getAttribute("content") ?? "");

@@ -50,6 +50,14 @@ export interface AdviceRow {
   readonly status: string | null;
 }
 
+/** A change of an aggregation; what is left out stays as it is. */
+export interface AggregationChange {
+  /** Whether the profile is opened with it. */
+  readonly is_default?: boolean;
+  /** New name; empty: no name. */
+  readonly name?: string | null;
+}
+
 /** What a job was asked to aggregate. */
 export interface AggregationRequest {
   /** First iteration, inclusive. */
@@ -78,6 +86,8 @@ export interface AggregationsRow {
   readonly created_at: string | null;
   /** Number of the aggregation. */
   readonly id: number;
+  /** Whether it is shown first. */
+  readonly is_default: boolean | null;
   /** Whether it covers the steady range, which the import adds. */
   readonly is_steady: boolean | null;
   /** Number of aggregated iterations. */
@@ -96,6 +106,8 @@ export interface AggregationsRow {
   readonly key_node: string | null;
   /** Why that op. */
   readonly key_node_reason: string | null;
+  /** Name given by a user; null: none. */
+  readonly name: string | null;
   /** What the steady range leaves out, or why there is none. */
   readonly steady_note: string | null;
   /** Aggregated iterations without the one before the loop. */

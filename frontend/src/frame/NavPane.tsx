@@ -1,12 +1,13 @@
 /** The pane at the left: the views, what is aggregated, which domain, the running job. */
 
 import type { JSX } from "preact";
+import { useId } from "preact/hooks";
 import { isReport } from "../api/source";
 import type { AggregationsRow } from "../api/types";
 import { t } from "../i18n";
 import { formatPct } from "../lib/units";
 import { isActive, type JobControl } from "../state/jobs";
-import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
+import { currentQuery, hrefWith, isPlainClick, navigate, patchToView } from "../state/location";
 import { patchForView } from "../state/query";
 import { useScope } from "../state/scope";
 import { IconButton } from "../ui/IconButton";
@@ -19,11 +20,12 @@ export interface NavPaneProps {
   readonly onFold: () => void;
   readonly onNavigate: () => void;
   readonly onJobs: () => void;
+  readonly onAggregations: () => void;
   readonly jobs: JobControl;
 }
 
 export function NavPane(props: NavPaneProps): JSX.Element {
-  const { view, isFolded, onFold, onNavigate, onJobs, jobs } = props;
+  const { view, isFolded, onFold, onNavigate, onJobs, onAggregations, jobs } = props;
   const views = viewsOf(useScope().profile);
   const foldLabel = isFolded ? t("Unfold the navigation") : t("Fold the navigation");
   return (
@@ -35,7 +37,7 @@ export function NavPane(props: NavPaneProps): JSX.Element {
           </li>
         ))}
       </ul>
-      {!isFolded && <Selectors />}
+      {!isFolded && <Selectors onAggregations={onAggregations} />}
       <div class="nav-end">
         {!isFolded && <RunningJob jobs={jobs} />}
         {!isReport() && <IconButton icon="queue" label={t("Jobs")} onClick={onJobs} />}
@@ -62,11 +64,11 @@ interface NavLinkProps {
 }
 
 function NavLink({ id, title, icon, letter, isCurrent, onNavigate }: NavLinkProps): JSX.Element {
-  const patch = patchForView(currentQuery(), id);
+  const patch = patchToView(id);
   const open = (event: MouseEvent) => {
     if (!isPlainClick(event)) return;
     event.preventDefault();
-    navigate(patchForView(currentQuery(), id));
+    navigate(patchToView(id));
     onNavigate();
   };
   return (
@@ -83,24 +85,39 @@ function NavLink({ id, title, icon, letter, isCurrent, onNavigate }: NavLinkProp
   );
 }
 
-/** "#1 · 0–20", "#2 · 3–18 · steady". */
+/** "#1 · 0–20", "#2 · 3–18 · steady", "#3 · without warm-up · 5–18". */
 export function aggregationLabel(aggregation: AggregationsRow): string {
   const { id, iter_start: start, iter_stop: stop } = aggregation;
   const parts = [`#${id}`];
+  if (aggregation.name !== null && aggregation.name !== "") parts.push(aggregation.name);
   if (start !== null && stop !== null) parts.push(start === stop ? `${start}` : `${start}–${stop}`);
   if (aggregation.is_steady === true) parts.push(t("steady"));
   return parts.join(" · ");
 }
 
-function Selectors(): JSX.Element {
+function Selectors({ onAggregations }: { onAggregations: () => void }): JSX.Element {
   const { aggregations, aggregation, profile, domain } = useScope();
   const domains = profile.domains.length > 0 ? profile.domains : [domain];
   const keyNode = aggregation.key_node;
+  const selectId = useId();
   return (
     <div class="nav-selectors">
-      <label class="field">
-        <span class="field-label">{t("Aggregation")}</span>
+      <div class="field">
+        <span class="field-label field-head">
+          <label for={selectId}>{t("Aggregation")}</label>
+          {!isReport() && (
+            <button
+              type="button"
+              class="link-button"
+              title={t("Name, delete or prefer aggregations")}
+              onClick={onAggregations}
+            >
+              {t("Manage")}
+            </button>
+          )}
+        </span>
         <select
+          id={selectId}
           class="select"
           value={String(aggregation.id)}
           onChange={(event) => chooseData({ aggregation: event.currentTarget.value })}
@@ -111,7 +128,7 @@ function Selectors(): JSX.Element {
             </option>
           ))}
         </select>
-      </label>
+      </div>
       {keyNode !== null && keyNode !== "" && (
         <p class="nav-note" title={t("Key node: {name}", { name: keyNode })}>
           <Icon name="key" size={12} /> <span>{keyNode}</span>

@@ -11,6 +11,7 @@ import { useScope } from "../state/scope";
 import { toggleTheme, useTheme } from "../state/theme";
 import { IconButton } from "../ui/IconButton";
 import { Icon } from "../ui/icons";
+import { useCopy } from "../ui/states";
 import { ReportPart } from "./ReportPart";
 
 export interface TopBarProps {
@@ -35,6 +36,7 @@ export function TopBar({ view, onHelp, onProfiles, onMenu }: TopBarProps): JSX.E
       <OpSearch isMainSearch={view !== "ops"} />
       <div class="topbar-end">
         <ReportPart />
+        {!isReport() && <CopyLink />}
         <LanguagePicker />
         <DocsLink view={view} />
         <FeedbackLink view={view} />
@@ -70,12 +72,31 @@ function DocsLink({ view }: { view: string }): JSX.Element {
   );
 }
 
+/** Copies the address, which contains all that the page shows. */
+function CopyLink(): JSX.Element {
+  const [isCopied, copy] = useCopy(() => window.location.href);
+  return (
+    <>
+      <IconButton
+        icon={isCopied ? "check" : "link"}
+        label={t("Copy the link to this page")}
+        onClick={copy}
+      />
+      <span class="visually-hidden" role="status">
+        {isCopied ? t("Copied") : ""}
+      </span>
+    </>
+  );
+}
+
 /** The configured address for feedback, else a mail with useful details. */
 export function feedbackHref(view: string, version: string | null): string {
   const address = document.getElementById("app")?.dataset.feedback ?? "";
   if (/^https?:\/\//.test(address)) return address;
   const subject = encodeURIComponent(`DLProf Viewer ${version ?? ""}`.trim());
-  const body = encodeURIComponent(`\n\n--\n${view}; ${navigator.userAgent}`);
+  const body = encodeURIComponent(
+    `\n\n--\n${view}; ${window.location.href}; ${navigator.userAgent}`,
+  );
   return `mailto:${address.replace(/^mailto:/, "")}?subject=${subject}&body=${body}`;
 }
 

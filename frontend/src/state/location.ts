@@ -1,7 +1,18 @@
 /** The address bar as a store: components read the query and navigate; back and reload just work. */
 
 import { useEffect, useState } from "preact/hooks";
-import { applyPatch, formatQuery, parseQuery, type Query, type QueryPatch } from "./query";
+import { PREFIX } from "../api/client";
+import { isReport } from "../api/source";
+import {
+  applyPatch,
+  formatQuery,
+  parseQuery,
+  patchForView,
+  type Query,
+  type QueryPatch,
+  viewKey,
+  viewParams,
+} from "./query";
 
 const NAVIGATED = "dlprof:navigated";
 
@@ -10,6 +21,17 @@ const NAVIGATED = "dlprof:navigated";
  * origin of its own, as notebooks and build servers show files. The way back is then missing.
  */
 let kept: string | null = null;
+
+/** Whether the address is not that of the page; never so in a report, which is a file. */
+export function isOutside(): boolean {
+  return !isReport() && window.location.pathname.replace(/\/$/, "") !== PREFIX;
+}
+
+/** Goes to the start of the viewer, with nothing chosen. */
+export function startOver(): void {
+  if (isOutside()) window.location.assign(`${PREFIX}/`);
+  else navigate(Object.fromEntries([...currentQuery().keys()].map((key) => [key, null])));
+}
 
 function currentSearch(): string {
   return kept ?? window.location.search;
@@ -24,6 +46,9 @@ function write(url: string, search: string, isReplaced: boolean): void {
   }
 }
 
+/** What each view showed when it was left, by `viewKey`. */
+const left = new Map<string, QueryPatch>();
+
 /** The query as it is now, for event handlers. */
 export function currentQuery(): Query {
   return parseQuery(currentSearch());
@@ -37,10 +62,19 @@ export function hrefWith(patch: QueryPatch, query: Query = currentQuery()): stri
 
 /** Changes the query. `replace` adds no step to the browser history (for typing, defaults). */
 export function navigate(patch: QueryPatch, options: { replace?: boolean } = {}): void {
-  const search = formatQuery(applyPatch(currentQuery(), patch));
+  const query = currentQuery();
+  const search = formatQuery(applyPatch(query, patch));
   if (search === currentSearch()) return;
+  left.set(viewKey(query), viewParams(query));
   write(`${window.location.pathname}${search}`, search, options.replace ?? false);
   window.dispatchEvent(new Event(NAVIGATED));
+}
+
+/** The change that opens a view as it was left: with its filters, page and selection. */
+export function patchToView(view: string): QueryPatch {
+  const query = currentQuery();
+  if (viewKey(query) === viewKey(applyPatch(query, { view }))) return patchForView(query, view);
+  return { ...patchForView(query, view), ...left.get(viewKey(applyPatch(query, { view }))) };
 }
 
 /** The query of the current address; the component renders again when it changes. */

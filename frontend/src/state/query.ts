@@ -41,7 +41,16 @@ export function patchForView(query: Query, view: string): QueryPatch {
   return patch;
 }
 
-/** The parameters that are neither leading nor have one of the prefixes of tables or views. */
+/** The view and the data that it shows. */
+export function viewKey(query: Query): string {
+  return LEADING.map((key) => query.get(key) ?? (key === "view" ? "dashboard" : "")).join("\n");
+}
+
+/** The parameters of the view itself; those of a dialog above it are none. */
+export function viewParams(query: Query): QueryPatch {
+  return Object.fromEntries([...query].filter(([key]) => !LEADING.includes(key) && key !== "docs"));
+}
+
 export function parseIndexRange(text: string | undefined): readonly [number, number] | null {
   const match = /^(\d+)-(\d+)$/.exec(text ?? "");
   if (match === null) return null;

@@ -62,7 +62,7 @@ export function steadyOf(aggregations: readonly AggregationsRow[]): Aggregations
 }
 
 /**
- * The aggregation in the address; without one, the newest.
+ * The aggregation in the address; without one, the default of the profile, else the newest.
  *
  * An import adds that of the steady range last, so a profile opens with it until someone aggregates
  * another range.
@@ -81,7 +81,8 @@ export function chooseAggregation(
       t("Create one: dlprof --database=FILE --force=true"),
     );
   }
-  if (wanted === undefined) return newest;
+  const preferred = aggregations.find((candidate) => candidate.is_default === true);
+  if (wanted === undefined) return preferred ?? newest;
   const found = aggregations.find((candidate) => String(candidate.id) === wanted);
   const known = names(aggregations.map((candidate) => candidate.id));
   return (

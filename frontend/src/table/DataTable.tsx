@@ -13,6 +13,7 @@ import { LeftOut } from "./LeftOut";
 import {
   filterParams,
   isFiltered,
+  isUsed,
   listParams,
   pageCount,
   type TableState,
@@ -23,7 +24,7 @@ import type { TableSpec } from "./spec";
 import { TableBody } from "./TableBody";
 import { TableHeader } from "./TableHeader";
 import { type ExportFormat, TableToolbar } from "./TableToolbar";
-import { useColumns } from "./useColumns";
+import { type ColumnChoice, useColumns } from "./useColumns";
 import type { TableControl } from "./useTableState";
 
 export interface DataTableProps<Row> {
@@ -83,8 +84,12 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
   const { spec, control, path, params } = props;
   const scope = useScope();
   const url: ListUrl = (more) => scopedUrl(scope, path, { ...params, ...more });
-  const columns = useColumns(spec);
   const { page, count, total } = useTableData<Row>(url, control.state);
+  const columns = useColumns(spec, {
+    isInAddress: control.isInAddress,
+    rows: page.data?.results ?? [],
+    used: (key) => isUsed(control.state, key),
+  });
   useLastPage(control, count, page.isStale);
   const filters = filterParams(control.state);
   const [areFiltersOpen, setFiltersOpen] = useState(
@@ -151,8 +156,25 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
         )}
       </div>
       <LeftOut cut={page.data?.cut} noun={spec.noun} />
+      <EmptyColumns columns={columns} />
       <Pager control={control} count={count} />
     </section>
+  );
+}
+
+/** Which columns are left out because no row has a value, and the way to see them anyway. */
+function EmptyColumns<Row>({ columns }: { columns: ColumnChoice<Row> }): JSX.Element | null {
+  const { empty, showEmpty } = columns;
+  if (empty.length === 0) return null;
+  return (
+    <p class="left-out">
+      {t("Columns without a value are hidden: {names}.", {
+        names: empty.map((column) => column.title).join(", "),
+      })}{" "}
+      <button type="button" class="link-button" onClick={showEmpty}>
+        {t("Show them")}
+      </button>
+    </p>
   );
 }
 

@@ -6,6 +6,7 @@ import { getJson } from "../api/client";
 import type { ListPage } from "../api/lists";
 import { isReport } from "../api/source";
 import { t } from "../i18n";
+import { copyText } from "../lib/clipboard";
 import { tsvLine } from "../lib/text";
 import { countOf, formatInt, UNKNOWN } from "../lib/units";
 import { openDocs } from "../state/docs";
@@ -257,7 +258,7 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
   const copy = () =>
     withRows(t("Copying…"), async ({ rows, count }) => {
       const lines = rows.map((row) => tsvLine(columns.shown.map((column) => column.plain(row))));
-      await navigator.clipboard.writeText([tsvLine(header), ...lines].join("\n"));
+      await copyText([tsvLine(header), ...lines].join("\n"));
       const done = t("Copied {rows}", { rows: countOf(rows.length, spec.noun) });
       return rows.length === count ? done : `${done} ${restText(count)}`;
     });

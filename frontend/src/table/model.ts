@@ -97,6 +97,13 @@ export function isFiltered(state: TableState): boolean {
   return state.search !== "" || Object.keys(state.filters).length > 0;
 }
 
+/** Whether the order or a filter is about a column. */
+export function isUsed(state: TableState, key: string): boolean {
+  const ordered = state.sort.split(",").some((term) => term.replace(/^-/, "") === key);
+  const isNamed = (name: string) => name === key || name.startsWith(`${key}__`);
+  return ordered || Object.keys(state.filters).some(isNamed);
+}
+
 export type SortDirection = "ascending" | "descending" | null;
 
 export function sortDirection(sort: string, key: string): SortDirection {

@@ -8,6 +8,7 @@ const DEBOUNCE_MS = 80;
 export function useDebounced(
   value: string,
   commit: (text: string) => void,
+  delayMs = DEBOUNCE_MS,
 ): [text: string, type: (text: string) => void] {
   const [text, setText] = useState(value);
   const committed = useRef(value);
@@ -33,7 +34,7 @@ export function useDebounced(
     timer.current = window.setTimeout(() => {
       committed.current = next;
       latestCommit.current(next);
-    }, DEBOUNCE_MS);
+    }, delayMs);
   }
 
   return [text, type];

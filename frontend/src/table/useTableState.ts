@@ -19,6 +19,7 @@ export type ChangeTable = (next: TableState, options?: { replace?: boolean }) =>
 export interface TableControl {
   readonly state: TableState;
   readonly change: ChangeTable;
+  readonly isInAddress: boolean;
 }
 
 const PAGE_SIZE_KEY = "pageSize";
@@ -40,7 +41,7 @@ export function useUrlTable<Row>(spec: TableSpec<Row>, query: Query): TableContr
     },
     [spec],
   );
-  return { state, change };
+  return { state, change, isInAddress: true };
 }
 
 export function useLocalTable<Row>(spec: TableSpec<Row>): TableControl {
@@ -48,5 +49,5 @@ export function useLocalTable<Row>(spec: TableSpec<Row>): TableControl {
     readTableState(new Map(), spec.id, spec.defaults),
   );
   const change = useCallback<ChangeTable>((next) => setState(next), []);
-  return { state, change };
+  return { state, change, isInAddress: false };
 }

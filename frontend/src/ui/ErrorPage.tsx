@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import type { ApiError } from "../api/client";
 import type { ProfileItem } from "../api/types";
 import { t } from "../i18n";
-import { currentQuery, navigate } from "../state/location";
+import { startOver } from "../state/location";
 import { CopyButton, errorDetails } from "./states";
 
 const TITLES: Readonly<Record<string, string>> = {
@@ -35,13 +35,6 @@ function titleFor(error: ApiError): string {
   if (known !== undefined) return known;
   if (error.status === 404) return t("Not found");
   return error.status >= 500 ? t("Something failed in the server") : t("This page cannot be shown");
-}
-
-/** Takes everything but the profile out of the address. */
-function startOver(): void {
-  const patch: Record<string, null> = {};
-  for (const key of currentQuery().keys()) patch[key] = null;
-  navigate(patch);
 }
 
 export interface ErrorPageProps {

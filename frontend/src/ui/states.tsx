@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import type { ApiError } from "../api/client";
 import type { Resource } from "../api/useResource";
 import { t } from "../i18n";
+import { copyText } from "../lib/clipboard";
 import { UNKNOWN } from "../lib/units";
 import { Icon } from "./icons";
 
@@ -74,14 +75,20 @@ export function errorDetails(error: ApiError): string {
   );
 }
 
-export function CopyButton({ text, label }: { text: () => string; label: string }): JSX.Element {
+/** Copies a text; the first value is true for a moment after it was copied. */
+export function useCopy(text: () => string): [isCopied: boolean, copy: () => void] {
   const [isCopied, setCopied] = useState(false);
   const copy = () => {
-    void navigator.clipboard.writeText(text()).then(() => {
+    void copyText(text()).then(() => {
       setCopied(true);
       window.setTimeout(() => setCopied(false), 1500);
     });
   };
+  return [isCopied, copy];
+}
+
+export function CopyButton({ text, label }: { text: () => string; label: string }): JSX.Element {
+  const [isCopied, copy] = useCopy(text);
   return (
     <button type="button" class="button" onClick={copy}>
       <Icon name={isCopied ? "check" : "copy"} />

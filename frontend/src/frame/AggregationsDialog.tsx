@@ -1,0 +1,170 @@
+/** The aggregations of the profile: open, name, delete one, or choose what the profile opens with. */
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { type ApiError, apiUrl, sendJson, toApiError } from "../api/client";
+import type { AggregationChange, AggregationsRow } from "../api/types";
+import { t } from "../i18n";
+import type { JobControl } from "../state/jobs";
+import { currentQuery, hrefWith, navigate } from "../state/location";
+import { patchForView } from "../state/query";
+import { chooseAggregation, useScope } from "../state/scope";
+import { useDebounced } from "../table/useDebounced";
+import { Dialog } from "../ui/Dialog";
+import { Icon } from "../ui/icons";
+import { Name } from "../ui/Name";
+import { ErrorNote } from "../ui/states";
+
+/** The view that is open, with another aggregation. */
+function patchTo(id: number): Readonly<Record<string, string | null>> {
+  const query = currentQuery();
+  const view = query.get("view") ?? "dashboard";
+  return { ...patchForView(query, view), aggregation: String(id) };
+}
+
+export function rangeText({ iter_start: start, iter_stop: stop }: AggregationsRow): string {
+  if (start === null || stop === null) return t("All iterations");
+  if (start === stop) return t("Iteration {iteration}", { iteration: start });
+  return t("Iterations {first}–{last}", { first: start, last: stop });
+}
+
+export function AggregationsDialog(props: { jobs: JobControl; onClose: () => void }): JSX.Element {
+  const { profile, aggregations, aggregation, reloadAggregations } = useScope();
+  const [error, setError] = useState<ApiError | null>(null);
+  const [deleted, setDeleted] = useState<AggregationsRow | null>(null);
+  const isForeign = profile.is_foreign === true;
+  const reason = isForeign
+    ? t("A database of NVIDIA's is never changed.")
+    : profile.cannot_reaggregate_reason;
+  const act = (doing: Promise<unknown>, then: () => void = () => undefined) => {
+    doing
+      .then(() => {
+        setError(null);
+        then();
+        reloadAggregations();
+      })
+      .catch((failed: unknown) => setError(toApiError(failed)));
+  };
+  const remove = (row: AggregationsRow) =>
+    act(sendJson("DELETE", addressOf(profile.id, row)), () => {
+      setDeleted(row);
+      const left = aggregations.filter((one) => one.id !== row.id);
+      const next = row.id === aggregation.id ? chooseAggregation(undefined, left) : null;
+      if (next !== null && "id" in next) navigate(patchTo(next.id), { replace: true });
+    });
+  const restore = (row: AggregationsRow) => {
+    setDeleted(null);
+    const { key_node, iter_start, iter_stop } = row;
+    props.jobs.start({ key_node, iter_start, iter_stop }).catch((failed: unknown) => {
+      setError(toApiError(failed));
+    });
+  };
+  return (
+    <Dialog title={t("Aggregations")} onClose={props.onClose} size="large">
+      <div class="aggregations">
+        {reason !== "" && <p class="error-hint">{reason}</p>}
+        {error !== null && <ErrorNote error={error} />}
+        <ul class="profiles-list">
+          {aggregations.map((row) => (
+            <Row
+              key={row.id}
+              row={row}
+              isShown={row.id === aggregation.id}
+              canChange={reason === ""}
+              isLast={aggregations.length === 1}
+              onChange={(change) => act(sendJson("PATCH", addressOf(profile.id, row), change))}
+              onDelete={() => remove(row)}
+            />
+          ))}
+        </ul>
+        <p role="status">
+          {deleted !== null && (
+            <>
+              {t("Aggregation #{id} was deleted; the events of the profile were kept.", {
+                id: deleted.id,
+              })}{" "}
+              <button type="button" class="link-button" onClick={() => restore(deleted)}>
+                {t("Aggregate it again")}
+              </button>
+            </>
+          )}
+        </p>
+      </div>
+    </Dialog>
+  );
+}
+
+function addressOf(profileId: string, row: AggregationsRow): string {
+  return apiUrl(`profiles/${profileId}/aggregations/${row.id}/`);
+}
+
+interface RowProps {
+  readonly row: AggregationsRow;
+  readonly isShown: boolean;
+  readonly canChange: boolean;
+  readonly isLast: boolean;
+  readonly onChange: (change: AggregationChange) => void;
+  readonly onDelete: () => void;
+}
+
+const NAME_DELAY_MS = 600;
+
+function Row({ row, isShown, canChange, isLast, onChange, onDelete }: RowProps): JSX.Element {
+  const { id } = row;
+  const isDefault = row.is_default === true;
+  const [name, setName] = useDebounced(
+    row.name ?? "",
+    (text) => onChange({ name: text.trim() }),
+    NAME_DELAY_MS,
+  );
+  const defaultLabel = isDefault
+    ? t("The profile opens with aggregation #{id}", { id })
+    : t("Open the profile with aggregation #{id}", { id });
+  return (
+    <li class="aggregation-row" aria-current={isShown ? "true" : undefined}>
+      <a class="aggregation-open" href={hrefWith(patchTo(id))}>
+        #{id} · {rangeText(row)}
+        {row.is_steady === true && ` · ${t("steady")}`}
+      </a>
+      {canChange ? (
+        <input
+          class="input"
+          aria-label={t("Name of aggregation #{id}", { id })}
+          placeholder={t("Name")}
+          maxLength={80}
+          value={name}
+          onInput={(event) => setName(event.currentTarget.value)}
+        />
+      ) : (
+        <span>{row.name}</span>
+      )}
+      <span class="aggregation-key">
+        {row.key_node !== null && row.key_node !== "" && <Name name={row.key_node} />}
+      </span>
+      {canChange && (
+        <>
+          <button
+            type="button"
+            class="button"
+            aria-pressed={isDefault}
+            aria-label={defaultLabel}
+            title={defaultLabel}
+            onClick={() => onChange({ is_default: !isDefault })}
+          >
+            {isDefault && <Icon name="check" size={12} />} {t("Default")}
+          </button>
+          <button
+            type="button"
+            class="button"
+            aria-label={t("Delete aggregation #{id}", { id })}
+            disabled={isLast}
+            title={isLast ? t("The last aggregation of a profile cannot be deleted.") : undefined}
+            onClick={onDelete}
+          >
+            {t("Delete")}
+          </button>
+        </>
+      )}
+    </li>
+  );
+}

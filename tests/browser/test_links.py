@@ -1,0 +1,61 @@
+"""A link shows what its sender sees, and a view shows again what it showed before."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Viewer, Watch, settled
+
+
+def test_the_address_names_profile_and_aggregation_and_is_copied(
+    page: Page, viewer: Viewer
+) -> None:
+    page.goto(viewer.address(view="ops", ops__q="conv"))
+    profile = viewer.get("profiles/")["results"][0]["id"]
+    expect(page).to_have_url(re.compile(rf"profile={profile}.*aggregation=\d+.*ops\.q=conv"))
+    page.get_by_role("button", name="Copy the link to this page").click()
+    expect(page.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
+    assert page.evaluate("() => navigator.clipboard.readText()") == page.url
+
+
+def test_a_link_has_the_chosen_columns(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="op-types"))
+    columns = page.get_by_role("columnheader")
+    expect(columns.filter(has_text="CPU time")).not_to_have_count(0)
+    page.get_by_role("button", name="Choose columns").click()
+    page.get_by_role("checkbox", name="CPU time", exact=True).uncheck()
+    expect(page).to_have_url(re.compile(r"types\.cols=\w+,"))
+    link = page.url
+    # Another browser remembers no columns.
+    page.evaluate("() => localStorage.clear()")
+    page.goto(link)
+    expect(columns.filter(has_text="GPU time").first).to_be_visible()
+    expect(columns.get_by_role("button", name="CPU time ms", exact=True)).to_have_count(0)
+
+
+def test_a_view_is_shown_as_it_was_left(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="ops", ops__q="conv", ops__page=2, ops__size=10))
+    settled(page)
+    before = page.url
+    views = page.get_by_role("navigation", name="Views")
+    views.get_by_role("link", name="GPUs").click()
+    expect(page).to_have_url(re.compile("view=gpus"))
+    expect(page).not_to_have_url(re.compile("ops.q"))
+    views.get_by_role("link", name="Ops and kernels").click()
+    expect(page).to_have_url(before)
+    # Opened once more from itself, it starts afresh.
+    views.get_by_role("link", name="Ops and kernels").click()
+    expect(page).not_to_have_url(re.compile("ops.q"))
+
+
+def test_an_unknown_path_is_an_error_page_with_the_way_back(
+    page: Page, viewer: Viewer, watch: Watch
+) -> None:
+    watch.expect("status of 404")
+    page.goto(f"{viewer.url}/foo")
+    error = page.get_by_role("alert")
+    expect(error).to_contain_text("There is no page at /foo.")
+    error.get_by_role("button", name="Open the dashboard").click()
+    expect(page.get_by_role("heading", name="Dashboard")).to_have_count(1)

@@ -96,7 +96,8 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
     """Run every adviser; without steps, those that judge kernels and copies.
 
     Returns:
-        The findings, most severe and largest gain first, and the questions that stay open.
+        The findings, most severe and largest gain first, of equal severity those that shorten the
+        same step before those that change it, and the questions that stay open.
     """
     single = facts.steps.is_single
     asked = [one for one in ADVISERS if not single or one.NAME not in _OF_STEPS]
@@ -107,7 +108,7 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
         if isinstance(one, Finding) and _matters(one)
     }
     kept = [one for one in found.values() if not _is_covered(one, found)]
-    kept.sort(key=lambda one: (_RANK[one.level], -(one.gain_pct or 0.0)))
+    kept.sort(key=lambda one: (_RANK[one.level], one.is_per_sample, -(one.gain_pct or 0.0)))
     return kept, [one for one in answers if isinstance(one, Unknown)]
 
 

@@ -27,6 +27,7 @@ LATE_NS = 10_000
 """A launch is late if it begins less than this before the GPU has no work left, or after."""
 QUEUED_NS = 30_000
 """Work that starts later than this after its launch waited in a queue of the GPU."""
+MIN_REPLAYED = 4  # Kernels that a replay of a CUDA graph launches by one call, at least.
 
 
 @dataclass(frozen=True)
@@ -243,6 +244,14 @@ class Facts:
         """Which work is a kernel that the iterations of the window launched."""
         rows: Bool = self.launched & (self.work.kind == KERNEL)
         return rows
+
+    @cached_property
+    def has_replays(self) -> bool:
+        """Whether CUDA graphs were replayed whose kernels were recorded: one call launched many."""
+        work, rows = self.work, self.kernels
+        calls = np.stack([work.device[rows].astype(np.int64), work.api_start_ns[rows]])
+        _, launched = np.unique(calls, axis=1, return_counts=True)
+        return bool((launched >= MIN_REPLAYED).any())
 
     @cached_property
     def verdict(self) -> Int64:

@@ -14,7 +14,12 @@ MIN_SHARE_PCT = 10.0  # A smaller share of the step is normal.
 MIN_GAPS = 20  # With fewer gaps per step the cause is single stops, not launching.
 MAX_GAP_NS = 1_000_000  # Longer gaps come from other work of the script, not from launching.
 GRAPH_GAP_NS = 1_300  # Gap between two kernels of a CUDA graph, measured on an H200.
-VALUE_SIZES = frozenset({"nonzero", "argwhere", "unique", "_unique2", "masked_select"})
+VALUE_SIZES = frozenset(
+    {
+        *("nonzero", "nonzero_numpy", "argwhere", "masked_select", "repeat_interleave", "bincount"),
+        *("unique", "_unique2", "unique_dim", "unique_consecutive"),
+    }
+)
 """Types of ops whose result has a size that depends on values, which a CUDA graph cannot hold."""
 
 
@@ -63,7 +68,7 @@ def advise(facts: Facts) -> Answer:
 
 
 def _recommendation(facts: Facts) -> Text:
-    if facts.has_graphs:
+    if facts.has_graphs or facts.has_replays:
         return say(
             "Part of the step is replayed from CUDA graphs already. Move what is launched between "
             "the replays into the graphs, or run fewer and larger pieces: several steps or "

@@ -34,8 +34,16 @@ FROM key_node_candidates;
 CREATE VIEW view_key_op_name AS
 SELECT id AS aggr_id, key_node AS key_op FROM aggregations;
 
+-- Ops that ran CUDA graphs whose kernels were not recorded: what they computed is unknown.
+CREATE VIEW view_graph_ops AS
+SELECT DISTINCT i.aggr_id, o.op_id AS op_node_id, g.op
+FROM (SELECT aggr AS aggr_id, min(start) AS low, max(stop) AS high FROM iterations WHERE aggregated
+      GROUP BY aggr) AS i
+JOIN graph_launches AS g ON g.api_start >= i.low AND g.api_start < i.high JOIN ops AS o ON o.id = g.op;
+
 CREATE VIEW view_performance_summary AS
-SELECT m.aggr AS aggr_id, d.name AS domain_name, m.wall_time AS wall_clock_time, m.tc_utilization,
+SELECT m.aggr AS aggr_id, d.name AS domain_name, m.wall_time AS wall_clock_time,
+       iif(m.aggr IN (SELECT aggr_id FROM view_graph_ops), NULL, m.tc_utilization) AS tc_utilization,
        m.gpu_utilization, m.total_iterations, m.profiled_iterations, a.iter_start, a.iter_stop,
        m.iter_avg, a.key_node, m.iter_std_dev, a.key_node_reason, m.used_gpu_utilization,
        coalesce(t.is_steady, 0) AS is_steady, t.steady_note, t.steps, t.median AS iter_median,
@@ -44,8 +52,20 @@ FROM model_metrics AS m JOIN aggregations AS a ON a.id = m.aggr JOIN domains AS 
 LEFT JOIN step_times AS t ON t.aggr = m.aggr;
 
 CREATE VIEW view_model_summary AS
-SELECT m.aggr AS aggr_id, d.name AS domain_name, m.*, a.iter_start, a.iter_stop, a.key_node,
-       a.key_node_reason
+SELECT m.aggr AS aggr_id, d.name AS domain_name,
+       m.wall_time,
+       iif(m.aggr IN (SELECT aggr_id FROM view_graph_ops), NULL, m.tc_utilization) AS tc_utilization,
+       m.gpu_utilization, m.used_gpu_utilization, m.tc_duration_pct, m.non_tc_duration_pct,
+       m.graph_duration_pct, m.memory_duration_pct, m.dataloader_duration_pct, m.io_duration_pct,
+       m.cpu_duration_pct, m.other_duration_pct, m.communication_pct, m.exposed_communication_pct,
+       m.total_iterations, m.profiled_iterations, m.iter_avg, m.iter_std_dev, m.ops_all_gpu_time,
+       m.ops_all_cpu_time, m.ops_all_count, m.ops_tc_gpu_time, m.ops_tc_cpu_time, m.ops_tc_count,
+       m.ops_eligible_gpu_time, m.ops_eligible_cpu_time, m.ops_eligible_count, m.ops_other_gpu_time,
+       m.ops_other_cpu_time, m.ops_other_count, m.kernels_all_gpu_time, m.kernels_all_cpu_time,
+       m.kernels_all_count, m.kernels_tc_gpu_time, m.kernels_tc_cpu_time, m.kernels_tc_count,
+       m.kernels_memory_gpu_time, m.kernels_memory_cpu_time, m.kernels_memory_count,
+       m.kernels_other_gpu_time, m.kernels_other_cpu_time, m.kernels_other_count,
+       a.iter_start, a.iter_stop, a.key_node, a.key_node_reason
 FROM model_metrics AS m JOIN aggregations AS a ON a.id = m.aggr JOIN domains AS d ON d.id = m.domain;
 
 CREATE VIEW view_domain_model_gpu_utilization AS
@@ -53,7 +73,8 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, m.gpu_utilization
 FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain;
 
 CREATE VIEW view_tc_utilization AS
-SELECT m.aggr AS aggr_id, d.name AS domain_name, m.tc_utilization
+SELECT m.aggr AS aggr_id, d.name AS domain_name,
+       iif(m.aggr IN (SELECT aggr_id FROM view_graph_ops), NULL, m.tc_utilization) AS tc_utilization
 FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain;
 
 CREATE VIEW view_resource_usage_breakdown AS
@@ -115,15 +136,21 @@ FROM view_iterations_detail WHERE is_aggregated = 1;
 CREATE VIEW view_op_nodes AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, m.gpu_time_sum AS gpu_time, m.cpu_time_sum AS cpu_time,
        o.op_name AS op_node_name, o.direction, o.op_type AS op_node_type, m.num_calls,
-       o.tc_support_status = 0 AS tc_eligible, m.using_tc, m.kernel_calls,
+       CASE WHEN o.tc_support_status = 0 THEN 1
+            WHEN (SELECT value FROM dldb_meta WHERE key = 'has_ops') = '0' THEN NULL ELSE 0 END AS tc_eligible,
+       iif(m.using_tc = 0 AND (m.aggr, m.op) IN (SELECT aggr_id, op FROM view_graph_ops), NULL, m.using_tc) AS using_tc,
+       m.kernel_calls,
        o.tc_support_status = 0 AND o.data_type IN ('float32', 'float64') AS is_bad_data_type,
        o.data_type, o.stack_trace, o.op_id AS op_node_id, m.id AS row_id
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
 
 CREATE VIEW view_op_metrics AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_name AS op_node_name,
-       o.direction, o.op_type AS op_node_type, m.num_calls, o.tc_support_status = 0 AS tc_eligible,
-       m.using_tc, m.kernel_calls, m.cpu_time_sum,
+       o.direction, o.op_type AS op_node_type, m.num_calls,
+       CASE WHEN o.tc_support_status = 0 THEN 1
+            WHEN (SELECT value FROM dldb_meta WHERE key = 'has_ops') = '0' THEN NULL ELSE 0 END AS tc_eligible,
+       iif(m.using_tc = 0 AND (m.aggr, m.op) IN (SELECT aggr_id, op FROM view_graph_ops), NULL, m.using_tc) AS using_tc,
+       m.kernel_calls, m.cpu_time_sum,
        round(1.0 * m.cpu_time_sum / max(m.num_calls, 1), 6) AS cpu_time_avg, m.cpu_time_min,
        m.cpu_time_max, m.gpu_time_sum,
        round(1.0 * m.gpu_time_sum / max(m.num_calls, 1), 6) AS gpu_time_avg, m.gpu_time_min,
@@ -223,9 +250,12 @@ JOIN domains AS d ON d.id = o.domain JOIN kernel_names AS n ON n.id = p.kernel;
 -- CROSS JOIN: from an op to its kernels; SQLite would look through all kernels for each op.
 CREATE VIEW view_tensor_core_ops AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_name AS op_node_name,
-       o.direction, o.op_type AS op_node_type, m.using_tc, m.kernel_time AS gpu_time,
+       o.direction, o.op_type AS op_node_type,
+       iif(m.using_tc = 0 AND (m.aggr, m.op) IN (SELECT aggr_id, op FROM view_graph_ops), NULL, m.using_tc) AS using_tc,
+       m.kernel_time AS gpu_time,
        m.tc_kernel_time AS tc_gpu_time, m.kernel_time - m.tc_kernel_time AS non_tc_gpu_time,
-       CASE WHEN m.kernel_time > 0 THEN round(100.0 * m.tc_kernel_time / m.kernel_time, 6) ELSE 0.0 END
+       CASE WHEN (m.aggr, m.op) IN (SELECT aggr_id, op FROM view_graph_ops) THEN NULL
+            WHEN m.kernel_time > 0 THEN round(100.0 * m.tc_kernel_time / m.kernel_time, 6) ELSE 0.0 END
            AS tc_utilization,
        (SELECT count(DISTINCT p.name || char(0) || p.uses_tc) FROM op_kernels AS p
             CROSS JOIN kernel_metrics AS k ON k.op_kernel = p.id
@@ -341,7 +371,10 @@ UNION ALL
 SELECT m.aggr, d.name, 2, o.op_id, o.op_name,
        replace(o.op_name, rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', '')), ''),
        1 + length(o.op_name) - length(replace(o.op_name, '/', '')), m.num_calls,
-       o.tc_support_status = 0, m.using_tc, m.cpu_time_sum, m.gpu_time_sum, m.cpu_overhead_sum,
+       CASE WHEN o.tc_support_status = 0 THEN 1
+            WHEN (SELECT value FROM dldb_meta WHERE key = 'has_ops') = '0' THEN NULL ELSE 0 END,
+       iif(m.using_tc = 0 AND (m.aggr, m.op) IN (SELECT aggr_id, op FROM view_graph_ops), NULL, m.using_tc),
+       m.cpu_time_sum, m.gpu_time_sum, m.cpu_overhead_sum,
        m.gpu_idle_sum
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
 

@@ -45,9 +45,17 @@ class Ran(IntEnum):
     """No matrix product."""
     UNCLEAR = 2
     """The names do not say."""
-    PRODUCT = 3
+    UNRECORDED = 3
+    """CUDA graphs that were recorded as a whole."""
+    PRODUCT = 4
     """A matrix product or convolution, on scalar units as far as the name says."""
-    TENSOR_CORES = 4
+    TENSOR_CORES = 5
+
+
+_UNKNOWN = {
+    Ran.UNCLEAR: "its kernels' names do not say what they compute",
+    Ran.UNRECORDED: "the kernels of its CUDA graphs were not recorded",
+}
 
 
 def judge(
@@ -71,10 +79,10 @@ def judge(
     """
     if ran is Ran.TENSOR_CORES:
         return Eligibility(eligible=True, reason="it ran Tensor Core kernels")
-    if ran is Ran.OTHER and by_type:
+    if ran is Ran.OTHER:
         return Eligibility(eligible=False, reason="its kernels compute no matrix product")
-    if ran is Ran.UNCLEAR and not by_type:
-        return Eligibility(eligible=None, reason="its kernels' names do not say what they compute")
+    if ran in _UNKNOWN and not by_type:
+        return Eligibility(eligible=None, reason=_UNKNOWN[ran])
     if not by_type and ran is not Ran.PRODUCT:
         return Eligibility(eligible=False, reason=f"{op_type} does no matrix multiplication")
     if capability is not None and capability < (7, 0):

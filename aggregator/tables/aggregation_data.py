@@ -100,7 +100,11 @@ class AggregationData:
                 field.name: self._typed(field, value)
                 for field, value in zip(known, row or (), strict=False)
             }
-            unknown |= missing
+            unknown |= missing | {
+                field.name: field.when_null
+                for field in known
+                if field.when_null and row and values[field.name] is None
+            }
             if row is None:
                 unknown |= {field.name: _NO_ROW for field in known}
         reply = _nest({field.name: values.get(field.name) for field in spec.fields})

@@ -43,6 +43,9 @@ NOT_MEASURED = {
     "has_ops": say("The profile contains no ops: which kernels could use Tensor Cores is unknown."),
 }
 
+#: Why the use of Tensor Cores is unknown.
+IN_GRAPHS = say("CUDA graphs were recorded as a whole: what their kernels did is unknown.")
+
 #: Headers on the page of columns whose name does not make a good one.
 TITLES = {
     "aligned_by": "Clock aligned by",
@@ -267,6 +270,7 @@ class Field:
     type: str = "integer"  # JSON type.
     measured: str = ""  # As for a column.
     is_rest: bool = False  # The value is what is left of the column to 100 %.
+    when_null: str = ""  # Why the value is unknown where the column is NULL.
 
 
 @dataclass(frozen=True)

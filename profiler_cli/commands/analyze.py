@@ -255,7 +255,7 @@ def _step_times(source: ReportSource) -> str:
             f"Step: median {median} ms, 10th to 90th percentile {low} to {high} ms "
             f"({steps} steps, iterations {row['iter_start']} to {row['iter_stop']})"
         )
-    if source.mode is not Mode.SIMPLE and row.get("steady_note"):
+    if row.get("steady_note") and (row.get("is_steady") or source.mode is not Mode.SIMPLE):
         note = str(row["steady_note"])
         lines.append(f"{note[0].upper()}{note[1:]}.")
     return "".join(f"{line}\n" for line in (*lines, "")) if lines else ""

@@ -53,6 +53,7 @@ SUMMARY_ROWS: Final = {
 # With --extended=true, after those of DLProf, which averages over all visible GPUs.
 EXTENDED_SUMMARY_ROWS: Final = {
     "GPU Utilization of Used GPUs %": ("used_gpu_utilization", True),
+    "CUDA Graph Duration %": ("graph_duration_pct", True),
     "Communication Duration %": ("communication_pct", True),
     "Exposed Communication Duration %": ("exposed_communication_pct", True),
 }

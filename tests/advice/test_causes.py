@@ -85,6 +85,96 @@ def test_copies_in_group_normalizations_are_found(tmp_path: Path) -> None:
     assert "33% of the kernel time" in _problems(_run(tmp_path, step))["norm_copies"]
 
 
+GRAPHS = "Launch many kernels at once with CUDA graphs"
+
+
+def _recommended(found: Analyzed) -> dict[str, str]:
+    query = "SELECT advice_name, recommendation FROM view_advice WHERE aggr_id = 1"
+    return dict(found.query(query))
+
+
+def _late(thread: Thread, at: int, op: str, count: int = 60) -> None:
+    """An op whose kernels are launched one by one, each after the one before it has ended."""
+    for number in range(count):
+        begin = at + 20_000 * number
+        thread.op(op, begin, begin + 15_000)
+        thread.launch("kernel", begin + 100, gpu=(begin + 5_000, begin + 6_000))
+
+
+def test_cuda_graphs_are_advised_where_kernels_are_launched_one_by_one(tmp_path: Path) -> None:
+    found = _run(tmp_path, lambda thread, at: _late(thread, at, "add"))
+    assert _recommended(found)["launch_bound"].startswith(GRAPHS)
+
+
+@pytest.mark.parametrize("op", ["nonzero", "repeat_interleave", "unique_consecutive"])
+def test_cuda_graphs_are_not_advised_where_sizes_depend_on_values(tmp_path: Path, op: str) -> None:
+    def step(thread: Thread, at: int) -> None:
+        _late(thread, at, "add")
+        _late(thread, at + 1_500_000, op, 1)
+
+    recommended = _recommended(_run(tmp_path, step))["launch_bound"]
+    assert GRAPHS not in recommended
+    assert f"sizes in it depend on values ({op})" in recommended
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_cuda_graphs_are_not_advised_where_they_are_replayed(tmp_path: Path, whole: bool) -> None:
+    def step(thread: Thread, at: int) -> None:
+        _late(thread, at, "add")
+        begin = at + 1_500_000
+        if whole:
+            thread.graph(begin, gpu=(begin + 100, begin + 9_000))
+            return
+        call = thread.call("cudaGraphLaunch_v10000", begin, begin + 1000)
+        for node in range(8):
+            start = begin + 2_000 + 1_000 * node
+            thread.process.kernel("node", start, start + 900, correlation=call)
+
+    recommended = _recommended(_run(tmp_path, step))["launch_bound"]
+    assert recommended.startswith("Part of the step is replayed from CUDA graphs already")
+
+
+@pytest.mark.parametrize(("name", "trains"), [("static", False), ("module", True)])
+def test_a_larger_batch_comes_last_and_inference_learns_nothing(
+    imported: ProfileFactory, name: str, trains: bool
+) -> None:
+    with closing(sqlite3.connect(imported(name))) as connection:
+        rows = connection.execute(
+            "SELECT advice_name, severity, recommendation FROM view_advice"
+            " WHERE aggr_id = 1 AND status = 'found' ORDER BY row_id"
+        ).fetchall()
+    assert rows[-1][0] == "batch_size"
+    assert ("learning rate" in rows[-1][2]) == trains
+    assert not any("learning rate" in text for *_, text in rows[:-1])
+
+
+@pytest.mark.parametrize("name", ["batch_small", "adam_loop", "eager", "ddp_even"])
+def test_what_shortens_the_same_step_comes_before_a_larger_batch(
+    capture: Callable[..., sqlite3.Connection], name: str
+) -> None:
+    order = [
+        (severity, advice == "batch_size")
+        for advice, severity in capture(name).execute(
+            "SELECT advice_name, severity FROM view_advice WHERE status = 'found' AND aggr_id = 1"
+            " ORDER BY row_id"
+        )
+    ]
+    ranks = [(("high", "medium", "low").index(severity), is_batch) for severity, is_batch in order]
+    assert ranks == sorted(ranks)
+
+
+def test_experts_one_by_one_are_found_by_their_paths(tmp_path: Path) -> None:
+    def step(thread: Thread, at: int) -> None:
+        for expert in range(8):
+            begin = at + 100_000 * expert
+            thread.range(f"torch.nn: moe.experts.{expert} (Linear)", begin, begin + 90_000)
+            _kernels(thread, begin + 1_000, "linear", GEMM, 3)
+
+    assert "8 experts run one after the other" in _problems(_run(tmp_path, step)).get(
+        "separate_experts", ""
+    )
+
+
 @pytest.mark.parametrize(
     ("shapes", "size"),
     [

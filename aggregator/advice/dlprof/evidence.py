@@ -23,6 +23,9 @@ class Evidence:
     is_one_rank: bool = False  # Whether the profile is that of one rank of a larger job.
     # Whether CUDA calls were recorded, or memory of a GPU was used, but no work of any GPU.
     lost_gpu_work: bool = False
+    is_from_torch_profiler: bool = False  # Whether it is a trace of torch.profiler.
+    steady: tuple[int, int] | None = None  # First and last steady iteration; None: there are none.
+    graph_ops: frozenset[int] = frozenset()  # Ops that ran graphs whose kernels are unknown.
 
 
 @dataclass(frozen=True)

@@ -61,9 +61,13 @@ def detect_underutilized(evidence: Evidence) -> Issue | None:
     """Detect that the used GPUs were busy with kernels for less than half of the time."""
     totals = evidence.totals
     utilization = float(totals["used_gpu_utilization"])
-    if utilization >= LOW_UTILIZATION_PCT or evidence.lost_gpu_work:
+    # With lost records the GPU did more than what is known, and the rest of the time less.
+    is_unknown = evidence.lost_gpu_work or evidence.data.devices.lost_records
+    if utilization >= LOW_UTILIZATION_PCT or is_unknown:
         return None
-    largest = max(_CATEGORIES, key=lambda name: totals[f"{name}_duration_pct"])
+    # DLProf did not look for what else the GPU did.
+    categories = _CATEGORIES if evidence.is_from_dlprof else (*_CATEGORIES, "memory")
+    largest = max(categories, key=lambda name: totals[f"{name}_duration_pct"])
     return Issue(
         detector="underutilized_gpu_detector",
         problem=say(
@@ -94,6 +98,12 @@ def _advice_for(category: str, evidence: Evidence) -> Text:
             return say(
                 "Dataloader has the highest (non-GPU) usage at {share:.1f}%. Investigate the "
                 "dataloading pipeline as this often indicates too much time is being spent here",
+                share=share,
+            )
+        case "memory":
+            return say(
+                "The GPU copied or set memory, and ran no kernel, for {share:.1f}% of the time. "
+                "Copy less (offloading, pageable memory), or copy while kernels run",
                 share=share,
             )
         case "io":

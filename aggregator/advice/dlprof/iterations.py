@@ -30,21 +30,26 @@ def detect_no_iterations(evidence: Evidence) -> Issue | None:
 
 
 def detect_bad_iteration_range(evidence: Evidence) -> Issue | None:
-    """Detect that the times of the aggregated iterations vary a lot; recommend a steady range."""
-    window = evidence.window
+    """Detect that the times of the aggregated iterations vary a lot; recommend a steady range.
+
+    Within the steady range of the profile there is nothing to recommend.
+    """
+    window, steady = evidence.window, evidence.steady
     if window.count < FEWEST_ITERATIONS or not window.iterations.has_key_node:
+        return None
+    if steady is not None and steady[0] <= window.first and window.last <= steady[1]:
         return None
     length = window.iterations.length_ns[window.inside]
     mean = float(length.mean())
     if mean <= 0 or float(length.std()) / mean < HIGH_VARIATION:
         return None
-    run = steady_run(length)
-    if run is not None and (run[0] > 0 or run[1] < window.count - 1):
+    run = _recommended(evidence)
+    if run is not None and run != (window.first, window.last):
         advice = say(
             "Try limiting the iteration range to a steady range by rerunning with the --database "
             "option and setting --iter_start={start} --iter_stop={stop}",
-            start=window.first + run[0],
-            stop=window.first + run[1],
+            start=run[0],
+            stop=run[1],
         )
     else:
         advice = say(
@@ -60,6 +65,15 @@ def detect_bad_iteration_range(evidence: Evidence) -> Issue | None:
         ),
         recommendation=advice,
     )
+
+
+def _recommended(evidence: Evidence) -> tuple[int, int] | None:
+    """First and last iteration of a range to aggregate: the steady range, else similar ones."""
+    window, steady = evidence.window, evidence.steady
+    if steady is not None and window.first <= steady[0] and steady[1] <= window.last:
+        return steady
+    run = steady_run(window.iterations.length_ns[window.inside])
+    return None if run is None else (window.first + run[0], window.first + run[1])
 
 
 def steady_run(length_ns: Int64) -> tuple[int, int] | None:

@@ -24,7 +24,10 @@ def detect_bad_tensor_shape(evidence: Evidence) -> Issue | None:
     missed = [
         op
         for op, using in zip(ops.op.tolist(), ops.using_tc.tolist(), strict=True)
-        if data.tc_eligible[op] and not using and data.data_types[op] in HALF_TYPES
+        if data.tc_eligible[op]
+        and not using
+        and op not in evidence.graph_ops
+        and data.data_types[op] in HALF_TYPES
     ]
     if not missed:
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from aggregator.advice.dlprof.evidence import Evidence, Issue
 from aggregator.advice.dlprof.gpus import LOW_UTILIZATION_PCT
 from aggregator.correlate.op_table import UNASSOCIATED
@@ -20,6 +22,8 @@ SLOW_SETTINGS = (
 """Settings listed in DLProf's guide; ``set_detect_anomaly`` is recorded as ``detect_anomaly``."""
 COMBINED = "backward"  # Type of the one op that represents a backward pass without named ops.
 LARGE_SHARE = 0.2  # Ranges are missing if at least this share of the kernel time belongs to no op.
+_TRAINING = re.compile(r"^Optimizer\.|backward", re.IGNORECASE)
+_CALL = re.compile(r"^cu(da)?[A-Z]")
 
 
 def detect_dataloader(evidence: Evidence) -> Issue | None:
@@ -104,22 +108,20 @@ def detect_slow_api(evidence: Evidence) -> Issue | None:
 def detect_no_emit_nvtx(evidence: Evidence) -> Issue | None:
     """Detect markers without the ranges of ``emit_nvtx``.
 
-    The signs are its setting, one combined op for the backward pass, or much kernel time that
-    belongs to no op.
+    The signs are its setting, one combined op for the backward pass, or, in training, much time of
+    kernels whose launches lie in no op. A trace of torch.profiler has no such ranges to record.
     """
     data, ops = evidence.data, evidence.ops
     if data.mode != Mode.PYTORCH or data.settings.get("emit_nvtx") is True:
+        return None
+    if evidence.is_from_torch_profiler:
         return None
     rows = ops.op.tolist()
     backward = {data.ops.types[op] for op in rows if data.ops.directions[op] == "bprop"}
     if backward - {COMBINED}:
         return None
     combined = COMBINED in backward or any(data.ops.types[op] == COMBINED for op in rows)
-    names = [data.ops.names[op] for op in rows]
-    time = ops.columns["kernel_time"].tolist()
-    total = sum(time)
-    stray = sum(ns for ns, name in zip(time, names, strict=True) if name.startswith(UNASSOCIATED))
-    if not combined and (not total or stray < LARGE_SHARE * total):
+    if not combined and not (_trains(evidence) and _has_strays(evidence)):
         return None
     return Issue(
         detector="emit_nvtx_detector",
@@ -129,3 +131,21 @@ def detect_no_emit_nvtx(evidence: Evidence) -> Issue | None:
             "dlprof adds automatically do this"
         ),
     )
+
+
+def _trains(evidence: Evidence) -> bool:
+    """Return whether a range names an optimizer or a backward pass; DLProf did not ask."""
+    return evidence.is_from_dlprof or any(map(_TRAINING.search, evidence.data.ranges.names))
+
+
+def _has_strays(evidence: Evidence) -> bool:
+    """Return whether much kernel time was launched outside all ops."""
+    ops, data = evidence.ops, evidence.data.ops
+    time = ops.columns["kernel_time"].tolist()
+    # Without a recorded call such an op has the name of the kernel: nothing is known of its launch.
+    stray = sum(
+        ns
+        for op, ns in zip(ops.op.tolist(), time, strict=True)
+        if data.names[op].startswith(UNASSOCIATED) and _CALL.match(data.types[op])
+    )
+    return stray > 0 and stray >= LARGE_SHARE * sum(time)

@@ -18,7 +18,7 @@ from aggregator.dldb.rows.rank_iterations import write_rank_metrics
 from aggregator.dldb.writer import Column, Table, Value, attributes, insert_rows
 from aggregator.metrics.model import LEVELS, RollupInput
 from aggregator.metrics.rollup import Rollup
-from aggregator.metrics.steady import step_times
+from aggregator.metrics.steady import find_steady_range, step_times
 from aggregator.options import AggregationRequest
 from aggregator.profile.arrays import Int64
 
@@ -251,6 +251,8 @@ def _issues(
     aggr: int,
 ) -> Table:
     meta = dict(connection.execute("SELECT key, value FROM dldb_meta").fetchall())
+    steady = find_steady_range(data, rollup.window)
+    graphs = connection.execute("SELECT DISTINCT op - 1 FROM graph_launches")
     evidence = Evidence(
         data=data,
         window=rollup.window,
@@ -261,6 +263,9 @@ def _issues(
         is_one_rank=bool(meta.get("job_rank")) or meta.get("is_part_of_job") == "1",
         lost_gpu_work=not (data.devices.used.any() or SOURCE_NAME in meta)
         and (data.devices.lost_records or _used_gpu(connection)),
+        is_from_torch_profiler=meta.get("source_format") == "kineto",
+        steady=(steady.first, steady.last) if steady.exists and SOURCE_NAME not in meta else None,
+        graph_ops=frozenset(int(row[0]) for row in graphs),
     )
     issues = find_issues(evidence)
     return Table(

@@ -147,6 +147,7 @@ def tensor_core_fits(data: ImportedProfile, recorded: list[tuple[str, str]]) -> 
     ran = np.zeros(len(ops), dtype=np.int64)
     pairs = data.rollup.op_kernels
     np.maximum.at(ran, pairs.op, _kinds_of_kernels(data)[pairs.kernel])
+    np.maximum.at(ran, data.ops.op_of_instance[data.work.graphs.instance], Ran.UNRECORDED)
     return [
         judge(op.op_type, op.data_type, inputs, capability, by_type=op.tc_eligible, ran=Ran(kind))
         for op, (inputs, _), kind in zip(ops, recorded, ran.tolist(), strict=True)

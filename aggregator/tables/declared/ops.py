@@ -80,8 +80,16 @@ _OP_COLUMNS: tuple[Column, ...] = (
     ),
     number("cpu_time_ns", "Time that the calls of the op took on the CPU.", "t.cpu_time"),
     number("num_calls", "Executions in the aggregated iterations."),
-    boolean("tc_eligible", "Whether the op could use Tensor Cores."),
-    boolean("using_tc", "Whether one of its kernels used Tensor Cores."),
+    boolean(
+        "tc_eligible?",
+        "Whether the op could use Tensor Cores.",
+        when_null="Unknown: the profile names no ops.",
+    ),
+    boolean(
+        "using_tc?",
+        "Whether one of its kernels used Tensor Cores.",
+        when_null="Unknown: the kernels of its CUDA graphs were not recorded.",
+    ),
     number("kernel_calls", "Number of kernel launches."),
     boolean("is_bad_data_type", "Could use Tensor Cores, but runs in a data type that has none."),
     choice("data_type", "Data types of the inputs."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.tables.spec import Field, ObjectSpec, fields_of
+from aggregator.tables.spec import IN_GRAPHS, Field, ObjectSpec, fields_of
 
 _PERFORMANCE = "view_performance_summary"
 _MODEL = "view_model_summary"
@@ -22,6 +22,7 @@ PERFORMANCE_SUMMARY = ObjectSpec(
             "Share of Tensor Core kernels in the kernel time of eligible ops.",
             "number",
             "has_ops",
+            when_null=IN_GRAPHS,
         ),
         *fields_of(
             _PERFORMANCE,
@@ -135,8 +136,10 @@ TENSOR_CORE_EFFICIENCY = ObjectSpec(
     "tensor-core-efficiency",
     "Tensor Core kernel efficiency",
     (
-        Field("tc_utilization_pct", *_TC_SHARE, _TC_TEXT, "number", "has_ops"),
-        Field("using_tc_pct", *_TC_SHARE, _TC_TEXT, "number", "has_ops"),
+        *(
+            Field(name, *_TC_SHARE, _TC_TEXT, "number", "has_ops", when_null=IN_GRAPHS)
+            for name in ("tc_utilization_pct", "using_tc_pct")
+        ),
         Field(
             "not_using_tc_pct",
             *_TC_SHARE,
@@ -144,6 +147,7 @@ TENSOR_CORE_EFFICIENCY = ObjectSpec(
             "number",
             "has_ops",
             is_rest=True,
+            when_null=IN_GRAPHS,
         ),
     ),
 )

@@ -787,6 +787,9 @@ export const zh = {
   "Duration on the GPU": "在 GPU 上的时长",
   "Whether it used Tensor Cores": "是否使用了 Tensor Core",
   "Unknown from its name.": "从名称无法判断。",
+  "Unknown: the profile names no ops.": "未知：该分析文件没有命名任何算子。",
+  "Unknown: the kernels of its CUDA graphs were not recorded.":
+    "未知：其 CUDA 图中的内核没有被记录。",
   "Size of the grid, in blocks": "网格的大小（块数）",
   "Size of a block, in threads": "块的大小（线程数）",
   "Full name of the kernel": "内核的完整名称",

@@ -144,6 +144,12 @@ class _Choice:
     def explained(self, why: str) -> str:
         """Why a key node was chosen, with the confidence and the runner-up, in one line."""
         certain = confidence(self.best, self.runner_up)
+        if self.best.cycle > 1:
+            why = say(
+                "{why} (the kernels repeat after {cycle} of them, which may be one iteration)",
+                why=why,
+                cycle=self.best.cycle,
+            )
         fields = {
             "why": why,
             "confidence": _CONFIDENCES[certain],

@@ -115,6 +115,7 @@ class Candidate:
     per_optimizer_step: int | None  # Instances per step of the optimizer; None: uneven or unknown.
     counts: bool  # Whether a number in its name grows by one.
     score: int  # 0 to 100.
+    cycle: int = 1  # Instances after which the launched kernels repeat; 1: they do not alternate.
     is_chosen: bool = False  # Whether its loop is the chosen one.
 
 
@@ -251,6 +252,7 @@ class Loops:
             per_optimizer_step=per_step,
             counts=name in self._counted,
             score=0,
+            cycle=_cycle(own, launches) if launches else 1,
         )
         return replace(candidate, score=self._score(candidate))
 
@@ -326,6 +328,20 @@ def _alike(own: _Instances, launches: Launches, kind: Kind) -> float:
     return max(float(numbers.max(initial=0)) / len(counts), 0.9 * float((~odd).mean()))
 
 
+def _cycle(own: _Instances, launches: Launches) -> int:
+    """Number of instances, 2 to 8, after which the launched kernels repeat; 1: they are all alike.
+
+    Two optimizers that take turns, as in a GAN, or micro-batches and an update make such a cycle.
+    The first quarter (warm-up) does not count.
+    """
+    sums = np.diff(launches.names[launches.bounds(own.stops_ns)])
+    sums = sums[len(sums) // 4 :]
+    for length in range(1, min(8, len(sums) // 3) + 1):
+        if (sums[length:] == sums[:-length]).mean() >= _SAME:
+            return length
+    return 1
+
+
 def _repeats_in_steps(counts: Int64) -> bool:
     """Whether the instances that launch more recur at an even distance: a layer in each step."""
     odd = np.flatnonzero(counts != np.bincount(counts).argmax())
@@ -361,11 +377,15 @@ def choose(loops: Loops, candidates: list[Candidate]) -> tuple[Candidate | None,
 
 
 def confidence(best: Candidate | None, runner_up: Candidate | None) -> Confidence:
-    """How certain the choice is; a runner-up that is nearly as good makes it less so."""
+    """How certain the choice is.
+
+    A runner-up that is nearly as good makes it less so, and so do steps of which several in turn
+    may be one of the program's.
+    """
     if best is None:
         return Confidence.NONE
     is_rivaled = runner_up is not None and best.score - runner_up.score < _RIVAL
     score = best.score - (10 if is_rivaled and best.kind is not Kind.STEP else 0)
-    if score >= _HIGH_SCORE and best.instances >= 3:
+    if score >= _HIGH_SCORE and best.instances >= 3 and best.cycle == 1:
         return Confidence.HIGH
     return Confidence.MEDIUM if score >= _MEDIUM_SCORE else Confidence.LOW

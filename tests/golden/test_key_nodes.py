@@ -296,6 +296,19 @@ def test_the_choice_names_its_confidence_and_the_runner_up(tmp_path: Path) -> No
     assert "runner-up 'forward', 24 times" in reason
 
 
+def test_optimizers_that_take_turns_make_the_choice_uncertain(tmp_path: Path) -> None:
+    """Two updates of one model for each of the other, as in a GAN; both optimizers are Adam."""
+    trace, main = _trace()
+    for number in range(24):
+        at = number * 10 * MS
+        main.range("Optimizer.zero_grad#Adam.zero_grad, op_id = 9", at, at + 1000)
+        _step(main, at, kernels=4 if number % 3 == 2 else 3)
+        main.range("Optimizer.step#Adam.step, op_id = 9", at + 8 * MS, at + 9 * MS)
+    reason = analyze(trace, tmp_path).result.key_node_reason
+    assert "the kernels repeat after 3 of them, which may be one iteration" in reason
+    assert "confidence medium (24 steps" in reason
+
+
 def test_the_profiles_of_two_ranks_that_communicate_share_their_steps(tmp_path: Path) -> None:
     trace = Trace()
     for rank in range(2):

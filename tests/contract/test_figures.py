@@ -121,7 +121,7 @@ def test_zooming_in_shows_single_iterations_again() -> None:
 
 
 def test_communication_is_a_part_of_its_own_and_the_parts_add_up() -> None:
-    table = {
+    table: dict[str, list[object]] = {
         "iteration_index": [1], "kind": ["iteration"], "is_profiled": [True], "duration_ns": [100],
         **{f"{part}_duration_ns": [10] for part in ALL_PARTS},
         "non_tc_duration_ns": [40], "communication_duration_ns": [15],

@@ -148,4 +148,4 @@ def _has_strays(evidence: Evidence) -> bool:
         for op, ns in zip(ops.op.tolist(), time, strict=True)
         if data.names[op].startswith(UNASSOCIATED) and _CALL.match(data.types[op])
     )
-    return stray > 0 and stray >= LARGE_SHARE * sum(time)
+    return bool(stray > 0 and stray >= LARGE_SHARE * sum(time))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
+from aggregator.advice.facts import Facts
 from aggregator.costs.peaks import parse_peaks
 from aggregator.dldb.aggregations import next_number
 from aggregator.dldb.conversion import find_conversion
@@ -266,8 +267,10 @@ def write_aggregations(
     collectives = read_collectives(path)
     with aggregation_transaction(path) as connection:
         write_collectives(connection, collectives)
+        facts: Facts | None = None
         for aggr, aggregated in enumerate(done, start=1):
-            add_aggregation(connection, aggr, events.inputs, aggregated)
+            known = facts if aggregated.is_steady else None
+            facts = add_aggregation(connection, aggr, events.inputs, aggregated, known)
     window = done[0].rollups[0].window
     return ImportResult(
         database=options.database,

@@ -13,7 +13,7 @@ import numpy as np
 
 from aggregator.correlate.ranges import Nesting, innermost
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
-from aggregator.profile.arrays import Bool, Int32, Int64, Integers, narrowest
+from aggregator.profile.arrays import Bool, Int32, Int64, Integers, dense_codes, narrowest
 from aggregator.profile.profile import Profile
 
 GROUP_KINDS = (
@@ -264,7 +264,7 @@ def _paths(
     """
     path = np.zeros(len(label), dtype=np.int32)
     own = path.copy()
-    codes: dict[tuple[int, int, int], int] = {}
+    codes: dict[int, int] = {}
     texts = ["/"]
     for depth, positions in enumerate(nesting.by_depth):
         if not len(positions):
@@ -282,18 +282,20 @@ def _paths(
         path[positions] = above
         groups = is_group[positions]
         rows = positions[groups]
-        triples = np.stack([above[groups], label[rows], form[rows]], axis=1)
-        if not len(triples):
+        if not len(rows):
             continue
-        unique, inverse = np.unique(triples, axis=0, return_inverse=True)
+        keys = (above[groups].astype(np.int64) * len(labels) + label[rows]) * 2 + form[rows]
+        unique, code = dense_codes(keys)
         new = []
-        for parent_path, label_code, form_code in unique.tolist():
-            key = (parent_path, label_code, form_code)
+        for key in unique.tolist():
             if key not in codes:
                 codes[key] = len(texts)
-                texts.append(_joined_path(texts[parent_path], labels[label_code], form_code))
+                above_and_label, is_module = divmod(key, 2)
+                parent_path, label_code = divmod(above_and_label, len(labels))
+                text = _joined_path(texts[parent_path], labels[label_code], is_module)
+                texts.append(text)
             new.append(codes[key])
-        path[rows] = np.array(new, dtype=np.int32)[inverse.ravel()]
+        path[rows] = np.array(new, dtype=np.int32)[code]
         if closure_ns is not None:
             split = closure_ns[rows] > 0
             own[rows[split]] = path[rows[split]]

@@ -9,7 +9,7 @@ import numpy as np
 
 from aggregator.kernels.element_types import ElementTypes
 from aggregator.kernels.traits import communication_kernels, kernel_traits, tensor_core_kernels
-from aggregator.profile.arrays import Bool, Int64, Integers
+from aggregator.profile.arrays import Bool, Int64, Integers, dense_codes
 from aggregator.profile.profile import Profile
 
 # Helper kernels of a convolution: layout changes, splits and sums.
@@ -44,13 +44,13 @@ def kernel_table(profile: Profile) -> KernelTable:
     kernels = profile.kernels
     width = len(profile.devices) or 1
     key = kernels.long_name.astype(np.int64) * width + kernels.device
-    unique, inverse = np.unique(key, return_inverse=True)
+    unique, of_kernel = dense_codes(key)
     names = [profile.strings[code] for code in (unique // width).tolist()]
     names = names or [""]
     capabilities = [profile.devices[row].compute_capability for row in (unique % width).tolist()]
     types = _cudnn_halves(names, [kernel_traits(name).element_types for name in names])
     return KernelTable(
-        of_kernel=inverse.ravel().astype(np.int64),
+        of_kernel=of_kernel.astype(np.int64),
         types=types,
         is_known=np.array([bool(one.read or one.write) for one in types]),
         gradient=np.array([_gradient(name) for name in names], dtype=np.int8),

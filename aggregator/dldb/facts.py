@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,13 +45,21 @@ _WORK_COLUMNS = (
 )
 
 
-def read_facts(connection: sqlite3.Connection, aggr: int) -> Facts:
+def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = None) -> Facts:
     """Read the facts of an aggregation, committed or not.
+
+    Args:
+        connection: The database.
+        aggr: Number of the aggregation.
+        known: Facts of another aggregation of the same iterations; if it has the same window, that
+            is not read again.
 
     Raises:
         NoStepsError: The aggregation has no GPU work.
     """
     steps = read_steps(connection, aggr)
+    if known is not None and _window(known.steps) == _window(steps):
+        return replace(known, aggr=aggr, steps=steps)
     work = _read_work(connection, aggr, steps)
     if not len(work):
         raise NoStepsError
@@ -76,6 +85,12 @@ def read_facts(connection: sqlite3.Connection, aggr: int) -> Facts:
         and not lost_records(connection),
         rank_waits=_read_rank_waits(connection, aggr, steps),
     )
+
+
+def _window(steps: Steps) -> tuple[int, ...]:
+    """What the facts other than the steps depend on."""
+    bounds = (steps.first, steps.last, steps.api_low_ns, steps.api_high_ns)
+    return (int(steps.number[0]), *bounds, steps.is_single)
 
 
 def _columns(connection: sqlite3.Connection, query: str, values: Iterable[int], n: int) -> Int64:

@@ -12,7 +12,7 @@ from aggregator.correlate.custom_domains import DomainWork
 from aggregator.correlate.range_tree import RangeTree
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.metrics.iterations import NamedRanges
-from aggregator.profile.arrays import Bool, Int32, Int64
+from aggregator.profile.arrays import Bool, Int32, Int64, dense_codes, distinct
 from aggregator.profile.counters import PART_WORD, fold_counters, template_of
 from aggregator.profile.profile import Profile
 
@@ -28,8 +28,9 @@ def shown_names(profile: Profile, codes: Int64, of_range: Int32, process: Int32)
 
     ``of_range`` and ``process`` are the code and the process of every range that has one of them.
     """
-    pairs, counts = np.unique(np.stack([process, of_range]), axis=1, return_counts=True)
-    repeated = set(pairs[1][counts > 1].tolist())
+    width = len(profile.range_names) or 1
+    pairs, pair = dense_codes(process.astype(np.int64) * width + of_range)
+    repeated = set((pairs[np.bincount(pair, minlength=len(pairs)) > 1] % width).tolist())
     names = [profile.range_names[code] for code in codes.tolist()]
     folded = fold_counters(names, [code in repeated for code in codes.tolist()])
     return dict(zip(codes.tolist(), folded, strict=True))
@@ -41,7 +42,7 @@ def with_counters(profile: Profile, meaning: RangeMeaning, domain: int) -> Range
     kind = meaning.kind[ranges.name]
     rows = np.flatnonzero((ranges.domain == domain) & (kind == RangeKind.GROUP))
     of_range, process = ranges.name[rows], profile.thread_process[ranges.thread[rows]]
-    codes = np.unique(of_range).astype(np.int64)
+    codes = distinct(of_range)
     label_of = {text: label for label, text in enumerate(meaning.labels)}
     label = meaning.label.copy()
     for code, name in shown_names(profile, codes, of_range, process).items():
@@ -78,15 +79,15 @@ def _outermost_modules(tree: RangeTree) -> Bool:
 def plain_ranges(profile: Profile) -> NamedRanges:
     """Ranges of the default domain, which the user pushed if the framework has its own domain."""
     rows = np.flatnonzero(profile.ranges.domain == 0)
-    used, code = np.unique(profile.ranges.name[rows], return_inverse=True)
+    used, code = dense_codes(profile.ranges.name[rows])
     process = profile.thread_process[profile.ranges.thread[rows]]
-    shown = shown_names(profile, used.astype(np.int64), profile.ranges.name[rows], process)
-    distinct = tuple(dict.fromkeys(shown.values()))
-    row_of = {name: row for row, name in enumerate(distinct)}
+    shown = shown_names(profile, used, profile.ranges.name[rows], process)
+    names = tuple(dict.fromkeys(shown.values()))
+    row_of = {name: row for row, name in enumerate(names)}
     codes = np.array([row_of[name] for name in shown.values()], dtype=np.int32)
     return NamedRanges(
         name=codes[code] if len(rows) else codes,
-        names=distinct,
+        names=names,
         start_ns=profile.ranges.start_ns[rows],
         end_ns=profile.ranges.end_ns[rows],
         process=process,

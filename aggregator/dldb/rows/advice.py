@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TypeAlias
 
 from aggregator.advice import advise
+from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Finding, Unknown
 from aggregator.dldb.facts import read_facts
 from aggregator.dldb.guarded import DAMAGE
@@ -19,26 +20,47 @@ FOUND, UNKNOWN = "found", "unknown"
 Value: TypeAlias = "str | int | float | None"
 
 
-def add_advice(connection: sqlite3.Connection, aggr: int) -> None:
+def add_advice(
+    connection: sqlite3.Connection, aggr: int, known: Facts | None = None
+) -> Facts | None:
     """Add advice to an aggregation, in the transaction that writes it.
 
     Does nothing if the database is of an early version that has no table for advice; columns that
     it lacks are left out.
+
+    Args:
+        connection: The database.
+        aggr: Number of the aggregation.
+        known: Facts of another aggregation of the same iterations.
+
+    Returns:
+        The facts; None: there are none.
     """
-    if has_table(connection, "advice"):
-        known = {str(row[1]) for row in connection.execute("PRAGMA table_info(advice)")}
-        table = _table(aggr, *judge(connection, aggr))
-        columns = {name: one for name, one in table.columns.items() if name in known}
-        insert_rows(connection, Table("advice", columns))
+    if not has_table(connection, "advice"):
+        return None
+    columns = {str(row[1]) for row in connection.execute("PRAGMA table_info(advice)")}
+    facts = find_facts(connection, aggr, known)
+    table = _table(aggr, *judge(facts))
+    kept = {name: one for name, one in table.columns.items() if name in columns}
+    insert_rows(connection, Table("advice", kept))
+    return facts
 
 
-def judge(connection: sqlite3.Connection, aggr: int) -> tuple[list[Finding], list[Unknown]]:
-    """Return the advice and the open questions of an aggregation."""
+def find_facts(
+    connection: sqlite3.Connection, aggr: int, known: Facts | None = None
+) -> Facts | None:
+    """As ``read_facts``; None: the aggregation has no GPU work."""
     try:
-        facts = read_facts(connection, aggr)
+        return read_facts(connection, aggr, known)
     except DAMAGE as error:
         raise sqlite3.DatabaseError(f"its values do not fit together ({error})") from error
     except NoStepsError:
+        return None
+
+
+def judge(facts: Facts | None) -> tuple[list[Finding], list[Unknown]]:
+    """Return the advice and the open questions of an aggregation."""
+    if facts is None:
         return [], [
             Unknown(
                 "steps",

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from aggregator.advice.dlprof import Evidence, find_issues
+from aggregator.advice.facts import Facts
 from aggregator.dldb.conversion import SOURCE_NAME
 from aggregator.dldb.rows.advice import add_advice
 from aggregator.dldb.rows.efficiency import write_efficiency
@@ -57,10 +58,19 @@ def add_aggregation(
     aggr: int,
     inputs: tuple[RollupInput, ...],
     aggregated: Aggregated,
-) -> None:
+    known: Facts | None = None,
+) -> Facts | None:
     """Write one aggregation, inside a transaction on a database that holds the events.
 
-    ``inputs`` are the columns that it was computed from, per domain.
+    Args:
+        connection: The database.
+        aggr: Number of the aggregation.
+        inputs: The columns that it was computed from, per domain.
+        aggregated: What is written.
+        known: Facts of another aggregation of the same iterations.
+
+    Returns:
+        The facts of its advice; None: there are none.
     """
     request, rollups = aggregated.request, aggregated.rollups
     for table in _tables(inputs, rollups, request, aggr):
@@ -69,7 +79,7 @@ def add_aggregation(
     insert_rows(connection, _issues(connection, inputs[0], rollups[0], request, aggr))
     write_rank_metrics(connection, aggr, inputs[0], rollups[0])
     write_efficiency(connection, aggr, inputs[0], rollups[0].window, request.gpu_peaks)
-    add_advice(connection, aggr)
+    return add_advice(connection, aggr, known)
 
 
 def _tables(

@@ -258,6 +258,11 @@ def _step_times(source: ReportSource) -> str:
     if row.get("steady_note") and (row.get("is_steady") or source.mode is not Mode.SIMPLE):
         note = str(row["steady_note"])
         lines.append(f"{note[0].upper()}{note[1:]}.")
+    if row.get("is_steady"):
+        lines.append(
+            f"All that follows is about iterations {row['iter_start']} to {row['iter_stop']}; "
+            f"DLProf's report files cover all {row['total_iterations']} iterations."
+        )
     return "".join(f"{line}\n" for line in (*lines, "")) if lines else ""
 
 

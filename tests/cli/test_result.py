@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -34,9 +35,14 @@ def test_the_result_leads_with_the_steady_steps_and_names_what_was_left_out(
 ) -> None:
     words = [f"--database={uneven}", f"--output_path={tmp_path / 'out'}", "-v=minimal"]
     assert main([*words, "--reports=summary,advice"]) == 0
-    first, note, *_ = capsys.readouterr().out.splitlines()
+    first, note, scope, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("Step: median 1.00 ms, 10th to 90th percentile 1.00 to 1.00 ms (")
     assert "left out: warm-up (iteration" in note
+    steady = re.search(r"iterations \d+ to \d+", first)
+    assert steady is not None
+    assert scope == (
+        f"All that follows is about {steady[0]}; DLProf's report files cover all 14 iterations."
+    )
     # DLProf's own reports show all iterations, as ever.
     summary = (tmp_path / "out" / "dlprof_summary.csv").read_text().splitlines()
     assert "Aggregated Iterations,13" in summary or "Aggregated Iterations,14" in summary
@@ -49,6 +55,16 @@ def test_the_result_leads_with_the_range_that_was_asked_for(
     assert main([*words, "--iter_start=3", "--iter_stop=6"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first.endswith("(4 steps, iterations 3 to 6)")
+
+
+def test_in_simple_mode_the_totals_are_said_to_be_of_the_steady_steps(
+    tmp_path: Path, profile: ProfileFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"--database={profile('simple_no_nvtx')}", f"--output_path={tmp_path}", "-v=minimal"]
+    assert main(words) == 0
+    _, note, scope, *_ = capsys.readouterr().out.splitlines()
+    assert note.startswith("Iterations 1 to 5 are steady; left out: start-up (iteration 0)")
+    assert scope.startswith("All that follows is about iterations 1 to 5;")
 
 
 def test_the_time_of_graphs_recorded_as_a_whole_is_counted(

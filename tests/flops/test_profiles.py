@@ -329,3 +329,30 @@ def test_products_that_are_not_counted_make_the_utilization_a_bound(
         " median_step_mfu_at_least > 0 FROM view_model_efficiency"
     )
     assert row == (is_known, 1, is_known, 1)
+
+
+def test_the_median_step_of_gradient_accumulation_has_its_products(tmp_path: Path) -> None:
+    # GIVEN four micro-batches a step, whose data is fetched in a burst before them
+    ms, products, trace = 1_000_000, 4, Trace()
+    trace.gpu(name="NVIDIA H100 80GB HBM3")
+    main = trace.thread()
+    loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__, op_id = 5"
+    for step in range(8):
+        at = 100 * ms * step
+        for batch in range(products):
+            main.range(loader, at + 10_000 * batch, at + 10_000 * batch + 5_000)
+        for batch in range(products):
+            begin = at + (1 + 20 * batch) * ms
+            main.op("mm", begin, begin + ms, sizes="[[4096, 4096], [4096, 4096]]")
+            name = "nvjet_sm90_tst_160x256_64x4_1x2_h_bz_coopA_TNN"
+            main.launch(name, begin + 100, gpu=(begin + ms, begin + 2 * ms))
+        main.range("Optimizer.step#AdamW.step, op_id = 9", at + 90 * ms, at + 91 * ms)
+    main.call("cudaDeviceSynchronize_v3020", 800 * ms, 801 * ms)
+    # WHEN it is aggregated
+    found = analyze(trace, tmp_path)
+    assert found.result.key_node == "Optimizer.step#AdamW.step"
+    # THEN the utilization is that of four products in 100 ms at 989.4 TFLOP/s
+    expected = 100 * products * 2 * 4096**3 / 0.1 / 989.4e12
+    rows = found.query("SELECT median_step_mfu FROM view_model_efficiency ORDER BY aggr_id")
+    assert rows
+    assert [row[0] for row in rows] == pytest.approx([expected] * len(rows), rel=0.02)

@@ -282,6 +282,34 @@ def test_iterations_that_no_op_marks_become_a_range(two_steps: Path, tmp_path: P
     assert found.aggregate(key_node="global_step").iter_stop == 2
 
 
+def test_groups_of_names_without_a_leading_slash_are_those_of_the_source(
+    database: Path, tmp_path: Path
+) -> None:
+    """Ops of TensorFlow have such names."""
+    alter(
+        database,
+        "UPDATE OR IGNORE dictionary SET string = substr(string, 2) WHERE string LIKE '/_%'",
+        "UPDATE read_only_ops SET op_name = substr(op_name, 2) WHERE op_name LIKE '/_%'",
+    )
+    groups = "FROM view_group_ops WHERE row_type = 1 AND row_full_name <> '/'"
+    theirs = query(database, f"SELECT row_full_name, num_op_instances, gpu_time_sum {groups}")
+    assert len(theirs) > 20
+    assert not any(name.startswith("/") for name, *_ in theirs)
+    found = analyze_file(database, tmp_path / "renamed.sqlite")
+    ours = found.query(f"SELECT row_full_name, num_op_instances, gpu_time_sum {groups}")
+    assert sorted(ours) == sorted(theirs)
+
+
+def test_ops_without_any_kernel_are_missed_half_precision_as_in_dlprof(
+    database: Path, tmp_path: Path
+) -> None:
+    alter(database, "DELETE FROM read_only_kernels")
+    found = analyze_file(database, tmp_path / "none.sqlite")
+    assert found.result.counts["kernels"] == 0
+    problems = {problem for (problem,) in found.query("SELECT problem FROM view_expert_systems")}
+    assert "5 ops were eligible to use tensor cores but none are using FP16" in problems
+
+
 def test_iterations_found_by_dlprof_itself_have_a_name(two_steps: Path, tmp_path: Path) -> None:
     name_key_node(two_steps, "")
     found = analyze_file(two_steps, tmp_path / "two.sqlite")

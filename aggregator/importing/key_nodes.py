@@ -59,8 +59,10 @@ class FoundKeyNode:
 
 def overhead_calls(meaning: RangeMeaning, tree: RangeTree, call_range: Int32) -> Bool:
     """Whether each API call was made outside programs, by a compiler that tunes kernels."""
-    is_overhead = np.array([label in meaning.overhead for label in meaning.labels], dtype=bool)
-    result: Bool = (call_range < 0) | is_overhead[tree.label[call_range]]
+    is_overhead = np.array(
+        [not meaning.overhead.isdisjoint(path.split("/")) for path in tree.paths], dtype=bool
+    )
+    result: Bool = (call_range < 0) | is_overhead[tree.path[call_range]]
     return result
 
 

@@ -45,6 +45,24 @@ def compile_range(thread: Thread, start: int, end: int) -> None:
     thread.range("XlaCompile:#module=jit_step#", start, end, domain=TSL)
 
 
+def test_kernels_that_the_compiler_tries_count_for_no_loop(tmp_path: Path) -> None:
+    # GIVEN much more time in kernels that are tried, as ops of their own, than in the steps
+    trace, _, main = tsl_trace()
+    compile_range(main, 1_000, 900_000)
+    for number in range(50):
+        at = 2_000 + 10_000 * number
+        thunk(main, "cudnn-conv.7", at, at + 9_000)
+        main.launch("tried", at + 10, gpu=(at + 20, at + 8_000))
+    for step in range(12):
+        one_step(main, 1_000_000 + 1_000 * step, "gemm")
+    # WHEN it is analyzed
+    found = analyze(trace, tmp_path)
+    # THEN the steps are all of the work that counts
+    sql = "SELECT coverage FROM view_key_node_candidates WHERE candidate_name = 'jit_step'"
+    assert found.query(sql) == [(100.0,)]
+    assert "confidence high (12 steps" in found.result.key_node_reason
+
+
 def test_work_of_the_compilers_helper_threads_is_autotuning(tmp_path: Path) -> None:
     trace, process, main = tsl_trace()
     compile_range(main, 1000, 2000)

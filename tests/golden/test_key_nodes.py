@@ -68,6 +68,16 @@ JUDGED = {
     "crash_assert.sqlite": (ZERO_GRAD.format("SGD"), 20),
     "children.sqlite": (ZERO_GRAD.format("SGD"), 20),
     "torchrun1.sqlite": (ZERO_GRAD.format("SGD"), 20),
+    # The script has its own ranges "iteration 0" to "iteration 5" around the steps, and no others.
+    "simple_no_nvtx.sqlite": ("iteration #", 6),
+    # Its ranges are in other domains than the default one.
+    "nvtx_domains.sqlite": ("", 0),
+    # Nearly all GPU time is that of kernels which XLA tried before the loop.
+    "jax_cnn_bf16.sqlite": ("jit_step", 20),
+    "pytorch_bert_bf16.sqlite": (LOADER.format("MultiProcessing"), 15),
+    "pytorch_resnet50_fp32.sqlite": (LOADER.format("MultiProcessing"), 8),
+    "ddp2_resnet50_amp.sqlite": (LOADER.format("MultiProcessing"), 12),
+    "kineto_resnet50_fp16.pt.trace.json": (LOADER.format("MultiProcessing"), 6),
 }
 
 
@@ -84,7 +94,7 @@ def _imported(path: Path, folder: Path) -> ImportedProfile:
 def _find(root: Path, name: str) -> Path:
     found = [
         path
-        for folder in ("public", "workloads")
+        for folder in ("public", "workloads", "profiles")
         for path in sorted((root / folder).rglob(f"{name}*"))
     ]
     if not found:

@@ -37,6 +37,8 @@ _OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 _ZERO_GRAD = re.compile(r"^Optimizer\.zero_grad#")
 _COMPILED_CALL = re.compile(r"^Torch-Compiled Region")
 _FORWARD = re.compile(r"^\w+(?:\.\w+)*\.forward$")
+_MOST_BATCHES = 1.1
+"""Batches per step, up to which a data loader is taken to hand out one for each."""
 
 
 _CONFIDENCES = {
@@ -244,7 +246,10 @@ def _cutting(choice: _Choice) -> Candidate:
     gradients = choice.members(Kind.GRADIENTS)
     begin = [one for one in gradients if choice.loops.precedes_optimizer(one.name)]
     updates = sorted(choice.members(Kind.OPTIMIZER) + gradients, key=lambda one: -one.instances)
-    first = [*choice.members(Kind.LOADER), *(() if steps else marked), *begin, *steps]
+    # A loader that hands out many more batches than there are steps also feeds the evaluation.
+    most = _MOST_BATCHES * choice.best.instances + 1
+    loaders = [one for one in choice.members(Kind.LOADER) if one.instances <= most]
+    first = [*loaders, *(() if steps else marked), *begin, *steps]
     in_order: list[Candidate] = [*first, *updates, choice.best]
     return in_order[0]
 

@@ -59,6 +59,8 @@ _MIN_COVERAGE = 0.5
 _MIN_ALIKE = 0.1
 _MIN_RUNNER_UP = 25
 _CLOSE, _RIVAL = 15, 5
+_NEAR = 0.1
+"""Steps are alike whose numbers of kernels differ from the median by at most this share."""
 _SAME = 0.8
 """Share of steps that must have exactly one instance of another candidate of the same loop."""
 
@@ -322,7 +324,7 @@ def _alike(own: _Instances, launches: Launches, kind: Kind) -> float:
         return 0.0
     sums = np.diff(launches.names[bounds])
     _, numbers = np.unique(sums[counts > 0], return_counts=True)
-    odd = np.abs(counts - middle) > 0.1 * middle
+    odd = np.abs(counts - middle) > _NEAR * middle
     if kind is Kind.RANGE and _repeats_in_steps(counts):
         return 0.0
     return max(float(numbers.max(initial=0)) / len(counts), 0.9 * float((~odd).mean()))
@@ -332,10 +334,14 @@ def _cycle(own: _Instances, launches: Launches) -> int:
     """Number of instances, 2 to 8, after which the launched kernels repeat; 1: they are all alike.
 
     Two optimizers that take turns, as in a GAN, or micro-batches and an update make such a cycle.
-    The first quarter (warm-up) does not count.
+    What only adds a few kernels to every n-th step, such as logging, makes none. The first quarter
+    (warm-up) does not count.
     """
-    sums = np.diff(launches.names[launches.bounds(own.stops_ns)])
-    sums = sums[len(sums) // 4 :]
+    bounds = launches.bounds(own.stops_ns)[(len(own.stops_ns) - 1) // 4 :]
+    counts, sums = np.diff(bounds), np.diff(launches.names[bounds])
+    middle = float(np.median(counts))
+    if (np.abs(counts - middle) <= _NEAR * middle).mean() >= _SAME:
+        return 1
     for length in range(1, min(8, len(sums) // 3) + 1):
         if (sums[length:] == sums[:-length]).mean() >= _SAME:
             return length

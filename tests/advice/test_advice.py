@@ -53,7 +53,7 @@ CAPTURES: dict[str, tuple[list[str], list[str]]] = {
     "mlp_island": (["tensor_core_fallback"], []),
     "mlp_tf32": (["half_precision"], []),
     "mlp_unaligned": (["unaligned_shapes"], []),
-    "one_of_two": (["launch_bound", "batch_size", "unused_gpus"], []),
+    "one_of_two": (["launch_bound", "unused_gpus", "batch_size"], []),
     "slow_step": (["slow_iterations", "pageable_copies"], ["input_bound"]),
 }
 

@@ -319,6 +319,37 @@ def test_optimizers_that_take_turns_make_the_choice_uncertain(tmp_path: Path) ->
     assert "confidence medium (24 steps" in reason
 
 
+def test_a_few_more_kernels_in_every_fifth_step_are_no_cycle(tmp_path: Path) -> None:
+    trace, main = _trace()
+    for number in range(25):
+        at = number * 100 * MS
+        main.range("Optimizer.zero_grad#Adam.zero_grad, op_id = 9", at, at + 1000)
+        _step(main, at, kernels=22 if number % 5 == 4 else 20)
+        main.range("Optimizer.step#Adam.step, op_id = 9", at + 80 * MS, at + 90 * MS)
+    reason = analyze(trace, tmp_path).result.key_node_reason
+    assert "confidence high (25 steps" in reason
+
+
+def test_a_loader_that_also_feeds_the_evaluation_cuts_no_steps(tmp_path: Path) -> None:
+    """8 batches of evaluation after every 15th step, from a loader of the same class."""
+    trace, main = _trace()
+    loader = f"{LOADER.format('SingleProcess')}, op_id = 5"
+    at = 0
+    for number in range(40):
+        main.range(loader, at, at + 5000)
+        _step(main, at)
+        main.range("Optimizer.step#AdamW.step, op_id = 9", at + 8 * MS, at + 9 * MS)
+        at += 10 * MS
+        for _ in range(8 if number % 15 == 14 else 0):
+            main.range(loader, at, at + 5000)
+            main.op("conv2d", at + MS, at + 2 * MS)
+            main.launch("forward", at + MS + 10, gpu=(at + MS + 100, at + 2 * MS))
+            at += 3 * MS
+    found = analyze(trace, tmp_path)
+    assert found.result.key_node == "Optimizer.step#AdamW.step"
+    assert len(found.iterations()) == 40  # nothing follows the last step
+
+
 def test_the_profiles_of_two_ranks_that_communicate_share_their_steps(tmp_path: Path) -> None:
     trace = Trace()
     for rank in range(2):

@@ -1,11 +1,8 @@
-"""Exports whose rows have another order: nothing that is made of them depends on it."""
+"""Captures whose rows have another order: nothing that is read of them depends on it."""
 
 from __future__ import annotations
 
-import random
-import shutil
-import sqlite3
-from contextlib import closing
+import json
 from pathlib import Path
 
 import pytest
@@ -13,58 +10,17 @@ import pytest
 from aggregator.profile.profile import Profile
 from aggregator.sources import open_profile
 from aggregator.system.progress import NullProgress
-from tests.builders import Trace, contents
+from tests.builders import contents
 from tests.conftest import ProfileFactory
+from tests.row_orders import REVERSED, in_another_order, tied, tied_trace, trace_in_another_order
 
-REVERSED = -1
-
-
-def in_another_order(source: Path, target: Path, order: int) -> Path:
-    """A copy with the rows of every table reversed, or shuffled with ``order`` as the seed."""
-    shutil.copyfile(source, target)
-    target.chmod(0o600)
-    chance = random.Random(order)
-    with closing(sqlite3.connect(target)) as connection:
-        connection.text_factory = bytes
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        for (name,) in tables.fetchall():
-            table = f'"{name.decode()}"'
-            rows = connection.execute(f"SELECT * FROM {table}").fetchall()
-            rows.reverse() if order == REVERSED else chance.shuffle(rows)
-            if rows:
-                connection.execute(f"DELETE FROM {table}")
-                marks = ", ".join("?" * len(rows[0]))
-                rows = [
-                    tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in row)
-                    for row in rows
-                ]
-                connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
-        connection.commit()
-    return target
+ALEXNET = "critical_path__alexnet__benchmark_result_2869224_1695835535_trace"
 
 
 def read(path: Path) -> Profile:
     profile = open_profile(path, NullProgress())
     profile.source_name = ""
     return profile
-
-
-def tied(folder: Path) -> Path:
-    """Everything starts at the same time, and some of it is there twice."""
-    trace = Trace()
-    for number in (0, 1):
-        trace.gpu(number)
-        trace.cuda_device(100, number, number)
-    for tid in (1, 2):
-        thread = trace.thread(tid=tid)
-        for end in (900, 500, 500):
-            thread.range(f"outer {end}", 100, end)
-        for name in ("b", "a", "a"):
-            thread.op(name, 100, 200, seq=1)
-            thread.launch(name, 100, length=5, gpu=(300, 400), device=tid - 1)
-        thread.copy(100, gpu=(300, 310))
-        thread.set(100, gpu=(300, 310))
-    return trace.write(folder / "tied.sqlite")
 
 
 @pytest.mark.parametrize("order", [REVERSED, 1, 2])
@@ -79,3 +35,33 @@ def test_an_export_is_read_the_same_in_any_order(
     moved = in_another_order(source, tmp_path / "moved.sqlite", order)
     one, other = contents(read(source)), contents(read(moved))
     assert [key for key in one if one[key] != other[key]] == []
+
+
+@pytest.mark.parametrize("order", [REVERSED, 1, 2])
+@pytest.mark.parametrize("name", ["tied", "b200__eager_trace", ALEXNET])
+def test_a_trace_is_read_the_same_in_any_order(
+    profile: ProfileFactory, tmp_path: Path, name: str, order: int
+) -> None:
+    source = tied_trace(tmp_path) if name == "tied" else profile(f"{name}.json.gz")
+    plain = trace_in_another_order(source, tmp_path / "plain.json", None)
+    moved = trace_in_another_order(source, tmp_path / "moved.json", order)
+    one, other = contents(read(plain)), contents(read(moved))
+    assert [key for key in one if one[key] != other[key]] == []
+
+
+def test_of_ranges_with_the_same_times_the_one_begun_first_is_outside(tmp_path: Path) -> None:
+    # GIVEN an op that calls another one within the resolution of the clock
+    ops = [
+        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 10, "dur": 5}
+        | {"args": {field: number}}
+        for field in ("Ev Idx", "External id")
+        for number, name in [(2, "aten::_to_copy"), (1, "aten::to")]
+    ]
+    call = {"ph": "X", "cat": "cuda_runtime", "name": "a", "pid": 1, "tid": 1, "ts": 12, "dur": 1}
+    for events in (ops[:2], ops[2:], ops[1::-1], ops[:1:-1]):
+        path = tmp_path / "t.json"
+        path.write_text(json.dumps({"traceEvents": [*events, call]}))
+        found = read(path)
+        # THEN the other one is inside it
+        names = [found.range_names[code] for code in found.ranges.name.tolist()]
+        assert names == ["aten::to", "aten::_to_copy"]

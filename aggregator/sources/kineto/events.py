@@ -104,8 +104,9 @@ class _Reader:
             if event.ph == "X":
                 groups[event.cat].append(event)
             elif event.ph == "M" and event.name == "thread_name":
-                key = (event.pid, event.tid)
-                self._events.thread_names[key] = thread_name(event.args.name)
+                key, name = (event.pid, event.tid), thread_name(event.args.name)
+                known = self._events.thread_names.get(key, "")
+                self._events.thread_names[key] = max(known, name)
         kinds: dict[str, list[Event]] = defaultdict(list)
         for category, chosen in groups.items():
             kind = _KINDS.get(category.lower())
@@ -172,12 +173,19 @@ def _ints(values: list[int]) -> Int64:
     return np.array(values, dtype=np.int64)
 
 
+def _indexes(chosen: list[Event]) -> Int64:
+    """Numbers in order of the starts; versions of PyTorch before 1.12 number ops only."""
+    ids = [args.index if args.index >= 0 else args.external for args in (e.args for e in chosen)]
+    return _ints([min(one, _MAX_NS) for one in ids])
+
+
 def _ranges(events: TraceEvents, chosen: list[Event]) -> Columns:
     # A wrapper has its node's sequence number here, but none under emit_nvtx.
     seq = [-1 if event.name.startswith(_WRAPPER) else event.args.seq for event in chosen]
     shapes = [_arguments(event) for event in chosen]
     return {
         "lane": _lanes(events, chosen),
+        "index": _indexes(chosen),
         "name": events.names.codes([event.name for event in chosen]),
         "seq": _ints(seq),
         "shapes": events.shapes.codes(shapes),
@@ -201,6 +209,7 @@ def _python(events: TraceEvents, chosen: list[Event]) -> Columns:
     names = [_ADDRESS.sub("", name) if " at 0x" in name else name for name in names]
     return {
         "lane": _lanes(events, chosen),
+        "index": _indexes(chosen),
         "name": events.names.codes(names),
         "module": np.array([name.startswith(MODULE_PREFIX) for name in names], dtype=np.int8),
     }

@@ -14,7 +14,6 @@ import numpy as np
 
 from aggregator.errors import NoGpuActivityError
 from aggregator.kernels.names import short_name
-from aggregator.profile.arrays import ordered
 from aggregator.profile.profile import (
     DEFAULT_DOMAIN,
     ApiCalls,
@@ -32,6 +31,7 @@ from aggregator.sources.kineto.events import Columns, TraceEvents, read_events
 from aggregator.sources.kineto.lists import complete_lists
 from aggregator.sources.kineto.names import copy_kinds
 from aggregator.sources.kineto.ranges import build_ranges
+from aggregator.sources.kineto.row_order import sort_events
 from aggregator.sources.kineto.system import (
     Lanes,
     process_of_work,
@@ -65,6 +65,7 @@ def read(path: Path, progress: Progress) -> Profile:
     progress.phase("read", 0)
     progress.message("Reading events from the Kineto trace")
     events = read_events(TraceText(path), progress)
+    sort_events(events)
     release_memory()
     tables = events.tables
     if not any(len(tables[kind]["start"]) for kind in ("api", *_WORK)):
@@ -90,7 +91,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
     lanes, warnings = Lanes(events), _warnings(events)
     repair_devices([tables[kind] for kind in _WORK], warnings)
     strings, short = _strings(events)
-    api = _api_calls(_by_start(tables["api"]), lanes)
+    api = _api_calls(tables["api"], lanes)
     devices = read_devices(events)
     work = _WorkColumns(api, lanes, np.array([d.device_id for d in devices], dtype=np.int64))
     shapes = complete_lists(events, [read_arguments(one) for one in events.shapes.values()])
@@ -113,10 +114,10 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         start_end_ranges=Ranges(),
         marks=Marks(),
         api_calls=api,
-        kernels=_kernels(_by_start(tables["kernels"]), work, short),
-        copies=_memory(_by_start(tables["copies"]), work, strings),
-        sets=_memory(_by_start(tables["sets"]), work, strings),
-        syncs=DeviceWork(**work.of(_by_start(tables["syncs"]))),
+        kernels=_kernels(tables["kernels"], work, short),
+        copies=_memory(tables["copies"], work, strings),
+        sets=_memory(tables["sets"], work, strings),
+        syncs=DeviceWork(**work.of(tables["syncs"])),
         thread_names=lanes.names,
         system=read_system(events.header),
         session=read_session(events.header, start_ns),
@@ -131,12 +132,6 @@ def _clear_missing_sizes(ranges: Ranges, shapes: list[Shapes]) -> None:
     nothing = np.array([not shape.text for shape in shapes], dtype=bool)
     if nothing.any():
         ranges.shapes[(ranges.shapes >= 0) & nothing[ranges.shapes]] = -1
-
-
-def _by_start(table: Columns) -> Columns:
-    """Rows in order of start; a trace has no order."""
-    order = ordered(table["start"])
-    return {name: values[order] for name, values in table.items()}
 
 
 @dataclass(frozen=True)

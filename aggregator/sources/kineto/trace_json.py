@@ -60,6 +60,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     block: tuple[_Int32, _Int32, _Int32] | None = None
     num_bytes: _Int64 = msgspec.field(name="bytes", default=-1)
     name: str = ""
+    index: _Int64 = msgspec.field(name="Ev Idx", default=-1)
+    external: int = msgspec.field(name="External id", default=-1)
 
 
 _NO_ARGS: Final = Args()

@@ -1,0 +1,76 @@
+"""An order of a trace's events that depends on nothing but what they hold.
+
+Rows are sorted by all their columns, and distinct values are numbered in the order of the rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from aggregator.profile.arrays import Codes, first_rows, total_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aggregator.profile.arrays import Integers
+    from aggregator.sources.kineto.events import Columns, TraceEvents
+
+_CODED: Final = {
+    "names": ("name", ("ranges", "python")),
+    "work_names": ("name", ("api", "kernels", "copies", "sets")),
+    "shapes": ("shapes", ("ranges",)),
+    "stacks": ("stack", ("ranges",)),
+    "lanes": ("lane", ("ranges", "python", "api")),
+}
+"""Column and tables of the codes of each numbering."""
+
+
+def sort_events(events: TraceEvents) -> None:
+    """Sort the rows by time, a range before those inside it, and number values by first use.
+
+    Of ranges with the same times, PyTorch numbers the outer one first: the column ``index``, which
+    is removed.
+    """
+    ranks: dict[tuple[str, str], Integers] = {}
+    for numbering, (column, kinds) in _CODED.items():
+        rank = _ranks(getattr(events, numbering).values())
+        ranks |= {(kind, column): rank for kind in kinds}
+    for kind, table in events.tables.items():
+        order = total_order(*_keys(kind, table, ranks))
+        if order is not None:
+            table.update({name: column[order] for name, column in table.items()})
+        table.pop("index", None)
+    for numbering, (column, kinds) in _CODED.items():
+        _number_by_use(events, numbering, column, [events.tables[kind] for kind in kinds])
+
+
+def _ranks(values: tuple[Any, ...]) -> Integers:
+    """Place of each value in the order of all; ids of processes and threads may be texts."""
+    by_value = sorted(range(len(values)), key=lambda code: _sortable(values[code]))
+    return np.argsort(by_value)
+
+
+def _sortable(value: Any) -> Any:
+    return value if isinstance(value, str) else [(type(one).__name__, one) for one in value]
+
+
+def _keys(kind: str, table: Columns, ranks: dict[tuple[str, str], Integers]) -> Iterator[Integers]:
+    yield table["start"]
+    yield -table["end"]
+    if "index" in table:
+        yield table["index"]
+    for name, column in table.items():
+        rank = ranks.get((kind, name))
+        yield from np.atleast_2d(column.T if rank is None else rank[column])
+
+
+def _number_by_use(events: TraceEvents, numbering: str, column: str, tables: list[Columns]) -> None:
+    by_use = np.argsort(first_rows(np.concatenate([table[column] for table in tables])))
+    code = np.argsort(by_use).astype(np.int32)
+    values, numbered = getattr(events, numbering).values(), Codes[Any]()
+    numbered.codes(values[old] for old in by_use.tolist())
+    setattr(events, numbering, numbered)
+    for table in tables:
+        table[column] = code[table[column]]

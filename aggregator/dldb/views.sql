@@ -499,6 +499,14 @@ LEFT JOIN ranks AS r ON r.id = c.rank
 LEFT JOIN devices AS v ON v.id = k.device
 WHERE i.aggregated = 1;
 
+CREATE VIEW view_rank_iterations AS
+SELECT i.aggr AS aggr_id, i.iter_value, r.rank, count(*) AS collective_count,
+       sum(c.waiting) AS waiting_ns, sum(c.kept_waiting) AS kept_waiting_ns
+FROM iterations AS i
+JOIN collectives AS c ON c.kernel >= i.kernel_low AND c.kernel < i.kernel_high
+JOIN ranks AS r ON r.id = c.rank
+WHERE i.aggregated = 1 GROUP BY i.aggr, i.iter_value, r.rank;
+
 CREATE VIEW view_texts AS
 SELECT text, made_of FROM texts;
 

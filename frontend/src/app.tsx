@@ -30,6 +30,7 @@ import { readStored, writeStored } from "./state/storage";
 import { toggleTheme } from "./state/theme";
 import { ErrorPage } from "./ui/ErrorPage";
 import { Empty, Skeleton } from "./ui/states";
+import { KeyNodeDialog } from "./views/iterations/KeyNodeDialog";
 import { findView, VIEWS, type ViewSpec } from "./views/registry";
 
 /** Opens the list of profiles; it outlives whatever the page shows below it. */
@@ -153,6 +154,7 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
   const [isHelpOpen, setHelpOpen] = useState(false);
   const [isJobsOpen, setJobsOpen] = useState(false);
   const [areAggregationsOpen, setAggregationsOpen] = useState(false);
+  const [isKeyNodeOpen, setKeyNodeOpen] = useState(false);
   const openJobs = useCallback(() => setJobsOpen(true), []);
   const openProfiles = useContext(ProfilesContext);
   const [isSheetOpen, setSheetOpen] = useState(false);
@@ -194,6 +196,7 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
           onNavigate={() => setSheetOpen(false)}
           onJobs={openJobs}
           onAggregations={() => setAggregationsOpen(true)}
+          onKeyNode={() => setKeyNodeOpen(true)}
           jobs={jobs}
         />
         {isSheetOpen && (
@@ -213,6 +216,12 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
         )}
         {areAggregationsOpen && (
           <AggregationsDialog jobs={jobs} onClose={() => setAggregationsOpen(false)} />
+        )}
+        {isKeyNodeOpen && (
+          <KeyNodeDialog
+            current={scope.aggregation.key_node}
+            onClose={() => setKeyNodeOpen(false)}
+          />
         )}
         {isJobsOpen && <JobsDialog onClose={() => setJobsOpen(false)} />}
         {isHelpOpen && (

@@ -34,12 +34,12 @@ function draft(search: string) {
 
 describe("the re-aggregation form", () => {
   it("starts from the aggregation that is shown", () => {
-    expect(draft("")).toEqual({ start: 0, stop: 20, keyNode: "CONV2D_1" });
+    expect(draft("")).toEqual({ start: 0, stop: 20, keyNode: "CONV2D_1", keyName: null });
     expect(isChanged(draft(""), AGGREGATION)).toBe(false);
   });
 
   it("keeps in the address what was typed", () => {
-    expect(draft("?start=3&stop=18")).toEqual({ start: 3, stop: 18, keyNode: "CONV2D_1" });
+    expect(draft("?start=3&stop=18")).toMatchObject({ start: 3, stop: 18, keyNode: "CONV2D_1" });
     expect(isChanged(draft("?start=3"), AGGREGATION)).toBe(true);
     expect(isChanged(draft("?key_node=LINEAR_1"), AGGREGATION)).toBe(true);
   });
@@ -59,6 +59,17 @@ describe("the re-aggregation form", () => {
       iter_start: 3,
       iter_stop: 18,
       key_node: "CONV2D_1",
+    });
+  });
+
+  it("sends another key node without the range that was not chosen for it", () => {
+    const search = "?key_node=LINEAR_1&key_name=/model/linear";
+    expect(draft(search)).toMatchObject({ keyNode: "LINEAR_1", keyName: "/model/linear" });
+    expect(requestOf(draft(search), AGGREGATION)).toEqual({ key_node: "LINEAR_1" });
+    expect(requestOf(draft(`${search}&stop=7`), AGGREGATION)).toEqual({
+      iter_start: 0,
+      iter_stop: 7,
+      key_node: "LINEAR_1",
     });
   });
 

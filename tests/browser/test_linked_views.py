@@ -130,13 +130,22 @@ def test_the_tree_works_with_the_keyboard_alone(page: Page, viewer: Viewer) -> N
     expect(branches(page).last).to_be_focused()
 
 
-def test_the_search_of_the_tree_gives_a_list_whose_rows_open(page: Page, viewer: Viewer) -> None:
+def test_the_search_of_the_tree_lists_while_one_types_and_its_rows_open(
+    page: Page, viewer: Viewer
+) -> None:
     page.goto(viewer.address(view="group-ops"))
-    page.get_by_role("searchbox", name="Search groups and ops").fill("conv2d")
-    page.keyboard.press("Enter")
-    table = grid(page, "Groups and ops")
-    row = rows(table).filter(has=page.get_by_role("gridcell", name="op", exact=True)).first
-    row.click()
+    root = branches(page).first
+    expect(root).to_have_attribute("aria-level", "1")
+    search = page.get_by_role("searchbox", name="Search groups and ops")
+    search.fill("conv2d")
+    found = branches(page).filter(has_text="CONV2D")
+    expect(found.first).to_be_visible()
+    expect(branches(page).filter(has_not_text=re.compile("conv2d", re.IGNORECASE))).to_have_count(0)
+    expect(page.get_by_role("button", name="Tree")).to_have_attribute("aria-pressed", "true")
+    search.fill("no such thing")
+    expect(page.get_by_text("No group or op contains “no such thing”")).to_be_visible()
+    search.fill("conv2d")
+    found.first.click()
     expect(page).to_have_url(re.compile("view=ops.*op=CONV2D"))
     expect(page.get_by_role("grid", name=re.compile("^Kernels of"))).to_be_visible()
 

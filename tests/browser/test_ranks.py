@@ -20,6 +20,9 @@ def test_the_ranks_of_a_job_and_what_they_waited_for(
     page.goto(viewer_of_two_gpus.address(aggregation=1))
     page.get_by_role("link", name="Ranks").click()
     expect(page.get_by_role("heading", level=1, name="Ranks")).to_be_attached()
+    expect(page.get_by_text("No straggler: each rank was last in 33 of 86")).to_be_visible()
+    heat = page.get_by_role("img", name="Heat map of 2 ranks")
+    expect(heat.locator("rect")).to_have_count(26)
     expect(page.locator(".js-plotly-plot .bars").first).to_be_visible()
     ranks = page.get_by_role("grid", name="Ranks").or_(page.get_by_role("table", name="Ranks"))
     expect(ranks.get_by_text("89.010").first).to_be_visible()
@@ -27,6 +30,17 @@ def test_the_ranks_of_a_job_and_what_they_waited_for(
     expect(page.get_by_text("172 collectives")).to_be_visible()
     expect(page.locator("html")).to_have_attribute("data-theme", theme)
     assert find_violations(page) == []
+
+
+def test_a_cell_leads_to_its_collectives(page: Page, viewer_of_two_gpus: Viewer) -> None:
+    page.goto(viewer_of_two_gpus.address(view="ranks", aggregation=1))
+    cell = page.get_by_role("img", name="Heat map of 2 ranks").locator("rect").nth(9)
+    expect(cell.locator("title")).to_contain_text("Rank 1, Iteration 4")
+    cell.click()
+    filters = page.get_by_role("list", name="Active filters")
+    expect(filters.get_by_role("listitem")).to_have_count(5)
+    table = page.get_by_role("region", name="Collectives")
+    expect(table.get_by_text("7 of 172 collectives")).to_be_visible()
 
 
 def test_a_run_of_one_process_has_no_such_view(page: Page, viewer: Viewer) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, Request, expect
 
-from tests.browser.conftest import Viewer, idle, settled
+from tests.browser.conftest import Viewer, Watch, idle, settled
 
 
 def rows(table: Locator) -> Locator:
@@ -299,3 +299,34 @@ def test_recomputed_work_has_a_direction_of_its_own(
     expect(cell).to_have_attribute("title", re.compile("checkpointing runs again"))
     expect(page.locator("html")).to_have_attribute("data-theme", theme)
     assert find_violations(page) == []
+
+
+def test_a_page_turned_by_key_keeps_the_focus_in_the_table(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="ops", ops__size=10))
+    found = rows(ops_table(page))
+    expect(found).to_have_count(10)
+    found.nth(3).focus()
+    page.keyboard.press("PageDown")
+    expect(found.first).to_have_attribute("aria-rowindex", "11")
+    expect(found.first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(found.nth(1)).to_be_focused()
+    page.keyboard.press("PageUp")
+    expect(found.first).to_have_attribute("aria-rowindex", "1")
+    expect(found.first).to_be_focused()
+
+
+def test_a_link_with_a_bound_that_is_no_number_shows_what_it_says(
+    page: Page, viewer: Viewer, watch: Watch
+) -> None:
+    watch.expect("status of 400")
+    page.goto(f"{viewer.url}/?view=ops&ops.f.gpu_time_ns__gte=abc")
+    chips = page.get_by_role("list", name="Active filters").first
+    expect(chips).to_contain_text("≥ abc")
+    expect(chips).not_to_contain_text("NaN")
+    # Room for both bounds of a number.
+    boxes = page.get_by_role("textbox", name=re.compile("^GPU time at (least|most)"))
+    for place in range(2):
+        box = boxes.nth(place).bounding_box()
+        assert box is not None
+        assert box["width"] >= 55

@@ -108,3 +108,21 @@ def test_looking_at_many_files_takes_no_longer_than_at_one(profile: Callable[[st
 
     export = profile("ddp2_resnet50_amp")
     assert inspect(export, "rank0.sqlite", limit_s=0.0) is Format.EXPORT
+
+
+def test_the_waiting_by_iteration_adds_up_to_that_of_the_ranks(
+    api: ApiClient, served: Served
+) -> None:
+    body = api.get(served.at("rank-iterations/"), page_size=200).json
+    ranks = api.get(served.at("ranks/")).json["results"]
+    sql = (
+        "SELECT iter_value, rank, count(*), sum(waiting_ns), sum(kept_waiting_ns) FROM"
+        f" view_collectives WHERE aggr_id = {served.aggregation} GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    names = ("iteration_index", "rank", "collective_count", "waiting_ns", "kept_waiting_ns")
+    found = [tuple(row[name] for name in names) for row in body["results"]]
+    assert found == stored(served.path, sql)
+    for rank in ranks:
+        own = [row for row in body["results"] if row["rank"] == rank["rank"]]
+        for name in ("waiting_ns", "kept_waiting_ns", "collective_count"):
+            assert sum(row[name] for row in own) == rank[name]

@@ -23,7 +23,7 @@ from aggregator.tables.declared.kernels import (
     OP_KERNELS,
 )
 from aggregator.tables.declared.ops import GROUP_OPS, ITERATION_OPS, OP_TYPES, OPS
-from aggregator.tables.declared.ranks import COLLECTIVES, RANKS
+from aggregator.tables.declared.ranks import COLLECTIVES, RANK_ITERATIONS, RANKS
 from aggregator.tables.declared.summaries import (
     GPU_UTILIZATION,
     KERNEL_SUMMARY,
@@ -64,6 +64,7 @@ TABLES: dict[str, TableSpec] = {
     "key-node-candidates": KEY_NODE_CANDIDATES,
     "ranks": RANKS,
     "collectives": COLLECTIVES,
+    "rank-iterations": RANK_ITERATIONS,
     "op-efficiency": OP_EFFICIENCY,
     "op-type-efficiency": OP_TYPE_EFFICIENCY,
     "group-efficiency": GROUP_EFFICIENCY,

@@ -101,3 +101,22 @@ COLLECTIVES = TableSpec(
     hidden=("bytes_unknown",),
     key=("start_time_ns", "rank"),
 )
+
+RANK_ITERATIONS = TableSpec(
+    name="rank-iterations",
+    title=say("Ranks by iteration"),
+    source=Source(view="view_rank_iterations", where=_WHOLE_RUN),
+    columns=(
+        number("iteration_index", "Iteration that launched the collectives.", "t.iter_value"),
+        number("rank", "Number of the rank."),
+        number("collective_count", "Collectives that it took part in."),
+        number("waiting_ns?", "Time that it waited in them.", when_null=_UNMATCHED),
+        number(
+            "kept_waiting_ns?",
+            "Time that the other ranks together waited for this one.",
+            when_null=_UNMATCHED,
+        ),
+    ),
+    default_ordering=("iteration_index",),
+    key=("iteration_index", "rank"),
+)

@@ -1404,6 +1404,32 @@ export interface RankFile {
 }
 
 /** The shape of every list. */
+export interface RankIterationsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly RankIterationsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface RankIterationsRow {
+  /** Collectives that it took part in. */
+  readonly collective_count: number | null;
+  /** Iteration that launched the collectives. */
+  readonly iteration_index: number;
+  /** Time that the other ranks together waited for this one. */
+  readonly kept_waiting_ns: number | null;
+  /** Number of the rank. */
+  readonly rank: number;
+  /** Time that it waited in them. */
+  readonly waiting_ns: number | null;
+}
+
+/** The shape of every list. */
 export interface RanksPage {
   /** Number of rows that pass the filters, on all pages. */
   readonly count: number;

@@ -53,6 +53,17 @@ export const EXPLANATIONS = {
       "A point far below its line can be faster: fuse ops that are limited by memory, use Tensor Cores for ops that are limited by computing.",
     ),
   },
+  rankIterations: {
+    what: t(
+      "How long the other ranks together waited for a rank in the collectives of an iteration.",
+    ),
+    how: t(
+      "In each collective the others wait from their own start until the last rank has started. Where a cell stands for several iterations it shows the longest.",
+    ),
+    advice: t(
+      "A dark row: that rank is late in all iterations. Dark columns in turn: the work differs from iteration to iteration. Click a cell for its collectives.",
+    ),
+  },
   ranks: {
     what: t(
       "Computing and communication of each rank's GPU, and its time waiting for other ranks in collectives.",

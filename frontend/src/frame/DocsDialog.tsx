@@ -22,7 +22,7 @@ export function DocsDialog(props: {
       .then((text) => setBlocks(parseMarkdown(text)));
   }, [page]);
   return (
-    <Dialog title={title} size="large" onClose={onClose}>
+    <Dialog title={title} size="large" isText onClose={onClose}>
       <article class="docs" lang={language}>
         {blocks === null && <Skeleton lines={10} />}
         {blocks?.length === 0 && <Empty title={t("This page cannot be loaded")} />}

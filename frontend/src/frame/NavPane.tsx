@@ -21,6 +21,7 @@ export interface NavPaneProps {
   readonly onNavigate: () => void;
   readonly onJobs: () => void;
   readonly onAggregations: () => void;
+  readonly onKeyNode: () => void;
   readonly jobs: JobControl;
 }
 
@@ -37,7 +38,7 @@ export function NavPane(props: NavPaneProps): JSX.Element {
           </li>
         ))}
       </ul>
-      {!isFolded && <Selectors onAggregations={onAggregations} />}
+      {!isFolded && <Selectors onAggregations={onAggregations} onKeyNode={props.onKeyNode} />}
       <div class="nav-end">
         {!isFolded && <RunningJob jobs={jobs} />}
         {!isReport() && <IconButton icon="queue" label={t("Jobs")} onClick={onJobs} />}
@@ -95,7 +96,8 @@ export function aggregationLabel(aggregation: AggregationsRow): string {
   return parts.join(" · ");
 }
 
-function Selectors({ onAggregations }: { onAggregations: () => void }): JSX.Element {
+function Selectors(props: { onAggregations: () => void; onKeyNode: () => void }): JSX.Element {
+  const { onAggregations, onKeyNode } = props;
   const { aggregations, aggregation, profile, domain } = useScope();
   const domains = profile.domains.length > 0 ? profile.domains : [domain];
   const keyNode = aggregation.key_node;
@@ -130,9 +132,16 @@ function Selectors({ onAggregations }: { onAggregations: () => void }): JSX.Elem
         </select>
       </div>
       {keyNode !== null && keyNode !== "" && (
-        <p class="nav-note" title={t("Key node: {name}", { name: keyNode })}>
+        <button
+          type="button"
+          class="nav-note"
+          title={t("Key node: {name}", { name: keyNode })}
+          aria-label={t("Another key node than {name}", { name: keyNode })}
+          disabled={!profile.can_reaggregate}
+          onClick={onKeyNode}
+        >
           <Icon name="key" size={12} /> <span>{keyNode}</span>
-        </p>
+        </button>
       )}
       <label class="field">
         <span class="field-label">{t("Domain")}</span>

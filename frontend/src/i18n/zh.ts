@@ -28,6 +28,30 @@ export const zh = {
   "DLProf's list ({count})": "DLProf 的列表（{count}）",
   Report: "报告",
   Manage: "管理",
+  "{low} to {high}": "{low} 到 {high}",
+  "Whether a rank is late is unknown: no collectives were matched between the ranks.":
+    "无法判断是否有 rank 迟到：各 rank 之间没有匹配的集合通信。",
+  "Rank {rank} is late: last in {last} of {count} collectives, by {late} on average; it causes {share} % of all waiting.":
+    "rank {rank} 迟到：在 {count} 次集合通信中有 {last} 次最后到达，平均迟到 {late}；全部等待的 {share} % 由它造成。",
+  "No straggler: each rank was last in {last} of {count} collectives.":
+    "没有落后的 rank：每个 rank 在 {count} 次集合通信中有 {last} 次最后到达。",
+  "Waiting for each rank, by iteration": "各次迭代中等待每个 rank 的时间",
+  "Rank {rank}": "rank {rank}",
+  "Heat map of {ranks} ranks; the longest wait: {cell}":
+    "{ranks} 个 rank 的热图；最长的等待：{cell}",
+  "Full color: {time}": "最深颜色：{time}",
+  "Only the first {shown} of {count} values are shown.": "只显示 {count} 个值中的前 {shown} 个。",
+  "How long the other ranks together waited for a rank in the collectives of an iteration.":
+    "在一次迭代的集合通信中，其他 rank 等待该 rank 的时间之和。",
+  "In each collective the others wait from their own start until the last rank has started. Where a cell stands for several iterations it shows the longest.":
+    "在每次集合通信中，其他 rank 从自己开始等到最后一个 rank 开始。一格代表多次迭代时，显示其中最长的。",
+  "A dark row: that rank is late in all iterations. Dark columns in turn: the work differs from iteration to iteration. Click a cell for its collectives.":
+    "某行颜色深：该 rank 在所有迭代中都迟到。深色轮流出现：各次迭代的工作量不同。点击一格可查看其集合通信。",
+  "Aggregate with it": "用它聚合",
+  "Calls and times are those of iterations {first}–{last}.":
+    "调用次数和时间为迭代 {first}–{last} 的值。",
+  "Another key node than {name}": "选择 {name} 以外的关键节点",
+  "No group or op contains “{text}”": "没有组或算子包含“{text}”",
   Aggregations: "聚合",
   "Name, delete or prefer aggregations": "命名、删除聚合或设为默认",
   "A database of NVIDIA's is never changed.": "NVIDIA 的数据库从不更改。",
@@ -62,8 +86,6 @@ export const zh = {
   "A kernel that uses Tensor Cores was running": "有使用 Tensor Core 的内核在运行",
   "A large memory part suggests copies or layout changes that can be avoided.":
     "内存部分大说明有可以避免的复制或布局转换。",
-  "A new aggregation is created in the background while you continue to work. Aggregation #{id} is not changed.":
-    "新的聚合在后台生成，您可以继续工作。聚合 #{id} 保持不变。",
   "A re-aggregation is running: the next one can start when it has finished.":
     "正在重新聚合：结束后才能开始下一次。",
   "A wide spread means that the range includes warm-up or stalls: aggregate a steady range instead.":
@@ -376,7 +398,6 @@ export const zh = {
   "No {things}": "没有{things}",
   "No {thing} fits the filters": "没有符合筛选条件的{thing}",
   "Nothing could be judged": "无法判断",
-  none: "无",
   "No detector found a problem in this aggregation.": "没有检测器在此聚合中发现问题。",
   "none: one interval for the whole profile": "无：整个性能分析为一个区间",
   "Not found": "未找到",
@@ -445,7 +466,6 @@ export const zh = {
   "Read more": "详细说明",
   "Reading the events": "正在读取事件",
   Reaggregate: "重新聚合",
-  "Reaggregate this profile?": "重新聚合此性能分析？",
   Recommendations: "建议",
   "Reload the page.": "请重新加载页面。",
   "Remove: {filter}": "移除：{filter}",
@@ -598,7 +618,6 @@ export const zh = {
   "{count} {things}": "{count} 个{things}",
   "{min} min {s} s": "{min} 分 {s} 秒",
   "{pct} % of all ops": "占所有算子的 {pct} %",
-  "{start} to {stop}, both included": "{start} 到 {stop}（含两端）",
   "{time} left": "剩余 {time}",
   Documentation: "文档",
   "Send feedback": "发送反馈",

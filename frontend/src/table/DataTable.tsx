@@ -11,6 +11,7 @@ import { scopedUrl, useScope } from "../state/scope";
 import { Empty, ErrorNote } from "../ui/states";
 import { LeftOut } from "./LeftOut";
 import {
+  askedFor,
   filterParams,
   isFiltered,
   isUsed,
@@ -22,7 +23,7 @@ import {
 import { Pager } from "./Pager";
 import type { TableSpec } from "./spec";
 import { TableBody } from "./TableBody";
-import { TableHeader } from "./TableHeader";
+import { TableHeader, tableWidth } from "./TableHeader";
 import { type ExportFormat, TableToolbar } from "./TableToolbar";
 import { type ColumnChoice, useColumns } from "./useColumns";
 import type { TableControl } from "./useTableState";
@@ -63,8 +64,8 @@ interface TableData<Row> {
 }
 
 /** Fetches the page of the state, and the number of rows without its filters. */
-function useTableData<Row>(url: ListUrl, state: TableState): TableData<Row> {
-  const page = useResource<ListPage<Row>>(url(listParams(state)));
+function useTableData<Row>(url: ListUrl, state: TableState, asked: TableState): TableData<Row> {
+  const page = useResource<ListPage<Row>>(url(listParams(asked)));
   const isNarrowed = isFiltered(state);
   const all = useResource<ListPage<Row>>(isNarrowed ? url({ page_size: 10 }) : null);
   const count = page.data?.count ?? null;
@@ -84,14 +85,15 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
   const { spec, control, path, params } = props;
   const scope = useScope();
   const url: ListUrl = (more) => scopedUrl(scope, path, { ...params, ...more });
-  const { page, count, total } = useTableData<Row>(url, control.state);
+  const asked = askedFor(control.state, spec.searchIn);
+  const { page, count, total } = useTableData<Row>(url, control.state, asked);
   const columns = useColumns(spec, {
     isInAddress: control.isInAddress,
     rows: page.data?.results ?? [],
     used: (key) => isUsed(control.state, key),
   });
   useLastPage(control, count, page.isStale);
-  const filters = filterParams(control.state);
+  const filters = filterParams(asked);
   const [areFiltersOpen, setFiltersOpen] = useState(
     () => Object.keys(control.state.filters).length > 0,
   );
@@ -116,7 +118,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
           role="grid"
           aria-rowcount={count ?? -1}
           aria-busy={page.isLoading}
-          style={{ minWidth: `${columns.shown.reduce((sum, column) => sum + column.width, 0)}px` }}
+          style={{ minWidth: tableWidth(columns.shown, areFiltersOpen) }}
         >
           <caption class="visually-hidden">{props.caption}</caption>
           <TableHeader
@@ -178,11 +180,12 @@ function EmptyColumns<Row>({ columns }: { columns: ColumnChoice<Row> }): JSX.Ele
   );
 }
 
-function turnPage(control: TableControl, count: number | null, step: number): void {
+function turnPage(control: TableControl, count: number | null, step: number): boolean {
   const { state, change } = control;
   const last = pageCount(count ?? 0, state.pageSize);
   const page = Math.max(1, Math.min(last, state.page + step));
   if (page !== state.page) change({ ...state, page });
+  return page !== state.page;
 }
 
 /** "17,129 kernels", or "1,204 of 17,129 kernels" when filters leave out some. */

@@ -1,7 +1,7 @@
 /** The rows of a table: one of them has the focus, one may be selected, one may be unfolded. */
 
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { UnknownReasons } from "../api/lists";
 import type { Column, TableSpec } from "./spec";
 
@@ -19,7 +19,8 @@ export interface TableBodyProps<Row> {
   readonly onSelect?: ((row: Row) => void) | undefined;
   readonly onDrill?: ((row: Row) => void) | undefined;
   readonly onBack?: (() => void) | undefined;
-  readonly onPage: (step: number) => void;
+  /** Turns the page; false where there is no other. */
+  readonly onPage: (step: number) => boolean;
   readonly bodyId?: string | undefined;
 }
 
@@ -56,14 +57,15 @@ function actionOf<Row>(
   key: string,
   row: Row,
   props: TableBodyProps<Row>,
+  turn: (isTurned: boolean) => void,
 ): (() => void) | undefined {
   const { onSelect, onDrill, onBack, onPage } = props;
   const drill = onDrill ?? onSelect;
   switch (key) {
     case "PageDown":
-      return () => onPage(1);
+      return () => turn(onPage(1));
     case "PageUp":
-      return () => onPage(-1);
+      return () => turn(onPage(-1));
     case "Enter":
       return drill && (() => drill(row));
     case " ":
@@ -79,11 +81,29 @@ function focusRow(body: HTMLElement | null, index: number): void {
   body?.querySelector<HTMLElement>(`tr[data-index="${index}"]`)?.focus();
 }
 
+/** After a page was turned by a key the focus is on its first row, not on a row that is gone. */
+function useFocusAfterTurn(
+  body: { readonly current: HTMLElement | null },
+  rows: readonly unknown[],
+): (isTurned: boolean) => void {
+  const turnedFrom = useRef<readonly unknown[] | null>(null);
+  useLayoutEffect(() => {
+    if (turnedFrom.current === null || turnedFrom.current === rows) return;
+    turnedFrom.current = null;
+    const focused = document.activeElement;
+    if (focused === document.body || body.current?.contains(focused)) focusRow(body.current, 0);
+  }, [body, rows]);
+  return (isTurned) => {
+    if (isTurned) turnedFrom.current = rows;
+  };
+}
+
 export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
   const { spec, rows, selected } = props;
   const body = useRef<HTMLTableSectionElement>(null);
   const [focused, setFocused] = useState(0);
   const [unfolded, setUnfolded] = useState<string | null>(null);
+  const turn = useFocusAfterTurn(body, rows);
   const selectedIndex = rows.findIndex((row) => spec.rowKey(row) === selected);
   // Tab reaches one row: the one that had the focus, on a new page the selected or the first one.
   const entry = focused < rows.length ? focused : 0;
@@ -100,7 +120,7 @@ export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
     if (row === undefined || (event.target as HTMLElement).tagName !== "TR") return;
     const next = rowAfterKey(event.key, entry, rows.length);
     const action =
-      next === null ? actionOf(event.key, row, props) : () => focusRow(body.current, next);
+      next === null ? actionOf(event.key, row, props, turn) : () => focusRow(body.current, next);
     if (action === undefined) return;
     event.preventDefault();
     action();

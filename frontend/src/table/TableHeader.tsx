@@ -14,6 +14,24 @@ export interface TableHeaderProps<Row> {
   readonly distinctUrl: (column: string) => string;
 }
 
+/** Room for the two bounds of a number. Unit: px. */
+const RANGE_WIDTH = 150;
+
+function widthOf<Row>(column: Column<Row>, hasFilters: boolean): number {
+  const hasRange = hasFilters && column.kind === "number" && column.isFilterable !== false;
+  return hasRange ? Math.max(column.width, RANGE_WIDTH) : column.width;
+}
+
+/** Least width of a table; on a phone the style sheet limits the column of the names. */
+export function tableWidth<Row>(columns: readonly Column<Row>[], hasFilters: boolean): string {
+  const widths = columns.filter((one) => !one.isWide).map((one) => widthOf(one, hasFilters));
+  const sum = widths.reduce((before, width) => before + width, 0);
+  const wide = columns.find((column) => column.isWide);
+  return wide === undefined
+    ? `${sum}px`
+    : `calc(${sum}px + min(${wide.width}px, var(--name-width)))`;
+}
+
 export function TableHeader<Row>(props: TableHeaderProps<Row>): JSX.Element {
   const { columns, control, hasFilters } = props;
   return (
@@ -22,7 +40,7 @@ export function TableHeader<Row>(props: TableHeaderProps<Row>): JSX.Element {
         {columns.map((column) => (
           <col
             key={column.key}
-            style={column.isWide ? undefined : { width: `${column.width}px` }}
+            style={column.isWide ? undefined : { width: `${widthOf(column, hasFilters)}px` }}
           />
         ))}
       </colgroup>

@@ -2,8 +2,6 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
-import { getJson } from "../api/client";
-import type { ListPage } from "../api/lists";
 import { isReport } from "../api/source";
 import { t } from "../i18n";
 import { copyText } from "../lib/clipboard";
@@ -13,6 +11,7 @@ import { openDocs } from "../state/docs";
 import { useScope } from "../state/scope";
 import { Icon } from "../ui/icons";
 import { MenuButton } from "../ui/Popover";
+import { FETCH_LIMIT, type Fetched, fetchRows } from "./fetchRows";
 import { chips, withFilter, withoutFilters } from "./model";
 import { printTable } from "./print";
 import { saveExport } from "./saveFile";
@@ -20,10 +19,6 @@ import type { TableSpec } from "./spec";
 import type { ColumnChoice } from "./useColumns";
 import { useDebounced } from "./useDebounced";
 import type { TableControl } from "./useTableState";
-
-/** Most rows that the clipboard gets, and how many are fetched at once. */
-const COPY_LIMIT = 5_000;
-const COPY_PAGE = 200;
 
 /** The export formats of the server; a PDF contains the first rows only, with a note. */
 const EXPORTS = [
@@ -200,28 +195,7 @@ export function ColumnMenu<Row>({
   );
 }
 
-interface Fetched<Row> {
-  readonly rows: readonly Row[];
-  /** Rows that fit the filters; more than `rows` when there are more than the limit. */
-  readonly count: number;
-}
-
-/** The filtered rows in the order of the table, at most `COPY_LIMIT`. */
-async function fetchRows<Row>(
-  listUrl: (page: number, pageSize: number) => string,
-): Promise<Fetched<Row>> {
-  const rows: Row[] = [];
-  let count = 0;
-  for (let page = 1; rows.length < COPY_LIMIT; page += 1) {
-    const answer = await getJson<ListPage<Row>>(listUrl(page, COPY_PAGE));
-    count = answer.count;
-    rows.push(...answer.results);
-    if (page * COPY_PAGE >= count) break;
-  }
-  return { rows: rows.slice(0, COPY_LIMIT), count };
-}
-
-/** Times are copied in exact ns, so the header has that unit. */
+/** Times are printed in exact ns, so the header has that unit. */
 function headerText(title: string, unit: string | undefined): string {
   return unit === undefined ? title : `${title} (ns)`;
 }
@@ -258,7 +232,9 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
   const copy = () =>
     withRows(t("Copying…"), async ({ rows, count }) => {
       const lines = rows.map((row) => tsvLine(columns.shown.map((column) => column.plain(row))));
-      await copyText([tsvLine(header), ...lines].join("\n"));
+      // The columns have the names that the exports give them.
+      const names = columns.shown.map((column) => column.key);
+      await copyText([tsvLine(names), ...lines].join("\n"));
       const done = t("Copied {rows}", { rows: countOf(rows.length, spec.noun) });
       return rows.length === count ? done : `${done} ${restText(count)}`;
     });
@@ -312,7 +288,7 @@ export function ExportMenu<Row>(props: ExportMenuProps<Row>): JSX.Element {
         </button>
         <p class="menu-note">
           {t("Copy and print: the first {limit} rows, with the visible columns", {
-            limit: formatInt(COPY_LIMIT),
+            limit: formatInt(FETCH_LIMIT),
           })}
         </p>
         <p class="menu-note" role="status">

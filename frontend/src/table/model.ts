@@ -82,6 +82,13 @@ export function tablePatch(
   return patch;
 }
 
+/** The state with the search as a filter of one column, where a table searches in one only. */
+export function askedFor(state: TableState, searchIn: string | undefined): TableState {
+  if (searchIn === undefined || state.search === "") return state;
+  const filters = { ...state.filters, [`${searchIn}__icontains`]: state.search };
+  return { ...state, search: "", filters };
+}
+
 /** What the rows are asked with: the same for the list and for its export. */
 export function filterParams(state: TableState): Record<string, string> {
   const params: Record<string, string> = { ordering: state.sort, ...state.filters };
@@ -145,7 +152,8 @@ export function toApiNumber(text: string, unit: TimeUnit | undefined): string | 
 
 /** The reverse of `toApiNumber`, for the field. */
 export function fromApiNumber(value: string, unit: TimeUnit | undefined): string {
-  if (unit === undefined) return value;
+  // A link may hold anything; the server says what is wrong with it.
+  if (unit === undefined || !Number.isFinite(Number(value))) return value;
   return String(Number(value) / NS_PER_UNIT[unit]);
 }
 

@@ -36,6 +36,8 @@ export interface TableSpec<Row> {
   readonly columns: readonly Column<Row>[];
   readonly defaults: TableDefaults;
   readonly rowKey: (row: Row) => string;
+  /** The one column that the search looks in; left out: all that hold text. */
+  readonly searchIn?: string;
   /** What is unfolded below a row. */
   readonly unfolded?: (row: Row) => ComponentChildren;
 }

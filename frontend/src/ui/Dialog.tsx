@@ -10,10 +10,19 @@ export interface DialogProps {
   readonly onClose: () => void;
   readonly size?: "small" | "large";
   readonly footer?: ComponentChildren;
+  /** Text without a control of its own: the focus is on it, so that keys scroll it. */
+  readonly isText?: boolean;
   readonly children: ComponentChildren;
 }
 
-export function Dialog({ title, onClose, size, footer, children }: DialogProps): JSX.Element {
+export function Dialog({
+  title,
+  onClose,
+  size,
+  footer,
+  isText,
+  children,
+}: DialogProps): JSX.Element {
   const titleId = useId();
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
@@ -45,7 +54,14 @@ export function Dialog({ title, onClose, size, footer, children }: DialogProps):
             <Icon name="close" />
           </button>
         </header>
-        <div class="dialog-body">{children}</div>
+        {isText === true ? (
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by key
+          <section class="dialog-body" tabIndex={0} data-initial aria-labelledby={titleId}>
+            {children}
+          </section>
+        ) : (
+          <div class="dialog-body">{children}</div>
+        )}
         {footer !== undefined && <footer class="dialog-foot">{footer}</footer>}
       </div>
     </dialog>

@@ -36,6 +36,8 @@ export const OPS_TABLE: TableSpec<OpsRow> = {
 
 export const KEY_NODE_TABLE: TableSpec<OpsRow> = {
   id: "keynode",
+  // Made of the op's own name: the path of an op contains the names of all ranges around it.
+  searchIn: "op_id",
   noun: OPS_TABLE.noun,
   columns: pickColumns(OPS_TABLE.columns, [
     "op_name",

@@ -10,19 +10,9 @@ import { GROUPS_TABLE } from "../../table/specs/groups";
 import { useUrlTable } from "../../table/useTableState";
 import { openOp } from "../linking";
 import { NoOps } from "../NoOps";
-import { GroupTree } from "./GroupTree";
-import { writeOpen } from "./openGroups";
+import { GroupTree, showInTree } from "./GroupTree";
 
 type Shape = "tree" | "list";
-
-/** The tree, open down to this group. */
-function showInTree(group: GroupOpsRow): void {
-  const open = new Set<string>();
-  for (let end = group.name.indexOf("/"); end !== -1; end = group.name.indexOf("/", end + 1)) {
-    open.add(group.name.slice(0, end + 1));
-  }
-  navigate({ as: null, open: writeOpen(open) });
-}
 
 export function GroupOpsView(): JSX.Element {
   const query = useQuery();

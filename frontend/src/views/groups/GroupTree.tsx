@@ -18,7 +18,9 @@ import type { CellContext, Column } from "../../table/spec";
 import { GROUP_FIGURES, GROUPS_TABLE, TREE_TABLE } from "../../table/specs/groups";
 import { AboutButton, ColumnMenu, ExportMenu } from "../../table/TableToolbar";
 import { useColumns } from "../../table/useColumns";
+import { useDebounced } from "../../table/useDebounced";
 import { Icon } from "../../ui/icons";
+import { Name } from "../../ui/Name";
 import { ErrorNote } from "../../ui/states";
 import { openOp } from "../linking";
 import { NoOps } from "../NoOps";
@@ -29,6 +31,8 @@ import { keyAction } from "./treeKeys";
 const PAGE_SIZE = 100;
 const INDENT_PX = 18;
 const SORT = "groups.sort";
+/** The tree and the list have the same search. */
+const SEARCH = "groups.q";
 const CONTEXT: CellContext = {
   unknown: {},
   largest: () => 0,
@@ -44,10 +48,21 @@ interface Tree {
   readonly active: string | null;
   readonly setActive: (key: string) => void;
   readonly activate: (row: GroupOpsRow) => void;
+  /** Rows that contain it are listed by their full names; empty: the tree. */
+  readonly search: string;
 }
 
 export function rowKey(row: GroupOpsRow): string {
   return row.kind === "group" ? row.name : `${row.id} ${row.name}`;
+}
+
+/** The tree, open down to this group. */
+export function showInTree(group: GroupOpsRow): void {
+  const open = new Set<string>();
+  for (let end = group.name.indexOf("/"); end !== -1; end = group.name.indexOf("/", end + 1)) {
+    open.add(group.name.slice(0, end + 1));
+  }
+  navigate({ as: null, open: writeOpen(open), [SEARCH]: null });
 }
 
 export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element }): JSX.Element {
@@ -57,12 +72,17 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
   const body = useRef<HTMLTableSectionElement>(null);
   const toggle = (name: string) =>
     navigate({ open: writeOpen(toggled(open, name)) }, { replace: true });
-  const activate = (row: GroupOpsRow) => (row.kind === "group" ? toggle(row.name) : openOp(row.id));
+  const search = query.get(SEARCH) ?? "";
+  const activate = (row: GroupOpsRow) => {
+    if (row.kind !== "group") openOp(row.id);
+    else if (search !== "") showInTree(row);
+    else toggle(row.name);
+  };
   const scope = useScope();
   const columns = useColumns(TREE_TABLE);
   const figures = GROUP_FIGURES.filter((column) => columns.isShown(column.key));
   const width = figures.reduce((sum, column) => sum + column.width, 320 + 130);
-  const tree: Tree = { figures, open, sort, active, setActive, activate };
+  const tree: Tree = { figures, open, sort, active, setActive, activate, search };
   return (
     <section class="data-table tree-table" aria-label={t("Groups and ops")}>
       <header class="table-toolbar">
@@ -72,8 +92,8 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
             {choice}
           </div>
           <AboutButton />
-          <TreeSearch />
-          {open.size > 0 && (
+          <TreeSearch text={search} />
+          {search === "" && open.size > 0 && (
             <button
               type="button"
               class="button"
@@ -110,7 +130,7 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
               action();
             }}
           >
-            <Branch parent={null} tree={tree} />
+            <Branch key={search} parent={null} tree={tree} />
           </tbody>
         </table>
       </div>
@@ -127,16 +147,13 @@ function TreeCut(): JSX.Element {
   );
 }
 
-/** Enter shows what fits as a list. */
-function TreeSearch(): JSX.Element {
-  const [text, setText] = useState("");
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
-    if (text.trim() !== "") navigate({ as: "list", "groups.q": text.trim() });
-  };
+function TreeSearch({ text: search }: { text: string }): JSX.Element {
+  const [text, setText] = useDebounced(search, (next) =>
+    navigate({ [SEARCH]: next.trim() }, { replace: true }),
+  );
   const label = t("Search groups and ops");
   return (
-    <form class="table-search tree-search" onSubmit={submit}>
+    <span class="table-search tree-search">
       <Icon name="search" size={14} />
       <input
         type="search"
@@ -147,7 +164,7 @@ function TreeSearch(): JSX.Element {
         onInput={(event) => setText(event.currentTarget.value)}
       />
       <kbd>/</kbd>
-    </form>
+    </span>
   );
 }
 
@@ -246,7 +263,7 @@ function BranchPage(props: {
   const { parent, tree, page } = props;
   const scope = useScope();
   const url = scopedUrl(scope, "group-ops/", {
-    ...levelParams(parent),
+    ...(tree.search === "" ? levelParams(parent) : { search: tree.search }),
     ordering: tree.sort,
     page,
     page_size: PAGE_SIZE,
@@ -262,6 +279,13 @@ function BranchPage(props: {
   }
   if (found.data === null) return <Message level={level}>{t("Loading…")}</Message>;
   const { count, results, unknown } = found.data;
+  if (count === 0 && tree.search !== "") {
+    return (
+      <Message level={level}>
+        {t("No group or op contains “{text}”", { text: tree.search })}
+      </Message>
+    );
+  }
   if (parent === null && count === 0) {
     return (
       <Message level={level}>
@@ -319,28 +343,31 @@ interface TreeRowProps {
 function TreeRow({ row, tree, whole, isFirst }: TreeRowProps): JSX.Element {
   const key = rowKey(row);
   const isGroup = row.kind === "group";
-  const isOpen = isGroup && tree.open.has(row.name);
+  const isFound = tree.search !== "";
+  const isOpen = isGroup && !isFound && tree.open.has(row.name);
   const isEntry = tree.active === null ? isFirst : tree.active === key;
   return (
     <>
       <tr
         class="is-selectable tree-row"
-        aria-level={row.level ?? 1}
-        aria-expanded={isGroup ? isOpen : undefined}
+        aria-level={isFound ? 1 : (row.level ?? 1)}
+        aria-expanded={isGroup && !isFound ? isOpen : undefined}
         data-name={row.name}
         tabIndex={isEntry ? 0 : -1}
         onFocus={() => tree.setActive(key)}
         onClick={() => tree.activate(row)}
       >
-        <td style={{ paddingLeft: `${indent(row.level ?? 1)}px` }}>
-          <TreeName row={row} isOpen={isOpen} />
+        <td style={{ paddingLeft: `${indent(isFound ? 1 : (row.level ?? 1))}px` }}>
+          <TreeName row={row} isOpen={isOpen} isFound={isFound} />
         </td>
         <td class="align-right">
-          <ShareBar
-            pct={whole > 0 ? (100 * (row.gpu_time_ns ?? 0)) / whole : 0}
-            largest={100}
-            tone={toneOf(row)}
-          />
+          {!isFound && (
+            <ShareBar
+              pct={whole > 0 ? (100 * (row.gpu_time_ns ?? 0)) / whole : 0}
+              largest={100}
+              tone={toneOf(row)}
+            />
+          )}
         </td>
         {tree.figures.map((column) => (
           <td key={column.key} class={`align-${column.align ?? "left"}`}>
@@ -353,14 +380,16 @@ function TreeRow({ row, tree, whole, isFirst }: TreeRowProps): JSX.Element {
   );
 }
 
-function TreeName({ row, isOpen }: { row: GroupOpsRow; isOpen: boolean }): JSX.Element {
-  const name = row.trimmed_name === "" ? row.name : row.trimmed_name;
+function TreeName(props: { row: GroupOpsRow; isOpen: boolean; isFound: boolean }): JSX.Element {
+  const { row, isOpen, isFound } = props;
+  const own = row.trimmed_name ?? "";
+  const name = isFound || own === "" ? row.name : own;
   return (
     <span class={`tree-name ${row.kind === "group" ? "tree-group" : ""}`} title={row.name}>
       <span class="tree-mark">
         {row.kind === "group" && <Icon name={isOpen ? "chevronDown" : "chevronRight"} size={14} />}
       </span>
-      <span class="tree-text">{name}</span>
+      <span class="tree-text">{isFound ? <Name name={name} /> : name}</span>
       {row.kind === "op" && <span class="tree-id">{row.id}</span>}
     </span>
   );

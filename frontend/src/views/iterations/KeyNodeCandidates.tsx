@@ -37,11 +37,14 @@ export function marksOf(rows: readonly KeyNodeCandidatesRow[]): ReadonlyMap<numb
 export interface KeyNodeCandidatesProps {
   /** The key node that is picked now. */
   readonly picked: string | null;
-  readonly onPick: (keyNode: string) => void;
+  /** Only candidates that contain it are listed. */
+  readonly search: string;
+  readonly onPick: (keyNode: string, name: string) => void;
 }
 
 /** Nothing, where the database has no candidates. */
-export function KeyNodeCandidates({ picked, onPick }: KeyNodeCandidatesProps): JSX.Element | null {
+export function KeyNodeCandidates(props: KeyNodeCandidatesProps): JSX.Element | null {
+  const { picked, search, onPick } = props;
   const found = useScoped<{ results: readonly KeyNodeCandidatesRow[] }>("key-node-candidates/", {
     page_size: SHOWN,
   });
@@ -51,6 +54,8 @@ export function KeyNodeCandidates({ picked, onPick }: KeyNodeCandidatesProps): J
   if (rows.length === 0) return null;
   const marks = marksOf(rows);
   const own = rows.find((row) => row.id === pickedRow && row.key_node === picked);
+  const text = search.trim().toLowerCase();
+  const hasText = (row: KeyNodeCandidatesRow) => (row.name ?? "").toLowerCase().includes(text);
   const shown = own ?? rows.find((row) => picked !== null && row.key_node === picked);
   return (
     <section class="candidates">
@@ -77,7 +82,7 @@ export function KeyNodeCandidates({ picked, onPick }: KeyNodeCandidatesProps): J
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => (
+          {rows.filter(hasText).map((row) => (
             <Candidate
               key={row.id}
               row={row}
@@ -85,7 +90,7 @@ export function KeyNodeCandidates({ picked, onPick }: KeyNodeCandidatesProps): J
               isPicked={row === shown}
               onPick={(keyNode) => {
                 setPickedRow(row.id);
-                onPick(keyNode);
+                onPick(keyNode, row.name ?? keyNode);
               }}
             />
           ))}

@@ -1,25 +1,60 @@
 /** The key node picker: the candidates, and a smaller ops table to filter, sort and page. */
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
-import type { OpsRow } from "../../api/types";
+import { useMemo, useState } from "preact/hooks";
+import { type ApiError, toApiError } from "../../api/client";
+import type { AggregationsRow, OpsRow } from "../../api/types";
 import { t } from "../../i18n";
+import { useJobControl } from "../../state/jobContext";
+import { isActive } from "../../state/jobs";
+import { ScopeContext, useScope } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
 import { KEY_NODE_TABLE } from "../../table/specs/ops";
 import { useLocalTable } from "../../table/useTableState";
 import { Dialog } from "../../ui/Dialog";
+import { ErrorNote } from "../../ui/states";
 import { KeyNodeCandidates } from "./KeyNodeCandidates";
+
+/** What is sent, and what people call it. */
+export interface PickedKeyNode {
+  readonly id: string;
+  readonly name: string;
+}
 
 export interface KeyNodeDialogProps {
   readonly current: string | null;
-  readonly onPick: (keyNode: string) => void;
+  /** Takes the key node into a form; left out: it can only be aggregated with. */
+  readonly onPick?: (keyNode: PickedKeyNode) => void;
   readonly onClose: () => void;
 }
 
+/** The aggregation of the most iterations: it has the most calls of an op. */
+function widest(aggregations: readonly AggregationsRow[], own: AggregationsRow): AggregationsRow {
+  const size = (row: AggregationsRow) => row.iter_aggregated ?? 0;
+  return aggregations.reduce((best, row) => (size(row) > size(best) ? row : best), own);
+}
+
 export function KeyNodeDialog({ current, onPick, onClose }: KeyNodeDialogProps): JSX.Element {
+  const scope = useScope();
+  const jobs = useJobControl();
   const control = useLocalTable(KEY_NODE_TABLE);
-  const [picked, setPicked] = useState<string | null>(current);
-  const isNew = picked !== null && picked !== current;
+  const [picked, setPicked] = useState<PickedKeyNode | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const counted = useMemo(
+    () => ({ ...scope, aggregation: widest(scope.aggregations, scope.aggregation) }),
+    [scope],
+  );
+  const { iter_start: first, iter_stop: last } = counted.aggregation;
+  const isNew = picked !== null && picked.id !== current;
+  const isBusy = jobs.job !== null && jobs.isOwn && isActive(jobs.job);
+  const aggregate = () => {
+    if (picked === null) return;
+    // Which iterations there are is known only afterwards: all of them.
+    jobs
+      .start({ key_node: picked.id })
+      .then(onClose)
+      .catch((reason: unknown) => setError(toApiError(reason)));
+  };
   return (
     <Dialog
       title={t("Select key node")}
@@ -30,15 +65,25 @@ export function KeyNodeDialog({ current, onPick, onClose }: KeyNodeDialogProps):
           <button type="button" class="button" onClick={onClose}>
             {t("Cancel")}
           </button>
+          {onPick !== undefined && (
+            <button
+              type="button"
+              class="button"
+              disabled={!isNew}
+              onClick={() => {
+                if (picked !== null) onPick(picked);
+              }}
+            >
+              {t("Use this key node")}
+            </button>
+          )}
           <button
             type="button"
             class="button button-primary"
-            disabled={!isNew}
-            onClick={() => {
-              if (picked !== null) onPick(picked);
-            }}
+            disabled={!isNew || isBusy}
+            onClick={aggregate}
           >
-            {t("Use this key node")}
+            {t("Aggregate with it")}
           </button>
         </>
       }
@@ -46,20 +91,29 @@ export function KeyNodeDialog({ current, onPick, onClose }: KeyNodeDialogProps):
       <p class="dialog-lead">
         {t(
           "Each call of the key node ends an iteration. Choose an op that is called once per training step: its number of calls equals the number of steps.",
-        )}
+        )}{" "}
+        {first !== null &&
+          last !== null &&
+          t("Calls and times are those of iterations {first}–{last}.", { first, last })}
       </p>
-      <KeyNodeCandidates picked={picked} onPick={setPicked} />
-      <DataTable<OpsRow>
-        spec={KEY_NODE_TABLE}
-        control={control}
-        path="ops/"
-        caption={t("Ops to choose the key node from")}
-        title={<h3>{t("Ops")}</h3>}
-        selected={picked}
-        onSelect={(op) => setPicked(op.op_id)}
-        onDrill={(op) => onPick(op.op_id)}
-        hasExport={false}
+      {error !== null && <ErrorNote error={error} />}
+      <KeyNodeCandidates
+        picked={picked?.id ?? current}
+        search={control.state.search}
+        onPick={(id, name) => setPicked({ id, name })}
       />
+      <ScopeContext.Provider value={counted}>
+        <DataTable<OpsRow>
+          spec={KEY_NODE_TABLE}
+          control={control}
+          path="ops/"
+          caption={t("Ops to choose the key node from")}
+          title={<h3>{t("Ops")}</h3>}
+          selected={picked?.id ?? current}
+          onSelect={(op) => setPicked({ id: op.op_id, name: op.op_name ?? op.op_id })}
+          hasExport={false}
+        />
+      </ScopeContext.Provider>
     </Dialog>
   );
 }

@@ -8,7 +8,6 @@ import { useJobControl } from "../../state/jobContext";
 import { isActive } from "../../state/jobs";
 import { navigate } from "../../state/location";
 import { useScope } from "../../state/scope";
-import { Dialog } from "../../ui/Dialog";
 import { Icon } from "../../ui/icons";
 import { ErrorNote } from "../../ui/states";
 import { IterationInput } from "./IterationInput";
@@ -27,13 +26,23 @@ function changeDraft(patch: Record<string, string | null>): void {
 export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Element {
   const { aggregation, profile } = useScope();
   const jobs = useJobControl();
-  const [open, setOpen] = useState<"picker" | "confirm" | null>(null);
+  const [isPicking, setPicking] = useState(false);
+  const [isSending, setSending] = useState(false);
+  const [error, setError] = useState<ApiError | null>(null);
   const isBusy = jobs.job !== null && jobs.isOwn && isActive(jobs.job);
   const isOff = !profile.can_reaggregate;
   const hasChanged = isChanged(draft, aggregation);
   const problem = draftProblem(draft, aggregation, last);
-  const keyNode = draft.keyNode ?? "";
-  const close = () => setOpen(null);
+  const keyNode = draft.keyName ?? draft.keyNode ?? "";
+  const close = () => setPicking(false);
+  const send = () => {
+    setSending(true);
+    setError(null);
+    jobs
+      .start(requestOf(draft, aggregation))
+      .catch((reason: unknown) => setError(toApiError(reason)))
+      .then(() => setSending(false));
+  };
   return (
     <section class="reaggregate" aria-label={t("Re-aggregate")}>
       <IterationInput
@@ -69,7 +78,7 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
             class="button"
             aria-label={t("Choose key node")}
             disabled={isOff}
-            onClick={() => setOpen("picker")}
+            onClick={() => setPicking(true)}
           >
             <Icon name="key" /> {t("Choose")}
           </button>
@@ -79,8 +88,8 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
         <button
           type="button"
           class="button button-primary"
-          disabled={isOff || isBusy || !hasChanged || problem !== null}
-          onClick={() => setOpen("confirm")}
+          disabled={isOff || isBusy || isSending || !hasChanged || problem !== null}
+          onClick={send}
         >
           {t("Reaggregate")}
         </button>
@@ -88,24 +97,24 @@ export function ReaggregateForm({ draft, last }: ReaggregateFormProps): JSX.Elem
           <button
             type="button"
             class="button"
-            onClick={() => changeDraft({ start: null, stop: null, key_node: null })}
+            onClick={() => changeDraft({ start: null, stop: null, key_node: null, key_name: null })}
           >
             {t("Undo")}
           </button>
         )}
       </span>
       <FormNote isBusy={isBusy} problem={hasChanged ? problem : null} />
-      {open === "picker" && (
+      {error !== null && <ErrorNote error={error} />}
+      {isPicking && (
         <KeyNodeDialog
           current={draft.keyNode}
           onClose={close}
-          onPick={(id) => {
-            changeDraft({ key_node: id });
+          onPick={({ id, name }) => {
+            changeDraft({ key_node: id, key_name: name === id ? null : name });
             close();
           }}
         />
       )}
-      {open === "confirm" && <ConfirmDialog draft={draft} onClose={close} />}
     </section>
   );
 }
@@ -126,69 +135,5 @@ function FormNote({ isBusy, problem }: { isBusy: boolean; problem: string | null
     <p class={problem === null ? "form-note" : "form-note form-problem"} role="status">
       {text}
     </p>
-  );
-}
-
-function ConfirmDialog({ draft, onClose }: { draft: Draft; onClose: () => void }): JSX.Element {
-  const { aggregation } = useScope();
-  const jobs = useJobControl();
-  const [error, setError] = useState<ApiError | null>(null);
-  const [isSending, setSending] = useState(false);
-  const send = () => {
-    setSending(true);
-    jobs
-      .start(requestOf(draft, aggregation))
-      .then(onClose)
-      .catch((reason: unknown) => {
-        setError(toApiError(reason));
-        setSending(false);
-      });
-  };
-  return (
-    <Dialog
-      title={t("Reaggregate this profile?")}
-      onClose={onClose}
-      footer={
-        <>
-          <button type="button" class="button" onClick={onClose}>
-            {t("Cancel")}
-          </button>
-          <button
-            type="button"
-            class="button button-primary"
-            data-initial
-            disabled={isSending}
-            onClick={send}
-          >
-            {t("Reaggregate")}
-          </button>
-        </>
-      }
-    >
-      <dl class="facts facts-narrow">
-        <div>
-          <dt>{t("Iterations")}</dt>
-          <dd>
-            {t("{start} to {stop}, both included", {
-              start: draft.start ?? "",
-              stop: draft.stop ?? "",
-            })}
-          </dd>
-        </div>
-        <div>
-          <dt>{t("Key node")}</dt>
-          <dd class="mono">
-            {draft.keyNode === null || draft.keyNode === "" ? t("none") : draft.keyNode}
-          </dd>
-        </div>
-      </dl>
-      <p>
-        {t(
-          "A new aggregation is created in the background while you continue to work. Aggregation #{id} is not changed.",
-          { id: aggregation.id },
-        )}
-      </p>
-      {error !== null && <ErrorNote error={error} />}
-    </Dialog>
   );
 }

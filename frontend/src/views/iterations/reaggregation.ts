@@ -8,6 +8,8 @@ export interface Draft {
   readonly start: number | null;
   readonly stop: number | null;
   readonly keyNode: string | null;
+  /** What the key node was picked as, where that is another name; null: the same. */
+  readonly keyName: string | null;
 }
 
 /** Index of the last interval of the profile; null when not known. */
@@ -23,6 +25,7 @@ export function readDraft(query: Query, aggregation: AggregationsRow): Draft {
     start: readIndex(query.get("start")) ?? aggregation.iter_start,
     stop: readIndex(query.get("stop")) ?? aggregation.iter_stop,
     keyNode: query.get("key_node") ?? aggregation.key_node,
+    keyName: query.get("key_name") ?? null,
   };
 }
 
@@ -54,9 +57,13 @@ export function draftProblem(
 /** Only what differs is sent, so that defaults stay the server's. */
 export function requestOf(draft: Draft, aggregation: AggregationsRow): NewAggregation {
   const hasNewKeyNode = (draft.keyNode ?? "") !== (aggregation.key_node ?? "");
+  const hasRange =
+    !hasNewKeyNode ||
+    draft.start !== aggregation.iter_start ||
+    draft.stop !== aggregation.iter_stop;
   return {
-    iter_start: draft.start,
-    iter_stop: draft.stop,
+    // The range of one key node says nothing about the iterations of another.
+    ...(hasRange ? { iter_start: draft.start, iter_stop: draft.stop } : {}),
     ...(draft.keyNode === null || (!hasNewKeyNode && draft.keyNode === "")
       ? {}
       : { key_node: draft.keyNode }),

@@ -1,18 +1,33 @@
 /** Ranks of a distributed job: how busy each was, and how long it waited for the others. */
 
 import type { JSX } from "preact";
+import type { ListPage } from "../../api/lists";
 import type { CollectivesRow, RanksRow } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { FigureChart } from "../../charts/FigureChart";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
+import { useScoped } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
 import { COLLECTIVES_TABLE, RANKS_TABLE } from "../../table/specs/ranks";
 import { useUrlTable } from "../../table/useTableState";
 import { Panel } from "../../ui/Panel";
+import { Loaded, Skeleton } from "../../ui/states";
+import { RankHeatMap } from "./RankHeatMap";
+import { rankVerdict } from "./verdict";
 
 const CHART_HEIGHT = 280;
+
+/** Whether a rank is late comes first. */
+function Verdict(): JSX.Element {
+  const ranks = useScoped<ListPage<RanksRow>>("ranks/", { page_size: 200, ordering: "rank" });
+  return (
+    <Loaded resource={ranks} skeleton={<Skeleton lines={1} height={22} />}>
+      {({ results }) => <p class="rank-verdict">{rankVerdict(results).sentence}</p>}
+    </Loaded>
+  );
+}
 
 export function RanksView(): JSX.Element {
   const query = useQuery();
@@ -21,6 +36,8 @@ export function RanksView(): JSX.Element {
   return (
     <div class="view view-ranks">
       <h1 class="visually-hidden">{t("Ranks")}</h1>
+      <Verdict />
+      <RankHeatMap />
       <Panel
         title={t("Computing, communication and waiting of each rank")}
         info={EXPLANATIONS.ranks}

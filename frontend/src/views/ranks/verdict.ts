@@ -1,0 +1,55 @@
+/** Whether one rank keeps the others waiting, in a sentence. Pure functions only. */
+
+import type { RanksRow } from "../../api/types";
+import { t } from "../../i18n";
+import { durationText, formatInt, formatPct } from "../../lib/units";
+
+/** Share of all waiting that one rank must cause to be named, as the advice on late ranks has it. */
+const MAIN_RATIO = 0.6;
+
+export interface RankVerdict {
+  readonly sentence: string;
+  /** The rank that is late; null: none is. */
+  readonly late: number | null;
+}
+
+function range(values: readonly number[]): string {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  return low === high ? formatInt(low) : t("{low} to {high}", { low, high });
+}
+
+export function rankVerdict(ranks: readonly RanksRow[]): RankVerdict {
+  const judged = ranks.filter((rank) => rank.kept_waiting_ns !== null);
+  const caused = judged.reduce((sum, rank) => sum + (rank.kept_waiting_ns ?? 0), 0);
+  if (judged.length < 2) {
+    const sentence = t(
+      "Whether a rank is late is unknown: no collectives were matched between the ranks.",
+    );
+    return { sentence, late: null };
+  }
+  const worst = judged.reduce((best, rank) =>
+    (rank.kept_waiting_ns ?? 0) > (best.kept_waiting_ns ?? 0) ? rank : best,
+  );
+  const kept = worst.kept_waiting_ns ?? 0;
+  const lasts = worst.times_last ?? 0;
+  if (caused > 0 && kept >= MAIN_RATIO * caused && lasts > 0) {
+    const sentence = t(
+      "Rank {rank} is late: last in {last} of {count} collectives, by {late} on average; it causes {share} % of all waiting.",
+      {
+        rank: worst.rank,
+        last: formatInt(lasts),
+        count: formatInt(worst.collective_count ?? 0),
+        late: durationText(kept / (judged.length - 1) / lasts),
+        share: formatPct((100 * kept) / caused),
+      },
+    );
+    return { sentence, late: worst.rank };
+  }
+  const last = range(judged.map((rank) => rank.times_last ?? 0));
+  const count = range(judged.map((rank) => rank.collective_count ?? 0));
+  const sentence = t("No straggler: each rank was last in {last} of {count} collectives.", {
+    last,
+    count,
+  });
+  return { sentence, late: null };
+}

@@ -75,7 +75,7 @@ _GRID = {Theme.LIGHT: "#e3e6ea", Theme.DARK: "#32373e"}
 #: Lines around the aggregated iterations.
 BOUNDS = {Theme.LIGHT: "#111418", Theme.DARK: "#f4f6f8"}
 #: Busy and idle time of a GPU.
-GPU = {Theme.LIGHT: "#1b7f3b", Theme.DARK: "#218546"}
+GPU = {Theme.LIGHT: "#4a5a70", Theme.DARK: "#8fa3bd"}
 IDLE = {Theme.LIGHT: "#dcdfe5", Theme.DARK: "#343a45"}
 
 

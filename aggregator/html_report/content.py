@@ -55,6 +55,7 @@ def read_objects(data: AggregationData) -> dict[str, Any]:
     findings = data.recommendations()
     objects["recommendations"] = {"count": len(findings), "results": findings}
     objects["top-ops"] = data.top_ops()
+    objects["top-kernels"] = data.top_kernels()
     objects["verdict"] = read_verdict(data)
     return objects
 

@@ -61,6 +61,33 @@ class AggregationData:
         rows = read_page(table, query, self.database)
         return list_reply(query, len(rows), rows) | {"unknown": table.unknown}
 
+    def top_kernels(self) -> dict[str, Any]:
+        """The kernels with the most GPU time, by full name over all ops; short names elsewhere."""
+        view, names, time = (
+            "view_kernels_by_full_name",
+            "readable_name, long_kernel_name",
+            "gpu_time_sum",
+        )
+        if not self.database.has(view):
+            view, names, time = "view_kernel_summaries", "kernel_name, NULL", "gpu_time"
+        where = "WHERE aggr_id = :aggr_id AND domain_name = :domain"
+        sql = (
+            f"SELECT {names}, kernel_name, max(uses_tc), sum(calls), sum({time}) AS time,"  # noqa: S608
+            f" count(DISTINCT op_node_id), 100.0 * sum({time}) / (SELECT nullif(sum({time}), 0)"
+            f" FROM {view} {where}) FROM {view} {where} GROUP BY {names}, kernel_name"
+            f" ORDER BY time DESC, kernel_name LIMIT {TOP_OPS}"
+        )
+        keys = (
+            *("readable_name", "kernel_long_name", "kernel_name", "uses_tc", "num_calls"),
+            *("gpu_time_ns", "num_ops", "share_pct"),
+        )
+        found = [dict(zip(keys, row, strict=True)) for row in self.database.rows(sql, self.params)]
+        for row in found:
+            row["uses_tc"] = None if row["uses_tc"] is None else bool(row["uses_tc"])
+        all_names = f"SELECT DISTINCT {names}, kernel_name FROM {view} {where}"  # noqa: S608
+        ((count,),) = self.database.rows(f"SELECT count(*) FROM ({all_names})", self.params)  # noqa: S608
+        return {"count": count, "results": found}
+
     def rows(
         self, spec: TableSpec, params: Mapping[str, str] | None = None, limit: int = -1
     ) -> list[dict[str, Any]]:

@@ -37,9 +37,9 @@ def test_the_documentation_is_chinese_too(page: Page, viewer: Viewer) -> None:
 
 def test_an_info_icon_leads_to_the_page_of_its_view(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
-    about = page.get_by_role("button", name="About GPU utilization").first
+    about = page.get_by_role("button", name="About GPU busy").first
     about.focus()
     expect(page.get_by_role("tooltip")).to_be_visible()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog", name="Dashboard")).to_contain_text("Resource usage breakdown")
+    expect(page.get_by_role("dialog", name="Dashboard")).to_contain_text("Where a step goes")

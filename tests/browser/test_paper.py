@@ -49,7 +49,7 @@ def test_print_holds_all_filtered_rows_and_leaves_the_page_as_it_was(
 @pytest.mark.parametrize(
     ("view", "panel"),
     [
-        ("dashboard", "Resource usage breakdown"),
+        ("dashboard", "Where a step goes"),
         ("dashboard", "Total kernel GPU time"),
         ("iterations", "Iteration chart"),
     ],

@@ -26,13 +26,11 @@ HEADINGS = {
 WITH_ITERATION_CHART = {"dashboard", "iterations"}
 PANELS = (
     "Performance summary",
-    "Resource usage breakdown",
-    "Iteration summary",
-    "Top 10 GPU ops",
     "Recommendations",
-    "GPU utilization",
+    "Where a step goes",
+    "Iteration summary",
+    "Top 10 by GPU time",
     "Total kernel GPU time",
-    "Tensor Core kernel efficiency",
     "System config",
     "Guidance",
 )
@@ -56,7 +54,7 @@ def test_a_view_opens_and_axe_finds_nothing(
     assert find_violations(page) == []
 
 
-def test_the_dashboard_has_the_ten_panels_of_the_guide(page: Page, viewer: Viewer) -> None:
+def test_the_dashboard_has_every_panel(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
     for name in PANELS:
         expect(page.get_by_role("region", name=name, exact=True)).to_be_visible()
@@ -66,7 +64,7 @@ def test_the_headings_of_the_figures_fit_on_a_phone(page: Page, viewer: Viewer) 
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(viewer.address())
     figures = page.locator(".kpi-row .kpi:has(dt)")
-    expect(figures).to_have_count(5)
+    expect(figures).to_have_count(5)  # A single GPU communicates with none.
     excess_px = figures.locator("dt").evaluate_all(
         "(all) => all.map((one) => one.scrollWidth - one.clientWidth)"
     )
@@ -87,6 +85,71 @@ def test_the_dashboard_shows_what_the_api_says(page: Page, viewer: Viewer) -> No
         f"{summary['profiled_iterations']} of {summary['total_iterations']}"
     )
     expect(panel).to_contain_text(f"{summary['iter_median_ns'] / 1e6:.1f}")
+    efficiency = get(viewer, "efficiency/")
+    expect(panel).to_contain_text(f"{efficiency['median_step_mfu_pct']:.1f}")
+    best = page.get_by_role("region", name="Recommendations")
+    expect(best.locator(".verdict")).to_have_text(get(viewer, "verdict/")["sentence"])
+
+
+def test_cause_and_first_change_are_seen_without_scrolling(page: Page, viewer: Viewer) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(viewer.address())
+    panel = page.get_by_role("region", name="Recommendations")
+    advice = panel.locator(".advice").first.get_by_role("listitem")
+    expect(panel.locator(".verdict")).to_be_in_viewport(ratio=1)
+    expect(advice.first).to_contain_text("could save up to")
+    for place in range(min(3, advice.count())):
+        expect(advice.nth(place)).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("region", name="Where a step goes")).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize(
+    ("figure", "query"),
+    [
+        ("Median step time", "view=iterations"),
+        ("GPU busy", "view=gpus"),
+        ("Tensor Core use", r"view=ops.*ops\.f\.tc_eligible=1"),
+        ("MFU", "view=roofline"),
+        ("Iterations", "view=iterations"),
+    ],
+)
+def test_a_figure_leads_to_the_list_behind_it(
+    page: Page, viewer: Viewer, figure: str, query: str
+) -> None:
+    page.goto(viewer.address())
+    panel = page.get_by_role("region", name="Performance summary")
+    missed = get(viewer, "ops/?tc_eligible=1&using_tc=0")["count"]
+    note = f"{missed} ops could and do not" if missed else "every eligible op uses them"
+    expect(panel.get_by_text(note)).to_be_visible()
+    panel.get_by_role("link", name=figure, exact=True).click()
+    expect(page).to_have_url(re.compile(query))
+    if figure == "Tensor Core use" and missed:
+        expect(page).to_have_url(re.compile(r"ops\.f\.using_tc=0"))
+
+
+@pytest.mark.parametrize(
+    ("tab", "path", "name"),
+    [
+        ("Op types", "op-types/", "op_type"),
+        ("Ops", "top-ops/", "op_name"),
+        ("Kernels", "top-kernels/", "kernel_long_name"),
+    ],
+)
+def test_the_tabs_list_what_took_most_time(
+    page: Page, viewer: Viewer, tab: str, path: str, name: str
+) -> None:
+    page.goto(viewer.address())
+    panel = page.get_by_role("region", name="Top 10 by GPU time")
+    panel.get_by_role("button", name=tab, exact=True).click()
+    names = panel.get_by_role("row").get_by_role("link").locator("[title]")
+    expected = [row[name] for row in get(viewer, path)["results"]][:10]
+    expect(names).to_have_count(len(expected))
+    assert [one.get_attribute("title") for one in names.all()] == expected
+    # The address names the tab.
+    page.reload()
+    expect(panel.get_by_role("button", name=tab, exact=True)).to_have_attribute(
+        "aria-pressed", "true"
+    )
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
@@ -139,13 +202,13 @@ def test_a_database_of_nvidias_leads_as_before(
     page.goto(viewer.address())
     panel = page.get_by_role("region", name="Performance summary")
     expect(panel).to_contain_text("Average iteration time")
-    expect(panel.locator(".kpi-line")).to_have_count(0)
+    expect(panel.locator(".kpi-line")).to_have_text("Choose another range")
 
 
 def test_an_info_icon_explains_its_figure(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
     panel = page.get_by_role("region", name="Performance summary")
-    panel.get_by_role("button", name="About GPU utilization").focus()
+    panel.get_by_role("button", name="About GPU busy").focus()
     expect(panel.get_by_role("tooltip")).to_contain_text("What to do")
     page.keyboard.press("Escape")
     expect(panel.get_by_role("tooltip")).to_have_count(0)
@@ -173,18 +236,24 @@ def test_the_kernel_details_open_from_the_address_and_close_with_escape(
 
 def test_a_legend_hides_and_shows_its_part(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
-    panel = page.get_by_role("region", name="Resource usage breakdown")
+    panel = page.get_by_role("region", name="Where a step goes")
     expect(panel.get_by_role("img")).to_have_attribute("aria-label", re.compile("Other"))
+    cpu = panel.get_by_role("button", name=re.compile("^CPU"))
+    share = cpu.locator(".legend-pct").inner_text()
     panel.get_by_role("button", name=re.compile("^Other")).click()
     expect(panel.get_by_role("img")).not_to_have_attribute("aria-label", re.compile("Other"))
     expect(panel.get_by_role("button", name=re.compile("^Other"))).to_have_attribute(
         "aria-pressed", "false"
     )
+    # The other shares are still those of the whole.
+    expect(cpu.locator(".legend-pct")).to_have_text(share)
 
 
 def test_a_top_op_leads_to_its_kernels(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
-    row = page.get_by_role("region", name="Top 10 GPU ops").get_by_role("row").nth(1)
+    panel = page.get_by_role("region", name="Top 10 by GPU time")
+    panel.get_by_role("button", name="Ops", exact=True).click()
+    row = panel.get_by_role("table", name="Ops with the most GPU time").get_by_role("row").nth(1)
     name = row.get_by_role("link").locator("[title]").get_attribute("title")
     row.get_by_role("link").click()
     expect(page).to_have_url(re.compile("view=ops.*op="))

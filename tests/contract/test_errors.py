@@ -94,6 +94,8 @@ def test_a_job_that_does_not_exist(api: ApiClient) -> None:
         "op-summary/",
         "tensor-core-efficiency/",
         "top-ops/",
+        "top-kernels/",
+        "verdict/",
         "recommendations/",
         "ops/{op_id}/",
         "figures/gpus/",

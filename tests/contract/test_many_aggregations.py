@@ -21,7 +21,8 @@ from aggregator.tables.declared.addresses import TABLES
 from tests.contract.client import ApiClient, Served
 
 PANELS = ("top-ops", "performance-summary", "op-summary", "kernel-summary", "resource-usage",
-          "tensor-core-efficiency", "recommendations", "figures/iteration-summary")  # fmt: skip
+          "tensor-core-efficiency", "recommendations", "top-kernels", "verdict",
+          "figures/iteration-summary")  # fmt: skip
 OTHERS = 9
 #: A look into an index is a little longer where there is more of it.
 MOST_GROWTH = 1.5

@@ -99,6 +99,33 @@ def _sums_of_launches(rows: list[dict[str, Any]]) -> tuple[int, int, float, int,
     return calls, time, round(time / calls, 6), least, most
 
 
+def test_a_top_kernel_is_summed_over_its_ops(api: ApiClient, served: Served, sql: Sql) -> None:
+    view, name, time = (
+        ("view_kernels_by_full_name", "long_kernel_name", "gpu_time_sum")
+        if sql.rows("SELECT 1 FROM sqlite_master WHERE name = 'view_kernels_by_full_name'")
+        else ("view_kernel_summaries", "kernel_name", "gpu_time")
+    )
+    expected = sql.rows(
+        f"SELECT {name}, sum({time}), sum(calls), count(DISTINCT op_node_id) FROM {view} "
+        f"WHERE {IN_DOMAIN} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 10"
+    )
+
+    rows = api.get(served.at("top-kernels/")).json["results"]
+
+    found = [
+        (row["kernel_long_name"] or row["kernel_name"], *(row[key] for key in (
+            "gpu_time_ns", "num_calls", "num_ops",
+        )))
+        for row in rows
+    ]  # fmt: skip
+    assert found == expected
+    total, count = sql.row(
+        f"SELECT sum({time}), count(DISTINCT {name}) FROM {view} WHERE {IN_DOMAIN}"
+    )
+    assert api.get(served.at("top-kernels/")).json["count"] == count
+    assert rows[0]["share_pct"] == pytest.approx(100.0 * rows[0]["gpu_time_ns"] / total)
+
+
 def test_kernels_of_one_op_share_its_kernel_time(api: ApiClient, served: Served, sql: Sql) -> None:
     count, time = sql.row(
         f"SELECT COUNT(*), SUM(gpu_time) FROM view_kernel_summaries WHERE {IN_DOMAIN} "

@@ -194,6 +194,26 @@ class VerdictSerializer(Serializer[Any]):
     advice = CharField(help_text="Name of the advice that explains it.", allow_null=True)
 
 
+class TopKernelSerializer(Serializer[Any]):
+    """A kernel over all ops that launched it."""
+
+    readable_name = CharField(help_text="Library, operation, types, tile and layout.")
+    kernel_long_name = CharField(help_text="Full name of the kernel.", allow_null=True)
+    kernel_name = CharField(help_text="Short name of the kernel.")
+    uses_tc = BooleanField(help_text="Whether it used Tensor Cores.", allow_null=True)
+    num_calls = IntegerField(help_text="Number of launches.")
+    gpu_time_ns = IntegerField(help_text="Sum of the durations of its launches.")
+    num_ops = IntegerField(help_text="Number of ops that launched it.")
+    share_pct = FloatField(help_text="Share of all kernels' time.", allow_null=True)
+
+
+class TopKernelsSerializer(Serializer[Any]):
+    """The kernels with the most GPU time."""
+
+    count = IntegerField(help_text="Number of different kernels, by full name.")
+    results = TopKernelSerializer(many=True)
+
+
 class FigureSerializer(Serializer[Any]):
     """A Plotly figure."""
 

@@ -23,7 +23,12 @@ from aggregator.tables.verdict import read_verdict
 from aggregator.texts import say
 from viewer.api.schema import DOMAIN, ResourceView, object_of, query, row
 from viewer.api.scope import open_scope
-from viewer.api.serializers import FigureSerializer, RecommendationsSerializer, VerdictSerializer
+from viewer.api.serializers import (
+    FigureSerializer,
+    RecommendationsSerializer,
+    TopKernelsSerializer,
+    VerdictSerializer,
+)
 from viewer.errors import ViewerError
 
 _COMMON = ("domain", "theme")
@@ -80,6 +85,18 @@ class RecommendationsView(ResourceView):
         with open_scope(request, parts) as scope:
             results = scope.data.recommendations()
         return Response({"count": len(results), "results": results})
+
+
+class TopKernelsView(ResourceView):
+    """The kernels with the most GPU time."""
+
+    query_names = ("domain",)
+
+    @extend_schema(parameters=[DOMAIN], responses=TopKernelsSerializer)
+    def get(self, request: Request, **parts: Any) -> Response:
+        """Ten kernels by full name, each summed over the ops that launched it."""
+        with open_scope(request, parts) as scope:
+            return Response(scope.data.top_kernels())
 
 
 class VerdictView(ResourceView):

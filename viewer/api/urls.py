@@ -21,6 +21,7 @@ from viewer.api.summaries import (
     ObjectView,
     OpView,
     RecommendationsView,
+    TopKernelsView,
     VerdictView,
 )
 from viewer.api.tables import DistinctView, ExportView, ReportView, TableView, TopOpsView
@@ -59,6 +60,7 @@ urlpatterns = [
         for spec in OBJECTS.values()
     ),
     path(f"{_AGGREGATION}/top-ops/", TopOpsView.as_view()),
+    path(f"{_AGGREGATION}/top-kernels/", TopKernelsView.as_view()),
     path(f"{_AGGREGATION}/recommendations/", RecommendationsView.as_view()),
     path(f"{_AGGREGATION}/verdict/", VerdictView.as_view()),
     path(f"{_AGGREGATION}/report/", ReportView.as_view()),

@@ -1564,6 +1564,33 @@ export interface TensorCoreEfficiency {
   readonly using_tc_pct: number | null;
 }
 
+/** A kernel over all ops that launched it. */
+export interface TopKernel {
+  /** Sum of the durations of its launches. */
+  readonly gpu_time_ns: number;
+  /** Full name of the kernel. */
+  readonly kernel_long_name: string | null;
+  /** Short name of the kernel. */
+  readonly kernel_name: string;
+  /** Number of launches. */
+  readonly num_calls: number;
+  /** Number of ops that launched it. */
+  readonly num_ops: number;
+  /** Library, operation, types, tile and layout. */
+  readonly readable_name: string;
+  /** Share of all kernels' time. */
+  readonly share_pct: number | null;
+  /** Whether it used Tensor Cores. */
+  readonly uses_tc: boolean | null;
+}
+
+/** The kernels with the most GPU time. */
+export interface TopKernels {
+  /** Number of different kernels, by full name. */
+  readonly count: number;
+  readonly results: readonly TopKernel[];
+}
+
 /** A file that was uploaded. */
 export interface Upload {
   /** The file's name, in characters that are safe in a path. */

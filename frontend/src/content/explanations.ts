@@ -84,12 +84,12 @@ export const EXPLANATIONS = {
       "Higher is better. If it is low, turn on mixed precision and look for eligible ops that don't use Tensor Cores.",
     ),
   },
-  wallClock: {
-    what: t("Total run time of the aggregated iterations."),
+  communication: {
+    what: t("The share of the time in which GPUs only exchanged data, while no kernel computed."),
     how: t(
-      "Sum of the durations of the aggregated iterations, from the first op to the last work on CPU or GPU.",
+      "Union of the kernels that move data between GPUs, minus that of all other kernels; the mean over all GPUs. It contains the waiting for late ranks.",
     ),
-    advice: t("All percentages of the dashboard refer to it."),
+    advice: t("Overlap it with computing, send less, or find the rank that is late."),
   },
   iterations: {
     what: t("Number of iterations in the profile, and how many of them are aggregated."),
@@ -119,9 +119,9 @@ export const EXPLANATIONS = {
     ),
   },
   topOps: {
-    what: t("The ten ops with the most GPU time."),
+    what: t("The kernels, ops, modules and op types with the most GPU time."),
     how: t(
-      "GPU time of an op is the union of the kernels and copies that its calls launched, summed over its calls.",
+      "GPU time of an op is the union of the kernels and copies that its calls launched, summed over its calls; that of a kernel is the sum of its launches.",
     ),
     advice: t(
       "Start at the top. A cross in the warning color marks ops that could use Tensor Cores and do not.",

@@ -8,7 +8,19 @@ export interface Part {
   readonly hint: string;
 }
 
-export type PartKey = "tc" | "non_tc" | "graph" | "memory" | "dataloader" | "io" | "cpu" | "other";
+export type PartKey =
+  | "tc"
+  | "non_tc"
+  | "communication"
+  | "graph"
+  | "memory"
+  | "dataloader"
+  | "io"
+  | "cpu"
+  | "other";
+
+/** Parts that few captures have; without any of it they are left out. */
+export const RARE_PARTS: ReadonlySet<string> = new Set(["communication", "graph"]);
 
 /** In stacking order: a higher one wins where two overlap. */
 export const PARTS: readonly Part[] = [
@@ -18,6 +30,11 @@ export const PARTS: readonly Part[] = [
     hint: t("A kernel that uses Tensor Cores was running"),
   },
   { key: "non_tc", label: t("Not using Tensor Cores"), hint: t("Only other kernels were running") },
+  {
+    key: "communication",
+    label: t("Exposed communication"),
+    hint: t("Only kernels were running that move data between GPUs"),
+  },
   {
     key: "graph",
     label: t("CUDA graphs, content unknown"),
@@ -39,19 +56,15 @@ export interface Slice {
 }
 
 export interface DrawnSlice extends Slice {
-  /** Share of the visible total. Unit: percent. */
+  /** Share of all slices, hidden ones included. Unit: percent. */
   readonly pct: number;
 }
 
-/** Shares of the slices that are not hidden; like a pie, hiding one lets the others grow. */
-export function drawnSlices(
-  slices: readonly Slice[],
-  hidden: ReadonlySet<string>,
-): readonly DrawnSlice[] {
-  const visible = slices.filter((slice) => !hidden.has(slice.key));
-  const total = visible.reduce((sum, slice) => sum + slice.value, 0);
+/** Shares of the slices; hiding one leaves its place empty and the other shares as they are. */
+export function drawnSlices(slices: readonly Slice[]): readonly DrawnSlice[] {
+  const total = slices.reduce((sum, slice) => sum + slice.value, 0);
   if (total <= 0) return [];
-  return visible
+  return slices
     .filter((slice) => slice.value > 0)
     .map((slice) => ({ ...slice, pct: (100 * slice.value) / total }));
 }

@@ -1,11 +1,10 @@
-/** The dashboard: read in ten seconds from the top, and the guide's ten panels in all. */
+/** The dashboard: the figures, what limits a step and what to do about it, then the details. */
 
 import type { JSX } from "preact";
 import { useCallback } from "preact/hooks";
 import { DetailsPane } from "../../frame/DetailsPane";
 import { t } from "../../i18n";
 import { navigate, useQuery } from "../../state/location";
-import { GpuUtilizationPanel } from "./GpuUtilizationPanel";
 import { GuidancePanel } from "./GuidancePanel";
 import { IterationSummaryPanel } from "./IterationSummaryPanel";
 import { KERNEL_DETAILS, KernelDetails, KernelTimePanel } from "./KernelTimePanel";
@@ -13,8 +12,7 @@ import { PerformanceSummary } from "./PerformanceSummary";
 import { RecommendationsPanel } from "./RecommendationsPanel";
 import { ResourceUsagePanel } from "./ResourceUsagePanel";
 import { SystemConfigPanel } from "./SystemConfigPanel";
-import { TensorCorePanel } from "./TensorCorePanel";
-import { TopOpsPanel } from "./TopOpsPanel";
+import { TopPanel } from "./TopPanel";
 
 export function DashboardView(): JSX.Element {
   const areDetailsOpen = useQuery().get("details") === KERNEL_DETAILS;
@@ -25,13 +23,11 @@ export function DashboardView(): JSX.Element {
         <div class="grid">
           <h1 class="visually-hidden">{t("Dashboard")}</h1>
           <PerformanceSummary />
+          <RecommendationsPanel />
           <ResourceUsagePanel />
           <IterationSummaryPanel />
-          <TopOpsPanel />
-          <RecommendationsPanel />
-          <GpuUtilizationPanel />
+          <TopPanel />
           <KernelTimePanel isOpen={areDetailsOpen} />
-          <TensorCorePanel />
           <SystemConfigPanel />
           <GuidancePanel />
         </div>

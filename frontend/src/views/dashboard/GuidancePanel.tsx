@@ -8,7 +8,7 @@ import { Panel } from "../../ui/Panel";
 
 export function GuidancePanel(): JSX.Element {
   return (
-    <Panel title={t("Guidance")} span={4}>
+    <Panel title={t("Guidance")} span={12}>
       <ul class="guidance">
         {GUIDANCE.map((item) => (
           <li key={item.text}>

@@ -7,7 +7,7 @@ import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { useScope } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
-import { ViewLink } from "./TopOpsPanel";
+import { ViewLink } from "./ViewLink";
 
 export function IterationSummaryPanel(): JSX.Element {
   const { aggregation } = useScope();
@@ -15,11 +15,11 @@ export function IterationSummaryPanel(): JSX.Element {
     <Panel
       title={t("Iteration summary")}
       info={EXPLANATIONS.iterationSummary}
-      span={7}
+      span={12}
       class="panel-flush"
       actions={
         <>
-          <ViewLink view="iterations" text={t("Iterations view")} />
+          <ViewLink view="iterations">{t("Iterations view")}</ViewLink>
           <ChartMenu figure="iteration-summary" />
         </>
       }

@@ -1,7 +1,7 @@
 /** GPU time of all kernels by kind; the details pane adds the counts. */
 
 import type { JSX } from "preact";
-import type { KernelSummary, KernelSummaryAll } from "../../api/types";
+import type { KernelSummary, KernelSummaryAll, TopKernels } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
@@ -13,7 +13,7 @@ import { Icon } from "../../ui/icons";
 import { Panel } from "../../ui/Panel";
 import { Loaded, Unknown } from "../../ui/states";
 import { StackedBar } from "./StackedBar";
-import { ViewLink } from "./TopOpsPanel";
+import { ViewLink } from "./ViewLink";
 
 export const KERNEL_DETAILS = "kernels";
 
@@ -21,6 +21,8 @@ const time = (slice: Slice) => durationText(slice.value);
 
 export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
   const summary = useScoped<KernelSummary>("kernel-summary/");
+  // By full name: short names are the same for many of a library's kernels.
+  const count = useScoped<TopKernels>("top-kernels/").data?.count ?? null;
   return (
     <Panel
       title={t("Total kernel GPU time")}
@@ -28,7 +30,7 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
       span={4}
       actions={
         <>
-          <ViewLink view="ops" text={t("More…")} />
+          <ViewLink view="ops">{t("More…")}</ViewLink>
           <ChartMenu figure="kernel-gpu-time" />
           <button
             type="button"
@@ -52,8 +54,8 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
               ) : (
                 <>
                   <b>{durationText(data.all.gpu_time_ns)}</b>
-                  {data.all.count !== null &&
-                    ` ${t("in {count} different kernels", { count: formatInt(data.all.count) })}`}
+                  {count !== null &&
+                    ` ${t("in {count} different kernels", { count: formatInt(count) })}`}
                 </>
               )}
             </p>
@@ -95,7 +97,7 @@ export function KernelDetails(): JSX.Element {
               <th scope="col" class="align-right">
                 {t("GPU time")}
               </th>
-              <th scope="col" class="align-right" title={t("Different kernels, by name")}>
+              <th scope="col" class="align-right" title={t("Different kernels, by short name")}>
                 {t("Count")}
               </th>
             </tr>

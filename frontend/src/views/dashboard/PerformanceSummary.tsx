@@ -1,24 +1,34 @@
-/** The first row: the five most important figures of the training. */
+/** The first row: the figures that matter most, each with the list behind it. */
 
 import type { ComponentChildren, JSX } from "preact";
-import type { PerformanceSummary as Summary } from "../../api/types";
+import type { ListPage } from "../../api/lists";
+import { isReport } from "../../api/source";
+import type {
+  Efficiency,
+  OpsRow,
+  ResourceUsage,
+  PerformanceSummary as Summary,
+} from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import {
   countOf,
   durationRange,
+  durationText,
   exactNs,
   formatDuration,
   formatInt,
   formatPct,
 } from "../../lib/units";
 import { navigate } from "../../state/location";
+import type { QueryPatch } from "../../state/query";
 import { steadyOf, useScope, useScoped } from "../../state/scope";
 import { type Explanation, InfoTip } from "../../ui/Popover";
 import { Loaded, Skeleton, Unknown } from "../../ui/states";
 import { Spark } from "./Spark";
+import { ViewLink } from "./ViewLink";
 
-const ITERATION_NOUN = [t("iteration"), t("iterations")] as const;
+const OP_NOUN = [t("op"), t("ops")] as const;
 
 export function PerformanceSummary(): JSX.Element {
   const summary = useScoped<Summary>("performance-summary/");
@@ -30,21 +40,16 @@ export function PerformanceSummary(): JSX.Element {
             <dl class="kpi-row">
               {data.is_steady === 1 ? <StepTime data={data} /> : <IterationTime data={data} />}
               <Pct
-                title={t("GPU utilization")}
+                title={t("GPU busy")}
                 info={EXPLANATIONS.gpuUtilization}
                 pct={data.gpu_utilization_pct}
                 reason={data.unknown?.gpu_utilization_pct}
                 tone="gpu"
+                view="gpus"
               />
-              <Pct
-                title={t("Tensor Core kernel efficiency")}
-                info={EXPLANATIONS.tcEfficiency}
-                pct={data.tc_utilization_pct}
-                reason={data.unknown?.tc_utilization_pct}
-                tone="tc"
-                isMain
-              />
-              <WallClock data={data} />
+              <TensorCores data={data} />
+              <Communication data={data} />
+              <ModelFlops />
               <Iterations data={data} />
             </dl>
             <SteadyLine data={data} />
@@ -71,13 +76,18 @@ function Kpi(props: {
   title: string;
   info: Explanation;
   isMain?: boolean;
+  /** The view that lists what the figure is made of. */
+  view: string;
+  patch?: QueryPatch;
   value: ComponentChildren;
   children?: ComponentChildren;
 }): JSX.Element {
   return (
     <div class={`kpi ${props.isMain ? "kpi-main" : ""}`}>
       <dt>
-        {props.title}
+        <ViewLink class="kpi-link" view={props.view} patch={props.patch ?? {}}>
+          {props.title}
+        </ViewLink>
         <InfoTip about={props.title} text={props.info} />
       </dt>
       <dd>
@@ -105,6 +115,7 @@ function IterationTime({ data }: { data: Summary }): JSX.Element {
     <Kpi
       title={t("Average iteration time")}
       info={EXPLANATIONS.iterationTime}
+      view="iterations"
       isMain
       value={<Time ns={data.iter_avg_ns} reason={data.unknown?.iter_avg_ns} />}
     >
@@ -127,6 +138,7 @@ function StepTime({ data }: { data: Summary }): JSX.Element {
     <Kpi
       title={t("Median step time")}
       info={EXPLANATIONS.stepTime}
+      view="iterations"
       isMain
       value={<Time ns={data.iter_median_ns} reason={data.unknown?.iter_median_ns} />}
     >
@@ -154,11 +166,12 @@ function SteadyLine({ data }: { data: Summary }): JSX.Element | null {
   const isSteady = data.is_steady === 1;
   const steady = steadyOf(aggregations);
   const other = isSteady ? (aggregations[0] ?? null) : steady;
-  if (!data.steady_note || (!isSteady && steady === null)) return null;
+  const hasSteady = Boolean(data.steady_note) && (isSteady || steady !== null);
+  if (!hasSteady && isReport()) return null;
   return (
     <p class="kpi-line">
-      {data.steady_note}{" "}
-      {other !== null && other.id !== aggregation.id && (
+      {hasSteady && <span>{data.steady_note} </span>}
+      {hasSteady && other !== null && other.id !== aggregation.id && (
         <button
           type="button"
           class="link-button"
@@ -166,6 +179,11 @@ function SteadyLine({ data }: { data: Summary }): JSX.Element | null {
         >
           {isSteady ? t("Show all iterations") : t("Show the steady range")}
         </button>
+      )}
+      {!isReport() && (
+        <ViewLink class="kpi-another" view="iterations">
+          {t("Choose another range")}
+        </ViewLink>
       )}
     </p>
   );
@@ -177,7 +195,10 @@ function Pct(props: {
   pct: number | null;
   reason: string | undefined;
   tone: string;
+  view: string;
+  patch?: QueryPatch;
   isMain?: boolean;
+  note?: ComponentChildren;
 }): JSX.Element {
   const { pct } = props;
   return (
@@ -185,6 +206,8 @@ function Pct(props: {
       title={props.title}
       info={props.info}
       isMain={props.isMain ?? false}
+      view={props.view}
+      patch={props.patch ?? {}}
       value={
         pct === null ? (
           <Unknown reason={props.reason} />
@@ -200,23 +223,87 @@ function Pct(props: {
           <span class={`meter-${props.tone}`} style={{ width: `${Math.min(100, pct)}%` }} />
         </span>
       )}
+      {props.note !== undefined && <span class="kpi-note">{props.note}</span>}
     </Kpi>
   );
 }
 
-function WallClock({ data }: { data: Summary }): JSX.Element {
+/** Ops that could use Tensor Cores and do not. */
+const MISSED: QueryPatch = { "ops.f.tc_eligible": "1", "ops.f.using_tc": "0" };
+
+function TensorCores({ data }: { data: Summary }): JSX.Element {
+  const missed = useScoped<ListPage<OpsRow>>("ops/", {
+    tc_eligible: 1,
+    using_tc: 0,
+    page_size: 25,
+  });
+  const isKnown = data.tc_utilization_pct !== null && missed.data !== null;
+  const count = missed.data?.count ?? 0;
   return (
-    <Kpi
-      title={t("Wall clock time")}
-      info={EXPLANATIONS.wallClock}
-      value={<Time ns={data.wall_clock_time_ns} reason={data.unknown?.wall_clock_time_ns} />}
-    >
-      {data.profiled_iterations !== null && (
-        <span class="kpi-note">
-          {t("of {total}", { total: countOf(data.profiled_iterations, ITERATION_NOUN) })}
-        </span>
-      )}
-    </Kpi>
+    <Pct
+      title={t("Tensor Core use")}
+      info={EXPLANATIONS.tcEfficiency}
+      pct={data.tc_utilization_pct}
+      reason={data.unknown?.tc_utilization_pct}
+      tone="tc"
+      isMain
+      view="ops"
+      patch={isKnown && count === 0 ? { "ops.f.tc_eligible": "1" } : MISSED}
+      note={
+        isKnown
+          ? count === 0
+            ? t("every eligible op uses them")
+            : t("{ops} could and do not", { ops: countOf(count, OP_NOUN) })
+          : undefined
+      }
+    />
+  );
+}
+
+/** Only where GPUs communicate. */
+function Communication({ data }: { data: Summary }): JSX.Element | null {
+  const usage = useScoped<ResourceUsage>("resource-usage/").data;
+  const ranks = Number(useScope().profile.info.rank_count ?? 0);
+  const pct = usage?.communication_pct ?? null;
+  if (pct === null || pct <= 0) return null;
+  return (
+    <Pct
+      title={t("Exposed communication")}
+      info={EXPLANATIONS.communication}
+      pct={pct}
+      reason={undefined}
+      tone="communication"
+      view={ranks > 1 ? "ranks" : "gpus"}
+      note={
+        data.iter_avg_ns === null
+          ? undefined
+          : t("{time} of the mean step", { time: durationText((pct / 100) * data.iter_avg_ns) })
+      }
+    />
+  );
+}
+
+function ModelFlops(): JSX.Element {
+  const { data } = useScoped<Efficiency>("efficiency/");
+  const { profile } = useScope();
+  const atLeast = data?.median_step_mfu_at_least_pct ?? null;
+  const isKnown = (data?.median_step_mfu_pct ?? null) !== null;
+  return (
+    <Pct
+      title={t("MFU")}
+      info={EXPLANATIONS.efficiency}
+      pct={data?.median_step_mfu_pct ?? null}
+      reason={data?.unknown?.median_step_mfu_pct ?? t("Too few operations are known.")}
+      tone="gpu"
+      view={profile.info.has_costs === "1" ? "roofline" : "ops"}
+      note={
+        isKnown
+          ? t("median step")
+          : atLeast !== null && atLeast > 0
+            ? t("at least {pct} %", { pct: formatPct(atLeast) })
+            : undefined
+      }
+    />
   );
 }
 
@@ -226,6 +313,7 @@ function Iterations({ data }: { data: Summary }): JSX.Element {
     <Kpi
       title={t("Iterations")}
       info={EXPLANATIONS.iterations}
+      view="iterations"
       value={
         profiled === null ? (
           <Unknown reason={data.unknown?.profiled_iterations} />
@@ -241,6 +329,11 @@ function Iterations({ data }: { data: Summary }): JSX.Element {
         {t("Start")} <b>{data.iter_start ?? <Unknown />}</b> · {t("Stop")}{" "}
         <b>{data.iter_stop ?? <Unknown />}</b>
       </span>
+      {data.wall_clock_time_ns !== null && (
+        <span class="kpi-note" title={exactNs(data.wall_clock_time_ns)}>
+          {t("{time} in all", { time: durationText(data.wall_clock_time_ns) })}
+        </span>
+      )}
     </Kpi>
   );
 }

@@ -1,8 +1,8 @@
-/** Recommendations: the advice with the time that it could save, and below it DLProf's list. */
+/** What limits a step, then the advice with the time that it could save, then DLProf's list. */
 
 import type { JSX } from "preact";
 import type { ListPage } from "../../api/lists";
-import type { AdviceRow, Recommendation } from "../../api/types";
+import type { AdviceRow, Recommendation, Verdict } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { splitLinks } from "../../lib/text";
@@ -11,7 +11,7 @@ import { patchForView, type QueryPatch } from "../../state/query";
 import { useScoped } from "../../state/scope";
 import { Icon } from "../../ui/icons";
 import { Panel } from "../../ui/Panel";
-import { Empty, Loaded } from "../../ui/states";
+import { Empty, Loaded, Skeleton } from "../../ui/states";
 import { AdviceItem } from "./AdviceItem";
 
 /**
@@ -31,15 +31,28 @@ const DRILL_DOWNS: Readonly<Record<string, { label: string; view: string; patch:
   },
 };
 
+/** How many pieces of advice are shown at once. */
+const BEST = 3;
+
+/** What limits the step, in one sentence. */
+function VerdictLine(): JSX.Element {
+  const verdict = useScoped<Verdict>("verdict/");
+  return (
+    <Loaded resource={verdict} skeleton={<Skeleton lines={1} height={22} />}>
+      {(data) => (
+        <p class={`verdict ${data.limit === "unknown" ? "verdict-unknown" : ""}`}>
+          {data.sentence}
+        </p>
+      )}
+    </Loaded>
+  );
+}
+
 export function RecommendationsPanel(): JSX.Element {
   const advice = useScoped<ListPage<AdviceRow>>("advice/", { page_size: 100 });
   return (
-    <Panel
-      title={t("Recommendations")}
-      info={EXPLANATIONS.recommendations}
-      span={4}
-      class="panel-beside"
-    >
+    <Panel title={t("Recommendations")} info={EXPLANATIONS.recommendations} span={7}>
+      <VerdictLine />
       <Loaded resource={advice}>
         {(data) =>
           data.unknown?.problem === undefined ? (
@@ -66,10 +79,20 @@ function OwnAdvice(props: { rows: readonly AdviceRow[]; hasTimes: boolean }): JS
         <NothingFound steps={open.find((row) => row.advice === "steps")} />
       ) : (
         <ol class="advice">
-          {found.map((row) => (
+          {found.slice(0, BEST).map((row) => (
             <AdviceItem key={row.place} row={row} hasTimes={hasTimes} />
           ))}
         </ol>
+      )}
+      {found.length > BEST && (
+        <details class="advice-more">
+          <summary>{t("Further advice ({count})", { count: found.length - BEST })}</summary>
+          <ol class="advice advice-rest">
+            {found.slice(BEST).map((row) => (
+              <AdviceItem key={row.place} row={row} hasTimes={hasTimes} />
+            ))}
+          </ol>
+        </details>
       )}
       {open.length > 0 && (
         <details class="advice-more">

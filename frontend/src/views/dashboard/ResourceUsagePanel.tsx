@@ -5,26 +5,34 @@ import type { PerformanceSummary, ResourceUsage } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
-import { PARTS, type Slice } from "../../lib/parts";
-import { durationText } from "../../lib/units";
+import { PARTS, type PartKey, RARE_PARTS, type Slice } from "../../lib/parts";
+import { durationText, formatTimeIn, pickTimeUnit } from "../../lib/units";
 import { useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded } from "../../ui/states";
 import { StackedBar } from "./StackedBar";
 
+/** Communication is a part of its own here; the API counts it among the other kernels. */
+function shareOf(usage: ResourceUsage, part: PartKey): number | null {
+  const value = usage[`${part}_pct`];
+  if (part !== "non_tc" || value === null) return value;
+  return Math.max(0, value - (usage.communication_pct ?? 0));
+}
+
 function slicesOf(usage: ResourceUsage): readonly Slice[] {
   return PARTS.flatMap((part) => {
-    const value = usage[`${part.key}_pct`];
-    // Few programs have graphs, and a capture with their kernels has none of this part.
-    const isAbsent = value === null || (part.key === "graph" && value === 0);
+    const value = shareOf(usage, part.key);
+    const isAbsent = value === null || (RARE_PARTS.has(part.key) && value === 0);
     return isAbsent ? [] : [{ key: part.key, label: part.label, hint: part.hint, value }];
   });
 }
 
 /** Parts the database does not know (older ones lack dataloader and I/O), in words. */
 function missingText(usage: ResourceUsage): string {
-  // Databases of NVIDIA count graphs among the other kernels.
-  const missing = PARTS.filter((part) => part.key !== "graph" && usage[`${part.key}_pct`] === null);
+  // Databases of NVIDIA count graphs and communication among the other kernels.
+  const missing = PARTS.filter(
+    (part) => !RARE_PARTS.has(part.key) && usage[`${part.key}_pct`] === null,
+  );
   if (missing.length === 0) return "";
   const reason =
     usage.unknown?.[`${missing[0]?.key}_pct`] ?? t("The database does not contain it.");
@@ -34,10 +42,13 @@ function missingText(usage: ResourceUsage): string {
 export function ResourceUsagePanel(): JSX.Element {
   const usage = useScoped<ResourceUsage>("resource-usage/");
   const average = useScoped<PerformanceSummary>("performance-summary/").data?.iter_avg_ns ?? null;
-  const perIteration = (slice: Slice) => durationText(((average ?? 0) * slice.value) / 100);
+  // One unit for all parts, that of the whole.
+  const unit = pickTimeUnit(average ?? 0);
+  const perIteration = (slice: Slice) =>
+    `${formatTimeIn(((average ?? 0) * slice.value) / 100, unit)} ${unit}`;
   return (
     <Panel
-      title={t("Resource usage breakdown")}
+      title={t("Where a step goes")}
       info={EXPLANATIONS.resourceUsage}
       span={5}
       actions={<ChartMenu figure="resource-usage" />}
@@ -51,7 +62,7 @@ export function ResourceUsagePanel(): JSX.Element {
             <>
               {average !== null && (
                 <p class="panel-lead">
-                  {t("Breakdown of an average iteration of {time}", {
+                  {t("Breakdown of the mean iteration, {time}", {
                     time: durationText(average),
                   })}
                 </p>

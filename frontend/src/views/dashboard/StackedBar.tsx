@@ -22,27 +22,30 @@ export function StackedBar(props: StackedBarProps): JSX.Element {
   const toggle = (key: string) => {
     const next = new Set(hidden);
     if (!next.delete(key)) next.add(key);
-    // Like a pie: with nothing left to show, everything comes back.
+    // With nothing left to show, everything comes back.
     setHidden(next.size === slices.length ? new Set() : next);
   };
-  const drawn = drawnSlices(slices, hidden);
+  const drawn = drawnSlices(slices);
   const shares = new Map(drawn.map((slice) => [slice.key, slice.pct]));
+  const seen = drawn.filter((slice) => !hidden.has(slice.key));
   return (
     <div class="stacked">
       <div
         class="stacked-bar"
         style={{ height: `${props.height ?? 28}px` }}
         role="img"
-        aria-label={`${props.label}: ${drawn.map((s) => `${s.label} ${formatPct(s.pct)} %`).join(", ")}`}
+        aria-label={`${props.label}: ${seen.map((s) => `${s.label} ${formatPct(s.pct)} %`).join(", ")}`}
       >
         {drawn.map((slice) => (
           <span
             key={slice.key}
-            class={`part-${slice.key}`}
+            class={hidden.has(slice.key) ? "part-hidden" : `part-${slice.key}`}
             style={{ flexGrow: slice.pct }}
             title={sliceTitle(slice, slice.pct, valueText)}
           >
-            {slice.pct >= LABEL_FROM_PCT ? `${formatPct(slice.pct)} %` : ""}
+            {slice.pct >= LABEL_FROM_PCT && !hidden.has(slice.key)
+              ? `${formatPct(slice.pct)} %`
+              : ""}
           </span>
         ))}
       </div>

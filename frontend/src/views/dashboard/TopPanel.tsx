@@ -1,0 +1,301 @@
+/** What took most GPU time: op types, modules, ops or kernels. A row opens its list. */
+
+import type { ComponentChildren, JSX } from "preact";
+import type { Params } from "../../api/client";
+import type { ListPage } from "../../api/lists";
+import type { GroupOpsRow, OpsRow, OpTypesRow, TopKernel } from "../../api/types";
+import { EXPLANATIONS } from "../../content/explanations";
+import { t } from "../../i18n";
+import { exactNs, formatInt, formatPct, formatTimeIn } from "../../lib/units";
+import { navigate, useQuery } from "../../state/location";
+import type { QueryPatch } from "../../state/query";
+import { useScope, useScoped } from "../../state/scope";
+import { missedTensorCores, opTone } from "../../table/specs/ops";
+import { Direction, Flag, Name } from "../../ui/Name";
+import { Panel } from "../../ui/Panel";
+import { Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
+import { ViewLink } from "./ViewLink";
+
+const ROWS = 10;
+/** A module with at least this share of the root's time wraps all of it. */
+const WRAPPER_RATIO = 0.99;
+
+const TABS = [
+  { key: "types", label: t("Op types"), view: "op-types", all: t("All op types") },
+  { key: "modules", label: t("Modules"), view: "group-ops", all: t("All modules") },
+  { key: "ops", label: t("Ops"), view: "ops", all: t("All ops") },
+  { key: "kernels", label: t("Kernels"), view: "ops", all: t("All kernels") },
+] as const;
+
+type Tab = (typeof TABS)[number];
+
+const FIRST: Tab = TABS[3];
+
+export function TopPanel(): JSX.Element {
+  const wanted = useQuery().get("top");
+  const tab = TABS.find(({ key }) => key === wanted) ?? FIRST;
+  return (
+    <Panel
+      title={t("Top 10 by GPU time")}
+      info={EXPLANATIONS.topOps}
+      span={12}
+      class="panel-flush"
+      actions={
+        <>
+          {/* biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own */}
+          <div class="segmented" role="group" aria-label={t("Top 10 of")}>
+            {TABS.map((one) => (
+              <button
+                key={one.key}
+                type="button"
+                aria-pressed={one === tab}
+                onClick={() => navigate({ top: one === FIRST ? null : one.key }, { replace: true })}
+              >
+                {one.label}
+              </button>
+            ))}
+          </div>
+          <ViewLink view={tab.view}>{tab.all}</ViewLink>
+        </>
+      }
+    >
+      {tab.key === "types" && <TopTypes />}
+      {tab.key === "modules" && <TopModules />}
+      {tab.key === "ops" && <TopOps />}
+      {tab.key === "kernels" && <TopKernels />}
+    </Panel>
+  );
+}
+
+function TopTypes(): JSX.Element {
+  return (
+    <TopTable<OpTypesRow>
+      path="op-types/"
+      params={{ ordering: "-gpu_time_ns", page_size: 25 }}
+      caption={t("Op types with the most GPU time")}
+      time={(row) => row.gpu_time_ns}
+      tone={() => "non_tc"}
+      name={(row) => row.op_type}
+      to={(row) => ({ view: "ops", patch: { "ops.f.op_type__in": row.op_type } })}
+      columns={[
+        number<OpTypesRow>(t("Ops"), (row) => row.num_ops),
+        number<OpTypesRow>(t("Calls"), (row) => row.num_calls),
+      ]}
+    />
+  );
+}
+
+/** Modules contain each other; those that wrap all work say nothing. */
+function pickModules(rows: readonly GroupOpsRow[]): readonly GroupOpsRow[] {
+  const whole = Math.max(0, ...rows.map((row) => row.gpu_time_ns ?? 0));
+  return rows.filter((row) => (row.gpu_time_ns ?? 0) < WRAPPER_RATIO * whole);
+}
+
+function TopModules(): JSX.Element {
+  return (
+    <TopTable<GroupOpsRow>
+      path="group-ops/"
+      params={{ kind__in: "group", ordering: "-gpu_time_ns", page_size: 50 }}
+      caption={t("Modules with the most GPU time")}
+      pick={pickModules}
+      time={(row) => row.gpu_time_ns}
+      tone={() => "non_tc"}
+      name={(row) => row.name}
+      to={(row) => ({ view: "group-ops", patch: { as: "list", "groups.q": row.name } })}
+      columns={[
+        number<GroupOpsRow>(t("Calls"), (row) => row.num_op_instances),
+        number<GroupOpsRow>(t("TC eligible ops"), (row) => row.num_tc_eligible_ops),
+        number<GroupOpsRow>(t("Using TC"), (row) => row.num_ops_using_tc),
+      ]}
+    />
+  );
+}
+
+function TopOps(): JSX.Element {
+  const hasDirection = useScope().profile.info.no_ops_reason === undefined;
+  return (
+    <TopTable<OpsRow>
+      path="top-ops/"
+      caption={t("Ops with the most GPU time")}
+      time={(row) => row.gpu_time_ns}
+      share={(row) => row.share_pct}
+      tone={opTone}
+      name={(row) => row.op_name ?? ""}
+      to={(row) => ({ view: "ops", patch: { op: row.op_id } })}
+      columns={[
+        ...(hasDirection
+          ? [
+              {
+                title: t("Direction"),
+                draw: (row: OpsRow) => <Direction value={row.direction ?? ""} />,
+              },
+            ]
+          : []),
+        { title: t("Op type"), draw: (row) => row.op_type },
+        number<OpsRow>(t("Calls"), (row) => row.num_calls),
+        flag<OpsRow>(t("TC eligible"), (row) => row.tc_eligible),
+        flag<OpsRow>(t("Using TC"), (row) => row.using_tc, missedTensorCores),
+      ]}
+    />
+  );
+}
+
+function kernelTone(kernel: TopKernel): string {
+  if (kernel.kernel_name.toLowerCase().startsWith("nccl")) return "communication";
+  return kernel.uses_tc === true ? "tc" : "non_tc";
+}
+
+function TopKernels(): JSX.Element {
+  return (
+    <TopTable<TopKernel>
+      path="top-kernels/"
+      caption={t("Kernels with the most GPU time")}
+      time={(row) => row.gpu_time_ns}
+      share={(row) => row.share_pct}
+      tone={kernelTone}
+      name={(row) => row.readable_name}
+      full={(row) => row.kernel_long_name ?? row.kernel_name}
+      to={(row) => ({ view: "ops", patch: { "kernels.q": row.readable_name } })}
+      columns={[
+        number<TopKernel>(t("Launches"), (row) => row.num_calls),
+        number<TopKernel>(t("Ops"), (row) => row.num_ops),
+        flag<TopKernel>(t("Using TC"), (row) => row.uses_tc),
+      ]}
+    />
+  );
+}
+
+interface TopColumn<Row> {
+  readonly title: string;
+  readonly align?: "right" | "center";
+  readonly draw: (row: Row) => ComponentChildren;
+}
+
+function number<Row>(title: string, value: (row: Row) => number | null): TopColumn<Row> {
+  const draw = (row: Row) => {
+    const count = value(row);
+    return count === null ? <Unknown /> : formatInt(count);
+  };
+  return { title, align: "right", draw };
+}
+
+function flag<Row>(
+  title: string,
+  value: (row: Row) => boolean | null,
+  warn?: (row: Row) => string | undefined,
+): TopColumn<Row> {
+  const draw = (row: Row) => {
+    const is = value(row);
+    return is === null ? <Unknown /> : <Flag value={is} warn={warn?.(row)} />;
+  };
+  return { title, align: "center", draw };
+}
+
+interface TopTableProps<Row> {
+  readonly path: string;
+  readonly params?: Params;
+  readonly caption: string;
+  /** The rows that count, where the list has others. */
+  readonly pick?: (rows: readonly Row[]) => readonly Row[];
+  readonly time: (row: Row) => number | null;
+  readonly share?: (row: Row) => number | null;
+  readonly tone: (row: Row) => string;
+  readonly name: (row: Row) => string;
+  /** The name on hover, where `name` is shorter. */
+  readonly full?: (row: Row) => string;
+  readonly to: (row: Row) => { readonly view: string; readonly patch: QueryPatch };
+  readonly columns: readonly TopColumn<Row>[];
+}
+
+function TopTable<Row>(props: TopTableProps<Row>): JSX.Element {
+  const rows = useScoped<Pick<ListPage<Row>, "results">>(props.path, props.params);
+  const { profile } = useScope();
+  return (
+    <Loaded resource={rows} skeleton={<Skeleton lines={ROWS} />}>
+      {(data) => {
+        const shown = (props.pick?.(data.results) ?? data.results).slice(0, ROWS);
+        return shown.length === 0 ? (
+          <Empty title={t("Nothing to list")}>
+            {profile.info.no_ops_reason ?? t("This aggregation has none.")}
+          </Empty>
+        ) : (
+          <Rows {...props} rows={shown} />
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.Element {
+  const { rows, columns } = props;
+  const largest = Math.max(0, ...rows.map((row) => props.time(row) ?? 0));
+  return (
+    <div class="table-scroll">
+      <table class="top-ops">
+        <caption class="visually-hidden">{props.caption}</caption>
+        <thead>
+          <tr>
+            <th scope="col" class="top-name">
+              {t("Name")}
+            </th>
+            <th scope="col" class="top-time align-right">
+              {t("GPU time")} <span class="th-unit">ms</span>
+            </th>
+            {columns.map(({ title, align }) => (
+              <th key={title} scope="col" class={`top-value align-${align ?? "left"}`}>
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, place) => (
+            <tr key={place}>
+              <td>
+                <ViewLink class="row-link" {...props.to(row)}>
+                  <Name name={props.name(row)} full={props.full?.(row) ?? props.name(row)} />
+                </ViewLink>
+              </td>
+              <td class="align-right">
+                <TimeBar
+                  ns={props.time(row)}
+                  pct={props.share?.(row) ?? null}
+                  tone={props.tone(row)}
+                  largest={largest}
+                />
+              </td>
+              {columns.map(({ title, align, draw }) => (
+                <td key={title} class={`align-${align ?? "left"}`}>
+                  {draw(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** GPU time behind a bar that is full for the first row. */
+function TimeBar(props: {
+  ns: number | null;
+  pct: number | null;
+  tone: string;
+  largest: number;
+}): JSX.Element {
+  const { ns, pct, largest } = props;
+  if (ns === null) return <Unknown />;
+  const share = pct === null ? "" : ` · ${t("{pct} % of all", { pct: formatPct(pct) })}`;
+  return (
+    <span class="share" title={`${exactNs(ns)}${share}`}>
+      <span class="share-track" aria-hidden="true">
+        <span
+          class={`share-fill part-${props.tone}`}
+          style={{ width: `${largest > 0 ? (100 * ns) / largest : 0}%` }}
+        />
+      </span>
+      <span class="share-value">{formatTimeIn(ns, "ms")}</span>
+    </span>
+  );
+}

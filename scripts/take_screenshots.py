@@ -23,7 +23,7 @@ SHOTS: Final[tuple[tuple[str, Theme, str], ...]] = (
     ("dashboard-light", "light", "view=dashboard"),
     ("dashboard-zh-dark", "dark", "view=dashboard&lang=zh"),
     ("ops-light", "light", "view=ops"),
-    ("group-ops-light", "light", "view=group-ops&open=/|/iteration%20%23/"),
+    ("group-ops-light", "light", "view=group-ops&open=/|/ResNet/|/ResNet/layer1/"),
     ("kernels-by-op-light", "light", "view=kernels-by-op&iteration=5&op=BATCH_NORM_BPROP_1"),
     ("iterations-dark", "dark", "view=iterations"),
 )

@@ -13,7 +13,7 @@ import numpy as np
 from aggregator.metrics.model import RollupInput
 from aggregator.metrics.window import Window
 from aggregator.profile.arrays import Bool, Float64, Int64
-from aggregator.texts import say
+from aggregator.texts import Text, say
 
 MIN_STEPS = 4
 """Fewer steps show no steady state."""
@@ -112,18 +112,32 @@ def _ends(typical: Bool) -> tuple[int, int]:
 
 def _note(length_ns: Int64, first: int, last: int) -> str:
     """What the steady range leaves out, and why."""
-    final = len(length_ns) - 1
-    end = ""
-    if last == final - 1:
-        end = say("; the end of the program (iteration {last})", last=final)
-    elif last < final:
-        end = say("; the end of the program (iterations {a} to {b})", a=last + 1, b=final)
     return say(
         "iterations {first} to {last} are steady; left out: {begin}{end}",
         first=first,
         last=last,
         begin=_begin(length_ns, first, last),
-        end=end,
+        end=_end(length_ns, first, last),
+    )
+
+
+def _end(length_ns: Int64, first: int, last: int) -> Text | str:
+    """What lies behind the steady range: the last interval has no step, those before it do."""
+    final = len(length_ns) - 1
+    if last >= final - 1:
+        return say("; the end of the program (iteration {last})", last=final) if last < final else ""
+    slow = float(length_ns[last + 1 : final].max() / np.median(length_ns[first : last + 1]))
+    fields = {"a": last + 1, "b": final - 1, "last": final}
+    if slow > 1 + _TOLERANCE:
+        return say(
+            "; slow steps (iterations {a} to {b}, up to {ratio:.1f} times the median step); the end "
+            "of the program (iteration {last})",
+            ratio=slow,
+            **fields,
+        )
+    return say(
+        "; other steps (iterations {a} to {b}); the end of the program (iteration {last})",
+        **fields,
     )
 
 

@@ -56,6 +56,16 @@ def test_warm_up_and_the_end_are_left_out(tmp_path: Path) -> None:
     assert found.result.aggr_id == 1
 
 
+def test_slow_steps_before_the_end_are_no_end_of_the_program(tmp_path: Path) -> None:
+    found = _analyzed(tmp_path, [50, *[10.0] * 8, 30, 25, 80])
+    _, steady = found.query(f"SELECT {COLUMNS}")
+    assert steady[:2] == (2, 9)
+    assert steady[3].endswith(
+        "; slow steps (iterations 10 to 11, up to 3.0 times the median step); the end of the "
+        "program (iteration 12)"
+    )
+
+
 def test_slow_steps_within_the_range_stay(tmp_path: Path) -> None:
     lengths = [100, *[10.0, 10, 10, 10, 40] * 4, 10]
     found = _analyzed(tmp_path, lengths)

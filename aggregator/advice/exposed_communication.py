@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from aggregator.advice.evidence import gpu_item, kernel_evidence
@@ -14,6 +16,7 @@ from aggregator.texts import Text, say
 NAME = "exposed_communication"
 MIN_SHARE_PCT = 5.0  # A smaller share of the step is not reported.
 MANY = 32  # From so many collectives per step on they are better sent together.
+EXCHANGE = re.compile(r"SendRecv|AllToAll", re.I)
 SHORT_NS = 1_000_000  # A collective that takes less hardly moves data.
 
 
@@ -88,6 +91,14 @@ def _recommendation(facts: Facts, rows: Bool) -> Text:
             "DistributedDataParallel puts gradients into buckets (bucket_cap_mb) and starts each "
             "during the backward pass; without it, flatten them into one tensor",
             count=count,
+        )
+    time = facts.work.duration_ns
+    exchanges = rows & facts.named([bool(EXCHANGE.search(name)) for name in facts.names.long])
+    if 2 * int(time[exchanges].sum()) > int(time[rows].sum()):
+        return say(
+            "Most of it exchanges tensors between the ranks (all-to-all, send and receive). Begin "
+            "it while work runs that does not need the result, such as that of the batch before "
+            "(for embeddings: torchrec's TrainPipelineSparseDist), or send less (16-bit values)"
         )
     if not facts.is_training:
         return say(

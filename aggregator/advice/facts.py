@@ -167,6 +167,8 @@ class Facts:
     rank_waits: tuple[RankWait, ...] = ()
     # Whether the steps are certain: nothing of them was lost, and the key node is no guess.
     is_sure_of_steps: bool = True
+    # Whether processes that are no ranks of a job use the GPUs: their steps are no common ones.
+    has_several_loops: bool = False
 
     @property
     def is_kineto(self) -> bool:

@@ -27,6 +27,8 @@ def period_of(number: Int64) -> int | None:
 def advise(facts: Facts) -> Answer:
     """Measure how much longer slow steps take than the median step."""
     steps = facts.steps
+    if facts.has_several_loops:
+        return None
     median = float(np.median(steps.length_ns))
     slow = steps.length_ns > SLOW_RATIO * median
     slow[-1:] = False  # the last step may include work after the loop

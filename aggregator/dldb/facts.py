@@ -66,6 +66,7 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
     loading = _read_loading(connection, steps)
     names = _read_names(connection)
     moves = np.append(names.communicates, False)[np.minimum(work.name, len(names.communicates))]
+    several = _meta(connection, "are_ranks") == "0" and _launchers(connection) > 1
     return Facts(
         aggr=aggr,
         domain=str(connection.execute("SELECT name FROM domains WHERE id = 1").fetchone()[0]),
@@ -82,9 +83,15 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
         has_loader=_meta(connection, "dataloader_measured") == "1",
         source_format=_meta(connection, "source_format"),
         is_sure_of_steps=_meta(connection, "key_node_confidence") not in _UNCERTAIN
-        and not lost_records(connection),
+        and not (lost_records(connection) or several),
         rank_waits=_read_rank_waits(connection, aggr, steps),
+        has_several_loops=several,
     )
+
+
+def _launchers(connection: sqlite3.Connection) -> int:
+    """Return the number of processes that launched kernels."""
+    return int(connection.execute("SELECT count(DISTINCT process) FROM kernels").fetchone()[0])
 
 
 def _window(steps: Steps) -> tuple[int, ...]:

@@ -51,11 +51,16 @@ class SteadyRange:
         return self.first >= 0
 
 
-def step_times(window: Window) -> StepTimes:
+def has_several_loops(data: RollupInput, window: Window) -> bool:
+    """Whether processes that are no ranks have loops: between their stops there is no step."""
+    return not data.are_ranks and len(window.key_node.processes) > 1
+
+
+def step_times(data: RollupInput, window: Window) -> StepTimes:
     """Percentiles over the steps of a window: its iterations except the one before the loop."""
     first = max(window.first, int(window.iterations.has_key_node))
     length = window.iterations.length_ns[first : window.last + 1]
-    if not len(length):
+    if not len(length) or has_several_loops(data, window):
         return StepTimes(0, None, None, None)
     p10, median, p90 = np.rint(np.percentile(length, (10, 50, 90))).astype(np.int64).tolist()
     return StepTimes(len(length), median, p10, p90)
@@ -71,6 +76,9 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
     iterations = window.iterations
     if not iterations.has_key_node:
         return SteadyRange(-1, -1, say("no steady range: the profile has no iterations"))
+    if has_several_loops(data, window):
+        text = say("no steady range: processes that are no ranks have loops of their own")
+        return SteadyRange(-1, -1, text)
     steps = len(iterations) - 1
     if steps < MIN_STEPS:
         text = say("no steady range: fewer than {count} steps", count=MIN_STEPS)
@@ -125,13 +133,15 @@ def _end(length_ns: Int64, first: int, last: int) -> Text | str:
     """What lies behind the steady range: the last interval has no step, those before it do."""
     final = len(length_ns) - 1
     if last >= final - 1:
-        return say("; the end of the program (iteration {last})", last=final) if last < final else ""
+        return (
+            say("; the end of the program (iteration {last})", last=final) if last < final else ""
+        )
     slow = float(length_ns[last + 1 : final].max() / np.median(length_ns[first : last + 1]))
     fields = {"a": last + 1, "b": final - 1, "last": final}
     if slow > 1 + _TOLERANCE:
         return say(
-            "; slow steps (iterations {a} to {b}, up to {ratio:.1f} times the median step); the end "
-            "of the program (iteration {last})",
+            "; slow steps (iterations {a} to {b}, up to {ratio:.1f} times the median step); the "
+            "end of the program (iteration {last})",
             ratio=slow,
             **fields,
         )

@@ -202,9 +202,14 @@ def _text(
     lines = [
         f"Advice for {name}, aggregation {aggregation['aggr_id']}, iterations {first} to {last}"
     ]
-    # Without steps no adviser could run: that does not mean that there are no problems.
-    is_blind = any(row["advice_name"] == "steps" for row in unknown)
-    nothing = "Nothing could be judged." if is_blind else "Nothing to change was found."
+    # Without GPU work no adviser could run, without steps only those of kernels and copies: that
+    # does not mean that there are no problems.
+    open_questions = {row["advice_name"] for row in unknown}
+    nothing = "Nothing to change was found."
+    if "gpu_work" in open_questions:
+        nothing = "Nothing could be judged."
+    elif "steps" in open_questions:
+        nothing = "Nothing to change was found in the kernels and copies."
     lines.append("" if found else f"\n{nothing}")
     for row in found:
         lines += _finding(row)

@@ -13,6 +13,7 @@ import pytest
 from aggregator.advice.unfused_optimizer import STEP
 from aggregator.advice.vocabulary_size import odd_size
 from aggregator.dldb.rows.advice import find_facts, judge
+from profiler_cli.dlprof import main
 from tests.advice.test_advice import unproved
 from tests.builders import Analyzed, Thread, Trace, analyze
 from tests.conftest import ProfileFactory
@@ -161,6 +162,38 @@ def test_what_shortens_the_same_step_comes_before_a_larger_batch(
     ]
     ranks = [(("high", "medium", "low").index(severity), is_batch) for severity, is_batch in order]
     assert ranks == sorted(ranks)
+
+
+def test_exchanges_between_ranks_are_no_sums_of_gradients(imported: ProfileFactory) -> None:
+    database = imported("negative_queue_length_values_check__rank0.json.gz")
+    with closing(sqlite3.connect(database)) as connection:
+        ((text,),) = connection.execute(
+            "SELECT recommendation FROM view_advice WHERE advice_name = 'exposed_communication'"
+        ).fetchall()
+    assert "all-to-all, send and receive" in text
+    assert "DistributedDataParallel" not in text
+
+
+def test_processes_with_loops_of_their_own_have_no_slow_steps(imported: ProfileFactory) -> None:
+    # Three processes, two of them at the same time: what lies between their stops is no step.
+    with closing(sqlite3.connect(imported("children"))) as connection:
+        found = connection.execute("SELECT advice_name FROM view_advice WHERE status = 'found'")
+        assert ("slow_iterations",) not in found.fetchall()
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("torch_compile_triton__trace.json.gz", "Nothing to change was found in the kernels and"),
+        ("crash_segfault", "Nothing could be judged."),
+        ("torchrun1", "Nothing to change was found."),
+    ],
+)
+def test_what_could_be_judged_is_said(
+    imported: ProfileFactory, capsys: pytest.CaptureFixture[str], name: str, sentence: str
+) -> None:
+    assert main(["advise", f"--database={imported(name)}"]) == 0
+    assert sentence in " ".join(capsys.readouterr().out.split())
 
 
 def test_experts_one_by_one_are_found_by_their_paths(tmp_path: Path) -> None:

@@ -214,7 +214,6 @@ def test_utilization_is_unknown_where_records_were_lost(imported: ProfileFactory
     [
         ("static", "--iter_start=12 --iter_stop=380", 2),
         ("module", "--iter_start=2 --iter_stop=63", 2),
-        ("children", "--iter_start=2 --iter_stop=60", 2),
     ],
 )
 def test_a_steady_range_is_recommended_once(

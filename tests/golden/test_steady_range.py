@@ -127,3 +127,10 @@ def test_real_captures(
         ((median, mean, spread),) = connection.execute(query).fetchall()
     assert low_ms * MS <= median <= high_ms * MS
     assert spread <= most_spread * mean
+
+
+def test_processes_with_loops_of_their_own_have_no_common_step(imported: ProfileFactory) -> None:
+    with closing(sqlite3.connect(imported("children"))) as connection:
+        rows = connection.execute(f"SELECT {COLUMNS}").fetchall()
+    note = "no steady range: processes that are no ranks have loops of their own"
+    assert rows == [(0, 60, 0, note, 0, None, None, None)]

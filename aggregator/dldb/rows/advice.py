@@ -63,7 +63,7 @@ def judge(facts: Facts | None) -> tuple[list[Finding], list[Unknown]]:
     if facts is None:
         return [], [
             Unknown(
-                "steps",
+                "gpu_work",
                 say("No advice is available: the aggregated range holds no GPU work"),
                 say(
                     "A capture of a program that uses a GPU and ends normally: what the GPU did "

@@ -75,7 +75,7 @@ def add_aggregation(
     request, rollups = aggregated.request, aggregated.rollups
     for table in _tables(inputs, rollups, request, aggr):
         insert_rows(connection, table)
-    insert_rows(connection, _step_times(aggregated, aggr))
+    insert_rows(connection, _step_times(inputs[0], aggregated, aggr))
     insert_rows(connection, _issues(connection, inputs[0], rollups[0], request, aggr))
     write_rank_metrics(connection, aggr, inputs[0], rollups[0])
     write_efficiency(connection, aggr, inputs[0], rollups[0].window, request.gpu_peaks)
@@ -120,8 +120,8 @@ def _aggregation(rollup: Rollup, request: AggregationRequest, aggr: int) -> Tabl
     )
 
 
-def _step_times(aggregated: Aggregated, aggr: int) -> Table:
-    times = step_times(aggregated.rollups[0].window)
+def _step_times(data: RollupInput, aggregated: Aggregated, aggr: int) -> Table:
+    times = step_times(data, aggregated.rollups[0].window)
     return Table(
         "step_times",
         {

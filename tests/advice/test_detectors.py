@@ -168,7 +168,7 @@ def detected(path: Path, aggregation: int = 1) -> dict[str, str]:
     return dict(query(path, sql, aggregation))
 
 
-def test_a_gpu_that_copies_is_not_told_to_run_ops(imported: ProfileFactory) -> None:
+def test_a_gpu_that_copies_is_not_advised_to_run_ops(imported: ProfileFactory) -> None:
     found = detected(imported("ginda_h100_2gpu_1s"))
     assert (
         "copied or set memory, and ran no kernel, for 97.0%" in found["underutilized_gpu_detector"]

@@ -76,7 +76,9 @@ function OwnAdvice(props: { rows: readonly AdviceRow[]; hasTimes: boolean }): JS
   return (
     <>
       {found.length === 0 ? (
-        <NothingFound steps={open.find((row) => row.advice === "steps" || row.advice === "gpu_work")} />
+        <NothingFound
+          steps={open.find((row) => row.advice === "steps" || row.advice === "gpu_work")}
+        />
       ) : (
         <ol class="advice">
           {found.slice(0, BEST).map((row) => (

@@ -22,7 +22,7 @@ from aggregator.system.arrow_arrays import to_numpy
 
 ABSENT = -(2**62)
 """Stands for NULL in columns of integers: a column must not change its type midway."""
-BATCH_ROWS = 65536
+BATCH_ROWS = 1 << 15
 """Rows per Arrow batch: a batch's fixed cost vanishes, and it fits the cache."""
 
 

@@ -28,8 +28,6 @@ from aggregator.sources.nsys.nvtx_text import split_texts
 from aggregator.system.arrow_arrays import to_numpy
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from aggregator.profile.arrays import Bool, Int32, Int64
     from aggregator.sources.nsys.schema import Schema
     from aggregator.sources.repair import RawTable
@@ -330,42 +328,33 @@ def read_annotations(schema: Schema) -> tuple[Annotation, ...]:
     if "category" not in columns or not payloads:
         return ()
     payload = f"coalesce({', '.join(payloads)})" if len(payloads) > 1 else payloads[0]
-    text = schema.text()
+    # One scan finds them and the names of categories and domains: most rows are none of these.
     query = (
-        f'SELECT "start", "end", "globalTid", coalesce("domainId", 0), {text}, "category",'
-        f' {payload} FROM {schema.table(names.NVTX)} WHERE "eventType" IN (?, ?, ?)'
-        f' AND ("category" IS NOT NULL OR {payload} IS NOT NULL) AND "start" IS NOT NULL'
-        " ORDER BY 1, 2, 3, 4, 5, 6, 7"
+        f'SELECT "start", "end", "globalTid", coalesce("domainId", 0), {schema.text()}, "category",'
+        f' {payload}, "eventType" FROM {schema.table(names.NVTX)} WHERE "eventType" IN (?, ?)'
+        f' OR "eventType" IN (?, ?, ?) AND ("category" IS NOT NULL OR {payload} IS NOT NULL)'
+        ' AND "start" IS NOT NULL ORDER BY 1, 2, 3, 4, 5, 6, 7'
     )
+    naming = (EVENT_CATEGORY, names.EVENT_DOMAIN)
     kinds = (names.EVENT_RANGE, names.EVENT_START_END_RANGE, names.EVENT_MARK)
     with schema.connect() as connection:
-        categories = _names(connection, schema, EVENT_CATEGORY, "category")
-        domains = _names(connection, schema, names.EVENT_DOMAIN, "domainId")
-        rows = connection.execute(query, kinds).fetchall()
+        rows = connection.execute(query, (*naming, *kinds)).fetchall()
+    named = sorted((row for row in rows if row[7] in naming), key=lambda row: str(row[4]))
+    categories = {(row[3], row[5]): str(row[4]) for row in named if row[7] == EVENT_CATEGORY}
+    domains = {row[3]: str(row[4]) for row in named if row[7] == names.EVENT_DOMAIN and row[3]}
     return tuple(
         Annotation(
             start_ns=int(start),
             end_ns=int(end) if isinstance(end, int) else None,
             global_tid=int(tid) if isinstance(tid, int) else -1,
-            domain=domains.get((domain, domain), f"domain {domain}" if domain else DEFAULT_DOMAIN),
+            domain=domains.get(domain, f"domain {domain}" if domain else DEFAULT_DOMAIN),
             name=str(name),
             category="" if category is None else categories.get((domain, category), str(category)),
             payload="" if value is None else str(value),
         )
-        for start, end, tid, domain, name, category, value in rows
+        for start, end, tid, domain, name, category, value, kind in rows
+        if kind in kinds
     )
-
-
-def _names(
-    connection: sqlite3.Connection, schema: Schema, kind: int, number: str
-) -> dict[tuple[object, object], str]:
-    """Names that events of a kind define for a number, by (domain number, number)."""
-    query = (
-        f'SELECT coalesce("domainId", 0), "{number}", {schema.text()}'
-        f' FROM {schema.table(names.NVTX)} WHERE "eventType" = ? AND "{number}" IS NOT NULL'
-        " ORDER BY 1, 2, 3"
-    )
-    return {(row[0], row[1]): str(row[2]) for row in connection.execute(query, (kind,))}
 
 
 def read_thread_names(schema: Schema) -> dict[int, str]:

@@ -26,9 +26,11 @@ from urllib.request import Request, urlopen
 from aggregator.errors import DlprofError
 from aggregator.figures import Theme
 from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.calls import read_kernel_launches, read_op_calls
 from aggregator.tables.connection import opened
 from aggregator.tables.declared.addresses import OBJECTS, TABLES, find_table
 from aggregator.tables.declared.iterations import AGGREGATIONS
+from aggregator.tables.declared.ops import OPS
 from aggregator.tables.declared.profile import domains
 from aggregator.tables.figures import FIGURES, Look
 
@@ -73,6 +75,18 @@ class Run(ABC):
         """A panel of the dashboard: ``performance-summary``, ``resource-usage``, and so on.
 
         Unknown values are None, with the reasons under ``unknown``.
+        """
+
+    @abstractmethod
+    def op_calls(self, op_id: str) -> dict[str, Any]:
+        """The calls of an op: times by iteration, histograms of a call's times, shapes."""
+
+    @abstractmethod
+    def kernel_launches(self, name: str) -> dict[str, Any]:
+        """The launches of a kernel: sums, times by iteration, histogram, launch sizes.
+
+        Args:
+            name: Its full name, or a short name, which stands for all kernels that share it.
         """
 
     @abstractmethod
@@ -198,6 +212,12 @@ class _ViewerRun(Run):
     def summary(self, name: str) -> dict[str, Any]:
         return self._scoped(f"{name}/")
 
+    def op_calls(self, op_id: str) -> dict[str, Any]:
+        return self._scoped(f"ops/{op_id}/calls/")
+
+    def kernel_launches(self, name: str) -> dict[str, Any]:
+        return self._scoped(f"kernels/{name}/launches/")
+
     def recommendations(self) -> pd.DataFrame:
         return pd.DataFrame(self._scoped("recommendations/")["results"])
 
@@ -254,6 +274,19 @@ class _FileRun(Run):
             raise ClientError(f"There is no {name!r}.", hint=f"Known: {', '.join(OBJECTS)}.")
         with self._scoped() as data:
             return data.read_object(OBJECTS[name])
+
+    def op_calls(self, op_id: str) -> dict[str, Any]:
+        with self._scoped() as data:
+            if not data.rows(OPS, {"op_id": op_id}, limit=1):
+                raise ClientError(f"The aggregation has no op {op_id!r}.")
+            return read_op_calls(data.narrowed({"op_id": op_id}))
+
+    def kernel_launches(self, name: str) -> dict[str, Any]:
+        with self._scoped() as data:
+            found = read_kernel_launches(data, name)
+        if found is None:
+            raise ClientError(f"The aggregation has no kernel {name!r}.")
+        return found
 
     def recommendations(self) -> pd.DataFrame:
         with self._scoped() as data:

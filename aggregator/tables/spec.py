@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 #: Filter suffixes of each kind; the empty suffix is equality.
 OPERATORS: dict[Kind, tuple[str, ...]] = {
-    Kind.TEXT: ("icontains", "startswith"),
+    Kind.TEXT: ("", "icontains", "startswith"),
     Kind.NUMBER: ("gte", "lte"),
     Kind.BOOLEAN: ("",),
     Kind.CHOICE: ("in", "icontains"),

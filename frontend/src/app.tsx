@@ -150,7 +150,7 @@ function useFrameShortcuts(onHelp: () => void, onFold: () => void): void {
 function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
   const jobs = useProfileJob(scope);
   const docsPage = useQuery().get("docs");
-  const docs = VIEWS.find((item) => item.id === docsPage) ?? null;
+  const docs = docsPage === undefined ? null : findView(docsPage);
   const [isHelpOpen, setHelpOpen] = useState(false);
   const [isJobsOpen, setJobsOpen] = useState(false);
   const [areAggregationsOpen, setAggregationsOpen] = useState(false);

@@ -149,3 +149,16 @@ def test_the_example_is_kept_executed_and_names_no_machine() -> None:
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     assert all(cell["outputs"] for cell in cells)
     assert not re.search(r"/(tmp|home|root|work)/", NOTEBOOK.read_text())
+
+
+def test_one_op_and_one_kernel_are_the_same_from_both(runs: tuple[Run, Run]) -> None:
+    served, read = runs
+    op_id = str(read.table("ops").iloc[0]["op_id"])
+    assert served.op_calls(op_id) == read.op_calls(op_id)
+    kernel = str(read.table("kernels").iloc[0]["kernel_long_name"])
+    assert served.kernel_launches(kernel) == read.kernel_launches(kernel)
+    for run in runs:
+        with pytest.raises(ClientError):
+            run.op_calls("NO_SUCH_OP")
+        with pytest.raises(ClientError):
+            run.kernel_launches("no such kernel")

@@ -14,6 +14,7 @@ from aggregator.errors import InvalidValueError
 from aggregator.figures import MAX_BARS, Theme
 from aggregator.system.untrusted_json import read_count
 from aggregator.tables import figures
+from aggregator.tables.calls import read_kernel_launches, read_op_calls
 from aggregator.tables.declared.ops import OP_DETAIL
 from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
 from aggregator.tables.figures import FIGURES, FIGURES_OF_ITERATIONS, Look
@@ -25,6 +26,8 @@ from viewer.api.schema import DOMAIN, ResourceView, object_of, query, row
 from viewer.api.scope import open_scope
 from viewer.api.serializers import (
     FigureSerializer,
+    KernelLaunchesSerializer,
+    OpCallsSerializer,
     RecommendationsSerializer,
     TopKernelsSerializer,
     VerdictSerializer,
@@ -72,6 +75,38 @@ class OpView(ResourceView):
                 raise damaged(scope.served.path, LookupError("an op without metrics"))
             unknown = scope.data.bind(OP_DETAIL).unknown
         return Response(rows[0] | {"unknown": unknown})
+
+
+class OpCallsView(ResourceView):
+    """The calls of one op."""
+
+    query_names = ("domain",)
+
+    @extend_schema(parameters=[DOMAIN], responses=OpCallsSerializer)
+    def get(self, request: Request, **parts: Any) -> Response:
+        """Times by iteration, histograms of the times of a call, and the shapes of the inputs."""
+        with open_scope(request, parts) as scope:
+            return Response(read_op_calls(scope.data))
+
+
+class KernelLaunchesView(ResourceView):
+    """One kernel, all ops together."""
+
+    query_names = ("domain",)
+
+    @extend_schema(parameters=[DOMAIN], responses=KernelLaunchesSerializer)
+    def get(self, request: Request, kernel: str, **parts: Any) -> Response:
+        """Its sums, times by iteration, a histogram of its durations, and the launch sizes."""
+        with open_scope(request, parts) as scope:
+            found = read_kernel_launches(scope.data, kernel)
+        if found is None:
+            raise ViewerError(
+                say("The aggregation has no kernel {name!r} in this domain.", name=kernel),
+                "KERNEL_NOT_FOUND",
+                404,
+                hint=say("Use its full name, as the table of kernels has it."),
+            )
+        return Response(found)
 
 
 class RecommendationsView(ResourceView):

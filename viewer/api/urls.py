@@ -18,7 +18,9 @@ from viewer.api.profiles import (
 )
 from viewer.api.summaries import (
     FigureView,
+    KernelLaunchesView,
     ObjectView,
+    OpCallsView,
     OpView,
     RecommendationsView,
     TopKernelsView,
@@ -66,5 +68,7 @@ urlpatterns = [
     path(f"{_AGGREGATION}/report/", ReportView.as_view()),
     path(f"{_AGGREGATION}/figures/<str:name>/", FigureView.as_view()),
     *(pattern for address, spec in TABLES.items() for pattern in _table_paths(address, spec)),
+    path(f"{_AGGREGATION}/kernels/<path:kernel>/launches/", KernelLaunchesView.as_view()),
+    path(f"{_AGGREGATION}/ops/<path:op_id>/calls/", OpCallsView.as_view()),
     path(f"{_AGGREGATION}/ops/<path:op_id>/", OpView.as_view()),
 ]

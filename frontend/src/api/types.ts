@@ -114,6 +114,14 @@ export interface AggregationsRow {
   readonly steps: number | null;
 }
 
+/** Calls with the same shapes. */
+export interface CallShapes {
+  readonly gpu_time_ns: number;
+  readonly input_shapes: string;
+  readonly num_calls: number;
+  readonly output_shapes: string;
+}
+
 /** The shape of every list. */
 export interface CollectivesPage {
   /** Number of rows that pass the filters, on all pages. */
@@ -168,6 +176,16 @@ export interface DistinctValues {
   /** Whether there are more values than are listed. */
   readonly is_truncated: boolean;
   readonly results: readonly DistinctValue[];
+}
+
+/** A bar of a histogram. */
+export interface DurationBin {
+  /** Calls or launches of such a duration. */
+  readonly num_calls: number;
+  /** Shortest duration of the bin, inclusive. */
+  readonly start_ns: number;
+  /** End of the bin, exclusive but for the last bin. */
+  readonly stop_ns: number;
 }
 
 export interface Efficiency {
@@ -650,6 +668,52 @@ export interface JobPage {
   readonly results: readonly Job[];
 }
 
+/** The launches of a kernel in an iteration. */
+export interface KernelIteration {
+  /** Sum of their durations. */
+  readonly gpu_time_ns: number;
+  readonly iteration_index: number;
+  /** Number of launches. */
+  readonly num_calls: number;
+}
+
+/** The launches of a kernel in the aggregated iterations, all ops together. */
+export interface KernelLaunches {
+  /** Mean duration. */
+  readonly gpu_time_avg_ns: number | null;
+  /** Histogram of the durations. */
+  readonly gpu_time_bins: readonly DurationBin[] | null;
+  /** Longest duration. */
+  readonly gpu_time_max_ns: number;
+  /** Shortest duration. */
+  readonly gpu_time_min_ns: number;
+  /** Sum of the durations. */
+  readonly gpu_time_ns: number;
+  readonly iterations: readonly KernelIteration[] | null;
+  /** Full name; null: the address has a short name. */
+  readonly kernel_long_name: string | null;
+  /** Short name of the kernel. */
+  readonly kernel_name: string;
+  /** Full names of all kernels meant. */
+  readonly long_names: readonly string[];
+  /** Number of launches. */
+  readonly num_calls: number;
+  /** Number of ops that launched it. */
+  readonly num_ops: number;
+  /** Number of different launch sizes. */
+  readonly num_sizes: number | null;
+  /** Null if several kernels are meant. */
+  readonly readable_name: string | null;
+  /** Share of all kernels' time. */
+  readonly share_pct: number | null;
+  /** The launch sizes with the most GPU time. */
+  readonly sizes: readonly LaunchSize[] | null;
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+  /** Whether it used Tensor Cores; null: unknown, or some launches did. */
+  readonly uses_tc: boolean | null;
+}
+
 export interface KernelSummary {
   readonly all: KernelSummaryAll;
   readonly memory: KernelSummaryMemory;
@@ -793,6 +857,16 @@ export interface KeyNodeCandidatesRow {
   readonly score: number | null;
 }
 
+/** Launches of the same size. */
+export interface LaunchSize {
+  /** Size of a block, in threads. */
+  readonly block: string;
+  readonly gpu_time_ns: number;
+  /** Size of the grid, in blocks. */
+  readonly grid: string;
+  readonly num_calls: number;
+}
+
 /** An aggregation to add. */
 export interface NewAggregation {
   /** First iteration, inclusive. */
@@ -816,6 +890,21 @@ export interface NewProfile {
   /** The id of an upload, instead of a path. */
   readonly upload?: string | null;
   readonly uploads?: readonly string[] | null;
+}
+
+/** The calls of an op in the aggregated iterations. */
+export interface OpCalls {
+  /** Histogram of the CPU time of a call. */
+  readonly cpu_time_bins: readonly DurationBin[] | null;
+  /** Histogram of the GPU time of a call. */
+  readonly gpu_time_bins: readonly DurationBin[] | null;
+  readonly iterations: readonly OpIteration[];
+  /** Number of different shapes. */
+  readonly num_shapes: number | null;
+  /** The shapes with the most GPU time. */
+  readonly shapes: readonly CallShapes[] | null;
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
 }
 
 /** The shape of every list. */
@@ -880,6 +969,17 @@ export interface OpEfficiencyRow {
   readonly tflops_per_second: number | null;
   /** Why something is unknown. */
   readonly unknown_reason: string | null;
+}
+
+/** The calls of an op in an iteration. */
+export interface OpIteration {
+  /** Their time on the CPU. */
+  readonly cpu_time_ns: number | null;
+  /** Time in which the GPU worked for these calls. */
+  readonly gpu_time_ns: number;
+  readonly iteration_index: number;
+  /** Calls that started in it. */
+  readonly num_calls: number | null;
 }
 
 /** The shape of every list. */

@@ -26,5 +26,6 @@ export const TABLE_SHORTCUTS: readonly ShortcutHelp[] = [
   { keys: ["Home", "End"], does: t("First or last row of the page") },
   { keys: ["PgUp", "PgDn"], does: t("Previous or next page") },
   { keys: ["Enter"], does: t("Select the row and go to the table below it") },
+  { keys: ["Shift+Enter"], does: t("Open the page of the row's op or kernel") },
   { keys: ["Space"], does: t("Select the row") },
 ];

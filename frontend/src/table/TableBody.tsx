@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { UnknownReasons } from "../api/lists";
+import { openPageOf } from "../ui/PageLink";
 import type { Column, TableSpec } from "./spec";
 
 const SKELETON_ROWS = 8;
@@ -118,6 +119,7 @@ export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
   const onKeyDown = (event: KeyboardEvent) => {
     const row = rows[entry];
     if (row === undefined || (event.target as HTMLElement).tagName !== "TR") return;
+    if (event.key === "Enter" && event.shiftKey && openPageOf(event.target as HTMLElement)) return;
     const next = rowAfterKey(event.key, entry, rows.length);
     const action =
       next === null ? actionOf(event.key, row, props, turn) : () => focusRow(body.current, next);

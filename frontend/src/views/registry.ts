@@ -10,6 +10,8 @@ import { GroupOpsView } from "./groups/GroupOpsView";
 import { IterationsView } from "./iterations/IterationsView";
 import { KernelsByIterationView } from "./kernels/KernelsByIterationView";
 import { KernelsByOpView } from "./kernels/KernelsByOpView";
+import { KernelPage } from "./one/KernelPage";
+import { OpPage } from "./one/OpPage";
 import { OpsView } from "./ops/OpsView";
 import { RanksView } from "./ranks/RanksView";
 import { RooflineView } from "./roofline/RooflineView";
@@ -93,6 +95,12 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
   },
 ];
 
+/** Pages that a link names with what they show: not in the navigation. */
+const PAGES: readonly ViewSpec[] = [
+  { id: "op", title: t("Op"), icon: "ops", letter: "", component: OpPage },
+  { id: "kernel", title: t("Kernel"), icon: "kernels", letter: "", component: KernelPage },
+];
+
 /** The views that have data in a profile. */
 export function viewsOf(profile: Profile): readonly ViewSpec[] {
   return VIEWS.filter((view) => view.isFor?.(profile) ?? true);
@@ -100,5 +108,5 @@ export function viewsOf(profile: Profile): readonly ViewSpec[] {
 
 export function findView(id: string | undefined): ViewSpec | null {
   if (id === undefined) return VIEWS[0];
-  return VIEWS.find((view) => view.id === id) ?? null;
+  return [...VIEWS, ...PAGES].find((view) => view.id === id) ?? null;
 }

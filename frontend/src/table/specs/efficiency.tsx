@@ -15,7 +15,7 @@ import {
   OP_TYPE_EFFICIENCY,
 } from "../declared";
 import type { TableSpec } from "../spec";
-import { direction, StackTrace } from "./ops";
+import { direction, op_name, StackTrace } from "./ops";
 
 const BOUND: Readonly<Record<string, string>> = {
   compute: t("computing"),
@@ -34,6 +34,7 @@ export const EFFICIENCY_TABLE: TableSpec<OpEfficiencyRow> = {
   noun: [t("op"), t("ops")],
   columns: shownColumns(OP_EFFICIENCY, {
     direction,
+    op_name,
     ...changes,
     peak_reason: { width: 260 },
     unknown_reason: { width: 260 },

@@ -2,11 +2,11 @@
 
 import type { IterationKernelsRow, KernelsRow, OpKernelsRow } from "../../api/types";
 import { t } from "../../i18n";
-import { Name } from "../../ui/Name";
-import { shareOf, shownColumns } from "../columns";
+import { KernelName } from "../../ui/PageLink";
+import { pickColumns, shareOf, shownColumns } from "../columns";
 import { ITERATION_KERNELS, KERNELS, OP_KERNELS } from "../declared";
 import type { TableSpec } from "../spec";
-import { direction, StackTrace } from "./ops";
+import { direction, op_name, StackTrace } from "./ops";
 
 const noun = [t("kernel"), t("kernels")] as const;
 
@@ -28,7 +28,7 @@ function fullName(kernel: NamedKernel): string {
 const readable_name = {
   isWide: true,
   width: 320,
-  draw: (name: string, kernel: NamedKernel) => <Name name={name} full={fullName(kernel)} />,
+  draw: (name: string, kernel: NamedKernel) => <KernelName name={name} full={fullName(kernel)} />,
 };
 
 export const OP_KERNELS_TABLE: TableSpec<OpKernelsRow> = {
@@ -46,6 +46,7 @@ export const ALL_KERNELS_TABLE: TableSpec<KernelsRow> = {
   ...OP_KERNELS_TABLE,
   columns: shownColumns(KERNELS, {
     direction,
+    op_name,
     readable_name,
     share_pct: shareOf<KernelsRow>("share_pct", tone),
   }),
@@ -53,10 +54,30 @@ export const ALL_KERNELS_TABLE: TableSpec<KernelsRow> = {
   unfolded: (kernel) => StackTrace({ trace: kernel.stack_trace, line: kernel.source_line }),
 };
 
+/** All rows are of one kernel. */
+export const OPS_OF_KERNEL_TABLE: TableSpec<KernelsRow> = {
+  ...ALL_KERNELS_TABLE,
+  id: "kernelops",
+  noun: [t("op"), t("ops")],
+  columns: pickColumns(ALL_KERNELS_TABLE.columns, [
+    "op_name",
+    "direction",
+    "num_calls",
+    "gpu_time_ns",
+    "share_pct",
+    "gpu_time_avg_ns",
+    "gpu_time_min_ns",
+    "gpu_time_max_ns",
+    "source_line",
+    "op_id",
+  ]).map((column) => ({ ...column, isWide: column.key === "op_name" })),
+};
+
 export const ITERATION_KERNELS_TABLE: TableSpec<IterationKernelsRow> = {
   id: "launches",
   noun,
   columns: shownColumns(ITERATION_KERNELS, {
+    op_name,
     readable_name: { ...readable_name, isWide: false },
     grid: { width: 124, isSortable: false },
     block: { width: 112, isSortable: false },

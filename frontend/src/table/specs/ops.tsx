@@ -4,6 +4,7 @@ import type { IterationOpsRow, OpsRow, OpTypesRow } from "../../api/types";
 import { t } from "../../i18n";
 import { stackFrames } from "../../lib/text";
 import { Direction, Flag } from "../../ui/Name";
+import { OpName } from "../../ui/PageLink";
 import { CopyButton } from "../../ui/states";
 import { pickColumns, shareOf, shownColumns } from "../columns";
 import { ITERATION_OPS, OP_TYPES, OPS } from "../declared";
@@ -21,11 +22,16 @@ export function opTone(op: OpsRow): string {
 
 export const direction = { width: 124, draw: (value: string) => <Direction value={value} /> };
 
+export const op_name = {
+  draw: (name: string, op: { readonly op_id: string }) => <OpName opId={op.op_id} name={name} />,
+};
+
 export const OPS_TABLE: TableSpec<OpsRow> = {
   id: "ops",
   noun: [t("op"), t("ops")],
   columns: shownColumns(OPS, {
     direction,
+    op_name,
     share_pct: shareOf("share_pct", opTone),
     using_tc: { draw: (value: boolean, op) => <Flag value={value} warn={missedTensorCores(op)} /> },
   }),
@@ -39,7 +45,8 @@ export const KEY_NODE_TABLE: TableSpec<OpsRow> = {
   // Made of the op's own name: the path of an op contains the names of all ranges around it.
   searchIn: "op_id",
   noun: OPS_TABLE.noun,
-  columns: pickColumns(OPS_TABLE.columns, [
+  // Without links: they would leave the dialog.
+  columns: pickColumns(shownColumns(OPS, { direction }), [
     "op_name",
     "direction",
     "op_type",
@@ -54,7 +61,7 @@ export const KEY_NODE_TABLE: TableSpec<OpsRow> = {
 export const ITERATION_OPS_TABLE: TableSpec<IterationOpsRow> = {
   id: "iterops",
   noun: OPS_TABLE.noun,
-  columns: shownColumns(ITERATION_OPS, { direction }),
+  columns: shownColumns(ITERATION_OPS, { direction, op_name }),
   defaults: { sort: "-gpu_time_ns", pageSize: 50 },
   rowKey: (op) => op.op_id,
   unfolded: (op) => <StackTrace trace={op.stack_trace} line={op.source_line} />,

@@ -121,7 +121,7 @@ function TopOps(): JSX.Element {
       share={(row) => row.share_pct}
       tone={opTone}
       name={(row) => row.op_name ?? ""}
-      to={(row) => ({ view: "ops", patch: { op: row.op_id } })}
+      to={(row) => ({ view: "op", patch: { op: row.op_id } })}
       columns={[
         ...(hasDirection
           ? [
@@ -155,7 +155,10 @@ function TopKernels(): JSX.Element {
       tone={kernelTone}
       name={(row) => row.readable_name}
       full={(row) => row.kernel_long_name ?? row.kernel_name}
-      to={(row) => ({ view: "ops", patch: { "kernels.q": row.readable_name } })}
+      to={(row) => ({
+        view: "kernel",
+        patch: { kernel: row.kernel_long_name ?? row.kernel_name },
+      })}
       columns={[
         number<TopKernel>(t("Launches"), (row) => row.num_calls),
         number<TopKernel>(t("Ops"), (row) => row.num_ops),

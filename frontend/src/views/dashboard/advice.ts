@@ -36,7 +36,14 @@ export function readLink(value: unknown): AdviceLink | null {
   for (const [key, text] of Object.entries(record(link?.params) ?? {})) {
     if (typeof text === "string") patch[key] = text;
   }
+  if (view === "ops" && patch.op !== undefined) return { view: "op", patch };
   return { view, patch };
+}
+
+/** The database names kernels without a link. */
+function linkOf(item: Record<string, unknown>): AdviceLink | null {
+  if (item.kind !== "kernel") return readLink(item.link);
+  return { view: "kernel", patch: { kernel: String(item.name ?? "") } };
 }
 
 function parsed(text: string | null): unknown {
@@ -83,7 +90,7 @@ export function readEvidence(row: AdviceRow): readonly EvidenceItem[] {
             name: String(item.name ?? ""),
             timeNs: numberOrNull(item.time_ns),
             count: numberOrNull(item.count),
-            link: readLink(item.link),
+            link: linkOf(item),
           },
         ],
   );

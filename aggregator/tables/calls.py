@@ -1,0 +1,258 @@
+"""The calls of one op and the launches of one kernel: by iteration, by duration, by shape."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from aggregator.profile.arrays import Int64
+from aggregator.profile.profile import DEFAULT_DOMAIN
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.counts import Remembered
+from aggregator.tables.declared.iterations import ITERATIONS
+from aggregator.tables.declared.kernels import KERNELS
+from aggregator.tables.spec import NOT_IN_DATABASE
+from aggregator.tables.sql import as_text
+from aggregator.texts import say
+
+MAX_BINS = 40  # Bars of a histogram.
+MAX_SHAPES = 50  # Different shapes that are listed, those with the most GPU time.
+#: From this ratio of the longest to the shortest duration on, bins grow by a factor.
+_WIDE = 20.0
+
+ONLY_DEFAULT_DOMAIN = say("Single launches are assigned to the ops of the default domain only.")
+
+Reply = dict[str, Any]
+_read: Remembered[Reply] = Remembered(256)
+
+
+def read_op_calls(data: AggregationData) -> Reply:
+    """The calls of the op of ``data``.
+
+    Values that the database does not hold are None, with the reasons under ``unknown``.
+    """
+    reader = _op_calls if data.database.has("view_op_instances") else _op_calls_of_dlprof
+    return _read.get(data.database.state, reader.__name__, data.params, lambda: reader(data))
+
+
+def read_kernel_launches(data: AggregationData, name: str) -> Reply | None:
+    """The launches of a kernel, all ops together; None: the aggregation has no such kernel.
+
+    Args:
+        data: The aggregation.
+        name: The full name, or a short name, which then stands for all kernels that share it.
+    """
+    params = {**data.params, "kernel": name}
+    reply = _read.get(
+        data.database.state, "launches", params, lambda: _kernel_launches(data, name) or {}
+    )
+    return reply or None
+
+
+def _op_calls(data: AggregationData) -> Reply:
+    iterations = _iterations(data)
+    sql = (
+        "SELECT start_time, gpu_time, cpu_time, input_shapes, output_shapes FROM view_op_instances "
+        "WHERE domain_name = :domain AND op_node_id = :op_id "
+        "AND start_time >= :low AND start_time < :high"
+    )
+    bounds = {"low": iterations.low_ns, "high": iterations.high_ns}
+    calls = data.database.rows(sql, {**data.params, **bounds})
+    start, gpu, cpu = (_integers(row[place] for row in calls) for place in range(3))
+    place = iterations.places(start)
+    shapes: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for _, gpu_ns, _, inputs, outputs in calls:
+        sums = shapes[(as_text(inputs) or "", as_text(outputs) or "")]
+        sums[0] += 1
+        sums[1] += gpu_ns
+    recorded = {names: sums for names, sums in shapes.items() if any(names)}
+    return {
+        "iterations": iterations.rows(
+            num_calls=iterations.sums(place, np.ones_like(place)),
+            gpu_time_ns=iterations.sums(place, gpu),
+            cpu_time_ns=iterations.sums(place, cpu),
+        ),
+        "gpu_time_bins": bins(gpu),
+        "cpu_time_bins": bins(cpu),
+        "num_shapes": len(recorded) if recorded else None,
+        "shapes": _largest(recorded, "input_shapes", "output_shapes") if recorded else None,
+        "unknown": {} if recorded else dict.fromkeys(("num_shapes", "shapes"), _NO_SHAPES),
+    }
+
+
+_NO_SHAPES = say("The profile contains no shapes of its inputs.")
+
+
+def _op_calls_of_dlprof(data: AggregationData) -> Reply:
+    """NVIDIA's databases have the kernel time of an op in each iteration, and no single calls."""
+    iterations = _iterations(data)
+    sql = (
+        "SELECT iter_value, total_gpu_time FROM view_iteration_ops "
+        "WHERE aggr_id = :aggr_id AND domain_name = :domain AND op_node_id = :op_id"
+    )
+    found = data.database.rows(sql, data.params)
+    place = iterations.places_of(_integers(row[0] for row in found))
+    gpu = iterations.sums(place, _integers(row[1] for row in found))
+    missing = ("num_calls", "cpu_time_ns", "gpu_time_bins", "cpu_time_bins", "num_shapes", "shapes")
+    unknown = [None] * len(iterations.index)
+    return {
+        "iterations": iterations.rows(num_calls=unknown, gpu_time_ns=gpu, cpu_time_ns=unknown),
+        **dict.fromkeys(missing[2:]),
+        "unknown": dict.fromkeys(missing, NOT_IN_DATABASE),
+    }
+
+
+def _kernel_launches(data: AggregationData, name: str) -> Reply | None:
+    rows = data.rows(KERNELS, {"kernel_long_name": name})
+    column = "kernel_long_name" if rows else "kernel_name"
+    rows = rows or data.rows(KERNELS, {"kernel_name": name})
+    if not rows:
+        return None
+    calls, time = (sum(row[key] or 0 for row in rows) for key in ("num_calls", "gpu_time_ns"))
+    shares = [row["share_pct"] for row in rows if row["share_pct"] is not None]
+    names = {(row["kernel_long_name"], row["readable_name"]) for row in rows}
+    reply = {
+        "kernel_name": rows[0]["kernel_name"],
+        "kernel_long_name": name if column == "kernel_long_name" else None,
+        "readable_name": rows[0]["readable_name"] if len(names) == 1 else None,
+        "long_names": sorted(long for long, _ in names if long is not None),
+        "uses_tc": _common(row["uses_tc"] for row in rows),
+        "num_ops": len({row["op_id"] for row in rows}),
+        "num_calls": calls,
+        "gpu_time_ns": time,
+        "gpu_time_avg_ns": time / calls if calls else None,
+        "gpu_time_min_ns": min(row["gpu_time_min_ns"] for row in rows),
+        "gpu_time_max_ns": max(row["gpu_time_max_ns"] for row in rows),
+        "share_pct": sum(shares) if shares else None,
+    }
+    return reply | _single_launches(data, name, column)
+
+
+def _single_launches(data: AggregationData, name: str, column: str) -> Reply:
+    if data.params["domain"] != DEFAULT_DOMAIN and data.database.has("view_launch_keys"):
+        missing = ("iterations", "gpu_time_bins", "num_sizes", "sizes")
+        return dict.fromkeys(missing) | {"unknown": dict.fromkeys(missing, ONLY_DEFAULT_DOMAIN)}
+    iterations = _iterations(data)
+    found = data.database.rows(_launches_sql(data, column), {**data.params, "kernel": name})
+    place = iterations.places_of(_integers(row[0] for row in found))
+    gpu = _integers(row[1] for row in found)
+    sizes: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for _, gpu_ns, grid, block in found:
+        sums = sizes[(as_text(grid) or "", as_text(block) or "")]
+        sums[0] += 1
+        sums[1] += gpu_ns
+    return {
+        "iterations": iterations.rows(
+            num_calls=iterations.sums(place, np.ones_like(place)),
+            gpu_time_ns=iterations.sums(place, gpu),
+        ),
+        "gpu_time_bins": bins(gpu),
+        "num_sizes": len(sizes),
+        "sizes": _largest(sizes, "grid", "block"),
+        "unknown": {},
+    }
+
+
+def _launches_sql(data: AggregationData, column: str) -> str:
+    """SQL of iteration, duration, grid and block of each launch of ``:kernel``.
+
+    The views of keys are an order of magnitude faster than those that join every name.
+    """
+    if data.database.has("view_launch_keys"):
+        name = {"kernel_long_name": "long_kernel_name"}.get(column, column)
+        keys = f"SELECT name_key FROM view_launch_names WHERE {name} = :kernel"  # noqa: S608
+        return (
+            "SELECT s.iter_value, s.kernel_duration, z.grid, z.block FROM view_launch_keys s "  # noqa: S608
+            "JOIN view_launch_sizes z ON z.size_key = s.size_key "
+            f"WHERE s.aggr_id = :aggr_id AND s.name_key IN ({keys})"
+        )
+    return (
+        "SELECT iter_value, kernel_duration, grid, block FROM view_iteration_kernels "
+        "WHERE aggr_id = :aggr_id AND domain_name = :domain AND kernel_name = :kernel"
+    )
+
+
+class _Iterations:
+    """The aggregated iterations, in order."""
+
+    def __init__(self, index: Int64, start_ns: Int64, stop_ns: Int64) -> None:
+        self.index, self._start_ns = index, start_ns
+        self.low_ns = int(start_ns[0]) if len(start_ns) else 0
+        self.high_ns = int(stop_ns[-1]) if len(stop_ns) else 0
+
+    def places(self, time_ns: Int64) -> Int64:
+        """Row of the iteration that contains each time."""
+        return np.searchsorted(self._start_ns, time_ns, side="right") - 1
+
+    def places_of(self, index: Int64) -> Int64:
+        """Row of each index of an aggregated iteration."""
+        return np.searchsorted(self.index, index)
+
+    def sums(self, place: Int64, values: Int64) -> list[int]:
+        """Sum of the values in each iteration."""
+        total = np.zeros(len(self.index), dtype=np.int64)
+        np.add.at(total, place, values)
+        return total.tolist()
+
+    def rows(self, **columns: Sequence[int | None]) -> list[Reply]:
+        """A row for each iteration."""
+        return [
+            {"iteration_index": index, **dict(zip(columns, values, strict=True))}
+            for index, *values in zip(self.index.tolist(), *columns.values(), strict=True)
+        ]
+
+
+def _iterations(data: AggregationData) -> _Iterations:
+    rows = [row for row in data.rows(ITERATIONS) if row["is_profiled"]]
+    names = ("iteration_index", "start_time_ns", "stop_time_ns")
+    return _Iterations(*(_integers(row[name] for row in rows) for name in names))
+
+
+def bins(durations_ns: Int64) -> list[dict[str, int]]:
+    """A histogram; its counts add up to the number of durations.
+
+    A bin holds durations from its start, inclusive, to its stop, exclusive but for the last one.
+    Durations of zero, calls without work, are a bin of their own.
+    """
+    positive = durations_ns[durations_ns > 0]
+    without = len(durations_ns) - len(positive)
+    result = [{"start_ns": 0, "stop_ns": 0, "num_calls": without}] if without else []
+    if not len(positive):
+        return result
+    low, high = int(positive.min()), int(positive.max())
+    spread = np.geomspace if high > _WIDE * low else np.linspace
+    edges = np.unique(spread(low, high, MAX_BINS + 1).round().astype(np.int64))
+    edges[0], edges[-1] = low, high
+    if len(edges) == 1:
+        return [*result, {"start_ns": low, "stop_ns": high, "num_calls": len(positive)}]
+    counts = np.histogram(positive, edges)[0]
+    return result + [
+        {"start_ns": start, "stop_ns": stop, "num_calls": count}
+        for start, stop, count in zip(
+            edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True
+        )
+    ]
+
+
+def _largest(found: Mapping[tuple[str, str], Sequence[int]], *names: str) -> list[Reply]:
+    """The entries with the most GPU time."""
+    ordered = sorted(found.items(), key=lambda item: (-item[1][1], -item[1][0], item[0]))
+    return [
+        {**dict(zip(names, texts, strict=True)), "num_calls": calls, "gpu_time_ns": time}
+        for texts, (calls, time) in ordered[:MAX_SHAPES]
+    ]
+
+
+def _common(values: Iterable[bool | None]) -> bool | None:
+    """The value that all have; None if they differ, or it is unknown."""
+    different = set(values)
+    return different.pop() if len(different) == 1 else None
+
+
+def _integers(values: Iterable[Any]) -> Int64:
+    """Numbers of a column; what a damaged database holds instead of one counts as 0."""
+    whole = (value if isinstance(value, int) else 0 for value in values)
+    return np.fromiter(whole, dtype=np.int64)

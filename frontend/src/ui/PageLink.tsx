@@ -1,0 +1,82 @@
+/** Links to the page of one op or one kernel. */
+
+import type { ComponentChildren, JSX } from "preact";
+import { t } from "../i18n";
+import { currentQuery, hrefWith, isPlainClick, navigate } from "../state/location";
+import { patchForView, type QueryPatch } from "../state/query";
+import { Icon } from "./icons";
+import { Name } from "./Name";
+
+export function opPage(opId: string): QueryPatch {
+  return { ...patchForView(currentQuery(), "op"), op: opId };
+}
+
+/** `name` is the full name; a short one stands for all kernels that share it. */
+export function kernelPage(name: string): QueryPatch {
+  return { ...patchForView(currentQuery(), "kernel"), kernel: name };
+}
+
+interface PageAnchorProps {
+  readonly to: QueryPatch;
+  readonly class: string;
+  readonly children: ComponentChildren;
+  readonly label?: string;
+  readonly tabIndex?: number;
+}
+
+export function PageAnchor({ to, label, children, ...rest }: PageAnchorProps): JSX.Element {
+  const open = (event: MouseEvent) => {
+    // The row around it is not selected.
+    event.stopPropagation();
+    if (!isPlainClick(event)) return;
+    event.preventDefault();
+    navigate(to);
+  };
+  return (
+    <a {...rest} href={hrefWith(to)} aria-label={label} onClick={open}>
+      {children}
+    </a>
+  );
+}
+
+interface RowPageProps {
+  readonly to: QueryPatch;
+  readonly label: string;
+  readonly children: ComponentChildren;
+}
+
+/** A cell with a link to the page of its row. Tab reaches rows only; Shift+Enter follows the link. */
+function WithPage({ to, label, children }: RowPageProps): JSX.Element {
+  return (
+    <span class="with-page">
+      {children}
+      <PageAnchor to={to} class="row-page" label={label} tabIndex={-1}>
+        <Icon name="external" size={13} />
+      </PageAnchor>
+    </span>
+  );
+}
+
+export function OpName({ opId, name }: { opId: string; name: string }): JSX.Element {
+  return (
+    <WithPage to={opPage(opId)} label={t("Page of this op")}>
+      <Name name={name} />
+    </WithPage>
+  );
+}
+
+/** `name` for people; `full` identifies the kernel. */
+export function KernelName({ name, full }: { name: string; full: string }): JSX.Element {
+  return (
+    <WithPage to={kernelPage(full)} label={t("Page of this kernel")}>
+      <Name name={name} full={full} />
+    </WithPage>
+  );
+}
+
+/** Follows the link to the page of a row; false: the row has none. */
+export function openPageOf(row: HTMLElement): boolean {
+  const link = row.querySelector<HTMLElement>(".row-page");
+  link?.click();
+  return link !== null;
+}

@@ -1,0 +1,161 @@
+/** One kernel, all ops together: its times over the iterations, durations, sizes, ops and advice. */
+
+import type { JSX } from "preact";
+import type { KernelLaunches, KernelsRow } from "../../api/types";
+import { t } from "../../i18n";
+import { formatInt, formatPct } from "../../lib/units";
+import { useQuery } from "../../state/location";
+import { useScoped } from "../../state/scope";
+import { DataTable } from "../../table/DataTable";
+import { OPS_OF_KERNEL_TABLE } from "../../table/specs/kernels";
+import { useUrlTable } from "../../table/useTableState";
+import { Flag } from "../../ui/Name";
+import { kernelPage, PageAnchor } from "../../ui/PageLink";
+import { Panel } from "../../ui/Panel";
+import { Empty, ErrorNote, Skeleton } from "../../ui/states";
+import { Histogram } from "./Histogram";
+import { showIteration } from "./OpPage";
+import {
+  AdviceAbout,
+  type Fact,
+  Facts,
+  NotKnown,
+  PageGrid,
+  PageHead,
+  SmallTable,
+  time,
+} from "./parts";
+import { Trend } from "./Trend";
+
+const LAUNCHES = [t("launch"), t("launches")] as const;
+
+export function KernelPage(): JSX.Element {
+  const name = useQuery().get("kernel");
+  if (name === undefined) {
+    return (
+      <Empty title={t("No kernel is selected")}>
+        {t("Open the page of a kernel from any table.")}
+      </Empty>
+    );
+  }
+  return <OneKernel name={name} key={name} />;
+}
+
+function OneKernel({ name }: { name: string }): JSX.Element {
+  const found = useScoped<KernelLaunches>(`kernels/${encodeURIComponent(name)}/launches/`);
+  const ops = useUrlTable(OPS_OF_KERNEL_TABLE, useQuery());
+  if (found.error !== null) {
+    return (
+      <PageGrid>
+        <div class="span-12">
+          <ErrorNote error={found.error} onRetry={found.reload} />
+        </div>
+      </PageGrid>
+    );
+  }
+  const kernel = found.data;
+  if (kernel === null) return <Skeleton lines={8} height={20} />;
+  const column = kernel.kernel_long_name === null ? "kernel_name" : "kernel_long_name";
+  return (
+    <PageGrid>
+      <PageHead kind={t("Kernel")} name={kernel.readable_name ?? kernel.kernel_name} full={name} />
+      <Panel title={t("Totals")} span={12}>
+        <Figures kernel={kernel} />
+        <FullNames kernel={kernel} />
+      </Panel>
+      <Panel title={t("Over the iterations")} span={8}>
+        {kernel.iterations === null ? (
+          <NotKnown reason={kernel.unknown.iterations} />
+        ) : (
+          <Trend
+            index={kernel.iterations.map((row) => row.iteration_index)}
+            values={kernel.iterations.map((row) => row.gpu_time_ns)}
+            onSelect={(iteration) => showIteration(iteration)}
+          />
+        )}
+      </Panel>
+      <Panel title={t("Durations of a launch")} span={4}>
+        {kernel.gpu_time_bins === null ? (
+          <NotKnown reason={kernel.unknown.gpu_time_bins} />
+        ) : (
+          <Histogram bins={kernel.gpu_time_bins} noun={LAUNCHES} />
+        )}
+      </Panel>
+      <Panel title={t("Launch sizes")} span={8}>
+        <Sizes kernel={kernel} />
+      </Panel>
+      <AdviceAbout subject={{ kernelName: kernel.kernel_name }} />
+      <div class="span-12 one-table">
+        <DataTable<KernelsRow>
+          spec={OPS_OF_KERNEL_TABLE}
+          control={ops}
+          path="kernels/"
+          params={{ [column]: name }}
+          caption={t("Ops that launched it")}
+          title={<h2>{t("Ops that launched it")}</h2>}
+        />
+      </div>
+    </PageGrid>
+  );
+}
+
+function Figures({ kernel }: { kernel: KernelLaunches }): JSX.Element {
+  const share = kernel.share_pct === null ? null : `${formatPct(kernel.share_pct)} %`;
+  const flag = kernel.uses_tc === null ? null : <Flag value={kernel.uses_tc} />;
+  const facts: readonly Fact[] = [
+    [t("GPU time"), time(kernel.gpu_time_ns)],
+    [t("Share of all kernels"), share],
+    [t("Launches"), formatInt(kernel.num_calls)],
+    [t("Mean duration"), time(kernel.gpu_time_avg_ns)],
+    [t("Shortest"), time(kernel.gpu_time_min_ns)],
+    [t("Longest"), time(kernel.gpu_time_max_ns)],
+    [t("Ops that launched it"), formatInt(kernel.num_ops)],
+    [t("Using TC"), flag, t("Unknown from its name, or different from launch to launch.")],
+  ];
+  return <Facts facts={facts} />;
+}
+
+/** A short name is that of several kernels. */
+function FullNames({ kernel }: { kernel: KernelLaunches }): JSX.Element | null {
+  if (kernel.kernel_long_name !== null || kernel.long_names.length === 0) return null;
+  return (
+    <>
+      <p>{t("Kernels with this short name:")}</p>
+      <ul class="full-names">
+        {kernel.long_names.map((name) => (
+          <li key={name}>
+            <PageAnchor to={kernelPage(name)} class="panel-link">
+              {name}
+            </PageAnchor>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Sizes({ kernel }: { kernel: KernelLaunches }): JSX.Element {
+  if (kernel.sizes === null) return <NotKnown reason={kernel.unknown.sizes} />;
+  const left = (kernel.num_sizes ?? 0) - kernel.sizes.length;
+  return (
+    <SmallTable
+      label={t("Launch sizes")}
+      head={[
+        [t("Grid")],
+        [t("Block")],
+        [t("Launches"), "align-right"],
+        [t("GPU time"), "align-right"],
+      ]}
+      more={left > 0 ? t("{count} further sizes with less GPU time", { count: left }) : null}
+    >
+      {kernel.sizes.map((row) => (
+        <tr key={`${row.grid} ${row.block}`}>
+          <td>{row.grid}</td>
+          <td>{row.block}</td>
+          <td class="align-right">{formatInt(row.num_calls)}</td>
+          <td class="align-right">{time(row.gpu_time_ns)}</td>
+        </tr>
+      ))}
+    </SmallTable>
+  );
+}

@@ -1,0 +1,320 @@
+/** One op: its times over the iterations, kernels, shapes, source, roofline, partners and advice. */
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { ListPage } from "../../api/lists";
+import type {
+  OpCalls,
+  OpEfficiencyRow,
+  OpKernelsRow,
+  OpRow,
+  OpsRow,
+  OpUnitsRow,
+  PeakRatesRow,
+} from "../../api/types";
+import { t } from "../../i18n";
+import { formatInt, formatPct } from "../../lib/units";
+import { currentQuery, navigate, useQuery } from "../../state/location";
+import { patchForView } from "../../state/query";
+import { useScope, useScoped } from "../../state/scope";
+import { DataTable } from "../../table/DataTable";
+import { OP_KERNELS_TABLE } from "../../table/specs/kernels";
+import { StackTrace } from "../../table/specs/ops";
+import { useUrlTable } from "../../table/useTableState";
+import { Direction, Flag } from "../../ui/Name";
+import { opPage, PageAnchor } from "../../ui/PageLink";
+import { Panel } from "../../ui/Panel";
+import { Empty, ErrorNote, Loaded, Skeleton, Unknown } from "../../ui/states";
+import { Histogram } from "./Histogram";
+import {
+  AdviceAbout,
+  type Fact,
+  Facts,
+  NotKnown,
+  PageGrid,
+  PageHead,
+  SmallTable,
+  time,
+} from "./parts";
+import { RooflinePoint } from "./RooflinePoint";
+import { Trend } from "./Trend";
+
+const CALLS = [t("call"), t("calls")] as const;
+
+export function OpPage(): JSX.Element {
+  const opId = useQuery().get("op");
+  if (opId === undefined) {
+    return (
+      <Empty title={t("No op is selected")}>{t("Open the page of an op from any table.")}</Empty>
+    );
+  }
+  return <OneOp opId={opId} key={opId} />;
+}
+
+function path(opId: string, part = ""): string {
+  return `ops/${encodeURIComponent(opId)}/${part}`;
+}
+
+function OneOp({ opId }: { opId: string }): JSX.Element {
+  const op = useScoped<OpRow>(path(opId));
+  const kernels = useUrlTable(OP_KERNELS_TABLE, useQuery());
+  if (op.error !== null) {
+    return (
+      <PageGrid>
+        <div class="span-12">
+          <ErrorNote error={op.error} onRetry={op.reload} />
+        </div>
+      </PageGrid>
+    );
+  }
+  if (op.data === null) return <Skeleton lines={8} height={20} />;
+  const name = op.data.op_name ?? opId;
+  return (
+    <PageGrid>
+      <PageHead kind={t("Op")} name={name} full={name}>
+        {(op.data.direction ?? "") !== "" && <Direction value={op.data.direction ?? ""} />}
+        {[op.data.op_type, op.data.data_type].map(
+          (text) =>
+            text !== null &&
+            text !== "" && (
+              <span key={text} class="tag">
+                {text}
+              </span>
+            ),
+        )}
+        <code>{opId}</code>
+        <ListLink opId={opId} />
+      </PageHead>
+      <Panel title={t("Totals")} span={12}>
+        <Figures op={op.data} />
+        <Partners op={op.data} />
+      </Panel>
+      <Calls opId={opId} isOnGpu={(op.data.gpu_time_ns ?? 0) > 0} />
+      <Panel title={t("Roofline")} span={4}>
+        <Efficiency opId={opId} />
+      </Panel>
+      <AdviceAbout subject={{ opId }} />
+      <Panel title={t("Source")} span={4}>
+        <Source op={op.data} />
+      </Panel>
+      <div class="span-12 one-table">
+        <DataTable<OpKernelsRow>
+          spec={OP_KERNELS_TABLE}
+          control={kernels}
+          path={path(opId, "kernels/")}
+          caption={t("Kernels of {name}", { name })}
+          title={<h2>{t("Kernels")}</h2>}
+          whenEmpty={<Empty title={t("This op launched no kernels")} />}
+        />
+      </div>
+    </PageGrid>
+  );
+}
+
+function ListLink({ opId }: { opId: string }): JSX.Element {
+  const to = { ...patchForView(currentQuery(), "ops"), op: opId };
+  return (
+    <PageAnchor to={to} class="panel-link">
+      {t("In the list of ops")}
+    </PageAnchor>
+  );
+}
+
+function Figures({ op }: { op: OpRow }): JSX.Element {
+  const { info } = useScope().profile;
+  const reason = (key: keyof OpRow) => op.unknown[key] ?? op.unknown["*"];
+  const flag = (value: boolean | null) =>
+    value === null || (info.no_ops_reason ?? "") !== "" ? null : <Flag value={value} />;
+  const share = op.share_pct === null ? null : `${formatPct(op.share_pct)} %`;
+  const count = (value: number | null) => (value === null ? null : formatInt(value));
+  const facts: readonly Fact[] = [
+    [t("GPU time"), time(op.gpu_time_ns), reason("gpu_time_ns")],
+    [t("Share of all ops"), share, reason("share_pct")],
+    [t("GPU time of a call"), time(op.gpu_time_avg_ns), reason("gpu_time_avg_ns")],
+    [t("CPU time"), time(op.cpu_time_ns), reason("cpu_time_ns")],
+    [t("CPU time outside CUDA calls"), time(op.cpu_overhead_ns), reason("cpu_overhead_ns")],
+    [t("GPU idle between its work"), time(op.gpu_idle_ns), reason("gpu_idle_ns")],
+    [t("Calls"), count(op.num_calls), reason("num_calls")],
+    [t("Kernel launches"), count(op.kernel_calls), reason("kernel_calls")],
+    [t("TC eligible"), flag(op.tc_eligible), info.no_ops_reason ?? reason("tc_eligible")],
+    [t("Using TC"), op.using_tc === null ? null : <Flag value={op.using_tc} />, reason("using_tc")],
+  ];
+  return <Facts facts={facts} />;
+}
+
+/** The same op of the model in the other directions. */
+function Partners({ op }: { op: OpRow }): JSX.Element | null {
+  const name = op.op_name;
+  const url = { op_name: name, ordering: "op_id", page_size: 10 };
+  const found = useScoped<ListPage<OpsRow>>("ops/", url);
+  if (name === null || (op.direction ?? "") === "") return null;
+  const others = (found.data?.results ?? []).filter((row) => row.op_id !== op.op_id);
+  const titles: Readonly<Record<string, string>> = {
+    fprop: t("Forward pass of it"),
+    bprop: t("Backward pass of it"),
+    recompute: t("Recomputation of it"),
+  };
+  return (
+    <p class="partners">
+      {found.data !== null && others.length === 0
+        ? t("No op of this name runs in another direction.")
+        : others.map((other) => (
+            <PageAnchor key={other.op_id} to={opPage(other.op_id)} class="panel-link">
+              {titles[other.direction ?? ""] ?? other.direction}: {other.op_id}
+            </PageAnchor>
+          ))}
+    </p>
+  );
+}
+
+type Clock = "gpu" | "cpu";
+
+function Calls({ opId, isOnGpu }: { opId: string; isOnGpu: boolean }): JSX.Element {
+  const [clock, setClock] = useState<Clock>(isOnGpu ? "gpu" : "cpu");
+  const calls = useScoped<OpCalls>(path(opId, "calls/"));
+  const choices = [
+    ["gpu", t("GPU time")],
+    ["cpu", t("CPU time")],
+  ] as const;
+  const choice = (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own
+    <div class="segmented" role="group" aria-label={t("Time")}>
+      {choices.map(([value, label]) => (
+        <button
+          key={value}
+          type="button"
+          aria-pressed={clock === value}
+          onClick={() => setClock(value)}
+        >
+          {label}
+        </button>
+      ))}
+    </div>
+  );
+  return (
+    <>
+      <Panel title={t("Over the iterations")} span={8} actions={choice}>
+        <Loaded resource={calls}>{(data) => <OverIterations calls={data} clock={clock} />}</Loaded>
+      </Panel>
+      <Panel title={t("Durations of a call")} span={4}>
+        <Loaded resource={calls}>
+          {(data) => {
+            const bins = data[`${clock}_time_bins`];
+            if (bins === null) return <NotKnown reason={data.unknown[`${clock}_time_bins`]} />;
+            return <Histogram bins={bins} noun={CALLS} />;
+          }}
+        </Loaded>
+      </Panel>
+      <Panel title={t("Shapes")} span={12}>
+        <Loaded resource={calls}>{(data) => <Shapes opId={opId} calls={data} />}</Loaded>
+      </Panel>
+    </>
+  );
+}
+
+export function showIteration(iteration: number, op?: string): void {
+  const at = { iteration: String(iteration), op: op ?? null };
+  navigate({ ...patchForView(currentQuery(), "kernels-by-op"), ...at });
+}
+
+function OverIterations({ calls, clock }: { calls: OpCalls; clock: Clock }): JSX.Element {
+  const op = useQuery().get("op");
+  const values = calls.iterations.map((row) => row[`${clock}_time_ns`]);
+  const known = values.filter((value) => value !== null);
+  if (known.length < values.length) return <NotKnown reason={calls.unknown[`${clock}_time_ns`]} />;
+  if (known.length === 0) return <Empty title={t("No iteration is aggregated")} />;
+  return (
+    <Trend
+      index={calls.iterations.map((row) => row.iteration_index)}
+      values={known}
+      onSelect={(iteration) => showIteration(iteration, op)}
+    />
+  );
+}
+
+/** Recorded with the calls; for a backward op those of the operators that it ran. */
+function Shapes({ opId, calls }: { opId: string; calls: OpCalls }): JSX.Element {
+  const isRecorded = calls.shapes !== null;
+  const scoped = path(opId, "units/");
+  const units = useScoped<ListPage<OpUnitsRow>>(scoped, { page_size: 50 });
+  if (isRecorded) return <CallShapes calls={calls} />;
+  const rows = (units.data?.results ?? []).filter((row) => (row.input_shapes ?? "") !== "");
+  if (units.data === null && units.error === null) return <Skeleton lines={2} />;
+  if (rows.length === 0) return <NotKnown reason={calls.unknown.shapes} />;
+  return (
+    <SmallTable
+      label={t("Shapes")}
+      head={[[t("Operator")], [t("Input shapes")], [t("Calls"), "align-right"]]}
+    >
+      {rows.map((row) => (
+        <tr key={row.unit_id}>
+          <td>{row.unit_name}</td>
+          <td>
+            <code>{row.input_shapes}</code>
+          </td>
+          <td class="align-right">{formatInt(row.num_calls ?? 0)}</td>
+        </tr>
+      ))}
+    </SmallTable>
+  );
+}
+
+function CallShapes({ calls }: { calls: OpCalls }): JSX.Element {
+  const shapes = calls.shapes ?? [];
+  const left = (calls.num_shapes ?? 0) - shapes.length;
+  return (
+    <SmallTable
+      label={t("Shapes")}
+      head={[
+        [t("Input shapes")],
+        [t("Output shapes")],
+        [t("Calls"), "align-right"],
+        [t("GPU time"), "align-right"],
+      ]}
+      more={left > 0 ? t("{count} further shapes with less GPU time", { count: left }) : null}
+    >
+      {shapes.map((row) => (
+        <tr key={`${row.input_shapes} ${row.output_shapes}`}>
+          {[row.input_shapes, row.output_shapes].map((text, place) => (
+            <td key={place}>
+              {text === "" ? (
+                <Unknown reason={t("The profile does not contain these shapes.")} />
+              ) : (
+                <code>{text}</code>
+              )}
+            </td>
+          ))}
+          <td class="align-right">{formatInt(row.num_calls)}</td>
+          <td class="align-right">{time(row.gpu_time_ns)}</td>
+        </tr>
+      ))}
+    </SmallTable>
+  );
+}
+
+function Efficiency({ opId }: { opId: string }): JSX.Element {
+  const found = useScoped<ListPage<OpEfficiencyRow>>("op-efficiency/", { op_id: opId });
+  const rates = useScoped<ListPage<PeakRatesRow>>("peak-rates/", { page_size: 100 });
+  return (
+    <Loaded resource={found}>
+      {(data) => {
+        const row = data.results[0];
+        if (row === undefined) {
+          return <NotKnown reason={data.unknown?.["*"] ?? t("It ran nothing on a GPU.")} />;
+        }
+        if (row.peak_pct === null && row.tflops_per_second === null) {
+          return <NotKnown reason={row.unknown_reason ?? data.unknown?.peak_pct} />;
+        }
+        return <RooflinePoint row={row} rates={rates.data?.results ?? []} />;
+      }}
+    </Loaded>
+  );
+}
+
+function Source({ op }: { op: OpRow }): JSX.Element {
+  if ((op.stack_trace ?? "") === "") {
+    const reason = op.unknown.stack_trace ?? t("The profile contains no call stacks.");
+    return <NotKnown reason={reason} />;
+  }
+  return <StackTrace trace={op.stack_trace} line={op.source_line} />;
+}

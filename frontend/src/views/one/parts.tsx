@@ -1,0 +1,151 @@
+/** What the pages of one op and one kernel have in common. */
+
+import type { ComponentChildren, JSX } from "preact";
+import type { ListPage } from "../../api/lists";
+import type { AdviceRow } from "../../api/types";
+import { t } from "../../i18n";
+import { durationText, exactNs } from "../../lib/units";
+import { useScoped } from "../../state/scope";
+import { Panel } from "../../ui/Panel";
+import { CopyButton, Empty, Loaded, Unknown } from "../../ui/states";
+import { AdviceItem } from "../dashboard/AdviceItem";
+import { readDrillDown, readEvidence } from "../dashboard/advice";
+
+/** The panels, in as many columns as fit. */
+export function PageGrid({ children }: { children: ComponentChildren }): JSX.Element {
+  return (
+    <div class="view with-details">
+      <div class="grid-frame">
+        <div class="grid view-one">{children}</div>
+      </div>
+    </div>
+  );
+}
+
+/** A small table in a panel; keys can scroll it. */
+export function SmallTable(props: {
+  label: string;
+  head: readonly (readonly [title: string, align?: "align-right"])[];
+  children: ComponentChildren;
+  /** How many rows there are beyond these. */
+  more?: string | null;
+}): JSX.Element {
+  return (
+    <>
+      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must have the focus to be scrolled by key */}
+      <div class="table-scroll" role="group" aria-label={props.label} tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              {props.head.map(([title, align]) => (
+                <th key={title} scope="col" class={align}>
+                  {title}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>{props.children}</tbody>
+        </table>
+      </div>
+      {props.more != null && <p>{props.more}</p>}
+    </>
+  );
+}
+
+/** The name in full, however long it is. */
+export function PageHead(props: {
+  kind: string;
+  name: string;
+  full: string;
+  children?: ComponentChildren;
+}): JSX.Element {
+  const { kind, name, full, children } = props;
+  return (
+    <header class="page-head span-12">
+      <h1>
+        <span class="page-kind">{kind}</span> <span class="page-name">{name}</span>
+      </h1>
+      {full !== name && <p class="page-full">{full}</p>}
+      <div class="page-tags">
+        {children}
+        <CopyButton label={t("Copy the name")} text={() => full} />
+      </div>
+    </header>
+  );
+}
+
+export type Fact = readonly [
+  name: string,
+  value: ComponentChildren | null,
+  reason?: string | undefined,
+];
+
+/** Figures; those without a value say why. */
+export function Facts({ facts }: { facts: readonly Fact[] }): JSX.Element {
+  return (
+    <dl class="one-facts">
+      {facts.map(([name, value, reason]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value ?? <Unknown reason={reason} />}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** A time with its exact value; null: unknown. */
+export function time(ns: number | null | undefined): JSX.Element | null {
+  if (ns === null || ns === undefined) return null;
+  return <span title={exactNs(Math.round(ns))}>{durationText(ns)}</span>;
+}
+
+/** In place of a chart or table: what is not known, and why. */
+export function NotKnown({ reason }: { reason?: string | undefined }): JSX.Element {
+  return <Empty title={t("Not known")}>{reason ?? t("The database does not contain it.")}</Empty>;
+}
+
+export interface Subject {
+  readonly opId?: string;
+  /** Short name: what advice names kernels by. */
+  readonly kernelName?: string;
+}
+
+/** Whether a piece of advice names an op or kernel: in its evidence, or in the list it leads to. */
+export function names(row: AdviceRow, { opId, kernelName }: Subject): boolean {
+  if (kernelName !== undefined) {
+    return readEvidence(row).some((item) => item.kind === "kernel" && item.name === kernelName);
+  }
+  const patch = readDrillDown(row)?.patch ?? {};
+  if (patch.op === opId || patch["ops.f.op_id__in"]?.split(",").includes(opId ?? "")) return true;
+  return readEvidence(row).some((item) => item.kind === "op" && item.link?.patch.op === opId);
+}
+
+export function AdviceAbout({ subject }: { subject: Subject }): JSX.Element {
+  const advice = useScoped<ListPage<AdviceRow>>("advice/", { page_size: 100 });
+  return (
+    <Panel title={t("Advice that names it")} span={4}>
+      <Loaded resource={advice}>
+        {(data) => {
+          if (data.unknown?.problem !== undefined) {
+            return <NotKnown reason={data.unknown.problem} />;
+          }
+          const found = data.results.filter((row) => row.status === "found" && names(row, subject));
+          if (found.length === 0) return <Empty title={t("No advice names it")} />;
+          return (
+            <ol class="advice">
+              {found.map((row) => (
+                <AdviceItem
+                  key={row.place}
+                  row={row}
+                  hasTimes={data.unknown?.gain_ns === undefined}
+                />
+              ))}
+            </ol>
+          );
+        }}
+      </Loaded>
+    </Panel>
+  );
+}

@@ -300,6 +300,9 @@ def _graph_time(source: ReportSource) -> int:
 
 
 def _seconds(value: object) -> str:
+    """Format a time as DLProf does; below 0.1 s with all digits down to 1 us. Unit: ns."""
+    if isinstance(value, int) and 0 < value < NS_PER_S // 10:
+        return f"{value / NS_PER_S:.6f} s"
     return f"{_in(NS_PER_S, value)} s"
 
 

@@ -78,6 +78,16 @@ def test_the_time_of_graphs_recorded_as_a_whole_is_counted(
     assert "In CUDA graphs: 7.81 s, whose kernels were not recorded" in lines
 
 
+def test_short_times_are_not_rounded_to_none(
+    tmp_path: Path, profile: ProfileFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = profile("triton_example__triton_example.json.gz")
+    assert main([f"--database={source}", f"--output_path={tmp_path}", "-v=minimal"]) == 0
+    wall, gpu, cores = capsys.readouterr().out.splitlines()[:3]
+    assert float(wall.split()[-2]) > float(gpu.split()[-2]) > 0
+    assert cores.split()[-2] == "0.00"
+
+
 def test_lost_records_are_the_first_thing_that_is_printed(
     tmp_path: Path, profile: ProfileFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:

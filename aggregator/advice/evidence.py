@@ -12,7 +12,7 @@ import numpy as np
 
 from aggregator.advice.facts import LATE_NS, Facts
 from aggregator.advice.finding import Item, Link, Proof, View
-from aggregator.profile.arrays import Bool, Int64
+from aggregator.profile.arrays import Bool, Int64, dense_codes, row_codes
 
 MAX_ITEMS = 5  # Largest number of items of one kind.
 MAX_LINKED_OPS = 40
@@ -34,9 +34,10 @@ def op_items(facts: Facts, rows: Bool, time_ns: Int64 | None = None) -> tuple[It
 def _ops(facts: Facts, op: Int64, time_ns: Int64) -> tuple[Item, ...]:
     if not len(op):
         return ()
-    found, inverse, count = np.unique(op, return_inverse=True, return_counts=True)
+    found, code = dense_codes(op)
+    count = np.bincount(code)
     total = np.zeros(len(found), dtype=np.int64)
-    np.add.at(total, inverse, time_ns)
+    np.add.at(total, code, time_ns)
     order = np.lexsort((found, -total))[:MAX_ITEMS]
     return tuple(
         Item(
@@ -105,7 +106,9 @@ def quoted(text: str) -> str:
 def kernels_proof(facts: Facts, rows: Bool, column: str = "kernel_time_ns") -> Proof:
     """Build the query for the kernel time of some launches, selected by op and kernel name."""
     work = facts.work
-    pairs = np.unique(np.stack([work.op[rows], work.name[rows]]), axis=1).T.tolist()
+    op, name = work.op[rows], work.name[rows]
+    first, _ = row_codes(op, name)
+    pairs = zip(op[first].tolist(), name[first].tolist(), strict=True)
     wanted = sorted({(facts.ops.op_ids[op], facts.names.long[name]) for op, name in pairs})
     values = ", ".join(f"({quoted(op)}, {quoted(name)})" for op, name in wanted)
     query = (

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.profile.arrays import Bool, Int64
+from aggregator.profile.arrays import Bool, Int64, row_codes
 from aggregator.profile.intervals import Flattened, flatten
 from aggregator.profile.profile import SourceFormat
 from aggregator.texts import Text, say
@@ -251,9 +251,10 @@ class Facts:
     def has_replays(self) -> bool:
         """Whether CUDA graphs were replayed whose kernels were recorded: one call launched many."""
         work, rows = self.work, self.kernels
-        calls = np.stack([work.device[rows].astype(np.int64), work.api_start_ns[rows]])
-        _, launched = np.unique(calls, axis=1, return_counts=True)
-        return bool((launched >= MIN_REPLAYED).any())
+        if not rows.any():
+            return False
+        _, call = row_codes(work.device[rows], work.api_start_ns[rows])
+        return bool((np.bincount(call) >= MIN_REPLAYED).any())
 
     @cached_property
     def verdict(self) -> Int64:

@@ -1,18 +1,18 @@
 import { describe, expect, it } from "vitest";
 import {
   axisTop,
+  barAt,
   barHeights,
-  cutMarks,
+  boundLabels,
+  cutLabels,
+  drawFigure,
   type FigureBar,
   type IterationFigure,
   panned,
-  prepareFigure,
   presentParts,
   scaled,
-  zoomFromRelayout,
+  ticks,
 } from "../src/charts/iterationFigure";
-
-const TOKENS = { text: "", muted: "", grid: "", surface: "", bound: "#111", font: "" };
 
 function bar(index: number, ms: number, kind: FigureBar["kind"] = "iteration"): FigureBar {
   const ns = ms * 1e6;
@@ -34,14 +34,23 @@ function figure(): IterationFigure {
   };
 }
 
-function prepare(isFullHeight: boolean, hidden: string[] = []) {
-  return prepareFigure(figure(), {
-    tokens: TOKENS,
+const FRAME = { left: 56, right: 984 };
+
+function draw(isFullHeight: boolean, hidden: string[] = []) {
+  return drawFigure(figure(), {
     hidden: new Set(hidden),
     bounds: [1, 3],
+    width: 1000,
     height: 300,
     isFullHeight,
   });
+}
+
+/** The lowest and the highest place that a path of rectangles reaches. */
+function reach(path: string): [number, number] {
+  const tops = [...path.matchAll(/M[\d.]+ ([\d.]+)h[\d.]+v([\d.]+)/g)];
+  const ends = tops.map(([, y, tall]) => Number(y) + Number(tall));
+  return [Math.min(...tops.map(([, y]) => Number(y))), Math.max(...ends)];
 }
 
 describe("the iteration chart", () => {
@@ -59,12 +68,12 @@ describe("the iteration chart", () => {
     const top = axisTop(heights, figure().layout.meta.bars, [1, 3], false);
     expect(top).toBeGreaterThan(66);
     expect(top).toBeLessThan(200);
-    expect(cutMarks(figure(), heights, top)).toEqual([{ x: 0, text: "9.000 s" }]);
-    expect(prepare(false).isCut).toBe(true);
+    expect(draw(false).cuts.map((label) => label.text)).toEqual(["▲ 9.000 s"]);
+    expect(draw(false).isCut).toBe(true);
   });
 
   it("cuts nothing off when asked for the full height", () => {
-    expect(prepare(true).isCut).toBe(false);
+    expect(draw(true).isCut).toBe(false);
   });
 
   it("cuts off a slow first iteration, so that the others can be seen", () => {
@@ -79,53 +88,85 @@ describe("the iteration chart", () => {
     expect(axisTop(heights, bars, null, false)).toBeGreaterThan(900);
   });
 
-  it("names neighbors that are cut off only once", () => {
-    const bars = [bar(0, 9_000, "before"), bar(1, 300), bar(2, 60)];
-    const base = figure();
-    const many = {
-      ...base,
-      layout: { meta: { ...base.layout.meta, first: 0, last: 100, bars } },
-    };
-    expect(cutMarks(many, [9_000, 300, 60], 100)).toEqual([{ x: 0, text: "up to 9.000 s" }]);
+  it("writes no length over another: neighbors share the longest", () => {
+    const near = [
+      { x: 60, ns: 9e9 },
+      { x: 80, ns: 300e6 },
+      { x: 600, ns: 2e9 },
+      { x: 980, ns: 1e9 },
+    ];
+    expect(cutLabels(near, FRAME)).toEqual([
+      { x: 60, anchor: "start", text: "▲ up to 9.000 s" },
+      { x: 600, anchor: "start", text: "▲ 2.000 s" },
+      { x: 980, anchor: "end", text: "▲ 1.000 s" },
+    ]);
+  });
+
+  it("writes the words at the bounds of any range side by side", () => {
+    const text = (start: number | null, stop: number | null) =>
+      boundLabels(start, stop, FRAME).map(({ anchor, text }) => `${text} ${anchor}`);
+    expect(text(100, 900)).toEqual(["Start start", "Stop end"]);
+    expect(text(500, 510)).toEqual(["Start end", "Stop start"]);
+    expect(text(56, 66)).toEqual(["Start, stop start"]);
+    expect(text(970, 984)).toEqual(["Start, stop end"]);
+    expect(text(null, 60)).toEqual(["Stop start"]);
+    expect(text(980, null)).toEqual(["Start end"]);
   });
 
   it("draws the bounds between the bars", () => {
-    const shapes = prepare(false).layout.shapes as { x0: number }[];
-    expect(shapes.map((shape) => shape.x0)).toEqual([0.5, 3.5]);
+    const { bounds, bars } = draw(false);
+    const [first, last] = [bars[1], bars[3]];
+    expect(bounds).toHaveLength(2);
+    expect(bounds[0]).toBeLessThan(first?.x ?? 0);
+    expect(bounds[1]).toBeGreaterThan((last?.x ?? 0) + (last?.width ?? 0));
+  });
+
+  it("stacks the parts on each other, and leaves the axis as it is when one is hidden", () => {
+    const [tc, cpu] = draw(false).parts;
+    expect(reach(tc?.path ?? "")[1]).toBe(260);
+    expect(reach(cpu?.path ?? "")[1]).toBeCloseTo(reach(tc?.path ?? "")[0] + 7, -1);
+    const hidden = draw(false, ["cpu"]);
+    expect(hidden.parts.map(({ part }) => part)).toEqual(["tc", "io", "outside"]);
+    expect(hidden.parts[0]?.path).toBe(tc?.path);
+    expect(hidden.yTicks).toEqual(draw(false).yTicks);
   });
 
   it("hatches what is not part of the loop", () => {
-    const [first] = prepare(false).data;
-    expect(first?.marker).toMatchObject({ pattern: { shape: ["/", "", "", ""] } });
+    expect(draw(false).hatched.split("z")).toHaveLength(2);
+  });
+
+  it("shows the longest of the iterations that share a bar", () => {
+    const base = figure();
+    const shared = { ...bar(2, 60), last: 9, longest_ns: 80e6 };
+    const bars = [bar(0, 60), bar(1, 60), shared];
+    const many = { ...base, layout: { meta: { ...base.layout.meta, last: 9, bars } } };
+    const size = { hidden: new Set<string>(), bounds: null, width: 1000, height: 300 };
+    const drawn = drawFigure(many, { ...size, isFullHeight: false });
+    expect(drawn.spikes).toMatch(/^M[\d.]+ [\d.]+V[\d.]+$/);
+    expect(draw(false).spikes).toBe("");
   });
 
   it("chooses the unit for what is seen, not for what is cut off", () => {
-    const title = (prepared: ReturnType<typeof prepare>) =>
-      (prepared.layout.yaxis as { title: { text: string } }).title.text;
-    expect(title(prepare(false))).toBe("Duration (ms)");
-    expect(title(prepare(true))).toBe("Duration (s)");
+    expect(draw(false).unit).toBe("ms");
+    expect(draw(true).unit).toBe("s");
+  });
+
+  it("finds the bar below the pointer, or the nearest", () => {
+    const bars = [
+      { x: 10, width: 8 },
+      { x: 20, width: 8 },
+    ];
+    expect([0, 12, 19, 24, 99].map((x) => barAt(bars, x))).toEqual([0, 0, 1, 1, 1]);
+  });
+
+  it("has round ticks", () => {
+    expect(ticks(0, 107, 5)).toEqual([0, 50, 100]);
+    expect(ticks(3, 9, 12, 1)).toEqual([3, 4, 5, 6, 7, 8, 9]);
+    expect(ticks(0, 400, 12, 1)).toHaveLength(9);
   });
 });
 
 describe("zooming", () => {
-  const meta = figure().layout.meta;
-
-  it("gives the iterations that are in the picture", () => {
-    const change = { "xaxis.range[0]": 0.7, "xaxis.range[1]": 2.2 };
-    expect(zoomFromRelayout(change, meta)).toEqual([1, 2]);
-  });
-
-  it("ends with a double click", () => {
-    expect(zoomFromRelayout({ "xaxis.autorange": true }, meta)).toBeNull();
-  });
-
-  it("is moved by a range that is as wide as before", () => {
-    const meta = { ...figure().layout.meta, first: 10, last: 19 };
-    const change = { "xaxis.range[0]": 14.4, "xaxis.range[1]": 24.6 };
-    expect(zoomFromRelayout(change, meta, [0, 99])).toEqual([15, 24]);
-    expect(zoomFromRelayout(change, meta, [0, 21])).toEqual([12, 21]);
-  });
-
   it("stays within the limits when it is moved or scaled", () => {
     expect(panned([10, 19], -30, [3, 99])).toEqual([3, 12]);
     expect(panned([10, 19], 500, [3, 99])).toEqual([90, 99]);
@@ -133,9 +174,5 @@ describe("zooming", () => {
     expect(scaled([0, 9], 2, [0, 99])).toEqual([0, 19]);
     expect(scaled([0, 59], 2, [0, 99])).toBeNull();
     expect(scaled([7, 7], 1 / 2, [0, 99])).toEqual([7, 7]);
-  });
-
-  it("has nothing to do with other changes", () => {
-    expect(zoomFromRelayout({ width: 700 }, meta)).toBeUndefined();
   });
 });

@@ -76,7 +76,7 @@ def test_the_first_tab_skips_the_navigation(page: Page, viewer: Viewer) -> None:
 
 def test_a_re_aggregation_needs_no_mouse(page: Page, own_viewer: Viewer) -> None:
     page.goto(own_viewer.address())
-    expect(page.locator(".js-plotly-plot .bars").first).to_be_visible()
+    expect(page.locator(".iterations-svg .bar").first).to_be_visible()
     settled(page)
     page.keyboard.press("g")
     page.keyboard.press("i")

@@ -91,7 +91,7 @@ def test_every_view_opens_from_disk_and_axe_finds_nothing(
     shown(offline)
     expect(offline.locator("html")).to_have_attribute("data-theme", theme)
     if view in WITH_ITERATION_CHART:
-        expect(offline.locator(".js-plotly-plot .bars").first).to_be_visible()
+        expect(offline.locator(".iterations-svg .bar").first).to_be_visible()
     assert find_violations(offline) == []
 
 
@@ -245,7 +245,7 @@ def test_every_domain_is_there(
 
 def test_a_chart_can_be_saved(offline: Page, report_url: str) -> None:
     offline.goto(at(report_url, view="iterations"))
-    expect(offline.locator(".js-plotly-plot .bars").first).to_be_visible()
+    expect(offline.locator(".iterations-svg .bar").first).to_be_visible()
     offline.get_by_role("button", name="Save the chart").click()
     with offline.expect_download() as download:
         offline.get_by_role("button", name="SVG").click()

@@ -168,7 +168,7 @@ def test_a_selected_op_fills_the_kernels_and_the_address(page: Page, viewer: Vie
 
 def test_the_tables_work_with_the_keyboard_alone(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address())
-    expect(page.locator(".js-plotly-plot .bars").first).to_be_visible()
+    expect(page.locator(".iterations-svg .bar").first).to_be_visible()
     settled(page)
     page.keyboard.press("g")
     page.keyboard.press("o")

@@ -50,7 +50,7 @@ def test_a_view_opens_and_axe_finds_nothing(
     expect(page.get_by_role("status", name="Loading")).to_have_count(0)
     expect(page.locator("html")).to_have_attribute("data-theme", theme)
     if view in WITH_ITERATION_CHART:
-        expect(page.locator(".js-plotly-plot .bars").first).to_be_visible()
+        expect(page.locator(".iterations-svg .bar").first).to_be_visible()
     assert find_violations(page) == []
 
 

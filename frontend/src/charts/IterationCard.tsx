@@ -12,7 +12,9 @@ const MARGIN = 12;
 export interface IterationCardProps {
   readonly figure: IterationFigure;
   readonly index: number;
-  readonly plot: HTMLElement | null;
+  /** Place of the bar, and the width of the picture. Unit: pixels. */
+  readonly bar: { readonly x: number; readonly width: number };
+  readonly frameWidth: number;
 }
 
 function title(bar: FigureBar): string {
@@ -45,11 +47,12 @@ export function cardLines(figure: IterationFigure, index: number): readonly Line
   });
 }
 
-export function IterationCard({ figure, index, plot }: IterationCardProps): JSX.Element | null {
+export function IterationCard(props: IterationCardProps): JSX.Element | null {
+  const { figure, index } = props;
   const card = useRef<HTMLDivElement>(null);
   const bar = figure.layout.meta.bars[index];
   useLayoutEffect(() => {
-    if (card.current !== null && plot !== null) placeCard(card.current, plot, index);
+    if (card.current !== null) placeCard(card.current, props.bar, props.frameWidth);
   });
   if (bar === undefined) return null;
   const lines = cardLines(figure, index);
@@ -71,6 +74,13 @@ export function IterationCard({ figure, index, plot }: IterationCardProps): JSX.
               <td>{formatPct((100 * line.ns) / Math.max(1, bar.duration_ns))} %</td>
             </tr>
           ))}
+          {bar.first !== bar.last && (
+            <tr>
+              <th scope="row">{t("longest")}</th>
+              <td>{durationText(bar.longest_ns)}</td>
+              <td />
+            </tr>
+          )}
         </tbody>
       </table>
     </div>
@@ -78,13 +88,9 @@ export function IterationCard({ figure, index, plot }: IterationCardProps): JSX.
 }
 
 /** Beside the bar: right of it while there is room, else left. */
-function placeCard(card: HTMLElement, plot: HTMLElement, index: number): void {
-  const frame = plot.getBoundingClientRect();
-  const bars = plot.querySelectorAll(".trace.bars:first-child .point");
-  const bar = bars[index]?.getBoundingClientRect();
-  const middle = bar === undefined ? frame.width / 2 : bar.left + bar.width / 2 - frame.left;
-  const half = bar === undefined ? 0 : bar.width / 2;
-  const fitsRight = middle + half + MARGIN + card.offsetWidth <= frame.width;
-  const left = fitsRight ? middle + half + MARGIN : middle - half - MARGIN - card.offsetWidth;
+function placeCard(card: HTMLElement, bar: IterationCardProps["bar"], frameWidth: number): void {
+  const right = bar.x + bar.width + MARGIN;
+  const fitsRight = right + card.offsetWidth <= frameWidth;
+  const left = fitsRight ? right : bar.x - MARGIN - card.offsetWidth;
   card.style.left = `${Math.max(0, left)}px`;
 }

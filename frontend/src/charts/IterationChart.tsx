@@ -1,25 +1,29 @@
 /** Stacked bars of the iterations from the server's figure, with legend, hover card and zoom. */
 
-import type { PlotlyElement } from "plotly.js-basic-dist-min";
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { PARTS } from "../lib/parts";
+import { currentQuery, navigate } from "../state/location";
+import { patchForView } from "../state/query";
 import { useScoped } from "../state/scope";
 import { useTheme } from "../state/theme";
 import { Empty, ErrorNote, Skeleton } from "../ui/states";
 import { IterationCard } from "./IterationCard";
 import {
-  type ChartTokens,
+  barAt,
+  barsFor,
+  type Drawing,
+  drawFigure,
+  type FigureBar,
   type IndexRange,
   type IterationFigure,
+  MARGIN,
   panned,
-  prepareFigure,
   presentParts,
   scaled,
-  zoomFromRelayout,
 } from "./iterationFigure";
-import { loadPlotly } from "./plotly";
+import { SelectionBar } from "./SelectionBar";
 
 export interface IterationChartProps {
   readonly height: number;
@@ -40,20 +44,8 @@ const START_UP = t(
   "From the start of the program to the end of the first key node: its set-up and, where the key node ends a step, the first step",
 );
 const OUTSIDE = "outside";
-const CONFIG = { displayModeBar: false, responsive: false, doubleClick: "reset" } as const;
-
-function readTokens(): ChartTokens {
-  const style = getComputedStyle(document.documentElement);
-  const read = (name: string) => style.getPropertyValue(name).trim();
-  return {
-    text: read("--text"),
-    muted: read("--text-2"),
-    grid: read("--border"),
-    surface: read("--surface"),
-    bound: read("--bound"),
-    font: read("--font"),
-  };
-}
+/** A pointer that moves less than this clicks. Unit: pixels. */
+const DRAG_FROM = 4;
 
 export function IterationChart(props: IterationChartProps): JSX.Element {
   const theme = useTheme();
@@ -62,6 +54,7 @@ export function IterationChart(props: IterationChartProps): JSX.Element {
     view: props.range,
     start: props.zoom?.[0],
     stop: props.zoom?.[1],
+    max_bars: barsFor(window.innerWidth),
   });
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   if (figure.error !== null) return <ErrorNote error={figure.error} onRetry={figure.reload} />;
@@ -78,7 +71,7 @@ export function IterationChart(props: IterationChartProps): JSX.Element {
   return (
     <div class={`chart ${figure.isStale ? "is-stale" : ""}`}>
       <ChartLegend figure={figure.data} hidden={hidden} onChange={setHidden} />
-      <Plot {...props} figure={figure.data} hidden={hidden} theme={theme} />
+      <Plot {...props} figure={figure.data} hidden={hidden} />
     </div>
   );
 }
@@ -86,68 +79,98 @@ export function IterationChart(props: IterationChartProps): JSX.Element {
 interface PlotProps extends IterationChartProps {
   readonly figure: IterationFigure;
   readonly hidden: ReadonlySet<string>;
-  readonly theme: string;
+}
+
+/** Where a drag began and where it is now. Unit: pixels from the left. */
+interface Drag {
+  readonly from: number;
+  readonly to: number;
+  readonly isMove: boolean;
 }
 
 function Plot(props: PlotProps): JSX.Element {
-  const { figure, hidden, bounds, height, theme } = props;
+  const { figure, hidden, bounds, height, onCut, onZoom } = props;
   const isFullHeight = props.isFullHeight ?? false;
   const holder = useRef<HTMLDivElement>(null);
+  const width = useWidth(holder);
   const [hovered, setHovered] = useState<number | null>(null);
-  const start = bounds?.[0] ?? null;
-  const stop = bounds?.[1] ?? null;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the theme decides what readTokens finds
-  const prepared = useMemo(
+  const [drag, setDrag] = useState<Drag | null>(null);
+  const [selected, setSelected] = useState<IndexRange | null>(null);
+  const [start, stop] = [bounds?.[0] ?? null, bounds?.[1] ?? null];
+  const drawing = useMemo(
     () =>
-      prepareFigure(figure, {
-        tokens: readTokens(),
+      drawFigure(figure, {
         hidden,
         bounds: start === null || stop === null ? null : [start, stop],
+        width: Math.max(width, MARGIN.left + MARGIN.right + 1),
         height,
         isFullHeight,
       }),
-    [figure, hidden, start, stop, height, isFullHeight, theme],
+    [figure, hidden, start, stop, width, height, isFullHeight],
   );
-  const { onCut } = props;
-  useEffect(() => onCut?.(prepared.isCut), [prepared.isCut, onCut]);
-
-  const latest = useRef(props);
-  latest.current = props;
+  useEffect(() => onCut?.(drawing.isCut), [drawing.isCut, onCut]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: places of another figure mean nothing
   useEffect(() => {
-    const element = holder.current;
-    if (element === null) return;
-    let isGone = false;
-    void loadPlotly().then(async (plotly) => {
-      if (isGone) return;
-      const layout = { ...prepared.layout, width: element.clientWidth };
-      const plot = await plotly.react(element, prepared.data, layout, CONFIG);
-      if (!isGone) listen(plot, latest, setHovered);
-    });
-    return () => {
-      isGone = true;
-    };
-  }, [prepared]);
-  useResize(holder);
+    setSelected(null);
+    setHovered(null);
+  }, [figure]);
+  // The same element again: nothing of it is compared when only the pointer moves.
+  const picture = useMemo(
+    () => <Picture drawing={drawing} width={width} height={height} />,
+    [drawing, width, height],
+  );
 
-  const bars = figure.layout.meta.bars;
+  const { bars } = figure.layout.meta;
+  const xOf = (event: PointerEvent) =>
+    event.clientX - (holder.current?.getBoundingClientRect().left ?? 0);
+  const rangeOf = ({ from, to }: Drag): IndexRange | null => {
+    const ends = [from, to].map((x) => bars[barAt(drawing.bars, x)]);
+    const [one, other] = ends;
+    if (one === undefined || other === undefined) return null;
+    return [Math.min(one.first, other.first), Math.max(one.last, other.last)];
+  };
+  const finish = (done: Drag) => {
+    setDrag(null);
+    if (Math.abs(done.to - done.from) < DRAG_FROM) {
+      setSelected(null);
+      const bar = bars[barAt(drawing.bars, done.from)];
+      if (bar !== undefined) openBar(bar, onZoom);
+    } else if (done.isMove) {
+      const by = Math.round((done.from - done.to) / drawing.pixelsPerIteration);
+      if (props.zoom !== null && props.limits != null)
+        onZoom?.(panned(props.zoom, by, props.limits));
+    } else {
+      setSelected(rangeOf(done));
+    }
+  };
+  const chosen = drag === null || drag.isMove ? selected : rangeOf(drag);
+  const shownBar = hovered === null ? undefined : drawing.bars[hovered];
   return (
     // biome-ignore lint/a11y/useSemanticElements: there is no element for an explorable chart
     <div
       class="plot-frame"
       role="group"
       aria-label={t(
-        "Bar chart of {count} bars, iterations {first} to {last}. Left and right arrows read the bars.",
+        "Bar chart of {count} bars, iterations {first} to {last}. Left and right arrows read the bars, Enter opens one.",
         { count: bars.length, first: figure.layout.meta.first, last: figure.layout.meta.last },
       )}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys read its bars
       tabIndex={0}
       onKeyDown={(event) => {
+        // Its buttons have keys of their own.
+        if (event.target !== event.currentTarget) return;
         const zoom = zoomAfterKey(event, props);
         if (zoom !== undefined) {
           event.preventDefault();
-          props.onZoom?.(zoom);
+          onZoom?.(zoom);
           return;
         }
+        const open = event.key === "Enter" && hovered !== null ? bars[hovered] : undefined;
+        if (open !== undefined) {
+          openBar(open, onZoom);
+          return;
+        }
+        if (event.key === "Escape" && selected !== null) setSelected(null);
         const next = hoverAfterKey(event.key, hovered, bars.length);
         if (next === undefined) return;
         event.preventDefault();
@@ -155,9 +178,178 @@ function Plot(props: PlotProps): JSX.Element {
       }}
       onBlur={() => setHovered(null)}
     >
-      <div ref={holder} class="plot" style={{ height: `${height}px` }} />
-      {hovered !== null && <IterationCard figure={figure} index={hovered} plot={holder.current} />}
+      <div
+        ref={holder}
+        class="plot"
+        style={{ height: `${height}px` }}
+        onPointerDown={(event) => {
+          if (event.button !== 0) return;
+          event.currentTarget.setPointerCapture(event.pointerId);
+          const x = xOf(event);
+          setDrag({ from: x, to: x, isMove: event.shiftKey });
+        }}
+        onPointerMove={(event) => {
+          const x = xOf(event);
+          if (drag !== null) setDrag({ ...drag, to: x });
+          const isInside = x >= MARGIN.left && x <= width - MARGIN.right;
+          setHovered(isInside && drag === null ? barAt(drawing.bars, x) : null);
+        }}
+        onPointerUp={(event) => {
+          if (drag !== null) finish({ ...drag, to: xOf(event) });
+        }}
+        onPointerCancel={() => setDrag(null)}
+        onPointerLeave={() => setHovered(null)}
+      >
+        {width > 0 && picture}
+        {chosen !== null && <Chosen range={chosen} bars={bars} drawing={drawing} height={height} />}
+      </div>
+      {shownBar !== undefined && hovered !== null && selected === null && (
+        <IterationCard figure={figure} index={hovered} bar={shownBar} frameWidth={width} />
+      )}
+      {selected !== null && drag === null && (
+        <SelectionBar
+          range={selected}
+          onClear={() => setSelected(null)}
+          {...(onZoom === undefined ? {} : { onZoom })}
+        />
+      )}
     </div>
+  );
+}
+
+/** The kernels of an iteration; several in one bar are looked at closer first. */
+function openBar(bar: FigureBar, onZoom: ((zoom: IndexRange | null) => void) | undefined): void {
+  const query = currentQuery();
+  if (bar.first === bar.last) {
+    const iteration = String(bar.first);
+    navigate({ ...patchForView(query, "kernels-by-iteration"), iteration });
+  } else if (onZoom !== undefined) {
+    onZoom([bar.first, bar.last]);
+  } else {
+    navigate({ ...patchForView(query, "iterations"), zoom: `${bar.first}-${bar.last}` });
+  }
+}
+
+/** The width of an element, which panes at the sides change. */
+function useWidth(holder: { readonly current: HTMLElement | null }): number {
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const element = holder.current;
+    if (element === null) return;
+    const measure = () => setWidth(element.clientWidth);
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [holder]);
+  return width;
+}
+
+/** The iterations that were dragged over. */
+function Chosen(props: {
+  range: IndexRange;
+  bars: readonly FigureBar[];
+  drawing: Drawing;
+  height: number;
+}): JSX.Element | null {
+  const { range, bars, drawing, height } = props;
+  const first = drawing.bars[bars.findIndex((bar) => bar.last >= range[0])];
+  const last = drawing.bars[bars.findLastIndex((bar) => bar.first <= range[1])];
+  if (first === undefined || last === undefined) return null;
+  return (
+    <span
+      class="plot-selection"
+      aria-hidden="true"
+      style={{
+        left: `${first.x}px`,
+        width: `${last.x + last.width - first.x}px`,
+        top: `${MARGIN.top}px`,
+        height: `${height - MARGIN.top - MARGIN.bottom}px`,
+      }}
+    />
+  );
+}
+
+function Picture(props: { drawing: Drawing; width: number; height: number }): JSX.Element {
+  const { drawing, width, height } = props;
+  const hatch = useId();
+  const bottom = height - MARGIN.bottom;
+  return (
+    <svg class="iterations-svg" width={width} height={height} aria-hidden="true">
+      <defs>
+        <pattern id={hatch} width="6" height="6" patternUnits="userSpaceOnUse">
+          <path d="M-1 7L7 -1M-1 1L1 -1M5 7L7 5" stroke="#ffffff" stroke-opacity="0.55" />
+        </pattern>
+      </defs>
+      {drawing.yTicks.map(({ at, text }) => (
+        <g key={text}>
+          <line class="plot-grid" x1={MARGIN.left} x2={width - MARGIN.right} y1={at} y2={at} />
+          <text class="plot-tick" x={MARGIN.left - 6} y={at + 4} text-anchor="end">
+            {text}
+          </text>
+        </g>
+      ))}
+      {drawing.parts.map(({ part, path }) => (
+        <path key={part} d={path} data-part={part} style={{ fill: `var(--part-${part})` }} />
+      ))}
+      <path d={drawing.hatched} fill={`url(#${hatch})`} />
+      <path class="plot-spikes" d={drawing.spikes} />
+      {drawing.bars.map((bar, index) => (
+        <rect
+          key={index}
+          class="bar"
+          x={bar.x}
+          width={bar.width}
+          y={MARGIN.top}
+          height={bottom - MARGIN.top}
+        />
+      ))}
+      {drawing.bounds.map((at) => (
+        <line key={at} class="plot-bound" x1={at} x2={at} y1={MARGIN.top} y2={bottom} />
+      ))}
+      {drawing.boundLabels.map((label) => (
+        <text
+          key={label.text}
+          class="plot-label"
+          x={label.x}
+          y={MARGIN.top - 7}
+          text-anchor={label.anchor}
+        >
+          {label.text}
+        </text>
+      ))}
+      {drawing.cuts.map((label) => (
+        <text
+          key={label.x}
+          class="plot-cut"
+          x={label.x}
+          y={MARGIN.top + 12}
+          text-anchor={label.anchor}
+        >
+          {label.text}
+        </text>
+      ))}
+      {drawing.xTicks.map(({ at, text }) => (
+        <text key={text} class="plot-tick" x={at} y={bottom + 15} text-anchor="middle">
+          {text}
+        </text>
+      ))}
+      <text
+        class="plot-title"
+        x={(MARGIN.left + width - MARGIN.right) / 2}
+        y={height - 6}
+        text-anchor="middle"
+      >
+        {t("Iteration")}
+      </text>
+      <text
+        class="plot-title"
+        transform={`translate(12 ${(MARGIN.top + bottom) / 2}) rotate(-90)`}
+        text-anchor="middle"
+      >
+        {t("Duration ({unit})", { unit: drawing.unit })}
+      </text>
+    </svg>
   );
 }
 
@@ -183,46 +375,6 @@ function zoomAfterKey(event: KeyboardEvent, props: PlotProps): IndexRange | null
   if (event.key === "ArrowRight") return panned(shown, half, limits);
   if (event.key === "ArrowLeft") return panned(shown, -half, limits);
   return undefined;
-}
-
-function listen(
-  plot: PlotlyElement,
-  latest: { readonly current: PlotProps },
-  setHovered: (index: number | null) => void,
-): void {
-  for (const event of ["plotly_hover", "plotly_unhover", "plotly_relayout"]) {
-    plot.removeAllListeners(event);
-  }
-  plot.on("plotly_hover", ({ points }) => setHovered(points[0]?.pointNumber ?? null));
-  plot.on("plotly_unhover", () => setHovered(null));
-  plot.on("plotly_relayout", (change) => {
-    const { figure, onZoom, limits } = latest.current;
-    const zoom = zoomFromRelayout(change, figure.layout.meta, limits ?? undefined);
-    if (zoom !== undefined) onZoom?.(zoom);
-  });
-}
-
-/** Keeps the drawing as wide as its place, which panes at the sides change. */
-function useResize(holder: { readonly current: HTMLDivElement | null }): void {
-  useEffect(() => {
-    const element = holder.current;
-    if (element === null) return;
-    let width = element.clientWidth;
-    const observer = new ResizeObserver(() => {
-      if (element.clientWidth === width || element.clientWidth === 0) return;
-      width = element.clientWidth;
-      void loadPlotly().then((plotly) => {
-        if (element.classList.contains("js-plotly-plot")) {
-          void plotly.relayout(element, { width });
-        }
-      });
-    });
-    observer.observe(element);
-    return () => {
-      observer.disconnect();
-      void loadPlotly().then((plotly) => plotly.purge(element));
-    };
-  }, [holder]);
 }
 
 const LABELS: Readonly<Record<string, string>> = {

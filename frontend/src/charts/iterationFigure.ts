@@ -1,7 +1,7 @@
-/** The server's iteration figure, made ready for drawing. Pure functions only. */
+/** The server's iteration figure as shapes of an SVG picture. Pure functions only. */
 
 import { t } from "../i18n";
-import { durationText, NS_PER_UNIT, pickTimeUnit } from "../lib/units";
+import { durationText, formatInt, NS_PER_UNIT, pickTimeUnit } from "../lib/units";
 
 export interface FigureTrace {
   readonly name?: string;
@@ -39,25 +39,26 @@ export interface IterationFigure {
   readonly layout: { readonly meta: FigureMeta; readonly [key: string]: unknown };
 }
 
-/** Colors and face of the page, read from its style. */
-export interface ChartTokens {
-  readonly text: string;
-  readonly muted: string;
-  readonly grid: string;
-  readonly surface: string;
-  readonly bound: string;
-  readonly font: string;
-}
-
 export type IndexRange = readonly [first: number, last: number];
 
-export interface PrepareOptions {
-  readonly tokens: ChartTokens;
+export interface DrawOptions {
   readonly hidden: ReadonlySet<string>;
   readonly bounds: IndexRange | null;
+  /** Size of the picture. Unit: pixels. */
+  readonly width: number;
   readonly height: number;
   /** Bars much longer than the rest are drawn in full, however small the rest becomes. */
   readonly isFullHeight: boolean;
+}
+
+/** Room around the bars for axes and labels. Unit: pixels. */
+export const MARGIN = { left: 56, right: 16, top: 22, bottom: 40 } as const;
+/** Width of a character of a label, about. Unit: pixels. */
+const CHARACTER = 6.5;
+
+/** How many bars a window of this width can show: at least two pixels each, in steps. */
+export function barsFor(windowWidth: number): number {
+  return Math.min(1000, Math.max(100, Math.ceil(windowWidth / 200) * 100));
 }
 
 /** A bar this many times as long as the typical one is cut off. */
@@ -110,7 +111,7 @@ function isInside(bar: FigureBar, bounds: IndexRange | null): boolean {
  *
  * The start of the program is often 100 times as long as an iteration, and the first iterations
  * 20 times; drawn to scale they would leave nothing of the others to see. Such bars are cut off
- * and show their length instead (`cutMarks`).
+ * and show their length instead (`cutLabels`).
  */
 export function axisTop(
   heights: readonly number[],
@@ -132,221 +133,255 @@ export function axisTop(
   return tallest > limit && isFew ? Math.max(...seen) * HEADROOM_CUT : whole;
 }
 
-interface Mark {
+/** A text beside a place of the picture. */
+export interface Label {
   readonly x: number;
+  readonly anchor: "start" | "end";
   readonly text: string;
 }
 
-/** Labels nearer than this would cover each other. Unit: share of the axis. */
-const MARK_DISTANCE = 0.14;
-
-/** Bars that do not fit below `top`, neighbors as one mark, with the longest of their lengths. */
-export function cutMarks(
-  figure: IterationFigure,
-  heights: readonly number[],
-  top: number,
-): readonly Mark[] {
-  const { bars, first, last } = figure.layout.meta;
-  const groups: { x: number; longest: number; count: number }[] = [];
-  heights.forEach((height, index) => {
-    const bar = bars[index];
-    if (height <= top || bar === undefined) return;
-    const x = (bar.first + bar.last) / 2;
-    const group = groups.at(-1);
-    if (group !== undefined && x - group.x < (last - first + 1) * MARK_DISTANCE) {
-      group.longest = Math.max(group.longest, bar.duration_ns);
-      group.count += 1;
-    } else {
-      groups.push({ x, longest: bar.duration_ns, count: 1 });
-    }
-  });
-  return groups.map(({ x, longest, count }) => ({
-    x,
-    text: count === 1 ? durationText(longest) : t("up to {time}", { time: durationText(longest) }),
-  }));
+interface Span {
+  readonly left: number;
+  readonly right: number;
 }
 
-/**
- * Hatching of a trace's bars: what is not part of the loop in all its parts, and I/O everywhere,
- * whose color is too near to its neighbors' for some eyes.
- */
-function hatch(bars: readonly FigureBar[], part: string): Record<string, unknown> {
-  const usual = part === "io" ? "\\" : "";
-  return {
-    shape: bars.map((bar) => (bar.kind === "before" || bar.kind === "after" ? "/" : usual)),
-    fillmode: "overlay",
-    fgcolor: "#ffffff",
-    fgopacity: 0.55,
-    size: 6,
-    solidity: 0.35,
+function widthOf(text: string): number {
+  return CHARACTER * text.length + 8;
+}
+
+/** The lengths of the bars that do not fit, none over another: neighbors share the longest. */
+export function cutLabels(
+  places: readonly { readonly x: number; readonly ns: number }[],
+  frame: Span,
+): readonly Label[] {
+  const groups: { x: number; ns: number; count: number }[] = [];
+  for (const { x, ns } of places) groups.push({ x, ns, count: 1 });
+  const textOf = (group: { ns: number; count: number }) =>
+    group.count === 1
+      ? `▲ ${durationText(group.ns)}`
+      : `▲ ${t("up to {time}", { time: durationText(group.ns) })}`;
+  const place = (group: { x: number; ns: number; count: number }): Span & { label: Label } => {
+    const text = textOf(group);
+    const width = widthOf(text);
+    const isRight = group.x + width > frame.right;
+    const label: Label = { x: group.x, anchor: isRight ? "end" : "start", text };
+    return isRight
+      ? { left: group.x - width, right: group.x, label }
+      : { left: group.x, right: group.x + width, label };
   };
-}
-
-function tracesFor(
-  figure: IterationFigure,
-  options: PrepareOptions,
-  scale: number,
-): readonly FigureTrace[] {
-  const { bars } = figure.layout.meta;
-  const fill = bars.length > GAPLESS_FROM ? 1 : 0.84;
-  const widths = bars.map((bar) => fill * (bar.last - bar.first + 1));
-  return figure.data
-    .filter((trace) => !options.hidden.has(partOf(trace)))
-    .map((trace) => ({
-      ...trace,
-      width: widths,
-      y: trace.y.map((value) => (value === null ? null : value * scale)),
-      // The page draws its own card; "none" still reports what the pointer is over.
-      hoverinfo: "none",
-      hovertemplate: null,
-      showlegend: false,
-      marker: {
-        ...trace.marker,
-        line: { width: 0 },
-        pattern: hatch(bars, partOf(trace)),
-      },
-    }));
-}
-
-function boundShape(x: number, color: string): Record<string, unknown> {
-  return {
-    type: "line",
-    xref: "x",
-    yref: "paper",
-    x0: x,
-    x1: x,
-    y0: 0,
-    y1: 1,
-    line: { color, width: 3 },
-    layer: "above",
-  };
-}
-
-function boundLabel(x: number, text: string, side: "left" | "right", options: PrepareOptions) {
-  return {
-    x,
-    y: 1,
-    xref: "x",
-    yref: "paper",
-    text,
-    showarrow: false,
-    xanchor: side,
-    yanchor: "bottom",
-    font: { size: 11, color: options.tokens.bound },
-  };
-}
-
-function isVisible(x: number, range: IndexRange): boolean {
-  return x >= range[0] - 0.5 && x <= range[1] + 0.5;
-}
-
-/** Bars at the bounds of the aggregation, each with its word, where they are inside of the picture. */
-function boundMarks(figure: IterationFigure, options: PrepareOptions) {
-  const { bounds, tokens } = options;
-  const { first, last } = figure.layout.meta;
-  const shapes: Record<string, unknown>[] = [];
-  const annotations: Record<string, unknown>[] = [];
-  if (bounds === null) return { shapes, annotations };
-  const start = bounds[0] - 0.5;
-  const stop = bounds[1] + 0.5;
-  if (isVisible(start, [first, last])) {
-    shapes.push(boundShape(start, tokens.bound));
-    annotations.push(boundLabel(start, t("Start"), "left", options));
+  // Joins the first two labels that overlap, until none do.
+  for (;;) {
+    const spans = groups.map(place);
+    const at = spans.findIndex(
+      (span, index) => index > 0 && span.left < (spans[index - 1]?.right ?? 0),
+    );
+    if (at === -1) return spans.map((span) => span.label);
+    const [one, other] = [groups[at - 1], groups[at]];
+    if (one === undefined || other === undefined) return [];
+    const ns = Math.max(one.ns, other.ns);
+    groups.splice(at - 1, 2, { x: one.x, ns, count: one.count + other.count });
   }
-  if (isVisible(stop, [first, last])) {
-    shapes.push(boundShape(stop, tokens.bound));
-    annotations.push(boundLabel(stop, t("Stop"), "right", options));
-  }
-  return { shapes, annotations };
 }
 
-export interface Prepared {
-  readonly data: readonly FigureTrace[];
-  readonly layout: Readonly<Record<string, unknown>>;
+/** The words at the bounds of the aggregation: inside of a long range, outside of a short one. */
+export function boundLabels(
+  start: number | null,
+  stop: number | null,
+  frame: Span,
+): readonly Label[] {
+  const words = { start: t("Start"), stop: t("Stop") };
+  if (start === null || stop === null) {
+    const labels: Label[] = [];
+    if (start !== null) labels.push(beside(start, words.start, "start", frame));
+    if (stop !== null) labels.push(beside(stop, words.stop, "end", frame));
+    return labels;
+  }
+  if (stop - start >= widthOf(words.start) + widthOf(words.stop)) {
+    return [
+      { x: start, anchor: "start", text: words.start },
+      { x: stop, anchor: "end", text: words.stop },
+    ];
+  }
+  const fitsLeft = start - widthOf(words.start) >= frame.left;
+  const fitsRight = stop + widthOf(words.stop) <= frame.right;
+  if (fitsLeft && fitsRight) {
+    return [
+      { x: start, anchor: "end", text: words.start },
+      { x: stop, anchor: "start", text: words.stop },
+    ];
+  }
+  return [beside(fitsRight ? start : stop, t("Start, stop"), fitsRight ? "start" : "end", frame)];
+}
+
+function beside(x: number, text: string, anchor: Label["anchor"], frame: Span): Label {
+  const fits =
+    anchor === "start" ? x + widthOf(text) <= frame.right : x - widthOf(text) >= frame.left;
+  return { x, text, anchor: fits ? anchor : anchor === "start" ? "end" : "start" };
+}
+
+/** Round values from 0 to `most`, about `count` of them. */
+export function ticks(least: number, most: number, count: number, smallest = 0): readonly number[] {
+  const rough = Math.max((most - least) / Math.max(1, count), smallest, Number.MIN_VALUE);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999) ?? 10);
+  const values: number[] = [];
+  for (let at = Math.ceil(least / step); at * step <= most; at += 1) values.push(at * step);
+  return values;
+}
+
+export interface Tick {
+  readonly at: number;
+  readonly text: string;
+}
+
+export interface Drawing {
+  /** The outline of all bars of a part. */
+  readonly parts: readonly { readonly part: string; readonly path: string }[];
+  /** What is not part of the loop, in all its parts. */
+  readonly hatched: string;
+  /** From the mean of a bar of several iterations to the longest of them. */
+  readonly spikes: string;
+  /** Place of each bar. */
+  readonly bars: readonly { readonly x: number; readonly width: number }[];
+  readonly bounds: readonly number[];
+  readonly boundLabels: readonly Label[];
+  readonly cuts: readonly Label[];
+  readonly xTicks: readonly Tick[];
+  readonly yTicks: readonly Tick[];
+  /** Unit of the vertical axis. */
+  readonly unit: string;
   /** Some bars are longer than the axis. */
   readonly isCut: boolean;
+  readonly pixelsPerIteration: number;
 }
 
-export function prepareFigure(figure: IterationFigure, options: PrepareOptions): Prepared {
-  const { tokens } = options;
+function rectangle(x: number, y: number, width: number, height: number): string {
+  return `M${x.toFixed(1)} ${y.toFixed(1)}h${width.toFixed(1)}v${height.toFixed(1)}h${(-width).toFixed(1)}z`;
+}
+
+export function drawFigure(figure: IterationFigure, options: DrawOptions): Drawing {
   const { meta } = figure.layout;
-  const heights = barHeights(figure, options.hidden);
-  const top = axisTop(heights, meta.bars, options.bounds, options.isFullHeight);
-  const cuts = cutMarks(figure, heights, top);
-  const marks = boundMarks(figure, options);
-  // The server's unit suits the longest bar, which may be one that is cut off here.
+  const { bounds, hidden, width, height } = options;
+  const frame = { left: MARGIN.left, right: width - MARGIN.right };
+  const bottom = height - MARGIN.bottom;
+  const tall = bottom - MARGIN.top;
+  const perIteration =
+    Math.max(1, frame.right - frame.left) / (meta.last - meta.first + 1 + 2 * AXIS_MARGIN);
+  const xOf = (iteration: number) =>
+    frame.left + (iteration - meta.first + 0.5 + AXIS_MARGIN) * perIteration;
+  // The axis stays as it is when a part is hidden.
+  const whole = barHeights(figure, new Set());
+  const top = axisTop(whole, meta.bars, bounds, options.isFullHeight);
+  const yOf = (value: number) => bottom - (Math.min(value, top) / top) * tall;
+  const fill = meta.bars.length > GAPLESS_FROM ? 1 : 0.84;
+  const bars = meta.bars.map((bar) => {
+    const wide = fill * (bar.last - bar.first + 1) * perIteration;
+    return { x: xOf((bar.first + bar.last) / 2) - wide / 2, width: wide };
+  });
+  const reached = meta.bars.map(() => 0);
+  const parts = figure.data
+    .filter((trace) => !hidden.has(partOf(trace)))
+    .map((trace) => ({ part: partOf(trace), path: stack(trace, bars, reached, yOf) }));
   const unit = pickTimeUnit(top * meta.unit_ns);
   const scale = meta.unit_ns / NS_PER_UNIT[unit];
-  const axis = {
-    color: tokens.muted,
-    gridcolor: tokens.grid,
-    zeroline: false,
-    linecolor: tokens.grid,
-    automargin: true,
-    tickfont: { size: 11 },
-  };
-  const layout = {
-    barmode: "stack",
-    bargap: 0,
-    height: options.height,
-    margin: { l: 56, r: 16, t: 22, b: 40 },
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: tokens.font, size: 12, color: tokens.text },
-    showlegend: false,
-    dragmode: "zoom",
-    hovermode: "x",
-    xaxis: {
-      ...axis,
-      showgrid: false,
-      ticks: "outside",
-      ticklen: 4,
-      tickcolor: tokens.grid,
-      tickformat: ",d",
-      ...xTicks(meta),
-      range: [meta.first - AXIS_MARGIN, meta.last + AXIS_MARGIN],
-      title: { text: t("Iteration"), font: { size: 12 }, standoff: 6 },
-    },
-    yaxis: {
-      ...axis,
-      range: [0, top * scale],
-      fixedrange: true,
-      nticks: 6,
-      title: { text: t("Duration ({unit})", { unit }), font: { size: 12 }, standoff: 8 },
-    },
-    shapes: marks.shapes,
-    annotations: [...marks.annotations, ...cuts.map((cut) => cutLabel(cut, meta, tokens))],
-  };
-  return { data: tracesFor(figure, options, scale), layout, isCut: cuts.length > 0 };
-}
-
-/** Beside the top of a cut bar, on the side where there is room. */
-function cutLabel(cut: Mark, meta: FigureMeta, tokens: ChartTokens): Record<string, unknown> {
-  const isLeft = cut.x <= (meta.first + meta.last) / 2;
+  const cut = meta.bars.flatMap((bar, index) =>
+    (whole[index] ?? 0) > top ? [{ x: bars[index]?.x ?? 0, ns: bar.duration_ns }] : [],
+  );
+  const marks = markedBounds(bounds, meta).map((at) => (at === null ? null : xOf(at)));
+  const spanned = Math.max(2, Math.floor((frame.right - frame.left) / 64));
   return {
-    x: cut.x,
-    y: 1,
-    xref: "x",
-    yref: "paper",
-    text: isLeft ? `▲ ${cut.text}` : `${cut.text} ▲`,
-    showarrow: false,
-    xanchor: isLeft ? "left" : "right",
-    yanchor: "top",
-    xshift: isLeft ? 2 : -2,
-    bgcolor: tokens.surface,
-    borderpad: 2,
-    font: { size: 11, color: tokens.text },
+    parts,
+    hatched: hatchedBars(meta.bars, bars, reached, yOf, bottom),
+    spikes: spikesOf(meta, bars, yOf, hidden.size > 0 ? null : top),
+    bars,
+    bounds: marks.filter((at) => at !== null),
+    boundLabels: boundLabels(marks[0] ?? null, marks[1] ?? null, frame),
+    cuts: cutLabels(cut, frame),
+    xTicks: ticks(meta.first, meta.last, Math.min(12, spanned), 1).map((at) => ({
+      at: xOf(at),
+      text: formatInt(at),
+    })),
+    yTicks: ticks(0, top * scale, 5).map((at) => ({
+      at: yOf(at / scale),
+      text: String(Number(at.toPrecision(6))),
+    })),
+    unit,
+    isCut: cut.length > 0,
+    pixelsPerIteration: perIteration,
   };
 }
 
-/** Whole numbers only: one tick per iteration when there are few. */
-function xTicks(meta: FigureMeta): Record<string, unknown> {
-  const span = meta.last - meta.first + 1;
-  return span <= 24 ? { dtick: 1, tick0: 0 } : { nticks: 12 };
+/** The bars of a part, each on top of what it `reached` before. */
+function stack(
+  trace: FigureTrace,
+  bars: Drawing["bars"],
+  reached: number[],
+  yOf: (value: number) => number,
+): string {
+  let path = "";
+  bars.forEach((bar, index) => {
+    const value = trace.y[index] ?? 0;
+    if (value <= 0) return;
+    const low = reached[index] ?? 0;
+    reached[index] = low + value;
+    const y = yOf(low + value);
+    path += rectangle(bar.x, y, bar.width, yOf(low) - y);
+  });
+  return path;
 }
 
-/** How far the axis reaches beyond its first and last bar. */
-const AXIS_MARGIN = 0.6;
+function hatchedBars(
+  about: readonly FigureBar[],
+  bars: Drawing["bars"],
+  reached: readonly number[],
+  yOf: (value: number) => number,
+  bottom: number,
+): string {
+  return about
+    .map(({ kind }, index) => {
+      const bar = bars[index];
+      if (bar === undefined || (kind !== "before" && kind !== "after")) return "";
+      const y = yOf(reached[index] ?? 0);
+      return rectangle(bar.x, y, bar.width, bottom - y);
+    })
+    .join("");
+}
+
+/** With a part hidden a bar no longer ends at its duration: there are none. */
+function spikesOf(
+  meta: FigureMeta,
+  bars: Drawing["bars"],
+  yOf: (value: number) => number,
+  top: number | null,
+): string {
+  if (top === null) return "";
+  return meta.bars
+    .map((about, index) => {
+      const bar = bars[index];
+      const mean = about.duration_ns / meta.unit_ns;
+      if (bar === undefined || about.first === about.last || mean >= top) return "";
+      const x = bar.x + bar.width / 2;
+      return `M${x.toFixed(1)} ${yOf(mean).toFixed(1)}V${yOf(about.longest_ns / meta.unit_ns).toFixed(1)}`;
+    })
+    .join("");
+}
+
+/** Where the aggregation starts and stops, as far as that is in the picture. */
+function markedBounds(bounds: IndexRange | null, meta: FigureMeta): readonly (number | null)[] {
+  if (bounds === null) return [null, null];
+  return [bounds[0] - 0.5, bounds[1] + 0.5].map((at) =>
+    at >= meta.first - 0.5 && at <= meta.last + 0.5 ? at : null,
+  );
+}
+
+/** The bar at a horizontal place, or the nearest one. */
+export function barAt(bars: Drawing["bars"], x: number): number {
+  const after = bars.findIndex((bar) => bar.x + bar.width >= x);
+  return after === -1 ? bars.length - 1 : after;
+}
+
+/** How far the axis reaches beyond its first and last bar. Unit: iterations. */
+const AXIS_MARGIN = 0.1;
 
 /** The same number of iterations, `by` further on, as far as there are any. */
 export function panned(shown: IndexRange, by: number, limits: IndexRange): IndexRange {
@@ -365,24 +400,4 @@ export function scaled(shown: IndexRange, factor: number, limits: IndexRange): I
   const wanted = Math.floor(middle - (count - 1) / 2);
   const first = Math.max(limits[0], Math.min(limits[1] - count + 1, wanted));
   return [first, first + count - 1];
-}
-
-/** The iterations that a zoomed or moved axis shows, from what Plotly reports; null for all. */
-export function zoomFromRelayout(
-  change: Readonly<Record<string, unknown>>,
-  meta: FigureMeta,
-  limits: IndexRange = [meta.first, meta.last],
-): IndexRange | null | undefined {
-  if (change["xaxis.autorange"] === true) return null;
-  const low = change["xaxis.range[0]"];
-  const high = change["xaxis.range[1]"];
-  if (typeof low !== "number" || typeof high !== "number") return undefined;
-  const width = meta.last - meta.first + 2 * AXIS_MARGIN;
-  if (Math.abs(high - low - width) < 1e-6 * width) {
-    // As wide as before: it was moved.
-    return panned([meta.first, meta.last], Math.round(low - meta.first + AXIS_MARGIN), limits);
-  }
-  const first = Math.max(meta.first, Math.ceil(low - 0.4));
-  const last = Math.min(meta.last, Math.floor(high + 0.4));
-  return first <= last ? [first, last] : undefined;
 }

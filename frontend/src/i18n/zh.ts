@@ -167,8 +167,6 @@ export const zh = {
   "Bad parameters in the address": "地址中的参数有误",
   "Bar chart of the utilization of {count} GPUs; the table has the values":
     "{count} 个 GPU 利用率的柱状图；数值见表格",
-  "Bar chart of {count} bars, iterations {first} to {last}. Left and right arrows read the bars.":
-    "柱状图，共 {count} 根柱，迭代 {first} 到 {last}。用左右方向键读取各柱。",
   "Bars of different height are warm-up, evaluation or stalls. Aggregate the part with bars of equal height.":
     "高度不一的柱来自预热、评估或停顿。请聚合平稳的部分。",
   Block: "线程块",
@@ -230,8 +228,6 @@ export const zh = {
   "DLProf version": "DLProf 版本",
   "DLProf Viewer version": "DLProf Viewer 版本",
   Domain: "域",
-  "Drag over the bars to zoom; drag with Shift to move":
-    "在柱上拖动以缩放；缩放后按住 Shift 拖动以平移",
   "Drawing…": "正在绘制…",
   Duration: "时长",
   "Duration ({unit})": "时长 ({unit})",
@@ -1064,4 +1060,15 @@ export const zh = {
   "Nothing to list": "没有可列出的内容",
   "This aggregation has none.": "此聚合中没有。",
   "{pct} % of all": "占全部的 {pct} %",
+  "Aggregate iterations {first}–{last}": "聚合迭代 {first}–{last}",
+  "Aggregate iteration {first}": "聚合迭代 {first}",
+  "Zoom in": "放大",
+  "Clear the selection": "清除选择",
+  "Iterations {first}–{last} selected": "已选择迭代 {first}–{last}",
+  "Start, stop": "起止",
+  "Drag over the bars to choose iterations; drag with Shift to move":
+    "拖动以选择迭代；按住 Shift 拖动以移动",
+  "Bar chart of {count} bars, iterations {first} to {last}. Left and right arrows read the bars, Enter opens one.":
+    "{count} 个条形的条形图，迭代 {first} 到 {last}。左右箭头读取条形，Enter 打开。",
+  longest: "最长",
 } as const;

@@ -284,8 +284,8 @@ function figureOf(
   const figure = figures[key] as IterationFigure | undefined;
   if (figure === undefined) throw notHere(name);
   const [start, stop] = [index(parameters.get("start")), index(parameters.get("stop"))];
-  if (start === null && stop === null) return figure;
+  const most = index(parameters.get("max_bars")) ?? MAX_BARS;
   const fine = cutFigure((figures[`${key}/fine`] ?? figure) as IterationFigure, start, stop);
-  const isTooFine = (fine.layout.meta?.bars.length ?? 0) > MAX_BARS;
+  const isTooFine = (fine.layout.meta?.bars.length ?? 0) > most;
   return isTooFine ? cutFigure(figure, start, stop) : fine;
 }

@@ -51,7 +51,12 @@ function VerdictLine(): JSX.Element {
 export function RecommendationsPanel(): JSX.Element {
   const advice = useScoped<ListPage<AdviceRow>>("advice/", { page_size: 100 });
   return (
-    <Panel title={t("Recommendations")} info={EXPLANATIONS.recommendations} span={7}>
+    <Panel
+      title={t("Recommendations")}
+      info={EXPLANATIONS.recommendations}
+      span={7}
+      class="panel-advice"
+    >
       <VerdictLine />
       <Loaded resource={advice}>
         {(data) =>

@@ -1,7 +1,7 @@
 /** A line of iteration durations without axes: is it steady? */
 
 import type { JSX } from "preact";
-import type { FigureBar, IterationFigure } from "../../charts/iterationFigure";
+import { barsFor, type FigureBar, type IterationFigure } from "../../charts/iterationFigure";
 import { t } from "../../i18n";
 import { durationText } from "../../lib/units";
 import { useScoped } from "../../state/scope";
@@ -69,7 +69,11 @@ function words(shape: SparkShape): string {
 /** The figure is that of the iteration summary below, so it is fetched once for both. */
 export function Spark(): JSX.Element | null {
   const theme = useTheme();
-  const figure = useScoped<IterationFigure>("figures/iteration-summary/", { theme, view: "all" });
+  const figure = useScoped<IterationFigure>("figures/iteration-summary/", {
+    theme,
+    view: "all",
+    max_bars: barsFor(window.innerWidth),
+  });
   const shape = figure.data === null ? null : sparkShape(figure.data);
   if (shape === null) return null;
   return (

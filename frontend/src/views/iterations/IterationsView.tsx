@@ -98,7 +98,7 @@ function ChartSection({ draft, total }: { draft: Draft; total: number | null }):
         )}
         <span class="chart-hint">
           {zoom === null
-            ? t("Drag over the bars to zoom; drag with Shift to move")
+            ? t("Drag over the bars to choose iterations; drag with Shift to move")
             : t("Zoomed to {first}–{last}", { first: zoom[0], last: zoom[1] })}
         </span>
         {zoom !== null && (

@@ -19,11 +19,13 @@ import { JobPanel } from "./frame/JobPanel";
 import { JobsDialog } from "./frame/JobsDialog";
 import { NavPane } from "./frame/NavPane";
 import { ProfilesDialog } from "./frame/profiles/ProfilesDialog";
+import { SearchDialog } from "./frame/SearchDialog";
 import { Brand, ProfilesButton, TopBar } from "./frame/TopBar";
-import { t } from "./i18n";
+import { chooseLanguage, LANGUAGES, language, t } from "./i18n";
+import { openDocs } from "./state/docs";
 import { JobContext } from "./state/jobContext";
 import { type JobControl, useJob } from "./state/jobs";
-import { focusSearch, useShortcuts } from "./state/keyboard";
+import { focusSearch, useSearchKey, useShortcuts } from "./state/keyboard";
 import { isOutside, navigate, patchToView, useQuery } from "./state/location";
 import { type Scope, ScopeContext, useScopeResult } from "./state/scope";
 import { readStored, writeStored } from "./state/storage";
@@ -134,15 +136,16 @@ function useProfileJob(scope: Scope): JobControl {
   return jobs;
 }
 
-function useFrameShortcuts(onHelp: () => void, onFold: () => void): void {
+function useFrameShortcuts(onHelp: () => void, onFold: () => void, onSearch: () => void): void {
+  useSearchKey(onSearch);
   const shortcuts = useMemo(
     () => ({
       go: Object.fromEntries(
         VIEWS.map((view) => [view.letter, () => navigate(patchToView(view.id))]),
       ),
-      keys: { "/": focusSearch, "?": onHelp, "[": onFold, t: toggleTheme },
+      keys: { "/": () => focusSearch() || onSearch(), "?": onHelp, "[": onFold, t: toggleTheme },
     }),
-    [onHelp, onFold],
+    [onHelp, onFold, onSearch],
   );
   useShortcuts(shortcuts);
 }
@@ -166,7 +169,30 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
       return !before;
     });
   }, []);
-  useFrameShortcuts(openHelp, fold);
+  const [isSearchOpen, setSearchOpen] = useState(false);
+  const openSearch = useCallback(() => setSearchOpen(true), []);
+  useFrameShortcuts(openHelp, fold, openSearch);
+  const settings = [
+    { title: t("Switch between light and dark"), run: toggleTheme },
+    { title: t("Fold or unfold the navigation"), run: fold },
+    ...LANGUAGES.filter((item) => item.id !== language).map((item) => ({
+      title: `${t("Language")}: ${item.name}`,
+      run: () => chooseLanguage(item.id),
+    })),
+    { title: t("Documentation"), run: openDocs },
+    { title: t("Keyboard and help"), run: openHelp },
+    ...(isReport()
+      ? []
+      : [
+          { title: t("Add, rename or delete profiles"), run: openProfiles },
+          {
+            title: t("Name, delete or prefer aggregations"),
+            run: () => setAggregationsOpen(true),
+          },
+          { title: t("Select key node"), run: () => setKeyNodeOpen(true) },
+          { title: t("Jobs"), run: openJobs },
+        ]),
+  ];
   const aggregationId = scope.aggregation.id;
   const profileId = isReport() ? null : scope.profile.id;
   useEffect(() => {
@@ -188,6 +214,7 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
           onHelp={openHelp}
           onProfiles={openProfiles}
           onMenu={() => setSheetOpen(!isSheetOpen)}
+          onSearch={openSearch}
         />
         <NavPane
           view={view.id}
@@ -223,6 +250,7 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
             onClose={() => setKeyNodeOpen(false)}
           />
         )}
+        {isSearchOpen && <SearchDialog settings={settings} onClose={() => setSearchOpen(false)} />}
         {isJobsOpen && <JobsDialog onClose={() => setJobsOpen(false)} />}
         {isHelpOpen && (
           <HelpDialog

@@ -15,7 +15,7 @@ FOCUSED = """
 () => {
   const one = document.activeElement;
   const style = getComputedStyle(one);
-  const frame = one.closest('.table-search, .topbar-search form') ?? one;
+  const frame = one.closest('.table-search') ?? one;
   const around = getComputedStyle(frame);
   const row = one.querySelector?.('td, th');
   const isShown = (s) => s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0
@@ -120,3 +120,41 @@ def test_menus_open_and_close_and_give_the_focus_back(page: Page, viewer: Viewer
         page.keyboard.press("Escape")
         expect(inside).to_have_count(0)
         expect(opener).to_be_focused()
+
+
+def test_everything_is_found_by_keys_alone(page: Page, viewer: Viewer) -> None:
+    profile = viewer.get("profiles/")["results"][0]["id"]
+    groups = viewer.get(f"profiles/{profile}/aggregations/2/group-ops/?kind__in=group&page_size=50")
+    module = max((row["trimmed_name"] for row in groups["results"]), key=len)
+    page.goto(viewer.address(view="gpus"))
+    settled(page)
+    search = page.get_by_role("combobox", name="Search everywhere")
+    marked = page.locator('[role="option"][aria-selected="true"]')
+    for typed, kind, goes_to in (
+        ("roof", "Views", re.compile("view=roofline")),
+        ("conv2d", "Ops", re.compile(r"view=ops.*[?&]op=CONV2D")),
+        ("cudnn", "Kernels", re.compile(r"view=ops.*kernels\.q=")),
+        (module, "Modules", re.compile(r"view=group-ops.*groups\.q=")),
+    ):
+        page.keyboard.press("Control+k")
+        expect(search).to_be_focused()
+        page.keyboard.type(typed)
+        group = page.get_by_role("group", name=kind)
+        first = group.get_by_role("option").first
+        expect(first).to_contain_text(re.compile(re.escape(typed), re.IGNORECASE))
+        while first.get_attribute("aria-selected") != "true":
+            page.keyboard.press("ArrowDown")
+            expect(marked).to_have_count(1)
+        page.keyboard.press("Enter")
+        expect(search).to_have_count(0)
+        expect(page).to_have_url(goes_to)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("light and dark")
+    expect(marked).to_contain_text("Switch between light and dark")
+    page.keyboard.press("Enter")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("no such thing at all")
+    expect(page.get_by_text("Nothing found")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(search).to_have_count(0)

@@ -29,9 +29,14 @@ def test_the_dialog_is_accessible(
 ) -> None:
     _open(page, viewer)
     expect(page.get_by_role("link", name="ResNet-50, AMP")).to_be_visible()
+    item = viewer.get("profiles/")["results"][0]
+    row = page.get_by_role("dialog").get_by_role("listitem").filter(has_text="ResNet-50, AMP")
+    for fact in (item["gpu_name"], item["framework"], "21 iterations", str(viewer.database)):
+        expect(row).to_contain_text(fact)
     assert find_violations(page) == []
-    page.get_by_role("button", name="Delete ResNet-50, AMP").click()
-    expect(page.get_by_text("The file will not be deleted")).to_be_visible()
+    page.get_by_role("button", name="Remove ResNet-50, AMP from the list").click()
+    # The file is named with its folder: many profiles have the same file name.
+    expect(page.get_by_text(f"Its file {viewer.database} stays where it is.")).to_be_visible()
     assert find_violations(page) == []
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -62,10 +67,10 @@ def test_an_export_is_uploaded_imported_renamed_and_deleted(
     expect(page.get_by_role("status", name="Loading")).to_have_count(0)
     page.get_by_role("button", name="Profiles", exact=True).click()
     page.get_by_role("button", name="Delete Third run").click()
-    expect(page.get_by_text("will be deleted permanently")).to_be_visible()
-    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_text("which will be deleted for good")).to_be_visible()
+    page.get_by_role("button", name="Delete the file", exact=True).click()
     # The question stands in the link's place until the server has answered.
-    expect(page.get_by_text("will be deleted permanently")).to_have_count(0)
+    expect(page.get_by_text("which will be deleted for good")).to_have_count(0)
     expect(page.get_by_role("link", name="Third run")).to_have_count(0)
     assert _names(own_viewer) == ["ResNet-50, AMP"]
     # The page that showed it goes to one that is there.

@@ -94,12 +94,14 @@ def test_the_profile_is_the_apis(
     (aggregation,) = (row for row in rows if row["id"] == served.aggregation)
 
     # What is done with a profile is another matter than what it is.
-    done = {"can_reaggregate", "cannot_reaggregate_reason", "conversion_ids", "error"}
+    done = {"can_reaggregate", "cannot_reaggregate_reason", "conversion_ids", "error", "path"}
     assert {key: said["profile"][key] for key in profile if key not in done} == {
         key: value for key, value in profile.items() if key not in done
     }
     assert said["aggregation"] == aggregation
     assert not said["profile"]["can_reaggregate"]
+    # A report is passed on: it does not reveal the folders of the server.
+    assert "path" not in said["profile"]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -36,12 +36,17 @@ class ProfileItemSerializer(Serializer[Any]):
     id = CharField(help_text="Part of the profile's address.")
     name = CharField(help_text="Name of the profile, else the name of its file.")
     file_name = CharField(help_text="Name of the file, without its folder.")
+    path = CharField(help_text="Where the file is on the server.")
     is_stored = BooleanField(help_text="Stored by the viewer: deleting the profile deletes it.")
     is_foreign = BooleanField(help_text="Written by NVIDIA's DLProf.", allow_null=True)
     db_version = CharField(help_text="Version of the DLProf that wrote it.", allow_null=True)
     mode = CharField(help_text="How its ranges were read.", allow_null=True)
     framework = CharField(help_text="Framework and its version.", allow_null=True)
     gpu_count = IntegerField(help_text="Number of GPUs.", allow_null=True)
+    gpu_name = CharField(help_text="Names of the GPUs.", allow_null=True)
+    iteration_count = IntegerField(
+        help_text="Iterations of the whole profile, in its first aggregation.", allow_null=True
+    )
     created_at = CharField(help_text="When the database was written.", allow_null=True)
     aggregation_count = IntegerField(help_text="Number of aggregations in it.", allow_null=True)
     error = ErrorSerializer(allow_null=True, help_text="Why the file cannot be opened.")

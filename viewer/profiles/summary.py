@@ -17,7 +17,9 @@ from viewer.profiles.registry import ServedProfile, conversions_of, profile_id
 #: Fields of a profile that cannot be opened.
 _UNREADABLE: dict[str, Any] = {
     **dict.fromkeys(("is_foreign", "db_version", "mode", "framework")),
-    **dict.fromkeys(("gpu_count", "created_at", "aggregation_count")),
+    **dict.fromkeys(
+        ("gpu_count", "gpu_name", "iteration_count", "created_at", "aggregation_count")
+    ),
 }
 
 logger = logging.getLogger(__name__)
@@ -40,6 +42,7 @@ def describe(served: ServedProfile, *, time_limit_s: float) -> dict[str, Any]:
         "id": served.id,
         "name": served.name or served.path.stem,
         "file_name": served.path.name,
+        "path": str(served.path),
         "is_stored": served.is_stored,
     }
     return item | _UNREADABLE | {"error": reason.to_dict()}
@@ -85,4 +88,4 @@ def why_read_only(served: ServedProfile, database: ProfileDatabase) -> str:
 def _item(served: ServedProfile, database: ProfileDatabase) -> dict[str, Any]:
     item = profile_item(served.path, served.id, database)
     name = served.name or item["name"]
-    return item | {"name": name, "is_stored": served.is_stored}
+    return item | {"name": name, "path": str(served.path), "is_stored": served.is_stored}

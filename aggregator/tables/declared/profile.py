@@ -46,6 +46,8 @@ def profile_item(path: Path, profile_id: str, database: ProfileDatabase) -> dict
         "mode": config.get("mode_string"),
         "framework": config.get("framework"),
         "gpu_count": _gpu_count(config),
+        "gpu_name": _gpu_name(database),
+        "iteration_count": _iteration_count(database),
         "created_at": _created_at(path, database),
         "aggregation_count": len(_rows(database, "view_aggregations", "aggr_id")),
     }
@@ -98,6 +100,19 @@ def _system_config(database: ProfileDatabase) -> tuple[dict[str, Any], dict[str,
     }
     versions = {"dlprof_db_version": database.version, "viewer_version": viewer_version()}
     return config | {"gpu_count": _gpu_count(row), "gpu_names": names} | versions, unknown
+
+
+def _gpu_name(database: ProfileDatabase) -> str | None:
+    """Names of the GPUs, each once."""
+    names = dict.fromkeys(str(name) for (name,) in _rows(database, "view_gpu_names", "gpu_name"))
+    return ", ".join(names) or None
+
+
+def _iteration_count(database: ProfileDatabase) -> int | None:
+    """Iterations of the whole profile, by the key node of its first aggregation."""
+    rows = _rows(database, "view_performance_summary", "aggr_id", "total_iterations")
+    counts = [(aggr, count) for aggr, count in rows if count is not None]
+    return int(min(counts)[1]) if counts else None
 
 
 def _gpu_count(config: dict[str, Any]) -> int | None:

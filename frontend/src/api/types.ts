@@ -1426,6 +1426,8 @@ export interface Profile {
   readonly framework: string | null;
   /** Number of GPUs. */
   readonly gpu_count: number | null;
+  /** Names of the GPUs. */
+  readonly gpu_name: string | null;
   /** Part of the profile's address. */
   readonly id: string;
   readonly info: Readonly<Record<string, string | null>>;
@@ -1433,10 +1435,14 @@ export interface Profile {
   readonly is_foreign: boolean | null;
   /** Stored by the viewer: deleting the profile deletes it. */
   readonly is_stored: boolean;
+  /** Iterations of the whole profile, in its first aggregation. */
+  readonly iteration_count: number | null;
   /** How its ranges were read. */
   readonly mode: string | null;
   /** Name of the profile, else the name of its file. */
   readonly name: string;
+  /** Where the file is on the server. */
+  readonly path: string;
   readonly system_config: SystemConfig;
   /** Why a field is null, by the field's name; * stands for all of them. */
   readonly unknown: Readonly<Record<string, string>>;
@@ -1465,16 +1471,22 @@ export interface ProfileItem {
   readonly framework: string | null;
   /** Number of GPUs. */
   readonly gpu_count: number | null;
+  /** Names of the GPUs. */
+  readonly gpu_name: string | null;
   /** Part of the profile's address. */
   readonly id: string;
   /** Written by NVIDIA's DLProf. */
   readonly is_foreign: boolean | null;
   /** Stored by the viewer: deleting the profile deletes it. */
   readonly is_stored: boolean;
+  /** Iterations of the whole profile, in its first aggregation. */
+  readonly iteration_count: number | null;
   /** How its ranges were read. */
   readonly mode: string | null;
   /** Name of the profile, else the name of its file. */
   readonly name: string;
+  /** Where the file is on the server. */
+  readonly path: string;
 }
 
 /** The shape of every list. */

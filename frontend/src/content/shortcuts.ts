@@ -9,6 +9,7 @@ export interface ShortcutHelp {
 
 export const GENERAL_SHORTCUTS: readonly ShortcutHelp[] = [
   { keys: ["/"], does: t("Search") },
+  { keys: ["Ctrl+K"], does: t("Search everywhere") },
   { keys: ["?"], does: t("Show this help") },
   { keys: ["["], does: t("Fold or unfold the navigation") },
   { keys: ["t"], does: t("Switch between light and dark") },

@@ -1,7 +1,6 @@
 /** The bar at the top: product, profile, search, theme, help. It never scrolls away. */
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
 import { isReport } from "../api/source";
 import { chooseLanguage, LANGUAGES, language, t } from "../i18n";
 import { openDocs } from "../state/docs";
@@ -19,9 +18,10 @@ export interface TopBarProps {
   readonly onHelp: () => void;
   readonly onProfiles: () => void;
   readonly onMenu: () => void;
+  readonly onSearch: () => void;
 }
 
-export function TopBar({ view, onHelp, onProfiles, onMenu }: TopBarProps): JSX.Element {
+export function TopBar({ view, onHelp, onProfiles, onMenu, onSearch }: TopBarProps): JSX.Element {
   const theme = useTheme();
   const themeLabel = theme === "dark" ? t("Use the light theme") : t("Use the dark theme");
   return (
@@ -33,7 +33,7 @@ export function TopBar({ view, onHelp, onProfiles, onMenu }: TopBarProps): JSX.E
       </span>
       <ProfilePicker />
       {!isReport() && <ProfilesButton onClick={onProfiles} />}
-      <OpSearch isMainSearch={view !== "ops"} />
+      <SearchButton onClick={onSearch} />
       <div class="topbar-end">
         <ReportPart />
         {!isReport() && <CopyLink />}
@@ -203,32 +203,20 @@ export function ProfilesButton({ onClick }: { onClick: () => void }): JSX.Elemen
   );
 }
 
-/** Searches the ops from anywhere: Enter opens the table with that search. */
-function OpSearch({ isMainSearch }: { isMainSearch: boolean }): JSX.Element {
-  const [text, setText] = useState("");
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
-    if (text.trim() === "") return;
-    navigate({ ...patchForView(currentQuery(), "ops"), "ops.q": text.trim() });
-    setText("");
-  };
+/** Opens the search everywhere. */
+function SearchButton({ onClick }: { onClick: () => void }): JSX.Element {
   return (
-    <search class="topbar-search">
-      <form onSubmit={submit}>
-        <Icon name="search" size={14} />
-        <input
-          type="search"
-          placeholder={t("Find an op")}
-          aria-label={t("Find an op")}
-          data-search="page"
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-          onKeyDown={(event) => {
-            if (event.key === "Escape") event.currentTarget.blur();
-          }}
-        />
-        {isMainSearch && <kbd>/</kbd>}
-      </form>
-    </search>
+    <button
+      type="button"
+      class="topbar-search"
+      title={t("Search everywhere (Ctrl K)")}
+      aria-label={t("Search everywhere")}
+      aria-keyshortcuts="Control+K"
+      onClick={onClick}
+    >
+      <Icon name="search" size={14} />
+      <span>{t("Search everywhere")}</span>
+      <kbd>⌃K</kbd>
+    </button>
   );
 }

@@ -28,6 +28,13 @@ export const zh = {
   "DLProf's list ({count})": "DLProf 的列表（{count}）",
   Report: "报告",
   Manage: "管理",
+  Remove: "移除",
+  "Remove {name} from the list": "将 {name} 从列表移除",
+  "Delete “{name}”? The viewer stores its file {file}, which will be deleted for good.":
+    "删除“{name}”？其文件 {file} 由查看器保存，将被永久删除。",
+  "Remove “{name}” from the list? Its file {file} stays where it is.":
+    "将“{name}”从列表移除？其文件 {file} 保持不变。",
+  "Delete the file": "删除文件",
   "{low} to {high}": "{low} 到 {high}",
   "Whether a rank is late is unknown: no collectives were matched between the ranks.":
     "无法判断是否有 rank 迟到：各 rank 之间没有匹配的集合通信。",
@@ -133,10 +140,6 @@ export const zh = {
   Save: "保存",
   Keep: "保留",
   "Remove from the list": "从列表中移除",
-  "{file} is stored by the viewer and will be deleted permanently.":
-    "{file} 由查看器存储：将被永久删除。",
-  "“{file}” will be removed from the list. The file will not be deleted.":
-    "“{file}”将从列表中移除。文件不会被删除。",
   "Add, rename or delete profiles": "添加、重命名或删除性能分析",
   "Add one with the button above, or start the viewer with a database:":
     "请用上方按钮添加，或用数据库启动查看器：",
@@ -244,7 +247,14 @@ export const zh = {
   "Executions of the ops below": "其下算子的执行次数",
   Export: "导出",
   Filters: "筛选",
-  "Find an op": "查找算子",
+  "Search everywhere": "全局搜索",
+  "Search everywhere (Ctrl K)": "全局搜索（Ctrl K）",
+  "Ops, kernels, modules, views, profiles, settings": "算子、内核、模块、视图、性能分析、设置",
+  "{count} results": "{count} 个结果",
+  "Nothing found": "没有找到",
+  Results: "结果",
+  Settings: "设置",
+  "Keyboard and help": "键盘和帮助",
   first: "首次",
   "First or last row of the page": "本页首行或末行",
   "First page": "第一页",

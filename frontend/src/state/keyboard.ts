@@ -42,11 +42,24 @@ export function useShortcuts(shortcuts: Shortcuts): void {
   }, [shortcuts]);
 }
 
-/** Puts the cursor into the search of the first table on the page, else into the top bar's. */
-export function focusSearch(): void {
-  const fields = document.querySelectorAll<HTMLInputElement>("[data-search]");
-  const inTable = [...fields].find((field) => field.dataset.search === "table");
-  const field = inTable ?? fields[0];
+/** Puts the cursor into the search of the first table on the page; false: there is none. */
+export function focusSearch(): boolean {
+  const field = document.querySelector<HTMLInputElement>("[data-search]");
   field?.focus();
   field?.select();
+  return field !== null;
+}
+
+/** Calls `open` for ctrl-k or cmd-k, also while typing, but not above an open dialog. */
+export function useSearchKey(open: () => void): void {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const isKey = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey);
+      if (!isKey || event.altKey || event.shiftKey) return;
+      event.preventDefault();
+      if (document.querySelector("dialog[open]") === null) open();
+    };
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, [open]);
 }

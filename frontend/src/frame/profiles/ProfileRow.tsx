@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import { type ApiError, apiUrl, sendJson, toApiError } from "../../api/client";
 import type { ProfileItem, RemovedProfile } from "../../api/types";
 import { t } from "../../i18n";
+import { countOf, formatInt } from "../../lib/units";
 import { ErrorNote } from "../../ui/states";
 
 export interface ProfileRowProps {
@@ -40,6 +41,7 @@ export function ProfileRow({ item, isShown, onChanged }: ProfileRowProps): JSX.E
       {mode === "delete" && (
         <Confirm
           item={item}
+          name={name}
           onDelete={() => act(sendJson<RemovedProfile>("DELETE", url))}
           onCancel={() => setMode("plain")}
         />
@@ -53,7 +55,6 @@ export function ProfileRow({ item, isShown, onChanged }: ProfileRowProps): JSX.E
           >
             {name}
           </a>
-          <span class="profiles-file">{item.file_name}</span>
           <button
             type="button"
             class="button"
@@ -65,13 +66,18 @@ export function ProfileRow({ item, isShown, onChanged }: ProfileRowProps): JSX.E
           <button
             type="button"
             class="button"
-            aria-label={t("Delete {name}", { name })}
+            aria-label={
+              item.is_stored === true
+                ? t("Delete {name}", { name })
+                : t("Remove {name} from the list", { name })
+            }
             onClick={() => setMode("delete")}
           >
-            {t("Delete")}
+            {item.is_stored === true ? t("Delete") : t("Remove")}
           </button>
         </div>
       )}
+      <Facts item={item} />
       {error !== null && <ErrorNote error={error} />}
     </li>
   );
@@ -111,21 +117,48 @@ function Rename({ name, onSave, onCancel }: RenameProps): JSX.Element {
 
 interface ConfirmProps {
   readonly item: ProfileItem;
+  readonly name: string;
   readonly onDelete: () => void;
   readonly onCancel: () => void;
 }
 
-function Confirm({ item, onDelete, onCancel }: ConfirmProps): JSX.Element {
+/** What distinguishes profiles of the same name: the GPU, the framework, when, how long, and where. */
+function Facts({ item }: { item: ProfileItem }): JSX.Element {
+  const gpus = item.gpu_count ?? 0;
+  const facts = [
+    item.gpu_name === null
+      ? null
+      : gpus > 1
+        ? `${formatInt(gpus)} × ${item.gpu_name}`
+        : item.gpu_name,
+    item.framework,
+    item.created_at === null ? null : item.created_at.replace("T", " ").replace("Z", " UTC"),
+    item.iteration_count === null
+      ? null
+      : countOf(item.iteration_count, [t("iteration"), t("iterations")]),
+  ];
+  return (
+    <p class="profiles-facts">
+      {facts.filter((fact) => fact !== null && fact !== "").join(" · ")}
+      <span class="profiles-file" title={item.path}>
+        {item.path}
+      </span>
+    </p>
+  );
+}
+
+function Confirm({ item, name, onDelete, onCancel }: ConfirmProps): JSX.Element {
+  const isStored = item.is_stored === true;
+  const words = { name, file: item.path };
   return (
     <div class="profiles-row">
       <span class="profiles-name">
-        {item.is_stored === true
-          ? t("{file} is stored by the viewer and will be deleted permanently.", {
-              file: item.file_name,
-            })
-          : t("“{file}” will be removed from the list. The file will not be deleted.", {
-              file: item.file_name,
-            })}
+        {isStored
+          ? t(
+              "Delete “{name}”? The viewer stores its file {file}, which will be deleted for good.",
+              words,
+            )
+          : t("Remove “{name}” from the list? Its file {file} stays where it is.", words)}
       </span>
       <button
         type="button"
@@ -133,7 +166,7 @@ function Confirm({ item, onDelete, onCancel }: ConfirmProps): JSX.Element {
         ref={(element) => element?.focus()}
         onClick={onDelete}
       >
-        {item.is_stored === true ? t("Delete") : t("Remove from the list")}
+        {isStored ? t("Delete the file") : t("Remove from the list")}
       </button>
       <button type="button" class="button" onClick={onCancel}>
         {t("Keep")}

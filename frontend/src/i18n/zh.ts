@@ -491,6 +491,13 @@ export const zh = {
   "GPU idle between its work": "其工作之间的 GPU 空闲",
   "GPU time of a call": "单次调用的 GPU 时间",
   "In the list of ops": "在算子列表中查看",
+  "Modules by their time; arrow keys move, Enter zooms": "按时间显示的模块；方向键移动，Enter 缩放",
+  "No module has any.": "没有模块含有此项。",
+  "The {shown} largest of {count} modules; smaller ones are in the rest.":
+    "{count} 个模块中最大的 {shown} 个；较小的计入其余部分。",
+  "Width of a box": "方框的宽度",
+  "own ops": "自身的算子",
+  "{count} others": "其他 {count} 个",
   "Input shapes": "输入形状",
   "It ran nothing on a GPU.": "它没有在 GPU 上运行任何内容。",
   "Kernel launches": "内核启动次数",

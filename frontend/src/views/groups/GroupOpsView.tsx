@@ -10,6 +10,7 @@ import { GROUPS_TABLE } from "../../table/specs/groups";
 import { useUrlTable } from "../../table/useTableState";
 import { openOp } from "../linking";
 import { NoOps } from "../NoOps";
+import { FlameGraph } from "./FlameGraph";
 import { GroupTree, showInTree } from "./GroupTree";
 
 type Shape = "tree" | "list";
@@ -19,8 +20,9 @@ export function GroupOpsView(): JSX.Element {
   const shape: Shape = query.get("as") === "list" ? "list" : "tree";
   const choice = <ShapeToggle shape={shape} />;
   return (
-    <div class="view view-single">
+    <div class={`view view-single ${shape === "tree" ? "with-flame" : ""}`}>
       <h1 class="visually-hidden">{t("Group ops")}</h1>
+      {shape === "tree" && <FlameGraph />}
       {shape === "tree" ? (
         <GroupTree query={query} choice={choice} />
       ) : (

@@ -24,7 +24,7 @@ import { Name } from "../../ui/Name";
 import { ErrorNote } from "../../ui/states";
 import { openOp } from "../linking";
 import { NoOps } from "../NoOps";
-import { levelParams, readOpen, toggled, writeOpen } from "./openGroups";
+import { levelParams, openPathOf, readOpen, toggled, writeOpen } from "./openGroups";
 import { keyAction } from "./treeKeys";
 
 /** Rows that a group shows before the button for more. */
@@ -58,11 +58,7 @@ export function rowKey(row: GroupOpsRow): string {
 
 /** The tree, open down to this group. */
 export function showInTree(group: GroupOpsRow): void {
-  const open = new Set<string>();
-  for (let end = group.name.indexOf("/"); end !== -1; end = group.name.indexOf("/", end + 1)) {
-    open.add(group.name.slice(0, end + 1));
-  }
-  navigate({ as: null, open: writeOpen(open), [SEARCH]: null });
+  navigate({ as: null, open: writeOpen(openPathOf(group.name)), [SEARCH]: null });
 }
 
 export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element }): JSX.Element {

@@ -20,6 +20,15 @@ export function writeOpen(open: ReadonlySet<string>): string | null {
   return [...open].map((name) => name.replaceAll(SEPARATOR, "%7C")).join(SEPARATOR);
 }
 
+/** A group and all that contain it. */
+export function openPathOf(name: string): ReadonlySet<string> {
+  const open = new Set<string>();
+  for (let end = name.indexOf("/"); end !== -1; end = name.indexOf("/", end + 1)) {
+    open.add(name.slice(0, end + 1));
+  }
+  return open;
+}
+
 /** Closing a group closes what is below it too: nothing that is not seen stays in the address. */
 export function toggled(open: ReadonlySet<string>, name: string): ReadonlySet<string> {
   if (!open.has(name)) return new Set([...open, name]);

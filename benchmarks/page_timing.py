@@ -37,7 +37,7 @@ const note = (name) => requestAnimationFrame(() => setTimeout(() => {
 }));
 const look = () => {
   if (/[0-9]/.test(document.querySelector('.kpi-value')?.textContent ?? '')) note('figures');
-  if (document.querySelector('.js-plotly-plot .bars .point')) note('chart');
+  if (document.querySelector('.iterations-svg .bar')) note('chart');
   requestAnimationFrame(look);
 };
 requestAnimationFrame(look);
@@ -73,7 +73,7 @@ async () => {
 
 
 #: Selectors that the scripts of the interactions use by name.
-SELECTORS = {"ROWS": "tbody tr[aria-rowindex]", "CHART": ".js-plotly-plot .bars .point"}
+SELECTORS = {"ROWS": "tbody tr[aria-rowindex]", "CHART": ".iterations-svg .bar"}
 
 
 @dataclass(frozen=True)

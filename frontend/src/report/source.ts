@@ -178,6 +178,7 @@ export class ReportSource {
     if (data === undefined) throw notHere(domain);
     const [first = "", second = "", third, ...rest] = parts;
     if (third === undefined) return this.#decoded(first, data.tables[first]);
+    if ((first === "ops" || first === "kernels") && third !== "kernels") throw notHere(third);
     if (first === "ops")
       return this.#decoded("ops/{op_id}/kernels", data.op_kernels[second], second);
     const op = third === "ops" ? rest[0] : undefined;

@@ -249,7 +249,6 @@ function OneBox(props: OneBoxProps): JSX.Element {
     <g
       role="treeitem"
       aria-level={box.level + 1}
-      aria-label={words}
       aria-selected={isEntry}
       tabIndex={isEntry ? 0 : -1}
       data-name={box.merged === 0 ? box.name : undefined}

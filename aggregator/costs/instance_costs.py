@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 
+from aggregator.correlate.op_table import OpTable
 from aggregator.correlate.range_tree import RangeTree
 from aggregator.correlate.work import CorrelatedWork
 from aggregator.costs.call_outputs import find_outputs
@@ -14,8 +16,14 @@ from aggregator.costs.counted_calls import KERNEL, CountedCalls, find_counted_ca
 from aggregator.costs.kernel_table import kernel_table
 from aggregator.costs.units import CostUnit, InstanceCosts
 from aggregator.frameworks.meaning import RangeMeaning
-from aggregator.profile.arrays import Int32, Int64, ordered, row_codes
-from aggregator.profile.profile import Profile
+from aggregator.profile.arrays import Bool, Codes, Int32, Int64, ordered, row_codes
+from aggregator.profile.profile import Kernels, Profile
+
+_SAME_SIZES, _USUAL_SIZES = 0.9, 0.5
+"""Share of known executions that must agree: of those with the same kernels, of all of an op."""
+_NUMBER = re.compile(r"\[\d+\]$")
+_NEIGHBORS = (3, 1, 0)
+"""Executions on each side that are compared: more are more certain, and differ more often."""
 
 
 def compute_costs(
@@ -97,11 +105,22 @@ def _join(
     )
 
 
-def complete_costs(costs: InstanceCosts, op: Int32) -> InstanceCosts:
-    """Give executions without recorded sizes the most common cost of their op.
+def complete_costs(
+    costs: InstanceCosts, table: OpTable, kernels: Kernels, instance: Int32
+) -> InstanceCosts:
+    """Give executions without recorded sizes the cost of those that have them.
 
-    Markers write sizes in the first steps only, because that takes most of their time. If no cost
-    is that of half the known executions of an op, its sizes vary, and the others stay unknown.
+    Markers write sizes in the first steps only, because that takes most of their time. Executions
+    in one place of the model have the same sizes if all known ones there have, or if they run the
+    same kernels with the same grids, the more certainly if their neighbors do, too: some kernels
+    have one grid for all sizes. The others get the most common cost of their op. If no cost is that
+    of half the known executions of an op, its sizes vary, and the others stay unknown.
+
+    Args:
+        costs: Costs of all executions.
+        table: The ops, and the op of each execution.
+        kernels: The kernels of the profile.
+        instance: Execution of each kernel; -1: none.
     """
     no_sizes = np.array([unit.reason == NO_SIZES for unit in costs.units], dtype=bool)
     if not no_sizes.any():
@@ -109,17 +128,70 @@ def complete_costs(costs: InstanceCosts, op: Int32) -> InstanceCosts:
     incomplete = np.zeros(costs.count, dtype=bool)
     incomplete[costs.part_cost[no_sizes[costs.part_unit]]] = True
     cost = costs.of_instance
-    has = cost >= 0
-    known = has & ~incomplete[np.maximum(cost, 0)]
-    num_ops = int(op.max(initial=-1)) + 1
-    pair, calls = np.unique(
-        op[known].astype(np.int64) * costs.count + cost[known], return_counts=True
-    )
-    pair_op, pair_cost = pair // costs.count, pair % costs.count
-    order = np.lexsort((calls, pair_op))
-    total = np.bincount(pair_op, weights=calls, minlength=num_ops)
-    of_op = np.full(num_ops, -1, dtype=np.int64)
-    usual = order[2 * calls[order] >= total[pair_op[order]]]
-    of_op[pair_op[usual]] = pair_cost[usual]  # the last, most common one remains
-    take = has & ~known & (of_op[op] >= 0)
-    return replace(costs, of_instance=np.where(take, of_op[op], cost).astype(np.int32))
+    known = (cost >= 0) & ~incomplete[np.maximum(cost, 0)]
+    wanted = (cost >= 0) & ~known
+    op = table.op_of_instance
+    place = _places(table)[op]
+    cost = _filled(cost, known, wanted, place, 1.0)
+    wanted &= cost == costs.of_instance
+    if wanted.any():
+        work = _work_codes(kernels, instance, len(op))
+        for distance in _NEIGHBORS:
+            same = row_codes(place, _with_neighbors(place, work, distance))[1]
+            filled = _filled(cost, known, wanted, same, _SAME_SIZES)
+            wanted, cost = wanted & (filled == cost), filled
+        cost = _filled(cost, known, wanted, op, _USUAL_SIZES)
+    return replace(costs, of_instance=cost)
+
+
+def _places(table: OpTable) -> Int32:
+    """Place in the model of each op; repeated calls, which differ by a number only, share one."""
+    codes: Codes[tuple[str, str, str]] = Codes()
+    names = ((_NUMBER.sub("", op.op_name), op.op_type, op.direction) for op in table.ops)
+    return np.fromiter((codes.code(name) for name in names), dtype=np.int32, count=len(table.ops))
+
+
+def _with_neighbors(place: Int32, work: Int64, most: int) -> Int64:
+    """A hash of places and kernels from ``most`` executions before to as many after."""
+    with np.errstate(over="ignore"):
+        own = (work.view(np.uint64) + place.astype(np.uint64)) * np.uint64(0x94D049BB133111EB)
+        own ^= own >> np.uint64(31)
+        total = own.copy()
+        for distance in range(1, min(most, len(own) - 1) + 1):
+            # Another factor for each distance: the same neighbors in another order are others.
+            total[distance:] += own[:-distance] * np.uint64(2 * distance + 1)
+            total[:-distance] += own[distance:] * np.uint64(4 * most + 2 * distance + 1)
+    return total.view(np.int64)
+
+
+def _filled(cost: Int32, known: Bool, wanted: Bool, group: Int32, least: float) -> Int32:
+    """Give wanted executions the most common cost of their group, if ``least`` of it have it."""
+    width = int(cost.max(initial=0)) + 1
+    pair, calls = np.unique(group[known].astype(np.int64) * width + cost[known], return_counts=True)
+    pair_group, pair_cost = pair // width, pair % width
+    order = np.lexsort((calls, pair_group))
+    count = int(group.max(initial=-1)) + 1
+    total = np.bincount(pair_group, weights=calls, minlength=count)
+    of_group = np.full(count, -1, dtype=np.int64)
+    usual = order[calls[order] >= least * total[pair_group[order]]]
+    of_group[pair_group[usual]] = pair_cost[usual]  # the last, most common one remains
+    take = wanted & (of_group[group] >= 0)
+    return np.where(take, of_group[group], cost).astype(np.int32)
+
+
+def _work_codes(kernels: Kernels, instance: Int32, num_instances: int) -> Int64:
+    """A hash of the names, grids and blocks of each execution's kernels, in any order."""
+    number = kernels.long_name.astype(np.uint64)
+    with np.errstate(over="ignore"):
+        for column in (*kernels.grid.T, *kernels.block.T):
+            number = number * np.uint64(0x9E3779B97F4A7C15) + column.astype(np.uint64)
+        number = (number ^ (number >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+        number ^= number >> np.uint64(32)
+        order = ordered(instance)
+        order = order[int(np.searchsorted(instance[order], 0)) :]
+        result = np.zeros(num_instances, dtype=np.uint64)
+        if len(order):
+            owner = instance[order]
+            heads = np.flatnonzero(np.concatenate([[True], np.diff(owner) != 0]))
+            result[owner[heads]] = np.add.reduceat(number[order], heads)
+    return result.view(np.int64)

@@ -269,7 +269,7 @@ def _framework_ops(
         lambda: build_op_table(profile, meaning, work, steps, reading.framework),
         lambda: compute_costs(profile, meaning, (tree, call_range), work),
     )
-    costs = complete_costs(costs, table.op_of_instance)
+    costs = complete_costs(costs, table, profile.kernels, work.kernels.instance)
     if loop.instead_of_op is not None:
         key_node = name_by_op(key_node, table, work.instances) or loop.instead_of_op
     domains = _custom_domains(profile, nesting, work, process_rows)
@@ -332,7 +332,7 @@ def _simple(
         key_node=loop.key_node,
         candidates=loop.candidates,
         key_node_confidence=loop.confidence,
-        costs=complete_costs(costs, table.op_of_instance),
+        costs=complete_costs(costs, table, profile.kernels, work.kernels.instance),
         domains=domains,
     )
 

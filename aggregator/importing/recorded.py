@@ -78,7 +78,7 @@ def _imported(profile: RecordedProfile, found: RecordedCorrelation, reason: str)
         ops=found.table,
         ranges=iterations.ranges(),
         key_node=KeyNode(name, reason if name else say("DLProf found no iterations")),
-        costs=complete_costs(costs, found.table.op_of_instance),
+        costs=complete_costs(costs, found.table, profile.kernels, found.work.kernels.instance),
         requests=iterations.requests(),
     )
     aggregations = profile.recorded.aggregations

@@ -38,7 +38,7 @@ def _trace(*, same_grid: bool) -> Trace:
 
 @pytest.mark.parametrize("same_grid", [False, True])
 def test_the_operations_of_all_steps_are_known(tmp_path: Path, same_grid: bool) -> None:
-    """A kernel with one grid for all sizes is told apart by the kernels before and after it."""
+    """The kernels before and after it distinguish one that has the same grid for all sizes."""
     found = analyze(_trace(same_grid=same_grid), tmp_path)
     assert found.query(f"SELECT flops, known_calls {PRODUCT}") == [
         (sum(LENGTHS) * 2 * WIDTH * WIDTH, len(LENGTHS))

@@ -216,7 +216,7 @@ function SearchButton({ onClick }: { onClick: () => void }): JSX.Element {
     >
       <Icon name="search" size={14} />
       <span>{t("Search everywhere")}</span>
-      <kbd>⌃K</kbd>
+      <kbd data-keys="⌃K" />
     </button>
   );
 }

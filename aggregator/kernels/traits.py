@@ -33,9 +33,10 @@ _COMMUNICATION = re.compile(
     re.IGNORECASE,
 )
 # Library names that carry their operand type: cuDNN/CUTLASS (f16f16, bf16, h884), cuBLAS
-# (nvjet_hsh, nvjet_tst: h = half, t = bfloat16, q/o = 8 bits), attention kernels (16 bits only).
+# (nvjet_hsh, nvjet_tst: h = half, t = bfloat16, q/o = 8 bits), attention kernels (16 bits only but
+# for the memory-efficient ones, which name their type).
 _HALF_PRECISION = re.compile(
-    r"f16|half|h884|h1688|h16816|hgemm|nvjet_(?:sm\d+_)?[htqo]|e4m3|e5m2|flash|fmha|s8_|_s8|i8816|i16832",
+    r"f16|half|h884|h1688|h16816|hgemm|nvjet_(?:sm\d+_)?[htqo]|e4m3|e5m2|flash|fmha(?!_cutlass[fb]_f32)|s8_|_s8|i8816|i16832",
     re.IGNORECASE,
 )
 

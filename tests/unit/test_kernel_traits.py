@@ -42,3 +42,27 @@ def test_every_kernel_is_coded_for_the_gpu_that_it_ran_on() -> None:
 
 def test_a_name_is_read_once() -> None:
     assert kernel_traits("volta_sgemm_32x32_tn") is kernel_traits("volta_sgemm_32x32_tn")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_half"),
+    [
+        (
+            "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>)",
+            False,
+        ),
+        ("fmha_cutlassB_f32_aligned_64x64_k32_sm80(PyTorchMemEffAttention::Kernel<float>)", False),
+        (
+            "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<x>)",
+            True,
+        ),
+        (
+            "fmha_cutlassF_f16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<x>)",
+            True,
+        ),
+        ("void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64>>", True),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(T1::Params)", False),
+    ],
+)
+def test_attention_in_fp32_is_no_half_precision(name: str, is_half: bool) -> None:
+    assert kernel_traits(name).is_half_precision is is_half

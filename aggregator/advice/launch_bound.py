@@ -17,7 +17,7 @@ GRAPH_GAP_NS = 1_300  # Gap between two kernels of a CUDA graph, measured on an 
 VALUE_SIZES = frozenset(
     {
         *("nonzero", "nonzero_numpy", "argwhere", "masked_select", "repeat_interleave", "bincount"),
-        *("unique", "_unique2", "unique_dim", "unique_consecutive"),
+        *("unique", "_unique2", "unique_dim", "unique_consecutive", "nms"),
     }
 )
 """Types of ops whose result has a size that depends on values, which a CUDA graph cannot hold."""

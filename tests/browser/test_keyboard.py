@@ -111,7 +111,7 @@ def test_menus_open_and_close_and_give_the_focus_back(page: Page, viewer: Viewer
     expect(region.locator("tbody tr[aria-rowindex]").first).to_be_visible()
     for name, inside in (
         ("Choose columns", region.get_by_role("checkbox")),
-        ("Export", region.get_by_role("link")),
+        ("Export", region.locator(".menu-list").get_by_role("link")),
     ):
         opener = region.get_by_role("button", name=name, exact=True)
         opener.focus()

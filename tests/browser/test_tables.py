@@ -252,7 +252,7 @@ def test_the_clipboard_gets_the_filtered_rows(page: Page, viewer: Viewer) -> Non
     region.get_by_role("button", name="Copy to the clipboard").click()
     expect(region.get_by_text(f"Copied {expected:,} ops")).to_be_visible()
     lines = page.evaluate("navigator.clipboard.readText()").split("\n")
-    assert lines[0].startswith("Op name\tGPU time (ns)\t")
+    assert lines[0].startswith("op_name\tgpu_time_ns\t")
     assert len(lines) == expected + 1
 
 

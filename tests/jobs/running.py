@@ -123,13 +123,15 @@ class RunningViewer:
         self.process.send_signal(number)
         return self.process.wait(timeout=WAIT_LIMIT_S)
 
-    @staticmethod
-    def _ask(request: Request) -> Any:
+    def _ask(self, request: Request) -> Any:
         try:
             with urlopen(request, timeout=WAIT_LIMIT_S) as response:
                 return json.load(response)
         except HTTPError as error:
-            return {"status": error.code, **json.load(error)}
+            reply = {"status": error.code, **json.load(error)}
+        # What went wrong is in the log only.
+        assert reply["error"]["code"] != "INTERNAL_ERROR", self.errors()
+        return reply
 
 
 def environment(state_dir: Path, **more: str) -> dict[str, str]:

@@ -262,6 +262,8 @@ def _changes(profile: str) -> list[tuple[str, str]]:
         ("PATCH", f"{PROFILES}{profile}/"),
         ("DELETE", f"{PROFILES}{profile}/"),
         ("POST", f"{PROFILES}{profile}/aggregations/"),
+        ("PATCH", f"{PROFILES}{profile}/aggregations/1/"),
+        ("DELETE", f"{PROFILES}{profile}/aggregations/1/"),
         ("POST", "/api/v1/uploads/"),
         ("DELETE", "/api/v1/uploads/x/"),
         ("POST", "/api/v1/jobs/x/cancel/"),
@@ -277,7 +279,7 @@ def test_every_change_is_in_the_list(profile: str) -> None:
         if method not in {"get", "head", "options"}
     }
     listed = {
-        (method, re.sub(rf"/({profile}|x)/", "/*/", path)) for method, path in _changes(profile)
+        (method, re.sub(rf"/({profile}|x|1)/", "/*/", path)) for method, path in _changes(profile)
     }
     assert described == listed
 

@@ -52,6 +52,8 @@ _KIND_WEIGHTS = {
 }
 _MARKED = frozenset({Kind.STEP, Kind.LOADER, Kind.GRADIENTS, Kind.OPTIMIZER, Kind.COUNTED})
 """Kinds that mark steps by what they are; the others need the evidence of several steps."""
+_TAKE_TURNS = frozenset({Kind.GRADIENTS, Kind.OPTIMIZER, Kind.FORWARD})
+"""Kinds of which a step may have several that do different work."""
 _MIN_SCORE = 50
 _HIGH_SCORE, _MEDIUM_SCORE = 75, 60
 _MAX_NESTED = 0.1
@@ -61,6 +63,8 @@ _MIN_RUNNER_UP = 25
 _CLOSE, _RIVAL = 15, 5
 _NEAR = 0.1
 """Steps are alike whose numbers of kernels differ from the median by at most this share."""
+_MOST_ALIKE = 0.7
+"""Share of alike steps from which the others are steps with something more."""
 _SAME = 0.8
 """Share of steps that must have exactly one instance of another candidate of the same loop."""
 
@@ -254,7 +258,7 @@ class Loops:
             per_optimizer_step=per_step,
             counts=name in self._counted,
             score=0,
-            cycle=_cycle(own, launches) if launches else 1,
+            cycle=_cycle(own, launches, kind) if launches else 1,
         )
         return replace(candidate, score=self._score(candidate))
 
@@ -330,17 +334,17 @@ def _alike(own: _Instances, launches: Launches, kind: Kind) -> float:
     return max(float(numbers.max(initial=0)) / len(counts), 0.9 * float((~odd).mean()))
 
 
-def _cycle(own: _Instances, launches: Launches) -> int:
+def _cycle(own: _Instances, launches: Launches, kind: Kind) -> int:
     """Number of instances, 2 to 8, after which the launched kernels repeat; 1: they are all alike.
 
     Two optimizers that take turns, as in a GAN, or micro-batches and an update make such a cycle.
-    What only adds a few kernels to every n-th step, such as logging, makes none. The first quarter
-    (warm-up) does not count.
+    What only adds kernels to every n-th step, such as logging or a validation, makes none, and
+    ranges that say that they are steps are. The first quarter (warm-up) does not count.
     """
     bounds = launches.bounds(own.stops_ns)[(len(own.stops_ns) - 1) // 4 :]
     counts, sums = np.diff(bounds), np.diff(launches.names[bounds])
     middle = float(np.median(counts))
-    if (np.abs(counts - middle) <= _NEAR * middle).mean() >= _SAME:
+    if kind not in _TAKE_TURNS or (np.abs(counts - middle) <= _NEAR * middle).mean() >= _MOST_ALIKE:
         return 1
     for length in range(1, min(8, len(sums) // 3) + 1):
         if (sums[length:] == sums[:-length]).mean() >= _SAME:

@@ -188,13 +188,16 @@ class _Iterations:
         return np.searchsorted(self._start_ns, time_ns, side="right") - 1
 
     def places_of(self, index: Int64) -> Int64:
-        """Row of each index of an aggregated iteration."""
-        return np.searchsorted(self.index, index)
+        """Row of each index of an iteration; -1: it is not aggregated."""
+        order = np.argsort(self.index)
+        place = np.searchsorted(self.index, index, sorter=order)
+        found = np.append(order, -1)[place]
+        return np.where(np.append(self.index, 0)[found] == index, found, -1)
 
     def sums(self, place: Int64, values: Int64) -> list[int]:
         """Sum of the values in each iteration."""
         total = np.zeros(len(self.index), dtype=np.int64)
-        np.add.at(total, place, values)
+        np.add.at(total, place[place >= 0], values[place >= 0])
         return total.tolist()
 
     def rows(self, **columns: Sequence[int | None]) -> list[Reply]:

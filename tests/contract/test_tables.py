@@ -14,7 +14,7 @@ from aggregator.tables.spec import Column, Kind
 from tests.contract.client import ApiClient, Served
 
 #: These have rows in a distributed job only; tests/contract/test_ranks.py reads one.
-OF_SEVERAL_RANKS = {"ranks", "collectives"}
+OF_SEVERAL_RANKS = {"ranks", "rank-iterations", "collectives"}
 OF_OUR_IMPORTS = {"advice", "key-node-candidates"}
 """Empty for a database that DLProf made."""
 #: A database of NVIDIA's DLProf has no costs; tests/contract/test_efficiency.py reads ours.

@@ -107,7 +107,8 @@ class Doors:
         for number, pattern in enumerate(urlpatterns):
             address = str(pattern.pattern)
             left_out = address.endswith(_MORE) and (number // len(_MORE) + self.number) % 3
-            if address.startswith("profiles/<str:profile>/") and not left_out:
+            is_read = hasattr(getattr(pattern.callback, "cls", None), "get")
+            if address.startswith("profiles/<str:profile>/") and is_read and not left_out:
                 self._ask(_filled(address, profile, aggregation), self._params(address))
         for number, (address, spec) in enumerate(TABLES.items()):
             if (number + self.number) % 3:
@@ -203,6 +204,7 @@ def _filled(address: str, profile: str, aggregation: int) -> str:
         .replace("<int:aggregation>", str(aggregation))
         .replace("<int:iteration>", "2")
         .replace("<path:op_id>", "CONV2D_1")
+        .replace("<path:kernel>", "gemm")
         .replace("<str:name>", "iteration-summary")
     )
 

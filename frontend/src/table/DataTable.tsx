@@ -133,7 +133,8 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
             rows={page.data?.results ?? []}
             unknown={page.data?.unknown ?? NO_REASONS}
             isLoading={page.data === null && page.error === null}
-            firstIndex={(control.state.page - 1) * control.state.pageSize}
+            // Of the page that is shown, which is the one before while the next one loads.
+            firstIndex={page.data === null ? 0 : (page.data.page - 1) * page.data.page_size}
             selected={props.selected ?? null}
             onSelect={props.onSelect}
             onDrill={props.onDrill}

@@ -24,7 +24,6 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 from aggregator.errors import DlprofError
-from aggregator.figures import Theme
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.calls import read_kernel_launches, read_op_calls
 from aggregator.tables.connection import opened
@@ -33,6 +32,7 @@ from aggregator.tables.declared.iterations import AGGREGATIONS
 from aggregator.tables.declared.ops import OPS
 from aggregator.tables.declared.profile import domains
 from aggregator.tables.figures import FIGURES, Look
+from aggregator.tables.plotly import Theme
 
 try:
     import pandas as pd

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aggregator.figures import MAX_BARS, Theme
 from aggregator.html_report.encoding import Strings, encode_rows
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.declared.addresses import OBJECTS, WHOLE_TABLES
@@ -14,6 +13,7 @@ from aggregator.tables.declared.iterations import ITERATIONS
 from aggregator.tables.declared.kernels import ITERATION_KERNELS, KERNELS_OF_EVERY_OP, OP_KERNELS
 from aggregator.tables.declared.ops import GROUP_OPS, ITERATION_OPS, OP_DETAIL, OPS
 from aggregator.tables.figures import FIGURES, FIGURES_OF_ITERATIONS, Look
+from aggregator.tables.plotly import MAX_BARS, Theme
 from aggregator.tables.request import parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.tables.sql import count_rows, distinct_values, iter_rows

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from aggregator import figures
-from aggregator.figures import Figure, Theme
+from aggregator.tables import plotly
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import Remembered
 from aggregator.tables.declared.efficiency import OP_EFFICIENCY, PEAK_RATES
@@ -19,6 +18,7 @@ from aggregator.tables.declared.summaries import (
     RESOURCE_USAGE,
     TENSOR_CORE_EFFICIENCY,
 )
+from aggregator.tables.plotly import Figure, Theme
 from aggregator.tables.spec import ObjectSpec, TableSpec
 
 
@@ -30,7 +30,7 @@ class Look:
     start: int | None = None  # First iteration, inclusive.
     stop: int | None = None  # Last iteration, inclusive.
     only_profiled: bool = False  # Leave out what the aggregation does not cover.
-    max_bars: int = figures.MAX_BARS  # At most so many bars; iterations beyond share them.
+    max_bars: int = plotly.MAX_BARS  # At most so many bars; iterations beyond share them.
 
 
 def _row(data: AggregationData, spec: ObjectSpec) -> dict[str, list[Any]]:
@@ -42,11 +42,11 @@ def _kernel_gpu_time(data: AggregationData, look: Look) -> Figure:
     summary = _row(data, KERNEL_SUMMARY)
     parts = ("using_tc", "memory", "other")
     row = {f"{part}_gpu_time_ns": [summary[part][0]["gpu_time_ns"]] for part in parts}
-    return figures.kernel_gpu_time(row, look.theme)
+    return plotly.kernel_gpu_time(row, look.theme)
 
 
 def _iteration_summary(data: AggregationData, look: Look) -> Figure:
-    return figures.iteration_summary(
+    return plotly.iteration_summary(
         data.columns(ITERATIONS),
         look.theme,
         start=look.start,
@@ -57,13 +57,13 @@ def _iteration_summary(data: AggregationData, look: Look) -> Figure:
 
 
 def _roofline(data: AggregationData, look: Look) -> Figure:
-    return figures.roofline(data.columns(OP_EFFICIENCY), data.columns(PEAK_RATES), look.theme)
+    return plotly.roofline(data.columns(OP_EFFICIENCY), data.columns(PEAK_RATES), look.theme)
 
 
 _Builder: TypeAlias = Callable[[AggregationData, Look], Figure]
 
 
-def _of(figure: Callable[[figures.Table, Theme], Figure], spec: TableSpec | ObjectSpec) -> _Builder:
+def _of(figure: Callable[[plotly.Table, Theme], Figure], spec: TableSpec | ObjectSpec) -> _Builder:
     """A figure of a single table or object."""
     if isinstance(spec, TableSpec):
         return lambda data, look: figure(data.columns(spec), look.theme)
@@ -73,13 +73,13 @@ def _of(figure: Callable[[figures.Table, Theme], Figure], spec: TableSpec | Obje
 #: Each figure at its address.
 FIGURES: dict[str, _Builder] = {
     "roofline": _roofline,
-    "gpu-utilization": _of(figures.gpu_utilization, GPU_UTILIZATION),
-    "resource-usage": _of(figures.resource_usage, RESOURCE_USAGE),
+    "gpu-utilization": _of(plotly.gpu_utilization, GPU_UTILIZATION),
+    "resource-usage": _of(plotly.resource_usage, RESOURCE_USAGE),
     "kernel-gpu-time": _kernel_gpu_time,
-    "tensor-core-efficiency": _of(figures.tensor_core_efficiency, TENSOR_CORE_EFFICIENCY),
+    "tensor-core-efficiency": _of(plotly.tensor_core_efficiency, TENSOR_CORE_EFFICIENCY),
     "iteration-summary": _iteration_summary,
-    "gpus": _of(figures.gpus, GPUS),
-    "ranks": _of(figures.ranks, RANKS),
+    "gpus": _of(plotly.gpus, GPUS),
+    "ranks": _of(plotly.ranks, RANKS),
 }
 
 #: Figures that show iterations, and take a range of them.

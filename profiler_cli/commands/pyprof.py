@@ -186,7 +186,7 @@ def _columns(text: str) -> tuple[str, ...]:
 
 def _parse(options: argparse.Namespace) -> int:
     # Loads NumPy and the SQLite drivers, which --help and usage errors do not need.
-    from aggregator.pyprof.parse import parse_file  # noqa: PLC0415
+    from profiler_cli.pyprof.parse import parse_file  # noqa: PLC0415
 
     count = 0
     try:
@@ -202,7 +202,7 @@ def _parse(options: argparse.Namespace) -> int:
 
 
 def _prof(options: argparse.Namespace) -> int:
-    from aggregator.pyprof.rows import rows  # noqa: PLC0415
+    from profiler_cli.pyprof.rows import rows  # noqa: PLC0415
 
     form = TableForm(options.c, csv=options.csv, width=max(options.w, 0))
     try:
@@ -223,7 +223,7 @@ def _records(file: TextIO) -> Iterator[dict[str, Any]]:
     Raises:
         CorruptProfileError: A dictionary is not valid, or there is none.
     """
-    from aggregator.pyprof.rows import read_record  # noqa: PLC0415
+    from profiler_cli.pyprof.rows import read_record  # noqa: PLC0415
 
     others: list[tuple[str, int]] = []
     count = 0

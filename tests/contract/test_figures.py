@@ -8,12 +8,12 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from aggregator import figures
-from aggregator.figures import MAX_BARS, Theme
-from aggregator.figures.theme import COLORS, RARE_PARTS
-from aggregator.figures.theme import PARTS as ALL_PARTS
-from aggregator.figures.values import choose_unit
+from aggregator.tables import plotly as figures
 from aggregator.tables.figures import FIGURES
+from aggregator.tables.plotly import MAX_BARS, Theme
+from aggregator.tables.plotly.theme import COLORS, RARE_PARTS
+from aggregator.tables.plotly.theme import PARTS as ALL_PARTS
+from aggregator.tables.plotly.values import choose_unit
 from tests.contract.client import ApiClient, Served
 
 #: The captures here have no graphs and a single GPU.

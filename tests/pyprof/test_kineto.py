@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from aggregator.pyprof.parse import parse_file
-from aggregator.pyprof.rows import rows
+from profiler_cli.pyprof.parse import parse_file
+from profiler_cli.pyprof.rows import rows
 
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures" / "kineto"
 SIZES = re.compile(r"\([\d,]+\)|\w+$")

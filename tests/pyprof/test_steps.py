@@ -15,10 +15,10 @@ import pytest
 
 from aggregator.errors import CorruptProfileError, UnsupportedProfileError
 from aggregator.kernels.names import demangle
-from aggregator.pyprof.markers import sort_out
-from aggregator.pyprof.parse import parse_file, short_name
-from aggregator.pyprof.rows import read_record, rows
 from profiler_cli.dlprof import main
+from profiler_cli.pyprof.markers import sort_out
+from profiler_cli.pyprof.parse import parse_file, short_name
+from profiler_cli.pyprof.rows import read_record, rows
 from tests.builders import Trace
 from tests.conftest import ProfileFactory
 from tests.pyprof.nvprof_file import (
@@ -326,7 +326,7 @@ def test_a_group_of_a_convolution_is_a_kernel_of_its_own_only_then() -> None:
 
 
 def test_nothing_slow_is_loaded() -> None:
-    code = "import sys, aggregator.pyprof.parse; print(*sys.modules)"
+    code = "import sys, profiler_cli.pyprof.parse; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

@@ -11,13 +11,13 @@ from rest_framework.response import Response
 
 from aggregator.dldb.reader import damaged
 from aggregator.errors import InvalidValueError
-from aggregator.figures import MAX_BARS, Theme
 from aggregator.system.untrusted_json import read_count
 from aggregator.tables import figures
 from aggregator.tables.calls import read_kernel_launches, read_op_calls
 from aggregator.tables.declared.ops import OP_DETAIL
 from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
 from aggregator.tables.figures import FIGURES, FIGURES_OF_ITERATIONS, Look
+from aggregator.tables.plotly import MAX_BARS, Theme
 from aggregator.tables.request import check_parameters
 from aggregator.tables.spec import ObjectSpec
 from aggregator.tables.verdict import read_verdict

@@ -11,8 +11,8 @@ from math import prod
 from operator import itemgetter
 from typing import Any
 
-from aggregator.pyprof import matrix_ops, recurrent
-from aggregator.pyprof.calls import (
+from profiler_cli.pyprof import matrix_ops, recurrent
+from profiler_cli.pyprof.calls import (
     Args,
     Kernel,
     OpCost,
@@ -25,7 +25,7 @@ from aggregator.pyprof.calls import (
     tensor_of,
     unnamed,
 )
-from aggregator.pyprof.operators import operator_cost
+from profiler_cli.pyprof.operators import operator_cost
 
 
 def cost_of(marker: dict[str, Any], kernel: Kernel) -> OpCost:

@@ -10,7 +10,7 @@ from aggregator.costs.formulas import convolution
 from aggregator.costs.formulas.call import OpCall
 from aggregator.costs.formulas.matrix import product
 from aggregator.frameworks.shapes import convolution_output
-from aggregator.pyprof.calls import (
+from profiler_cli.pyprof.calls import (
     Args,
     Kernel,
     OpCost,

@@ -6,17 +6,17 @@ API. The browser, a notebook and the HTML report show the same figures.
 
 from __future__ import annotations
 
-from aggregator.figures.bars import gpus, ranks
-from aggregator.figures.iterations import MAX_BARS, iteration_summary
-from aggregator.figures.roofline import roofline
-from aggregator.figures.shares import (
+from aggregator.tables.plotly.bars import gpus, ranks
+from aggregator.tables.plotly.iterations import MAX_BARS, iteration_summary
+from aggregator.tables.plotly.roofline import roofline
+from aggregator.tables.plotly.shares import (
     gpu_utilization,
     kernel_gpu_time,
     resource_usage,
     tensor_core_efficiency,
 )
-from aggregator.figures.theme import Figure, Theme
-from aggregator.figures.values import Table
+from aggregator.tables.plotly.theme import Figure, Theme
+from aggregator.tables.plotly.values import Table
 
 __all__ = [
     "MAX_BARS",

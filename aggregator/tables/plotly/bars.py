@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.figures.theme import (
+from aggregator.tables.plotly.theme import (
     COLORS,
     GPU,
     Figure,
@@ -11,7 +11,7 @@ from aggregator.figures.theme import (
     base_layout,
     empty_figure,
 )
-from aggregator.figures.values import Table, choose_unit, column, row_count
+from aggregator.tables.plotly.values import Table, choose_unit, column, row_count
 from aggregator.texts import say
 
 _PARTS = (

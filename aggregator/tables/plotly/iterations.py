@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from aggregator.figures.theme import (
+from aggregator.tables.plotly.theme import (
     BOUNDS,
     COLORS,
     PART_NAMES,
@@ -19,7 +19,7 @@ from aggregator.figures.theme import (
     empty_figure,
     split_communication,
 )
-from aggregator.figures.values import Table, TimeUnit, choose_unit, column
+from aggregator.tables.plotly.values import Table, TimeUnit, choose_unit, column
 from aggregator.texts import say
 
 #: A browser takes about a second for a thousand stacked bars, which are too narrow to see.

@@ -7,11 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from aggregator.errors import CorruptProfileError
-from aggregator.pyprof.calls import Kernel, OpCost
-from aggregator.pyprof.markers import MAX_LITERAL, literal, long_literal
-from aggregator.pyprof.ops import cost_of
 from aggregator.system.untrusted_json import read_count
-from aggregator.texts import say
+from profiler_cli.pyprof.calls import Kernel, OpCost
+from profiler_cli.pyprof.markers import MAX_LITERAL, literal, long_literal
+from profiler_cli.pyprof.ops import cost_of
 
 Row = dict[str, Any]
 UNKNOWN = "na"
@@ -45,8 +44,8 @@ def read_record(line: str, number: int) -> Row:
     value = long_literal(line.strip())
     if not isinstance(value, dict) or not _is_record(value):
         raise CorruptProfileError(
-            say("Line {number} is no dictionary of a kernel.", number=number),
-            hint=say("Give the output of: dlprof pyprof parse FILE"),
+            f"Line {number} is no dictionary of a kernel.",
+            hint="Give the output of: dlprof pyprof parse FILE",
         )
     return value
 

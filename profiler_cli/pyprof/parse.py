@@ -14,8 +14,10 @@ from aggregator.errors import (
     ProfileNotFoundError,
     UnsupportedProfileError,
 )
-from aggregator.pyprof.launches import Launch, ProfileLaunches, RangeColumns
-from aggregator.pyprof.markers import (
+from aggregator.sources.formats import Format, detect_file, detect_tables, list_tables
+from aggregator.system.progress import NullProgress
+from profiler_cli.pyprof.launches import Launch, ProfileLaunches, RangeColumns
+from profiler_cli.pyprof.markers import (
     KERNEL_HOLE,
     NUMBER,
     Around,
@@ -24,17 +26,14 @@ from aggregator.pyprof.markers import (
     sizes_marker,
     sort_out,
 )
-from aggregator.pyprof.nvprof import NvprofFile
-from aggregator.pyprof.operators import shared_kind
-from aggregator.sources.formats import Format, detect_file, detect_tables, list_tables
-from aggregator.system.progress import NullProgress
-from aggregator.texts import say
+from profiler_cli.pyprof.nvprof import NvprofFile
+from profiler_cli.pyprof.operators import shared_kind
 
 Record = dict[str, Any]
 LaunchSource: TypeAlias = "ProfileLaunches | NvprofFile"
 _CELLS = ("LSTMCell", "GRUCell", "RNNCell")
 _NOISE = ("void ", "at::", "cuda::", "native::", "(anonymous namespace)::")
-_OTHER_KIND = say("a value in it has the wrong type")
+_OTHER_KIND = "a value in it has the wrong type"
 
 
 def parse_file(path: Path) -> tuple[int, Iterator[Record]]:
@@ -91,9 +90,7 @@ def _damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, OverflowError) as error:
-        raise CorruptProfileError(
-            say("'{path}' cannot be read: {error}.", path=path, error=_OTHER_KIND)
-        ) from error
+        raise CorruptProfileError(f"'{path}' cannot be read: {_OTHER_KIND}.") from error
 
 
 class _RangesAround:
@@ -228,7 +225,7 @@ def _open_launches(path: Path) -> LaunchSource:
         CorruptProfileError: The file is damaged.
     """
     if not path.is_file():
-        raise ProfileNotFoundError(say("No such file '{path}'.", path=path))
+        raise ProfileNotFoundError(f"No such file '{path}'.")
     tables: frozenset[str] = frozenset()
     found = detect_file(path, path.name)
     if found is Format.SQLITE:
@@ -242,6 +239,6 @@ def _open_launches(path: Path) -> LaunchSource:
 
         return ProfileLaunches(open_profile(path, NullProgress()))
     raise UnsupportedProfileError(
-        say("'{path}' is no Nsight Systems export, nvprof file or Kineto trace.", path=path),
-        hint=say("Export a report with: nsys export --type=sqlite report.nsys-rep"),
+        f"'{path}' is no Nsight Systems export, nvprof file or Kineto trace.",
+        hint="Export a report with: nsys export --type=sqlite report.nsys-rep",
     )

@@ -10,8 +10,8 @@ from aggregator.costs.formulas.call import OpCall
 from aggregator.costs.formulas.registry import count
 from aggregator.kernels.element_types import SIZES
 from aggregator.kernels.traits import kernel_traits
-from aggregator.pyprof.calls import Args, Kernel, OpCost, parameters
-from aggregator.pyprof.matrix_ops import is_helper
+from profiler_cli.pyprof.calls import Args, Kernel, OpCost, parameters
+from profiler_cli.pyprof.matrix_ops import is_helper
 
 # Kernels of which several compute one gradient or one FFT together. A plain product is not among
 # them: it may be either gradient of a Winograd convolution.

@@ -15,9 +15,8 @@ import numpy as np
 from aggregator.errors import CorruptProfileError
 from aggregator.kernels.names import demangle
 from aggregator.profile.arrays import Int64
-from aggregator.pyprof.launches import Launch, RangeColumns, by_lane
 from aggregator.system.sqlite_uri import lenient_text, read_only_uri
-from aggregator.texts import say
+from profiler_cli.pyprof.launches import Launch, RangeColumns, by_lane
 
 _KERNEL_COLUMNS = (
     "k.start, k.end, k.deviceId, k.streamId, gridX, gridY, gridZ, blockX, blockY, blockZ"
@@ -109,9 +108,7 @@ class NvprofFile:
                 connection.text_factory = lenient_text
                 yield connection
         except (sqlite3.DatabaseError, TypeError, ValueError, OverflowError) as error:
-            raise CorruptProfileError(
-                say("'{path}' cannot be read: {error}.", path=self._path, error=error)
-            ) from error
+            raise CorruptProfileError(f"'{self._path}' cannot be read: {error}.") from error
 
 
 def _thread(object_id: object) -> int:

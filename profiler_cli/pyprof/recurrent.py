@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from aggregator.pyprof.calls import Args, Kernel, OpCost, item_size, need, parameters
+from profiler_cli.pyprof.calls import Args, Kernel, OpCost, item_size, need, parameters
 
 GATES = {"LSTMCell": 4, "GRUCell": 3, "RNNCell": 1}
 _TILE = re.compile(r"_(\d+)x(\d+)_")

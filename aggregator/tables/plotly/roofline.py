@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import isfinite, log10
 from typing import Any
 
-from aggregator.figures.theme import BOUNDS, Figure, Theme, axis, base_layout, empty_figure
-from aggregator.figures.values import Table, column
+from aggregator.tables.plotly.theme import BOUNDS, Figure, Theme, axis, base_layout, empty_figure
+from aggregator.tables.plotly.values import Table, column
 from aggregator.texts import say
 
 MAX_POINTS = 400  # Number of ops shown, those with the most GPU time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from aggregator.figures.theme import (
+from aggregator.tables.plotly.theme import (
     COLORS,
     GPU,
     IDLE,
@@ -19,7 +19,7 @@ from aggregator.figures.theme import (
     empty_figure,
     split_communication,
 )
-from aggregator.figures.values import Table, choose_unit, only_row
+from aggregator.tables.plotly.values import Table, choose_unit, only_row
 from aggregator.texts import say
 
 _NO_VALUES = say("No values in this profile")

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sqlite3
-import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,14 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.dldb.guarded import few_rows, limited, time_limit_s
-from aggregator.dldb.reader import Dldb, damaged, open_database
-from aggregator.errors import DatabaseError, DlprofError, UsageError
-from aggregator.options import ImportOptions
-from aggregator.pipeline import import_profile
+from aggregator.dldb.reader import Dldb, damaged
+from aggregator.errors import DatabaseError, UsageError
 from aggregator.system.plain_text import on_one_line, shown
-from aggregator.system.progress import NullProgress
-from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
 from aggregator.system.untrusted_json import read_json
+from profiler_cli.commands.databases import open_or_import
 from profiler_cli.options.parser import SubcommandParser
 
 EXIT_CODES: Final = {"low": 11, "medium": 12, "high": 13}
@@ -110,28 +105,14 @@ def _exit_code(found: list[dict[str, Any]], fail_on: str) -> int:
 
 def _open(source: Path, stack: ExitStack) -> Dldb:
     """Open the database, or import the profile into one in a temporary folder."""
-    try:
-        database = open_database(source)
-    except DlprofError:
-        if not source.exists():
-            raise
-        database = None
-    if database is not None and database.is_ours:
-        if _VIEW in database.views:
-            return database
-        database.close()
-        raise DatabaseError(
-            f"The database '{source}' has no advice: it was written by an older version.",
-            hint="Aggregate its profile again: dlprof --database=profile.sqlite",
-        )
-    if database is not None:
-        database.close()
-    remove_leftover_folders()
-    folder = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprof-advise")))
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    target = folder / "dlprof_dldb.sqlite"
-    import_profile(ImportOptions(source=source, database=target), NullProgress())
-    return open_database(target)
+    database = open_or_import(source, stack)
+    if _VIEW in database.views:
+        return database
+    database.close()
+    raise DatabaseError(
+        f"The database '{source}' has no advice: it was written by an older version.",
+        hint="Aggregate its profile again: dlprof --database=profile.sqlite",
+    )
 
 
 @contextmanager

@@ -45,22 +45,26 @@ describe("the line of iteration durations", () => {
       bar(0, 1, 9_000, { kind: "before" }),
       bar(1, 1, 60),
       bar(2, 1, 66),
-      bar(3, 1, 700, { is_profiled: false }),
+      bar(3, 1, 60),
+      bar(4, 1, 66),
+      bar(5, 1, 60),
+      bar(6, 1, 700, { is_profiled: false }),
     ];
     expect(sparkShape(figure(bars))).toMatchObject({
-      line: "2.0,26.0 86.0,2.0",
+      line: "2.0,26.0 23.0,2.0 44.0,26.0 65.0,2.0 86.0,26.0",
       longestNs: 66e6,
       perPoint: 1,
     });
   });
 
   it("puts points where their iterations are, also where the last bar holds fewer", () => {
-    const bars = [bar(0, 10, 60), bar(10, 10, 60), bar(20, 1, 60)];
-    expect(xs(sparkShape(figure(bars))?.line ?? "")).toEqual([2, 56.2, 86]);
+    const bars = [0, 10, 20, 30].map((first) => bar(first, 10, 60));
+    bars.push(bar(40, 1, 60));
+    expect(xs(sparkShape(figure(bars))?.line ?? "")).toEqual([2, 25.7, 49.3, 73, 86]);
   });
 
-  it("draws nothing of one iteration, or of none", () => {
-    expect(sparkShape(figure([bar(1, 1, 60)]))).toBeNull();
+  it("draws nothing of a few iterations, or of none", () => {
+    expect(sparkShape(figure([1, 2, 3, 4].map((first) => bar(first, 1, 60))))).toBeNull();
     expect(sparkShape({ data: [], layout: {} } as unknown as IterationFigure)).toBeNull();
   });
 });

@@ -14,10 +14,12 @@ from tests.browser.conftest import MakeDatabase, StartViewer, Viewer, settled
 from tests.browser.test_tables import as_numbers, cells, rows
 
 
-def get(viewer: Viewer, path: str) -> Any:
-    """An answer of the API about the aggregation that the page opens of the first profile."""
+def get(viewer: Viewer, path: str, aggregation: int | None = None) -> Any:
+    """An answer of the API about an aggregation of the first profile: the newest, or the given."""
     profile = viewer.get("profiles/")["results"][0]["id"]
-    aggregation = viewer.get(f"profiles/{profile}/aggregations/")["results"][-1]["id"]
+    aggregation = (
+        aggregation or viewer.get(f"profiles/{profile}/aggregations/")["results"][-1]["id"]
+    )
     return viewer.get(f"profiles/{profile}/aggregations/{aggregation}/{path}")
 
 

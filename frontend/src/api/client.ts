@@ -1,6 +1,7 @@
 /** Talks to /api/v1 on the same host. Every failure comes out as an ApiError. */
 
 import { language, t } from "../i18n";
+import { takeEarly } from "./early";
 import type { ApiErrorBody } from "./lists";
 import { currentSource } from "./source";
 
@@ -95,7 +96,9 @@ async function request<T>(url: string, init: RequestInit): Promise<T> {
 }
 
 export function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
-  return request<T>(url, { headers: WANTED, signal: signal ?? null });
+  const ask = () => request<T>(url, { headers: WANTED, signal: signal ?? null });
+  const early = takeEarly(url);
+  return early === null ? ask() : early.then((answer) => answer as T, ask);
 }
 
 function csrfToken(): string | null {

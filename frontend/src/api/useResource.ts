@@ -1,6 +1,6 @@
 /** Fetches a resource for a component: cached, aborted when no longer wanted, stale while loading. */
 
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useLayoutEffect, useState } from "preact/hooks";
 import { type ApiError, getJson, isAbort, toApiError } from "./client";
 
 export interface Resource<T> {
@@ -87,8 +87,9 @@ export function useResource<T>(url: string | null): Resource<T> {
   const [held, setHeld] = useState<Held<T>>(() => heldFromCache<T>(url));
   const [attempt, setAttempt] = useState(0);
 
+  // Before the frame is painted: the request need not wait for that.
   // biome-ignore lint/correctness/useExhaustiveDependencies: `attempt` repeats the request for the same address
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (url === null) return;
     if (cache.has(url)) {
       setHeld({ url, data: cache.get(url) as T, dataUrl: url, error: null });

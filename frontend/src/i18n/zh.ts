@@ -1055,6 +1055,7 @@ export const zh = {
   "every eligible op uses them": "所有符合条件的算子都已使用",
   "{ops} could and do not": "{ops}可以使用但未使用",
   "{time} of the mean step": "平均步中的 {time}",
+  "mean {time}": "均值 {time}",
   MFU: "MFU",
   "Too few operations are known.": "已知的运算太少。",
   "median step": "中位步",

@@ -5,6 +5,8 @@ import { useCallback } from "preact/hooks";
 import { DetailsPane } from "../../frame/DetailsPane";
 import { t } from "../../i18n";
 import { navigate, useQuery } from "../../state/location";
+import { useScoped } from "../../state/scope";
+import { ADVICE_PARAMS } from "./advice";
 import { GuidancePanel } from "./GuidancePanel";
 import { IterationSummaryPanel } from "./IterationSummaryPanel";
 import { KERNEL_DETAILS, KernelDetails, KernelTimePanel } from "./KernelTimePanel";
@@ -14,13 +16,25 @@ import { ResourceUsagePanel } from "./ResourceUsagePanel";
 import { SystemConfigPanel } from "./SystemConfigPanel";
 import { TopPanel } from "./TopPanel";
 
+/** Whether the heights of the first two rows are known, and so the places of those below. */
+function useIsAboveKnown(): boolean {
+  const resources = [
+    useScoped<unknown>("performance-summary/"),
+    useScoped<unknown>("verdict/"),
+    useScoped<unknown>("advice/", ADVICE_PARAMS),
+    useScoped<unknown>("recommendations/"),
+  ];
+  return resources.every(({ data, error }) => data !== null || error !== null);
+}
+
 export function DashboardView(): JSX.Element {
   const areDetailsOpen = useQuery().get("details") === KERNEL_DETAILS;
+  const isAboveKnown = useIsAboveKnown();
   const close = useCallback(() => navigate({ details: null }), []);
   return (
     <div class="view with-details">
       <div class="grid-frame">
-        <div class="grid">
+        <div class={`grid ${isAboveKnown ? "" : "is-arriving"}`}>
           <h1 class="visually-hidden">{t("Dashboard")}</h1>
           <PerformanceSummary />
           <RecommendationsPanel />

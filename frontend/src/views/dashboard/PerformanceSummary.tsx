@@ -32,13 +32,19 @@ const OP_NOUN = [t("op"), t("ops")] as const;
 
 export function PerformanceSummary(): JSX.Element {
   const summary = useScoped<Summary>("performance-summary/");
+  const missed = useMissed();
+  const efficiency = useScoped<Efficiency>("efficiency/").data;
   return (
     <section class="kpis span-12" aria-label={t("Performance summary")}>
       <Loaded resource={summary} skeleton={<KpiSkeleton />}>
         {(data) => (
           <>
             <dl class="kpi-row">
-              {data.is_steady === 1 ? <StepTime data={data} /> : <IterationTime data={data} />}
+              {data.iter_median_ns === null ? (
+                <IterationTime data={data} />
+              ) : (
+                <StepTime data={data} />
+              )}
               <Pct
                 title={t("GPU busy")}
                 info={EXPLANATIONS.gpuUtilization}
@@ -47,9 +53,9 @@ export function PerformanceSummary(): JSX.Element {
                 tone="gpu"
                 view="gpus"
               />
-              <TensorCores data={data} />
+              <TensorCores data={data} missed={missed} />
               <Communication data={data} />
-              <ModelFlops />
+              <ModelFlops data={efficiency} />
               <Iterations data={data} />
             </dl>
             <SteadyLine data={data} />
@@ -131,9 +137,13 @@ function IterationTime({ data }: { data: Summary }): JSX.Element {
   );
 }
 
-/** The median step of the steady range, and between what times most steps lie. */
+/** A mean that is this much longer than the median is that of start-up or of a few stalls. */
+const SKEWED = 1.05;
+
+/** The median step, and between what times most steps lie; start-up and stalls do not move it. */
 function StepTime({ data }: { data: Summary }): JSX.Element {
-  const { iter_p10_ns: p10, iter_p90_ns: p90 } = data;
+  const { iter_p10_ns: p10, iter_p90_ns: p90, iter_avg_ns: mean, iter_median_ns: median } = data;
+  const isSkewed = mean !== null && median !== null && mean > SKEWED * median;
   return (
     <Kpi
       title={t("Median step time")}
@@ -154,6 +164,7 @@ function StepTime({ data }: { data: Summary }): JSX.Element {
           })}
         >
           p10–p90: {durationRange(p10, p90)}
+          {isSkewed && ` · ${t("mean {time}", { time: durationText(mean) })}`}
         </span>
       )}
     </Kpi>
@@ -180,11 +191,7 @@ function SteadyLine({ data }: { data: Summary }): JSX.Element | null {
           {isSteady ? t("Show all iterations") : t("Show the steady range")}
         </button>
       )}
-      {!isReport() && (
-        <ViewLink class="kpi-another" view="iterations">
-          {t("Choose another range")}
-        </ViewLink>
-      )}
+      {!isReport() && <ViewLink view="iterations">{t("Choose another range")}</ViewLink>}
     </p>
   );
 }
@@ -231,14 +238,15 @@ function Pct(props: {
 /** Ops that could use Tensor Cores and do not. */
 const MISSED: QueryPatch = { "ops.f.tc_eligible": "1", "ops.f.using_tc": "0" };
 
-function TensorCores({ data }: { data: Summary }): JSX.Element {
-  const missed = useScoped<ListPage<OpsRow>>("ops/", {
-    tc_eligible: 1,
-    using_tc: 0,
-    page_size: 25,
-  });
-  const isKnown = data.tc_utilization_pct !== null && missed.data !== null;
-  const count = missed.data?.count ?? 0;
+/** How many there are; null: not known yet. */
+function useMissed(): number | null {
+  const found = useScoped<ListPage<OpsRow>>("ops/", { tc_eligible: 1, using_tc: 0, page_size: 25 });
+  return found.data?.count ?? null;
+}
+
+function TensorCores(props: { data: Summary; missed: number | null }): JSX.Element {
+  const { data, missed: count } = props;
+  const isKnown = data.tc_utilization_pct !== null && count !== null;
   return (
     <Pct
       title={t("Tensor Core use")}
@@ -283,8 +291,7 @@ function Communication({ data }: { data: Summary }): JSX.Element | null {
   );
 }
 
-function ModelFlops(): JSX.Element {
-  const { data } = useScoped<Efficiency>("efficiency/");
+function ModelFlops({ data }: { data: Efficiency | null }): JSX.Element {
   const { profile } = useScope();
   const atLeast = data?.median_step_mfu_at_least_pct ?? null;
   const isKnown = (data?.median_step_mfu_pct ?? null) !== null;

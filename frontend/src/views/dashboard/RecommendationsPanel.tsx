@@ -13,6 +13,7 @@ import { Icon } from "../../ui/icons";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded, Skeleton } from "../../ui/states";
 import { AdviceItem } from "./AdviceItem";
+import { ADVICE_PARAMS } from "./advice";
 
 /**
  * Where a drill-down of DLProf's list leads. The database gives a name, and only names of this list
@@ -49,7 +50,7 @@ function VerdictLine(): JSX.Element {
 }
 
 export function RecommendationsPanel(): JSX.Element {
-  const advice = useScoped<ListPage<AdviceRow>>("advice/", { page_size: 100 });
+  const advice = useScoped<ListPage<AdviceRow>>("advice/", ADVICE_PARAMS);
   return (
     <Panel
       title={t("Recommendations")}
@@ -136,7 +137,7 @@ function NothingFound({ steps }: { steps?: AdviceRow | undefined }): JSX.Element
 function DlprofList({ isFolded }: { isFolded: boolean }): JSX.Element {
   const found = useScoped<{ results: readonly Recommendation[] }>("recommendations/");
   return (
-    <Loaded resource={found}>
+    <Loaded resource={found} skeleton={<Skeleton lines={1} height={22} />}>
       {(data) =>
         data.results.length === 0 ? (
           isFolded ? null : (

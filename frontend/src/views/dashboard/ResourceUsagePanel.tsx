@@ -51,6 +51,7 @@ export function ResourceUsagePanel(): JSX.Element {
       title={t("Where a step goes")}
       info={EXPLANATIONS.resourceUsage}
       span={5}
+      class="panel-usage"
       actions={<ChartMenu figure="resource-usage" />}
     >
       <Loaded resource={usage}>

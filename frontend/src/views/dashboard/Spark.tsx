@@ -10,6 +10,8 @@ import { useTheme } from "../../state/theme";
 const WIDTH = 88;
 const HEIGHT = 28;
 const INSET = 2;
+/** Fewer points show no course. */
+const MIN_POINTS = 5;
 
 export interface SparkShape {
   /** Means, as the points of a polyline. */
@@ -30,7 +32,7 @@ export function sparkShape(figure: IterationFigure): SparkShape | null {
   );
   const first = bars[0];
   const last = bars.at(-1);
-  if (first === undefined || last === undefined || bars.length < 2) return null;
+  if (first === undefined || last === undefined || bars.length < MIN_POINTS) return null;
   const shortestNs = Math.min(...bars.map((bar) => bar.shortest_ns));
   const longestNs = Math.max(...bars.map((bar) => bar.longest_ns));
   const begin = center(first);
@@ -74,7 +76,10 @@ export function Spark(): JSX.Element | null {
     view: "all",
     max_bars: barsFor(window.innerWidth),
   });
-  const shape = figure.data === null ? null : sparkShape(figure.data);
+  // Its place is kept while it loads.
+  if (figure.data === null)
+    return <svg class="spark" width={WIDTH} height={HEIGHT} aria-hidden="true" />;
+  const shape = sparkShape(figure.data);
   if (shape === null) return null;
   return (
     <svg class="spark" width={WIDTH} height={HEIGHT} role="img" aria-label={words(shape)}>

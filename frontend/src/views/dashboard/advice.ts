@@ -8,6 +8,9 @@ import type { QueryPatch } from "../../state/query";
 /** Views that advice may link to; the contents of a profile cannot name others. */
 const VIEWS = ["ops", "iterations", "kernels-by-iteration", "gpus", "op-types"] as const;
 
+/** All of the advice is few rows. */
+export const ADVICE_PARAMS = { page_size: 100 } as const;
+
 export interface AdviceLink {
   readonly view: string;
   readonly patch: QueryPatch;

@@ -5,24 +5,25 @@ import type { KernelLaunches, KernelsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { formatInt, formatPct } from "../../lib/units";
 import { useQuery } from "../../state/location";
-import { useScoped } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
 import { OPS_OF_KERNEL_TABLE } from "../../table/specs/kernels";
 import { useUrlTable } from "../../table/useTableState";
 import { Flag } from "../../ui/Name";
 import { kernelPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
-import { Empty, ErrorNote, Skeleton } from "../../ui/states";
+import { Empty } from "../../ui/states";
 import { Histogram } from "./Histogram";
-import { showIteration } from "./OpPage";
 import {
   AdviceAbout,
   type Fact,
   Facts,
   NotKnown,
+  OnePage,
+  type OneProps,
   PageGrid,
   PageHead,
   SmallTable,
+  showIteration,
   time,
 } from "./parts";
 import { Trend } from "./Trend";
@@ -30,31 +31,22 @@ import { Trend } from "./Trend";
 const LAUNCHES = [t("launch"), t("launches")] as const;
 
 export function KernelPage(): JSX.Element {
-  const name = useQuery().get("kernel");
-  if (name === undefined) {
-    return (
-      <Empty title={t("No kernel is selected")}>
-        {t("Open the page of a kernel from any table.")}
-      </Empty>
-    );
-  }
-  return <OneKernel name={name} key={name} />;
+  return (
+    <OnePage<KernelLaunches>
+      parameter="kernel"
+      path={(name) => `kernels/${encodeURIComponent(name)}/launches/`}
+      none={
+        <Empty title={t("No kernel is selected")}>
+          {t("Open the page of a kernel from any table.")}
+        </Empty>
+      }
+      page={OneKernel}
+    />
+  );
 }
 
-function OneKernel({ name }: { name: string }): JSX.Element {
-  const found = useScoped<KernelLaunches>(`kernels/${encodeURIComponent(name)}/launches/`);
+function OneKernel({ name, data: kernel }: OneProps<KernelLaunches>): JSX.Element {
   const ops = useUrlTable(OPS_OF_KERNEL_TABLE, useQuery());
-  if (found.error !== null) {
-    return (
-      <PageGrid>
-        <div class="span-12">
-          <ErrorNote error={found.error} onRetry={found.reload} />
-        </div>
-      </PageGrid>
-    );
-  }
-  const kernel = found.data;
-  if (kernel === null) return <Skeleton lines={8} height={20} />;
   const column = kernel.kernel_long_name === null ? "kernel_name" : "kernel_long_name";
   return (
     <PageGrid>

@@ -14,7 +14,7 @@ import type {
 } from "../../api/types";
 import { t } from "../../i18n";
 import { formatInt, formatPct } from "../../lib/units";
-import { currentQuery, navigate, useQuery } from "../../state/location";
+import { currentQuery, useQuery } from "../../state/location";
 import { patchForView } from "../../state/query";
 import { useScope, useScoped } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
@@ -24,16 +24,19 @@ import { useUrlTable } from "../../table/useTableState";
 import { Direction, Flag } from "../../ui/Name";
 import { opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
-import { Empty, ErrorNote, Loaded, Skeleton, Unknown } from "../../ui/states";
+import { Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
 import { Histogram } from "./Histogram";
 import {
   AdviceAbout,
   type Fact,
   Facts,
   NotKnown,
+  OnePage,
+  type OneProps,
   PageGrid,
   PageHead,
   SmallTable,
+  showIteration,
   time,
 } from "./parts";
 import { RooflinePoint } from "./RooflinePoint";
@@ -41,39 +44,31 @@ import { Trend } from "./Trend";
 
 const CALLS = [t("call"), t("calls")] as const;
 
-export function OpPage(): JSX.Element {
-  const opId = useQuery().get("op");
-  if (opId === undefined) {
-    return (
-      <Empty title={t("No op is selected")}>{t("Open the page of an op from any table.")}</Empty>
-    );
-  }
-  return <OneOp opId={opId} key={opId} />;
-}
-
 function path(opId: string, part = ""): string {
   return `ops/${encodeURIComponent(opId)}/${part}`;
 }
 
-function OneOp({ opId }: { opId: string }): JSX.Element {
-  const op = useScoped<OpRow>(path(opId));
+export function OpPage(): JSX.Element {
+  return (
+    <OnePage<OpRow>
+      parameter="op"
+      path={(opId) => path(opId)}
+      none={
+        <Empty title={t("No op is selected")}>{t("Open the page of an op from any table.")}</Empty>
+      }
+      page={OneOp}
+    />
+  );
+}
+
+function OneOp({ name: opId, data: op }: OneProps<OpRow>): JSX.Element {
   const kernels = useUrlTable(OP_KERNELS_TABLE, useQuery());
-  if (op.error !== null) {
-    return (
-      <PageGrid>
-        <div class="span-12">
-          <ErrorNote error={op.error} onRetry={op.reload} />
-        </div>
-      </PageGrid>
-    );
-  }
-  if (op.data === null) return <Skeleton lines={8} height={20} />;
-  const name = op.data.op_name ?? opId;
+  const name = op.op_name ?? opId;
   return (
     <PageGrid>
       <PageHead kind={t("Op")} name={name} full={name}>
-        {(op.data.direction ?? "") !== "" && <Direction value={op.data.direction ?? ""} />}
-        {[op.data.op_type, op.data.data_type].map(
+        {(op.direction ?? "") !== "" && <Direction value={op.direction ?? ""} />}
+        {[op.op_type, op.data_type].map(
           (text) =>
             text !== null &&
             text !== "" && (
@@ -86,16 +81,16 @@ function OneOp({ opId }: { opId: string }): JSX.Element {
         <ListLink opId={opId} />
       </PageHead>
       <Panel title={t("Totals")} span={12}>
-        <Figures op={op.data} />
-        <Partners op={op.data} />
+        <Figures op={op} />
+        <Partners op={op} />
       </Panel>
-      <Calls opId={opId} isOnGpu={(op.data.gpu_time_ns ?? 0) > 0} />
+      <Calls opId={opId} isOnGpu={(op.gpu_time_ns ?? 0) > 0} />
       <Panel title={t("Roofline")} span={4}>
         <Efficiency opId={opId} />
       </Panel>
       <AdviceAbout subject={{ opId }} />
       <Panel title={t("Source")} span={4}>
-        <Source op={op.data} />
+        <Source op={op} />
       </Panel>
       <div class="span-12 one-table">
         <DataTable<OpKernelsRow>
@@ -210,11 +205,6 @@ function Calls({ opId, isOnGpu }: { opId: string; isOnGpu: boolean }): JSX.Eleme
       </Panel>
     </>
   );
-}
-
-export function showIteration(iteration: number, op?: string): void {
-  const at = { iteration: String(iteration), op: op ?? null };
-  navigate({ ...patchForView(currentQuery(), "kernels-by-op"), ...at });
 }
 
 function OverIterations({ calls, clock }: { calls: OpCalls; clock: Clock }): JSX.Element {

@@ -1,15 +1,64 @@
 /** What the pages of one op and one kernel have in common. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren, ComponentType, JSX } from "preact";
 import type { ListPage } from "../../api/lists";
 import type { AdviceRow } from "../../api/types";
 import { t } from "../../i18n";
 import { durationText, exactNs } from "../../lib/units";
+import { currentQuery, navigate, useQuery } from "../../state/location";
+import { patchForView } from "../../state/query";
 import { useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
-import { CopyButton, Empty, Loaded, Unknown } from "../../ui/states";
+import { CopyButton, Empty, ErrorNote, Loaded, Skeleton, Unknown } from "../../ui/states";
 import { AdviceItem } from "../dashboard/AdviceItem";
-import { readDrillDown, readEvidence } from "../dashboard/advice";
+import { ADVICE_PARAMS, readDrillDown, readEvidence } from "../dashboard/advice";
+
+export interface OneProps<T> {
+  /** As the address names it. */
+  readonly name: string;
+  readonly data: T;
+}
+
+/** The page of the one thing that the address names: an op, a kernel. */
+export function OnePage<T>(props: {
+  /** The parameter of the address with its name. */
+  parameter: string;
+  /** Where the API has it. */
+  path: (name: string) => string;
+  /** What stands here when the address names none. */
+  none: JSX.Element;
+  page: ComponentType<OneProps<T>>;
+}): JSX.Element {
+  const name = useQuery().get(props.parameter);
+  if (name === undefined) return props.none;
+  return <Asked key={name} name={name} path={props.path(name)} page={props.page} />;
+}
+
+function Asked<T>(props: {
+  name: string;
+  path: string;
+  page: ComponentType<OneProps<T>>;
+}): JSX.Element {
+  const found = useScoped<T>(props.path);
+  if (found.error !== null) {
+    return (
+      <PageGrid>
+        <div class="span-12">
+          <ErrorNote error={found.error} onRetry={found.reload} />
+        </div>
+      </PageGrid>
+    );
+  }
+  if (found.data === null) return <Skeleton lines={8} height={20} />;
+  const Page = props.page;
+  return <Page name={props.name} data={found.data} />;
+}
+
+/** Opens the kernels of an iteration, those of one op if it is named. */
+export function showIteration(iteration: number, op?: string): void {
+  const at = { iteration: String(iteration), op: op ?? null };
+  navigate({ ...patchForView(currentQuery(), "kernels-by-op"), ...at });
+}
 
 /** The panels, in as many columns as fit. */
 export function PageGrid({ children }: { children: ComponentChildren }): JSX.Element {
@@ -123,7 +172,7 @@ export function names(row: AdviceRow, { opId, kernelName }: Subject): boolean {
 }
 
 export function AdviceAbout({ subject }: { subject: Subject }): JSX.Element {
-  const advice = useScoped<ListPage<AdviceRow>>("advice/", { page_size: 100 });
+  const advice = useScoped<ListPage<AdviceRow>>("advice/", ADVICE_PARAMS);
   return (
     <Panel title={t("Advice that names it")} span={4}>
       <Loaded resource={advice}>

@@ -1,0 +1,1 @@
+"""Two runs compared: who owns each nanosecond of the step, and what of it changed."""

@@ -1,0 +1,41 @@
+"""Exact numbers as text: columns that are rounded at display only, and then still add up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import floor
+from typing import Final
+
+DIGITS: Final = 9
+"""Digits behind the point of a time in a document. Means over three or seven iterations have no
+finite decimal: each column is rounded there by largest remainder."""
+UNIT_NS: Final = Fraction(1, 10**DIGITS)
+
+
+def rounded(values: Sequence[Fraction], unit_ns: Fraction | int) -> list[int]:
+    """Values in whole units, whose sum is the rounded sum: the method of largest remainders.
+
+    Args:
+        values: Exact values. Unit: ns.
+        unit_ns: What they are rounded to, such as 1,000 for microseconds. Unit: ns.
+
+    Returns:
+        One number per value, in units.
+    """
+    shares = [value / unit_ns for value in values]
+    result = [floor(share) for share in shares]
+    missing = floor(sum(shares, Fraction()) + Fraction(1, 2)) - sum(result)
+    by_remainder = sorted(range(len(shares)), key=lambda row: (result[row] - shares[row], row))
+    for row in by_remainder[:missing]:
+        result[row] += 1
+    return result
+
+
+def decimal(units: int) -> int | str:
+    """A number of ``UNIT_NS`` as nanoseconds: whole numbers as such, others as decimal text."""
+    whole, rest = divmod(abs(units), 10**DIGITS)
+    sign = "-" if units < 0 else ""
+    if not rest:
+        return -whole if units < 0 else whole
+    return f"{sign}{whole}.{str(rest).zfill(DIGITS).rstrip('0')}"

@@ -32,7 +32,7 @@ from profiler_cli.reports.declared import HTML
 if TYPE_CHECKING:
     from profiler_cli.options.declared import Options
 
-SUBCOMMANDS: Final = ("advise", "pyprof", "scrub")
+SUBCOMMANDS: Final = ("advise", "pyprof", "scrub", "stragglers")
 """``dlprof -- advise`` runs a program of that name."""
 EXIT_INTERNAL: Final = 1
 BUG_HINT: Final = "This is a bug in dlprof. Run it again with --debug for the traceback."
@@ -114,6 +114,10 @@ def _run_subcommand(name: str, words: Sequence[str]) -> int:
         from profiler_cli.commands.scrub import run_scrub  # noqa: PLC0415
 
         return run_scrub(words)
+    if name == "stragglers":
+        from profiler_cli.commands.stragglers import run_stragglers  # noqa: PLC0415
+
+        return run_stragglers(words)
     from profiler_cli.commands.pyprof import run_pyprof  # noqa: PLC0415
 
     return run_pyprof(words)

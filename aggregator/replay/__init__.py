@@ -1,0 +1,1 @@
+"""Replays steps: what they wait for, and what changes would give."""

@@ -1,0 +1,113 @@
+"""``dlprof stragglers``: which rank, stage or kind of op makes a distributed job slow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.replay.op_times import read_op_times
+from aggregator.replay.stragglers import Removal, Stragglers, find_stragglers, verdict
+from aggregator.system.plain_text import shown
+from profiler_cli.console import EXIT_DONE
+from profiler_cli.options.parser import SubcommandParser
+
+_DESCRIPTION: Final = (
+    "Show which worker, pipeline stage or kind of op makes a distributed job slow, and how long "
+    "the step would take without it."
+)
+_MOST_ROWS: Final = 10
+
+
+def run_stragglers(words: Sequence[str]) -> int:
+    """Run the subcommand with the arguments after ``stragglers`` and return its exit code.
+
+    Raises:
+        DlprofError: The file cannot be used.
+    """
+    options = _parser().parse_args(list(words))
+    found = find_stragglers(read_op_times(options.file))
+    document = _document(found)
+    if options.json:
+        print(json.dumps(document, indent=2))
+    else:
+        print(shown(_text(document)), end="")
+    return EXIT_DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="dlprof stragglers",
+        description=_DESCRIPTION,
+        epilog="Exit codes: 0 done; 2 usage; 4 the file cannot be used.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="op times of a pipeline-parallel job (Parquet, the format of StragglerAnalysis)",
+    )
+    parser.add_argument("--json", action="store_true", help="write JSON, with all measures")
+    return parser
+
+
+def _document(found: Stragglers) -> dict[str, Any]:
+    return {
+        "verdict": str(verdict(found)),
+        "replayed_step_s": float(found.replayed_s.mean()),
+        "measured_step_s": float(found.measured_s.mean()),
+        "ideal_step_s": float(found.ideal_s.mean()),
+        "S": found.slowdown.mean,
+        "S_t": {name: one.mean for name, one in _by_size(found.by_op_type)},
+        "S_stage": [one.mean for one in found.by_stage],
+        "S_dp_rank": [one.mean for one in found.by_dp_rank],
+        "S_w": {str(rank): value for rank, value in found.by_worker.items()},
+        "slowest_workers": list(found.slowest),
+        "M_W": _removal(found.slowest_workers),
+        "M_S": _removal(found.last_stage) if found.last_stage else None,
+        "steps": {
+            str(step): {"replayed_s": float(replayed), "S": float(slowdown)}
+            for step, replayed, slowdown in zip(
+                found.steps, found.replayed_s, found.slowdown.per_step, strict=True
+            )
+        },
+    }
+
+
+def _by_size(found: dict[str, Any]) -> list[tuple[str, Any]]:
+    return sorted(found.items(), key=lambda item: (-item[1].mean, item[0]))
+
+
+def _removal(found: Removal) -> dict[str, float]:
+    return {
+        "share": found.removed_share,
+        "step_without_s": found.removed_s,
+        "alone_share": found.added_share,
+        "step_with_it_alone_s": found.added_s,
+    }
+
+
+def _text(document: dict[str, Any]) -> str:
+    workers = sorted(document["S_w"].items(), key=lambda item: (-item[1], int(item[0])))
+    lines = [
+        document["verdict"],
+        "",
+        f"step {document['replayed_step_s']:.4f} s, ideal {document['ideal_step_s']:.4f} s",
+        f"slowdown S {document['S']:.4f}",
+        f"M_W {_share(document['M_W'])}   M_S {_share(document['M_S'])}",
+        "",
+        "slowdown by op type (S_t)",
+        *(f"  {value:8.4f}  {name}" for name, value in document["S_t"].items()),
+        "slowdown by pipeline stage",
+        *(f"  {value:8.4f}  {stage}" for stage, value in enumerate(document["S_stage"])),
+        f"slowdown by rank (S_w), the {min(len(workers), _MOST_ROWS)} slowest of {len(workers)}",
+        *(f"  {value:8.4f}  {rank}" for rank, value in workers[:_MOST_ROWS]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _share(removal: dict[str, float] | None) -> str:
+    return f"{100 * removal['share']:.1f} %" if removal else "-"

@@ -1,0 +1,365 @@
+"""How certain a difference is: intervals, tests and verdicts for the rows of two sides.
+
+A side is a list of captures, each an array of shape (iterations, rows) with nanoseconds. Captures
+differ more than iterations do, so with two or more a side the capture is the unit. With one a side
+the interval covers the iterations only; a verdict then needs a change of the device's own work
+that is larger than runs of one program differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.compare.distributions import (
+    benjamini_hochberg,
+    mann_whitney,
+    t_quantile,
+    t_tail,
+)
+from aggregator.compare.moderation import moderated
+from aggregator.compare.resampling import independent_samples, replicate_weights
+from aggregator.compare.result import Verdict
+from aggregator.profile.arrays import Float64
+
+Side: TypeAlias = Sequence[npt.NDArray[np.int64] | Float64]
+
+CONFIDENCE = 0.95
+FALSE_DISCOVERY_RATE = 0.05
+# For the step alone, which is tested once; with the explanation by its classes the rate of
+# false verdicts stays below one percent.
+STEP_LEVEL = 0.005
+# An interval that stays this close to zero, in percent of the base, is called the same.
+SAME_PCT = 3.0
+# Two captures hardly know their own spread. Their variance is completed by that of well-behaved
+# runs, which differ by one percent, with the weight of two degrees of freedom. This concerns the
+# interval; the tests use the captures' spread alone.
+PRIOR_SPREAD = 0.01
+PRIOR_DEGREES = 2
+# One capture a side: clocks and temperature change the same kernels by less than this. Time that
+# the host owns has no such limit.
+RUN_TO_RUN_PCT = 20.0
+REPLICATES = 1000
+_ROWS_AT_ONCE = 1000
+
+
+class Unit(StrEnum):
+    """What the samples are."""
+
+    CAPTURES = "captures"  # Two or more captures a side.
+    ITERATIONS = "iterations"  # Both sides are iterations of one capture.
+    SINGLE = "single"  # Iterations of one capture a side: run-to-run change is not in them.
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """One value per row; NaN where a side has too few samples.
+
+    Attributes:
+        unit: What the samples are.
+        difference_ns: Mean of the new side minus mean of the base, over all iterations.
+        low_ns: Lower bound of the 95 % interval of the difference.
+        high_ns: Upper bound.
+        p_value: Student's test of the ratio of means.
+        q_value: False discovery rate at which the row is called.
+        mann_whitney_p: Second opinion, without assumptions on the distribution.
+        within_pct: The larger bound in percent of the base: "same (within x %)".
+        verdicts: Of each row.
+    """
+
+    unit: Unit
+    difference_ns: Float64
+    low_ns: Float64
+    high_ns: Float64
+    p_value: Float64
+    q_value: Float64
+    mann_whitney_p: Float64
+    within_pct: Float64
+    verdicts: list[Verdict]
+
+
+@dataclass(frozen=True)
+class _Estimates:
+    """The columns that the verdicts are made of."""
+
+    base_ns: Float64
+    new_ns: Float64
+    low_ns: Float64
+    high_ns: Float64
+    p_value: Float64
+    mann_whitney_p: Float64
+
+    @property
+    def difference_ns(self) -> Float64:
+        return self.new_ns - self.base_ns
+
+    @property
+    def excludes_zero(self) -> npt.NDArray[np.bool_]:
+        return (self.low_ns > 0) | (self.high_ns < 0)
+
+    @property
+    def within_pct(self) -> Float64:
+        reach = np.maximum(np.abs(self.low_ns), np.abs(self.high_ns))
+        base = np.where(self.base_ns > 0, self.base_ns, np.nan)
+        return 100 * reach / base
+
+
+def judge_rows(
+    base: Side,
+    new: Side,
+    is_device_work: npt.NDArray[np.bool_],
+    *,
+    is_one_capture: bool = False,
+    seed: int = 0,
+    same_pct: float = SAME_PCT,
+) -> Doubts:
+    """Judge rows that are compared at once; the false discovery rate is held over all of them.
+
+    Args:
+        base: Captures of the base, arrays (iterations, rows).
+        new: Captures of the new side with the same rows.
+        is_device_work: Rows in which the device works; the others are idle time.
+        is_one_capture: Both sides are iterations of one capture.
+        seed: Of the bootstrap.
+        same_pct: Half width in percent of the base up to which a row is the same.
+    """
+    unit = _unit(base, new, is_one_capture=is_one_capture)
+    estimates = _estimates(base, new, unit, seed, is_device_work)
+    q = benjamini_hochberg(estimates.p_value, _weights(estimates))
+    is_called = (q <= FALSE_DISCOVERY_RATE) & estimates.excludes_zero
+    if unit is Unit.SINGLE:
+        is_called &= is_device_work & _is_beyond_run_to_run(estimates)
+    return _doubts(unit, estimates, q, is_called, same_pct)
+
+
+def judge_step(
+    base: Side,
+    new: Side,
+    classes: Doubts,
+    *,
+    is_one_capture: bool = False,
+    seed: int = 0,
+    same_pct: float = SAME_PCT,
+) -> Doubts:
+    """Judge the step: arrays (iterations, 1), and the doubts of the classes that it consists of.
+
+    Where the step's own spread is wide, as with a data loader that takes its time now and then,
+    classes that changed beyond doubt and are at least half of the difference decide.
+    """
+    unit = _unit(base, new, is_one_capture=is_one_capture)
+    estimates = _estimates(base, new, unit, seed, np.zeros(1, dtype=bool))
+    difference = estimates.difference_ns
+    called = [verdict in (Verdict.SLOWER, Verdict.FASTER) for verdict in classes.verdicts]
+    explained = classes.difference_ns[np.array(called, dtype=bool)].sum()
+    is_explained = (explained * difference > 0) & (np.abs(explained) >= np.abs(difference) / 2)
+    is_called = is_explained & estimates.excludes_zero
+    if unit is not Unit.SINGLE:
+        is_called |= (estimates.p_value <= STEP_LEVEL) & estimates.excludes_zero
+    return _doubts(unit, estimates, estimates.p_value, is_called, same_pct)
+
+
+def _unit(base: Side, new: Side, *, is_one_capture: bool) -> Unit:
+    if is_one_capture:
+        return Unit.ITERATIONS
+    return Unit.CAPTURES if min(len(base), len(new)) > 1 else Unit.SINGLE
+
+
+def _doubts(
+    unit: Unit,
+    estimates: _Estimates,
+    q: Float64,
+    is_called: npt.NDArray[np.bool_],
+    same_pct: float,
+) -> Doubts:
+    is_unchanged = (estimates.low_ns == 0) & (estimates.high_ns == 0)
+    is_same = (estimates.within_pct <= same_pct) | is_unchanged
+    if unit is Unit.SINGLE:
+        is_same = is_unchanged
+    verdicts = [
+        (Verdict.SLOWER if difference > 0 else Verdict.FASTER)
+        if called
+        else (Verdict.SAME if same else Verdict.CANNOT_TELL)
+        for difference, called, same in zip(
+            estimates.difference_ns.tolist(), is_called.tolist(), is_same.tolist(), strict=True
+        )
+    ]
+    return Doubts(
+        unit,
+        estimates.difference_ns,
+        estimates.low_ns,
+        estimates.high_ns,
+        estimates.p_value,
+        q,
+        estimates.mann_whitney_p,
+        estimates.within_pct,
+        verdicts,
+    )
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """One side: its units are captures, or iterations where there is one capture."""
+
+    captures: list[Float64]
+    mean_ns: Float64  # Over all iterations.
+    unit_mean_ns: Float64
+    variance: Float64  # Of the units.
+    count: Float64  # Of units that tell as much as independent ones, per row.
+    least_error: Float64  # Variance of the mean that the iterations alone explain.
+    is_positive: npt.NDArray[np.bool_]
+
+    @property
+    def degrees(self) -> Float64:
+        return self.count - 1
+
+    @staticmethod
+    def of(side: Side, unit: Unit) -> _Summary:
+        captures = [np.asarray(capture, dtype=np.float64) for capture in side]
+        together = np.concatenate(captures)
+        if unit is Unit.CAPTURES:
+            units = np.stack([capture.mean(axis=0) for capture in captures])
+            count = np.full(units.shape[1], float(len(captures)))
+            errors = np.stack([_error_of_mean(capture) for capture in captures])
+            least = errors.sum(axis=0) / len(captures) ** 2
+        else:
+            units, count = together, independent_samples(together, is_cautious=True)
+            least = np.zeros(units.shape[1])
+        variance = units.var(axis=0, ddof=1) if len(units) > 1 else np.zeros(units.shape[1])
+        return _Summary(
+            captures,
+            together.mean(axis=0),
+            units.mean(axis=0),
+            variance,
+            count,
+            least,
+            np.all(units > 0, axis=0),
+        )
+
+
+def _error_of_mean(samples: Float64) -> Float64:
+    if len(samples) < 2:
+        return np.zeros(samples.shape[1])
+    error: Float64 = samples.var(axis=0, ddof=1) / independent_samples(samples, is_cautious=False)
+    return error
+
+
+def _estimates(
+    base: Side, new: Side, unit: Unit, seed: int, is_device_work: npt.NDArray[np.bool_]
+) -> _Estimates:
+    sides = (_Summary.of(base, unit), _Summary.of(new, unit))
+    low, high = _interval(sides, unit, seed)
+    if unit is Unit.CAPTURES:
+        units = [np.stack([part.mean(axis=0) for part in side.captures]) for side in sides]
+    else:
+        units = [side.captures[0] for side in sides]
+    p = _p_value(sides, unit, is_device_work)
+    return _Estimates(sides[0].mean_ns, sides[1].mean_ns, low, high, p, mann_whitney(*units))
+
+
+def _p_value(
+    sides: tuple[_Summary, _Summary], unit: Unit, is_device_work: npt.NDArray[np.bool_]
+) -> Float64:
+    """Student's test with one relative spread for both sides.
+
+    Times spread in proportion to their length, so the logarithm of the ratio of the means is
+    tested; where a unit has no time, their difference.
+    """
+    base, new = sides
+    is_ratio = base.is_positive & new.is_positive
+    scales = [np.where(is_ratio, side.unit_mean_ns, 1.0) for side in sides]
+    degrees = base.degrees + new.degrees
+    is_known = degrees >= 1
+    pooled = sum(
+        side.degrees * side.variance / scale**2 for side, scale in zip(sides, scales, strict=True)
+    ) / np.where(is_known, degrees, 1)
+    if unit is Unit.CAPTURES:
+        time = np.where(is_ratio, base.mean_ns + new.mean_ns, 0.0)
+        pooled, degrees = moderated(pooled, float(degrees[0]), time, is_device_work)
+    error = pooled * (1 / base.count + 1 / new.count)
+    least = sum(side.least_error / scale**2 for side, scale in zip(sides, scales, strict=True))
+    error = np.sqrt(np.maximum(error, least))
+    ratio = np.where(is_ratio, new.unit_mean_ns, 1) / np.where(is_ratio, base.unit_mean_ns, 1)
+    distance = np.where(is_ratio, np.log(ratio), new.unit_mean_ns - base.unit_mean_ns)
+    infinite = np.where(distance == 0, 0.0, np.inf)
+    t = np.divide(np.abs(distance), error, out=infinite, where=error > 0)
+    return np.where(is_known, t_tail(t, _whole(degrees)), 1.0)
+
+
+def _interval(sides: tuple[_Summary, _Summary], unit: Unit, seed: int) -> tuple[Float64, Float64]:
+    """Bounds of the difference of the means.
+
+    The bootstrap gives the error and the skew; its width is corrected for the number of units, as
+    a bootstrap of few units is too narrow by ``(n - 1) / n`` in variance and by Student's t.
+    """
+    base, new = sides
+    error, below, above = _bootstrap(sides, seed)
+    degrees = base.degrees + new.degrees
+    is_known = degrees >= 1
+    prior = np.zeros(len(degrees))
+    prior_degrees = 0
+    if unit is Unit.CAPTURES:
+        prior_degrees = PRIOR_DEGREES
+        prior = PRIOR_SPREAD**2 * (base.mean_ns**2 / base.count + new.mean_ns**2 / new.count)
+    else:
+        error = np.maximum(error, base.variance / base.count + new.variance / new.count)
+    total = np.where(is_known, degrees + prior_degrees, 1)
+    error = (prior_degrees * prior + degrees * error) / total
+    width = 2 * t_quantile(_whole(total), CONFIDENCE) * np.sqrt(error)
+    spread = below + above
+    share = np.divide(below, spread, out=np.full(len(spread), 0.5), where=spread > 0)
+    difference = new.mean_ns - base.mean_ns
+    width = np.where(is_known, width, np.nan)
+    return difference - width * share, difference + width * (1 - share)
+
+
+def _bootstrap(sides: tuple[_Summary, _Summary], seed: int) -> tuple[Float64, Float64, Float64]:
+    """Variance of the difference, and how far its interval reaches below and above."""
+    random = np.random.default_rng(seed)
+    weights = [replicate_weights(side.captures, REPLICATES, random) for side in sides]
+    shares = [weight / weight.sum(axis=1, keepdims=True) for weight in weights]
+    together = [np.concatenate(side.captures) for side in sides]
+    rows = together[0].shape[1]
+    result = np.empty((3, rows))
+    tail = (1 - CONFIDENCE) / 2
+    at = [round(tail * (REPLICATES - 1)), round((1 - tail) * (REPLICATES - 1))]
+    for part in _parts(rows):
+        means = [
+            samples[:, part].T @ share.T for samples, share in zip(together, shares, strict=True)
+        ]
+        result[0, part] = sum(
+            mean.var(axis=1) * side.count[part] / np.maximum(side.degrees[part], 1)
+            for mean, side in zip(means, sides, strict=True)
+        )
+        difference = sides[1].mean_ns[part] - sides[0].mean_ns[part]
+        bounds = np.partition(means[1] - means[0], at, axis=1)[:, at]
+        result[1, part] = np.maximum(difference - bounds[:, 0], 0)
+        result[2, part] = np.maximum(bounds[:, 1] - difference, 0)
+    return result[0], result[1], result[2]
+
+
+def _parts(rows: int) -> Iterator[slice]:
+    """Replicates of a thousand rows fill a few megabytes."""
+    for start in range(0, rows, _ROWS_AT_ONCE):
+        yield slice(start, start + _ROWS_AT_ONCE)
+
+
+def _whole(degrees: Float64) -> npt.NDArray[np.int64]:
+    return np.maximum(np.floor(degrees), 1).astype(np.int64)
+
+
+def _weights(estimates: _Estimates) -> Float64:
+    """Half of the admitted errors evenly, half by time: rows that matter get more of them."""
+    time = estimates.base_ns + estimates.new_ns
+    total = time.sum()
+    share = time / total if total > 0 else np.full(len(time), 1 / max(len(time), 1))
+    return 0.5 + 0.5 * len(time) * share
+
+
+def _is_beyond_run_to_run(estimates: _Estimates) -> npt.NDArray[np.bool_]:
+    limit = RUN_TO_RUN_PCT / 100 * np.maximum(estimates.base_ns, estimates.new_ns)
+    return (estimates.low_ns > limit) | (estimates.high_ns < -limit)

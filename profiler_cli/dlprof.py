@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -32,8 +33,14 @@ from profiler_cli.reports.declared import HTML
 if TYPE_CHECKING:
     from profiler_cli.options.declared import Options
 
-SUBCOMMANDS: Final = ("advise", "pyprof", "scrub", "stragglers")
-"""``dlprof -- advise`` runs a program of that name."""
+SUBCOMMANDS: Final = {
+    "advise": "profiler_cli.commands.advise:run_advise",
+    "export": "profiler_cli.commands.export:run_export",
+    "pyprof": "profiler_cli.commands.pyprof:run_pyprof",
+    "scrub": "profiler_cli.commands.scrub:run_scrub",
+    "stragglers": "profiler_cli.commands.stragglers:run_stragglers",
+}
+"""Their functions by name; ``dlprof -- advise`` runs a program of that name."""
 EXIT_INTERNAL: Final = 1
 BUG_HINT: Final = "This is a bug in dlprof. Run it again with --debug for the traceback."
 
@@ -106,21 +113,9 @@ def _run(words: Sequence[str]) -> int:
 
 def _run_subcommand(name: str, words: Sequence[str]) -> int:
     """Run a subcommand, whose module loads what it needs of the engine."""
-    if name == "advise":
-        from profiler_cli.commands.advise import run_advise  # noqa: PLC0415
-
-        return run_advise(words)
-    if name == "scrub":
-        from profiler_cli.commands.scrub import run_scrub  # noqa: PLC0415
-
-        return run_scrub(words)
-    if name == "stragglers":
-        from profiler_cli.commands.stragglers import run_stragglers  # noqa: PLC0415
-
-        return run_stragglers(words)
-    from profiler_cli.commands.pyprof import run_pyprof  # noqa: PLC0415
-
-    return run_pyprof(words)
+    module, function = SUBCOMMANDS[name].split(":")
+    run: Callable[[Sequence[str]], int] = getattr(importlib.import_module(module), function)
+    return run(words)
 
 
 def _report_unused_options(options: Options, console: Console) -> None:

@@ -1,0 +1,155 @@
+"""``dlprof export``: write the events of a profile in the format of another tool."""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from aggregator.dldb.guarded import DAMAGE, limited, time_limit_s
+from aggregator.dldb.reader import Dldb, damaged
+from aggregator.errors import DatabaseError, DatabaseWriteError, UsageError
+from aggregator.system.plain_text import shown
+from aggregator.tables.timeline.events import Events, Window
+from aggregator.tables.timeline.perfetto import write_trace
+from profiler_cli.commands.databases import open_or_import
+from profiler_cli.console import EXIT_DONE
+from profiler_cli.options.parser import SubcommandParser
+from profiler_cli.outputs import Batch, display, output_folder
+
+SUFFIXES: Final = {"perfetto": ".pftrace"}
+"""Formats, and how the names of their files end."""
+_DESCRIPTION: Final = (
+    "Write the events of a profile for another tool. perfetto: a trace for https://ui.perfetto.dev "
+    "with GPU streams, modules, ops and CUDA calls, and arrows from calls to their kernels and "
+    "from forward to backward ops."
+)
+
+
+def run_export(words: Sequence[str]) -> int:
+    """Run the subcommand with the arguments after ``export`` and return its exit code.
+
+    Raises:
+        DlprofError: The profile cannot be read, or the file cannot be written.
+    """
+    options = _parser().parse_args(list(words))
+    source: Path = options.file
+    target: Path = options.output or source.with_suffix(SUFFIXES[options.format])
+    if target.exists() and (not options.force or (source.exists() and target.samefile(source))):
+        raise UsageError(
+            f"'{display(target)}' exists already.", hint="Give another --output, or --force."
+        )
+    with ExitStack() as stack:
+        stack.enter_context(_writing(target))
+        database = open_or_import(source, stack)
+        stack.callback(database.close)
+        stack.enter_context(_reading(database))
+        aggregation = _aggregation(database, options.aggregation)
+        window = _window(database, aggregation, options.iter_start, options.iter_stop)
+        batch = stack.enter_context(Batch(force=options.force))
+        with batch.open(target) as stream:
+            slices = write_trace(Events(database.connection, window), aggregation, stream)
+        batch.commit()
+    print(shown(f"Wrote {display(target)}: {slices:,} slices. Open it in https://ui.perfetto.dev"))
+    return EXIT_DONE
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """Name the option of this command in errors of writing."""
+    try:
+        with output_folder(target.parent):
+            yield
+    except DatabaseWriteError as error:
+        error.hint = error.hint.replace("--output_path", "--output")
+        raise
+
+
+@contextmanager
+def _reading(database: Dldb) -> Iterator[None]:
+    """Read a database, which may be damaged, with a time limit."""
+    path = database.path
+    try:
+        with limited(database.connection, path, time_limit_s(path)):
+            yield
+    except (sqlite3.Error, MemoryError, *DAMAGE) as error:
+        raise damaged(path, error) from error
+
+
+def _aggregation(database: Dldb, wanted: int | None) -> int:
+    known = [
+        int(row[0])
+        for row in database.connection.execute(
+            "SELECT aggr_id FROM view_aggregations ORDER BY aggr_id"
+        )
+    ]
+    if not known:
+        raise DatabaseError(
+            f"The database '{database.path}' has no aggregation.",
+            hint="Aggregate its profile again: dlprof --database=profile.sqlite",
+        )
+    if wanted is None:
+        return known[-1]
+    if wanted not in known:
+        raise UsageError(
+            f"The database has no aggregation {wanted}.",
+            hint=f"There are: {', '.join(map(str, known))}.",
+        )
+    return wanted
+
+
+def _window(database: Dldb, aggregation: int, first: int | None, last: int | None) -> Window:
+    """The time of some iterations; of all events if none are named.
+
+    Raises:
+        UsageError: The aggregation has none of these iterations.
+    """
+    if first is None and last is None:
+        return Window()
+    sql = (
+        "SELECT min(start_time), max(stop_time) FROM view_iterations_all WHERE aggr_id = ?"
+        " AND iter_value BETWEEN ? AND ?"
+    )
+    bounds = (aggregation, 0 if first is None else first, 2**62 if last is None else last)
+    low, high = database.connection.execute(sql, bounds).fetchone()
+    if low is None or high is None:
+        raise UsageError(
+            "The aggregation has none of these iterations.",
+            hint="The iteration report lists them: --reports=iteration.",
+        )
+    return Window(int(low), int(high))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="dlprof export",
+        description=_DESCRIPTION,
+        epilog="Exit codes: 0 done; 2 usage; 4 the profile and 5 the database cannot be used, or "
+        "the file cannot be written.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="a DLProf database, or an Nsight Systems export or a Kineto trace to import first",
+    )
+    parser.add_argument("--format", choices=tuple(SUFFIXES), required=True, help="the format")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="the file (default: by FILE's name)"
+    )
+    parser.add_argument(
+        "--aggregation",
+        type=int,
+        metavar="N",
+        help="aggregation whose iterations are shown (default: last)",
+    )
+    parser.add_argument(
+        "--iter_start", type=int, metavar="N", help="first iteration (default: all events)"
+    )
+    parser.add_argument("--iter_stop", type=int, metavar="N", help="last iteration")
+    parser.add_argument("-f", "--force", action="store_true", help="replace an existing file")
+    return parser

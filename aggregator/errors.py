@@ -157,6 +157,12 @@ class NoGpuActivityError(ProfileError):
     code = "NO_GPU_ACTIVITY"
 
 
+class ReplayError(ProfileError):
+    """The profile cannot be replayed."""
+
+    code = "CANNOT_REPLAY"
+
+
 class NoFrameworkRangesError(ProfileError):
     """The profile has no ranges of the framework selected by the mode."""
 

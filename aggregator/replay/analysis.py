@@ -1,0 +1,290 @@
+"""A replayed profile: how well the replay fits, the critical path, and answers to what-if."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from aggregator.profile.arrays import Float64, Int64
+from aggregator.replay.build import build_graph
+from aggregator.replay.changes import Change, Scenario, communication
+from aggregator.replay.graph import EdgeKind, Graph
+from aggregator.replay.inputs import ReplayInput
+from aggregator.replay.path import CriticalPath, critical_path
+from aggregator.replay.replay import Durations, Times, replay
+from aggregator.replay.schedule import Schedule, make_schedule
+from aggregator.replay.slack import UNLIMITED, slack_ns
+from aggregator.replay.steps import Steps, find_steps
+from aggregator.texts import say
+
+LOW_UNEXPLAINED_PCT = 3.0
+"""More idle time than this without an explanation lowers the confidence. Unit: percent."""
+MAX_ERROR_PCT = 3.0
+"""A replay whose worst step is further off than this is of low confidence. Unit: percent."""
+INTERVAL_PCT = (10, 90)
+"""Percentiles of the steps that are the interval of a prediction."""
+
+
+@dataclass(frozen=True)
+class PathShare:
+    """Time on the critical path of one kind and owner."""
+
+    kind: str  # What it is: kernel, copy, call, cpu, loader, launch, gap, wait, unexplained, ...
+    owner: str  # Op ID of work and of the CPU's own work, name of a call; empty: of no op.
+    ns: int  # Mean time in a step. Unit: ns.
+    share_pct: float  # Of the step. Unit: percent.
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What an op that takes less time changes."""
+
+    op: str  # Op ID.
+    direction: str  # fprop, bprop, recompute or empty.
+    own_ns: int  # Mean time of its work on the GPU in a step. Unit: ns.
+    step_ns_per_own_ns: float  # Time that a step gains when the op gains 1 ns.
+    path_ns: int  # Mean time of its work on the critical path of a step. Unit: ns.
+    slack_ns: int | None  # How much later its work may end in a step for free; None: any time.
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Answer to a what-if."""
+
+    predicted_step_ns: int  # Median step. Unit: ns.
+    interval_ns: tuple[int, int]  # 10th and 90th percentile of the steps. Unit: ns.
+    is_bound: bool  # Whether it is only a bound.
+
+
+class ReplayedProfile:
+    """The graph of a profile with its unchanged replay; what-ifs use it again and again."""
+
+    def __init__(self, data: ReplayInput, number: Int64) -> None:
+        """Build the graph and replay it.
+
+        Args:
+            data: Calls and work of the profile.
+            number: Numbers of the iterations that are steady, ascending.
+
+        Raises:
+            ReplayError: The profile holds too little work on a GPU.
+        """
+        self.graph: Graph = build_graph(data)
+        self.steps: Steps = find_steps(self.graph, number)
+        self.schedule: Schedule = make_schedule(self.graph)
+        self.measured = Durations.measured(self.graph)
+        self.times: Times = replay(self.graph, self.schedule, self.measured)
+
+    @property
+    def measured_ns(self) -> Int64:
+        """Measured length of each step. Unit: ns."""
+        return self.steps.lengths_ns(self.graph.work_start_ns)
+
+    @property
+    def replayed_ns(self) -> Int64:
+        """Replayed length of each step. Unit: ns."""
+        return self.steps.lengths_ns(self.times.work_start_ns)
+
+    @property
+    def errors_pct(self) -> Float64:
+        """Difference of replayed and measured length of each step. Unit: percent."""
+        result: Float64 = 100 * np.abs(self.replayed_ns - self.measured_ns) / self.measured_ns
+        return result
+
+    @cached_property
+    def path(self) -> CriticalPath:
+        """The critical path of all steps."""
+        start = int(self.times.work_start_ns[self.steps.first].min())
+        row = int(self.steps.next[-1])
+        return critical_path(self.graph, self.measured, self.times, row, start)
+
+    @property
+    def span_ns(self) -> int:
+        """Time from the begin of the first to the end of the last step. Unit: ns."""
+        start = self.times.work_start_ns
+        return int(start[self.steps.next[-1]] - start[self.steps.first[0]])
+
+    @property
+    def unexplained_pct(self) -> float:
+        """Share of the critical path that is idle time without an explanation. Unit: percent."""
+        waited = self.path.gaps | self.path.launches
+        into = self.graph.edges.target[self.path.edges]
+        on_gpu = self.graph.edges.target_type[self.path.edges] == 1
+        waited[into[on_gpu]] = True
+        return 100 * float(self.graph.unexplained_ns[waited].sum()) / max(self.span_ns, 1)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What lowers the confidence."""
+        notes = list(self.graph.notes)
+        if self.unexplained_pct > LOW_UNEXPLAINED_PCT:
+            share = f"{self.unexplained_pct:.1f}"
+            notes.append(
+                say("{share} % of the step is idle time that nothing explains.", share=share)
+            )
+        if float(self.errors_pct.max()) > MAX_ERROR_PCT:
+            notes.append(say("The replay of the unchanged profile differs from the measurement."))
+        if self.schedule.dropped:
+            notes.append(say("Some dependencies contradict each other; they are left out."))
+        return tuple(notes)
+
+    @property
+    def confidence(self) -> str:
+        """``high``, ``medium`` (a note) or ``low`` (several, or the replay does not fit)."""
+        if float(self.errors_pct.max()) > MAX_ERROR_PCT or len(self.notes) > 1:
+            return "low"
+        return "medium" if self.notes else "high"
+
+    def predict(self, changes: Sequence[Change]) -> Prediction:
+        """Replay with changes.
+
+        Raises:
+            UsageError: A change selects nothing.
+        """
+        floor = np.zeros(len(self.steps.number), dtype=np.int64)
+        scenario = Scenario(self.graph, self.steps, self.measured, floor)
+        for change in changes:
+            scenario = change(scenario)
+        times = replay(self.graph, self.schedule, scenario.durations)
+        lengths = np.maximum(self.steps.lengths_ns(times.work_start_ns), scenario.floor_ns)
+        low, high = np.percentile(lengths, INTERVAL_PCT)
+        return Prediction(int(np.median(lengths)), (int(low), int(high)), scenario.is_bound)
+
+    def critical_path_shares(self) -> list[PathShare]:
+        """The critical path by kind and owner, longest first."""
+        return path_shares(self)
+
+    def sensitivities(self) -> list[Sensitivity]:
+        """All ops with work on a GPU, those first whose time changes the step most."""
+        graph, count = self.graph, len(self.graph.data.ops.op_ids)
+        op = graph.data.work.op[graph.work_row]
+        own_rows = self._inside() & (op >= 0)
+        own = np.bincount(op[own_rows], graph.duration_ns[own_rows], minlength=count)
+        on_path = own_rows & self.path.work
+        path = np.bincount(op[on_path], graph.duration_ns[on_path], minlength=count)
+        slack, ops, steps = self._slack(op, own_rows, count), graph.data.ops, len(self.steps.number)
+        found = [
+            Sensitivity(
+                op=ops.op_ids[row],
+                direction=ops.directions[row],
+                own_ns=round(own[row] / steps),
+                step_ns_per_own_ns=round(float(path[row] / own[row]), 6),
+                path_ns=round(path[row] / steps),
+                slack_ns=None if slack[row] >= UNLIMITED // 2 else int(slack[row]),
+            )
+            for row in np.flatnonzero(own > 0).tolist()
+        ]
+        return sorted(found, key=lambda one: (-one.path_ns, -one.own_ns, one.op))
+
+    def _inside(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Rows of the work in the steps."""
+        start = self.graph.work_start_ns
+        low, high = start[self.steps.first[0]], start[self.steps.next[-1]]
+        result: np.ndarray[tuple[int], np.dtype[np.bool_]] = (start >= low) & (start < high)
+        return result
+
+    def _slack(self, op: Int64, rows: np.ndarray[tuple[int], np.dtype[np.bool_]], n: int) -> Int64:
+        """Median over the steps of the least slack of each op in a step. Unit: ns."""
+        last = int(self.steps.next[-1])
+        slack = slack_ns(self.graph, self.schedule, self.measured, self.times, last)
+        chosen = np.flatnonzero(rows)
+        begin = self.graph.work_start_ns[self.steps.first]
+        step = np.searchsorted(begin, self.graph.work_start_ns[chosen], side="right") - 1
+        key = op[chosen] * len(begin) + np.maximum(step, 0)
+        order = np.argsort(key, kind="stable")
+        keys, first = np.unique(key[order], return_index=True)
+        least = np.minimum.reduceat(slack[chosen[order]], first)
+        result = np.full(n, UNLIMITED)
+        owner = keys // len(begin)
+        by_op = np.lexsort([least, owner])
+        heads = np.flatnonzero(np.diff(owner[by_op], prepend=-1))
+        size = np.diff(np.append(heads, len(owner)))
+        result[owner[by_op[heads]]] = least[by_op[heads + (size - 1) // 2]]
+        return result
+
+
+_WORK_KINDS = ("kernel", "copy", "set", "graph")
+_LAG_KINDS = {
+    EdgeKind.SYNC: "return",
+    EdgeKind.EVENT: "event",
+    EdgeKind.THREAD: "thread",
+    EdgeKind.QUEUE: "return",
+    EdgeKind.COLLECTIVE: "communication",
+    EdgeKind.GRAPH: "gap",
+    EdgeKind.LEGACY: "gap",
+}
+
+
+def path_shares(found: ReplayedProfile) -> list[PathShare]:
+    """The critical path by kind and owner, longest first."""
+    totals: dict[tuple[str, str], int] = {}
+    _add_work(found, totals)
+    _add_cpu(found, totals)
+    _add_lags(found, totals)
+    steps, span = len(found.steps.number), max(found.span_ns, 1)
+    shares = [
+        PathShare(kind, owner, round(ns / steps), round(100 * ns / span, 4))
+        for (kind, owner), ns in totals.items()
+        if ns > 0
+    ]
+    return sorted(shares, key=lambda one: (-one.ns, one.kind, one.owner))
+
+
+def _add(totals: dict[tuple[str, str], int], kind: str, owner: str, ns: int) -> None:
+    totals[kind, owner] = totals.get((kind, owner), 0) + int(ns)
+
+
+def _add_by_op(
+    found: ReplayedProfile, totals: dict[tuple[str, str], int], kind: str, op: Int64, ns: Int64
+) -> None:
+    names = (*found.graph.data.ops.op_ids, "")
+    sums = np.bincount(np.where(op < 0, len(names) - 1, op), ns, minlength=len(names))
+    for row in np.flatnonzero(sums).tolist():
+        _add(totals, kind, names[row], round(sums[row]))
+
+
+def _add_work(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None:
+    graph = found.graph
+    rows = np.flatnonzero(found.path.work)
+    work = graph.data.work
+    of_row = graph.work_row[rows]
+    moves = communication(graph)[rows]
+    for kind, name in enumerate(_WORK_KINDS):
+        chosen = (work.kind[of_row] == kind) & ~moves
+        _add_by_op(found, totals, name, work.op[of_row[chosen]], graph.duration_ns[rows[chosen]])
+    _add_by_op(
+        found, totals, "communication", work.op[of_row[moves]], graph.duration_ns[rows[moves]]
+    )
+
+
+def _add_cpu(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None:
+    """Calls by their names, and the time between calls by the op of the next call."""
+    graph, calls = found.graph, found.graph.data.calls
+    position = np.flatnonzero(found.path.steps)
+    step = graph.cpu_step_ns[position]
+    row = graph.call_row[position // 2]
+    is_call = position % 2 == 1
+    names = (*calls.names, "")
+    taken = np.bincount(calls.name[row[is_call]], step[is_call], minlength=len(names))
+    for code in np.flatnonzero(taken).tolist():
+        _add(totals, "call", names[code], round(taken[code]))
+    loading = np.minimum(graph.loading_ns[position], step)
+    _add(totals, "loader", "", int(loading[~is_call].sum()))
+    _add_by_op(found, totals, "cpu", calls.op[row[~is_call]], (step - loading)[~is_call])
+
+
+def _add_lags(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None:
+    graph, path, edges = found.graph, found.path, found.graph.edges
+    lost = graph.unexplained_ns
+    _add(totals, "gap", "", int((graph.gap_ns - np.minimum(lost, graph.gap_ns))[path.gaps].sum()))
+    _add(totals, "launch", "", int((graph.launch_lag_ns - lost)[path.launches].sum()))
+    unexplained = lost[path.gaps | path.launches].sum()
+    for edge in path.edges.tolist():
+        lag, kind = int(edges.lag_ns[edge]), EdgeKind(int(edges.kind[edge]))
+        beyond = int(lost[edges.target[edge]]) if edges.target_type[edge] == 1 else 0
+        _add(totals, _LAG_KINDS[kind], "", lag - beyond)
+        unexplained += beyond
+    _add(totals, "unexplained", "", int(unexplained))

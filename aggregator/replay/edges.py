@@ -1,0 +1,180 @@
+"""Edges between chains: what a call, a stream or a thread waited for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aggregator.profile.arrays import Bool, Int64
+from aggregator.replay.chains import CpuChains, StreamChains
+from aggregator.replay.graph import EdgeKind, Source
+from aggregator.replay.inputs import COPY, ReplayInput
+
+TOLERANCE_NS = 3_000
+"""Clocks of CPU and GPU differ by about a microsecond: what follows may begin so much before."""
+WAITING = ("StreamSynchronize", "EventSynchronize", "DeviceSynchronize", "CtxSynchronize")
+WAITS_FOR_ALL = ("DeviceSynchronize", "CtxSynchronize", "ThreadSynchronize")
+MAY_WAIT = ("Free", "Malloc", "MemAlloc", "HostAlloc", "HostRegister", "ModuleUnload")
+"""Calls that wait for all work of the GPU, in some cases only."""
+MIN_BLOCKED_NS = 30_000
+"""A launch that takes longer may have waited for room in the queue of the GPU."""
+MIN_QUEUED = 256
+"""A launch waits for room in the queue if at least so many others are in it."""
+
+
+@dataclass
+class FoundEdges:
+    """Edges without their lags: sources and targets of one kind."""
+
+    kind: EdgeKind
+    source_type: Source
+    source: Int64  # Position of the CPU, or row of the work.
+    target_type: Source
+    target: Int64  # Position of the CPU, or row of the work.
+
+    def selected(self, keep: Bool) -> FoundEdges:
+        """Some of the edges."""
+        source, target = self.source[keep], self.target[keep]
+        return FoundEdges(self.kind, self.source_type, source, self.target_type, target)
+
+
+class EdgeFinder:
+    """Finds the edges of a profile, kind by kind."""
+
+    def __init__(self, data: ReplayInput, cpu: CpuChains, streams: StreamChains) -> None:
+        self._data, self._cpu, self._streams = data, cpu, streams
+
+    def events(self) -> FoundEdges:
+        """Work that waits, by ``StreamWaitEvent``, for work before an event of another stream."""
+        waits, calls = self._data.waits, self._data.calls
+        rows = np.flatnonzero(
+            (waits.call >= 0) & (waits.record_call >= 0) & calls.named("WaitEvent")[waits.call]
+        )
+        call, record = waits.call[rows], waits.record_call[rows]
+        process = calls.process[call]
+        waiting = self._chains(process, waits.device[rows], waits.stream[rows])
+        recorded = self._chains(process, np.full(len(rows), -1), waits.record_stream[rows])
+        target = self._streams.launched_after(waiting, calls.start_ns[call])
+        source = self._streams.launched_before(recorded, calls.start_ns[record])
+        keep = (source >= 0) & (target >= 0) & (waiting != recorded)
+        pairs = np.unique(np.stack([target[keep], source[keep]]), axis=1)
+        return FoundEdges(EdgeKind.EVENT, Source.WORK_END, pairs[1], Source.WORK_END, pairs[0])
+
+    def syncs(self) -> FoundEdges:
+        """Calls that return when work of the GPU has ended."""
+        parts = [self._recorded_syncs(), self._other_syncs(), self._blocking_copies()]
+        joined = np.concatenate(parts, axis=1)
+        call, source = joined[:, joined[1] >= 0]
+        target = self._cpu.start_of_call[call] + 1
+        pairs = np.unique(np.stack([target, source]), axis=1)
+        return FoundEdges(EdgeKind.SYNC, Source.WORK_END, pairs[1], Source.CPU, pairs[0])
+
+    def collectives(self) -> FoundEdges:
+        """Transfers that begin when the other ranks have arrived."""
+        streams, work = self._streams, self._data.work
+        arrivals = np.flatnonzero(streams.is_arrival)
+        group = work.collective[streams.row[arrivals]]
+        order = np.lexsort([streams.start_ns[arrivals], group])
+        arrivals, group = arrivals[order], group[order]
+        last = np.flatnonzero(np.diff(group, append=-1))
+        sources, targets = [], []
+        for back in range(MAX_RANKS_PER_EDGE):  # the latest arrivals, which the others wait for
+            candidate = last - back
+            same = (candidate >= 0) & (group[np.maximum(candidate, 0)] == group[last])
+            which = np.searchsorted(group[last[same]], group)
+            inside = np.minimum(which, max(int(same.sum()) - 1, 0))
+            if not same.any():
+                break
+            fits = group[last[same]][inside] == group
+            source = arrivals[candidate[same][inside]]
+            other = fits & (source != arrivals)
+            sources.append(source[other])
+            targets.append(arrivals[other] + 1)
+        if not sources:
+            return _nothing(EdgeKind.COLLECTIVE, Source.WORK_END)
+        source, target = np.concatenate(sources), np.concatenate(targets)
+        return FoundEdges(EdgeKind.COLLECTIVE, Source.WORK_END, source, Source.WORK_END, target)
+
+    def queues(self) -> FoundEdges:
+        """Launches that waited for room in the queue of their stream."""
+        streams, cpu, data = self._streams, self._cpu, self._data
+        row = np.flatnonzero(~streams.is_arrival & (data.work.call[streams.row] >= 0))
+        position = cpu.start_of_call[data.work.call[streams.row[row]]]
+        taken = cpu.time_ns[position + 1] - cpu.time_ns[position]
+        row, position = row[taken > MIN_BLOCKED_NS], position[taken > MIN_BLOCKED_NS]
+        source = np.full(len(row), -1, dtype=np.int64)
+        for chain in np.unique(streams.chain[row]).tolist():
+            low, high = streams.first[chain], streams.first[chain + 1]
+            which = np.flatnonzero(streams.chain[row] == chain)
+            ends = np.maximum.accumulate(streams.end_ns[low:high])
+            done = np.searchsorted(ends, cpu.time_ns[position[which] + 1], side="right")
+            source[which] = np.where(done > 0, low + done - 1, -1)
+        waited = streams.end_ns[source] > cpu.time_ns[position]
+        keep = (source >= 0) & (row - source >= MIN_QUEUED) & waited
+        return FoundEdges(
+            EdgeKind.QUEUE, Source.WORK_END, source[keep], Source.CPU, position[keep] + 1
+        )
+
+    def _chains(self, process: Int64, device: Int64, stream: Int64) -> Int64:
+        """Chain of each (process, device, stream); -1: it has no work."""
+        keys, code = np.unique(np.stack([process, device, stream]), axis=1, return_inverse=True)
+        found = [self._streams.find(*key) for key in keys.T.tolist()]
+        return np.array([*found, -1], dtype=np.int64)[code.ravel()]
+
+    def _recorded_syncs(self) -> Int64:
+        """Calls and the work that they wait for, as recorded; shape (2, n)."""
+        waits, calls = self._data.waits, self._data.calls
+        names = calls.named("StreamSynchronize", "EventSynchronize")
+        rows = np.flatnonzero((waits.call >= 0) & names[waits.call])
+        call = waits.call[rows]
+        is_event = waits.record_call[rows] >= 0
+        stream = np.where(is_event, waits.record_stream[rows], waits.stream[rows])
+        device = np.where(is_event, -1, waits.device[rows])
+        chain = self._chains(calls.process[call], device, stream)
+        at = calls.start_ns[np.where(is_event, waits.record_call[rows], call)]
+        return np.stack([call, self._streams.launched_before(chain, at)])
+
+    def _other_syncs(self) -> Int64:
+        """Calls that wait for all streams, or for one that was not recorded; shape (2, n)."""
+        calls, waits = self._data.calls, self._data.waits
+        recorded = np.zeros(len(calls), dtype=bool)
+        has_target = (waits.call >= 0) & ((waits.stream >= 0) | (waits.record_call >= 0))
+        recorded[waits.call[has_target]] = True
+        waits_for_all = calls.named(*WAITS_FOR_ALL)
+        others = calls.named(*WAITING) & ~recorded & ~waits_for_all
+        may_wait = calls.named(*MAY_WAIT) & (calls.end_ns - calls.start_ns > MIN_BLOCKED_NS)
+        call = np.flatnonzero(waits_for_all | others | may_wait)
+        exact = waits_for_all[call]
+        parts = []
+        best = np.full(len(call), -1, dtype=np.int64)
+        for chain in range(len(self._streams.process)):
+            same = calls.process[call] == self._streams.process[chain]
+            of_chain = np.where(same, chain, -1)
+            source = self._streams.launched_before(of_chain, calls.start_ns[call])
+            end = self._streams.end_ns[source]
+            known = (source >= 0) & (end <= calls.end_ns[call] + TOLERANCE_NS)
+            parts.append(np.stack([call[known & exact], source[known & exact]]))
+            waited = known & ~exact & (end > calls.start_ns[call])
+            best = np.where(
+                waited & ((best < 0) | (end > self._streams.end_ns[best])), source, best
+            )
+        parts.append(np.stack([call[~exact], best[~exact]]))
+        return np.concatenate(parts, axis=1)
+
+    def _blocking_copies(self) -> Int64:
+        """Calls that return after their own copy; shape (2, n)."""
+        streams, work, calls = self._streams, self._data.work, self._data.calls
+        row = np.flatnonzero((work.kind[streams.row] == COPY) & (work.call[streams.row] >= 0))
+        call = work.call[streams.row[row]]
+        inside = streams.end_ns[row] <= calls.end_ns[call]
+        return np.stack([call[inside], row[inside]])
+
+
+MAX_RANKS_PER_EDGE = 8
+"""A collective waits for at most so many of the ranks that arrive last."""
+
+
+def _nothing(kind: EdgeKind, target_type: Source) -> FoundEdges:
+    empty = np.empty(0, dtype=np.int64)
+    return FoundEdges(kind, Source.WORK_END, empty, target_type, empty)

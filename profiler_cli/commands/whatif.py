@@ -1,0 +1,227 @@
+"""``dlprof whatif``: replay the steps of a profile, and predict the step with changes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from aggregator.dldb.guarded import few_rows
+from aggregator.dldb.reader import damaged
+from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.errors import UsageError
+from aggregator.replay.analysis import Prediction, ReplayedProfile
+from aggregator.replay.changes import (
+    Change,
+    data_ready,
+    graph_launch,
+    no_communication,
+    no_synchronization,
+    overlap_communication,
+    remove,
+    speed_up,
+)
+from aggregator.system.plain_text import on_one_line, shown
+from profiler_cli.commands.databases import open_or_import
+from profiler_cli.console import EXIT_DONE
+from profiler_cli.options.parser import SubcommandParser
+
+_DESCRIPTION: Final = (
+    "Replay the steps of a profile: what the step waits for, and how long it would take with "
+    "changes. Without a change it shows how well the replay fits, and the critical path."
+)
+_NAMES: Final = "communication, kernels, copies, sets, an op type, Op ID, op or kernel name"
+_SWITCHES: Final = {
+    "data_ready": data_ready,
+    "graph_launch": graph_launch,
+    "overlap_communication": overlap_communication,
+    "no_communication": no_communication,
+}
+_MOST_ROWS: Final = 15
+
+
+def run_whatif(words: Sequence[str]) -> int:
+    """Run the subcommand with the arguments after ``whatif`` and return its exit code.
+
+    Raises:
+        DlprofError: The file cannot be used or replayed.
+    """
+    options = _parser().parse_args(list(words))
+    changes = _changes(options)
+    with ExitStack() as stack:
+        database = stack.enter_context(open_or_import(Path(options.database), stack))
+        try:
+            rows = few_rows(
+                database.connection.execute("SELECT aggr_id FROM view_aggregations ORDER BY 1")
+            )
+            aggr = _aggregation([int(row[0]) for row in rows], options.aggregation)
+            profile = read_replayed(database.connection, aggr)
+        except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
+            raise damaged(database.path, error) from error
+    prediction = profile.predict(changes) if changes else None
+    if options.format == "json":
+        print(json.dumps(_document(profile, prediction), indent=2))
+    else:
+        print(shown(_text(options.database, profile, prediction)), end="")
+    return EXIT_DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="dlprof whatif",
+        description=_DESCRIPTION,
+        epilog="Exit codes: 0 done; 2 usage; 4 the profile and 5 the database cannot be used.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("database", metavar="DB", help="a DLProf database, or a profile to aggregate first")
+    add(
+        *("--speedup", "--speed-up"),
+        action="append",
+        default=[],
+        metavar="NAME=Kx",
+        help=f"work on the GPU is K times faster; NAME: {_NAMES} (may be repeated)",
+    )
+    add(
+        "--remove",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="work on the GPU that does not run any more (may be repeated)",
+    )
+    add(
+        *("--no-sync", "--no_sync"),
+        nargs="?",
+        const="",
+        metavar="OP",
+        dest="no_sync",
+        help="no call waits for the GPU; with OP only the calls of that op do not",
+    )
+    add(
+        *("--graph-launch", "--graph_launch"),
+        action="store_true",
+        help="one call launches a step as a CUDA graph",
+    )
+    add(
+        *("--data-ready", "--data_ready"),
+        action="store_true",
+        help="the data loader never makes the step wait",
+    )
+    add(
+        *("--overlap-communication", "--overlap_communication"),
+        action="store_true",
+        help="data between GPUs moves beside the computation",
+    )
+    add(
+        *("--no-communication", "--no_communication"),
+        action="store_true",
+        help="moving data between GPUs takes no time",
+    )
+    add("--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)")
+    add("--format", choices=("text", "json"), default="text", help="output (default: text)")
+    return parser
+
+
+def _changes(options: argparse.Namespace) -> list[Change]:
+    changes: list[Change] = [_speed_up(text) for text in options.speedup]
+    changes += [remove(name) for name in options.remove]
+    if options.no_sync is not None:
+        changes.append(no_synchronization(options.no_sync))
+    return changes + [change for name, change in _SWITCHES.items() if getattr(options, name)]
+
+
+def _speed_up(text: str) -> Change:
+    name, _, number = text.rpartition("=")
+    try:
+        factor = float(number.lower().removesuffix("x"))
+    except ValueError:
+        factor = 0.0
+    if not name or not 0 < factor < float("inf"):
+        raise UsageError(
+            f"The speed-up '{text}' is not NAME=Kx.", hint="For example: --speedup conv2d=2x"
+        )
+    return speed_up(name, factor)
+
+
+def _aggregation(known: list[int], wanted: int | None) -> int:
+    chosen = [one for one in known if wanted in (None, one)]
+    if not chosen:
+        listed = ", ".join(str(one) for one in known)
+        raise UsageError(f"The database has no aggregation {wanted}.", hint=f"There are: {listed}.")
+    return chosen[-1]
+
+
+def _document(profile: ReplayedProfile, prediction: Prediction | None) -> dict[str, Any]:
+    errors = profile.errors_pct
+    changed = {}
+    if prediction is not None:
+        changed = {
+            "predicted_step_ns": prediction.predicted_step_ns,
+            "interval_ns": list(prediction.interval_ns),
+        }
+    return {
+        "measured_step_ns": int(np.median(profile.measured_ns)),
+        "replayed_step_ns": int(np.median(profile.replayed_ns)),
+        **changed,
+        "error_pct": {"median": float(np.median(errors)), "worst": float(errors.max())},
+        "unexplained_pct": round(profile.unexplained_pct, 4),
+        "confidence": profile.confidence,
+        "critical_path": [
+            {"kind": one.kind, "owner": one.owner, "ns": one.ns, "share_pct": one.share_pct}
+            for one in profile.critical_path_shares()
+        ],
+        "sensitivity": [
+            {
+                "op": one.op,
+                "direction": one.direction,
+                "own_ns": one.own_ns,
+                "step_ns_per_own_ns": one.step_ns_per_own_ns,
+            }
+            for one in profile.sensitivities()
+        ],
+    }
+
+
+def _text(name: str, profile: ReplayedProfile, prediction: Prediction | None) -> str:
+    errors, measured = profile.errors_pct, int(np.median(profile.measured_ns))
+    lines = [
+        f"{name}: {len(profile.steps.number)} steps, median {measured / 1e6:.3f} ms",
+        (
+            f"replay of the unchanged profile: median error {np.median(errors):.2f} %,"
+            f" worst {errors.max():.2f} %"
+        ),
+        f"idle time that nothing explains: {profile.unexplained_pct:.2f} %",
+        f"confidence: {profile.confidence}",
+        *(f"  {note}" for note in profile.notes),
+    ]
+    if prediction is not None:
+        saved = 100 * (1 - prediction.predicted_step_ns / measured) if measured else 0.0
+        low, high = (time / 1e6 for time in prediction.interval_ns)
+        lines += [
+            "",
+            (
+                f"with the changes: {prediction.predicted_step_ns / 1e6:.3f} ms"
+                f" ({low:.3f} to {high:.3f} ms), {saved:.1f} % less"
+            ),
+        ]
+        if prediction.is_bound:
+            lines.append("  A bound: with this change, other kernels would run.")
+    lines += ["", "critical path, time in a step"]
+    lines += [
+        f"  {one.ns / 1e6:10.3f} ms {one.share_pct:6.2f} %  {one.kind:<14} {on_one_line(one.owner)}"
+        for one in profile.critical_path_shares()[:_MOST_ROWS]
+    ]
+    lines += ["", "ops: time that a step gains for 1 ms of the op, own time, free delay"]
+    for op in profile.sensitivities()[:_MOST_ROWS]:
+        free = "any" if op.slack_ns is None else f"{op.slack_ns / 1e6:.3f} ms"
+        lines.append(
+            f"  {op.step_ns_per_own_ns:6.3f}  {op.own_ns / 1e6:10.3f} ms  {free:>12}"
+            f"  {on_one_line(op.op)} {op.direction}"
+        )
+    return "\n".join(lines) + "\n"

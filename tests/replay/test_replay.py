@@ -1,0 +1,197 @@
+"""The replay of a profile: measured times come out again, and changes give what they must."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.errors import ReplayError, UsageError
+from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.changes import (
+    Change,
+    find_rows,
+    graph_launch,
+    no_synchronization,
+    remove,
+    speed_up,
+)
+from profiler_cli.dlprof import main
+from tests.builders import Trace, analyze, analyze_file
+from tests.conftest import ProfileFactory
+
+US = 1_000
+STEP_US, KERNEL_US, LAUNCHES = 1_000, 80, 10
+
+
+def replayed(path: Path) -> ReplayedProfile:
+    with closing(sqlite3.connect(path)) as connection:
+        return read_replayed(connection, 1)
+
+
+def step_us(profile: ReplayedProfile, *changes: Change) -> float:
+    return profile.predict(changes).predicted_step_ns / US
+
+
+def gpu_bound() -> Trace:
+    """Ten kernels of 80 us in a step, launched far ahead, and a pause of 200 us on the CPU."""
+    return _loop(kernel_us=KERNEL_US, launch_us=10, waits=True)
+
+
+def launch_bound() -> Trace:
+    """Ten kernels of 20 us in a step, launched every 80 us; nothing waits for the GPU."""
+    return _loop(kernel_us=20, launch_us=80, waits=False)
+
+
+def _loop(*, kernel_us: int, launch_us: int, waits: bool) -> Trace:
+    """Steps that launch ten kernels, and wait for them if asked to."""
+    trace = Trace()
+    trace.gpu()
+    thread = trace.thread()
+    now, gpu_free = 0, 0
+    for step in range(8):
+        begin = now
+        for number in range(LAUNCHES):
+            call = now
+            start = max(call + 5 * US, gpu_free)
+            gpu_free = start + kernel_us * US
+            op = "conv2d" if number % 2 else "relu"
+            thread.op(op, call - US // 2, call + 3 * US, seq=10 * step + number)
+            thread.launch(op, call, gpu=(start, gpu_free), length=2 * US)
+            now += launch_us * US
+        if waits:
+            end = max(now, gpu_free) + 4 * US
+            thread.call("cudaStreamSynchronize_v3020", now, end)
+            now = end + 196 * US
+        thread.range(f"step {step}", begin - US, now - 2 * US)
+    return trace
+
+
+def test_the_unchanged_replay_gives_the_measured_steps(tmp_path: Path) -> None:
+    for number, trace in enumerate((gpu_bound(), launch_bound())):
+        (tmp_path / str(number)).mkdir()
+        profile = replayed(analyze(trace, tmp_path / str(number)).path)
+        assert profile.errors_pct.max() == 0
+        assert len(profile.steps.number) >= 5
+
+
+def test_a_step_bound_by_the_gpu_gains_what_its_kernels_gain(tmp_path: Path) -> None:
+    profile = replayed(analyze(gpu_bound(), tmp_path).path)
+    before = np.median(profile.measured_ns) / US
+    assert before == pytest.approx(10 * KERNEL_US + 205, abs=1)
+    assert step_us(profile, speed_up("conv2d", 2)) == pytest.approx(before - 5 * KERNEL_US / 2)
+    shares = {one.op: one.step_ns_per_own_ns for one in profile.sensitivities()}
+    assert set(shares.values()) == {1.0}
+
+
+def test_without_waiting_the_cpu_works_beside_the_gpu(tmp_path: Path) -> None:
+    profile = replayed(analyze(gpu_bound(), tmp_path).path)
+    assert step_us(profile, no_synchronization()) == pytest.approx(10 * KERNEL_US, abs=20)
+
+
+def test_a_step_bound_by_launches_gains_nothing_from_kernels(tmp_path: Path) -> None:
+    profile = replayed(analyze(launch_bound(), tmp_path).path)
+    assert step_us(profile) == pytest.approx(10 * 80, abs=1)
+    assert step_us(profile, speed_up("kernels", 2)) == pytest.approx(10 * 80, abs=1)
+    assert max(one.step_ns_per_own_ns for one in profile.sensitivities()) == 0
+    assert all((one.slack_ns or 0) >= 50 * US for one in profile.sensitivities())
+
+
+def test_one_launch_leaves_the_time_of_the_kernels(tmp_path: Path) -> None:
+    profile = replayed(analyze(launch_bound(), tmp_path).path)
+    assert step_us(profile, graph_launch) == pytest.approx(10 * 20, rel=0.15)
+
+
+def test_removed_kernels_are_not_launched(tmp_path: Path) -> None:
+    profile = replayed(analyze(launch_bound(), tmp_path).path)
+    assert step_us(profile, remove("relu")) == pytest.approx(10 * 80 - 5 * 2, abs=1)
+
+
+def test_the_critical_path_fills_the_step(tmp_path: Path) -> None:
+    for number, trace in enumerate((gpu_bound(), launch_bound())):
+        (tmp_path / str(number)).mkdir()
+        profile = replayed(analyze(trace, tmp_path / str(number)).path)
+        shares = profile.critical_path_shares()
+        assert sum(one.share_pct for one in shares) == pytest.approx(100, abs=0.5)
+    # In the last one the CPU is what the step waits for.
+    assert {one.kind for one in shares if one.share_pct > 2} == {"call", "cpu"}
+
+
+def test_an_unknown_name_lists_the_closest(tmp_path: Path) -> None:
+    profile = replayed(analyze(gpu_bound(), tmp_path).path)
+    with pytest.raises(UsageError, match="conv3d") as caught:
+        find_rows(profile.graph, "conv3d")
+    assert "conv2d" in caught.value.hint
+
+
+def test_a_profile_without_gpu_work_cannot_be_replayed(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.thread().call("cudaMalloc", 0, 10)
+    with pytest.raises(ReplayError, match="no work on a GPU"):
+        replayed(analyze(trace, tmp_path).path)
+
+
+def test_the_command_writes_the_documented_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = str(analyze(gpu_bound(), tmp_path).path)
+    plain = run(capsys, [database])
+    changed = run(capsys, [database, "--speedup", "conv2d=2x", "--no-sync", "--graph-launch"])
+    keys = (
+        *("measured_step_ns", "replayed_step_ns", "error_pct", "unexplained_pct", "confidence"),
+        *("critical_path", "sensitivity"),
+    )
+    assert set(plain) == {*keys}
+    assert set(changed) == {*keys, "predicted_step_ns", "interval_ns"}
+    assert set(plain["critical_path"][0]) == {"kind", "owner", "ns", "share_pct"}
+    sensitivity = {"op", "direction", "own_ns", "step_ns_per_own_ns"}
+    assert set(plain["sensitivity"][0]) == sensitivity
+    assert changed["predicted_step_ns"] < plain["measured_step_ns"]
+    assert main(["whatif", database]) == 0
+    assert "critical path" in capsys.readouterr().out
+
+
+def run(capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> dict[str, Any]:
+    assert main(["whatif", *words, "--format=json"]) == 0
+    return dict(json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize("text", ["conv2d", "conv2d=0x", "=2x", "conv2d=fast"])
+def test_a_wrong_speed_up_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    assert main(["whatif", str(tmp_path), "--speedup", text]) == 2
+    assert "NAME=Kx" in capsys.readouterr().err
+
+
+PROFILES = (
+    *("pytorch_resnet50_fp32", "pytorch_resnet50_amp", "pytorch_bert_bf16", "ddp2_resnet50_amp"),
+    *("jax_cnn_bf16", "nvtx_domains", "simple_no_nvtx"),
+)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_recorded_profiles_come_out_as_measured(imported: ProfileFactory, name: str) -> None:
+    profile = replayed(imported(name))
+    assert np.median(profile.errors_pct) <= 1
+    assert profile.errors_pct.max() <= 3
+    assert profile.unexplained_pct <= 3
+    total = sum(one.share_pct for one in profile.critical_path_shares())
+    assert total == pytest.approx(100, abs=1)
+
+
+@pytest.mark.parametrize("name", ["w0a", "w0b", "w4a", "w4b"])
+def test_public_traces_come_out_as_measured(shared_dir: Path, tmp_path: Path, name: str) -> None:
+    trace = shared_dir / "public" / "kineto_pair" / f"{name}.json.gz"
+    if not trace.is_file():
+        pytest.skip(f"no public trace at {trace}")
+    profile = replayed(analyze_file(trace, tmp_path / "dldb.sqlite").path)
+    assert profile.errors_pct.max() <= 3
+    assert profile.unexplained_pct <= 3 or profile.confidence != "high"

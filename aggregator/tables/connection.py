@@ -8,14 +8,21 @@ import re
 import sqlite3
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from aggregator.dldb.guarded import authorize, guard
-from aggregator.dldb.reader import BUSY_WAIT_S, Dldb, is_busy_error, open_database, primary_code
+from aggregator.dldb.guarded import DAMAGE, authorize, guard
+from aggregator.dldb.reader import (
+    BUSY_WAIT_S,
+    Dldb,
+    damaged,
+    is_busy_error,
+    open_database,
+    primary_code,
+)
 from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
 from aggregator.tables.counts import COUNTS, file_state
 from aggregator.texts import ENGLISH, current_language, from_json, say
@@ -43,6 +50,7 @@ _LIBRARY = re.compile(
 
 Params = Mapping[str, str | int | float | None]
 Row = tuple[Any, ...]
+Result = TypeVar("Result")
 
 
 @lru_cache(maxsize=65536)
@@ -181,6 +189,18 @@ class ProfileDatabase(Queryable):
         with self._translated():
             for row in self._dldb.connection.execute(sql, dict(params or {})):
                 yield tuple(row)
+
+    def read_with(self, read: Callable[[sqlite3.Connection], Result]) -> Result:
+        """What a function reads by many queries, within the limits of this database.
+
+        Raises:
+            DatabaseError: The database is damaged, or the queries took too long.
+        """
+        try:
+            with self._translated():
+                return read(self._dldb.connection)
+        except (MemoryError, *DAMAGE) as error:
+            raise damaged(self._dldb.path, error) from error
 
     def count(self, sql: str, params: Params) -> int:
         """The number that a query delivers; asked once while the file stays as it is."""

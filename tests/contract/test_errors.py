@@ -96,6 +96,8 @@ def test_a_job_that_does_not_exist(api: ApiClient) -> None:
         "top-ops/",
         "top-kernels/",
         "verdict/",
+        "timeline/",
+        "timeline/range/",
         "recommendations/",
         "ops/{op_id}/",
         "figures/gpus/",

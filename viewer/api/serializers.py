@@ -310,6 +310,94 @@ class KernelLaunchesSerializer(Serializer[Any]):
     unknown = UnknownField()
 
 
+class LaneSerializer(Serializer[Any]):
+    """A row of a timeline."""
+
+    key = CharField(help_text="Its name in the address of its items.")
+    kind = CharField(help_text="iterations, work, modules, ops or calls.")
+    group = CharField(help_text="The GPU or thread that it belongs to.")
+    title = CharField(help_text="Empty: it continues the lane before.")
+    num_events = IntegerField()
+    busy_ns = IntegerField(help_text="Sum of the durations of its events.")
+
+
+class TimelineSerializer(Serializer[Any]):
+    """The lanes of an aggregation's timeline."""
+
+    start_ns = IntegerField(help_text="First event.", allow_null=True)
+    stop_ns = IntegerField(help_text="End of the last event.", allow_null=True)
+    lanes = LaneSerializer(many=True)
+    unknown = UnknownField()
+
+
+class LaneItemsSerializer(Serializer[Any]):
+    """What a lane shows: columns of one length."""
+
+    key = CharField()
+    offset_ns = ListField(child=IntegerField(), help_text="Start after start_ns.")
+    duration_ns = ListField(child=IntegerField())
+    count = ListField(child=IntegerField(), help_text="Events; more than 1: joined short ones.")
+    busy_ns = ListField(child=IntegerField(), help_text="Sum of their durations.")
+    name = ListField(
+        child=IntegerField(), help_text="Index into names; of joined events: with most time."
+    )
+    category = ListField(
+        child=IntegerField(),
+        help_text="0 Tensor Core kernel, 1 other kernel, 2 communication, 3 copy, 4 set, "
+        "5 CUDA graph, -1 none.",
+    )
+    op = ListField(
+        child=IntegerField(), help_text="Index of the (first) event's op in names; -1: none."
+    )
+    row_id = ListField(child=IntegerField(), help_text="Row of the (first) event in its table.")
+
+
+class TimelineItemsSerializer(Serializer[Any]):
+    """What lanes show of some time."""
+
+    start_ns = IntegerField()
+    stop_ns = IntegerField()
+    names = ListField(child=CharField())
+    lanes = LaneItemsSerializer(many=True)
+
+
+class RangeCategorySerializer(Serializer[Any]):
+    """Work of one kind in a range of time."""
+
+    category = IntegerField(help_text="As in the items of a timeline.")
+    num_events = IntegerField()
+    time_ns = IntegerField(help_text="Sum of their durations within the range.")
+
+
+class RangeOpSerializer(Serializer[Any]):
+    """Work of one op in a range of time."""
+
+    op_id = CharField()
+    num_events = IntegerField()
+    time_ns = IntegerField(help_text="Sum of their durations within the range.")
+
+
+class RangeEventSerializer(Serializer[Any]):
+    """An event of a timeline."""
+
+    lane = CharField()
+    name = CharField()
+    op_id = CharField(allow_null=True)
+    start_ns = IntegerField()
+    duration_ns = IntegerField()
+
+
+class TimelineRangeSerializer(Serializer[Any]):
+    """Totals of a range of time."""
+
+    start_ns = IntegerField()
+    stop_ns = IntegerField()
+    categories = RangeCategorySerializer(many=True, help_text="Work of GPUs, most time first.")
+    ops = RangeOpSerializer(many=True, help_text="The ops with the most GPU time in the range.")
+    num_events = IntegerField(help_text="Events of all lanes asked for.")
+    events = RangeEventSerializer(many=True, help_text="The longest of them.")
+
+
 class FigureSerializer(Serializer[Any]):
     """A Plotly figure."""
 

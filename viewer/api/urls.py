@@ -27,6 +27,7 @@ from viewer.api.summaries import (
     VerdictView,
 )
 from viewer.api.tables import DistinctView, ExportView, ReportView, TableView, TopOpsView
+from viewer.api.timeline import TimelineItemsView, TimelineRangeView, TimelineView
 
 _AGGREGATION = "profiles/<str:profile>/aggregations/<int:aggregation>"
 
@@ -65,6 +66,9 @@ urlpatterns = [
     path(f"{_AGGREGATION}/top-kernels/", TopKernelsView.as_view()),
     path(f"{_AGGREGATION}/recommendations/", RecommendationsView.as_view()),
     path(f"{_AGGREGATION}/verdict/", VerdictView.as_view()),
+    path(f"{_AGGREGATION}/timeline/", TimelineView.as_view()),
+    path(f"{_AGGREGATION}/timeline/items/", TimelineItemsView.as_view()),
+    path(f"{_AGGREGATION}/timeline/range/", TimelineRangeView.as_view()),
     path(f"{_AGGREGATION}/report/", ReportView.as_view()),
     path(f"{_AGGREGATION}/figures/<str:name>/", FigureView.as_view()),
     *(pattern for address, spec in TABLES.items() for pattern in _table_paths(address, spec)),

@@ -857,6 +857,41 @@ export interface KeyNodeCandidatesRow {
   readonly score: number | null;
 }
 
+/** A row of a timeline. */
+export interface Lane {
+  /** Sum of the durations of its events. */
+  readonly busy_ns: number;
+  /** The GPU or thread that it belongs to. */
+  readonly group: string;
+  /** Its name in the address of its items. */
+  readonly key: string;
+  /** iterations, work, modules, ops or calls. */
+  readonly kind: string;
+  readonly num_events: number;
+  /** Empty: it continues the lane before. */
+  readonly title: string;
+}
+
+/** What a lane shows: columns of one length. */
+export interface LaneItems {
+  /** Sum of their durations. */
+  readonly busy_ns: readonly number[];
+  /** 0 Tensor Core kernel, 1 other kernel, 2 communication, 3 copy, 4 set, 5 CUDA graph, -1 none. */
+  readonly category: readonly number[];
+  /** Events; more than 1: joined short ones. */
+  readonly count: readonly number[];
+  readonly duration_ns: readonly number[];
+  readonly key: string;
+  /** Index into names; of joined events: with most time. */
+  readonly name: readonly number[];
+  /** Start after start_ns. */
+  readonly offset_ns: readonly number[];
+  /** Index of the (first) event's op in names; -1: none. */
+  readonly op: readonly number[];
+  /** Row of the (first) event in its table. */
+  readonly row_id: readonly number[];
+}
+
 /** Launches of the same size. */
 export interface LaunchSize {
   /** Size of a block, in threads. */
@@ -1507,6 +1542,32 @@ export interface ProfileWarning {
   readonly message: string;
 }
 
+/** Work of one kind in a range of time. */
+export interface RangeCategory {
+  /** As in the items of a timeline. */
+  readonly category: number;
+  readonly num_events: number;
+  /** Sum of their durations within the range. */
+  readonly time_ns: number;
+}
+
+/** An event of a timeline. */
+export interface RangeEvent {
+  readonly duration_ns: number;
+  readonly lane: string;
+  readonly name: string;
+  readonly op_id: string | null;
+  readonly start_ns: number;
+}
+
+/** Work of one op in a range of time. */
+export interface RangeOp {
+  readonly num_events: number;
+  readonly op_id: string;
+  /** Sum of their durations within the range. */
+  readonly time_ns: number;
+}
+
 /** A rank file of an import that joins several. */
 export interface RankFile {
   readonly file_name: string;
@@ -1674,6 +1735,39 @@ export interface TensorCoreEfficiency {
   readonly unknown: Readonly<Record<string, string>>;
   /** Share of Tensor Core kernels in the kernel time of eligible ops. */
   readonly using_tc_pct: number | null;
+}
+
+/** The lanes of an aggregation's timeline. */
+export interface Timeline {
+  readonly lanes: readonly Lane[];
+  /** First event. */
+  readonly start_ns: number | null;
+  /** End of the last event. */
+  readonly stop_ns: number | null;
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+/** What lanes show of some time. */
+export interface TimelineItems {
+  readonly lanes: readonly LaneItems[];
+  readonly names: readonly string[];
+  readonly start_ns: number;
+  readonly stop_ns: number;
+}
+
+/** Totals of a range of time. */
+export interface TimelineRange {
+  /** Work of GPUs, most time first. */
+  readonly categories: readonly RangeCategory[];
+  /** The longest of them. */
+  readonly events: readonly RangeEvent[];
+  /** Events of all lanes asked for. */
+  readonly num_events: number;
+  /** The ops with the most GPU time in the range. */
+  readonly ops: readonly RangeOp[];
+  readonly start_ns: number;
+  readonly stop_ns: number;
 }
 
 /** A kernel over all ops that launched it. */

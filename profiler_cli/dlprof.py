@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 SUBCOMMANDS: Final = {
     "advise": "profiler_cli.commands.advise:run_advise",
     "export": "profiler_cli.commands.export:run_export",
+    "memory": "profiler_cli.commands.memory:run_memory",
     "pyprof": "profiler_cli.commands.pyprof:run_pyprof",
     "scrub": "profiler_cli.commands.scrub:run_scrub",
     "stragglers": "profiler_cli.commands.stragglers:run_stragglers",
-    "whatif": "profiler_cli.commands.whatif:run_whatif",
 }
 """Their functions by name; ``dlprof -- advise`` runs a program of that name."""
 EXIT_INTERNAL: Final = 1

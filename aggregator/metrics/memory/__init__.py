@@ -1,0 +1,1 @@
+"""GPU memory: who allocated it, when, and what it was for."""

@@ -1,0 +1,98 @@
+"""The memory of a device over a recording, replayed and attributed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.metrics.memory.attribution import Attribution, attribute
+from aggregator.metrics.memory.kinds import KIND_NAMES, Kind
+from aggregator.metrics.memory.model import DeviceTrace, MemoryTrace
+from aggregator.metrics.memory.phases import read_stacks
+from aggregator.metrics.memory.replay import (
+    NEVER,
+    Allocations,
+    Replay,
+    pair_allocations,
+    replay,
+)
+
+Bool = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """One device: its counts after each event, and whose each allocation is."""
+
+    trace: DeviceTrace
+    counts: Replay
+    rows: Allocations
+    whose: Attribution
+
+    @property
+    def device(self) -> int:
+        """Number of the device."""
+        return self.trace.device
+
+    @cached_property
+    def at_peak(self) -> Bool:
+        """Which allocations live at the peak."""
+        return self.rows.alive_after(self.counts.peak_event)
+
+    @property
+    def peak_at_ns(self) -> int | None:
+        """Time of the peak, if it was recorded. Unit: ns since 1970."""
+        event = self.counts.peak_event
+        times = self.trace.events.time_ns
+        time_ns = int(times[max(event, 0)]) if len(times) else -1
+        return None if time_ns < 0 else time_ns
+
+    def bytes_by_kind(self, alive: Bool) -> dict[str, int]:
+        """Bytes of some allocations by kind, all kinds that occur, the largest first."""
+        sums = np.zeros(len(KIND_NAMES), dtype=np.int64)
+        np.add.at(sums, self.whose.kind[alive], self.rows.size[alive])
+        order = sorted(range(len(sums)), key=lambda kind: (-int(sums[kind]), kind))
+        return {KIND_NAMES[kind]: int(sums[kind]) for kind in order if sums[kind]}
+
+    def owners(self, alive: Bool) -> list[tuple[str, str, int, int]]:
+        """Module and op, kind, bytes and number of some allocations, the largest first."""
+        whose, rows = self.whose, np.flatnonzero(alive)
+        keys = np.stack([whose.module[rows], whose.op[rows], whose.kind[rows]])
+        distinct, owner = np.unique(keys, axis=1, return_inverse=True)
+        sizes = np.zeros(distinct.shape[1], dtype=np.int64)
+        np.add.at(sizes, owner.ravel(), self.rows.size[rows])
+        counts = np.bincount(owner.ravel(), minlength=len(sizes))
+        found = []
+        for place in np.argsort(-sizes, kind="stable").tolist():
+            module, op, kind = distinct[:, place].tolist()
+            parts = [text for text in (whose.names[module], whose.names[op]) if text]
+            name = ": ".join(parts) or "(unknown)"
+            found.append((name, KIND_NAMES[kind], int(sizes[place]), int(counts[place])))
+        return found
+
+    def is_named(self) -> Bool:
+        """Which allocations have a kind, and a module or an op."""
+        whose = self.whose
+        return np.asarray((whose.kind != Kind.UNKNOWN) & ((whose.module > 0) | (whose.op > 0)))
+
+    @property
+    def unnamed_bytes_at_peak(self) -> int:
+        """Bytes at the peak of which the kind, or both the module and the op, are unknown."""
+        return int(self.rows.size[self.at_peak & ~self.is_named()].sum())
+
+
+def analyze(memory: MemoryTrace) -> tuple[DeviceMemory, ...]:
+    """Replay and attribute the recording of each device."""
+    meanings = read_stacks(memory.stacks)
+    found = []
+    for trace in memory.devices:
+        counts = replay(trace)
+        rows = pair_allocations(trace, counts)
+        found.append(DeviceMemory(trace, counts, rows, attribute(memory, trace, rows, meanings)))
+    return tuple(found)
+
+
+__all__ = ["NEVER", "DeviceMemory", "analyze"]

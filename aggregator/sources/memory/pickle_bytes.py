@@ -1,0 +1,82 @@
+"""The bytes of a pickle, read in parts and without the heads of its frames."""
+
+from __future__ import annotations
+
+from typing import BinaryIO, Final
+
+_CHUNK: Final = 8 << 20
+_FRAME: Final = 0x95
+_FRAME_HEAD: Final = 9
+
+
+class Cut(Exception):
+    """The file ends inside an opcode."""
+
+
+class PickleBytes:
+    """A buffer over a file.
+
+    Attributes:
+        data: The buffer.
+        pos: What has been read of it.
+    """
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._left = size  # Bytes of the file that are not in the buffer.
+        self._frame_left = 0  # Bytes of the current frame that are not in the buffer.
+        self.data = b""
+        self.pos = 0
+
+    def read_head(self, count: int) -> bytes:
+        """The first bytes of the file."""
+        head = self._file.read(count)
+        self._left -= len(head)
+        return head
+
+    def refill(self) -> bool:
+        """Read more of the file, without the heads of frames; returns whether there was more."""
+        parts = [self.data[self.pos :]]
+        wanted = _CHUNK
+        while wanted > 0 and self._left > 0:
+            if self._frame_left == 0:
+                head = self._file.read(min(_FRAME_HEAD, self._left))
+                self._left -= len(head)
+                if not head:
+                    break
+                if head[0] != 0x95 or len(head) < _FRAME_HEAD:
+                    # No frame: a protocol without frames, or the end.
+                    parts.append(head)
+                    wanted -= len(head)
+                    self._frame_left = self._left if head[0] != 0x95 else 0
+                    continue
+                self._frame_left = int.from_bytes(head[1:], "little")
+                if self._frame_left > self._left:
+                    raise Cut
+                continue
+            part = self._file.read(min(wanted, self._frame_left, self._left))
+            if not part:
+                break
+            parts.append(part)
+            self._left -= len(part)
+            self._frame_left -= len(part)
+            wanted -= len(part)
+        before = len(self.data) - self.pos
+        self.data, self.pos = b"".join(parts), 0
+        return len(self.data) > before
+
+    def take(self, count: int) -> bytes:
+        """Read some bytes."""
+        if count > len(self.data) - self.pos:
+            if count > len(self.data) - self.pos + self._left:
+                raise Cut
+            while count > len(self.data) - self.pos:
+                if not self.refill():
+                    raise Cut
+        start = self.pos
+        self.pos = start + count
+        return self.data[start : self.pos]
+
+    def number(self, count: int) -> int:
+        """Read an unsigned number of some bytes."""
+        return int.from_bytes(self.take(count), "little")

@@ -1,0 +1,101 @@
+"""``dlprof memory``: what filled the memory of the GPU, from a snapshot or a profile."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from aggregator.metrics.memory.analysis import DeviceMemory, analyze
+from aggregator.sources.memory import read_memory
+from aggregator.system.plain_text import on_one_line, shown
+from profiler_cli.console import EXIT_DONE
+from profiler_cli.options.parser import SubcommandParser
+
+_DESCRIPTION: Final = (
+    "Show what filled the memory of each GPU at its peak: from a snapshot of PyTorch "
+    "(torch.cuda.memory._dump_snapshot or dlprof --memory) or from an Nsight Systems export "
+    "with --cuda-memory-usage=true. Nothing in a snapshot is executed."
+)
+_OWNERS: Final = 12
+_MAX_NAME: Final = 70
+
+
+def run_memory(words: Sequence[str]) -> int:
+    """Run the subcommand with the arguments after ``memory`` and return its exit code.
+
+    Raises:
+        DlprofError: The file cannot be used.
+    """
+    options = _parser().parse_args(list(words))
+    devices = analyze(read_memory(options.file))
+    if options.format == "json":
+        print(json.dumps({"devices": [as_json(device) for device in devices]}, indent=2))
+    else:
+        print(shown("\n".join(line for device in devices for line in _text(device))))
+    return EXIT_DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="dlprof memory",
+        description=_DESCRIPTION,
+        epilog="Exit codes: 0 done; 2 usage; 4 the file cannot be used.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="snapshot or export")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
+    )
+    return parser
+
+
+def as_json(memory: DeviceMemory) -> dict[str, Any]:
+    """The figures of a device, for scripts."""
+    counts = memory.counts
+    kinds = memory.bytes_by_kind(memory.at_peak)
+    return {
+        "device": memory.device,
+        "events": len(memory.trace.events),
+        "peak_allocated_bytes": counts.peak_allocated,
+        "peak_allocated_at_ns": memory.peak_at_ns,
+        "peak_reserved_bytes": counts.peak_reserved,
+        "end_allocated_bytes": counts.end_allocated,
+        "end_reserved_bytes": counts.end_reserved,
+        "kinds": [{"kind": kind, "bytes_at_peak": size} for kind, size in kinds.items()],
+        "unnamed_bytes_at_peak": memory.unnamed_bytes_at_peak,
+    }
+
+
+def _text(memory: DeviceMemory) -> Iterator[str]:
+    counts = memory.counts
+    peak = counts.peak_allocated
+    yield f"GPU {memory.device}: {len(memory.trace.events):,} events"
+    yield f"  peak     {_size(peak)} allocated, {_size(counts.peak_reserved)} reserved"
+    end = f"{_size(counts.end_allocated)} allocated, {_size(counts.end_reserved)} reserved"
+    yield f"  end      {end}"
+    yield "  At the peak:"
+    for kind, size in memory.bytes_by_kind(memory.at_peak).items():
+        yield f"    {_size(size):>10}  {_share(size, peak):>5}  {kind}"
+    yield f"    {_size(memory.unnamed_bytes_at_peak):>10}  without a kind, or without module and op"
+    yield "  Largest owners at the peak:"
+    for name, kind, size, count in memory.owners(memory.at_peak)[:_OWNERS]:
+        yield f"    {_size(size):>10}  {count:>5}x  {kind}  {_shortened(name)}"
+
+
+def _size(size: int) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(size) >= scale:
+            return f"{size / scale:.2f} {unit}"
+    return f"{size} B"
+
+
+def _share(size: int, whole: int) -> str:
+    return f"{100 * size / whole:.1f}%" if whole else ""
+
+
+def _shortened(name: str) -> str:
+    name = on_one_line(name)
+    return name if len(name) <= _MAX_NAME else f"{name[:24]}...{name[-44:]}"

@@ -74,12 +74,18 @@ def _text(memory: DeviceMemory) -> Iterator[str]:
     peak = counts.peak_allocated
     yield f"GPU {memory.device}: {len(memory.trace.events):,} events"
     yield f"  peak     {_size(peak)} allocated, {_size(counts.peak_reserved)} reserved"
-    end = f"{_size(counts.end_allocated)} allocated, {_size(counts.end_reserved)} reserved"
-    yield f"  end      {end}"
+    ends = (counts.end_allocated, counts.end_active, counts.end_reserved)
+    allocated, active, reserved = map(_size, ends)
+    yield f"  end      {allocated} allocated, {active} active, {reserved} reserved"
     yield "  At the peak:"
+    evidence = memory.evidence(memory.at_peak)
     for kind, size in memory.bytes_by_kind(memory.at_peak).items():
-        yield f"    {_size(size):>10}  {_share(size, peak):>5}  {kind}"
+        why = f": {evidence[kind]}" if evidence[kind] else ""
+        yield f"    {_size(size):>10}  {_share(size, peak):>5}  {kind}{why}"
     yield f"    {_size(memory.unnamed_bytes_at_peak):>10}  without a kind, or without module and op"
+    yield "  By the phase that allocated it:"
+    for phase, size in memory.bytes_by_phase(memory.at_peak).items():
+        yield f"    {_size(size):>10}  {_share(size, peak):>5}  {phase}"
     yield "  Largest owners at the peak:"
     for name, kind, size, count in memory.owners(memory.at_peak)[:_OWNERS]:
         yield f"    {_size(size):>10}  {count:>5}x  {kind}  {_shortened(name)}"

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from aggregator.metrics.memory.attribution import Attribution, attribute
-from aggregator.metrics.memory.kinds import KIND_NAMES, Kind
+from aggregator.metrics.memory.kinds import EVIDENCE_TEXTS, KIND_NAMES, Kind
 from aggregator.metrics.memory.model import DeviceTrace, MemoryTrace
-from aggregator.metrics.memory.phases import read_stacks
+from aggregator.metrics.memory.phases import PHASE_NAMES, read_stacks
 from aggregator.metrics.memory.replay import (
     NEVER,
     Allocations,
@@ -56,6 +56,22 @@ class DeviceMemory:
         np.add.at(sums, self.whose.kind[alive], self.rows.size[alive])
         order = sorted(range(len(sums)), key=lambda kind: (-int(sums[kind]), kind))
         return {KIND_NAMES[kind]: int(sums[kind]) for kind in order if sums[kind]}
+
+    def evidence(self, alive: Bool) -> dict[str, str]:
+        """Why some allocations have their kind, by kind: the reason of most bytes."""
+        whose, found = self.whose, {}
+        for kind, name in enumerate(KIND_NAMES):
+            own = alive & (whose.kind == kind)
+            sums = np.bincount(whose.evidence[own], weights=self.rows.size[own].astype(float))
+            if len(sums):
+                found[name] = EVIDENCE_TEXTS[int(sums.argmax())]
+        return found
+
+    def bytes_by_phase(self, alive: Bool) -> dict[str, int]:
+        """Bytes of some allocations by the phase that allocated them."""
+        sums = np.zeros(len(PHASE_NAMES), dtype=np.int64)
+        np.add.at(sums, self.whose.phase[alive], self.rows.size[alive])
+        return {name: int(size) for name, size in zip(PHASE_NAMES, sums, strict=True) if size}
 
     def owners(self, alive: Bool) -> list[tuple[str, str, int, int]]:
         """Module and op, kind, bytes and number of some allocations, the largest first."""

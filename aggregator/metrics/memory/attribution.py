@@ -42,7 +42,7 @@ def attribute(
     """Find out whose each allocation is."""
     run = RecordedRun(memory, trace)
     phase_of_event = run.event_phases(meanings)
-    steps = find_steps(memory, trace, phase_of_event, run)
+    steps = find_steps(memory, trace, phase_of_event, run.step_ends_ns)
     is_old = rows.alloc_event == NEVER
     stack = _stacks(trace, rows)
     by_stack = np.array([meaning.phase for meaning in meanings], dtype=np.int8)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from aggregator.metrics.memory.kinds import Evidence, Kind
 from aggregator.metrics.memory.model import Action, DeviceTrace, Int64, MemoryTrace
 from aggregator.metrics.memory.phases import Phase, StackMeaning
 from aggregator.metrics.memory.replay import NEVER, Allocations
@@ -26,8 +27,6 @@ _PHASES: Final = {
     "X": Phase.OTHER,
 }
 _SEPARATOR: Final = "|"
-_RECORDED: Final = 1
-_PARAMETER, _GRADIENT, _STATE = 1, 2, 3
 _ENGINE_SHARE: Final = 0.1
 
 
@@ -100,14 +99,16 @@ class RecordedRun:
     ) -> None:
         """Set kind and module of what the run recorded with its address."""
         end = len(self._trace.events)
-        items = [(_STATE, item, end) for item in _list(self._run.get("states"))]
-        items += [(_PARAMETER, item, end) for item in _list(self._run.get("parameters"))]
+        items = [(Kind.OPTIMIZER_STATE, item, end) for item in _list(self._run.get("states"))]
+        items += [(Kind.PARAMETER, item, end) for item in _list(self._run.get("parameters"))]
         for step in _list(self._run.get("steps")):
             if isinstance(step, dict) and isinstance(step.get("start_us"), int):
                 at = np.searchsorted(
                     self._trace.events.time_ns, step["start_us"] * 1000, side="right"
                 )
-                items += [(_GRADIENT, item, int(at) - 1) for item in _list(step.get("gradients"))]
+                items += [
+                    (Kind.GRADIENT, item, int(at) - 1) for item in _list(step.get("gradients"))
+                ]
         known = [
             (which, item[0], int(item[1]), at)
             for which, item, at in items
@@ -121,7 +122,7 @@ class RecordedRun:
         hit = np.flatnonzero(found >= 0)
         kinds = np.array([which for which, *_ in known], dtype=np.int8)
         kind[found[hit]] = kinds[hit]
-        evidence[found[hit]] = _RECORDED
+        evidence[found[hit]] = Evidence.RECORDED
         module[found[hit]] = names.codes(known[place][1] for place in hit.tolist())
 
 

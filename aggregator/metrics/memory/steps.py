@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from aggregator.metrics.memory.model import DeviceTrace, Int64, MemoryTrace
 from aggregator.metrics.memory.phases import Phase
-
-if TYPE_CHECKING:
-    from aggregator.metrics.memory.recorded_run import RecordedRun
 
 _ANNOTATION = "Optimizer.step"
 
@@ -36,12 +32,12 @@ def find_steps(
     memory: MemoryTrace,
     trace: DeviceTrace,
     phase_of_event: npt.NDArray[np.int8],
-    run: RecordedRun,
+    recorded_ends_ns: Int64,
 ) -> Steps:
     """Cut the events where the optimizer has finished."""
     count = len(trace.events)
     for evidence, times in (
-        ("recorded", run.step_ends_ns),
+        ("recorded", recorded_ends_ns),
         ("annotations", _annotated(memory, trace)),
     ):
         if len(times):

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from aggregator.metrics.memory.model import ACTIONS, Action, Events, Stacks
 
-FIELDS: Final = ("action", "address", "size", "stream", "time", "stack", "note")
 _TYPES: Final = (np.int8, np.int64, np.int64, np.int64, np.int64, np.int32, np.int32)
 _BATCH: Final = 50_000
 MAX_FRAMES: Final = 10_000
@@ -57,7 +56,7 @@ class SnapshotColumns:
         return self.count - 1
 
     def extend(self, columns: Sequence[npt.NDArray[Any]]) -> None:
-        """Add events as columns, in the order of ``FIELDS``."""
+        """Add events as columns, in the order of ``Events``, times in microseconds."""
         self._flush()
         self._chunks.append(
             tuple(

@@ -8,7 +8,7 @@ the next: where it differs, the run ends and the reader of single opcodes contin
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,14 @@ import numpy.typing as npt
 from aggregator.metrics.memory.model import ACTIONS, Action
 from aggregator.sources.memory.columns import MAX_FRAMES
 from aggregator.sources.memory.event_layout import FIRST_SLICE, EventLayout
-from aggregator.sources.memory.pickle_values import FRAME, OBJECT, ROW, STACK, PickledList
-
-if TYPE_CHECKING:
-    from aggregator.sources.memory.pickled import PickleReader
+from aggregator.sources.memory.pickle_values import (
+    FRAME,
+    OBJECT,
+    ROW,
+    STACK,
+    PickledList,
+    Reader,
+)
 
 Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
@@ -58,7 +62,7 @@ class _Slice(NamedTuple):
     data: bytes
 
 
-def read_run(reader: PickleReader, layout: EventLayout) -> tuple[int, int]:
+def read_run(reader: Reader, layout: EventLayout) -> tuple[int, int]:
     """Read the events from the reader's position on; returns the first row and their number."""
     first = reader.columns.count
     if layout.skipped:
@@ -77,7 +81,7 @@ def read_run(reader: PickleReader, layout: EventLayout) -> tuple[int, int]:
     return first, reader.columns.count - first
 
 
-def _starts_event(reader: PickleReader, layout: EventLayout) -> bool:
+def _starts_event(reader: Reader, layout: EventLayout) -> bool:
     if len(reader.data) - reader.pos < _SLICE:
         reader.refill()
     begin = reader.pos + 2 * reader.data.startswith(b"e(}", reader.pos)
@@ -85,7 +89,7 @@ def _starts_event(reader: PickleReader, layout: EventLayout) -> bool:
     return head[:1] == b"}" and layout.tokens[0] in head
 
 
-def _read_slice(reader: PickleReader, layout: EventLayout) -> int:
+def _read_slice(reader: Reader, layout: EventLayout) -> int:
     """Read the events of the next part of the buffer."""
     size = min(len(reader.data) - reader.pos, layout.slice + _MARGIN)
     data = reader.data[reader.pos : reader.pos + size] + bytes(256)
@@ -122,7 +126,7 @@ class _Fields:
 
     def __init__(
         self,
-        reader: PickleReader,
+        reader: Reader,
         layout: EventLayout,
         part: _Slice,
         starts: Int64,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from array import array
+from typing import Any, Final, NamedTuple, Protocol
+
+from aggregator.sources.memory.columns import SnapshotColumns
 
 OBJECT: Final = 0
 """Kinds of memo entries: an object of the reader's list, ..."""
@@ -56,3 +59,19 @@ class PickledList(list[Any]):
         self.runs: list[EventRun] = []
         self.frames: tuple[int, ...] = ()
         self.stack = 0
+
+
+class Reader(Protocol):
+    """What reads a pickle: its buffer, its memo and its columns."""
+
+    data: bytes
+    pos: int
+    memo: array[int]
+    objects: list[Any]
+    columns: SnapshotColumns
+
+    def refill(self) -> bool:
+        """Read more of the file; returns whether there was more."""
+
+    def text_handle(self, text: str) -> int:
+        """Handle for the memo entry of a text."""

@@ -209,7 +209,7 @@ class _Summary:
     mean_ns: Float64  # Over all iterations.
     unit_mean_ns: Float64
     variance: Float64  # Of the units.
-    count: Float64  # Of units that tell as much as independent ones, per row.
+    count: Float64  # Of units that count as much as independent ones, per row.
     least_error: Float64  # Variance of the mean that the iterations alone explain.
     is_positive: npt.NDArray[np.bool_]
 

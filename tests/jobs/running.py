@@ -60,6 +60,9 @@ class RunningViewer:
             headers["X-DLProf-Client"] = client
         return self._ask(Request(f"{self.url}/api/v1/{path}", data, headers))
 
+    def delete(self, path: str) -> Any:
+        return self._ask(Request(f"{self.url}/api/v1/{path}", method="DELETE"))
+
     def jobs(self, **filters: str) -> list[Job]:
         """All jobs that pass the filters, on however many pages."""
         found: list[Job] = []

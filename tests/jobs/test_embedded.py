@@ -6,12 +6,13 @@ import shutil
 import signal
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.jobs.running import WAIT_LIMIT_S, RunningViewer, environment, running
+from tests.jobs.running import WAIT_LIMIT_S, Job, RunningViewer, environment, running
 
 HOLD = "DLPROF_TEST_HOLD"
 
@@ -23,39 +24,65 @@ def env(tmp_path: Path) -> dict[str, str]:
     return environment(tmp_path / "state")
 
 
-@pytest.fixture
-def viewer(database: Path, env: dict[str, str]) -> Iterator[RunningViewer]:
+@dataclass
+class Held:
+    """A viewer whose aggregations wait after they have begun, while a file is there."""
+
+    viewer: RunningViewer
+    database: Path
+    hold: Path
+
+    def begin(self, **request: object) -> Job:
+        """A job that runs and is held up."""
+        self.hold.touch()
+        return self.viewer.wait_for_state(self.viewer.ask_for_aggregation(**request), "running")
+
+    def let_go(self) -> None:
+        self.hold.unlink()
+
+
+@pytest.fixture(scope="module")
+def shared(
+    demo_database: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[RunningViewer, Path, Path]]:
+    """A viewer, its database and the file that holds up its aggregations."""
+    folder = tmp_path_factory.mktemp("embedded")
+    database, hold = folder / "dlprof_dldb.sqlite", folder / "hold"
+    shutil.copyfile(demo_database, database)
+    env = _holding(folder, environment(folder / "state"), hold)
     with running([database], env) as found:
         found.worker()
-        yield found
+        yield found, database, hold
 
 
 @pytest.fixture
-def held(database: Path, env: dict[str, str], tmp_path: Path) -> Iterator[RunningViewer]:
-    """A viewer whose aggregations wait, for as long as a file is there, after they have begun."""
-    folder = tmp_path / "held"
-    folder.mkdir()
-    shutil.copyfile(Path(__file__).with_name("held_engine.py"), folder / "sitecustomize.py")
-    hold = tmp_path / "hold"
-    hold.touch()
-    path = f"{folder}:{env['PYTHONPATH']}"
-    with running([database], env | {"PYTHONPATH": path, HOLD: str(hold)}) as found:
-        found.worker()
-        yield found
+def held(shared: tuple[RunningViewer, Path, Path]) -> Iterator[Held]:
+    yield Held(*shared)
+    shared[2].unlink(missing_ok=True)
 
 
-def _let_go(tmp_path: Path) -> None:
-    (tmp_path / "hold").unlink()
+@pytest.fixture
+def viewer(held: Held) -> RunningViewer:
+    return held.viewer
+
+
+def _holding(folder: Path, env: dict[str, str], hold: Path) -> dict[str, str]:
+    """The environment of a viewer whose aggregations wait while a file is there."""
+    patched = folder / "held"
+    patched.mkdir()
+    shutil.copyfile(Path(__file__).with_name("held_engine.py"), patched / "sitecustomize.py")
+    return env | {"PYTHONPATH": f"{patched}:{env['PYTHONPATH']}", HOLD: str(hold)}
 
 
 def test_a_job_runs_to_its_end(viewer: RunningViewer) -> None:
+    before = viewer.aggregation_ids()
     job = viewer.ask_for_aggregation(iter_start=3, iter_stop=5)
     done = viewer.wait_for_end(job)
 
     assert done["error"] is None
     assert (done["state"], done["progress_pct"]) == ("done", 100.0)
     assert done["result_profile_id"] == viewer.profile_id()
-    assert viewer.aggregation_ids() == [1, done["aggregation_id"]]
+    assert viewer.aggregation_ids() == [*before, done["aggregation_id"]]
     summary = viewer.get(
         f"profiles/{viewer.profile_id()}/aggregations/{done['aggregation_id']}/performance-summary/"
     )
@@ -64,13 +91,14 @@ def test_a_job_runs_to_its_end(viewer: RunningViewer) -> None:
 
 
 def test_the_same_request_twice_gives_the_same_aggregation(viewer: RunningViewer) -> None:
-    first = viewer.wait_for_end(viewer.ask_for_aggregation(iter_start=3, iter_stop=5))
-    second = viewer.wait_for_end(viewer.ask_for_aggregation(iter_start=3, iter_stop=5))
+    before = viewer.aggregation_ids()
+    first = viewer.wait_for_end(viewer.ask_for_aggregation(iter_start=3, iter_stop=6))
+    second = viewer.wait_for_end(viewer.ask_for_aggregation(iter_start=3, iter_stop=6))
 
     assert first["id"] != second["id"]
     assert first["aggregation_id"] == second["aggregation_id"]
     assert second["message"] == "This aggregation was there already."
-    assert len(viewer.aggregation_ids()) == 2
+    assert viewer.aggregation_ids() == [*before, first["aggregation_id"]]
 
 
 def test_a_database_of_nvidias_is_converted_and_stays_as_it_is(
@@ -98,76 +126,61 @@ def test_a_database_of_nvidias_is_converted_and_stays_as_it_is(
 
 
 def test_a_key_node_that_does_not_exist_fails_with_the_reason(viewer: RunningViewer) -> None:
+    before = viewer.aggregation_ids()
     done = viewer.wait_for_end(viewer.ask_for_aggregation(key_node="NOPE_1"))
 
     assert (done["state"], done["error"]["code"]) == ("failed", "KEY_NODE_NOT_FOUND")
-    assert viewer.aggregation_ids() == [1]
+    assert viewer.aggregation_ids() == before
 
 
-def test_the_page_stays_usable_while_a_job_runs(held: RunningViewer, tmp_path: Path) -> None:
-    job = held.wait_for_state(held.ask_for_aggregation(iter_start=3), "running")
+def test_the_page_stays_usable_while_a_job_runs(held: Held) -> None:
+    viewer = held.viewer
+    job = held.begin(iter_start=4)
 
-    assert held.get(f"profiles/{held.profile_id()}/aggregations/1/ops/")["count"] > 0
-    assert held.ask_for_aggregation(iter_start=3)["id"] == job["id"]
-    _let_go(tmp_path)
-    assert held.wait_for_end(job)["state"] == "done"
+    assert viewer.get(f"profiles/{viewer.profile_id()}/aggregations/1/ops/")["count"] > 0
+    assert viewer.ask_for_aggregation(iter_start=4)["id"] == job["id"]
+    held.let_go()
+    assert viewer.wait_for_end(job)["state"] == "done"
 
 
-def test_a_cancelled_job_stops_and_leaves_nothing(
-    held: RunningViewer, database: Path, tmp_path: Path
-) -> None:
-    job = held.wait_for_state(held.ask_for_aggregation(iter_start=3), "running")
+def test_a_cancelled_job_stops_and_leaves_nothing(held: Held) -> None:
+    viewer = held.viewer
+    before = viewer.aggregation_ids()
+    job = held.begin(iter_start=5)
 
-    held.post(f"jobs/{job['id']}/cancel/")
-    ended = held.wait_for_end(job)
+    viewer.post(f"jobs/{job['id']}/cancel/")
+    ended = viewer.wait_for_end(job)
 
     assert (ended["state"], ended["aggregation_id"]) == ("cancelled", None)
-    assert held.aggregation_ids() == [1]
-    assert _integrity(database) == "ok"
-    _let_go(tmp_path)
-    held.post(f"jobs/{job['id']}/retry/")
-    assert held.wait_for_end(job)["state"] == "done"
+    assert viewer.aggregation_ids() == before
+    assert _integrity(held.database) == "ok"
+    held.let_go()
+    viewer.post(f"jobs/{job['id']}/retry/")
+    assert viewer.wait_for_end(job)["state"] == "done"
 
 
-def test_a_worker_killed_in_the_middle_is_replaced_and_the_job_done(
-    held: RunningViewer, database: Path, tmp_path: Path
-) -> None:
-    job = held.wait_for_state(held.ask_for_aggregation(iter_start=3), "running")
-    worker = held.worker()
-
-    worker.send_signal(signal.SIGKILL)
-    psutil.wait_procs([worker], timeout=WAIT_LIMIT_S)
-    _let_go(tmp_path)
-    done = held.wait_for_end(job)
-
-    assert done["state"] == "done"
-    assert held.aggregation_ids() == [1, done["aggregation_id"]]
-    assert _integrity(database) == "ok"
-
-
-def test_a_job_that_always_kills_its_worker_fails_with_the_reason(held: RunningViewer) -> None:
-    job = held.ask_for_aggregation(iter_start=3)
+def test_a_job_that_always_kills_its_worker_fails_with_the_reason(held: Held) -> None:
+    viewer = held.viewer
+    before = viewer.aggregation_ids()
+    job = held.begin(iter_start=6)
     for _ in range(2):
-        held.wait_for_state(job, "running")
-        worker = held.worker()
+        viewer.wait_for_state(job, "running")
+        worker = viewer.worker()
         worker.send_signal(signal.SIGKILL)
         psutil.wait_procs([worker], timeout=WAIT_LIMIT_S)
-        held.wait_for(job, lambda found: found["state"] != "running")
-    ended = held.wait_for_end(job)
+        viewer.wait_for(job, lambda found: found["state"] != "running")
+    ended = viewer.wait_for_end(job)
 
     assert (ended["state"], ended["error"]["code"]) == ("failed", "WORKER_LOST")
-    assert held.aggregation_ids() == [1]
+    assert viewer.aggregation_ids() == before
 
 
 def test_a_job_survives_a_restart_of_everything(
     database: Path, env: dict[str, str], tmp_path: Path
 ) -> None:
-    folder = tmp_path / "held"
-    folder.mkdir()
-    shutil.copyfile(Path(__file__).with_name("held_engine.py"), folder / "sitecustomize.py")
     hold = tmp_path / "hold"
     hold.touch()
-    holding = env | {"PYTHONPATH": f"{folder}:{env['PYTHONPATH']}", HOLD: str(hold)}
+    holding = _holding(tmp_path, env, hold)
     with running([database], holding) as before:
         before.worker()
         job = before.wait_for_state(before.ask_for_aggregation(iter_start=3), "running")
@@ -179,26 +192,19 @@ def test_a_job_survives_a_restart_of_everything(
 
         assert (done["state"], also_done["state"]) == ("done", "done")
         assert after.get("jobs/?state=done")["count"] == 2
+        # Nothing is left of the command that has done jobs.
+        family = psutil.Process(after.process.pid).children(recursive=True)
+        assert after.stop() == 0
+        assert psutil.wait_procs(family, timeout=WAIT_LIMIT_S)[1] == []
 
 
-def test_a_database_that_another_program_reads_can_be_aggregated_anew(
-    viewer: RunningViewer, database: Path
-) -> None:
-    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as reader:
+def test_a_database_that_another_program_reads_can_be_aggregated_anew(held: Held) -> None:
+    with sqlite3.connect(f"file:{held.database}?mode=ro", uri=True) as reader:
         reader.execute("SELECT COUNT(*) FROM view_op_nodes").fetchone()
 
-        done = viewer.wait_for_end(viewer.ask_for_aggregation(iter_start=3))
+        done = held.viewer.wait_for_end(held.viewer.ask_for_aggregation(iter_start=7))
 
     assert done["state"] == "done"
-
-
-def test_the_command_leaves_no_process(viewer: RunningViewer) -> None:
-    viewer.wait_for_end(viewer.ask_for_aggregation(iter_start=3))
-    family = psutil.Process(viewer.process.pid).children(recursive=True)
-
-    assert viewer.stop() == 0
-
-    assert psutil.wait_procs(family, timeout=WAIT_LIMIT_S)[1] == []
 
 
 def _integrity(database: Path) -> str:

@@ -1,4 +1,4 @@
-"""Hundreds of jobs of one client: all are done, and another client's job does not wait for them."""
+"""A hundred jobs of one client: all are done, and another client's job does not wait for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 #: Of these there are 55 ranges; the other jobs fail.
 STEPS = 10
 #: All of them come before the other client's job, which a queue without turns would begin last.
-COUNTS = {"embedded": 200, "redis": 120}
+COUNTS = {"embedded": 120, "redis": 80}
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def tiny_database(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_hundreds_of_jobs_of_one_client_do_not_delay_others(
+def test_a_hundred_jobs_of_one_client_do_not_delay_others(
     kind: str, tiny_database: Path, tmp_path: Path
 ) -> None:
     with running_service(kind, tiny_database, tmp_path, held=True) as service:
@@ -67,7 +67,7 @@ def test_hundreds_of_jobs_of_one_client_do_not_delay_others(
             # The page stays usable; how fast it answers meanwhile is measured by benchmarks/.
             assert viewer.get(f"profiles/{profile}/aggregations/1/ops/")["count"] > 0
             assert time.monotonic() < deadline
-            time.sleep(1)
+            time.sleep(0.5)
         viewer.wait_for_end(jobs[-1])
         ended = viewer.jobs()
 

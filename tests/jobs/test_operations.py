@@ -32,6 +32,9 @@ from tests.jobs.workers import Redis, needs_redis, worker
 pytestmark = [pytest.mark.slow, pytest.mark.jobs]
 
 
+_PAUSE_S = 0.02
+
+
 def _wait(is_so: Callable[[], bool], limit_s: float = WAIT_LIMIT_S) -> None:
     deadline = time.monotonic() + limit_s
     while not is_so():
@@ -43,7 +46,7 @@ def _wait(is_so: Callable[[], bool], limit_s: float = WAIT_LIMIT_S) -> None:
 
 
 class _Asking:
-    """Asks without a pause, each time on a connection of its own, until it is stopped."""
+    """Asks again and again, each time on a connection of its own, until it is stopped."""
 
     def __init__(self, viewer: RunningViewer) -> None:
         self._url = f"{viewer.url}/api/v1/profiles/"
@@ -68,6 +71,7 @@ class _Asking:
                 self.answered += 1
             except (OSError, http.client.HTTPException, AssertionError) as error:
                 self.failures.append(repr(error))
+            self._stop.wait(_PAUSE_S)
 
 
 class _SlowUpload:

@@ -5,30 +5,68 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.jobs.running import environment, free_port, running
+from tests.jobs.running import RunningViewer, environment, free_port, running
 from tests.jobs.workers import Redis, needs_redis, remote_environment, worker
 
 pytestmark = [pytest.mark.jobs, pytest.mark.slow, needs_redis]
 
 
-def test_a_job_waits_for_a_worker_and_is_done_by_it(
-    redis: Redis, database: Path, tmp_path: Path
-) -> None:
-    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
-    with running([database], env) as viewer:
-        assert not viewer.children("celery")
-        job = viewer.ask_for_aggregation(iter_start=3)
-        assert viewer.get(f"jobs/{job['id']}/")["state"] == "queued"
+@dataclass
+class Elsewhere:
+    """A viewer over Redis without a worker of its own; tests start those that they need."""
 
-        with worker(redis.url, tmp_path / "elsewhere"):
-            done = viewer.wait_for_end(job)
+    viewer: RunningViewer
+    redis: Redis
+    database: Path
+    exports: Path  # Folder of files that it may import.
 
-        assert done["state"] == "done"
-        assert viewer.aggregation_ids() == [1, done["aggregation_id"]]
+
+@pytest.fixture(scope="module")
+def elsewhere(
+    demo_database: Path, demo_profile: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Elsewhere]:
+    folder = tmp_path_factory.mktemp("over-redis")
+    database, exports = folder / "dlprof_dldb.sqlite", folder / "exports"
+    shutil.copyfile(demo_database, database)
+    exports.mkdir()
+    shutil.copyfile(demo_profile, exports / "run.sqlite")
+    with Redis(exports) as redis:
+        env = environment(
+            folder / "state",
+            DLPROF_BROKER_URL=redis.url,
+            DLPROF_PROFILE_FOLDERS=str(exports),
+            DLPROF_UPLOAD_DIR=str(exports / "stored"),
+        )
+        with running([database], env) as viewer:
+            yield Elsewhere(viewer, redis, database, exports)
+
+
+def test_a_job_waits_for_a_worker_and_is_done_by_it(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    """Its message is JSON and holds the whole request."""
+    viewer = elsewhere.viewer
+    before = viewer.aggregation_ids()
+    assert not viewer.children("celery")
+    job = viewer.ask_for_aggregation(iter_start=3)
+    assert viewer.get(f"jobs/{job['id']}/")["state"] == "queued"
+    (text,) = elsewhere.redis.client().lrange("dlprof", 0, -1)
+
+    with worker(elsewhere.redis.url, tmp_path / "elsewhere"):
+        done = viewer.wait_for_end(job)
+
+    assert done["state"] == "done"
+    assert viewer.aggregation_ids() == [*before, done["aggregation_id"]]
+    message = json.loads(text)
+    assert message["content-type"] == "application/json"
+    args, kwargs, _ = json.loads(base64.b64decode(message["body"]))
+    assert args == []
+    assert kwargs["request"]["database"] == str(elsewhere.database)
+    assert kwargs["request"]["request"]["iter_start"] == 3
 
 
 def test_a_broker_that_is_away_is_said_to_be(database: Path, tmp_path: Path) -> None:
@@ -42,44 +80,38 @@ def test_a_broker_that_is_away_is_said_to_be(database: Path, tmp_path: Path) -> 
         assert viewer.post(f"jobs/{job['id']}/cancel/")["state"] == "cancelled"
 
 
-def test_a_message_is_json_and_holds_the_whole_request(
-    redis: Redis, database: Path, tmp_path: Path
-) -> None:
-    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
-    with running([database], env) as viewer:
-        viewer.ask_for_aggregation(iter_start=3)
-
-        (text,) = redis.client().lrange("dlprof", 0, -1)
-
-    message = json.loads(text)
-    assert message["content-type"] == "application/json"
-    args, kwargs, _ = json.loads(base64.b64decode(message["body"]))
-    assert args == []
-    assert kwargs["request"]["database"] == str(database)
-    assert kwargs["request"]["request"]["iter_start"] == 3
-
-
 def test_a_worker_elsewhere_needs_the_broker_and_the_profiles_only(
-    redis: Redis, database: Path, tmp_path: Path
+    elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
-    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
-    with running([database], env) as viewer, worker(redis.url, tmp_path / "elsewhere"):
-        job = viewer.ask_for_aggregation(iter_start=3)
-        done = viewer.wait_for_end(job)
-
+    """It aggregates, imports and reports failures."""
+    viewer, home = elsewhere.viewer, tmp_path / "elsewhere"
+    before = viewer.aggregation_ids()
+    with worker(elsewhere.redis.url, home):
+        done = viewer.wait_for_end(viewer.ask_for_aggregation(iter_start=4))
         assert done["progress_pct"] == 100.0
-        assert viewer.aggregation_ids() == [1, done["aggregation_id"]]
+        assert viewer.aggregation_ids() == [*before, done["aggregation_id"]]
+
+        failed = viewer.wait_for_end(viewer.ask_for_aggregation(key_node="NOPE_1"))
+        assert (failed["state"], failed["error"]["code"]) == ("failed", "KEY_NODE_NOT_FOUND")
+
+        export = {"path": str(elsewhere.exports / "run.sqlite"), "name": "Elsewhere"}
+        done = viewer.wait_for_end(viewer.post("profiles/", export))
+        assert (done["kind"], done["state"]) == ("import", "done")
+        imported = viewer.get(f"profiles/{done['result_profile_id']}/")
+        assert (imported["name"], imported["aggregation_count"]) == ("Elsewhere", 2)
+        # What was imported can be aggregated anew like anything else.
+        more = viewer.post(f"profiles/{imported['id']}/aggregations/", {"iter_start": 3})
+        assert viewer.wait_for_end(more)["state"] == "done"
+        assert viewer.delete(f"profiles/{imported['id']}/")
     # Neither a state of its own nor the viewer's was touched by the worker.
-    elsewhere = tmp_path / "elsewhere"
-    assert not [path for path in elsewhere.rglob("*") if "sqlite" in path.name]
+    assert not [path for path in home.rglob("*") if "sqlite" in path.name]
 
 
-def test_progress_and_cancelling_travel(redis: Redis, database: Path, tmp_path: Path) -> None:
-    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
-    hold = tmp_path / "hold"
+def test_progress_and_cancelling_travel(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    viewer, hold = elsewhere.viewer, tmp_path / "hold"
     hold.touch()
-    with running([database], env) as viewer, worker(redis.url, tmp_path / "elsewhere", hold=hold):
-        job = viewer.ask_for_aggregation(iter_start=3)
+    with worker(elsewhere.redis.url, tmp_path / "elsewhere", hold=hold):
+        job = viewer.ask_for_aggregation(iter_start=5)
         running_job = viewer.wait_for(job, lambda now: now["phase"] != "")
         viewer.post(f"jobs/{job['id']}/cancel/")
         ended = viewer.wait_for_end(job)
@@ -91,64 +123,26 @@ def test_progress_and_cancelling_travel(redis: Redis, database: Path, tmp_path: 
         assert viewer.wait_for_end(job)["state"] == "done"
 
 
-def test_a_failure_travels(redis: Redis, database: Path, tmp_path: Path) -> None:
-    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
-    with running([database], env) as viewer, worker(redis.url, tmp_path / "elsewhere"):
-        done = viewer.wait_for_end(viewer.ask_for_aggregation(key_node="NOPE_1"))
-
-        assert (done["state"], done["error"]["code"]) == ("failed", "KEY_NODE_NOT_FOUND")
-
-
-def test_a_worker_that_is_stopped_gives_its_job_back(
-    redis: Redis, database: Path, tmp_path: Path
-) -> None:
-    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
-    hold = tmp_path / "hold"
+def test_a_worker_that_is_stopped_gives_its_job_back(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    viewer, hold = elsewhere.viewer, tmp_path / "hold"
     hold.touch()
-    with running([database], env) as viewer:
-        with worker(redis.url, tmp_path / "first", hold=hold) as first:
-            job = viewer.wait_for_state(viewer.ask_for_aggregation(iter_start=3), "running")
-            first.terminate()
-            assert viewer.wait_for(job, lambda now: now["state"] != "running")["state"] == "queued"
-        hold.unlink()
-        with worker(redis.url, tmp_path / "second"):
-            assert viewer.wait_for_end(job)["state"] == "done"
+    with worker(elsewhere.redis.url, tmp_path / "first", hold=hold) as first:
+        job = viewer.wait_for_state(viewer.ask_for_aggregation(iter_start=6), "running")
+        first.terminate()
+        assert viewer.wait_for(job, lambda now: now["state"] != "running")["state"] == "queued"
+    hold.unlink()
+    with worker(elsewhere.redis.url, tmp_path / "second"):
+        assert viewer.wait_for_end(job)["state"] == "done"
 
 
 def test_a_worker_with_several_processes_does_several_jobs(
-    redis: Redis, database: Path, tmp_path: Path
+    elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
-    env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
-    words = ("--pool", "prefork", "--concurrency", "2")
-    with running([database], env) as viewer, worker(redis.url, tmp_path / "w", words=words):
-        jobs = [viewer.ask_for_aggregation(iter_start=start) for start in range(4)]
+    viewer, words = elsewhere.viewer, ("--pool", "prefork", "--concurrency", "2")
+    with worker(elsewhere.redis.url, tmp_path / "w", words=words):
+        jobs = [viewer.ask_for_aggregation(iter_start=start) for start in range(7, 11)]
 
         assert {viewer.wait_for_end(job)["state"] for job in jobs} == {"done"}
-
-
-def test_a_profile_is_imported_elsewhere(
-    redis: Redis, database: Path, demo_profile: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    export = folder / "run.sqlite"
-    shutil.copyfile(demo_profile, export)
-    env = environment(
-        tmp_path / "state",
-        DLPROF_BROKER_URL=redis.url,
-        DLPROF_PROFILE_FOLDERS=str(folder),
-        DLPROF_UPLOAD_DIR=str(folder / "stored"),
-    )
-    with running([database], env) as viewer, worker(redis.url, tmp_path / "elsewhere"):
-        job = viewer.post("profiles/", {"path": str(export), "name": "Elsewhere"})
-        done = viewer.wait_for_end(job)
-
-        assert (done["kind"], done["state"]) == ("import", "done")
-        imported = viewer.get(f"profiles/{done['result_profile_id']}/")
-        assert (imported["name"], imported["aggregation_count"]) == ("Elsewhere", 2)
-        # What was imported can be aggregated anew like anything else.
-        more = viewer.post(f"profiles/{imported['id']}/aggregations/", {"iter_start": 3})
-        assert viewer.wait_for_end(more)["state"] == "done"
 
 
 def test_remote_environments_have_nothing_of_the_viewers(tmp_path: Path) -> None:

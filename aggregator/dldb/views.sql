@@ -141,8 +141,34 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, m.gpu_time_sum AS gpu_time, m.c
        iif(m.using_tc = 0 AND (m.aggr, m.op) IN (SELECT aggr_id, op FROM view_graph_ops), NULL, m.using_tc) AS using_tc,
        m.kernel_calls,
        o.tc_support_status = 0 AND o.data_type IN ('float32', 'float64') AS is_bad_data_type,
-       o.data_type, o.stack_trace, o.op_id AS op_node_id, m.id AS row_id
+       o.data_type, o.stack_trace, o.op_id AS op_node_id, m.id AS row_id,
+       (SELECT r.rank FROM ranks AS r
+        WHERE r.process = o.process AND (SELECT count(*) FROM ranks) > 1) AS rank
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
+
+CREATE VIEW view_merged_ops AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name,
+       -- Ranks begin the names of their ops: /rank_0/model/conv2d.
+       iif(substr(o.op_name, 1, length(r.rank) + 7) = '/rank_' || r.rank || '/',
+           substr(o.op_name, length(r.rank) + 7), o.op_name) AS op_node_name,
+       o.direction, o.op_type AS op_node_type, group_concat(DISTINCT r.rank) AS ranks,
+       count(DISTINCT r.rank) AS num_ranks,
+       -- The columns without a sum are those of the op with the maximum.
+       max(m.gpu_time_sum) AS slowest_gpu_time, r.rank AS slowest_rank, o.op_id AS op_node_id,
+       round(100.0 * (max(m.gpu_time_sum) * count(*) - sum(m.gpu_time_sum)) / nullif(sum(m.gpu_time_sum), 0), 6)
+           AS imbalance,
+       sum(m.gpu_time_sum) AS gpu_time, sum(m.cpu_time_sum) AS cpu_time,
+       sum(m.num_calls) AS num_calls, sum(m.kernel_calls) AS kernel_calls,
+       CASE WHEN sum(o.tc_support_status = 0) > 0 THEN 1
+            WHEN (SELECT value FROM dldb_meta WHERE key = 'has_ops') = '0' THEN NULL ELSE 0 END AS tc_eligible,
+       CASE WHEN sum(m.using_tc) > 0 THEN 1
+            WHEN sum((m.aggr, m.op) IN (SELECT aggr_id, op FROM view_graph_ops)) > 0 THEN NULL
+            ELSE 0 END AS using_tc,
+       o.data_type, o.stack_trace
+FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain
+LEFT JOIN ranks AS r ON r.process = o.process
+WHERE (SELECT count(*) FROM ranks) > 1
+GROUP BY m.aggr, d.name, 3, o.direction, o.op_type;
 
 CREATE VIEW view_op_metrics AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, o.op_id AS op_node_id, o.op_name AS op_node_name,
@@ -363,7 +389,9 @@ SELECT g.aggr AS aggr_id, d.name AS domain_name, 1 AS row_type, g.group_name AS 
                          rtrim(rtrim(g.group_name, '/'),
                                replace(substr(rtrim(g.group_name, '/'), -2000), '/', '')), '')
             END AS row_trimmed_name,
-       g.level, g.num_calls AS num_op_instances, g.num_tc_eligible_ops AS num_supported_leaf_ops,
+       g.level, g.num_calls AS num_op_instances,
+       iif((SELECT value FROM dldb_meta WHERE key = 'has_ops') = '0', NULL, g.num_tc_eligible_ops)
+           AS num_supported_leaf_ops,
        g.num_ops_using_tc AS num_tc_leaf_ops, g.cpu_time_sum, g.gpu_time_sum, g.cpu_overhead_sum,
        g.gpu_idle_sum
 FROM group_metrics AS g JOIN domains AS d ON d.id = g.domain WHERE g.group_name <> '_CompleteModel_'

@@ -6,6 +6,7 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
 
 from aggregator.errors import InvalidValueError, UnknownFilterError, UnknownOrderingError
 from aggregator.system.untrusted_json import read_count
@@ -56,6 +57,7 @@ class ListQuery:
     ordering: tuple[OrderTerm, ...]  # Asked for, or the table's default; the key is not part of it.
     search: str  # Substring looked for in all text columns; empty: none.
     filters: tuple[Filter, ...]  # Conditions that a row must all fulfil.
+    among: ListQuery | None = None  # What the rows of ``spec.among`` must fulfil; None: nothing.
 
     @property
     def ordering_text(self) -> str:
@@ -82,7 +84,8 @@ def parse_list_query(
         InvalidValueError: A value that does not fit its parameter.
     """
     known = _filters_of(spec)
-    check_parameters(params, [*PAGING, *SELECTING, *known, *besides])
+    followed = [spec.among.parameter] if spec.among else []
+    check_parameters(params, [*PAGING, *SELECTING, *known, *followed, *besides])
     return ListQuery(
         page=_whole(params, "page", 1, MAX_PAGE),
         page_size=_page_size(params),
@@ -93,7 +96,16 @@ def parse_list_query(
             for name, (column, operator) in known.items()
             if name in params
         ),
+        among=_among(spec, params),
     )
+
+
+def _among(spec: TableSpec, params: Mapping[str, str]) -> ListQuery | None:
+    if spec.among is None or spec.among.parameter not in params:
+        return None
+    given = dict(parse_qsl(params[spec.among.parameter], keep_blank_values=True))
+    check_parameters(given, ["search", *_filters_of(spec.among.table)])
+    return parse_list_query(spec.among.table, given)
 
 
 def check_parameters(params: Mapping[str, str], known: Iterable[str]) -> None:

@@ -218,6 +218,15 @@ class Narrow:
 
 
 @dataclass(frozen=True)
+class Among:
+    """Limits the rows of a table to those that belong to chosen rows of another."""
+
+    parameter: str  # The query parameter; its value is the query string of the other list.
+    table: TableSpec  # The other table.
+    column: str  # What both have in common, a column of each.
+
+
+@dataclass(frozen=True)
 class TableSpec:
     """One table of the API."""
 
@@ -236,6 +245,7 @@ class TableSpec:
     # ``source`` is absent.
     fallback: TableSpec | None = None
     narrow: Narrow | None = None  # Where the rows of a page are found, if not in the main view.
+    among: Among | None = None  # Another table whose filters this one can follow.
     # Columns that the page shows first, in this order; the others follow. Empty: the page does not
     # show the table.
     lead: tuple[str, ...] = ()

@@ -41,6 +41,7 @@ class BoundTable:
     texts: Mapping[str, str]  # The database's sentences, if the table shows any.
     # Where the rows of a page are found, if not in the main view.
     narrow: NarrowTable | None = None
+    among: BoundTable | None = None  # The table whose filters this one can follow.
 
     @cached_property
     def plain_types(self) -> tuple[tuple[str, Column, frozenset[type]], ...]:
@@ -76,6 +77,7 @@ def bind(spec: TableSpec, database: Queryable, params: Params) -> BoundTable:
         has_row_id=database.has(spec.source.view, row_id_column),
         texts=database.texts if any(column.is_sentence for column in spec.columns) else {},
         narrow=_narrow(spec, database, params),
+        among=bind(spec.among.table, database, params) if spec.among else None,
     )
 
 
@@ -285,18 +287,28 @@ def _from(source: Source, database: Queryable) -> str:
     return " ".join([f"FROM {source.view} {source.alias}", *joins])
 
 
-def _where(table: BoundTable, query: ListQuery) -> tuple[str, dict[str, Any]]:
+def _where(table: BoundTable, query: ListQuery, stem: str = "_") -> tuple[str, dict[str, Any]]:
     params: dict[str, Any] = dict(table.params)
     conditions = [table.spec.source.where]
     if query.search:
-        params["_search"] = contains(query.search)
+        params[f"{stem}search"] = contains(query.search)
         looked_in = [column for column in table.columns.values() if column.is_searched]
-        matches = [f"{column.sql} LIKE :_search ESCAPE '\\'" for column in looked_in]
+        matches = [f"{column.sql} LIKE :{stem}search ESCAPE '\\'" for column in looked_in]
         conditions.append(f"({' OR '.join(matches) or '0'})")
     for index, condition in enumerate(query.filters):
         asked = replace(condition, column=table.columns[condition.column.name])
-        conditions.append(condition_sql(asked, f"_f{index}", params))
+        conditions.append(condition_sql(asked, f"{stem}f{index}", params))
+    if query.among is not None and table.spec.among is not None and table.among is not None:
+        inner, more = _among(table.among, query.among, table.spec.among.column)
+        conditions.append(f"{table.columns[table.spec.among.column].sql} IN ({inner})")
+        params |= more
     return " AND ".join(conditions), params
+
+
+def _among(table: BoundTable, query: ListQuery, column: str) -> tuple[str, dict[str, Any]]:
+    """A sub-query for a column of the rows of another table that pass its filters."""
+    where, params = _where(table, query, "_among_")
+    return f"SELECT {table.columns[column].sql} {table.source_sql} WHERE {where}", params
 
 
 def _order_by(table: BoundTable, query: ListQuery) -> str:

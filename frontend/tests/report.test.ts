@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { ListPage } from "../src/api/lists";
 import type { IterationFigure } from "../src/charts/iterationFigure";
+import { rangesText } from "../src/lib/text";
 import { exported } from "../src/report/exports";
 import { cutFigure } from "../src/report/figure";
 import type { LocalizedData, ReportData, TableInfo } from "../src/report/format";
 import { decodeRows, distinctValues, filterRows, type Row, sortRows } from "../src/report/rows";
-import { ReportSource, rangesText } from "../src/report/source";
+import { ReportSource } from "../src/report/source";
 import { unpackText } from "../src/report/unpack";
 
 const INFO: TableInfo = {

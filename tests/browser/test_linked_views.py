@@ -246,3 +246,17 @@ def test_kernels_have_readable_names_and_are_copied_in_full(page: Page, viewer: 
     page.keyboard.press("Control+c")
     copied = "async (name) => (await navigator.clipboard.readText()) === name"
     page.wait_for_function(copied, arg=titles[0])
+
+
+def test_kernels_follow_the_filters_of_the_ops(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="ops"))
+    kernels = page.get_by_role("region", name=re.compile("^Kernels of"))
+    count = kernels.get_by_role("status").first
+    expect(count).to_have_text(re.compile(r"\d kernels"))
+    every = int(re.sub(r"\D", "", count.inner_text()))
+    page.get_by_role("searchbox", name="Search ops").fill("conv2d")
+    expect(kernels).to_contain_text("of the ops that pass the filters")
+    settled(page)
+    found = get(viewer, "kernels/?of_ops=search%3Dconv2d")["count"]
+    expect(count).to_have_text(f"{found:,} kernels")
+    assert 0 < found < every

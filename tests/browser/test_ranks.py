@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -63,3 +64,19 @@ def test_a_rank_leads_to_its_ops(page: Page, viewer_of_two_gpus: Viewer) -> None
     expect(rows.first).to_be_visible()
     expect(page.locator("tbody tr", has_text="/rank_1/").first).to_be_visible()
     expect(page.locator("tbody tr", has_text="/rank_0/")).to_have_count(0)
+
+
+def test_the_ops_of_all_ranks_are_one_row_with_their_ranks(
+    page: Page, viewer_of_two_gpus: Viewer
+) -> None:
+    page.goto(viewer_of_two_gpus.address(view="ops", aggregation=1))
+    ops = page.get_by_role("grid", name="Ops", exact=True)
+    expect(ops.get_by_role("columnheader", name="Slowest rank")).to_be_attached()
+    expect(ops.locator("tbody tr").first).to_contain_text("0\u20131")
+    expect(ops.locator("tbody")).not_to_contain_text("/rank_")
+    # A row stands for the op on its slowest rank.
+    ops.locator("tbody tr").first.click()
+    expect(page.get_by_role("grid", name="Kernels of /rank_")).to_be_visible()
+    page.get_by_role("button", name="Each rank").click()
+    expect(page).to_have_url(re.compile("ranks=each"))
+    expect(ops.locator("tbody tr").first).to_contain_text("/rank_")

@@ -330,3 +330,29 @@ def test_a_link_with_a_bound_that_is_no_number_shows_what_it_says(
         box = boxes.nth(place).bounding_box()
         assert box is not None
         assert box["width"] >= 55
+
+
+def test_columns_are_resized_by_pointer_and_key_and_stay_so(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="ops"))
+    header = ops_table(page).get_by_role("columnheader", name=re.compile("^CPU time"))
+    expect(rows(ops_table(page))).to_have_count(50)
+
+    def width() -> int:
+        return round(header.evaluate("(cell) => cell.offsetWidth"))
+
+    before = width()
+    box = header.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] - 3, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] + 57, box["y"] + 10, steps=3)
+    page.mouse.up()
+    assert abs(width() - before - 60) <= 2
+    header.get_by_role("button").focus()
+    page.keyboard.press("Alt+ArrowLeft")
+    assert abs(width() - before - 44) <= 2
+    page.reload()
+    expect(rows(ops_table(page))).to_have_count(50)
+    assert abs(width() - before - 44) <= 2
+    header.locator(".th-resize").dblclick()
+    assert abs(width() - before) <= 2

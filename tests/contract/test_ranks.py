@@ -126,3 +126,48 @@ def test_the_waiting_by_iteration_adds_up_to_that_of_the_ranks(
         own = [row for row in body["results"] if row["rank"] == rank["rank"]]
         for name in ("waiting_ns", "kept_waiting_ns", "collective_count"):
             assert sum(row[name] for row in own) == rank[name]
+
+
+def test_the_ops_of_all_ranks_are_merged_by_their_names(api: ApiClient, served: Served) -> None:
+    body = api.get(served.at("merged-ops/"), page_size=200, ordering="-gpu_time_ns").json
+    by_hand = stored(
+        served.path,
+        "SELECT CASE WHEN op_node_name LIKE '/rank_%' THEN substr(op_node_name, 8)"
+        " ELSE op_node_name END AS name, direction, count(*), sum(gpu_time), max(gpu_time),"
+        f" sum(num_calls) FROM view_op_nodes WHERE aggr_id = {served.aggregation}"
+        " AND domain_name = 'default-domain'"
+        " GROUP BY name, direction, op_node_type ORDER BY sum(gpu_time) DESC",
+    )
+    ops = stored(
+        served.path, f"SELECT count(*) FROM view_op_nodes WHERE aggr_id = {served.aggregation}"
+    )
+    assert body["count"] == len(by_hand) < int(str(ops[0][0]))
+    columns = ("num_ranks", "gpu_time_ns", "slowest_gpu_time_ns", "num_calls")
+    found = {
+        (row["op_name"], row["direction"]): tuple(row[column] for column in columns)
+        for row in body["results"]
+    }
+    most = {(name, direction): tuple(rest) for name, direction, *rest in by_hand[:150]}
+    assert {key: found[key] for key in most} == most
+    first = body["results"][0]
+    assert first["ranks"] == "0,1"
+    slowest, gpu_time = stored(
+        served.path,
+        f"SELECT op_node_name, gpu_time FROM view_op_nodes WHERE aggr_id = {served.aggregation}"
+        f" AND op_node_id = '{first['op_id']}'",
+    )[0]
+    assert slowest == f"/rank_{first['slowest_rank']}{first['op_name']}"
+    assert gpu_time == first["slowest_gpu_time_ns"]
+    mean = first["gpu_time_ns"] / first["num_ranks"]
+    assert first["imbalance_pct"] == pytest.approx(100 * (gpu_time / mean - 1), abs=1e-5)
+
+
+def test_an_op_outside_of_every_range_has_the_rank_of_its_process(
+    api: ApiClient, served: Served
+) -> None:
+    rows = api.get(served.at("ops/"), op_name__startswith="unassociated", page_size=200)
+    ranks = [row["rank"] for row in rows.json["results"]]
+    # A process that is no rank has none.
+    assert {0, 1} <= set(ranks) <= {0, 1, None}
+    named = api.get(served.at("ops/"), op_name__startswith="/rank_1/", page_size=200).json
+    assert {row["rank"] for row in named["results"]} == {1}

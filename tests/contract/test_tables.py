@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -14,7 +16,7 @@ from aggregator.tables.spec import Column, Kind
 from tests.contract.client import ApiClient, Served
 
 #: These have rows in a distributed job only; tests/contract/test_ranks.py reads one.
-OF_SEVERAL_RANKS = {"ranks", "rank-iterations", "collectives"}
+OF_SEVERAL_RANKS = {"ranks", "rank-iterations", "collectives", "merged-ops"}
 OF_OUR_IMPORTS = {"advice", "key-node-candidates"}
 """Empty for a database that DLProf made."""
 #: A database of NVIDIA's DLProf has no costs; tests/contract/test_efficiency.py reads ours.
@@ -314,3 +316,38 @@ def test_the_programs_line_is_one_of_the_stack(
         frames = [frame.strip() for frame in row["stack_trace"].splitlines()]
         own = [frame for frame in frames if "/torch/" not in frame and "/lib/python3" not in frame]
         assert row["source_line"] == own[-1]
+
+
+@pytest.mark.parametrize(
+    "asked", ["search=conv", "using_tc=1", "op_type__in=conv2d,linear&using_tc=0"]
+)
+def test_kernels_follow_the_filters_of_the_ops(api: ApiClient, served: Served, asked: str) -> None:
+    ids = {row["op_id"] for row in all_rows(api, served.at("ops/"), **dict(parse_qsl(asked)))}
+    every = all_rows(api, served.at("kernels/"))
+
+    found = all_rows(api, served.at("kernels/"), of_ops=asked)
+
+    assert found == [row for row in every if row["op_id"] in ids]
+    assert len(found) < len(every)
+    values = api.get(served.at("kernels/distinct/"), column="direction", of_ops=asked).json
+    directions = Counter(row["direction"] for row in found)
+    assert {one["value"]: one["count"] for one in values["results"]} == directions
+
+
+def all_rows(api: ApiClient, path: str, **params: str) -> list[dict[str, Any]]:
+    """The rows of all pages."""
+    rows: list[dict[str, Any]] = []
+    while True:
+        page = len(rows) // 200 + 1
+        body = api.get(path, **params, page=page, page_size=200).json
+        rows += body["results"]
+        if len(rows) >= body["count"]:
+            return rows
+
+
+def test_filters_of_ops_that_do_not_exist_are_refused(api: ApiClient, served: Served) -> None:
+    for wrong in ("nonsense=1", "page=2", "of_ops=search%3Dconv"):
+        reply = api.get(served.at("kernels/"), of_ops=wrong)
+        assert (reply.status, reply.json["error"]["code"]) == (400, "UNKNOWN_FILTER")
+    reply = api.get(served.at("ops/"), of_ops="using_tc=1")
+    assert (reply.status, reply.json["error"]["code"]) == (400, "UNKNOWN_FILTER")

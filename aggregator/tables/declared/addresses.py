@@ -22,7 +22,7 @@ from aggregator.tables.declared.kernels import (
     KERNELS,
     OP_KERNELS,
 )
-from aggregator.tables.declared.ops import GROUP_OPS, ITERATION_OPS, OP_TYPES, OPS
+from aggregator.tables.declared.ops import GROUP_OPS, ITERATION_OPS, MERGED_OPS, OP_TYPES, OPS
 from aggregator.tables.declared.ranks import COLLECTIVES, RANK_ITERATIONS, RANKS
 from aggregator.tables.declared.summaries import (
     GPU_UTILIZATION,
@@ -56,6 +56,7 @@ TABLES: dict[str, TableSpec] = {
     "ops/{op_id}/kernels": OP_KERNELS,
     "ops/{op_id}/units": OP_UNITS,
     "ops": OPS,
+    "merged-ops": MERGED_OPS,
     "op-types": OP_TYPES,
     "group-ops": GROUP_OPS,
     "kernels": KERNELS,

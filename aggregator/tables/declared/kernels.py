@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aggregator.tables.declared.ops import OP_ID, called_from
+from aggregator.tables.declared.ops import OP_ID, OPS, called_from
 from aggregator.tables.spec import (
+    Among,
     Column,
     Join,
     Narrow,
@@ -107,6 +108,7 @@ _KERNELS_OF_DLPROF = TableSpec(
         *(column.name for column in _API_TIME),
         *("kernel_name", "kernel_long_name", "op_id", "stack_trace"),
     ),
+    among=Among("of_ops", OPS, "op_id"),
 )
 
 KERNELS = replace(

@@ -93,6 +93,7 @@ _OP_COLUMNS: tuple[Column, ...] = (
     number("kernel_calls", "Number of kernel launches."),
     boolean("is_bad_data_type", "Could use Tensor Cores, but runs in a data type that has none."),
     choice("data_type", "Data types of the inputs."),
+    number("rank?", "Rank that ran it.", when_null="Its process is not one of several ranks."),
     *called_from("t"),
     real(
         "share_pct?",
@@ -123,6 +124,55 @@ OPS = TableSpec(
         *("op_id", "source_line", "is_bad_data_type", "tflops_per_second", "gbytes_per_second"),
         *("arithmetic_intensity", "bound", "ideal_time_ns", "left_time_ns", "peak_pct"),
     ),
+)
+
+
+MERGED_OPS = TableSpec(
+    name="merged-ops",
+    title=say("Ops, ranks merged"),
+    source=Source(view="view_merged_ops"),
+    columns=(
+        text("op_name", "Path of the op in the model, without the rank.", "t.op_node_name"),
+        choice("direction", "fprop, bprop or recompute; empty: work outside every op."),
+        choice("op_type", "Kind of op (conv2d).", "t.op_node_type"),
+        text("ranks?", "Ranks that ran it, separated by commas.", title="Rank"),
+        number("num_ranks", "Number of ranks that ran it.", title="Ranks"),
+        number("gpu_time_ns", "GPU time of all its ranks together.", "t.gpu_time"),
+        real(
+            "share_pct?",
+            "Share of the GPU time of all ops.",
+            f"100.0 * t.gpu_time / NULLIF({_ALL_OPS_GPU_TIME}, 0)",
+            title="GPU share (%)",
+        ),
+        number("slowest_rank?", "Rank on which it took the most GPU time."),
+        number("slowest_gpu_time_ns", "GPU time on that rank.", "t.slowest_gpu_time"),
+        real(
+            "imbalance_pct?",
+            "GPU time on the slowest rank beyond the mean of the ranks.",
+            "t.imbalance",
+            when_null="It has no GPU time.",
+        ),
+        number("cpu_time_ns", "Time of the calls of all its ranks on the CPU.", "t.cpu_time"),
+        number("num_calls", "Executions on all its ranks, in the aggregated iterations."),
+        boolean(
+            "tc_eligible?",
+            "Whether the op could use Tensor Cores.",
+            when_null="Unknown: the profile names no ops.",
+        ),
+        boolean(
+            "using_tc?",
+            "Whether one of its kernels used Tensor Cores.",
+            when_null="Unknown: the kernels of its CUDA graphs were not recorded.",
+        ),
+        number("kernel_calls", "Number of kernel launches."),
+        choice("data_type", "Data types of the inputs."),
+        identifier("op_id", "Name of the op on the slowest rank.", "t.op_node_id"),
+        *called_from("t"),
+    ),
+    default_ordering=("-gpu_time_ns",),
+    key=("op_name", "direction", "op_type", "op_id"),
+    lead=("op_name", "ranks", "gpu_time_ns", "share_pct", "slowest_rank", "slowest_gpu_time_ns"),
+    hidden=("num_ranks", "op_id", "source_line"),
 )
 
 
@@ -197,9 +247,10 @@ GROUP_OPS = TableSpec(
         number("level", "Depth of the path; 1: the root."),
         number("num_op_instances", "Executions of the ops below."),
         number(
-            "num_tc_eligible_ops",
+            "num_tc_eligible_ops?",
             "Ops below that could use Tensor Cores.",
             "t.num_supported_leaf_ops",
+            when_null="Unknown: the profile names no ops.",
         ),
         number("num_ops_using_tc", "Ops below that used Tensor Cores.", "t.num_tc_leaf_ops"),
         number("cpu_time_ns", "CPU time of all ops below.", "t.cpu_time_sum"),

@@ -902,6 +902,60 @@ export interface LaunchSize {
   readonly num_calls: number;
 }
 
+/** The shape of every list. */
+export interface MergedOpsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly MergedOpsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface MergedOpsRow {
+  /** Time of the calls of all its ranks on the CPU. */
+  readonly cpu_time_ns: number | null;
+  /** Data types of the inputs. */
+  readonly data_type: string | null;
+  /** fprop, bprop or recompute; empty: work outside every op. */
+  readonly direction: string;
+  /** GPU time of all its ranks together. */
+  readonly gpu_time_ns: number | null;
+  /** GPU time on the slowest rank beyond the mean of the ranks. */
+  readonly imbalance_pct: number | null;
+  /** Number of kernel launches. */
+  readonly kernel_calls: number | null;
+  /** Executions on all its ranks, in the aggregated iterations. */
+  readonly num_calls: number | null;
+  /** Number of ranks that ran it. */
+  readonly num_ranks: number | null;
+  /** Name of the op on the slowest rank. */
+  readonly op_id: string;
+  /** Path of the op in the model, without the rank. */
+  readonly op_name: string;
+  /** Kind of op (conv2d). */
+  readonly op_type: string;
+  /** Ranks that ran it, separated by commas. */
+  readonly ranks: string | null;
+  /** Share of the GPU time of all ops. */
+  readonly share_pct: number | null;
+  /** GPU time on that rank. */
+  readonly slowest_gpu_time_ns: number | null;
+  /** Rank on which it took the most GPU time. */
+  readonly slowest_rank: number | null;
+  /** The program's own line in the stack: the innermost outside PyTorch and Python. */
+  readonly source_line: string | null;
+  /** Source lines that called the op, outermost first, one per line. */
+  readonly stack_trace: string | null;
+  /** Whether the op could use Tensor Cores. */
+  readonly tc_eligible: boolean | null;
+  /** Whether one of its kernels used Tensor Cores. */
+  readonly using_tc: boolean | null;
+}
+
 /** An aggregation to add. */
 export interface NewAggregation {
   /** First iteration, inclusive. */
@@ -1122,6 +1176,8 @@ export interface OpRow {
   readonly op_type: string | null;
   /** Ideal time over GPU time: 100 % is the roofline. */
   readonly peak_pct: number | null;
+  /** Rank that ran it. */
+  readonly rank: number | null;
   /** Share of the GPU time of all ops. */
   readonly share_pct: number | null;
   /** The program's own line in the stack: the innermost outside PyTorch and Python. */
@@ -1363,6 +1419,8 @@ export interface OpsRow {
   readonly op_type: string | null;
   /** Ideal time over GPU time: 100 % is the roofline. */
   readonly peak_pct: number | null;
+  /** Rank that ran it. */
+  readonly rank: number | null;
   /** Share of the GPU time of all ops. */
   readonly share_pct: number | null;
   /** The program's own line in the stack: the innermost outside PyTorch and Python. */

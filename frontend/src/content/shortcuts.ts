@@ -29,4 +29,5 @@ export const TABLE_SHORTCUTS: readonly ShortcutHelp[] = [
   { keys: ["Enter"], does: t("Select the row and go to the table below it") },
   { keys: ["Shift+Enter"], does: t("Open the page of the row's op or kernel") },
   { keys: ["Space"], does: t("Select the row") },
+  { keys: ["Alt+←", "Alt+→"], does: t("Make the column of the focused header narrower or wider") },
 ];

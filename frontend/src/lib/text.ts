@@ -62,3 +62,16 @@ export function tsvLine(cells: readonly unknown[]): string {
     .map((cell) => cell.replace(/[\t\r\n]+/g, " "))
     .join("\t");
 }
+
+/** "0–3, 7, 9–12". */
+export function rangesText(numbers: readonly number[]): string {
+  const ranges: [number, number][] = [];
+  for (const number of numbers.toSorted((a, b) => a - b)) {
+    const last = ranges.at(-1);
+    if (last !== undefined && last[1] + 1 === number) last[1] = number;
+    else ranges.push([number, number]);
+  }
+  return ranges
+    .map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`))
+    .join(", ");
+}

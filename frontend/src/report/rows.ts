@@ -10,7 +10,16 @@ export type Parameters = ReadonlyMap<string, string>;
 const OPERATOR = /__(gte|lte|icontains|startswith|in)$/;
 
 /** Parameters that are no filters. */
-const OTHERS = new Set(["page", "page_size", "ordering", "search", "domain", "column", "format"]);
+const OTHERS = new Set([
+  "page",
+  "page_size",
+  "ordering",
+  "search",
+  "domain",
+  "column",
+  "format",
+  "of_ops",
+]);
 
 function numbersOf(column: EncodedColumn): readonly (number | null)[] {
   if (!("steps" in column)) return column;

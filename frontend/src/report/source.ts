@@ -4,6 +4,7 @@ import { ApiError } from "../api/client";
 import type { ListPage, UnknownReasons } from "../api/lists";
 import type { IterationFigure } from "../charts/iterationFigure";
 import { language, t } from "../i18n";
+import { rangesText } from "../lib/text";
 import { formatInt } from "../lib/units";
 import { exported, type SavedFile } from "./exports";
 import { cutFigure } from "./figure";
@@ -94,14 +95,25 @@ export class ReportSource {
     if (object !== undefined) return object;
     if (parts.at(-1) === "distinct") {
       const held = await this.#table(domain, parts.slice(0, -1));
-      return this.#distinct(held, parameters);
+      return this.#distinct(await this.#ofOps(held, domain, parameters), parameters);
     }
     if (parts.at(-1) === "export") {
       const held = await this.#table(domain, parts.slice(0, -1));
-      return this.#export(held, domain, parameters);
+      return this.#export(await this.#ofOps(held, domain, parameters), domain, parameters);
     }
     if (parts[0] === "ops" && parts.length === 2) return this.#op(domain, parts[1] ?? "");
-    return this.#page(await this.#table(domain, parts), parameters);
+    const held = await this.#table(domain, parts);
+    return this.#page(await this.#ofOps(held, domain, parameters), parameters);
+  }
+
+  /** The rows of the ops that a list of kernels follows. */
+  async #ofOps(held: Held, domain: string, parameters: Parameters): Promise<Held> {
+    const wanted = parameters.get("of_ops");
+    if (wanted === undefined) return held;
+    const ops = await this.#table(domain, ["ops"]);
+    const { rows } = this.#selected(ops, new Map(new URLSearchParams(wanted)));
+    const ids = new Set(rows.map((row) => row.op_id));
+    return { ...held, rows: held.rows.filter((row) => ids.has(row.op_id ?? null)) };
   }
 
   async #op(domain: string, opId: string): Promise<unknown> {
@@ -247,19 +259,6 @@ function leftOutText(data: DomainData): string {
     "To limit its size, this report contains the ops and kernels of {count} iterations: {ranges}. The viewer shows those of all iterations.",
     { count: formatInt(held.length), ranges: rangesText(held) },
   );
-}
-
-/** "0–3, 7, 9–12". */
-export function rangesText(numbers: readonly number[]): string {
-  const ranges: [number, number][] = [];
-  for (const number of numbers.toSorted((a, b) => a - b)) {
-    const last = ranges.at(-1);
-    if (last !== undefined && last[1] + 1 === number) last[1] = number;
-    else ranges.push([number, number]);
-  }
-  return ranges
-    .map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`))
-    .join(", ");
 }
 
 function listOf(results: readonly unknown[]): ListPage<unknown> {

@@ -23,10 +23,11 @@ import {
 import { Pager } from "./Pager";
 import type { TableSpec } from "./spec";
 import { TableBody } from "./TableBody";
-import { TableHeader, tableWidth } from "./TableHeader";
+import { TableHeader, tableStyle } from "./TableHeader";
 import { type ExportFormat, TableToolbar } from "./TableToolbar";
 import { type ColumnChoice, useColumns } from "./useColumns";
 import type { TableControl } from "./useTableState";
+import { useWidths } from "./useWidths";
 
 export interface DataTableProps<Row> {
   readonly spec: TableSpec<Row>;
@@ -93,6 +94,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
     used: (key) => isUsed(control.state, key),
   });
   useLastPage(control, count, page.isStale);
+  const sizes = useWidths(spec.id);
   const filters = filterParams(asked);
   const [areFiltersOpen, setFiltersOpen] = useState(
     () => Object.keys(control.state.filters).length > 0,
@@ -118,13 +120,14 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
           role="grid"
           aria-rowcount={count ?? -1}
           aria-busy={page.isLoading}
-          style={{ minWidth: tableWidth(columns.shown, areFiltersOpen) }}
+          style={tableStyle(columns.shown, areFiltersOpen, sizes.widths)}
         >
           <caption class="visually-hidden">{props.caption}</caption>
           <TableHeader
             columns={columns.shown}
             control={control}
             hasFilters={areFiltersOpen}
+            sizes={sizes}
             distinctUrl={(column) => scopedUrl(scope, `${path}distinct/`, { ...params, column })}
           />
           <TableBody

@@ -3,13 +3,16 @@
 import type { JSX } from "preact";
 import { FilterCell } from "./FilterCell";
 import { nextSort, sortDirection } from "./model";
+import { ResizeHandle } from "./ResizeHandle";
 import type { Column } from "./spec";
 import type { TableControl } from "./useTableState";
+import type { WidthChoice, Widths } from "./useWidths";
 
 export interface TableHeaderProps<Row> {
   readonly columns: readonly Column<Row>[];
   readonly control: TableControl;
   readonly hasFilters: boolean;
+  readonly sizes: WidthChoice;
   /** Address of the different values of a column. */
   readonly distinctUrl: (column: string) => string;
 }
@@ -17,37 +20,55 @@ export interface TableHeaderProps<Row> {
 /** Room for the two bounds of a number. Unit: px. */
 const RANGE_WIDTH = 150;
 
-function widthOf<Row>(column: Column<Row>, hasFilters: boolean): number {
+/** How wide a key makes or leaves a column. Unit: px. */
+const STEP = 16;
+
+function widthOf<Row>(column: Column<Row>, hasFilters: boolean, widths: Widths): number {
+  const chosen = widths.get(column.key);
+  if (chosen !== undefined) return chosen;
   const hasRange = hasFilters && column.kind === "number" && column.isFilterable !== false;
   return hasRange ? Math.max(column.width, RANGE_WIDTH) : column.width;
 }
 
-/** Least width of a table; on a phone the style sheet limits the column of the names. */
-export function tableWidth<Row>(columns: readonly Column<Row>[], hasFilters: boolean): string {
-  const widths = columns.filter((one) => !one.isWide).map((one) => widthOf(one, hasFilters));
-  const sum = widths.reduce((before, width) => before + width, 0);
-  const wide = columns.find((column) => column.isWide);
-  return wide === undefined
-    ? `${sum}px`
-    : `calc(${sum}px + min(${wide.width}px, var(--name-width)))`;
+/** Whether a column takes what is left; one that the reader has resized does not. */
+function takesRest<Row>(column: Column<Row>, widths: Widths): boolean {
+  return column.isWide === true && !widths.has(column.key);
+}
+
+/** Least width of a table, or all of it; on a phone the style sheet limits the column of the names. */
+export function tableStyle<Row>(
+  columns: readonly Column<Row>[],
+  hasFilters: boolean,
+  widths: Widths,
+): Readonly<Record<string, string>> {
+  const fixed = columns.filter((one) => !takesRest(one, widths));
+  const sum = fixed.reduce((before, one) => before + widthOf(one, hasFilters, widths), 0);
+  const wide = columns.find((column) => takesRest(column, widths));
+  if (wide !== undefined)
+    return { minWidth: `calc(${sum}px + min(${wide.width}px, var(--name-width)))` };
+  return widths.size === 0 ? { minWidth: `${sum}px` } : { width: `${sum}px` };
 }
 
 export function TableHeader<Row>(props: TableHeaderProps<Row>): JSX.Element {
-  const { columns, control, hasFilters } = props;
+  const { columns, control, hasFilters, sizes } = props;
   return (
     <>
       <colgroup>
         {columns.map((column) => (
           <col
             key={column.key}
-            style={column.isWide ? undefined : { width: `${widthOf(column, hasFilters)}px` }}
+            style={
+              takesRest(column, sizes.widths)
+                ? undefined
+                : { width: `${widthOf(column, hasFilters, sizes.widths)}px` }
+            }
           />
         ))}
       </colgroup>
       <thead>
         <tr>
           {columns.map((column) => (
-            <HeaderCell key={column.key} column={column} control={control} />
+            <HeaderCell key={column.key} column={column} control={control} sizes={sizes} />
           ))}
         </tr>
         {hasFilters && (
@@ -69,11 +90,15 @@ export function TableHeader<Row>(props: TableHeaderProps<Row>): JSX.Element {
 function HeaderCell<Row>({
   column,
   control,
+  sizes,
 }: {
   column: Column<Row>;
   control: TableControl;
+  sizes: WidthChoice;
 }): JSX.Element {
   const { state, change } = control;
+  const resize = (px: number | null) => sizes.resize(column.key, px);
+  const handle = <ResizeHandle onResize={resize} />;
   const direction = sortDirection(state.sort, column.key);
   const face = (
     <>
@@ -86,6 +111,7 @@ function HeaderCell<Row>({
     return (
       <th scope="col" class={align} title={column.hint}>
         <span class="th-plain">{face}</span>
+        {handle}
       </th>
     );
   }
@@ -95,13 +121,21 @@ function HeaderCell<Row>({
         type="button"
         class={`th-button ${direction === null ? "" : "is-sorted"}`}
         title={column.hint}
+        aria-keyshortcuts="Alt+ArrowLeft Alt+ArrowRight"
         onClick={() => change({ ...state, sort: nextSort(state.sort, column), page: 1 })}
+        onKeyDown={(event) => {
+          const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+          if (way === undefined || !event.altKey) return;
+          event.preventDefault();
+          resize((event.currentTarget.closest("th")?.offsetWidth ?? column.width) + way * STEP);
+        }}
       >
         {face}
         <span class="th-arrow" aria-hidden="true">
           {direction === "ascending" ? "↑" : "↓"}
         </span>
       </button>
+      {handle}
     </th>
   );
 }

@@ -108,7 +108,7 @@ function rounded(value: number): string {
 /** Room for a header, with its unit and the arrow of the order. */
 function headerWidth(title: string, unit: string | undefined): number {
   const letters = [...title].reduce((sum, letter) => sum + (letter > "\u2e80" ? 14 : 8), 0);
-  return Math.round(30 + letters + (unit === undefined ? 0 : 26));
+  return Math.round(40 + letters + (unit === undefined ? 0 : 26));
 }
 
 /** What a table changes of a declared column; `draw` replaces the cell of a value that is known. */

@@ -11,6 +11,7 @@ import type {
   IterationsRow,
   KernelsRow,
   KeyNodeCandidatesRow,
+  MergedOpsRow,
   OpEfficiencyRow,
   OpKernelsRow,
   OpTypeEfficiencyRow,
@@ -76,7 +77,7 @@ export const GROUP_OPS: readonly DeclaredColumn<GroupOpsRow>[] = [
   { key: "id", format: "text", title: t("ID"), hint: t("Path of a group, or the op_id of an op"), isHiddenAtFirst: true },
   { key: "trimmed_name", format: "name", title: t("Trimmed name"), hint: t("Last part of the path"), isHiddenAtFirst: true },
   { key: "num_op_instances", format: "count", title: t("Op instances"), hint: t("Executions of the ops below") },
-  { key: "num_tc_eligible_ops", format: "count", title: t("TC eligible"), hint: t("Ops below that could use Tensor Cores") },
+  { key: "num_tc_eligible_ops", format: "count", title: t("TC eligible"), hint: t("Ops below that could use Tensor Cores"), whenNull: t("Unknown: the profile names no ops.") },
   { key: "num_ops_using_tc", format: "count", title: t("Using TC"), hint: t("Ops below that used Tensor Cores") },
 ];
 
@@ -193,6 +194,28 @@ export const KEY_NODE_CANDIDATES: readonly DeclaredColumn<KeyNodeCandidatesRow>[
   { key: "is_chosen", format: "flag", title: t("Is chosen"), hint: t("Whether it marks the loop whose steps are the iterations") },
 ];
 
+export const MERGED_OPS: readonly DeclaredColumn<MergedOpsRow>[] = [
+  { key: "op_name", format: "name", title: t("Op name"), hint: t("Path of the op in the model, without the rank") },
+  { key: "ranks", format: "text", title: t("Rank"), hint: t("Ranks that ran it, separated by commas") },
+  { key: "gpu_time_ns", format: "time", title: t("GPU time"), hint: t("GPU time of all its ranks together"), unit: "ms" },
+  { key: "share_pct", format: "share", title: t("GPU share (%)"), hint: t("Share of the GPU time of all ops") },
+  { key: "slowest_rank", format: "count", title: t("Slowest rank"), hint: t("Rank on which it took the most GPU time") },
+  { key: "slowest_gpu_time_ns", format: "time", title: t("Slowest GPU time"), hint: t("GPU time on that rank"), unit: "ms" },
+  { key: "direction", format: "choice", title: t("Direction"), hint: t("fprop, bprop or recompute; empty: work outside every op") },
+  { key: "op_type", format: "choice", title: t("Op type"), hint: t("Kind of op (conv2d)") },
+  { key: "num_ranks", format: "count", title: t("Ranks"), hint: t("Number of ranks that ran it"), isHiddenAtFirst: true },
+  { key: "imbalance_pct", format: "share", title: t("Imbalance (%)"), hint: t("GPU time on the slowest rank beyond the mean of the ranks"), whenNull: t("It has no GPU time.") },
+  { key: "cpu_time_ns", format: "time", title: t("CPU time"), hint: t("Time of the calls of all its ranks on the CPU"), unit: "ms" },
+  { key: "num_calls", format: "count", title: t("Calls"), hint: t("Executions on all its ranks, in the aggregated iterations") },
+  { key: "tc_eligible", format: "flag", title: t("TC eligible"), hint: t("Whether the op could use Tensor Cores"), whenNull: t("Unknown: the profile names no ops.") },
+  { key: "using_tc", format: "flag", title: t("Using TC"), hint: t("Whether one of its kernels used Tensor Cores"), whenNull: t("Unknown: the kernels of its CUDA graphs were not recorded.") },
+  { key: "kernel_calls", format: "count", title: t("Kernel calls"), hint: t("Number of kernel launches") },
+  { key: "data_type", format: "choice", title: t("Data type"), hint: t("Data types of the inputs") },
+  { key: "op_id", format: "text", title: t("Op ID"), hint: t("Name of the op on the slowest rank"), isHiddenAtFirst: true },
+  { key: "source_line", format: "trace", title: t("Program line"), hint: t("The program's own line in the stack: the innermost outside PyTorch and Python"), isHiddenAtFirst: true },
+  { key: "stack_trace", format: "trace", title: t("Stack trace"), hint: t("Source lines that called the op, outermost first, one per line") },
+];
+
 export const OP_EFFICIENCY: readonly DeclaredColumn<OpEfficiencyRow>[] = [
   { key: "op_name", format: "name", title: t("Op name"), hint: t("Path of the op in the model") },
   { key: "direction", format: "choice", title: t("Direction"), hint: t("fprop, bprop or recompute; empty: work outside every op") },
@@ -291,6 +314,7 @@ export const OPS: readonly DeclaredColumn<OpsRow>[] = [
   { key: "kernel_calls", format: "count", title: t("Kernel calls"), hint: t("Number of kernel launches") },
   { key: "is_bad_data_type", format: "flag", title: t("Type without TC"), hint: t("Could use Tensor Cores, but runs in a data type that has none"), isHiddenAtFirst: true },
   { key: "data_type", format: "choice", title: t("Data type"), hint: t("Data types of the inputs") },
+  { key: "rank", format: "count", title: t("Rank"), hint: t("Rank that ran it"), whenNull: t("Its process is not one of several ranks.") },
   { key: "source_line", format: "trace", title: t("Program line"), hint: t("The program's own line in the stack: the innermost outside PyTorch and Python"), isHiddenAtFirst: true },
   { key: "stack_trace", format: "trace", title: t("Stack trace"), hint: t("Source lines that called the op, outermost first, one per line") },
   { key: "tflops_per_second", format: "rate", title: t("TFLOP/s"), hint: t("Operations per GPU time"), isHiddenAtFirst: true },

@@ -170,6 +170,14 @@ const OPERATORS: readonly (readonly [suffix: string, sign: string])[] = [
   ["__in", "is"],
 ];
 
+/** More values of a filter than this are counted, not listed. */
+const MOST_LISTED = 3;
+
+function listed(values: readonly string[]): string {
+  if (values.length <= MOST_LISTED) return values.join(` ${t("or")} `);
+  return t("{first} or {count} others", { first: values[0] ?? "", count: values.length - 1 });
+}
+
 function chipLabel(name: string, value: string, columns: readonly ColumnModel[]): string {
   const operator = OPERATORS.find(([suffix]) => name.endsWith(suffix));
   const key = operator === undefined ? name : name.slice(0, -operator[0].length);
@@ -179,7 +187,7 @@ function chipLabel(name: string, value: string, columns: readonly ColumnModel[])
     return `${title}: ${value === "1" || value === "true" ? t("yes") : t("no")}`;
   const [suffix, sign] = operator;
   if (suffix === "__icontains") return t("{column} contains “{value}”", { column: title, value });
-  if (suffix === "__in") return `${title}: ${value.replaceAll(",", ` ${t("or")} `)}`;
+  if (suffix === "__in") return `${title}: ${listed(value.split(","))}`;
   const shown = fromApiNumber(value, column?.unit);
   return `${title} ${sign} ${shown}${column?.unit === undefined ? "" : ` ${column.unit}`}`;
 }

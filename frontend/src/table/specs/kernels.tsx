@@ -10,7 +10,12 @@ import { direction, op_name, StackTrace } from "./ops";
 
 const noun = [t("kernel"), t("kernels")] as const;
 
-function tone(kernel: { readonly uses_tc: boolean | null }): string {
+/** The part that a kernel's time belongs to, as a color. */
+export function kernelTone(kernel: {
+  readonly kernel_name: string;
+  readonly uses_tc: boolean | null;
+}): string {
+  if (kernel.kernel_name.toLowerCase().startsWith("nccl")) return "communication";
   return kernel.uses_tc === true ? "tc" : "non_tc";
 }
 
@@ -36,7 +41,7 @@ export const OP_KERNELS_TABLE: TableSpec<OpKernelsRow> = {
   noun,
   columns: shownColumns(OP_KERNELS, {
     readable_name,
-    share_pct: shareOf<OpKernelsRow>("share_pct", tone),
+    share_pct: shareOf<OpKernelsRow>("share_pct", kernelTone),
   }),
   defaults: { sort: "-gpu_time_ns", pageSize: 50 },
   rowKey: (kernel) => `${fullName(kernel)} ${kernel.uses_tc}`,
@@ -48,7 +53,7 @@ export const ALL_KERNELS_TABLE: TableSpec<KernelsRow> = {
     direction,
     op_name,
     readable_name,
-    share_pct: shareOf<KernelsRow>("share_pct", tone),
+    share_pct: shareOf<KernelsRow>("share_pct", kernelTone),
   }),
   rowKey: (kernel) => `${kernel.op_id} ${fullName(kernel)} ${kernel.uses_tc}`,
   unfolded: (kernel) => StackTrace({ trace: kernel.stack_trace, line: kernel.source_line }),

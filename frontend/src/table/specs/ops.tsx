@@ -1,22 +1,28 @@
 /** Tables of ops: all of them, those of the key node dialog, of an iteration, and op types. */
 
-import type { IterationOpsRow, OpsRow, OpTypesRow } from "../../api/types";
+import type { ComponentChildren } from "preact";
+import type { IterationOpsRow, MergedOpsRow, OpsRow, OpTypesRow } from "../../api/types";
 import { t } from "../../i18n";
-import { stackFrames } from "../../lib/text";
+import { rangesText, stackFrames } from "../../lib/text";
 import { Direction, Flag } from "../../ui/Name";
 import { OpName } from "../../ui/PageLink";
 import { CopyButton } from "../../ui/states";
 import { pickColumns, shareOf, shownColumns } from "../columns";
-import { ITERATION_OPS, OP_TYPES, OPS } from "../declared";
+import { ITERATION_OPS, MERGED_OPS, OP_TYPES, OPS } from "../declared";
 import type { TableSpec } from "../spec";
 
+interface TensorCoreUse {
+  readonly tc_eligible: boolean | null;
+  readonly using_tc: boolean | null;
+}
+
 /** Why a cross in "Using TC" of this op deserves attention. */
-export function missedTensorCores(op: OpsRow): string | undefined {
+export function missedTensorCores(op: TensorCoreUse): string | undefined {
   const isMissed = op.tc_eligible === true && op.using_tc === false;
   return isMissed ? t("Could use Tensor Cores and does not") : undefined;
 }
 
-export function opTone(op: OpsRow): string {
+export function opTone(op: TensorCoreUse): string {
   return op.using_tc === true ? "tc" : "non_tc";
 }
 
@@ -32,10 +38,38 @@ export const OPS_TABLE: TableSpec<OpsRow> = {
   columns: shownColumns(OPS, {
     direction,
     op_name,
-    share_pct: shareOf("share_pct", opTone),
+    share_pct: shareOf<OpsRow>("share_pct", opTone),
     using_tc: { draw: (value: boolean, op) => <Flag value={value} warn={missedTensorCores(op)} /> },
   }),
   defaults: { sort: "-gpu_time_ns", pageSize: 50 },
+  rowKey: (op) => op.op_id,
+  unfolded: (op) => <StackTrace trace={op.stack_trace} line={op.source_line} />,
+};
+
+/** For a profile of one rank. */
+export const OPS_OF_ONE_TABLE: TableSpec<OpsRow> = {
+  ...OPS_TABLE,
+  columns: OPS_TABLE.columns.filter((column) => column.key !== "rank"),
+};
+
+/** "0–3" for the ranks "0,1,2,3". */
+function ranksCell(ranks: string): ComponentChildren {
+  return <span title={ranks}>{rangesText(ranks.split(",").map(Number))}</span>;
+}
+
+/** A row for the same op on all ranks; its key is the op on the slowest of them. */
+export const MERGED_OPS_TABLE: TableSpec<MergedOpsRow> = {
+  id: OPS_TABLE.id,
+  noun: OPS_TABLE.noun,
+  columns: shownColumns(MERGED_OPS, {
+    direction,
+    op_name,
+    ranks: { draw: ranksCell, width: 76 },
+    share_pct: shareOf<MergedOpsRow>("share_pct", opTone),
+    imbalance_pct: shareOf("imbalance_pct", () => "gpu"),
+    using_tc: { draw: (value: boolean, op) => <Flag value={value} warn={missedTensorCores(op)} /> },
+  }),
+  defaults: OPS_TABLE.defaults,
   rowKey: (op) => op.op_id,
   unfolded: (op) => <StackTrace trace={op.stack_trace} line={op.source_line} />,
 };

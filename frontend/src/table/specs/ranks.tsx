@@ -27,7 +27,6 @@ function OpsOfRank({ rank }: { rank: number }): JSX.Element {
   const patch = () => ({
     ...patchForView(currentQuery(), "ops"),
     "ops.q": name,
-    "kernels.q": name,
   });
   const open = (event: MouseEvent) => {
     if (!isPlainClick(event)) return;

@@ -6,7 +6,14 @@ import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import type { Slice } from "../../lib/parts";
-import { durationText, exactNs, formatDuration, formatInt } from "../../lib/units";
+import {
+  durationText,
+  exactNs,
+  formatInt,
+  formatTimeIn,
+  pickTimeUnit,
+  type TimeUnit,
+} from "../../lib/units";
 import { navigate } from "../../state/location";
 import { useScoped } from "../../state/scope";
 import { Icon } from "../../ui/icons";
@@ -88,33 +95,51 @@ export function KernelDetails(): JSX.Element {
   const summary = useScoped<KernelSummary>("kernel-summary/");
   return (
     <Loaded resource={summary}>
-      {(data) => (
-        <table class="facts-table">
-          <caption class="visually-hidden">{t("Kernel details")}</caption>
-          <thead>
-            <tr>
-              <th scope="col">{t("Kernels")}</th>
-              <th scope="col" class="align-right">
-                {t("GPU time")}
-              </th>
-              <th scope="col" class="align-right" title={t("Different kernels, by short name")}>
-                {t("Count")}
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            <DetailsRow label={t("All kernels")} row={data.all} />
-            <DetailsRow label={t("Kernels using Tensor Cores")} tone="tc" row={data.using_tc} />
-            <DetailsRow label={t("Memory kernels")} tone="memory" row={data.memory} />
-            <DetailsRow label={t("All other kernels")} tone="non_tc" row={data.other} />
-          </tbody>
-        </table>
-      )}
+      {(data) => {
+        const unit = pickTimeUnit(data.all.gpu_time_ns ?? 0);
+        return (
+          <table class="facts-table">
+            <caption class="visually-hidden">{t("Kernel details")}</caption>
+            <thead>
+              <tr>
+                <th scope="col">{t("Kernels")}</th>
+                <th scope="col" class="align-right">
+                  {t("GPU time")} ({unit})
+                </th>
+                <th scope="col" class="align-right" title={t("Different kernels, by short name")}>
+                  {t("Count")}
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              <DetailsRow label={t("All kernels")} unit={unit} row={data.all} />
+              <DetailsRow
+                label={t("Kernels using Tensor Cores")}
+                tone="tc"
+                unit={unit}
+                row={data.using_tc}
+              />
+              <DetailsRow label={t("Memory kernels")} tone="memory" unit={unit} row={data.memory} />
+              <DetailsRow
+                label={t("All other kernels")}
+                tone="non_tc"
+                unit={unit}
+                row={data.other}
+              />
+            </tbody>
+          </table>
+        );
+      }}
     </Loaded>
   );
 }
 
-function DetailsRow(props: { label: string; tone?: string; row: KernelSummaryAll }): JSX.Element {
+function DetailsRow(props: {
+  label: string;
+  tone?: string;
+  unit: TimeUnit;
+  row: KernelSummaryAll;
+}): JSX.Element {
   const { gpu_time_ns: ns, count } = props.row;
   return (
     <tr>
@@ -123,7 +148,7 @@ function DetailsRow(props: { label: string; tone?: string; row: KernelSummaryAll
         {props.label}
       </th>
       <td class="align-right" title={ns === null ? undefined : exactNs(ns)}>
-        {ns === null ? <Unknown /> : `${formatDuration(ns).value} ${formatDuration(ns).unit}`}
+        {ns === null ? <Unknown /> : formatTimeIn(ns, props.unit)}
       </td>
       <td class="align-right">{count === null ? <Unknown /> : formatInt(count)}</td>
     </tr>

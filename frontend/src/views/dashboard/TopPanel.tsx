@@ -10,9 +10,11 @@ import { exactNs, formatInt, formatPct, formatTimeIn } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import type { QueryPatch } from "../../state/query";
 import { useScope, useScoped } from "../../state/scope";
+import { kernelTone } from "../../table/specs/kernels";
 import { missedTensorCores, opTone } from "../../table/specs/ops";
 import { Direction, Flag, Name } from "../../ui/Name";
 import { Panel } from "../../ui/Panel";
+import { Segmented } from "../../ui/Segmented";
 import { Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
 import { ViewLink } from "./ViewLink";
 
@@ -42,19 +44,12 @@ export function TopPanel(): JSX.Element {
       class="panel-flush"
       actions={
         <>
-          {/* biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own */}
-          <div class="segmented" role="group" aria-label={t("Top 10 of")}>
-            {TABS.map((one) => (
-              <button
-                key={one.key}
-                type="button"
-                aria-pressed={one === tab}
-                onClick={() => navigate({ top: one === FIRST ? null : one.key }, { replace: true })}
-              >
-                {one.label}
-              </button>
-            ))}
-          </div>
+          <Segmented
+            label={t("Top 10 of")}
+            choices={TABS.map((one) => [one, one.label] as const)}
+            value={tab}
+            onChange={(one) => navigate({ top: one === FIRST ? null : one.key }, { replace: true })}
+          />
           <ViewLink view={tab.view}>{tab.all}</ViewLink>
         </>
       }
@@ -138,11 +133,6 @@ function TopOps(): JSX.Element {
       ]}
     />
   );
-}
-
-function kernelTone(kernel: TopKernel): string {
-  if (kernel.kernel_name.toLowerCase().startsWith("nccl")) return "communication";
-  return kernel.uses_tc === true ? "tc" : "non_tc";
 }
 
 function TopKernels(): JSX.Element {

@@ -19,6 +19,7 @@ import { durationText, formatInt, formatPct } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";
 import { useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
+import { Segmented } from "../../ui/Segmented";
 import { Empty, Loaded } from "../../ui/states";
 import { openPathOf, writeOpen } from "./openGroups";
 
@@ -78,19 +79,7 @@ export function FlameGraph(): JSX.Element {
   const [metric, setMetric] = useState<Metric>("gpu");
   const { found } = useGroups(metric);
   const choice = (
-    // biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own
-    <div class="segmented" role="group" aria-label={t("Width of a box")}>
-      {METRICS.map(([value, text]) => (
-        <button
-          key={value}
-          type="button"
-          aria-pressed={metric === value}
-          onClick={() => setMetric(value)}
-        >
-          {text}
-        </button>
-      ))}
-    </div>
+    <Segmented label={t("Width of a box")} choices={METRICS} value={metric} onChange={setMetric} />
   );
   return (
     <Panel title={t("Modules")} span={12} actions={choice} class="flame-panel">

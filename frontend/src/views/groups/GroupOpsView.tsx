@@ -8,6 +8,7 @@ import { useScope } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
 import { GROUPS_TABLE } from "../../table/specs/groups";
 import { useUrlTable } from "../../table/useTableState";
+import { Segmented } from "../../ui/Segmented";
 import { openOp } from "../linking";
 import { NoOps } from "../NoOps";
 import { FlameGraph } from "./FlameGraph";
@@ -38,19 +39,12 @@ function ShapeToggle({ shape }: { shape: Shape }): JSX.Element {
     ["list", t("List")],
   ] as const;
   return (
-    // biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own
-    <div class="segmented" role="group" aria-label={t("Shape")}>
-      {choices.map(([value, label]) => (
-        <button
-          key={value}
-          type="button"
-          aria-pressed={shape === value}
-          onClick={() => navigate({ as: value === "tree" ? null : value })}
-        >
-          {label}
-        </button>
-      ))}
-    </div>
+    <Segmented
+      label={t("Shape")}
+      choices={choices}
+      value={shape}
+      onChange={(value) => navigate({ as: value === "tree" ? null : value })}
+    />
   );
 }
 

@@ -16,6 +16,7 @@ import { DataTable } from "../../table/DataTable";
 import { ITERATIONS_TABLE } from "../../table/specs/iterations";
 import { useUrlTable } from "../../table/useTableState";
 import { Icon } from "../../ui/icons";
+import { Segmented } from "../../ui/Segmented";
 import { Unknown } from "../../ui/states";
 import { ReaggregateForm } from "./ReaggregateForm";
 import { type Draft, readDraft } from "./reaggregation";
@@ -161,18 +162,11 @@ function RangeToggle({ range }: { range: "all" | "profiled" }): JSX.Element {
     ["profiled", t("Profiled iterations")],
   ] as const;
   return (
-    // biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own
-    <div class="segmented" role="group" aria-label={t("Iterations shown")}>
-      {choices.map(([value, label]) => (
-        <button
-          key={value}
-          type="button"
-          aria-pressed={range === value}
-          onClick={() => navigate({ range: value === "all" ? null : value, zoom: null })}
-        >
-          {label}
-        </button>
-      ))}
-    </div>
+    <Segmented
+      label={t("Iterations shown")}
+      choices={choices}
+      value={range}
+      onChange={(value) => navigate({ range: value === "all" ? null : value, zoom: null })}
+    />
   );
 }

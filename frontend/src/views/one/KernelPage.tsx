@@ -25,6 +25,8 @@ import {
   SmallTable,
   showIteration,
   time,
+  timeIn,
+  unitOf,
 } from "./parts";
 import { Trend } from "./Trend";
 
@@ -129,6 +131,7 @@ function FullNames({ kernel }: { kernel: KernelLaunches }): JSX.Element | null {
 function Sizes({ kernel }: { kernel: KernelLaunches }): JSX.Element {
   if (kernel.sizes === null) return <NotKnown reason={kernel.unknown.sizes} />;
   const left = (kernel.num_sizes ?? 0) - kernel.sizes.length;
+  const unit = unitOf(kernel.sizes.map((row) => row.gpu_time_ns));
   return (
     <SmallTable
       label={t("Launch sizes")}
@@ -136,7 +139,7 @@ function Sizes({ kernel }: { kernel: KernelLaunches }): JSX.Element {
         [t("Grid")],
         [t("Block")],
         [t("Launches"), "align-right"],
-        [t("GPU time"), "align-right"],
+        [`${t("GPU time")} (${unit})`, "align-right"],
       ]}
       more={left > 0 ? t("{count} further sizes with less GPU time", { count: left }) : null}
     >
@@ -145,7 +148,7 @@ function Sizes({ kernel }: { kernel: KernelLaunches }): JSX.Element {
           <td>{row.grid}</td>
           <td>{row.block}</td>
           <td class="align-right">{formatInt(row.num_calls)}</td>
-          <td class="align-right">{time(row.gpu_time_ns)}</td>
+          <td class="align-right">{timeIn(row.gpu_time_ns, unit)}</td>
         </tr>
       ))}
     </SmallTable>

@@ -24,6 +24,7 @@ import { useUrlTable } from "../../table/useTableState";
 import { Direction, Flag } from "../../ui/Name";
 import { opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
+import { Segmented } from "../../ui/Segmented";
 import { Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
 import { Histogram } from "./Histogram";
 import {
@@ -38,6 +39,8 @@ import {
   SmallTable,
   showIteration,
   time,
+  timeIn,
+  unitOf,
 } from "./parts";
 import { RooflinePoint } from "./RooflinePoint";
 import { Trend } from "./Trend";
@@ -172,19 +175,7 @@ function Calls({ opId, isOnGpu }: { opId: string; isOnGpu: boolean }): JSX.Eleme
     ["cpu", t("CPU time")],
   ] as const;
   const choice = (
-    // biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own
-    <div class="segmented" role="group" aria-label={t("Time")}>
-      {choices.map(([value, label]) => (
-        <button
-          key={value}
-          type="button"
-          aria-pressed={clock === value}
-          onClick={() => setClock(value)}
-        >
-          {label}
-        </button>
-      ))}
-    </div>
+    <Segmented label={t("Time")} choices={choices} value={clock} onChange={setClock} />
   );
   return (
     <>
@@ -252,6 +243,7 @@ function Shapes({ opId, calls }: { opId: string; calls: OpCalls }): JSX.Element 
 function CallShapes({ calls }: { calls: OpCalls }): JSX.Element {
   const shapes = calls.shapes ?? [];
   const left = (calls.num_shapes ?? 0) - shapes.length;
+  const unit = unitOf(shapes.map((row) => row.gpu_time_ns));
   return (
     <SmallTable
       label={t("Shapes")}
@@ -259,7 +251,7 @@ function CallShapes({ calls }: { calls: OpCalls }): JSX.Element {
         [t("Input shapes")],
         [t("Output shapes")],
         [t("Calls"), "align-right"],
-        [t("GPU time"), "align-right"],
+        [`${t("GPU time")} (${unit})`, "align-right"],
       ]}
       more={left > 0 ? t("{count} further shapes with less GPU time", { count: left }) : null}
     >
@@ -275,7 +267,7 @@ function CallShapes({ calls }: { calls: OpCalls }): JSX.Element {
             </td>
           ))}
           <td class="align-right">{formatInt(row.num_calls)}</td>
-          <td class="align-right">{time(row.gpu_time_ns)}</td>
+          <td class="align-right">{timeIn(row.gpu_time_ns, unit)}</td>
         </tr>
       ))}
     </SmallTable>

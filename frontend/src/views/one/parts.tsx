@@ -4,7 +4,7 @@ import type { ComponentChildren, ComponentType, JSX } from "preact";
 import type { ListPage } from "../../api/lists";
 import type { AdviceRow } from "../../api/types";
 import { t } from "../../i18n";
-import { durationText, exactNs } from "../../lib/units";
+import { durationText, exactNs, formatTimeIn, pickTimeUnit, type TimeUnit } from "../../lib/units";
 import { currentQuery, navigate, useQuery } from "../../state/location";
 import { patchForView } from "../../state/query";
 import { useScoped } from "../../state/scope";
@@ -148,6 +148,17 @@ export function Facts({ facts }: { facts: readonly Fact[] }): JSX.Element {
 export function time(ns: number | null | undefined): JSX.Element | null {
   if (ns === null || ns === undefined) return null;
   return <span title={exactNs(Math.round(ns))}>{durationText(ns)}</span>;
+}
+
+/** The unit for a column of times: that of the longest. */
+export function unitOf(times: readonly (number | null)[]): TimeUnit {
+  return pickTimeUnit(Math.max(0, ...times.map((ns) => ns ?? 0)));
+}
+
+/** A time in the unit of its column, which the header names. */
+export function timeIn(ns: number | null, unit: TimeUnit): JSX.Element {
+  if (ns === null) return <Unknown />;
+  return <span title={exactNs(Math.round(ns))}>{formatTimeIn(ns, unit)}</span>;
 }
 
 /** In place of a chart or table: what is not known, and why. */

@@ -1,20 +1,23 @@
 /** Ops and kernels: two linked tables. A row of the first fills the second, and the address. */
 
-import type { JSX } from "preact";
-import { useCallback } from "preact/hooks";
+import type { ComponentChildren, JSX } from "preact";
+import { useMemo } from "preact/hooks";
 import type { KernelsRow, OpsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
 import { useScope, useScoped } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
+import type { TableSpec } from "../../table/spec";
 import { ALL_KERNELS_TABLE, OP_KERNELS_TABLE } from "../../table/specs/kernels";
-import { OPS_TABLE } from "../../table/specs/ops";
+import { MERGED_OPS_TABLE, OPS_OF_ONE_TABLE, OPS_TABLE } from "../../table/specs/ops";
 import { useUrlTable } from "../../table/useTableState";
 import { Icon } from "../../ui/icons";
 import { Direction, Name } from "../../ui/Name";
+import { Segmented } from "../../ui/Segmented";
 import { Empty } from "../../ui/states";
 import { focusRows, focusRowsSoon, selectRow } from "../linking";
 import { NoOps } from "../NoOps";
+import { areRanksMerged, EACH, followedOps, isOfRanks } from "./merging";
 
 const KERNEL_ROWS = "kernel-rows";
 const OP_ROWS = "op-rows";
@@ -25,45 +28,98 @@ function selectOp(opId: string | null): void {
 
 export function OpsView(): JSX.Element {
   const query = useQuery();
-  const { profile } = useScope();
+  const hasRanks = isOfRanks(useScope().profile);
+  const isMerged = hasRanks && areRanksMerged(query);
   const selected = query.get("op") ?? null;
-  const ops = useUrlTable(OPS_TABLE, query);
-  const drill = useCallback((op: OpsRow) => {
-    selectOp(op.op_id);
-    focusRowsSoon(KERNEL_ROWS);
-  }, []);
+  const choice = hasRanks && <RanksChoice isMerged={isMerged} />;
   return (
     <div class="view view-split">
       <h1 class="visually-hidden">{t("Ops and kernels")}</h1>
-      <DataTable
-        spec={OPS_TABLE}
-        control={ops}
-        path="ops/"
-        caption={t("Ops")}
-        title={<h2>{t("Ops")}</h2>}
-        selected={selected}
-        onSelect={(op) => selectOp(op.op_id)}
-        onDrill={drill}
-        onBack={() => selectOp(null)}
-        whenEmpty={<NoOps reason={profile.info.no_ops_reason ?? null} />}
-        bodyId={OP_ROWS}
-      />
-      {selected === null ? <AllKernels /> : <KernelsOfOp opId={selected} key={selected} />}
+      {isMerged ? (
+        <OpsTable spec={MERGED_OPS_TABLE} path="merged-ops/" choice={choice} />
+      ) : (
+        <OpsTable spec={hasRanks ? OPS_TABLE : OPS_OF_ONE_TABLE} path="ops/" choice={choice} />
+      )}
+      {selected === null ? (
+        <KernelsOfOps isMerged={isMerged} />
+      ) : (
+        <KernelsOfOp opId={selected} key={selected} />
+      )}
     </div>
   );
 }
 
-function AllKernels(): JSX.Element {
-  const kernels = useUrlTable(ALL_KERNELS_TABLE, useQuery());
+/** One row for the same op on all ranks, or one for each rank. */
+function RanksChoice({ isMerged }: { isMerged: boolean }): JSX.Element {
+  return (
+    <Segmented
+      label={t("Ranks")}
+      choices={[
+        [true, t("Ranks merged")],
+        [false, t("Each rank")],
+      ]}
+      value={isMerged}
+      onChange={(value) =>
+        selectRow(value ? MERGED : { op: null, ranks: EACH }, ["ops", "kernels"])
+      }
+    />
+  );
+}
+
+const MERGED = { op: null, ranks: null } as const;
+
+function OpsTable<Row extends { readonly op_id: string }>(props: {
+  spec: TableSpec<Row>;
+  path: string;
+  choice: ComponentChildren;
+}): JSX.Element {
+  const query = useQuery();
+  const { profile } = useScope();
+  const ops = useUrlTable(props.spec, query);
+  return (
+    <DataTable<Row>
+      key={props.path}
+      spec={props.spec}
+      control={ops}
+      path={props.path}
+      caption={t("Ops")}
+      title={
+        <>
+          <h2>{t("Ops")}</h2>
+          {props.choice}
+        </>
+      }
+      selected={query.get("op") ?? null}
+      onSelect={(op) => selectOp(op.op_id)}
+      onDrill={(op) => {
+        selectOp(op.op_id);
+        focusRowsSoon(KERNEL_ROWS);
+      }}
+      onBack={() => selectOp(null)}
+      whenEmpty={<NoOps reason={profile.info.no_ops_reason ?? null} />}
+      bodyId={OP_ROWS}
+    />
+  );
+}
+
+/** The kernels of the ops above: of all, or of those that pass the filters there. */
+function KernelsOfOps({ isMerged }: { isMerged: boolean }): JSX.Element {
+  const query = useQuery();
+  const kernels = useUrlTable(ALL_KERNELS_TABLE, query);
+  const ops = useUrlTable(OPS_TABLE, query);
+  const followed = followedOps(ops.state, isMerged);
+  const params = useMemo(() => ({ of_ops: followed }), [followed]);
+  const whose = followed === null ? t("of all ops") : t("of the ops that pass the filters");
   return (
     <DataTable<KernelsRow>
       spec={ALL_KERNELS_TABLE}
       control={kernels}
       path="kernels/"
-      caption={t("Kernels of all ops")}
+      params={params}
+      caption={followed === null ? t("Kernels of all ops") : t("Kernels of the filtered ops")}
       title={
         <h2>
-          {t("Kernels")} <span class="table-subject">{t("of all ops")}</span>
+          {t("Kernels")} <span class="table-subject">{whose}</span>
         </h2>
       }
       onSelect={(kernel) => {

@@ -19,6 +19,7 @@ import {
 } from "../../table/specs/efficiency";
 import { useUrlTable } from "../../table/useTableState";
 import { Panel } from "../../ui/Panel";
+import { Segmented } from "../../ui/Segmented";
 import { ErrorNote, Skeleton, Unknown } from "../../ui/states";
 
 const CHART_HEIGHT = 420;
@@ -115,19 +116,12 @@ function TableTitle({ by }: { by: Sum | null }): JSX.Element {
   return (
     <>
       <h2>{t("Time above ideal")}</h2>
-      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own */}
-      <div class="segmented" role="group" aria-label={t("Rows")}>
-        {choices.map(([value, label]) => (
-          <button
-            key={label}
-            type="button"
-            aria-pressed={by === value}
-            onClick={() => navigate({ by: value })}
-          >
-            {label}
-          </button>
-        ))}
-      </div>
+      <Segmented
+        label={t("Rows")}
+        choices={choices}
+        value={by}
+        onChange={(value) => navigate({ by: value })}
+      />
     </>
   );
 }

@@ -1,0 +1,40 @@
+/** Ops of several ranks, merged or not, and which kernels belong to the ops that are listed. */
+
+import type { Profile } from "../../api/types";
+import type { Query } from "../../state/query";
+import type { TableState } from "../../table/model";
+
+/** Value of the address's `ranks` for a row per rank. */
+export const EACH = "each";
+
+export function isOfRanks(profile: Profile): boolean {
+  return Number(profile.info.rank_count ?? 0) > 1;
+}
+
+/** Filters that mean the same of an op on one rank and of the merged one. */
+const SHARED =
+  /^(search$|(op_name|direction|op_type|data_type)(__|$)|(tc_eligible|using_tc)$|(source_line|stack_trace)(__|$))/;
+/** Columns that both tables have, to filter or sort by. */
+const IN_BOTH =
+  /^(op_name|direction|op_type|data_type|tc_eligible|using_tc|source_line|stack_trace|gpu_time_ns|cpu_time_ns|share_pct|num_calls|kernel_calls)(__\w+)?$/;
+/** Columns of the merged table alone. */
+const IN_MERGED = /^(ranks|num_ranks|slowest_rank|slowest_gpu_time_ns|imbalance_pct)(__\w+)?$/;
+
+/** Whether an address wants the ranks merged: unless it says otherwise, or names what only one has. */
+export function areRanksMerged(query: Query): boolean {
+  if (query.get("ranks") === EACH || query.get("ops.q")?.includes("/rank_") === true) return false;
+  const filters = [...query.keys()].filter((key) => key.startsWith("ops.f."));
+  const sort = (query.get("ops.sort") ?? "").split(",").map((term) => term.replace(/^-/, ""));
+  const named = [...filters.map((key) => key.slice("ops.f.".length)), ...sort];
+  return named.every((name) => name === "" || IN_BOTH.test(name) || IN_MERGED.test(name));
+}
+
+/** The query string of the list of ops that the kernels are to follow; null: all ops. */
+export function followedOps(state: TableState, isMerged: boolean): string | null {
+  const params = { ...state.filters, ...(state.search === "" ? {} : { search: state.search }) };
+  const names = Object.keys(params);
+  if (names.length === 0) return null;
+  // Sums over the ranks say nothing about the op of one.
+  if (isMerged && !names.every((name) => SHARED.test(name))) return null;
+  return new URLSearchParams(params).toString();
+}

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from aggregator.dldb.reader import Dldb, open_database
-from aggregator.errors import DlprofError
+from aggregator.errors import DlprofError, UsageError
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
@@ -42,3 +42,16 @@ def open_or_import(source: Path, stack: ExitStack) -> Dldb:
     target = folder / "dlprof_dldb.sqlite"
     import_profile(ImportOptions(source=source, database=target), NullProgress())
     return open_database(target)
+
+
+def chosen_aggregation(known: list[int], wanted: int | None) -> int:
+    """The wanted aggregation of a database; None: the last one.
+
+    Raises:
+        UsageError: There is no such aggregation.
+    """
+    chosen = [one for one in known if wanted in (None, one)]
+    if not chosen:
+        listed = ", ".join(str(one) for one in known)
+        raise UsageError(f"The database has no aggregation {wanted}.", hint=f"There are: {listed}.")
+    return chosen[-1]

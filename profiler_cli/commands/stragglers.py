@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+from aggregator.dldb.guarded import few_rows
+from aggregator.dldb.reader import damaged
+from aggregator.dldb.slow_ranks import RankReport, read_slow_ranks
 from aggregator.replay.op_times import read_op_times
 from aggregator.replay.stragglers import Removal, Stragglers, find_stragglers, verdict
 from aggregator.system.plain_text import shown
+from profiler_cli.commands.databases import chosen_aggregation, open_or_import
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 
@@ -19,6 +25,7 @@ _DESCRIPTION: Final = (
     "the step would take without it."
 )
 _MOST_ROWS: Final = 10
+_PARQUET: Final = b"PAR1"
 
 
 def run_stragglers(words: Sequence[str]) -> int:
@@ -28,27 +35,55 @@ def run_stragglers(words: Sequence[str]) -> int:
         DlprofError: The file cannot be used.
     """
     options = _parser().parse_args(list(words))
-    found = find_stragglers(read_op_times(options.file))
-    document = _document(found)
+    is_trace = _is_parquet(options.file)
+    if is_trace:
+        document = _document(find_stragglers(read_op_times(options.file)))
+    else:
+        document = _compared(options.file, options.aggregation).document()
     if options.json:
         print(json.dumps(document, indent=2))
     else:
-        print(shown(_text(document)), end="")
+        print(shown(_text(document) if is_trace else _ranks_text(document)), end="")
     return EXIT_DONE
+
+
+def _is_parquet(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_PARQUET)) == _PARQUET
+    except OSError:
+        return False
+
+
+def _compared(path: Path, aggregation: int | None) -> RankReport:
+    with ExitStack() as stack:
+        database = stack.enter_context(open_or_import(path, stack))
+        try:
+            query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
+            known = [int(row[0]) for row in few_rows(database.connection.execute(query))]
+            return read_slow_ranks(database.connection, chosen_aggregation(known, aggregation))
+        except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
+            raise damaged(database.path, error) from error
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="dlprof stragglers",
         description=_DESCRIPTION,
-        epilog="Exit codes: 0 done; 2 usage; 4 the file cannot be used.",
+        epilog="Exit codes: 0 done; 2 usage; 4 the profile and 5 the database cannot be used.",
         allow_abbrev=False,
     )
     parser.add_argument(
         "file",
         metavar="FILE",
         type=Path,
-        help="op times of a pipeline-parallel job (Parquet, the format of StragglerAnalysis)",
+        help=(
+            "a DLProf database or profile with several ranks, or op times of a pipeline-parallel "
+            "job (Parquet, the format of StragglerAnalysis)"
+        ),
+    )
+    parser.add_argument(
+        "--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)"
     )
     parser.add_argument("--json", action="store_true", help="write JSON, with all measures")
     return parser
@@ -107,6 +142,29 @@ def _text(document: dict[str, Any]) -> str:
         *(f"  {value:8.4f}  {rank}" for rank, value in workers[:_MOST_ROWS]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _ranks_text(document: dict[str, Any]) -> str:
+    ranks = sorted(document["ranks"], key=lambda row: (-row["late_ns"], row["rank"]))
+    lines = [
+        document["verdict"],
+        "",
+        f"step {document['step_ns'] / 1e6:.3f} ms, ideal {document['ideal_step_ns'] / 1e6:.3f} ms",
+        f"slowdown S {document['slowdown']:.4f}, over {len(document['iterations'])} steps",
+        f"confidence: {document['confidence']}",
+        *(f"  {note}" for note in document["notes"]),
+        "",
+        "rank  later than the median  step without its slowness",
+        *(
+            f"{row['rank']:4d}  {_time(row['late_ns']):>22}  {_time(row['step_without_ns']):>25}"
+            for row in ranks[:_MOST_ROWS]
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _time(time_ns: int | None) -> str:
+    return "-" if time_ns is None else f"{time_ns / 1e6:.3f} ms"
 
 
 def _share(removal: dict[str, float] | None) -> str:

@@ -28,7 +28,7 @@ from aggregator.replay.changes import (
     speed_up,
 )
 from aggregator.system.plain_text import on_one_line, shown
-from profiler_cli.commands.databases import open_or_import
+from profiler_cli.commands.databases import chosen_aggregation, open_or_import
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 
@@ -60,7 +60,7 @@ def run_whatif(words: Sequence[str]) -> int:
             rows = few_rows(
                 database.connection.execute("SELECT aggr_id FROM view_aggregations ORDER BY 1")
             )
-            aggr = _aggregation([int(row[0]) for row in rows], options.aggregation)
+            aggr = chosen_aggregation([int(row[0]) for row in rows], options.aggregation)
             profile = read_replayed(database.connection, aggr)
         except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
             raise damaged(database.path, error) from error
@@ -147,14 +147,6 @@ def _speed_up(text: str) -> Change:
             f"The speed-up '{text}' is not NAME=Kx.", hint="For example: --speedup conv2d=2x"
         )
     return speed_up(name, factor)
-
-
-def _aggregation(known: list[int], wanted: int | None) -> int:
-    chosen = [one for one in known if wanted in (None, one)]
-    if not chosen:
-        listed = ", ".join(str(one) for one in known)
-        raise UsageError(f"The database has no aggregation {wanted}.", hint=f"There are: {listed}.")
-    return chosen[-1]
 
 
 def _document(profile: ReplayedProfile, prediction: Prediction | None) -> dict[str, Any]:

@@ -1,0 +1,235 @@
+"""Reads the ranks of a database and finds the one that makes the step slow."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from aggregator.dldb.column_blobs import read_columns
+from aggregator.dldb.rows.collectives import UNALIGNED
+from aggregator.dldb.steps import NoStepsError, read_steps
+from aggregator.dldb.writer import has_table
+from aggregator.kernels.traits import communication_kernels
+from aggregator.metrics.collectives import SYNCHRONIZING
+from aggregator.profile.arrays import Bool, Int64
+from aggregator.replay.rank_calls import ArrangedCalls, Calls, arrange, cannot_compare
+from aggregator.replay.rank_steps import RankEvents, rank_steps
+from aggregator.replay.slow_ranks import SlowRanks, find_slow_ranks, rank_verdict
+from aggregator.texts import Text, say
+
+MAX_RESIDUAL = 0.03
+"""Disagreement of the clocks, as a share of the step, above which the confidence is low."""
+_COLUMNS = ("start", "duration", "api_start", "api_duration", "process", "name")
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """Result of a database."""
+
+    found: SlowRanks
+    ranks: tuple[int, ...]  # Numbers of the ranks, in the order of the result.
+    iterations: tuple[int, ...]  # Numbers of the iterations, in the order of the result.
+    notes: tuple[Text, ...]  # What lowers the confidence.
+
+    @property
+    def verdict(self) -> Text:
+        """One sentence."""
+        return rank_verdict(self.found, list(self.ranks), list(self.iterations))
+
+    @property
+    def confidence(self) -> str:
+        """``high``, ``medium`` (a note) or ``low`` (several, or the replay does not fit)."""
+        if not self.found.is_exact or len(self.notes) > 1:
+            return "low"
+        return "medium" if self.notes else "high"
+
+    def document(self) -> dict[str, Any]:
+        """The result for people and scripts; what is not known is None."""
+        found = self.found
+        median, worst = found.error_pct
+        share = found.contribution
+        return {
+            "verdict": self.verdict,
+            "confidence": self.confidence,
+            "notes": list(self.notes),
+            "slow_rank": None if found.named is None else self.ranks[found.named],
+            "slow_iterations": [self.iterations[step] for step in found.slow_steps.tolist()],
+            "step_ns": round(found.step_ns),
+            "ideal_step_ns": round(float(found.ideal_ns.mean())),
+            "slowdown": round(found.slowdown, 6),
+            "error_pct": {"median": round(median, 6), "worst": round(worst, 6)},
+            "ranks": [
+                {
+                    "rank": number,
+                    "late_ns": round(float(found.late_ns[place].mean())),
+                    "step_without_ns": _rounded(found.predicted_ns(place)),
+                    "contribution_pct": _pct(float(share[place])),
+                }
+                for place, number in enumerate(self.ranks)
+            ],
+            "iterations": [
+                {
+                    "iteration_index": number,
+                    "step_ns": round(float(found.measured_ns[step])),
+                    "late_ns": np.rint(found.late_ns[:, step]).astype(np.int64).tolist(),
+                }
+                for step, number in enumerate(self.iterations)
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """A rank whose clock is known."""
+
+    row: int
+    number: int
+    process: int
+    residual_ns: int
+
+
+@dataclass(frozen=True)
+class ComparedRanks:
+    """Ranks of a database whose collectives fit each other."""
+
+    ranks: tuple[_Rank, ...]
+    unaligned: tuple[int, ...]  # Numbers of ranks whose clock is unknown.
+    silent: tuple[int, ...]  # Numbers of ranks without a common collective.
+    arranged: ArrangedCalls
+
+
+def read_slow_ranks(connection: sqlite3.Connection, aggr: int) -> RankReport:
+    """Compare the ranks of an aggregation.
+
+    Raises:
+        ReplayError: They cannot be compared; the message says why.
+        sqlite3.Error, ValueError, TypeError, KeyError, OverflowError, IndexError: It is damaged.
+    """
+    compared = read_compared_ranks(connection, aggr)
+    steps = rank_steps(read_rank_events(connection, compared), compared.arranged.group)
+    found = find_slow_ranks(steps)
+    return RankReport(
+        found=found,
+        ranks=tuple(one.number for one in compared.ranks),
+        iterations=tuple(compared.arranged.iteration.tolist()),
+        notes=_notes(found, compared),
+    )
+
+
+def read_compared_ranks(connection: sqlite3.Connection, aggr: int) -> ComparedRanks:
+    """Read the collectives of an aggregation, arranged by rank and step.
+
+    Raises: as ``read_slow_ranks``.
+    """
+    if not has_table(connection, "collectives"):
+        raise cannot_compare(say("an older version wrote the database"))
+    rows = connection.execute(
+        "SELECT id, rank, process, aligned_by, coalesce(clock_residual, 0) FROM ranks ORDER BY rank"
+    ).fetchall()
+    ranks = [_Rank(row[0], row[1], row[2], row[4]) for row in rows if row[3] != UNALIGNED]
+    if len(rows) < 2:
+        raise cannot_compare(say("the profile has one rank"))
+    if len(ranks) < 2:
+        raise cannot_compare(say("their clocks are unknown"))
+    try:
+        steady = read_steps(connection, aggr).number
+    except NoStepsError as error:
+        raise cannot_compare(say("the profile has no steps")) from error
+    calls = _read_calls(connection, aggr, ranks)
+    present = np.unique(calls.rank)
+    own = np.searchsorted(present, calls.rank)
+    calls = replace(calls, rank=own)
+    return ComparedRanks(
+        ranks=tuple(ranks[place] for place in present.tolist()),
+        unaligned=tuple(int(row[1]) for row in rows if row[3] == UNALIGNED),
+        silent=tuple(one.number for place, one in enumerate(ranks) if place not in present),
+        arranged=arrange(calls, len(present), steady),
+    )
+
+
+def _read_calls(connection: sqlite3.Connection, aggr: int, ranks: list[_Rank]) -> Calls:
+    kinds = ", ".join(f"'{kind}'" for kind in sorted(SYNCHRONIZING))
+    query = (
+        "SELECT c.kernel, c.rank, c.communicator, c.sequence, k.start FROM collectives AS c"
+        f" JOIN kernels AS k ON k.id = c.kernel WHERE c.kind IN ({kinds})"
+        " AND c.communicator IS NOT NULL AND c.sequence IS NOT NULL ORDER BY c.kernel"
+    )
+    found = np.array(connection.execute(query).fetchall(), dtype=np.int64).reshape(-1, 5).T
+    kernel, rank, communicator, sequence, start = found
+    bounds = connection.execute(
+        "SELECT iter_value, kernel_low, kernel_high FROM iterations WHERE aggr = ?"
+        " ORDER BY kernel_low, iter_value",
+        (aggr,),
+    ).fetchall()
+    number, low, high = np.array(bounds, dtype=np.int64).reshape(-1, 3).T
+    place = np.searchsorted(low, kernel, side="right") - 1
+    places = np.full(max((one.row for one in ranks), default=0) + 1, -1, dtype=np.int64)
+    places[[one.row for one in ranks]] = np.arange(len(ranks))
+    known = rank < len(places)
+    own = np.where(known, places[np.where(known, rank, 0)], -1)
+    inside = (own >= 0) & (place >= 0) & (kernel < np.append(high, 0)[place])
+    iteration = np.append(number, -1)[place]
+    return Calls(kernel - 1, own, communicator, sequence, iteration, start).rows(
+        np.flatnonzero(inside)
+    )
+
+
+def read_rank_events(
+    connection: sqlite3.Connection, compared: ComparedRanks
+) -> Iterator[RankEvents]:
+    """The kernels of each of the ranks."""
+    start, duration, api_start, api_duration, process, name = read_columns(
+        connection, "kernels", _COLUMNS
+    )
+    names = connection.execute("SELECT long_name FROM kernel_names ORDER BY id").fetchall()
+    communicates = communication_kernels(tuple(str(row[0]) for row in names))
+    moves: Bool = communicates[name - 1]
+    for place, rank in enumerate(compared.ranks):
+        rows: Int64 = np.flatnonzero(process == rank.process)
+        yield RankEvents(
+            start_ns=start[rows],
+            end_ns=(start + duration)[rows],
+            api_start_ns=api_start[rows],
+            api_end_ns=(api_start + api_duration)[rows],
+            computes=~moves[rows],
+            calls=np.searchsorted(rows, compared.arranged.kernel[place]),
+        )
+
+
+def _notes(found: SlowRanks, compared: ComparedRanks) -> tuple[Text, ...]:
+    notes = []
+    numbers = {one.number for one in compared.ranks}
+    others = {*compared.unaligned, *compared.silent}
+    missing = _listed(sorted(set(range(max(numbers) + 1)) - numbers - others))
+    unaligned, silent = _listed(compared.unaligned), _listed(compared.silent)
+    for listed, text in (
+        (missing, say("Rank {ranks} is missing in the profile.", ranks=missing)),
+        (unaligned, say("The clock of rank {ranks} is unknown.", ranks=unaligned)),
+        (silent, say("Rank {ranks} shares no collective with others.", ranks=silent)),
+    ):
+        if listed:
+            notes.append(text)
+    residual = max(one.residual_ns for one in compared.ranks)
+    if residual > MAX_RESIDUAL * found.step_ns:
+        time = f"{residual / 1e6:.3g}"
+        notes.append(say("The clocks of the ranks fit each other to {time} ms only.", time=time))
+    if not found.is_exact:
+        notes.append(say("The replay of the unchanged profile differs from the measurement."))
+    return tuple(notes)
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    return ", ".join(str(rank) for rank in ranks)
+
+
+def _rounded(time: float) -> int | None:
+    return None if math.isnan(time) else round(time)
+
+
+def _pct(share: float) -> float | None:
+    return None if math.isnan(share) else round(100.0 * share, 6)

@@ -1,0 +1,286 @@
+"""The steps of each rank of a job, cut at the collectives for which all of them wait.
+
+The clock of a rank that only runs while the rank does not wait for a collective is its *own time*.
+On it lie the moments at which the rank could launch each collective and those at which it could not
+go on without its result. With these a job is replayed: a collective ends on a rank when the last
+rank has entered it plus its transfer, and a waiting rank goes on then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.profile.arrays import Bool, Int64
+from aggregator.profile.intervals import flatten
+
+Float64 = npt.NDArray[np.float64]
+
+NEVER: Final = np.inf
+"""Own time of a wait that does not happen."""
+MAX_RETURN_NS: Final = 100_000
+"""Latency within which a rank goes on after a collective for which its CPU waited: the return of a
+synchronizing call and a launch. Work that was queued before the end needs no such limit."""
+
+
+@dataclass(frozen=True)
+class RankEvents:
+    """Kernels of one rank in order of launch, and its collectives in order of start."""
+
+    start_ns: Int64  # Start of each kernel. Unit: ns.
+    end_ns: Int64  # Unit: ns.
+    api_start_ns: Int64  # Start of the call that launched it. Unit: ns.
+    api_end_ns: Int64  # End of that call. Unit: ns.
+    computes: Bool  # False: it moves data between GPUs.
+    # Rows of its matched synchronizing collectives, shape (steps, collectives of a step).
+    calls: Int64
+
+
+@dataclass(frozen=True)
+class RankSteps:
+    """Steps of several ranks. Arrays have the shape (collectives of all steps, ranks); unit: ns."""
+
+    own_ns: Float64  # Own time between the moments at which successive collectives could start.
+    waits_ns: Float64  # From there until the rank waits for the collective's end; inf: never.
+    lag_ns: Float64  # Time between readiness and start that nothing explains.
+    transfer_ns: Float64  # From the last rank's start to the end.
+    # Of the last collective before the first step, on each rank: readiness, which is own time 0,
+    # the rank's waiting for it as in ``waits_ns``, and its end; after its last end.
+    base_ns: Float64
+    base_waits_ns: Float64
+    base_end_ns: Float64
+    measured_ns: Float64  # Measured time of each step.
+    group: Int64  # Communicator of each collective of a step, shape (collectives, ranks).
+
+    @property
+    def num_ranks(self) -> int:
+        """Number of ranks."""
+        return int(self.own_ns.shape[1])
+
+    def own_step_ns(self) -> Float64:
+        """Own time of each rank and step, shape (ranks, steps). Unit: ns."""
+        steps = self.own_ns.reshape(len(self.measured_ns), -1, self.num_ranks)
+        result: Float64 = steps.sum(axis=1).T
+        return result
+
+    def typical(self, ranks: Int64) -> RankSteps:
+        """One rank with the median times of some ranks."""
+        own, lag, transfer = (
+            np.median(column[:, ranks], axis=1, keepdims=True)
+            for column in (self.own_ns, self.lag_ns, self.transfer_ns)
+        )
+        waits = self.waits_ns[:, ranks]
+        # The lower median: a rank waits where at least half of the ranks do.
+        middle = (len(ranks) - 1) // 2
+        waits = np.partition(waits, middle, axis=1)[:, middle : middle + 1]
+        return RankSteps(
+            own_ns=own,
+            waits_ns=waits,
+            lag_ns=lag,
+            transfer_ns=transfer,
+            base_ns=self.base_ns[:1],
+            base_waits_ns=self.base_waits_ns[:1],
+            base_end_ns=self.base_end_ns[:1],
+            measured_ns=self.measured_ns,
+            group=self.group[:, :1],
+        )
+
+    def replay(self) -> Float64:
+        """Time of each step. Unit: ns."""
+        result: Float64 = self.replay_with([], [])[0]
+        return result
+
+    def replay_with(self, ranks: list[int], typical: list[RankSteps]) -> Float64:
+        """Time of each step: unchanged, and with each of some ranks like a typical one.
+
+        Returns:
+            Shape (1 + ranks, steps). Unit: ns.
+        """
+        state = _State(self, ranks, typical)
+        calls = len(self.group)
+        ends = np.empty((len(self.measured_ns) + 1, 1 + len(ranks)))
+        ends[0] = 0.0
+        for call in range(len(self.own_ns)):
+            ended = state.end(call, state.ready(call) + state.column(call, "lag_ns"))
+            if (call + 1) % calls == 0:
+                ends[(call + 1) // calls] = ended.max(axis=1)
+        result: Float64 = np.diff(ends, axis=0).T
+        return result
+
+
+def rank_steps(ranks: Iterable[RankEvents], group: Int64) -> RankSteps:
+    """Cut the steps of all ranks, whose clocks are aligned.
+
+    ``group``: communicator of each collective of a step and of each rank. The first step only gives
+    the start of the second.
+    """
+    parts = [_own_steps(events) for events in ranks]
+    launched, waits, ready, arrived, ended = (
+        np.stack([part[column] for part in parts], axis=1) for column in range(5)
+    )
+    del parts
+    calls = len(group)
+    last = ended[calls - 1 :: calls].max(axis=1)
+    waits -= launched
+    own = np.diff(launched[calls - 1 :], axis=0)
+    found = RankSteps(
+        own_ns=own,
+        waits_ns=waits[calls:],
+        lag_ns=np.zeros_like(own),
+        transfer_ns=(ended - _last_of_group(arrived, group))[calls:],
+        base_ns=ready[calls - 1] - last[0],
+        base_waits_ns=waits[calls - 1],
+        base_end_ns=ended[calls - 1] - last[0],
+        measured_ns=np.diff(last),
+        group=group,
+    )
+    return _with_lags(found, arrived[calls:] - last[0])
+
+
+def _own_steps(events: RankEvents) -> tuple[Float64, Float64, Float64, Float64, Float64]:
+    """Own times of launches and waits of all collectives, and their readiness, starts and ends."""
+    calls = events.calls.ravel()
+    begun, ended = events.start_ns[calls], events.end_ns[calls]
+    last_work = np.where(events.computes, events.end_ns, np.iinfo(np.int64).min)
+    work_before = np.maximum.accumulate(last_work)[calls]
+    ready = np.minimum(begun, np.maximum(events.api_end_ns[calls], work_before))
+    ready = np.maximum.accumulate(ready)
+    waited = _waiting(events, ready, ended)
+    waiting = flatten(waited, ended)
+    launched = ready - waiting.covered_before(ready)
+    waits = np.maximum(waited - waiting.covered_before(waited), launched).astype(np.float64)
+    waits[waited >= ended] = NEVER
+    return (
+        launched.astype(np.float64),
+        waits,
+        ready.astype(np.float64),
+        begun.astype(np.float64),
+        ended.astype(np.float64),
+    )
+
+
+def _waiting(events: RankEvents, ready: Int64, ended: Int64) -> Int64:
+    """When the rank began to wait for each collective; its end: it did not wait.
+
+    It waited if no kernel computed when the collective ended, and the next one was already queued
+    or followed at once.
+    """
+    rows = np.flatnonzero(events.computes)
+    rows = rows[np.argsort(events.start_ns[rows], kind="stable")]
+    start, busy_until = events.start_ns[rows], np.maximum.accumulate(events.end_ns[rows])
+    following = np.searchsorted(start, ended)
+    has_next = following < len(rows)
+    at = np.minimum(following, max(len(rows) - 1, 0))
+    idle_from = np.full(len(ended), np.iinfo(np.int64).min)
+    if len(rows):
+        idle_from = np.where(following > 0, busy_until[np.maximum(following - 1, 0)], idle_from)
+        queued = events.api_start_ns[rows][at] < ended
+        at_once = start[at] - ended <= MAX_RETURN_NS
+        goes_on = ~has_next | queued | at_once
+    else:
+        goes_on = np.ones(len(ended), dtype=bool)
+    since = np.maximum(idle_from, ready)
+    waits = goes_on & (since < ended)
+    last_wait = np.maximum.accumulate(np.where(waits, ended, np.iinfo(np.int64).min))
+    since = np.maximum(since, np.r_[np.iinfo(np.int64).min, last_wait[:-1]])
+    result: Int64 = np.where(waits, np.minimum(since, ended), ended)
+    return result
+
+
+def _last_of_group(times: Float64, group: Int64) -> Float64:
+    """For each collective and rank the latest of the times of its communicator."""
+    members = [_Members(row) for row in group]
+    result = np.empty_like(times)
+    for call in range(len(times)):
+        result[call] = members[call % len(group)].last(times[None, call])[0]
+    return result
+
+
+class _Members:
+    """The communicators that call a collective at the same place of their ranks' steps."""
+
+    def __init__(self, group: Int64) -> None:
+        self.codes = np.unique(group).tolist()
+        self.is_of = {code: group == code for code in self.codes}
+        self.order = np.argsort(group, kind="stable")
+        self.heads = np.flatnonzero(np.r_[True, np.diff(group[self.order]) != 0])
+        self.sizes = np.diff(np.r_[self.heads, len(group)])
+
+    def last(self, times: Float64) -> Float64:
+        """The latest time of each communicator on each of its ranks, shape (any, ranks)."""
+        if len(self.codes) == 1:
+            whole: Float64 = np.broadcast_to(times.max(axis=1, keepdims=True), times.shape)
+            return whole
+        latest = np.maximum.reduceat(times[:, self.order], self.heads, axis=1)
+        result = np.empty_like(times)
+        result[:, self.order] = np.repeat(latest, self.sizes, axis=1)
+        return result
+
+
+class _State:
+    """Replays at once, each with another rank like a typical one. Shape (replays, ranks)."""
+
+    def __init__(self, steps: RankSteps, ranks: list[int], typical: list[RankSteps]) -> None:
+        self.steps, self.typical = steps, typical
+        self.changed = (np.arange(1, len(ranks) + 1), np.array(ranks, dtype=np.int64))
+        self.shape = (1 + len(ranks), steps.num_ranks)
+        self.members = [_Members(row) for row in steps.group]
+        self.launched_ns = np.zeros(self.shape)
+        self.behind_ns = np.broadcast_to(steps.base_ns, self.shape).copy()  # Real minus own time.
+        first_end = np.broadcast_to(steps.base_end_ns, self.shape)
+        first_wait = np.broadcast_to(steps.base_waits_ns, self.shape)
+        # Own times of waits, and the ends.
+        self.pending: list[tuple[Float64, Float64]] = [(first_wait, first_end)]
+        self.last_end = dict.fromkeys(self.members[-1].codes, first_end)
+
+    def column(self, call: int, name: str) -> Float64:
+        """A time of all replays and ranks."""
+        result = np.broadcast_to(getattr(self.steps, name)[call], self.shape).copy()
+        if self.typical:
+            result[self.changed] = [getattr(one, name)[call, 0] for one in self.typical]
+        return result
+
+    def ready(self, call: int) -> Float64:
+        """When each rank is ready for a collective."""
+        self.launched_ns = self.launched_ns + self.column(call, "own_ns")
+        remaining = []
+        for position, ended in self.pending:
+            now = position <= self.launched_ns
+            behind = np.where(now, ended - np.where(now, position, 0.0), -np.inf)
+            np.maximum(self.behind_ns, behind, out=self.behind_ns)
+            if (~now & np.isfinite(position)).any():
+                remaining.append((np.where(now, NEVER, position), ended))
+        self.pending = remaining
+        ready: Float64 = self.launched_ns + self.behind_ns
+        members = self.members[call % len(self.members)]
+        for code in members.codes:
+            if code in self.last_end:
+                own = members.is_of[code]
+                ready[:, own] = np.maximum(ready[:, own], self.last_end[code][:, own])
+        return ready
+
+    def end(self, call: int, started: Float64) -> Float64:
+        """When a collective ends on each rank."""
+        members = self.members[call % len(self.members)]
+        ended = members.last(started) + self.column(call, "transfer_ns")
+        waits = self.column(call, "waits_ns")
+        if np.isfinite(waits).any():
+            self.pending.append((self.launched_ns + waits, ended))
+        for code in members.codes:
+            self.last_end[code] = ended
+        return ended
+
+
+def _with_lags(steps: RankSteps, arrived_ns: Float64) -> RankSteps:
+    """Find the lags with which a replay reproduces the measured starts."""
+    state = _State(steps, [], [])
+    lags = np.empty_like(arrived_ns)
+    for call in range(len(arrived_ns)):
+        ready = state.ready(call)
+        lags[call] = np.maximum(arrived_ns[call] - ready[0], 0.0)
+        state.end(call, ready + lags[call])
+    return replace(steps, lag_ns=lags)

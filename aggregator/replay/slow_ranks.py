@@ -1,0 +1,179 @@
+"""Which rank makes the step of a job slow, by how much, and since when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from aggregator.profile.arrays import Int64
+from aggregator.replay.rank_steps import Float64, RankSteps
+from aggregator.texts import Text, say
+
+MIN_GAIN: Final = 0.005  # A rank that costs a smaller share of the step is not named.
+MAIN_RATIO: Final = 2.0  # It must cost more than this times what any other rank costs.
+MIN_STEPS: Final = 4  # Fewer steps name no rank: a single late step is no slow rank.
+MIN_T: Final = 6.0  # Median lateness over its standard error, from which it is no chance.
+OUTLIER: Final = 5.0  # Lateness over the usual deviation, from which a step is a slow one.
+MIN_SLOW_STEPS: Final = 3
+MOST_REPLAYED: Final = 32  # Ranks whose contribution is replayed, the latest ones.
+MANY_RANKS: Final = 16  # From here on one rank hardly changes the median of all.
+MAX_ERROR: Final = 0.03  # Error of the unchanged replay above which the confidence is low.
+_MAD_TO_DEVIATION: Final = 1.4826  # Of a normal distribution.
+
+
+@dataclass(frozen=True)
+class SlowRanks:
+    """Result; arrays by rank and step in the order of the input."""
+
+    measured_ns: Float64  # Measured time of each step. Unit: ns.
+    replayed_ns: Float64  # Replayed without a change. Unit: ns.
+    ideal_ns: Float64  # All ranks at the median. Unit: ns.
+    late_ns: Float64  # Own time over the median of the others, shape (ranks, steps). Unit: ns.
+    without_ns: Float64  # Step without each rank's slowness, same shape; NaN: not replayed.
+    named: int | None  # The rank that makes the step slow; None: none does.
+    slow_steps: Int64  # Steps in which the named rank is much later than usual; empty: all.
+    every: int  # Constant distance of these; 0: none.
+    is_exact: bool  # Whether the unchanged replay reproduces the steps.
+
+    @property
+    def slowdown(self) -> float:
+        """S: the mean step over the ideal one."""
+        return float(self.replayed_ns.mean() / self.ideal_ns.mean())
+
+    @property
+    def error_pct(self) -> tuple[float, float]:
+        """Median and largest error of the unchanged replay. Unit: percent."""
+        error = 100.0 * np.abs(self.replayed_ns / self.measured_ns - 1.0)
+        return float(np.median(error)), float(error.max())
+
+    @property
+    def step_ns(self) -> float:
+        """Mean measured step. Unit: ns."""
+        return float(self.measured_ns.mean())
+
+    def predicted_ns(self, rank: int) -> float:
+        """Mean step without the slowness of a rank; NaN: not replayed. Unit: ns."""
+        return self.step_ns - float((self.replayed_ns - self.without_ns[rank]).mean())
+
+    @property
+    def contribution(self) -> Float64:
+        """Share of the step that each rank costs; NaN: not replayed."""
+        gain: Float64 = (self.replayed_ns - self.without_ns).mean(axis=1) / self.step_ns
+        return gain
+
+
+def find_slow_ranks(steps: RankSteps) -> SlowRanks:
+    """Replay a job without the slowness of each of its ranks."""
+    own = steps.own_step_ns()
+    late = _lateness(own)
+    every = np.arange(len(own))
+    typical = steps.typical(every)
+    latest = np.argsort(-late.mean(axis=1), kind="stable")[:MOST_REPLAYED].tolist()
+    models = [
+        typical if len(own) > MANY_RANKS else steps.typical(np.delete(every, rank))
+        for rank in latest
+    ]
+    replays = steps.replay_with(latest, models)
+    replayed = replays[0]
+    without = np.full(own.shape, np.nan)
+    without[latest] = replays[1:]
+    gain = np.nan_to_num((replayed - without).mean(axis=1))
+    worst = int(np.argmax(gain))
+    slow = _slow_steps(late, worst)
+    is_named = _is_named(late, gain, float(steps.measured_ns.mean()), slow)
+    is_constant = not len(slow) or 2 * len(slow) > late.shape[1]
+    error = np.abs(replayed / steps.measured_ns - 1.0)
+    return SlowRanks(
+        measured_ns=steps.measured_ns,
+        replayed_ns=replayed,
+        ideal_ns=typical.replay(),
+        late_ns=late,
+        without_ns=without,
+        named=worst if is_named else None,
+        slow_steps=np.empty(0, dtype=np.int64) if is_constant else slow,
+        every=0 if is_constant else _distance(slow),
+        is_exact=bool(error.max() <= MAX_ERROR),
+    )
+
+
+def _lateness(own_ns: Float64) -> Float64:
+    """Own time over the median of the others, or of all if they are many."""
+    count = len(own_ns)
+    if count > MANY_RANKS:
+        result: Float64 = own_ns - np.median(own_ns, axis=0)
+        return result
+    others = [np.median(np.delete(own_ns, rank, axis=0), axis=0) for rank in range(count)]
+    late: Float64 = own_ns - np.stack(others)
+    return late
+
+
+def _slow_steps(late_ns: Float64, rank: int) -> Int64:
+    """Steps in which a rank is much later than ranks usually are."""
+    middle = np.median(late_ns, axis=1, keepdims=True)
+    usual = _MAD_TO_DEVIATION * np.median(np.abs(late_ns - middle))
+    result: Int64 = np.flatnonzero(late_ns[rank] > max(OUTLIER * usual, 1.0))
+    return result
+
+
+def _distance(slow: Int64) -> int:
+    """Constant distance of the slow steps; 0: none. Slowness may reach into the next step."""
+    starts = slow[np.diff(slow, prepend=-2) > 1]
+    stops = slow[np.diff(slow, append=slow[-1:] + 2) > 1]
+    for edges in (starts, starts[1:], stops[:-1]):  # The capture may cut the first and the last.
+        distances = np.diff(edges)
+        if len(distances) >= 2 and distances.min() == distances.max() > 1:
+            return int(distances[0])
+    return 0
+
+
+def _is_named(late_ns: Float64, gain_ns: Float64, step_ns: float, slow: Int64) -> bool:
+    """Whether the rank with the largest gain is slow: much, clearly, and not by chance."""
+    count = late_ns.shape[1]
+    worst = int(np.argmax(gain_ns))
+    second = float(np.delete(gain_ns, worst).max(initial=0.0))
+    if count < MIN_STEPS or gain_ns[worst] < max(MIN_GAIN * step_ns, MAIN_RATIO * second):
+        return False
+    own = late_ns[worst]
+    middle = float(np.median(own))
+    error = _MAD_TO_DEVIATION * float(np.median(np.abs(own - middle))) / np.sqrt(count)
+    is_constant = middle > MIN_T * error
+    is_first = late_ns[worst] >= late_ns.max(axis=0)
+    is_sometimes = len(slow) >= MIN_SLOW_STEPS and bool(is_first[slow].all())
+    return is_constant or is_sometimes
+
+
+def rank_verdict(found: SlowRanks, ranks: list[int], iterations: list[int]) -> Text:
+    """One sentence: the rank that makes the step slow, and the step without it."""
+    step = found.step_ns / 1e6
+    if found.named is None:
+        return say("No rank makes the step slow")
+    without = found.predicted_ns(found.named) / 1e6
+    rank = ranks[found.named]
+    if found.every:
+        return say(
+            "Without rank {rank}, which is late in every {every}th step, the step takes "
+            "{without:.3g} ms instead of {step:.3g} ms",
+            rank=rank,
+            every=found.every,
+            without=without,
+            step=step,
+        )
+    if len(found.slow_steps):
+        return say(
+            "Without rank {rank}, which is late in {count} of {all} steps, first in iteration "
+            "{first}, the step takes {without:.3g} ms instead of {step:.3g} ms",
+            rank=rank,
+            count=len(found.slow_steps),
+            all=len(iterations),
+            first=iterations[int(found.slow_steps[0])],
+            without=without,
+            step=step,
+        )
+    return say(
+        "Without rank {rank} the step takes {without:.3g} ms instead of {step:.3g} ms",
+        rank=rank,
+        without=without,
+        step=step,
+    )

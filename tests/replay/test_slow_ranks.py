@@ -1,0 +1,59 @@
+"""A rank that is slow by a known amount is named, and the step without it is predicted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aggregator.replay.rank_steps import rank_steps
+from aggregator.replay.slow_ranks import SlowRanks, find_slow_ranks
+from tests.replay.simulated_job import Float64, Job, simulate, speeds
+
+SEEDS = range(20)
+INJECTIONS = {"5 %": (0.05, 1), "20 %": (0.2, 1), "20 % every fifth step": (0.2, 5)}
+
+
+def random_job(seed: int) -> Job:
+    random = np.random.default_rng(1_000 + seed)
+    return Job(
+        ranks=int(random.choice([2, 3, 4, 8])),
+        steps=int(random.integers(21, 41)),
+        kernels=int(random.integers(8, 30)),
+        buckets=int(random.integers(1, 6)),
+        kernel_ns=float(random.uniform(20_000, 300_000)),
+        transfer_ns=float(random.uniform(20_000, 800_000)),
+        jitter=float(random.uniform(0.001, 0.006)),
+        synchronizes=bool(random.integers(2)),
+    )
+
+
+def analyzed(job: Job, factor: Float64, seed: int) -> tuple[SlowRanks, Float64]:
+    events, ends = simulate(job, factor, seed)
+    group = np.ones((job.buckets, job.ranks), dtype=np.int64)
+    return find_slow_ranks(rank_steps(events, group)), np.diff(ends)
+
+
+@pytest.mark.parametrize("injected", INJECTIONS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_slow_rank_is_named_and_the_step_without_it_predicted(seed: int, injected: str) -> None:
+    job = random_job(seed)
+    share, every = INJECTIONS[injected]
+    even = speeds(job, seed)
+    factor = even.copy()
+    slow = seed % job.ranks
+    factor[slow, ::every] *= 1.0 + share
+    found, measured = analyzed(job, factor, seed)
+    truth = np.diff(simulate(job, even, seed)[1])
+    assert found.measured_ns == pytest.approx(measured, abs=2)
+    assert found.is_exact
+    assert found.named == slow
+    assert found.predicted_ns(slow) == pytest.approx(truth.mean(), rel=0.05)
+    assert found.every == (every if every > 1 else 0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_balanced_ranks_name_no_rank(seed: int) -> None:
+    job = random_job(seed)
+    found, _ = analyzed(job, speeds(job, seed), seed)
+    assert found.named is None
+    assert found.is_exact

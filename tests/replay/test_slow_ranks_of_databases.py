@@ -1,0 +1,141 @@
+"""Slow ranks of databases: from an export, over the database, to the command."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aggregator.dldb.slow_ranks import read_slow_ranks
+from aggregator.errors import ReplayError
+from profiler_cli.dlprof import main
+from tests.builders import Analyzed, Trace, analyze
+from tests.replay.simulated_job import Job, simulate, speeds
+
+JOB = Job(
+    ranks=3,
+    steps=14,
+    kernels=8,
+    buckets=2,
+    kernel_ns=200_000,
+    transfer_ns=300_000,
+    jitter=0.002,
+    synchronizes=True,
+)
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
+
+def write(folder: Path, factor: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Analyzed:
+    """A job as an export with a process for each rank."""
+    events, _ = simulate(JOB, factor, 7)
+    trace = Trace()
+    for rank, own in enumerate(events):
+        trace.gpu(rank)
+        thread = trace.thread(pid=101 + rank)
+        per_step = len(own.start_ns) // JOB.steps
+        for row in range(len(own.start_ns)):
+            if row % per_step == 0:
+                first, last = int(own.api_start_ns[row]), row + per_step - 1
+                step = row // per_step
+                thread.range(f"iteration {step}", first - 100, int(own.api_end_ns[last]) + 100)
+            name = "gemm" if own.computes[row] else ALL_REDUCE
+            thread.launch(
+                name,
+                int(own.api_start_ns[row]),
+                gpu=(int(own.start_ns[row]), int(own.end_ns[row])),
+                device=rank,
+                long_name=f"{name}(x)",
+                stream=7 if own.computes[row] else 17,
+            )
+    return analyze(trace, folder)
+
+
+def injected(rank: int, share: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    factor = speeds(JOB, 7)
+    factor[rank] *= 1 + share
+    return factor
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_the_command_names_the_slow_rank(
+    tmp_path: Path, share: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = write(tmp_path, injected(1, share)).path
+    assert main(["stragglers", str(database), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["slow_rank"] == 1
+    assert document["confidence"] == "high"
+    truth = np.diff(simulate(JOB, speeds(JOB, 7), 7)[1]).mean()
+    assert document["ranks"][1]["step_without_ns"] == pytest.approx(truth, rel=0.05)
+    assert len(document["iterations"]) >= 8
+    assert main(["stragglers", str(database)]) == 0
+    assert capsys.readouterr().out.startswith("Without rank 1 the step takes")
+
+
+def test_equal_ranks_name_no_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    database = write(tmp_path, speeds(JOB, 7)).path
+    assert main(["stragglers", str(database)]) == 0
+    assert capsys.readouterr().out.startswith("No rank makes the step slow")
+
+
+def changed(source: Path, target: Path, *queries: str) -> sqlite3.Connection:
+    target.write_bytes(source.read_bytes())
+    connection = sqlite3.connect(target)
+    for query in queries:
+        connection.execute(query)
+    connection.commit()
+    return connection
+
+
+def test_what_does_not_fit_lowers_the_confidence(tmp_path: Path) -> None:
+    source = write(tmp_path, injected(1, 0.2)).path
+    rank_is_missing = "UPDATE ranks SET rank = 3 WHERE rank = 2"
+    unknown_clock = "UPDATE ranks SET aligned_by = 'nothing' WHERE rank = 2"
+    silent = "UPDATE collectives SET communicator = NULL WHERE rank = 3"
+    drifting = "UPDATE ranks SET clock_residual = 900000 WHERE rank = 2"
+    for query, note in (
+        (rank_is_missing, "Rank 2 is missing"),
+        (unknown_clock, "The clock of rank 2 is unknown"),
+        (silent, "Rank 2 shares no collective"),
+        (drifting, "fit each other to 0.9 ms only"),
+    ):
+        report = read_slow_ranks(changed(source, tmp_path / "changed.sqlite", query), 1)
+        assert report.confidence == "medium"
+        assert note in report.notes[0]
+
+
+def test_ranks_that_cannot_be_compared_have_a_reason(tmp_path: Path) -> None:
+    source = write(tmp_path, speeds(JOB, 7)).path
+    target = tmp_path / "changed.sqlite"
+    for query, reason in (
+        ("DELETE FROM collectives", "no collective"),
+        ("UPDATE ranks SET aligned_by = 'nothing'", "clocks are unknown"),
+        ("DELETE FROM ranks WHERE rank > 0", "one rank"),
+        ("DELETE FROM collectives WHERE sequence % 3 = 0 AND rank = 1", "fewer than 4 steps"),
+    ):
+        with pytest.raises(ReplayError, match=reason):
+            read_slow_ranks(changed(source, target, query), 1)
+    changed(source, target, "DELETE FROM collectives").close()
+    assert main(["stragglers", str(target)]) == 4
+
+
+def test_the_steps_of_a_real_job_are_replayed(imported: Callable[[str], Path]) -> None:
+    """The replay of two ranks of ResNet-50; each is late about as often as the other."""
+    connection = sqlite3.connect(imported("ddp2_resnet50_amp"))
+    report = read_slow_ranks(connection, 2)
+    assert report.found.error_pct[1] < 1.0
+    assert report.found.named is None
+    ends = connection.execute(
+        "SELECT max(k.start + k.duration) FROM collectives AS c"
+        " JOIN kernels AS k ON k.id = c.kernel"
+        " JOIN iterations AS i ON i.aggr = 2 AND k.id >= i.kernel_low AND k.id < i.kernel_high"
+        " WHERE c.kind = 'AllReduce' AND i.iter_value BETWEEN ? AND ? GROUP BY i.iter_value",
+        (report.iterations[0] - 1, report.iterations[-1]),
+    ).fetchall()
+    steps = np.diff([row[0] for row in ends])
+    assert report.found.measured_ns == pytest.approx(steps)
+    assert report.found.ideal_ns.mean() < steps.mean()

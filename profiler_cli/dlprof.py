@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 SUBCOMMANDS: Final = {
     "advise": "profiler_cli.commands.advise:run_advise",
+    "compare": "profiler_cli.commands.compare:run_compare",
     "export": "profiler_cli.commands.export:run_export",
     "memory": "profiler_cli.commands.memory:run_memory",
     "pyprof": "profiler_cli.commands.pyprof:run_pyprof",

@@ -53,7 +53,8 @@ class Judgement:
     within_pct: float | None = None
     q_value: float | None = None  # False discovery rate at which it is called; None: unknown.
     mann_whitney_p: float | None = None  # Second opinion; None: unknown.
-    # Whether the interval covers changes from run to run: two captures a side or more.
+    # Whether the interval covers changes from run to run: with two captures a side or more, and
+    # between parts of one run.
     covers_runs: bool = False
 
 

@@ -23,6 +23,7 @@ TABLE: Final = "column_blobs"
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "op_instances": (
         *("op", "start", "stop", "cpu_time", "cpu_overhead", "gpu_time", "gpu_idle", "cost"),
+        "thread",
     ),
     "kernels": (
         *("op_kernel", "name", "api_start", "api_duration", "start", "duration", "device"),
@@ -131,6 +132,9 @@ def _from_blobs(
         return None
     low, high = bounds
     covered = low
+    known = f"SELECT DISTINCT column_name FROM {TABLE} WHERE table_name = ? AND first_row = 1"
+    if not set(names) <= {str(row[0]) for row in connection.execute(known, (table,))}:
+        return None  # written before one of the columns was stored, or without rows
 
     def parts() -> Iterator[list[Int64]]:
         nonlocal covered

@@ -73,7 +73,7 @@ def last_started(start_ns: Int64, end_ns: Int64) -> Timeline:
     rows = rows[_by_start(start_ns[rows], -end_ns[rows])]
     start, end = start_ns[rows], end_ns[rows]
     above = _enclosing(start, end)
-    edges = np.unique(np.concatenate([start, end]))
+    edges = _distinct_times(start, end)
     place = np.searchsorted(start, edges, side="right") - 1
     climbing = np.flatnonzero(_has_ended(place, end, edges))
     while len(climbing):
@@ -90,13 +90,21 @@ def by_priority(levels: list[Timeline], extra_edges_ns: Int64) -> Timeline:
         levels: In order of priority; holders are rows of one common numbering.
         extra_edges_ns: Further edges of the result.
     """
-    edges = np.unique(np.concatenate([extra_edges_ns, *(one.edges_ns for one in levels)]))
+    edges = _distinct_times(extra_edges_ns, *(one.edges_ns for one in levels))
     holder = np.full(len(edges) - 1, NO_ROW, dtype=np.int64)
     for level in levels:
         open_ones = np.flatnonzero(holder == NO_ROW)
         place = np.searchsorted(level.edges_ns, edges[open_ones], side="right") - 1
         holder[open_ones] = level.holder[place]
     return Timeline(edges, holder)
+
+
+def _distinct_times(*times: Int64) -> Int64:
+    """All of some times once, in order; sorting is faster here than hashing."""
+    ordered = np.sort(np.concatenate(times))
+    keep = np.concatenate([[True], ordered[1:] > ordered[:-1]]) if len(ordered) else ordered > 0
+    result: Int64 = ordered[keep]
+    return result
 
 
 def _by_start(start_ns: Int64, key: Int64) -> Int64:

@@ -1,0 +1,103 @@
+"""Opens what is compared: databases, or profiles that are imported first."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aggregator.compare.captures import CaptureData, read_capture
+from aggregator.compare.engine import compare
+from aggregator.compare.result import Comparison
+from aggregator.dldb.reader import open_database
+from aggregator.dldb.stored import reading_errors, require_aggregable
+from aggregator.errors import DlprofError, UsageError
+from aggregator.options import ImportOptions
+from aggregator.pipeline import import_profile
+from aggregator.system.progress import Progress
+from aggregator.system.sqlite_uri import connect_read_only
+from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
+from aggregator.texts import say
+
+_CHOICE: Final = re.compile(r"^(?P<path>.+)@(?:(?P<aggr>\d+)|(?P<first>\d+)-(?P<last>\d+))$")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One capture as it was named: a file, and which iterations of it."""
+
+    name: str
+    path: Path
+    aggr: int | None = None  # Number of the aggregation; None: that of the steady range.
+    iterations: tuple[int, int] | None = None  # First and last iteration, inclusive.
+
+    @staticmethod
+    def parse(name: str) -> Source:
+        """Read ``FILE``, ``FILE@AGGREGATION`` or ``FILE@FIRST-LAST``."""
+        found = _CHOICE.match(name)
+        if found is None or Path(name).exists():
+            return Source(name, Path(name))
+        path = Path(found["path"])
+        if found["aggr"] is not None:
+            return Source(name, path, aggr=int(found["aggr"]))
+        return Source(name, path, iterations=(int(found["first"]), int(found["last"])))
+
+
+def compare_files(base: Sequence[Source], new: Sequence[Source], progress: Progress) -> Comparison:
+    """Compare two sides of files.
+
+    Raises:
+        UsageError: A side has no file, or both sides are the same iterations.
+        DlprofError: A file cannot be read, or holds nothing to compare.
+    """
+    if not base or not new:
+        raise UsageError(say("Both sides need at least one capture."))
+    if set(base) & set(new):
+        raise UsageError(
+            say("'{name}' is on both sides.", name=next(iter(set(base) & set(new))).name),
+            hint=say("Name two files, or two ranges of iterations: FILE@0-9 FILE@10-19."),
+        )
+    paths = {source.path.resolve() for source in (*base, *new)}
+    with ExitStack() as stack:
+        opened = {
+            source: _opened(source, stack, progress) for source in dict.fromkeys((*base, *new))
+        }
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            read = dict(zip(opened, pool.map(_read, opened, opened.values()), strict=True))
+    return compare(
+        [read[source] for source in base],
+        [read[source] for source in new],
+        is_one_capture=len(paths) == 1,
+    )
+
+
+def _opened(source: Source, stack: ExitStack, progress: Progress) -> Path:
+    """The database of a source; a profile is imported into one in a temporary folder."""
+    try:
+        database = open_database(source.path)
+    except DlprofError:
+        if not source.path.exists():
+            raise
+    else:
+        with database:
+            if database.is_ours:
+                require_aggregable(source.path)
+                return source.path
+    remove_leftover_folders()
+    folder = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprof-compare")))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    target = folder / "dlprof_dldb.sqlite"
+    import_profile(ImportOptions(source=source.path, database=target), progress)
+    return target
+
+
+def _read(source: Source, path: Path) -> CaptureData:
+    """Read the tables of a database that ``require_aggregable`` has found free of foreign SQL."""
+    with reading_errors(path), closing(connect_read_only(path)) as connection:
+        return read_capture(connection, source.name, source.aggr, source.iterations)

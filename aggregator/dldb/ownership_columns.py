@@ -1,0 +1,250 @@
+"""Reads the columns that ownership is computed from: GPU work, its launches, and the host."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+import numpy as np
+
+from aggregator.dldb.column_blobs import lookup, read_columns
+from aggregator.kernels.traits import communication_kernels
+from aggregator.metrics.ownership import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    SET,
+    TENSOR_CORES,
+    DeviceWork,
+)
+from aggregator.metrics.ownership_host import (
+    FIRST_CALL,
+    IN_LOADER,
+    IN_OP,
+    REASONS,
+    Events,
+    Groups,
+    Host,
+    is_blocking,
+)
+from aggregator.metrics.ownership_timeline import NO_ROW
+from aggregator.profile.arrays import Bool, Int64, distinct
+
+LOADER_TYPES = ("enumerate(DataLoader)", "DataLoader")
+"""Prefixes of the types of ops that wait for the next batch of a data loader."""
+_AT_ONCE = 16
+"""Calls that may start in the same tick of the clock and are compared with a launch."""
+_PAGEABLE = 0
+
+
+@dataclass(frozen=True)
+class Launches:
+    """All CUDA calls, in order of start, with what is needed to find launches. Times in ns."""
+
+    names: tuple[str, ...]
+    name: Int64  # Code into ``names``.
+    op: Int64
+    start_ns: Int64
+    duration_ns: Int64
+    thread: Int64
+
+    @staticmethod
+    def read(connection: sqlite3.Connection) -> Launches:
+        """Read them."""
+        rows = connection.execute("SELECT name FROM api_names ORDER BY id")
+        names = tuple(str(row[0]) for row in rows)
+        columns = ("name", "op", "start", "duration", "thread")
+        name, op, start, duration, thread = read_columns(connection, "api_calls", columns)
+        return Launches(names, name - 1, op - 1, start, duration, thread - 1)
+
+    def find(self, start_ns: Int64, duration_ns: Int64, op: Int64) -> Int64:
+        """Row of the call that launched each work; ``NO_ROW``: not recorded.
+
+        Calls of several threads may start at the same time: length and op decide.
+        """
+        place = np.searchsorted(self.start_ns, start_ns, side="left")
+        result = np.full(len(place), NO_ROW)
+        open_ones = np.arange(len(place))
+        for step in range(_AT_ONCE):
+            row = place[open_ones] + step
+            inside = row < len(self.start_ns)
+            open_ones, row = open_ones[inside], row[inside]
+            here = self.start_ns[row] == start_ns[open_ones]
+            open_ones, row = open_ones[here], row[here]
+            fits = (self.duration_ns[row] == duration_ns[open_ones]) & (
+                self.op[row] == op[open_ones]
+            )
+            result[open_ones[fits]] = row[fits]
+            open_ones = open_ones[~fits]
+            if not len(open_ones):
+                break
+        return result
+
+    def follow_event(self) -> Bool:
+        """Whether the call before each, on its thread, made a stream wait for an event."""
+        waits = np.array(["StreamWaitEvent" in name for name in self.names], dtype=bool)
+        order = np.argsort(self.thread.astype(np.int16), kind="stable")
+        before = np.concatenate([[NO_ROW], order[:-1]])
+        result = np.zeros(len(order), dtype=bool)
+        same = self.thread[before] == self.thread[order]
+        result[order] = same & waits[self.name[before]]
+        return result
+
+
+@dataclass(frozen=True)
+class WorkColumns:
+    """All work, with the row of the GPU of each."""
+
+    work: DeviceWork
+    device: Int64
+
+    def used(self) -> list[int]:
+        """Rows of the GPUs that ran work."""
+        return [int(device) for device in distinct(self.device)]
+
+    def of(self, device: int) -> DeviceWork:
+        """The work of one GPU."""
+        return self.work.rows(np.flatnonzero(self.device == device))
+
+
+def read_work(connection: sqlite3.Connection, launches: Launches) -> WorkColumns:
+    """Read kernels, copies, sets, and graphs that were recorded as a whole."""
+    names = ("device", "start", "duration", "api_start", "api_duration")
+    *kernels, pair, name = read_columns(connection, "kernels", (*names, "op_kernel", "name"))
+    *memory, memory_op, is_copy = read_columns(connection, "memory_ops", (*names, "op", "is_copy"))
+    *graphs, graph_op = read_columns(connection, "graph_launches", (*names, "op"))
+    uses_tc = lookup(connection, "SELECT id, uses_tc FROM op_kernels")[pair] == 1
+    compute = np.where(uses_tc, TENSOR_CORES, COMPUTE)
+    kinds = [
+        np.where(_communicates(connection)[name], COMMUNICATION, compute),
+        np.where(is_copy == 1, COPY, SET),
+        np.full(len(graph_op), COMPUTE),
+    ]
+    ops = [lookup(connection, "SELECT id, op FROM op_kernels")[pair], memory_op, graph_op]
+    op = np.concatenate(ops) - 1
+    columns = (np.concatenate(parts) for parts in zip(kernels, memory, graphs, strict=True))
+    device, start, duration, api_start, api_duration = columns
+    call = launches.find(api_start, api_duration, op)
+    return WorkColumns(
+        DeviceWork(
+            start_ns=start,
+            end_ns=start + duration,
+            kind=np.concatenate(kinds),
+            op=op,
+            launch_start_ns=api_start,
+            launch_end_ns=api_start + api_duration,
+            thread=np.append(launches.thread, NO_ROW)[call],
+            after_event=np.append(launches.follow_event(), False)[call],
+        ),
+        device,
+    )
+
+
+def _communicates(connection: sqlite3.Connection) -> Bool:
+    """Whether each kernel, by row id, moves data between GPUs."""
+    rows = connection.execute("SELECT id, long_name FROM kernel_names").fetchall()
+    result = np.zeros(max((int(row[0]) for row in rows), default=0) + 1, dtype=bool)
+    result[[int(row[0]) for row in rows]] = communication_kernels([str(row[1]) for row in rows])
+    return result
+
+
+@dataclass(frozen=True)
+class HostColumns:
+    """The host, and the names of all reasons by code."""
+
+    host: Host
+    reasons: tuple[str, ...]
+
+
+def read_host(connection: sqlite3.Connection, launches: Launches) -> HostColumns:
+    """Read what the threads did."""
+    parts = [_op_events(connection), _call_events(connection, launches)]
+    events = Events(
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in Events.__dataclass_fields__
+        )
+    )
+    thread_process = lookup(connection, "SELECT id, process FROM threads")[1:] - 1
+    name, process, start, stop = read_columns(
+        connection, "named_ranges", ("name", "process", "start", "stop")
+    )
+    host = Host(
+        events,
+        Groups(start, stop, process - 1, name - 1),
+        thread_process,
+        _main_threads(connection, events, thread_process),
+        low_ns=0,
+        high_ns=0,
+    )
+    calls = tuple(_undecorated(call) for call in launches.names)
+    return HostColumns(host, REASONS + calls)
+
+
+def _undecorated(call: str) -> str:
+    """``cudaStreamSynchronize_v3020`` -> ``cudaStreamSynchronize``."""
+    name, _, version = call.rpartition("_v")
+    return name if name and version.isdecimal() else call
+
+
+def _op_events(connection: sqlite3.Connection) -> Events:
+    """Ops of the default domain; groups only hold what is outside of ops."""
+    query = "SELECT id, domain, op_type, op_name FROM ops ORDER BY id"
+    rows = connection.execute(query).fetchall()
+    if connection.execute(
+        "SELECT 1 FROM dldb_meta WHERE key = 'has_ops' AND value = '0'"
+    ).fetchone():
+        rows = [(*row[:1], 0, *row[2:]) for row in rows]  # one op for everything explains nothing
+    groups = {str(row[0]) for row in connection.execute("SELECT name FROM range_names")}
+    is_loader = np.array([str(row[2]).startswith(LOADER_TYPES) for row in rows], dtype=bool)
+    is_group = np.array([str(row[2]) in groups for row in rows], dtype=bool) & ~is_loader
+    is_default = np.array([row[1] == 1 for row in rows], dtype=bool)
+    names = ("op", "start", "stop", "thread")
+    op, start, stop, thread = read_columns(connection, "op_instances", names)
+    op = op - 1
+    # What runs inside the loader's range is the loader's.
+    is_inside = np.array([_is_in_loader(str(row[3])) for row in rows], dtype=bool) & ~is_loader
+    kept = np.flatnonzero((is_default & ~is_group & ~is_inside)[op])
+    reason = np.where(is_loader[op[kept]], IN_LOADER, IN_OP)
+    return Events(start[kept], stop[kept], thread[kept] - 1, op[kept], reason)
+
+
+def _is_in_loader(op_name: str) -> bool:
+    return any(part.startswith(LOADER_TYPES) for part in op_name.split("/"))
+
+
+def _call_events(connection: sqlite3.Connection, launches: Launches) -> Events:
+    blocks = np.array([is_blocking(name) for name in launches.names], dtype=bool)
+    query = f"SELECT api_start, api_duration, op FROM memory_ops WHERE host_kind = {_PAGEABLE}"
+    pageable = np.array(connection.execute(query).fetchall(), dtype=np.int64).reshape(-1, 3)
+    copies = launches.find(pageable[:, 0], pageable[:, 1], pageable[:, 2] - 1)
+    rows = np.union1d(np.flatnonzero(blocks[launches.name]), copies[copies != NO_ROW])
+    start = launches.start_ns[rows]
+    return Events(
+        start,
+        start + launches.duration_ns[rows],
+        launches.thread[rows],
+        launches.op[rows],
+        FIRST_CALL + launches.name[rows],
+    )
+
+
+def _main_threads(connection: sqlite3.Connection, events: Events, thread_process: Int64) -> Int64:
+    """The thread of each process that runs its loop.
+
+    It is the one that waits for the data loader; else the first of the process, if it runs ops;
+    else the one that runs most.
+    """
+    tids = lookup(connection, "SELECT id, tid FROM threads")[1:]
+    pids = lookup(connection, "SELECT id, pid FROM processes")[1:]
+    count = len(tids)
+    score = np.bincount(events.thread, minlength=count).astype(np.float64)
+    is_first = (tids == pids[thread_process]) & (score > 0)
+    loading = np.bincount(events.thread[events.reason == IN_LOADER], minlength=count)
+    score += np.where(is_first, 1e12, 0) + 1e13 * loading
+    result = np.zeros(len(pids), dtype=np.int64)
+    for process in range(len(pids)):
+        threads = np.flatnonzero(thread_process == process)
+        if len(threads):
+            result[process] = threads[int(score[threads].argmax())]
+    return result

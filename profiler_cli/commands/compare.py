@@ -1,0 +1,110 @@
+"""``dlprof compare``: why the step changed between two runs, and how certain that is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Final
+
+from aggregator.compare.document import to_document
+from aggregator.compare.result import Comparison, Verdict
+from aggregator.compare.sides import Source, compare_files
+from aggregator.compare.text import slowdown, to_text
+from aggregator.errors import UsageError
+from aggregator.system.plain_text import shown
+from aggregator.system.progress import NullProgress
+from profiler_cli.console import EXIT_DONE
+from profiler_cli.options.parser import SubcommandParser
+
+EXIT_REGRESSION: Final = 10
+EXIT_CANNOT_TELL: Final = 14
+_EPILOG: Final = (
+    "A capture is FILE, FILE@AGGREGATION or FILE@FIRST-LAST (iterations); without a choice the "
+    "steady range is compared. Exit codes: 0 no regression; 10 the new side is slower by more than "
+    "--max-slowdown; 14 cannot tell; 2 usage; 4 a profile and 5 a database cannot be used."
+)
+
+
+def _as_json(comparison: Comparison) -> str:
+    return json.dumps(to_document(comparison), indent=2) + "\n"
+
+
+FORMATS: Final[dict[str, Callable[[Comparison], str]]] = {"text": to_text, "json": _as_json}
+"""Each output format and the function that writes it."""
+
+
+def run_compare(words: Sequence[str]) -> int:
+    """Run the subcommand with the arguments after ``compare`` and return its exit code.
+
+    Raises:
+        DlprofError: A file cannot be used.
+    """
+    options = _parser().parse_args(list(words))
+    base, new = _sides(options)
+    comparison = compare_files(base, new, NullProgress())
+    output = FORMATS[options.format](comparison)
+    print(shown(output) if options.format == "text" else output, end="")
+    return _exit_code(comparison, options.max_slowdown)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="dlprof compare",
+        description="Compare two runs: what each nanosecond of the step went to, and what changed.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "captures",
+        nargs="*",
+        metavar="CAPTURE",
+        help="two captures, the base first: anything that dlprof --database takes",
+    )
+    parser.add_argument("--base", metavar="A1,A2", help="captures of the base, instead")
+    parser.add_argument("--new", metavar="B1,B2", help="captures of the new side, instead")
+    parser.add_argument(
+        "--max-slowdown",
+        type=_percent,
+        default=Fraction(3, 100),
+        metavar="PCT",
+        help="slowdown that is no regression yet (default: 3%%)",
+    )
+    parser.add_argument(
+        "--format", choices=tuple(FORMATS), default="text", help="output (default: text)"
+    )
+    return parser
+
+
+def _percent(text: str) -> Fraction:
+    try:
+        value = Fraction(text.removesuffix("%").strip()) / 100
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(-1)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no percentage: write 3%")
+    return value
+
+
+def _sides(options: argparse.Namespace) -> tuple[list[Source], list[Source]]:
+    if options.base is None and options.new is None and len(options.captures) == 2:
+        return [Source.parse(options.captures[0])], [Source.parse(options.captures[1])]
+    if options.base is None or options.new is None or options.captures:
+        raise UsageError(
+            "Two captures are needed.",
+            hint="Example: dlprof compare before.sqlite after.sqlite, or --base=a1,a2 --new=b1,b2",
+        )
+    return _listed(options.base), _listed(options.new)
+
+
+def _listed(names: str) -> list[Source]:
+    return [Source.parse(name.strip()) for name in names.split(",") if name.strip()]
+
+
+def _exit_code(comparison: Comparison, max_slowdown: Fraction) -> int:
+    verdict = comparison.judgement.verdict
+    if verdict is Verdict.CANNOT_TELL:
+        return EXIT_CANNOT_TELL
+    is_regression = verdict is Verdict.SLOWER and slowdown(comparison) > max_slowdown
+    return EXIT_REGRESSION if is_regression else EXIT_DONE

@@ -61,7 +61,7 @@ def test_each_nanosecond_has_the_owner_that_the_rules_give_it(
     ):
         assert edges[iteration] <= start < end <= edges[iteration + 1]
         for time in range(start, end):
-            owners.setdefault(time, []).append(tuple(owner))  # type: ignore[arg-type]
+            owners.setdefault(time, []).append(tuple(owner))
     assert owners == {
         time: [_expected(time, work, events, groups, edges.tolist())] for time in range(END)
     }

@@ -37,6 +37,7 @@ SUBCOMMANDS: Final = {
     "advise": "profiler_cli.commands.advise:run_advise",
     "compare": "profiler_cli.commands.compare:run_compare",
     "export": "profiler_cli.commands.export:run_export",
+    "history": "profiler_cli.commands.history:run_history",
     "memory": "profiler_cli.commands.memory:run_memory",
     "pyprof": "profiler_cli.commands.pyprof:run_pyprof",
     "scrub": "profiler_cli.commands.scrub:run_scrub",

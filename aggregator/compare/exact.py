@@ -32,6 +32,14 @@ def rounded(values: Sequence[Fraction], unit_ns: Fraction | int) -> list[int]:
     return result
 
 
+def rounded_pairs(
+    times_ns: Sequence[tuple[Fraction, Fraction]], unit_ns: Fraction | int = 1_000
+) -> list[tuple[int, int]]:
+    """Times of base and new side in units of display; each column has its rounded sum."""
+    base, new = ([pair[side] for pair in times_ns] for side in (0, 1))
+    return list(zip(rounded(base, unit_ns), rounded(new, unit_ns), strict=True))
+
+
 def decimal(units: int) -> int | str:
     """A number of ``UNIT_NS`` as nanoseconds: whole numbers as such, others as decimal text."""
     whole, rest = divmod(abs(units), 10**DIGITS)

@@ -6,9 +6,13 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Final
 
 from aggregator.compare.document import to_document
+from aggregator.compare.junit import to_junit
+from aggregator.compare.markdown import to_markdown
+from aggregator.compare.page import to_html
 from aggregator.compare.result import Comparison, Verdict
 from aggregator.compare.sides import Source, compare_files
 from aggregator.compare.text import slowdown, to_text
@@ -27,12 +31,22 @@ _EPILOG: Final = (
 )
 
 
-def _as_json(comparison: Comparison) -> str:
-    return json.dumps(to_document(comparison), indent=2) + "\n"
-
-
-FORMATS: Final[dict[str, Callable[[Comparison], str]]] = {"text": to_text, "json": _as_json}
-"""Each output format and the function that writes it."""
+FORMATS: Final[dict[str, Callable[[Comparison, Fraction], str]]] = {
+    "text": lambda comparison, _: to_text(comparison),
+    "json": lambda comparison, _: json.dumps(to_document(comparison), indent=2) + "\n",
+    "markdown": lambda comparison, _: to_markdown(comparison),
+    "html": lambda comparison, _: to_html(comparison),
+    "junit": to_junit,
+}
+"""Each output format and the function that writes it; the slowdown that is no regression yet."""
+SUFFIXES: Final = {
+    ".txt": "text",
+    ".json": "json",
+    ".md": "markdown",
+    ".html": "html",
+    ".xml": "junit",
+}
+"""The format of a report by the suffix of its file."""
 
 
 def run_compare(words: Sequence[str]) -> int:
@@ -44,7 +58,10 @@ def run_compare(words: Sequence[str]) -> int:
     options = _parser().parse_args(list(words))
     base, new = _sides(options)
     comparison = compare_files(base, new, NullProgress())
-    output = FORMATS[options.format](comparison)
+    output = FORMATS[options.format](comparison, options.max_slowdown)
+    for report in options.report:
+        text = FORMATS[SUFFIXES[report.suffix]](comparison, options.max_slowdown)
+        _write(report, text)
     print(shown(output) if options.format == "text" else output, end="")
     return _exit_code(comparison, options.max_slowdown)
 
@@ -74,7 +91,30 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--format", choices=tuple(FORMATS), default="text", help="output (default: text)"
     )
+    parser.add_argument(
+        "--report",
+        action="append",
+        default=[],
+        type=_report,
+        metavar="FILE",
+        help=f"also write a report in the format of its suffix: {', '.join(SUFFIXES)}",
+    )
     return parser
+
+
+def _report(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in SUFFIXES:
+        listed = ", ".join(SUFFIXES)
+        raise argparse.ArgumentTypeError(f"the file '{text}' needs one of the suffixes {listed}")
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"The report '{path}' cannot be written: {error.strerror}.") from error
 
 
 def _percent(text: str) -> Fraction:

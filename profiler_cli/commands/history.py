@@ -1,0 +1,103 @@
+"""``dlprof history``: what the step, its classes and its ops did over many captures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from aggregator.compare.change_points import ChangePoint
+from aggregator.compare.history import History, Trend, databases_of, read_history, to_document
+from aggregator.system.plain_text import shown
+from profiler_cli.console import EXIT_DONE
+from profiler_cli.options.parser import SubcommandParser
+
+_MOST_OPS: Final = 20
+_BARS: Final = "▁▂▃▄▅▆▇█"
+_NAME: Final = 50
+
+
+def run_history(words: Sequence[str]) -> int:
+    """Run the subcommand with the arguments after ``history`` and return its exit code.
+
+    Raises:
+        DlprofError: There is no such folder, or no database in it.
+    """
+    options = _parser().parse_args(list(words))
+    folder: Path = options.folder
+    files = [(str(path.relative_to(folder)), path) for path in databases_of(folder)]
+    history = read_history(files)
+    if options.format == "json":
+        print(json.dumps(to_document(history), indent=2))
+    else:
+        print(shown(_text(history, options.ops)), end="")
+    return EXIT_DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="dlprof history",
+        description="Show how the step, its classes and its ops changed over many captures.",
+        epilog=(
+            "Captures are ordered by their date. Change points: E-divisive, with a permutation "
+            "test for the step and its classes. Exit codes: 0 done; 2 usage; 4 no database."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "folder", metavar="DIR", type=Path, help="folder of databases, with its subfolders"
+    )
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output (default: text)"
+    )
+    parser.add_argument(
+        "--ops",
+        type=int,
+        default=_MOST_OPS,
+        metavar="N",
+        help=f"most ops in the text (default: {_MOST_OPS})",
+    )
+    return parser
+
+
+def _text(history: History, most_ops: int) -> str:
+    count = len(history.captures)
+    lines = [f"{count} capture{'' if count == 1 else 's'}"]
+    lines += [
+        f"  {number:>4}  {one.started_at or 'no date':<25} {one.step_ns / 1e6:10.3f} ms  {one.name}"
+        for number, one in enumerate(history.captures)
+    ]
+    ops = [one for one in history.trends if one.kind == "op"]
+    shown_trends = [one for one in history.trends if one.kind != "op"] + ops[: max(most_ops, 0)]
+    lines += ["", f"{'first ms':>10} {'last ms':>10}  trend"]
+    for trend in shown_trends:
+        lines += _trend(history, trend)
+    if len(ops) > most_ops:
+        lines.append(f"{len(ops) - max(most_ops, 0)} other ops: --ops={len(ops)}, or --format=json")
+    lines += [f"Skipped {one.name}: {one.reason}" for one in history.skipped]
+    return "\n".join(lines) + "\n"
+
+
+def _trend(history: History, trend: Trend) -> list[str]:
+    name = trend.name if len(trend.name) <= _NAME else f"...{trend.name[3 - _NAME :]}"
+    direction = f" ({trend.direction})" if trend.direction else ""
+    first, last = trend.values_ns[0] / 1e6, trend.values_ns[-1] / 1e6
+    line = f"{first:10.3f} {last:10.3f}  {_bars(trend.values_ns)}  {name}{direction}"
+    return [line, *(_change(history, point) for point in trend.change_points)]
+
+
+def _change(history: History, point: ChangePoint) -> str:
+    capture = history.captures[point.index].name
+    before, after = point.before / 1e6, point.after / 1e6
+    share = f" ({100 * (after / before - 1):+.1f} %)" if before else ""
+    return f"{'':23}changed at {point.index}, {capture}: {before:.3f} -> {after:.3f} ms{share}"
+
+
+def _bars(values: Sequence[float]) -> str:
+    """The last forty values as bars from their least to their largest."""
+    shown_values = values[-40:]
+    least, most = min(shown_values), max(shown_values)
+    width = (most - least) or 1.0
+    return "".join(_BARS[round((value - least) / width * 7)] for value in shown_values)

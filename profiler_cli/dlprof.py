@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import DlprofError, UsageError
+from aggregator.system.process_end import skip_last_collections
 from profiler_cli.console import (
     EXIT_DONE,
     EXIT_INTERRUPTED,
@@ -45,6 +46,7 @@ SUBCOMMANDS: Final = {
 }
 """Their functions by name; ``dlprof -- advise`` runs a program of that name."""
 EXIT_INTERNAL: Final = 1
+skip_last_collections()
 BUG_HINT: Final = "This is a bug in dlprof. Run it again with --debug for the traceback."
 
 

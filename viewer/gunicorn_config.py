@@ -17,6 +17,7 @@ from gunicorn.http.errors import LimitRequestHeaders, LimitRequestLine, ParseExc
 from gunicorn.workers.gthread import ThreadWorker
 
 from aggregator.system.log_lines import logging_settings
+from aggregator.system.process_end import skip_last_collections
 
 _KEEPER_DELAY_S = 0.5
 _LONGEST_REQUEST_S = 600
@@ -121,6 +122,7 @@ accesslog = None
 
 def post_worker_init(worker: Any) -> None:
     """Start the keeper of jobs once the server answers; it loads what the first job needs."""
+    skip_last_collections()
     # After a reload the old process finishes its requests, exports and uploads included. When the
     # whole server ends, the master's own limit applies.
     worker.cfg.set("graceful_timeout", _LONGEST_REQUEST_S)

@@ -17,14 +17,14 @@ from typing import Any
 
 from celery import Celery
 from celery.backends.filesystem import FilesystemBackend
-from celery.backends.redis import RedisBackend
 from celery.signals import setup_logging, worker_init, worker_shutting_down
 from kombu import Queue
-from kombu.transport import TRANSPORT_ALIASES, filesystem, redis
+from kombu.transport import TRANSPORT_ALIASES, filesystem
 from kombu.utils.encoding import ensure_bytes
 from kombu.utils.json import dumps, loads
 
 from aggregator.system.log_lines import logging_settings
+from aggregator.system.process_end import skip_last_collections
 
 JOB_TASK = "dlprof.job"
 JOB_QUEUE = "dlprof"
@@ -44,10 +44,18 @@ _STORE_PAUSE_MS = 1_000
 
 logger = logging.getLogger(__name__)
 
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError)
+"""Raised by messages that others wrote."""
+
 
 def cancel_key(task_id: str) -> bytes:
     """Return the key of the result backend that cancels a task, once it is set."""
     return f"dlprof-cancel-{task_id}".encode()
+
+
+def log_malformed(error: Exception) -> None:
+    """Log that a message was dropped."""
+    logger.warning("a malformed message of the broker was dropped: %r", error)
 
 
 class FolderChannel(filesystem.Channel):
@@ -98,32 +106,8 @@ class FolderTransport(filesystem.Transport):
             super().drain_events(
                 connection, timeout=min(timeout or _LONGEST_WAIT_S, _LONGEST_WAIT_S)
             )
-        except _MALFORMED as error:
-            _log_malformed(error)
-
-
-class RedisChannel(redis.Channel):
-    """Kombu's Redis channel, in which a malformed message does not end the worker."""
-
-    def _brpop_read(self, **options: Any) -> Any:
-        try:
-            return super()._brpop_read(**options)  # type: ignore[misc] # missing in the stubs
-        except _MALFORMED as error:
-            _log_malformed(error)
-            raise Empty from error
-
-
-class RedisTransport(redis.Transport):
-    """Messages in Redis."""
-
-    Channel = RedisChannel
-
-
-_MALFORMED = (ValueError, KeyError, TypeError, AttributeError)
-
-
-def _log_malformed(error: Exception) -> None:
-    logger.warning("a malformed message of the broker was dropped: %r", error)
+        except MALFORMED as error:
+            log_malformed(error)
 
 
 class FolderBackend(FilesystemBackend):
@@ -158,13 +142,6 @@ class FolderBackend(FilesystemBackend):
         return isinstance(exc, OSError)
 
 
-class PolledRedisBackend(RedisBackend):
-    """Celery's Redis backend without a subscription to the result of every task that is sent."""
-
-    def on_task_call(self, producer: Any, task_id: str) -> None:
-        """Subscribe to nothing: the viewer polls the states."""
-
-
 def make_app() -> Celery:
     """Create the application for the broker that the environment selects."""
     app = Celery("dlprof", include=["aggregator.jobs.tasks"])
@@ -193,7 +170,7 @@ def make_app() -> Celery:
 def _broker() -> dict[str, Any]:
     if url := os.environ.get("DLPROF_BROKER_URL"):
         for scheme in ("redis", "rediss"):
-            TRANSPORT_ALIASES[scheme] = f"{__name__}:RedisTransport"
+            TRANSPORT_ALIASES[scheme] = "aggregator.jobs.redis_broker:RedisTransport"
         # A web request must not wait for a broker that is unavailable: its job stays queued.
         options: dict[str, Any] = {
             "socket_connect_timeout": 2,
@@ -204,7 +181,7 @@ def _broker() -> dict[str, Any]:
         return {
             "broker_url": url,
             "broker_transport_options": options,
-            "result_backend": f"{__name__}:PolledRedisBackend+{url}",
+            "result_backend": f"aggregator.jobs.redis_broker:PolledRedisBackend+{url}",
             "result_backend_transport_options": {"retry_policy": {"max_retries": 1}},
             "redis_socket_connect_timeout": 2,
             "redis_socket_timeout": 10,
@@ -250,6 +227,7 @@ if os.environ.get("DLPROF_LOG_FORMAT"):
 @worker_init.connect
 def _retry_stores(**_: Any) -> None:
     """Have a worker store the end of a job as soon as the backend is available again."""
+    skip_last_collections()
     app.conf.update(
         result_backend_always_retry=True,
         result_backend_max_retries=_STORE_RETRIES,

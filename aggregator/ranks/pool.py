@@ -18,6 +18,7 @@ from aggregator.dldb.reader import is_own_database
 from aggregator.errors import DlprofError, JSONValue, ProfileError
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_events
+from aggregator.system.process_end import skip_last_collections
 from aggregator.system.progress import NullProgress, Progress
 from aggregator.texts import say
 
@@ -213,6 +214,7 @@ def _begin_worker(states: Any) -> None:
     """Leave Ctrl-C to the process that started this one, and end when that ends."""
     global _states  # noqa: PLW0603 - one per process
     _states = states
+    skip_last_collections()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = multiprocessing.parent_process()

@@ -117,6 +117,22 @@ def launching_calls(profile: Profile) -> list[Int32]:
     return [index.launching_call(work) for work in _kinds(profile)]
 
 
+def wait_calls(profile: Profile) -> tuple[Int32, Int32]:
+    """Rows of the API calls that wait and of those that recorded their events; -1: not recorded."""
+    waits = profile.waits
+    if not len(waits):
+        return waits.process, waits.process
+    index = LaunchIndex(profile)
+    time = np.zeros(len(waits), dtype=np.int64)
+    call, record = (
+        index.launching_call(
+            DeviceWork(time, time, waits.device, time, waits.process, correlation_id)
+        )
+        for correlation_id in (waits.correlation_id, waits.record_id)
+    )
+    return call, record
+
+
 def _kinds(profile: Profile) -> tuple[DeviceWork, ...]:
     return (profile.kernels, profile.copies, profile.sets, profile.graphs)
 

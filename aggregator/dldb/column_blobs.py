@@ -27,6 +27,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "kernels": (
         *("op_kernel", "name", "api_start", "api_duration", "start", "duration", "device"),
+        *("stream_id", "process"),
     ),
     "memory_ops": ("name", "api_start", "api_duration", "duration", "device"),
     "api_calls": ("name", "op", "start", "duration", "thread"),
@@ -147,6 +148,8 @@ def _from_blobs(
         )
         for first, group in groupby(rows, itemgetter(0)):
             columns = {name: _decoded(*stored) for _, name, *stored in group}
+            if len(columns) < len(set(names)):
+                return  # an earlier version stored fewer columns
             chosen = [columns[name] for name in names]
             if len({len(column) for column in chosen}) != 1:
                 raise ValueError(f"the stored columns of {table} differ in length")

@@ -6,6 +6,7 @@ import sqlite3
 
 import numpy as np
 
+from aggregator.advice.layout_conversions import CONVERSION
 from aggregator.dldb.column_blobs import lookup, read_columns
 from aggregator.dldb.facts import LOADER_TYPES
 from aggregator.dldb.steps import NoStepsError, read_steps
@@ -51,7 +52,9 @@ def read_replay_input(connection: sqlite3.Connection, aggr: int) -> ReplayInput:
         sqlite3.Error, ValueError, TypeError, KeyError, OverflowError, IndexError: It is damaged.
     """
     calls = _read_calls(connection)
-    names = connection.execute("SELECT long_name FROM kernel_names ORDER BY id").fetchall()
+    names = connection.execute(
+        "SELECT long_name, tc_verdict FROM kernel_names ORDER BY id"
+    ).fetchall()
     kernel_names = tuple(str(row[0]) for row in names)
     waits, has_waits = _read_waits(connection, calls)
     iterations = _rows(
@@ -60,15 +63,20 @@ def read_replay_input(connection: sqlite3.Connection, aggr: int) -> ReplayInput:
         f" WHERE aggr = {int(aggr)} AND kind = 'iteration' AND aggregated ORDER BY iter_value",
         3,
     )
-    ops = connection.execute("SELECT op_id, op_name, op_type, direction FROM ops ORDER BY id")
-    columns = list(zip(*ops.fetchall(), strict=True)) or [(), (), (), ()]
+    ops = connection.execute(
+        "SELECT op_id, op_name, op_type, direction, tc_support_status = 0 FROM ops ORDER BY id"
+    )
+    columns = list(zip(*ops.fetchall(), strict=True)) or [()] * 5
+    op_ids, op_names, types, directions = (tuple(map(str, column)) for column in columns[:4])
     return ReplayInput(
         calls=calls,
         work=_read_work(connection, calls),
         waits=waits,
         loading=_read_loading(connection),
-        ops=Ops(*(tuple(str(text) for text in column) for column in columns)),
+        ops=Ops(op_ids, op_names, types, directions, np.array(columns[4], dtype=bool)),
         kernel_names=kernel_names,
+        uses_tc=np.array([row[1] == 1 for row in names], dtype=bool),
+        converts=np.array([bool(CONVERSION.search(name)) for name in kernel_names], dtype=bool),
         communicates=communication_kernels(kernel_names),
         iteration=iterations[0],
         iteration_start_ns=iterations[1],
@@ -200,7 +208,7 @@ def _read_waits(connection: sqlite3.Connection, calls: Calls) -> tuple[Waits, bo
     start, process, device, stream, record_ago, record_stream = _rows(
         connection,
         "SELECT start, process - 1, coalesce(device - 1, -1), stream_id,"
-        " coalesce(record_ago, -1), record_stream FROM device_waits ORDER BY id",
+        " record_ago, record_stream FROM device_waits ORDER BY id",
         6,
     )
     record = _call_rows(calls, process, np.where(record_ago >= 0, start - record_ago, -1))

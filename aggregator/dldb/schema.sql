@@ -897,6 +897,24 @@ CREATE TABLE ranks (
     aligned_by TEXT NOT NULL
 );
 
+-- Calls that wait, or that make a stream wait, for a stream or an event; in order of start.
+CREATE TABLE device_waits (
+    -- Row id, in order of start. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Start of the call. Unit: ns.
+    start INTEGER NOT NULL,
+    -- Row of processes. Unit: none.
+    process INTEGER NOT NULL,
+    -- Row of devices. Unit: none.
+    device INTEGER NOT NULL,
+    -- Stream that waits or is waited for; -1: none, or all of the GPU. Unit: none.
+    stream_id INTEGER NOT NULL,
+    -- Time between the start of the call that recorded the event and this one; -1: no event, or it was not recorded. Unit: ns.
+    record_ago INTEGER NOT NULL,
+    -- Stream in which the event was recorded; -1: no event, or it was not recorded. Unit: none.
+    record_stream INTEGER NOT NULL
+);
+
 -- Kernels of collectives, matched between ranks.
 CREATE TABLE collective_bytes (
     -- Row of kernels: a collective whose size the source recorded. Unit: none.

@@ -115,6 +115,24 @@ class MemoryOps(DeviceWork):
 
 
 @dataclass
+class Waits:
+    """Calls that wait, or that make a stream wait, for a stream or an event."""
+
+    process: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.process_ids``.
+    correlation_id: Int64 = field(default_factory=empty_i64)  # Of the call.
+    device: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.devices``.
+    # Stream that waits or is waited for; -1: none, or all of the GPU.
+    stream_id: Int64 = field(default_factory=empty_i64)
+    # Correlation id of the call that recorded the event; -1: no event, or not recorded.
+    record_id: Int64 = field(default_factory=empty_i64)
+    # Stream in which it was recorded; -1: no event, or not recorded.
+    record_stream_id: Int64 = field(default_factory=empty_i64)
+
+    def __len__(self) -> int:
+        return len(self.correlation_id)
+
+
+@dataclass
 class Marks:
     """NVTX marks: points in time."""
 
@@ -227,6 +245,8 @@ class Profile:
     copies: MemoryOps
     sets: MemoryOps
     syncs: DeviceWork
+    # Waits for streams and events, with the records of the events.
+    waits: Waits = field(default_factory=Waits)
     # CUDA graphs that were recorded as a whole, without their kernels.
     graphs: DeviceWork = field(default_factory=DeviceWork)
     annotations: tuple[Annotation, ...] = ()  # Ranges and marks with a category or a payload.

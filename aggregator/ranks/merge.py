@@ -68,7 +68,10 @@ NAMED_RANGES = Ordered(
     ("start", "stop"),
     {"name": "range_names", "domain": "domains", "process": "processes"},
 )
-EVENT_TABLES = (INSTANCES, KERNELS, MEMORY_OPS, GRAPHS, API_CALLS, NAMED_RANGES)
+DEVICE_WAITS = Ordered(
+    "device_waits", ("start",), ("start",), {"device": "devices", "process": "processes"}
+)
+EVENT_TABLES = (*(INSTANCES, KERNELS, MEMORY_OPS, GRAPHS, API_CALLS, NAMED_RANGES, DEVICE_WAITS),)
 COVERED = (
     ("domain_kernels", "kernel", "kernels"),
     ("domain_memory_ops", "memory_op", "memory_ops"),

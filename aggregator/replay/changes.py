@@ -12,7 +12,7 @@ import numpy as np
 
 from aggregator.errors import UsageError
 from aggregator.profile.arrays import Bool, Int64
-from aggregator.replay.graph import NEVER, EdgeKind, Graph
+from aggregator.replay.graph import NEVER, EdgeKind, Edges, Graph, Source
 from aggregator.replay.inputs import COPY, GRAPH, KERNEL, SET
 from aggregator.replay.replay import Durations
 from aggregator.replay.steps import Steps
@@ -58,7 +58,7 @@ def find_rows(graph: Graph, name: str) -> Bool:
         chosen = np.append(ops, False)[work.op[row]]
         if not ops.any():
             chosen = _kernels_named(graph, name)
-    if not chosen.any():
+    if not (chosen.any() or _calls_of(graph, name).any()):
         raise _nothing_named(graph, name)
     return chosen
 
@@ -69,10 +69,11 @@ def communication(graph: Graph) -> Bool:
 
 
 def find_ops(graph: Graph, name: str) -> Bool:
-    """Ops with a type, an Op ID or a name."""
+    """Ops with a type, an Op ID or a name, and the ops that run inside an op of that name."""
     ops, wanted = graph.data.ops, _plain(name)
     found = [
-        wanted in (_plain(kind), op_id.lower(), op_name.lower())
+        wanted in (_plain(kind), op_id.lower(), op_name.lower(), *_parts(op_name))
+        or ("*" in wanted and fnmatchcase(op_name.lower(), wanted))
         for kind, op_id, op_name in zip(ops.types, ops.op_ids, ops.names, strict=True)
     ]
     return np.array(found, dtype=bool)
@@ -80,6 +81,11 @@ def find_ops(graph: Graph, name: str) -> Bool:
 
 def _plain(name: str) -> str:
     return name.lower().rpartition("::")[2]
+
+
+def _parts(path: str) -> list[str]:
+    """Names of the op and of what contains it, without the numbers of equal ones."""
+    return [_plain(part.partition("[")[0]) for part in path.split("/") if part]
 
 
 def _kernels_named(graph: Graph, name: str) -> Bool:
@@ -115,19 +121,48 @@ def remove(name: str) -> Change:
     """Work of a name does not run, and nothing launches it."""
 
     def apply(scenario: Scenario) -> Scenario:
-        graph, durations = scenario.graph, scenario.durations
-        chosen = find_rows(graph, name)
-        step = durations.cpu_step_ns.copy()
-        launch = graph.launch[chosen & (graph.launch >= 0)]
-        step[launch + 1] = 0
-        return _with_durations(
-            scenario,
-            cpu_step_ns=step,
-            duration_ns=np.where(chosen, 0, durations.duration_ns),
-            gap_ns=_without_gaps(graph, durations.gap_ns, chosen),
-        )
+        graph, edges = scenario.graph, scenario.graph.edges
+        chosen, calls = find_rows(graph, name), _calls_of(graph, name)
+        into = (edges.kind == EdgeKind.SYNC) & calls[_call_of(graph, edges)]
+        lag = np.where(into, NEVER, scenario.durations.lag_ns)
+        step = _without_calls(graph, scenario.durations.cpu_step_ns, calls)
+        return _removed(_with_durations(scenario, lag_ns=lag), chosen, step)
 
     return apply
+
+
+def _calls_of(graph: Graph, name: str) -> Bool:
+    """Which calls of the CPU chains ops of a name make."""
+    return np.append(find_ops(graph, name), False)[graph.data.calls.op[graph.call_row]]
+
+
+def _call_of(graph: Graph, edges: Edges) -> Int64:
+    """Call of the CPU chains that each edge leads to; the last one for edges into work."""
+    last = len(graph.call_row) - 1
+    return np.where(edges.target_type == Source.CPU, edges.target // 2, last)
+
+
+def _without_calls(graph: Graph, step_ns: Int64, calls: Bool) -> Int64:
+    """Steps of the CPU without some calls and the time before each of them."""
+    step = step_ns.copy()
+    heads = graph.thread_first[:-1]
+    step[0::2][calls] = np.minimum(step[0::2][calls], 0)
+    step[1::2][calls] = 0
+    step[heads] = step_ns[heads]
+    return step
+
+
+def _removed(scenario: Scenario, chosen: Bool, step: Int64) -> Scenario:
+    """Leave out some rows, and the calls that launch them."""
+    graph, durations = scenario.graph, scenario.durations
+    launch = graph.launch[chosen & (graph.launch >= 0)]
+    step[launch + 1] = 0
+    return _with_durations(
+        scenario,
+        cpu_step_ns=step,
+        duration_ns=np.where(chosen, 0, durations.duration_ns),
+        gap_ns=_without_gaps(graph, durations.gap_ns, chosen),
+    )
 
 
 def _without_gaps(graph: Graph, gap_ns: Int64, chosen: Bool) -> Int64:
@@ -138,6 +173,50 @@ def _without_gaps(graph: Graph, gap_ns: Int64, chosen: Bool) -> Int64:
     return gap
 
 
+TF32_FACTOR, HALF_FACTOR = 4.0, 8.0
+"""How much faster matrix products of FP32 run as TF32 and with 16 bits; the peaks differ more."""
+HALF_MEMORY_FACTOR = 2.0
+"""How much faster other kernels run that move 16 instead of 32 bits."""
+
+
+def tensor_cores(scenario: Scenario) -> Scenario:
+    """FP32 matrix products run as TF32."""
+    rows = matrix_rows(scenario.graph)
+    duration = scenario.durations.duration_ns
+    faster = np.where(rows, np.rint(duration / TF32_FACTOR), duration).astype(np.int64)
+    return replace(_with_durations(scenario, duration_ns=faster), is_bound=True)
+
+
+def half_precision(scenario: Scenario) -> Scenario:
+    """Matrix products run with 16 bits, and forward and backward kernels move 16 bits."""
+    graph, duration = scenario.graph, scenario.durations.duration_ns
+    kernels = graph.data.work.kind[graph.work_row] == KERNEL
+    rows = matrix_rows(graph)
+    is_step = np.array(["optimizer" in name.lower() for name in graph.data.ops.names] + [True])
+    moved = kernels & ~rows & ~is_step[graph.data.work.op[graph.work_row]] & ~communication(graph)
+    faster = np.where(rows, duration / HALF_FACTOR, duration)
+    faster = np.where(moved, duration / HALF_MEMORY_FACTOR, faster)
+    done = _with_durations(scenario, duration_ns=np.rint(faster).astype(np.int64))
+    return replace(done, is_bound=True)
+
+
+def channels_last(scenario: Scenario) -> Scenario:
+    """Nothing converts tensor layouts for convolutions."""
+    graph, durations = scenario.graph, scenario.durations
+    chosen = np.append(graph.data.converts, False)[graph.data.work.name[graph.work_row]]
+    return replace(_removed(scenario, chosen, durations.cpu_step_ns.copy()), is_bound=True)
+
+
+def matrix_rows(graph: Graph) -> Bool:
+    """Rows of kernels of ops that can use Tensor Cores and do not."""
+    data, row = graph.data, graph.work_row
+    eligible = np.append(data.ops.eligible, False)[data.work.op[row]]
+    uses = np.append(data.uses_tc, True)[data.work.name[row]]
+    converts = np.append(data.converts, True)[data.work.name[row]]
+    result: Bool = eligible & ~uses & ~converts
+    return result
+
+
 def no_synchronization(name: str = "") -> Change:
     """No call waits for a GPU; with a name only those that ops of that name make do not."""
 
@@ -145,13 +224,26 @@ def no_synchronization(name: str = "") -> Change:
         graph, edges = scenario.graph, scenario.graph.edges
         chosen = edges.kind == EdgeKind.SYNC
         if name:
-            ops = np.append(find_ops(graph, name), False)
-            if not ops.any():
+            calls = _calls_of(graph, name)
+            if not calls.any():
                 raise _nothing_named(graph, name)
-            call = graph.call_row[np.where(chosen, edges.target, 0) // 2]
-            chosen = chosen & ops[graph.data.calls.op[call]]
+            chosen = chosen & calls[_call_of(graph, edges)]
         lag = np.where(chosen, NEVER, scenario.durations.lag_ns)
         return _with_durations(scenario, lag_ns=lag)
+
+    return apply
+
+
+def fuse(name: str) -> Change:
+    """One call launches all work of a name in a step; the work itself takes as long."""
+
+    def apply(scenario: Scenario) -> Scenario:
+        graph, durations = scenario.graph, scenario.durations
+        chosen, calls = find_rows(graph, name), _calls_of(graph, name)
+        calls[graph.launch[chosen & (graph.launch >= 0)] // 2] = True
+        step = _without_calls(graph, durations.cpu_step_ns, calls)
+        gap = _without_gaps(graph, durations.gap_ns, chosen)
+        return replace(_with_durations(scenario, cpu_step_ns=step, gap_ns=gap), is_bound=True)
 
     return apply
 

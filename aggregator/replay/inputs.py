@@ -88,6 +88,7 @@ class Ops:
     names: tuple[str, ...]
     types: tuple[str, ...]
     directions: tuple[str, ...]
+    eligible: Bool  # Whether the op can use Tensor Cores, by its type.
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ class ReplayInput:
     loading: Loading
     ops: Ops
     kernel_names: tuple[str, ...]  # Distinct kernels.
+    uses_tc: Bool  # Whether each of ``kernel_names`` runs Tensor Core instructions.
+    converts: Bool  # Whether each of ``kernel_names`` converts tensor layouts for convolutions.
     communicates: Bool  # Whether each of ``kernel_names`` moves data between GPUs.
     iteration: Int64  # Numbers of the iterations, ascending.
     iteration_start_ns: Int64  # Start of each on the CPU. Unit: ns.

@@ -19,13 +19,17 @@ from aggregator.errors import UsageError
 from aggregator.replay.analysis import Prediction, ReplayedProfile
 from aggregator.replay.changes import (
     Change,
+    channels_last,
     data_ready,
+    fuse,
     graph_launch,
+    half_precision,
     no_communication,
     no_synchronization,
     overlap_communication,
     remove,
     speed_up,
+    tensor_cores,
 )
 from aggregator.system.plain_text import on_one_line, shown
 from profiler_cli.commands.databases import chosen_aggregation, open_or_import
@@ -42,6 +46,9 @@ _SWITCHES: Final = {
     "graph_launch": graph_launch,
     "overlap_communication": overlap_communication,
     "no_communication": no_communication,
+    "tensor_cores": tensor_cores,
+    "half_precision": half_precision,
+    "channels_last": channels_last,
 }
 _MOST_ROWS: Final = 15
 
@@ -96,6 +103,13 @@ def _parser() -> argparse.ArgumentParser:
         help="work on the GPU that does not run any more (may be repeated)",
     )
     add(
+        "--fuse",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="one call launches all of this work in a step (may be repeated)",
+    )
+    add(
         *("--no-sync", "--no_sync"),
         nargs="?",
         const="",
@@ -123,6 +137,21 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="moving data between GPUs takes no time",
     )
+    add(
+        *("--tensor-cores", "--tensor_cores"),
+        action="store_true",
+        help="FP32 matrix products run as TF32 (a bound)",
+    )
+    add(
+        *("--half-precision", "--half_precision"),
+        action="store_true",
+        help="forward and backward pass with 16 bits (a bound)",
+    )
+    add(
+        *("--channels-last", "--channels_last"),
+        action="store_true",
+        help="nothing converts tensor layouts for convolutions (a bound)",
+    )
     add("--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)")
     add("--format", choices=("text", "json"), default="text", help="output (default: text)")
     return parser
@@ -131,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
 def _changes(options: argparse.Namespace) -> list[Change]:
     changes: list[Change] = [_speed_up(text) for text in options.speedup]
     changes += [remove(name) for name in options.remove]
+    changes += [fuse(name) for name in options.fuse]
     if options.no_sync is not None:
         changes.append(no_synchronization(options.no_sync))
     return changes + [change for name, change in _SWITCHES.items() if getattr(options, name)]

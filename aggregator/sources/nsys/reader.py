@@ -50,6 +50,7 @@ from aggregator.sources.nsys.system import (
     read_system,
     with_settings,
 )
+from aggregator.sources.nsys.waits import read_waits
 from aggregator.sources.repair import (
     RawTable,
     assign_host_graphs,
@@ -216,7 +217,7 @@ _COLUMNS = {
     names.COPIES: _OF_WORK
     | {"bytes": "bytes", "kind": "copyKind", "source": "srcKind", "target": "dstKind"},
     names.SETS: _OF_WORK | {"bytes": "bytes"},
-    names.SYNCS: _OF_WORK,
+    names.SYNCS: _OF_WORK | {"event": "eventSyncId"},
     names.GRAPHS: _OF_WORK,
 }
 """Columns that are read of each table, beside its times, by the name that they get here."""
@@ -262,6 +263,7 @@ def _assemble(
     lanes = LaneRows(narrowest(np.searchsorted(threads, nvtx.tids)), narrowest(domain))
     api_calls = _api_columns(raw[names.API_CALLS], threads, strings)
     kernels = kernel_columns(raw[names.KERNELS], devices, strings)
+    syncs = DeviceWork(**devices.work_columns(raw[names.SYNCS]))
     return Profile(
         source_name=schema.path.name,
         end_ns=end_ns,
@@ -280,7 +282,8 @@ def _assemble(
         kernels=kernels,
         copies=memory_columns(raw[names.COPIES], devices),
         sets=memory_columns(raw[names.SETS], devices),
-        syncs=DeviceWork(**devices.work_columns(raw[names.SYNCS])),
+        syncs=syncs,
+        waits=read_waits(schema, raw[names.SYNCS]["event"], syncs, process_keys),
         graphs=DeviceWork(**devices.work_columns(raw[names.GRAPHS])),
         annotations=_annotations(schema, nvtx),
         thread_names=read_thread_names(schema),

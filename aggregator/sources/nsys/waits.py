@@ -1,0 +1,66 @@
+"""Waits for streams and events, joined to the records of the events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aggregator.profile.profile import DeviceWork, Waits
+from aggregator.sources.arrow_columns import arrow_connection, integers
+from aggregator.sources.nsys import schema as names
+from aggregator.sources.nsys.schema import PID_SHIFT, Schema
+
+if TYPE_CHECKING:
+    from aggregator.profile.arrays import Int64, Integers
+
+NOT_SET = (1 << 32) - 1
+"""CUPTI's value of an id that does not apply."""
+_NEEDED = {"correlationId", "eventSyncId", "streamId", "globalPid"}
+_ID_BITS = 40
+
+
+def read_waits(schema: Schema, event: Integers, syncs: DeviceWork, process_keys: Int64) -> Waits:
+    """Find where the events were recorded that synchronizations wait for.
+
+    Args:
+        schema: The export.
+        event: ``eventSyncId`` of each synchronization; -1: the export has none.
+        syncs: The synchronizations.
+        process_keys: Process part of the ids of each row of the profile's processes.
+    """
+    wanted = event.astype(np.int64)
+    record = np.full(len(syncs), -1, dtype=np.int64)
+    stream = record.copy()
+    if len(syncs) and schema.columns(names.EVENTS) >= _NEEDED:
+        pid, recorded, record_id, record_stream = _read_events(schema)
+        row = np.searchsorted(process_keys, pid >> PID_SHIFT)
+        key, order = np.unique(row << _ID_BITS | recorded, return_index=True)
+        own = syncs.process.astype(np.int64) << _ID_BITS | wanted
+        place = np.minimum(np.searchsorted(key, own), max(len(key) - 1, 0))
+        is_event = (wanted >= 0) & (wanted != NOT_SET)
+        if len(key):
+            found = is_event & (key[place] == own)
+            record[found] = record_id[order[place[found]]]
+            stream[found] = record_stream[order[place[found]]]
+    waited = syncs.stream_id.astype(np.int64)
+    return Waits(
+        process=syncs.process,
+        correlation_id=syncs.correlation_id.astype(np.int64),
+        device=syncs.device,
+        stream_id=np.where(waited == NOT_SET, -1, waited),
+        record_id=record,
+        record_stream_id=stream,
+    )
+
+
+def _read_events(schema: Schema) -> list[Int64]:
+    """Process, sync id, correlation id and stream of all recorded events."""
+    columns = ("globalPid", "eventSyncId", "correlationId", "streamId")
+    select = ", ".join(f'CAST(coalesce("{name}", -1) AS INTEGER)' for name in columns)
+    parts: list[list[Int64]] = [[np.empty(0, dtype=np.int64)] for _ in columns]
+    with arrow_connection(schema.path) as connection:
+        for batch in connection.batches(f"SELECT {select} FROM {schema.table(names.EVENTS)}"):
+            for part, column in zip(parts, batch.columns, strict=True):
+                part.append(integers(column).astype(np.int64))
+    return [np.concatenate(part) for part in parts]

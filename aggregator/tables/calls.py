@@ -69,6 +69,7 @@ def _op_calls(data: AggregationData) -> Reply:
         sums[0] += 1
         sums[1] += gpu_ns
     recorded = {names: sums for names, sums in shapes.items() if any(names)}
+    longest = int(np.argmax(np.maximum(gpu, cpu))) if len(start) else None
     return {
         "iterations": iterations.rows(
             num_calls=iterations.sums(place, np.ones_like(place)),
@@ -77,6 +78,8 @@ def _op_calls(data: AggregationData) -> Reply:
         ),
         "gpu_time_bins": bins(gpu),
         "cpu_time_bins": bins(cpu),
+        "longest_start_ns": None if longest is None else int(start[longest]),
+        "longest_time_ns": None if longest is None else int(max(gpu[longest], cpu[longest])),
         "num_shapes": len(recorded) if recorded else None,
         "shapes": _largest(recorded, "input_shapes", "output_shapes") if recorded else None,
         "unknown": {} if recorded else dict.fromkeys(("num_shapes", "shapes"), _NO_SHAPES),
@@ -96,7 +99,10 @@ def _op_calls_of_dlprof(data: AggregationData) -> Reply:
     found = data.database.rows(sql, data.params)
     place = iterations.places_of(_integers(row[0] for row in found))
     gpu = iterations.sums(place, _integers(row[1] for row in found))
-    missing = ("num_calls", "cpu_time_ns", "gpu_time_bins", "cpu_time_bins", "num_shapes", "shapes")
+    missing = (
+        *("num_calls", "cpu_time_ns", "gpu_time_bins", "cpu_time_bins", "num_shapes", "shapes"),
+        *("longest_start_ns", "longest_time_ns"),
+    )
     unknown = [None] * len(iterations.index)
     return {
         "iterations": iterations.rows(num_calls=unknown, gpu_time_ns=gpu, cpu_time_ns=unknown),

@@ -21,6 +21,7 @@ HEADINGS = {
     "kernels-by-iteration": "Kernels by iteration",
     "kernels-by-op": "Kernels by op",
     "iterations": "Iterations",
+    "timeline": "Timeline",
     "gpus": "GPUs",
 }
 WITH_ITERATION_CHART = {"dashboard", "iterations"}

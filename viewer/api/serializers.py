@@ -255,6 +255,10 @@ class OpCallsSerializer(Serializer[Any]):
     cpu_time_bins = DurationBinSerializer(
         many=True, allow_null=True, help_text="Histogram of the CPU time of a call."
     )
+    longest_start_ns = IntegerField(
+        help_text="Start of the call that took longest on CPU or GPU.", allow_null=True
+    )
+    longest_time_ns = IntegerField(help_text="How long it took.", allow_null=True)
     num_shapes = IntegerField(help_text="Number of different shapes.", allow_null=True)
     shapes = CallShapesSerializer(
         many=True, allow_null=True, help_text="The shapes with the most GPU time."

@@ -988,6 +988,10 @@ export interface OpCalls {
   /** Histogram of the GPU time of a call. */
   readonly gpu_time_bins: readonly DurationBin[] | null;
   readonly iterations: readonly OpIteration[];
+  /** Start of the call that took longest on CPU or GPU. */
+  readonly longest_start_ns: number | null;
+  /** How long it took. */
+  readonly longest_time_ns: number | null;
   /** Number of different shapes. */
   readonly num_shapes: number | null;
   /** The shapes with the most GPU time. */

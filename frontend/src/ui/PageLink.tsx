@@ -16,6 +16,16 @@ export function kernelPage(name: string): QueryPatch {
   return { ...patchForView(currentQuery(), "kernel"), kernel: name };
 }
 
+/** The timeline around an event: it takes a third of the width. */
+export function timelineAt(startNs: number, timeNs: number): QueryPatch {
+  const low = Math.round(startNs - timeNs);
+  return {
+    ...patchForView(currentQuery(), "timeline"),
+    span: `${low}-${Math.round(startNs + 2 * timeNs)}`,
+    range: `${Math.round(startNs)}-${Math.round(startNs + timeNs)}`,
+  };
+}
+
 interface PageAnchorProps {
   readonly to: QueryPatch;
   readonly class: string;

@@ -10,6 +10,7 @@ const PATHS = {
   tree: "M2.5 2.5h4v3h-4zM9.5 6.5h4v3h-4zM9.5 11.5h4v3h-4zM4.5 5.5V13h5M4.5 8h5",
   kernels: "M2.5 4h5M2.5 8h8M2.5 12h3M9.5 4h4M12.5 8h1M7.5 12h6",
   linked: "M2.5 2.5h11v3h-11zM4.5 6.5h9v3h-9zM6.5 10.5h7v3h-7z",
+  timeline: "M2.5 2.5v11M4.5 3.5h5v2.5h-5zM7.5 7h6v2.5h-6zM4.5 10.5h3.5v2.5h-3.5z",
   gpu: "M2.5 4h11v7h-11zM5 11v2M8 11v2M11 11v2M8 9.2a1.7 1.7 0 1 0 0-3.4 1.7 1.7 0 0 0 0 3.4z",
   roofline: "M2.5 2.5v11h11M3.5 11.5L8 5.5h5.5M6.5 10.5v.1M9.5 8v.1M11.5 10v.1",
   ranks: "M2.5 3h11M2.5 6.5h6M2.5 10h9M2.5 13.5h4M13.5 6.5v7",

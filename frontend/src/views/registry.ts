@@ -1,6 +1,7 @@
 /** The views of the page. To add one, write its component and add an entry here. */
 
 import type { ComponentType } from "preact";
+import { isReport } from "../api/source";
 import type { Profile } from "../api/types";
 import { t } from "../i18n";
 import type { IconName } from "../ui/icons";
@@ -15,6 +16,7 @@ import { OpPage } from "./one/OpPage";
 import { OpsView } from "./ops/OpsView";
 import { RanksView } from "./ranks/RanksView";
 import { RooflineView } from "./roofline/RooflineView";
+import { TimelineView } from "./timeline/TimelineView";
 import { OpTypesView } from "./types/OpTypesView";
 
 export interface ViewSpec {
@@ -75,6 +77,15 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     icon: "iterations",
     letter: "i",
     component: IterationsView,
+  },
+  {
+    id: "timeline",
+    title: t("Timeline"),
+    icon: "timeline",
+    letter: "l",
+    component: TimelineView,
+    // The report in one file holds tables, no single events.
+    isFor: () => !isReport(),
   },
   { id: "gpus", title: t("GPUs"), icon: "gpu", letter: "u", component: GpusView },
   {

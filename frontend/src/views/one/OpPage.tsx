@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { ListPage } from "../../api/lists";
+import { isReport } from "../../api/source";
 import type {
   OpCalls,
   OpEfficiencyRow,
@@ -22,7 +23,7 @@ import { OP_KERNELS_TABLE } from "../../table/specs/kernels";
 import { StackTrace } from "../../table/specs/ops";
 import { useUrlTable } from "../../table/useTableState";
 import { Direction, Flag } from "../../ui/Name";
-import { opPage, PageAnchor } from "../../ui/PageLink";
+import { opPage, PageAnchor, timelineAt } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
 import { Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
@@ -165,6 +166,16 @@ function Partners({ op }: { op: OpRow }): JSX.Element | null {
   );
 }
 
+/** Leads to the longest call in the timeline, which a report in one file has not. */
+function LongestCall({ calls }: { calls: OpCalls }): JSX.Element | null {
+  if (calls.longest_start_ns === null || calls.longest_time_ns === null || isReport()) return null;
+  return (
+    <PageAnchor to={timelineAt(calls.longest_start_ns, calls.longest_time_ns)} class="panel-link">
+      {t("Longest in the timeline")}
+    </PageAnchor>
+  );
+}
+
 type Clock = "gpu" | "cpu";
 
 function Calls({ opId, isOnGpu }: { opId: string; isOnGpu: boolean }): JSX.Element {
@@ -182,7 +193,11 @@ function Calls({ opId, isOnGpu }: { opId: string; isOnGpu: boolean }): JSX.Eleme
       <Panel title={t("Over the iterations")} span={8} actions={choice}>
         <Loaded resource={calls}>{(data) => <OverIterations calls={data} clock={clock} />}</Loaded>
       </Panel>
-      <Panel title={t("Durations of a call")} span={4}>
+      <Panel
+        title={t("Durations of a call")}
+        span={4}
+        actions={calls.data !== null && <LongestCall calls={calls.data} />}
+      >
         <Loaded resource={calls}>
           {(data) => {
             const bins = data[`${clock}_time_bins`];

@@ -1,0 +1,81 @@
+"""The timeline: it shows the events, follows keys and pointer; its totals are those of the API."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Viewer
+from tests.browser.test_linked_views import get
+
+PAINTED = """() => {
+  const canvas = document.querySelector('.timeline-plot canvas');
+  const { width, height } = canvas;
+  const data = canvas.getContext('2d').getImageData(0, 0, width, height).data;
+  return data.some((value, index) => index % 4 === 3 && value > 100);
+}"""
+
+
+def open_timeline(page: Page, viewer: Viewer, **more: str) -> None:
+    page.goto(viewer.address(view="timeline", **more))
+    expect(page.locator(".timeline[aria-busy=false]")).to_be_visible()
+    page.wait_for_function(PAINTED)
+
+
+def test_lanes_and_totals_are_those_of_the_api(page: Page, viewer: Viewer) -> None:
+    open_timeline(page, viewer)
+    timeline = get(viewer, "timeline/")
+    titles = [lane["title"] for lane in timeline["lanes"] if lane["title"]]
+    for title in titles:
+        expect(page.locator(".timeline-label", has_text=title).first).to_be_attached()
+    lanes = ",".join(lane["key"] for lane in timeline["lanes"])
+    totals = get(
+        viewer,
+        f"timeline/range/?lanes={lanes}&start_ns={timeline['start_ns']}"
+        f"&stop_ns={timeline['stop_ns']}",
+    )
+    rows = page.get_by_role("group", name="GPU time by kind of work").locator("tbody tr")
+    expect(rows).to_have_count(len(totals["categories"]))
+    expect(rows.first).to_contain_text(f"{totals['categories'][0]['num_events']:,}")
+
+
+def test_keys_zoom_and_the_address_keeps_the_window(page: Page, viewer: Viewer) -> None:
+    open_timeline(page, viewer)
+    plot = page.locator(".timeline-plot")
+    plot.focus()
+    for _ in range(6):
+        plot.press("w")
+    expect(page).to_have_url(re.compile(r"span=\d+-\d+"))
+    url = page.url
+    page.reload()
+    expect(page.locator(".timeline[aria-busy=false]")).to_be_visible()
+    page.wait_for_function(PAINTED)
+    assert page.url == url
+    page.locator(".timeline-plot").press("f")
+    expect(page).not_to_have_url(re.compile("span="))
+
+
+def test_a_range_is_chosen_by_dragging_and_an_event_by_a_click(page: Page, viewer: Viewer) -> None:
+    open_timeline(page, viewer)
+    box = page.locator(".timeline-plot").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 8, steps=4)
+    page.mouse.up()
+    expect(page.get_by_role("region", name="GPU time in the range")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"range=\d+-\d+"))
+    page.get_by_role("button", name="Zoom to the range").click()
+    expect(page).to_have_url(re.compile(r"span=\d+-\d+"))
+    page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 8)
+    expect(page.get_by_role("region", name=re.compile("^Events?$"))).to_contain_text("iteration")
+
+
+def test_an_op_leads_to_its_longest_call_and_back(page: Page, viewer: Viewer) -> None:
+    op_id = get(viewer, "ops/?ordering=-gpu_time_ns&page_size=10")["results"][0]["op_id"]
+    page.goto(viewer.address(view="op", op=op_id))
+    page.get_by_role("link", name="Longest in the timeline").click()
+    expect(page.get_by_role("region", name="GPU time in the range")).to_be_visible()
+    page.get_by_role("region", name="Longest events").get_by_role("link", name=op_id).first.click()
+    expect(page).to_have_url(re.compile("view=op"))

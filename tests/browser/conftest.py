@@ -229,6 +229,26 @@ def own_viewer(
     return viewer
 
 
+@pytest.fixture(scope="session")
+def spare_viewer(
+    start_viewer: StartViewer, demo_database: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Viewer:
+    copy = tmp_path_factory.mktemp("spare") / "dlprof_dldb.sqlite"
+    shutil.copyfile(demo_database, copy)
+    return start_viewer(copy)
+
+
+@pytest.fixture
+def viewer_of_a_copy(spare_viewer: Viewer, demo_database: Path) -> Viewer:
+    """A viewer for a test that breaks or edits its file, and starts no jobs."""
+    fresh = spare_viewer.database.with_name("fresh")
+    shutil.copyfile(demo_database, fresh)
+    for suffix in ("-wal", "-shm", "-journal"):
+        Path(f"{spare_viewer.database}{suffix}").unlink(missing_ok=True)
+    fresh.replace(spare_viewer.database)
+    return spare_viewer
+
+
 @dataclass
 class Watch:
     """What a page must not do."""

@@ -43,21 +43,23 @@ def alert(page: Page, title: str) -> Locator:
     return found
 
 
-def test_a_file_that_is_no_profile_any_more(page: Page, own_viewer: Viewer, watch: Watch) -> None:
-    open_then_lose(page, own_viewer, watch)
-    own_viewer.database.write_text("Dear aunt,\n" * 500)
+def test_a_file_that_is_no_profile_any_more(
+    page: Page, viewer_of_a_copy: Viewer, watch: Watch
+) -> None:
+    open_then_lose(page, viewer_of_a_copy, watch)
+    viewer_of_a_copy.database.write_text("Dear aunt,\n" * 500)
     page.reload()
     found = alert(page, "The file is not a DLProf database")
     expect(found).to_contain_text("DATABASE_FOREIGN")
     expect(found).to_contain_text("dlprofviewer dlprof_dldb.sqlite")
 
 
-def test_no_file_any_more(page: Page, own_viewer: Viewer, watch: Watch) -> None:
-    open_then_lose(page, own_viewer, watch)
+def test_no_file_any_more(page: Page, viewer_of_a_copy: Viewer, watch: Watch) -> None:
+    open_then_lose(page, viewer_of_a_copy, watch)
     page.reload()
     found = alert(page, "DLProf database not found")
     expect(found).to_contain_text("DATABASE_NOT_FOUND")
-    expect(found).to_contain_text(own_viewer.database.name)
+    expect(found).to_contain_text(viewer_of_a_copy.database.name)
     # How the viewer is started, as the guide's page says.
     expect(found).to_contain_text("dlprofviewer dlprof_dldb.sqlite")
 
@@ -67,22 +69,24 @@ def test_no_file_any_more(page: Page, own_viewer: Viewer, watch: Watch) -> None:
     [("1.1.0", "An older database was found"), ("99.0.0", "A newer database was found")],
 )
 def test_a_file_of_another_version(
-    page: Page, own_viewer: Viewer, watch: Watch, version: str, title: str
+    page: Page, viewer_of_a_copy: Viewer, watch: Watch, version: str, title: str
 ) -> None:
-    open_then_lose(page, own_viewer, watch)
-    write_version(own_viewer.database, version)
+    open_then_lose(page, viewer_of_a_copy, watch)
+    write_version(viewer_of_a_copy.database, version)
     page.reload()
     found = alert(page, title)
     expect(found).to_contain_text("DATABASE_VERSION")
     expect(found).to_contain_text(version)
 
 
-def test_the_page_comes_back_with_its_file(page: Page, own_viewer: Viewer, watch: Watch) -> None:
-    kept = own_viewer.database.read_bytes()
-    open_then_lose(page, own_viewer, watch)
+def test_the_page_comes_back_with_its_file(
+    page: Page, viewer_of_a_copy: Viewer, watch: Watch
+) -> None:
+    kept = viewer_of_a_copy.database.read_bytes()
+    open_then_lose(page, viewer_of_a_copy, watch)
     page.reload()
     alert(page, "DLProf database not found")
-    own_viewer.database.write_bytes(kept)
+    viewer_of_a_copy.database.write_bytes(kept)
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
 
@@ -134,8 +138,10 @@ def test_bad_parameters(
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_a_servers_error_is_shown_in_chinese(page: Page, own_viewer: Viewer, watch: Watch) -> None:
+def test_a_servers_error_is_shown_in_chinese(
+    page: Page, viewer_of_a_copy: Viewer, watch: Watch
+) -> None:
     watch.expect(r"status of 4\d\d")
-    own_viewer.database.unlink()
-    page.goto(own_viewer.address(lang="zh"))
+    viewer_of_a_copy.database.unlink()
+    page.goto(viewer_of_a_copy.address(lang="zh"))
     expect(page.get_by_role("alert")).to_contain_text("处没有数据库")

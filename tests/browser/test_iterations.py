@@ -245,14 +245,14 @@ def test_the_key_node_picker_filters_sorts_and_pages(page: Page, viewer: Viewer)
 
 @pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
 def test_the_key_node_picker_shows_the_candidates(
-    page: Page, own_viewer: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
+    page: Page, viewer_of_a_copy: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
 ) -> None:
     columns = (
         "id, name, kind, key_node, instances, iterations, period, evenness, alike, coverage, "
         "per_optimizer_step, counts, score, is_chosen"
     )
     loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
-    with closing(sqlite3.connect(own_viewer.database)) as connection, connection:
+    with closing(sqlite3.connect(viewer_of_a_copy.database)) as connection, connection:
         connection.execute("DELETE FROM key_node_candidates")
         connection.executemany(
             f"INSERT INTO key_node_candidates ({columns}) VALUES ({', '.join('?' * 14)})",
@@ -263,7 +263,7 @@ def test_the_key_node_picker_shows_the_candidates(
                 (4, "zero", "gradients", loader, 20, 21, 5e7, 80.1, 90.0, 97.1, 1, 0, 60, 1),
             ],
         )
-    open_chart(page, own_viewer)
+    open_chart(page, viewer_of_a_copy)
     page.get_by_role("button", name="Choose key node").click()
     dialog = page.get_by_role("dialog", name="Select key node")
     table = dialog.get_by_role("table", name="Candidates for the key node")

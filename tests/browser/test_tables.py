@@ -284,11 +284,11 @@ def test_dlprofs_own_list_is_below_our_advice(page: Page, viewer: Viewer) -> Non
 
 @pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
 def test_recomputed_work_has_a_direction_of_its_own(
-    page: Page, own_viewer: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
+    page: Page, viewer_of_a_copy: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
 ) -> None:
-    with closing(sqlite3.connect(own_viewer.database)) as connection, connection:
+    with closing(sqlite3.connect(viewer_of_a_copy.database)) as connection, connection:
         connection.execute("UPDATE ops SET direction = 'recompute' WHERE op_id = 'CONV2D_1'")
-    page.goto(own_viewer.address(view="ops"))
+    page.goto(viewer_of_a_copy.address(view="ops"))
     region = page.get_by_role("region", name="Ops", exact=True)
     expect(rows(ops_table(page)).first).to_be_visible()
     region.get_by_role("button", name="Filters").click()

@@ -313,13 +313,13 @@ def test_a_bad_parameter_is_reported_with_a_link_back(
 
 
 def test_a_database_that_is_lost_gives_a_page_that_says_so(
-    page: Page, own_viewer: Viewer, watch: Watch
+    page: Page, viewer_of_a_copy: Viewer, watch: Watch
 ) -> None:
     watch.expect(r"status of 4\d\d")
-    page.goto(own_viewer.address())
+    page.goto(viewer_of_a_copy.address())
     expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
     settled(page)
-    own_viewer.database.unlink()
+    viewer_of_a_copy.database.unlink()
     page.reload()
     expect(page.get_by_role("alert")).to_contain_text("DATABASE_NOT_FOUND")
     expect(page.get_by_role("heading", name="DLProf database not found")).to_be_visible()

@@ -73,9 +73,9 @@ def init(
 
 
 def _patch() -> None:
-    from dlprof_nvtx import loaders, modules, profilers, settings
+    from dlprof_nvtx import loaders, memory, modules, profilers, settings
 
-    for module in (modules, profilers, loaders, settings):
+    for module in (modules, profilers, loaders, settings, memory):
         module.patch()
     os.register_at_fork(after_in_child=forget_in_child)
     atexit.register(_at_exit)

@@ -6,6 +6,7 @@ is aggregated.
 
 from __future__ import annotations
 
+import glob
 import shlex
 import shutil
 import signal
@@ -46,6 +47,7 @@ LAST_LINES: Final = 8
 POLL_S: Final = 0.1
 # Batch systems kill a job about 30 s after they ask it to end.
 TERMINATE_GRACE_S: Final = 10.0
+SNAPSHOT_SUFFIX: Final = "_memory"
 _SUFFIXES: Final = (*REPORT_SUFFIXES, STREAM_SUFFIX, EXPORT_SUFFIX)
 
 
@@ -141,7 +143,9 @@ def capture(options: Options, console: Console) -> Captured:
     console.message(f"Profiling with Nsight Systems {nsys.version_text}: {shlex.join(command)}")
     before = _present(base)
     gpus = GpuMonitor()
-    environment = processes.application_environment(options)
+    snapshots = base.with_name(f"{base.name}{SNAPSHOT_SUFFIX}")
+    older = set(_snapshots(snapshots))
+    environment = processes.application_environment(options, snapshots)
     ending = _run(command, environment, console, gpus, shows_output=shows_output)
     console.message(_outcome(ending, options))
     if signal.SIGTERM in ending.signals or signal.SIGHUP in ending.signals:
@@ -152,8 +156,22 @@ def capture(options: Options, console: Console) -> Captured:
     if problem := gpus.add_to_export(export):
         console.message(f"Warning: GPU memory usage could not be recorded: {problem}")
     _warn_of_size(base, console)
+    if options.memory:
+        _report_snapshots([path for path in _snapshots(snapshots) if path not in older], console)
     interrupted = bool(ending.signals) or ending.code in {EXIT_INTERRUPTED, -signal.SIGINT}
     return Captured(export, _exit_code(ending, options, interrupted=interrupted), interrupted)
+
+
+def _snapshots(base: Path) -> list[Path]:
+    return sorted(base.parent.glob(f"{glob.escape(base.name)}_*.pickle"))
+
+
+def _report_snapshots(snapshots: Sequence[Path], console: Console) -> None:
+    for path in snapshots:
+        name = shlex.quote(display(path))
+        console.message(f"Memory of PyTorch: {display(path)}; show it with: dlprof memory {name}")
+    if not snapshots:
+        console.message("Warning: no process of PyTorch recorded its memory")
 
 
 def check_application(application: Sequence[str]) -> None:

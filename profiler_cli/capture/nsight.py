@@ -49,6 +49,7 @@ OWN_SWITCHES: Final = {
 # ends, and loses everything if the program crashes.
 FLUSH_SWITCH: Final = "--cuda-flush-interval"
 FLUSH_INTERVAL_MS: Final = 1_000
+MEMORY_SWITCH: Final = "--cuda-memory-usage"
 _FIRST_WITH_EXPORT_LIST: Final = (2020, 3)
 _VERSION_TIMEOUT_S: Final = 60
 _OLDEST: Final = (2019, 6)
@@ -215,6 +216,8 @@ def profile_command(nsys: Nsys, options: Options, base: Path, *, show_output: bo
     words = [str(nsys.program), "profile", *given]
     if FLUSH_SWITCH in nsys.switches and not any(word.startswith(FLUSH_SWITCH) for word in given):
         words.append(f"{FLUSH_SWITCH}={FLUSH_INTERVAL_MS}")
+    if options.memory and not any(word.startswith(MEMORY_SWITCH) for word in given):
+        words.append(f"{MEMORY_SWITCH}=true")
     words.append(f"--show-output={'true' if show_output else 'false'}")
     if not nsys.version or nsys.version[:2] >= _FIRST_WITH_EXPORT_LIST:
         words.append("--export=sqlite")

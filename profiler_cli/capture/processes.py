@@ -27,6 +27,7 @@ _LIBC: Final = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else
 MARKERS_PACKAGE: Final = "dlprof_nvtx"
 MARKERS_FOLDER: Final = "inject"
 ENABLE_VARIABLE: Final = "DLPROF_NVTX"
+MEMORY_VARIABLE: Final = "DLPROF_MEMORY"
 _MARKED_MODES: Final = frozenset({Mode.AUTO, Mode.PYTORCH})
 
 
@@ -116,7 +117,7 @@ def signal_tree(pid: int, number: int) -> None:
             os.kill(target, number)
 
 
-def application_environment(options: Options) -> dict[str, str]:
+def application_environment(options: Options, snapshot_base: Path) -> dict[str, str]:
     """Return the environment for the application, which adds the markers to it.
 
     Python imports a module ``sitecustomize`` at its start, in every process that the application
@@ -130,6 +131,8 @@ def application_environment(options: Options) -> dict[str, str]:
     before = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = f"{folder}{os.pathsep}{before}" if before else str(folder)
     environment[ENABLE_VARIABLE] = "1" if options.mode in _MARKED_MODES else "plugins"
+    if options.memory and options.mode in _MARKED_MODES:
+        environment[MEMORY_VARIABLE] = str(snapshot_base.resolve())
     return environment
 
 

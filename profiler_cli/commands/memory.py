@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from aggregator.metrics.memory.analysis import DeviceMemory, analyze
+from aggregator.metrics.memory.what_if import WhatIf, what_if
 from aggregator.sources.memory import read_memory
 from aggregator.system.plain_text import on_one_line, shown
 from profiler_cli.console import EXIT_DONE
@@ -31,10 +33,16 @@ def run_memory(words: Sequence[str]) -> int:
     """
     options = _parser().parse_args(list(words))
     devices = analyze(read_memory(options.file))
+    changes = [[what_if(device, change) for change in options.what_if] for device in devices]
     if options.format == "json":
-        print(json.dumps({"devices": [as_json(device) for device in devices]}, indent=2))
+        found = [
+            as_json(device) | ({"what_if": [asdict(one) for one in results]} if results else {})
+            for device, results in zip(devices, changes, strict=True)
+        ]
+        print(json.dumps({"devices": found}, indent=2))
     else:
-        print(shown("\n".join(line for device in devices for line in _text(device))))
+        for device, results in zip(devices, changes, strict=True):
+            print(shown("\n".join((*_text(device), *_what_ifs(results)))))
     return EXIT_DONE
 
 
@@ -49,7 +57,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
+    parser.add_argument(
+        "--what-if",
+        metavar="CHANGE",
+        action="append",
+        default=[],
+        help="predict the peak with a change: checkpoint:MODULE (* for one part of a path), "
+        "batch:FACTOR, bf16-states, shard:N, shard:N:gradients, shard:N:parameters; repeatable",
+    )
     return parser
+
+
+def _what_ifs(results: Sequence[WhatIf]) -> Iterator[str]:
+    if results:
+        yield "  Predicted peak:"
+    for one in results:
+        saved = f"saves {_size(one.saved_bytes)}"
+        yield f"    {_size(one.peak_allocated_bytes):>10}  {saved}  {one.change}"
 
 
 def as_json(memory: DeviceMemory) -> dict[str, Any]:

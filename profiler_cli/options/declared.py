@@ -54,6 +54,7 @@ class Options:
     duration: float | None = None  # Time to profile; None for the whole application. Unit: s.
     detailed_mode: bool = True
     nsys_profile_range: bool = False
+    memory: bool = False  # Whether to record allocations of GPU memory.
     key_node: str = ""
     list_key_nodes: bool = False
     iter_start: int | None = None  # First iteration, inclusive; None for the first.
@@ -168,6 +169,14 @@ CAPTURE: Final = (
         ("--nsys_profile_range",),
         BOOLEAN,
         "Profile only between profiler start and stop calls in the script.",
+        "false",
+    ),
+    Option(
+        "memory",
+        ("--memory",),
+        BOOLEAN,
+        "Record all allocations of GPU memory: those of the CUDA driver in the profile, and those "
+        "of PyTorch with modules and call stacks in a snapshot for dlprof memory.",
         "false",
     ),
 )

@@ -94,21 +94,24 @@ class RecordedRun:
         noted[is_new] = paths[self._trace.events.note[rows.alloc_event[is_new]]]
         return np.where(noted > 0, noted, module).astype(np.int32)
 
+    def _event_at(self, time_us: object) -> int:
+        """The last event before a time."""
+        times = self._trace.events.time_ns
+        if not isinstance(time_us, int):
+            return len(times)
+        return int(np.searchsorted(times, time_us * 1000, side="right")) - 1
+
     def apply(
         self, rows: Allocations, kind: Int8, evidence: Int8, module: Int32, names: Names
     ) -> None:
         """Set kind and module of what the run recorded with its address."""
-        end = len(self._trace.events)
+        end = self._event_at(self._run.get("addresses_at_us"))
         items = [(Kind.OPTIMIZER_STATE, item, end) for item in _list(self._run.get("states"))]
         items += [(Kind.PARAMETER, item, end) for item in _list(self._run.get("parameters"))]
         for step in _list(self._run.get("steps")):
             if isinstance(step, dict) and isinstance(step.get("start_us"), int):
-                at = np.searchsorted(
-                    self._trace.events.time_ns, step["start_us"] * 1000, side="right"
-                )
-                items += [
-                    (Kind.GRADIENT, item, int(at) - 1) for item in _list(step.get("gradients"))
-                ]
+                at = self._event_at(step["start_us"])
+                items += [(Kind.GRADIENT, item, at) for item in _list(step.get("gradients"))]
         known = [
             (which, item[0], int(item[1]), at)
             for which, item, at in items

@@ -1,0 +1,278 @@
+"""Record the allocations of GPU memory: ``dlprof --memory python train.py``.
+
+PyTorch's allocator keeps its history, with stacks of Python frames. With each event it stores a
+text, which is set here: the part of the step and the path of the module (``F|encoder.layers.0``;
+F forward, B backward, O optimizer, X elsewhere). At steps of the optimizer, the addresses of
+parameters, gradients and states are noted. At the end, all is written as a snapshot.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import pickle
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+VARIABLE = "DLPROF_MEMORY"
+"""Path of the snapshot without extension; the id of the process is added."""
+KEY = "dlprof"
+MAX_EVENTS = 2_000_000
+STEPS_WITH_ADDRESSES = 16
+"""Reading all addresses takes about a microsecond for each parameter."""
+MAX_STEPS = 100_000
+
+
+class _Recorder:
+    """What is recorded; there is one per process."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.pid = os.getpid()
+        self.on = False
+        self.phase = "X"
+        self.note: Callable[[str], object] | None = None
+        self.steps: list[dict[str, Any]] = []
+        self.parameters: list[list[Any]] = []
+        self.states: list[list[Any]] = []
+        self.counts: dict[str, int] = {}
+        self.addresses_at_us = 0
+        self.names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self.roots: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.open = threading.local()
+
+    def enter(self, phase: str, path: str = "") -> None:
+        """Begin a part of the step."""
+        self.phase = phase
+        if self.note is not None:
+            self.note(f"{phase}|{path}")
+
+
+_RECORDER: list[_Recorder] = []
+
+
+def patch() -> None:
+    """Begin to record when CUDA is initialized, if the run asks for it."""
+    path = os.environ.get(VARIABLE)
+    if not path or _RECORDER:
+        return
+    import torch
+
+    recorder = _Recorder(path)
+    _RECORDER.append(recorder)
+    torch_any: Any = torch
+    torch_any.cuda._lazy_call(functools.partial(_start, recorder, torch_any))
+    _wrap_modules(recorder, torch_any)
+    _wrap_backward(recorder, torch_any)
+    _hook_optimizers(recorder)
+    atexit.register(_finish, recorder)
+    os.register_at_fork(after_in_child=functools.partial(_stop, recorder))
+
+
+def _start(recorder: _Recorder, torch: Any) -> None:
+    try:
+        torch.cuda.memory._record_memory_history(
+            enabled="all", context="alloc", stacks="python", max_entries=MAX_EVENTS
+        )
+    except (RuntimeError, TypeError, AttributeError) as error:
+        print(f"dlprof_nvtx: memory is not recorded: {error}", file=sys.stderr)
+        return
+    recorder.note = getattr(torch._C, "_cuda_setMemoryMetadata", None)
+    recorder.on = True
+
+
+def _stop(recorder: _Recorder) -> None:
+    recorder.on = False
+    recorder.note = None
+
+
+def _wrap_modules(recorder: _Recorder, torch: Any) -> None:
+    inner = torch.nn.Module.__call__
+    compiler = getattr(torch, "compiler", None)
+    is_compiling: Callable[[], bool] = getattr(compiler, "is_compiling", lambda: False)
+    names, tensor = recorder.names, torch.Tensor
+
+    @functools.wraps(inner)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        note = recorder.note
+        if is_compiling() or note is None:
+            return inner(self, *args, **kwargs)
+        around = getattr(recorder.open, "path", None)
+        path = names.get(self)
+        if path is None:
+            path = _learn(recorder, self, around)
+        before = recorder.phase
+        phase = "B" if before == "B" else "F"
+        recorder.phase = phase
+        recorder.open.path = path
+        text = f"{phase}|{path}"
+        note(text)
+        try:
+            result = inner(self, *args, **kwargs)
+        finally:
+            recorder.phase = before
+            recorder.open.path = around
+            note(f"{before}|" if around is None else f"{phase}|{around}")
+        if phase == "F":
+            _hook_backward(recorder, result, tensor, f"B|{path}")
+        return result
+
+    torch.nn.Module.__call__ = call
+
+
+def _learn(recorder: _Recorder, module: Any, around: str | None) -> str:
+    """Name all modules below one that is called first; those of a model have its paths."""
+    for name, part in module.named_modules():
+        recorder.names.setdefault(part, name or type(module).__name__)
+    if around is None:
+        recorder.roots.add(module)
+    return recorder.names[module]
+
+
+def _hook_backward(recorder: _Recorder, result: Any, tensor: type, text: str) -> None:
+    """Set the text of a module when the backward pass reaches its output."""
+    parts = result if isinstance(result, (tuple, list)) else (result,)
+    for part in parts:
+        node = part.grad_fn if isinstance(part, tensor) else None  # type: ignore[attr-defined]
+        if node is None or KEY in node.metadata:
+            continue
+        node.metadata[KEY] = text
+        node.register_prehook(functools.partial(_reached, recorder, text))
+
+
+def _reached(recorder: _Recorder, text: str, _: Any) -> None:
+    if recorder.note is not None and recorder.phase == "B":
+        recorder.note(text)
+
+
+def _wrap_backward(recorder: _Recorder, torch: Any) -> None:
+    for name in ("backward", "grad"):
+        inner = getattr(torch.autograd, name)
+
+        @functools.wraps(inner)
+        def wrapped(*args: Any, inner: Any = inner, **kwargs: Any) -> Any:
+            before = recorder.phase
+            recorder.enter("B")
+            try:
+                return inner(*args, **kwargs)
+            finally:
+                recorder.enter(before)
+
+        setattr(torch.autograd, name, wrapped)
+
+
+def _hook_optimizers(recorder: _Recorder) -> None:
+    try:
+        from torch.optim.optimizer import (
+            register_optimizer_step_post_hook,
+            register_optimizer_step_pre_hook,
+        )
+    except ImportError:  # PyTorch 2.0 has only the first
+        return
+    register_optimizer_step_pre_hook(functools.partial(_before_step, recorder))
+    register_optimizer_step_post_hook(functools.partial(_after_step, recorder))
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def _before_step(recorder: _Recorder, optimizer: Any, *_: Any) -> None:
+    if not recorder.on or len(recorder.steps) >= MAX_STEPS:
+        return
+    step: dict[str, Any] = {"start_us": _now_us()}
+    if len(recorder.steps) < STEPS_WITH_ADDRESSES:
+        names = _parameter_names(recorder)
+        weights = [one for group in optimizer.param_groups for one in group["params"]]
+        step["gradients"] = _tensors(
+            (names.get(id(one), ""), one.grad) for one in weights if one.grad is not None
+        )
+    recorder.steps.append(step)
+    recorder.enter("O", type(optimizer).__name__)
+
+
+def _after_step(recorder: _Recorder, optimizer: Any, *_: Any) -> None:
+    if not recorder.on or not recorder.steps or "end_us" in recorder.steps[-1]:
+        return
+    recorder.enter("X")
+    if len(recorder.steps) <= STEPS_WITH_ADDRESSES:
+        names = _parameter_names(recorder)
+        weights = [one for group in optimizer.param_groups for one in group["params"]]
+        recorder.parameters = _tensors((names.get(id(one), ""), one) for one in weights)
+        recorder.states = _tensors(
+            (f"{names.get(id(one), '')}.{key}", value)
+            for one, state in optimizer.state.items()
+            for key, value in state.items()
+        )
+        recorder.addresses_at_us = _now_us()
+        recorder.counts = {
+            "parameters": sum(item[2] for item in recorder.parameters),
+            "gradients": sum(item[2] for item in recorder.steps[-1].get("gradients", ())),
+            "states": sum(item[2] for item in recorder.states),
+        }
+    recorder.steps[-1]["end_us"] = _now_us()
+
+
+def _parameter_names(recorder: _Recorder) -> dict[int, str]:
+    return {
+        id(weight): name
+        for root in list(recorder.roots)
+        for name, weight in root.named_parameters()
+    }
+
+
+def _tensors(items: Any) -> list[list[Any]]:
+    """Name, address, bytes and device of the storages on a GPU, each once."""
+    import torch
+
+    found: dict[int, list[Any]] = {}
+    for name, value in items:
+        tensor = getattr(value, "_local_tensor", value)
+        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cuda":
+            continue
+        storage = tensor.untyped_storage()
+        address = storage.data_ptr()
+        found[address] = [name, address, storage.nbytes(), tensor.device.index]
+    return list(found.values())
+
+
+def _finish(recorder: _Recorder) -> None:
+    """Write the snapshot."""
+    torch: Any = sys.modules.get("torch")
+    if not recorder.on or recorder.pid != os.getpid() or torch is None:
+        return
+    recorder.on = False
+    try:
+        stats = [
+            {
+                key: value
+                for key, value in torch.cuda.memory_stats(device).items()
+                if key.split(".")[0] in _STATISTICS
+            }
+            for device in range(torch.cuda.device_count())
+        ]
+        snapshot = torch.cuda.memory._snapshot()
+        torch.cuda.memory._record_memory_history(enabled=None)
+        snapshot[KEY] = {
+            "version": 1,
+            "steps": recorder.steps,
+            "parameters": recorder.parameters,
+            "states": recorder.states,
+            "counts": recorder.counts,
+            "addresses_at_us": recorder.addresses_at_us,
+            "memory_stats": stats,
+        }
+        with open(f"{recorder.path}_{recorder.pid}.pickle", "wb") as file:  # noqa: PTH123
+            pickle.dump(snapshot, file, protocol=4)
+    except Exception as error:  # noqa: BLE001 - a recording must never stop a training
+        print(f"dlprof_nvtx: memory was not recorded: {error}", file=sys.stderr)
+
+
+_STATISTICS = frozenset(
+    {"allocated_bytes", "active_bytes", "reserved_bytes", "requested_bytes", "num_alloc_retries"}
+)

@@ -145,7 +145,7 @@ def capture(options: Options, console: Console) -> Captured:
     gpus = GpuMonitor()
     snapshots = base.with_name(f"{base.name}{SNAPSHOT_SUFFIX}")
     older = set(_snapshots(snapshots))
-    environment = processes.application_environment(options, snapshots)
+    environment = processes.application_environment(options, snapshots if options.memory else None)
     ending = _run(command, environment, console, gpus, shows_output=shows_output)
     console.message(_outcome(ending, options))
     if signal.SIGTERM in ending.signals or signal.SIGHUP in ending.signals:

@@ -117,7 +117,7 @@ def signal_tree(pid: int, number: int) -> None:
             os.kill(target, number)
 
 
-def application_environment(options: Options, snapshot_base: Path) -> dict[str, str]:
+def application_environment(options: Options, snapshot: Path | None = None) -> dict[str, str]:
     """Return the environment for the application, which adds the markers to it.
 
     Python imports a module ``sitecustomize`` at its start, in every process that the application
@@ -131,8 +131,8 @@ def application_environment(options: Options, snapshot_base: Path) -> dict[str, 
     before = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = f"{folder}{os.pathsep}{before}" if before else str(folder)
     environment[ENABLE_VARIABLE] = "1" if options.mode in _MARKED_MODES else "plugins"
-    if options.memory and options.mode in _MARKED_MODES:
-        environment[MEMORY_VARIABLE] = str(snapshot_base.resolve())
+    if snapshot is not None and options.mode in _MARKED_MODES:
+        environment[MEMORY_VARIABLE] = str(snapshot.resolve())
     return environment
 
 

@@ -25,7 +25,7 @@ def test_torch_is_marked_in_its_own_modes_and_the_plugins_are_found_in_all(
 ) -> None:
     monkeypatch.delenv("DLPROF_NVTX", raising=False)
     options: Any = SimpleNamespace(mode=mode)
-    environment = application_environment(options, Path("memory"))
+    environment = application_environment(options)
     marks_torch = mode in {Mode.AUTO, Mode.PYTORCH}
     assert environment["DLPROF_NVTX"] == ("1" if marks_torch else "plugins")
     code = "import sys, nvtx.plugins; print(nvtx.plugins.__file__); import nvtx; nvtx.annotate"
@@ -40,7 +40,7 @@ def test_torch_is_marked_in_its_own_modes_and_the_plugins_are_found_in_all(
     )
     assert done.stdout.strip().endswith("nvtx_plugins/__init__.py"), done.stderr
     monkeypatch.setenv("DLPROF_NVTX", "0")
-    assert "nvtx" not in application_environment(options, Path("memory")).get("PYTHONPATH", "")
+    assert "nvtx" not in application_environment(options).get("PYTHONPATH", "")
 
 
 def test_installed_plugins_are_left_alone(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_training_without_dlprof_gets_the_markers_and_nothing_else_of_dlprofs_
     # WHEN its python runs under dlprof
     done = subprocess.run(
         [tmp_path / "training/bin/python", "-B", "-c", code],
-        env=application_environment(options, Path("memory")),
+        env=application_environment(options),
         cwd="/",
         capture_output=True,
         text=True,

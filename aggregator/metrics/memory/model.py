@@ -43,6 +43,10 @@ ACTIONS: Final = {
 """PyTorch's names of the events."""
 
 
+OP_FILE: Final = "<op>"
+"""File of a frame that is an op: traces record no other frames."""
+
+
 @dataclass(frozen=True)
 class Stacks:
     """Call stacks, each stored once. A frame is a function of a file; the innermost is first."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from aggregator.metrics.memory.model import Stacks
+from aggregator.metrics.memory.model import OP_FILE, Stacks
 
 
 class Phase(IntEnum):
@@ -119,6 +119,8 @@ def _op(frames: list[tuple[str, str, int]], python: list[tuple[str, str, int]]) 
     # The innermost op allocates for itself or for the one that called it: the latter is the name
     # that the program knows, unless it is the autograd engine's.
     found = ""
+    if frames and frames[0][1] == OP_FILE:
+        return frames[0][0]
     for name, file, _ in frames:
         if node := _NODE.search(name):
             return node[1] or node[2]

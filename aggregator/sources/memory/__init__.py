@@ -39,7 +39,14 @@ def read_memory(path: Path) -> MemoryTrace:
         from aggregator.sources.memory.nsys import read_export  # noqa: PLC0415
 
         return read_export(path)
+    if found is Format.TRACE:
+        from aggregator.sources.memory.kineto import read_trace  # noqa: PLC0415
+
+        return read_trace(path)
     raise UnsupportedProfileError(
-        say("'{path}' is no memory snapshot and no Nsight Systems export.", path=path),
+        say(
+            "'{path}' is no memory snapshot, no export and no trace of torch.profiler.",
+            path=path,
+        ),
         hint=say("Write a snapshot with torch.cuda.memory._dump_snapshot()."),
     )

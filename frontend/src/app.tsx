@@ -33,7 +33,7 @@ import { toggleTheme } from "./state/theme";
 import { ErrorPage } from "./ui/ErrorPage";
 import { Empty, Skeleton } from "./ui/states";
 import { KeyNodeDialog } from "./views/iterations/KeyNodeDialog";
-import { findView, VIEWS, type ViewSpec } from "./views/registry";
+import { findDocs, findView, VIEWS, type ViewSpec } from "./views/registry";
 
 /** Opens the list of profiles; it outlives whatever the page shows below it. */
 const ProfilesContext = createContext<() => void>(() => undefined);
@@ -153,7 +153,7 @@ function useFrameShortcuts(onHelp: () => void, onFold: () => void, onSearch: () 
 function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
   const jobs = useProfileJob(scope);
   const docsPage = useQuery().get("docs");
-  const docs = docsPage === undefined ? null : findView(docsPage);
+  const docs = docsPage === undefined ? null : findDocs(docsPage);
   const [isHelpOpen, setHelpOpen] = useState(false);
   const [isJobsOpen, setJobsOpen] = useState(false);
   const [areAggregationsOpen, setAggregationsOpen] = useState(false);

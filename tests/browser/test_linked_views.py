@@ -227,8 +227,10 @@ def test_two_gpus_have_a_bar_each(page: Page, viewer_of_two_gpus: Viewer) -> Non
     expect(rows(table)).to_have_count(2)
     shown = [float(text) for text in cells(table, 2)]
     assert shown == [round(gpu["gpu_utilization_pct"], 1) for gpu in answer]
-    chart = page.get_by_role("img", name=re.compile("Bar chart of the utilization of 2 GPUs"))
-    expect(chart.locator(".bars .point")).to_have_count(2)
+    chart = page.get_by_role("group", name=re.compile("Bar chart of the utilization of 2 GPUs"))
+    expect(chart.locator(".bars-fill")).to_have_count(2)
+    for gpu in answer:
+        expect(chart).to_contain_text(f"{gpu['gpu_utilization_pct']:.1f} %")
 
 
 def test_kernels_have_readable_names_and_are_copied_in_full(page: Page, viewer: Viewer) -> None:

@@ -24,7 +24,7 @@ def test_the_ranks_of_a_job_and_what_they_waited_for(
     expect(page.get_by_text("No straggler: each rank was last in 33 of 86")).to_be_visible()
     heat = page.get_by_role("img", name="Heat map of 2 ranks")
     expect(heat.locator("rect")).to_have_count(26)
-    expect(page.locator(".js-plotly-plot .bars").first).to_be_visible()
+    expect(page.locator(".bars-fill").first).to_be_visible()
     ranks = page.get_by_role("grid", name="Ranks").or_(page.get_by_role("table", name="Ranks"))
     expect(ranks.get_by_text("89.010").first).to_be_visible()
     expect(ranks.get_by_text("107.053").first).to_be_visible()

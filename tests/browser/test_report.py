@@ -257,7 +257,7 @@ def test_the_viewers_button_gives_the_same_report(
 ) -> None:
     page.goto(viewer.address())
     with page.expect_download() as download:
-        page.get_by_role("link", name="Download this profile as a report in one file").click()
+        page.get_by_role("button", name="Download this profile as a report in one file").click()
     saved = tmp_path / download.value.suggested_filename
     download.value.save_as(saved)
     assert saved.suffix == ".html"

@@ -15,9 +15,9 @@ from aggregator.tables.plotly.values import Table, choose_unit, column, row_coun
 from aggregator.texts import say
 
 _PARTS = (
-    ("computing_ns", say("Computing"), COLORS["tc"]),
-    ("exposed_communication_ns", say("Exposed communication"), COLORS["communication"]),
-    ("waiting_ns", say("Waiting for other ranks"), COLORS["dataloader"]),
+    ("computing_ns", say("Computing")),
+    ("exposed_communication_ns", say("Exposed communication")),
+    ("waiting_ns", say("Waiting for other ranks")),
 )
 
 
@@ -50,6 +50,13 @@ def ranks(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
         return empty_figure(theme, say("No ranks in this profile"))
     columns = {name: column(table, name) for name, *_ in _PARTS}
     unit = choose_unit(max((value or 0 for part in columns.values() for value in part), default=0))
+    moving = COLORS["communication"]
+    markers = {
+        "computing_ns": {"color": GPU[theme]},
+        "exposed_communication_ns": {"color": moving},
+        # Part of the communication: what waits in a collective moves no data yet.
+        "waiting_ns": {"color": moving, "pattern": {"shape": "/"}},
+    }
     traces = [
         {
             "type": "bar",
@@ -57,10 +64,10 @@ def ranks(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
             "x": column(table, "rank"),
             "y": [None if value is None else unit.of(value) for value in columns[key]],
             "customdata": columns[key],
-            "marker": {"color": color},
+            "marker": markers[key],
             "hovertemplate": say("{name}: %{{customdata:,}} ns<extra></extra>", name=name),
         }
-        for key, name, color in _PARTS
+        for key, name in _PARTS
     ]
     layout = base_layout(theme) | {
         "barmode": "group",

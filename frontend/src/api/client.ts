@@ -101,6 +101,51 @@ export function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
   return early === null ? ask() : early.then((answer) => answer as T, ask);
 }
 
+/** How much of a file has come. Unit: bytes; `size` is null while it is not known. */
+export interface Download {
+  readonly received: number;
+  readonly size: number | null;
+}
+
+/** Fetches a file; `report` is called for each part that comes. */
+export async function downloadFile(
+  url: string,
+  report: (download: Download) => void,
+  signal: AbortSignal,
+): Promise<{ readonly blob: Blob; readonly name: string }> {
+  let response: Response;
+  try {
+    response = await fetch(url, {
+      credentials: "same-origin",
+      headers: { "Accept-Language": language },
+      signal,
+    });
+  } catch (error) {
+    if (isAbort(error)) throw error;
+    throw noAnswer(url);
+  }
+  if (!response.ok) throw await errorFrom(response);
+  const size = Number(response.headers.get("Content-Length")) || null;
+  const parts: Uint8Array<ArrayBuffer>[] = [];
+  let received = 0;
+  const reader = response.body?.getReader();
+  for (let part = await reader?.read(); part?.value; part = await reader?.read()) {
+    parts.push(part.value);
+    received += part.value.length;
+    report({ received, size });
+  }
+  const type = response.headers.get("Content-Type") ?? "";
+  return { blob: new Blob(parts, { type }), name: fileName(response) };
+}
+
+/** The name that the server gives a file. */
+function fileName(response: Response): string {
+  const header = response.headers.get("Content-Disposition") ?? "";
+  const encoded = /filename\*=utf-8''([^;]+)/i.exec(header)?.[1];
+  if (encoded !== undefined) return decodeURIComponent(encoded);
+  return /filename="([^"]+)"/.exec(header)?.[1] ?? "report.html";
+}
+
 function csrfToken(): string | null {
   const match = /(?:^|;\s*)csrftoken=([^;]+)/.exec(document.cookie);
   return match?.[1] === undefined ? null : decodeURIComponent(match[1]);

@@ -1,49 +1,43 @@
-/** A figure of the server drawn as it is: in the colors of the theme, as wide as its place. */
+/** A figure of the server, drawn without a library: bars by category, or points below lines. */
 
 import type { JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
 import { useScoped } from "../state/scope";
 import { useTheme } from "../state/theme";
-import { ErrorNote, Skeleton } from "../ui/states";
-import { loadPlotly } from "./plotly";
+import { Empty, ErrorNote, Skeleton } from "../ui/states";
+import { type BarFigure, Bars } from "./Bars";
+import { Points } from "./Points";
+import type { PointFigure } from "./pointFigure";
 
 export interface Figure {
   readonly data: readonly Readonly<Record<string, unknown>>[];
   readonly layout: Readonly<Record<string, unknown>>;
 }
 
-const CONFIG = { displayModeBar: false, responsive: false } as const;
+interface WithNotes {
+  readonly annotations?: readonly { readonly text: string }[];
+}
 
 export function FigureChart(props: { name: string; label: string; height: number }): JSX.Element {
   const { name, label, height } = props;
   const theme = useTheme();
   const figure = useScoped<Figure>(`figures/${name}/`, { theme });
-  const holder = useRef<HTMLDivElement>(null);
   const { data } = figure;
-  useEffect(() => {
-    const element = holder.current;
-    if (element === null || data === null) return;
-    let isGone = false;
-    const draw = () =>
-      void loadPlotly().then((plotly) => {
-        if (isGone) return;
-        const layout = { ...data.layout, height, width: element.clientWidth };
-        void plotly.react(element, data.data, layout, CONFIG);
-      });
-    // Also called once at the start, with the first width.
-    const observer = new ResizeObserver(draw);
-    observer.observe(element);
-    return () => {
-      isGone = true;
-      observer.disconnect();
-      void loadPlotly().then((plotly) => plotly.purge(element));
-    };
-  }, [data, height]);
   if (figure.error !== null) return <ErrorNote error={figure.error} onRetry={figure.reload} />;
-  return (
-    <div class="figure-frame" role="img" aria-label={label}>
-      {data === null && <Skeleton lines={6} height={20} />}
-      <div ref={holder} style={{ height: data === null ? "0" : `${height}px` }} />
-    </div>
+  if (data === null) {
+    return (
+      <div style={{ height: `${height}px` }}>
+        <Skeleton lines={6} height={20} />
+      </div>
+    );
+  }
+  const kind = data.data[0]?.type;
+  if (kind === undefined) {
+    // The server's reason why there is nothing.
+    return <Empty title={(data.layout as WithNotes).annotations?.[0]?.text ?? ""} />;
+  }
+  return kind === "bar" ? (
+    <Bars figure={data as unknown as BarFigure} label={label} />
+  ) : (
+    <Points figure={data as unknown as PointFigure} label={label} height={height} />
   );
 }

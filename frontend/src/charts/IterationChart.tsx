@@ -1,7 +1,7 @@
 /** Stacked bars of the iterations from the server's figure, with legend, hover card and zoom. */
 
 import type { JSX } from "preact";
-import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { PARTS } from "../lib/parts";
 import { currentQuery, navigate } from "../state/location";
@@ -24,6 +24,7 @@ import {
   scaled,
 } from "./iterationFigure";
 import { SelectionBar } from "./SelectionBar";
+import { useWidth } from "./useWidth";
 
 export interface IterationChartProps {
   readonly height: number;
@@ -228,21 +229,6 @@ function openBar(bar: FigureBar, onZoom: ((zoom: IndexRange | null) => void) | u
   } else {
     navigate({ ...patchForView(query, "iterations"), zoom: `${bar.first}-${bar.last}` });
   }
-}
-
-/** The width of an element, which panes at the sides change. */
-function useWidth(holder: { readonly current: HTMLElement | null }): number {
-  const [width, setWidth] = useState(0);
-  useLayoutEffect(() => {
-    const element = holder.current;
-    if (element === null) return;
-    const measure = () => setWidth(element.clientWidth);
-    measure();
-    const observer = new ResizeObserver(measure);
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, [holder]);
-  return width;
 }
 
 /** The iterations that were dragged over. */

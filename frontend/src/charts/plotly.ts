@@ -1,4 +1,4 @@
-/** Plotly, loaded when the first chart is seen. It is most of the page's weight. */
+/** Plotly, loaded when a chart is saved as a picture: the page draws its charts itself. */
 
 import type { PlotlyModule } from "plotly.js-basic-dist-min";
 

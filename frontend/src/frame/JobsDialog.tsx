@@ -170,7 +170,9 @@ function Subject({ job }: { job: Job }): JSX.Element {
     <div class="jobs-subject">
       <b>{isImport ? t("Import") : range}</b>{" "}
       {keyNode != null && keyNode !== "" && <Name name={keyNode} />}
-      <span class="jobs-profile">{name === "" ? job.profile_id : name}</span>
+      <span class="jobs-profile">
+        {name === "" ? t("a profile that is no longer listed") : name}
+      </span>
     </div>
   );
 }

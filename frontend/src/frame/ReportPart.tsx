@@ -1,29 +1,84 @@
 /** In the top bar: the way to a report in one file, or, in such a report, what it is. */
 
 import type { JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { type ApiError, type Download, downloadFile, isAbort, toApiError } from "../api/client";
 import { isReport } from "../api/source";
 import { t } from "../i18n";
+import { saveBlob } from "../lib/saveBlob";
+import { formatFixed } from "../lib/units";
 import { scopedUrl, useScope } from "../state/scope";
-import { Icon } from "../ui/icons";
+import { IconButton } from "../ui/IconButton";
+import { ErrorNote } from "../ui/states";
 
 export function ReportPart(): JSX.Element {
-  return isReport() ? <ReportBadge /> : <ReportLink />;
+  return isReport() ? <ReportBadge /> : <ReportButton />;
 }
 
+const MIB = 2 ** 20;
+
 /** The profile as one file: to send, to keep, to read without a server. */
-function ReportLink(): JSX.Element {
+function ReportButton(): JSX.Element {
   const scope = useScope();
-  const label = t("Download this profile as a report in one file");
+  const [download, setDownload] = useState<Download | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const controller = useRef<AbortController | null>(null);
+  const start = () => {
+    const abort = new AbortController();
+    controller.current = abort;
+    setError(null);
+    setDownload({ received: 0, size: null });
+    downloadFile(scopedUrl(scope, "report/"), setDownload, abort.signal)
+      .then(({ blob, name }) => saveBlob(blob, name))
+      .catch((reason: unknown) => {
+        if (!isAbort(reason)) setError(toApiError(reason));
+      })
+      .finally(() => setDownload(null));
+  };
   return (
-    <a
-      class="icon-button only-wide"
-      href={scopedUrl(scope, "report/")}
-      download
-      aria-label={label}
-      title={label}
-    >
-      <Icon name="download" />
-    </a>
+    <>
+      <IconButton
+        icon="download"
+        class="only-wide"
+        label={t("Download this profile as a report in one file")}
+        onClick={() => {
+          if (download === null) start();
+        }}
+      />
+      {(download !== null || error !== null) && (
+        <section class="report-progress" role="status" aria-label={t("Report in one file")}>
+          {download !== null && (
+            <Progress download={download} onCancel={() => controller.current?.abort()} />
+          )}
+          {error !== null && <ErrorNote error={error} onRetry={start} />}
+        </section>
+      )}
+    </>
+  );
+}
+
+/** How far it is: the server writes the whole file before it sends the first byte. */
+function Progress(props: { download: Download; onCancel: () => void }): JSX.Element {
+  const { received, size } = props.download;
+  const mib = (bytes: number) => formatFixed(bytes / MIB, 1);
+  const text =
+    received === 0
+      ? t("The server is writing the report…")
+      : t("{received} of {size} MiB received", {
+          received: mib(received),
+          size: size === null ? "?" : mib(size),
+        });
+  return (
+    <>
+      <p>{text}</p>
+      <progress
+        aria-label={t("Progress")}
+        {...(received > 0 && size !== null ? { max: size, value: received } : {})}
+      />
+      <button type="button" class="button" onClick={props.onCancel}>
+        {t("Cancel")}
+      </button>
+    </>
   );
 }
 

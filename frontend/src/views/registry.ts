@@ -121,3 +121,11 @@ export function findView(id: string | undefined): ViewSpec | null {
   if (id === undefined) return VIEWS[0];
   return [...VIEWS, ...PAGES].find((view) => view.id === id) ?? null;
 }
+
+/** Pages of the documentation that belong to no view of their own. */
+const MORE_DOCS = [{ id: "key-nodes", title: t("Key nodes") }] as const;
+
+/** A page of the documentation: its id in the address and its title. */
+export function findDocs(id: string): { readonly id: string; readonly title: string } | null {
+  return MORE_DOCS.find((page) => page.id === id) ?? findView(id);
+}

@@ -51,7 +51,7 @@ export const RANKS_TABLE: TableSpec<RanksRow> = {
   columns: shownColumns(RANKS, {
     rank: { align: "left", draw: (rank: number) => <OpsOfRank rank={rank} /> },
     imbalance_pct: { draw: (pct: number) => `${pct > 0 ? "+" : ""}${formatPct(pct)}` },
-    waiting_pct: shareOf("waiting_pct", () => "dataloader"),
+    waiting_pct: shareOf("waiting_pct", () => "waiting"),
     source_file: { width: 220 },
   }),
   defaults: { sort: "rank", pageSize: 50 },
@@ -63,6 +63,7 @@ export const COLLECTIVES_TABLE: TableSpec<CollectivesRow> = {
   noun: [t("collective"), t("collectives")],
   columns: shownColumns(COLLECTIVES, {
     sequence: { align: "left" },
+    bytes: { width: 120 },
     kernel_name: { width: 300, isWide: true },
   }),
   defaults: { sort: "-waiting_ns", pageSize: 25 },

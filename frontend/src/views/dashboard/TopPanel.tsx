@@ -16,12 +16,12 @@ import { Direction, Flag, Name } from "../../ui/Name";
 import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
 import { Empty, Loaded, Skeleton, Unknown } from "../../ui/states";
+import { openPathOf, writeOpen } from "../groups/openGroups";
+import { depthIn, ownName, pickModules } from "./modules";
 import { ViewLink } from "./ViewLink";
 
 const ROWS = 10;
-/** A module with at least this share of the root's time wraps all of it. */
-const WRAPPER_RATIO = 0.99;
-
+const INDENT_PX = 16;
 const TABS = [
   { key: "types", label: t("Op types"), view: "op-types", all: t("All op types") },
   { key: "modules", label: t("Modules"), view: "group-ops", all: t("All modules") },
@@ -80,23 +80,27 @@ function TopTypes(): JSX.Element {
   );
 }
 
-/** Modules contain each other; those that wrap all work say nothing. */
-function pickModules(rows: readonly GroupOpsRow[]): readonly GroupOpsRow[] {
-  const whole = Math.max(0, ...rows.map((row) => row.gpu_time_ns ?? 0));
-  return rows.filter((row) => (row.gpu_time_ns ?? 0) < WRAPPER_RATIO * whole);
-}
-
 function TopModules(): JSX.Element {
   return (
     <TopTable<GroupOpsRow>
       path="group-ops/"
-      params={{ kind__in: "group", ordering: "-gpu_time_ns", page_size: 50 }}
+      params={{ kind__in: "group", ordering: "-gpu_time_ns", page_size: 200 }}
       caption={t("Modules with the most GPU time")}
       pick={pickModules}
       time={(row) => row.gpu_time_ns}
-      tone={() => "non_tc"}
+      tone={() => "gpu"}
       name={(row) => row.name}
-      to={(row) => ({ view: "group-ops", patch: { as: "list", "groups.q": row.name } })}
+      inTree={(row) => ownName(row.name)}
+      depth={(row, rows) =>
+        depthIn(
+          row.name,
+          rows.map((one) => one.name),
+        )
+      }
+      to={(row) => ({
+        view: "group-ops",
+        patch: { open: writeOpen(openPathOf(row.name)) },
+      })}
       columns={[
         number<GroupOpsRow>(t("Calls"), (row) => row.num_op_instances),
         number<GroupOpsRow>(t("TC eligible ops"), (row) => row.num_tc_eligible_ops),
@@ -196,6 +200,10 @@ interface TopTableProps<Row> {
   readonly name: (row: Row) => string;
   /** The name on hover, where `name` is shorter. */
   readonly full?: (row: Row) => string;
+  /** The name of a row of a tree, where its place says the rest. */
+  readonly inTree?: (row: Row) => string;
+  /** How deep a row is in the tree of the rows. */
+  readonly depth?: (row: Row, rows: readonly Row[]) => number;
   readonly to: (row: Row) => { readonly view: string; readonly patch: QueryPatch };
   readonly columns: readonly TopColumn<Row>[];
 }
@@ -246,7 +254,15 @@ function Rows<Row>(props: TopTableProps<Row> & { rows: readonly Row[] }): JSX.El
             <tr key={place}>
               <td>
                 <ViewLink class="row-link" {...props.to(row)}>
-                  <Name name={props.name(row)} full={props.full?.(row) ?? props.name(row)} />
+                  <span
+                    class="row-name"
+                    style={{ paddingLeft: `${INDENT_PX * (props.depth?.(row, rows) ?? 0)}px` }}
+                  >
+                    <Name
+                      name={props.inTree?.(row) ?? props.name(row)}
+                      full={props.full?.(row) ?? props.name(row)}
+                    />
+                  </span>
                 </ViewLink>
               </td>
               <td class="align-right">

@@ -13,7 +13,8 @@ import { GPUS_TABLE } from "../../table/specs/ranks";
 import { useUrlTable } from "../../table/useTableState";
 import { Panel } from "../../ui/Panel";
 
-const CHART_HEIGHT = 300;
+/** While it loads. Unit: px. */
+const CHART_HEIGHT = 80;
 
 export function GpusView(): JSX.Element {
   const table = useUrlTable(GPUS_TABLE, useQuery());

@@ -7,6 +7,7 @@ import type { AggregationsRow, OpsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { useJobControl } from "../../state/jobContext";
 import { isActive } from "../../state/jobs";
+import { navigate } from "../../state/location";
 import { ScopeContext, useScope } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
 import { KEY_NODE_TABLE } from "../../table/specs/ops";
@@ -94,7 +95,10 @@ export function KeyNodeDialog({ current, onPick, onClose }: KeyNodeDialogProps):
         )}{" "}
         {first !== null &&
           last !== null &&
-          t("Calls and times are those of iterations {first}–{last}.", { first, last })}
+          t("Calls and times are those of iterations {first}–{last}.", { first, last })}{" "}
+        <button type="button" class="link-button" onClick={() => navigate({ docs: "key-nodes" })}>
+          {t("How to choose one")}
+        </button>
       </p>
       {error !== null && <ErrorNote error={error} />}
       <KeyNodeCandidates

@@ -17,7 +17,8 @@ import { Loaded, Skeleton } from "../../ui/states";
 import { RankHeatMap } from "./RankHeatMap";
 import { rankVerdict } from "./verdict";
 
-const CHART_HEIGHT = 280;
+/** While it loads. Unit: px. */
+const CHART_HEIGHT = 140;
 
 /** Whether a rank is late comes first. */
 function Verdict(): JSX.Element {

@@ -1,0 +1,25 @@
+/** The names of a figure's traces beside their colors. */
+
+import type { JSX } from "preact";
+
+export interface LegendEntry {
+  readonly name: string;
+  readonly color: string;
+  readonly isHatched?: boolean;
+}
+
+export function Legend({ entries }: { entries: readonly LegendEntry[] }): JSX.Element {
+  return (
+    <ul class="chart-legend">
+      {entries.map(({ name, color, isHatched }) => (
+        <li key={name} class="chart-legend-note">
+          <span
+            class={`swatch ${isHatched === true ? "is-hatched" : ""}`}
+            style={{ backgroundColor: color }}
+          />
+          {name}
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,7 +1,8 @@
-"""Profiles in a notebook: ``from dlprof_client import connect``."""
+"""Profiles in a notebook: ``from dlprof_client import compare, connect``."""
 
 from __future__ import annotations
 
+from dlprof_client.changes import Changes, compare
 from dlprof_client.client import ClientError, Run, connect
 
-__all__ = ["ClientError", "Run", "connect"]
+__all__ = ["Changes", "ClientError", "Run", "compare", "connect"]

@@ -31,12 +31,13 @@ def t_tail(t: Float64, degrees: Int64) -> Float64:
 
 def t_quantile(degrees: Int64, confidence: float = 0.95) -> Float64:
     """The t that a two-sided interval of this confidence reaches to, by bisection."""
-    low, high = np.zeros(len(degrees)), np.full(len(degrees), 1e4)
+    known, place = np.unique(degrees, return_inverse=True)
+    low, high = np.zeros(len(known)), np.full(len(known), 1e4)
     for _ in range(60):
         middle = (low + high) / 2
-        is_inside = t_tail(middle, degrees) > 1 - confidence
+        is_inside = t_tail(middle, known) > 1 - confidence
         low, high = np.where(is_inside, middle, low), np.where(is_inside, high, middle)
-    quantile: Float64 = (low + high) / 2
+    quantile: Float64 = ((low + high) / 2)[place]
     return quantile
 
 

@@ -77,12 +77,16 @@ def compare(
         judgement=step,
         classes=_changes(rows, [row.kind for row in rows], CLASSES),
         causes=_changes(rows, [one.cause for one in cells]),
-        rows=tuple(sorted(rows, key=lambda row: (-abs(row.difference_ns), row.kind, row.module))),
+        rows=tuple(sorted(rows, key=_by_size)),
         setup=differences(base, new),
         headline="",
         notes=limits(base, new),
     )
     return headline(comparison)
+
+
+def _by_size(row: Row) -> tuple[float, str, str, str]:
+    return -abs(float(row.difference_ns)), row.kind, row.module, row.op
 
 
 def _all_ops(captures: Sequence[CaptureData]) -> list[Op]:

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from dlprof_client.changes import compare
 from dlprof_client.client import ClientError, Run, connect
 from tests.conftest import DEMO_PROFILE, ProfileFactory
 
@@ -162,3 +163,13 @@ def test_one_op_and_one_kernel_are_the_same_from_both(runs: tuple[Run, Run]) -> 
             run.op_calls("NO_SUCH_OP")
         with pytest.raises(ClientError):
             run.kernel_launches("no such kernel")
+
+
+def test_two_parts_of_a_run_are_compared_as_tables(database: Path) -> None:
+    changes = compare(f"{database}@2-9", [f"{database}@10-17"])
+    assert changes.headline in repr(changes)
+    step = float(changes.comparison.new.step_ns)
+    for table in (changes.rows, changes.classes, changes.causes):
+        assert table["new_ns"].sum() == pytest.approx(step)
+    assert list(changes.setup.columns) == ["key", "base", "new"]
+    assert {"class", "reason", "module", "op", "verdict"} <= set(changes.rows.columns)

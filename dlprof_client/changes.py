@@ -1,0 +1,82 @@
+"""Comparisons in a notebook: ``compare("before.sqlite", "after.sqlite").rows``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from aggregator.compare.document import to_document
+from aggregator.compare.result import Comparison
+from aggregator.compare.sides import Source, compare_files
+from aggregator.system.progress import NullProgress
+
+try:
+    import pandas as pd
+except ImportError as error:
+    raise ImportError(
+        "dlprof_client needs pandas and Plotly: pip install 'open-dlprof[notebook]'"
+    ) from error
+
+
+def compare(
+    base: str | Path | Sequence[str | Path], new: str | Path | Sequence[str | Path]
+) -> Changes:
+    """Compare two runs, or several captures of each.
+
+    Args:
+        base: A file or several: anything that ``dlprof compare`` takes, also ``FILE@10-19``.
+        new: The new side, likewise.
+
+    Raises:
+        DlprofError: A file cannot be read, or holds nothing to compare.
+    """
+    sides = [
+        [base] if isinstance(base, str | Path) else base,
+        [new] if isinstance(new, str | Path) else new,
+    ]
+    sources = [[Source.parse(str(name)) for name in side] for side in sides]
+    return Changes(compare_files(sources[0], sources[1], NullProgress()))
+
+
+class Changes:
+    """What changed between two runs; ``comparison`` has all of it, with exact times."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self._document = to_document(comparison)
+
+    @property
+    def headline(self) -> str:
+        """What changed and what explains it, in one sentence."""
+        return str(self.comparison.headline)
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """What each op owns of the step on both sides, with verdicts; times in ns."""
+        return _frame(self._document["rows"])
+
+    @property
+    def classes(self) -> pd.DataFrame:
+        """The step by class of time."""
+        return _frame(self._document["classes"])
+
+    @property
+    def causes(self) -> pd.DataFrame:
+        """The step by what the GPU did or waited for."""
+        return _frame(self._document["causes"])
+
+    @property
+    def setup(self) -> pd.DataFrame:
+        """What else differs."""
+        return pd.DataFrame(self._document["setup"], columns=["key", "base", "new"])
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.headline}>"
+
+
+def _frame(records: list[dict[str, Any]]) -> pd.DataFrame:
+    """Exact times as floats, which pandas can add."""
+    frame = pd.DataFrame(records)
+    times = [name for name in ("base_ns", "new_ns", "difference_ns") if name in frame]
+    return frame.astype(dict.fromkeys(times, "float64"))

@@ -156,6 +156,8 @@ class EdgeFinder:
             known = (source >= 0) & (end <= calls.end_ns[call] + TOLERANCE_NS)
             parts.append(np.stack([call[known & exact], source[known & exact]]))
             waited = known & ~exact & (end > calls.start_ns[call])
+            # An allocation that goes on long after the work did something else.
+            waited &= ~may_wait[call] | (calls.end_ns[call] - end <= MIN_BLOCKED_NS)
             best = np.where(
                 waited & ((best < 0) | (end > self._streams.end_ns[best])), source, best
             )

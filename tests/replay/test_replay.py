@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sqlite3
 from collections.abc import Sequence
@@ -169,6 +170,25 @@ def test_a_wrong_speed_up_is_a_usage_error(
 ) -> None:
     assert main(["whatif", str(tmp_path), "--speedup", text]) == 2
     assert "NAME=Kx" in capsys.readouterr().err
+
+
+HTA = "critical_path__end_to_end__simple_add__output__overlaid_critical_path_trace.json.gz"
+
+
+def test_work_on_the_critical_path_is_that_of_hta(shared_dir: Path, tmp_path: Path) -> None:
+    """HTA's own critical path, as flags in the trace; the replay ends with the last launch."""
+    source = shared_dir / "public" / "critical_path" / HTA
+    if not source.is_file():
+        pytest.skip(f"no public trace at {source}")
+    events = [one for one in json.loads(gzip.open(source).read())["traceEvents"] if "dur" in one]
+    profile = replayed(analyze_file(source, tmp_path / "dldb.sqlite").path)
+    work = [one for one in events if one.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    first_us = min(one["ts"] for one in work)
+    starts = profile.graph.work_start_ns
+    theirs = {one["ts"] - first_us for one in work if one["args"].get("critical")}
+    ours = set(((starts[profile.path.work] - starts.min()) // US).tolist())
+    assert ours == theirs - {max(theirs)}
+    assert len(ours) == 21
 
 
 PROFILES = (

@@ -43,6 +43,7 @@ SUBCOMMANDS: Final = {
     "pyprof": "profiler_cli.commands.pyprof:run_pyprof",
     "scrub": "profiler_cli.commands.scrub:run_scrub",
     "stragglers": "profiler_cli.commands.stragglers:run_stragglers",
+    "whatif": "profiler_cli.commands.whatif:run_whatif",
 }
 """Their functions by name; ``dlprof -- advise`` runs a program of that name."""
 EXIT_INTERNAL: Final = 1

@@ -1201,3 +1201,41 @@ CREATE TABLE advice (
     -- Expected value of that column; NULL: unknown. Unit: none.
     proof_value INTEGER
 );
+
+-- Time on the critical path of an aggregation; filled on request.
+CREATE TABLE critical_path (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Position, longest first, from 1. Unit: none.
+    place INTEGER NOT NULL,
+    -- kernel, copy, set, graph, communication, call, cpu, loader, launch, gap, return, event, thread or unexplained. Unit: none.
+    kind TEXT NOT NULL,
+    -- Op ID of work and of the time between calls, name of a call; empty: neither. Unit: none.
+    owner TEXT NOT NULL,
+    -- Mean time in a step. Unit: ns.
+    time INTEGER NOT NULL,
+    -- Share of the step. Unit: percent.
+    share REAL NOT NULL,
+    PRIMARY KEY (aggr, place)
+) WITHOUT ROWID;
+
+-- What the step of an aggregation gains when ops take less time; filled on request.
+CREATE TABLE op_sensitivity (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Position, largest effect first, from 1. Unit: none.
+    place INTEGER NOT NULL,
+    -- Unique name of the op. Unit: none.
+    op_id TEXT NOT NULL,
+    -- fprop, bprop, recompute or empty. Unit: none.
+    direction TEXT NOT NULL,
+    -- Mean time of its work on the GPU in a step. Unit: ns.
+    own_time INTEGER NOT NULL,
+    -- Mean time of its work on the critical path of a step. Unit: ns.
+    path_time INTEGER NOT NULL,
+    -- Time that the step gains when the op gains one ns, for small changes. Unit: ratio.
+    gain_ratio REAL NOT NULL,
+    -- How much later its work may end without delaying a step; NULL: any time. Unit: ns.
+    slack INTEGER,
+    PRIMARY KEY (aggr, place)
+) WITHOUT ROWID;

@@ -527,6 +527,16 @@ LEFT JOIN ranks AS r ON r.id = c.rank
 LEFT JOIN devices AS v ON v.id = k.device
 WHERE i.aggregated = 1;
 
+CREATE VIEW view_critical_path AS
+SELECT aggr AS aggr_id, place, kind AS path_kind, owner AS path_owner, time AS path_ns,
+       share AS share_pct
+FROM critical_path;
+
+CREATE VIEW view_op_sensitivity AS
+SELECT aggr AS aggr_id, place, op_id, direction, own_time AS own_ns,
+       path_time AS path_ns, gain_ratio AS step_ns_per_own_ns, slack AS slack_ns
+FROM op_sensitivity;
+
 CREATE VIEW view_rank_iterations AS
 SELECT i.aggr AS aggr_id, i.iter_value, r.rank, count(*) AS collective_count,
        sum(c.waiting) AS waiting_ns, sum(c.kept_waiting) AS kept_waiting_ns

@@ -15,6 +15,7 @@ import numpy as np
 from aggregator.dldb.guarded import few_rows
 from aggregator.dldb.reader import damaged
 from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.rows.replay import store_replay
 from aggregator.errors import UsageError
 from aggregator.replay.analysis import Prediction, ReplayedProfile
 from aggregator.replay.changes import (
@@ -69,6 +70,8 @@ def run_whatif(words: Sequence[str]) -> int:
             )
             aggr = chosen_aggregation([int(row[0]) for row in rows], options.aggregation)
             profile = read_replayed(database.connection, aggr)
+            if options.save:
+                _save(Path(options.database), database.path, aggr, profile)
         except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
             raise damaged(database.path, error) from error
     prediction = profile.predict(changes) if changes else None
@@ -153,8 +156,22 @@ def _parser() -> argparse.ArgumentParser:
         help="nothing converts tensor layouts for convolutions (a bound)",
     )
     add("--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)")
+    add(
+        "--save",
+        action="store_true",
+        help="store the critical path and the sensitivity of ops in the database",
+    )
     add("--format", choices=("text", "json"), default="text", help="output (default: text)")
     return parser
+
+
+def _save(source: Path, database: Path, aggr: int, profile: ReplayedProfile) -> None:
+    if source.resolve() != database.resolve():
+        raise UsageError(
+            f"--save needs a DLProf database, which '{source}' is not.",
+            hint="Make one first: dlprof --database=profile.sqlite",
+        )
+    store_replay(database, aggr, profile)
 
 
 def _changes(options: argparse.Namespace) -> list[Change]:

@@ -159,6 +159,33 @@ def test_the_command_writes_the_documented_json(
     assert "critical path" in capsys.readouterr().out
 
 
+def test_the_command_stores_what_the_views_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = analyze(gpu_bound(), tmp_path).path
+    for _ in range(2):  # the second time replaces the rows
+        document = run(capsys, [str(database), "--save"])
+    with closing(sqlite3.connect(database)) as connection:
+        path = connection.execute(
+            "SELECT path_kind, path_owner, path_ns, share_pct FROM view_critical_path"
+            " ORDER BY place"
+        ).fetchall()
+        ops = connection.execute(
+            "SELECT op_id, direction, own_ns, step_ns_per_own_ns FROM view_op_sensitivity"
+            " ORDER BY place"
+        ).fetchall()
+    assert [tuple(one.values()) for one in document["critical_path"]] == path != []
+    assert [tuple(one.values()) for one in document["sensitivity"]] == ops != []
+
+
+def test_only_a_database_can_be_saved_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert analyze(gpu_bound(), tmp_path).path.exists()
+    assert main(["whatif", str(tmp_path / "profile.sqlite"), "--save"]) == 2
+    assert "--save" in capsys.readouterr().err
+
+
 def run(capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> dict[str, Any]:
     assert main(["whatif", *words, "--format=json"]) == 0
     return dict(json.loads(capsys.readouterr().out))
@@ -180,7 +207,11 @@ def test_work_on_the_critical_path_is_that_of_hta(shared_dir: Path, tmp_path: Pa
     source = shared_dir / "public" / "critical_path" / HTA
     if not source.is_file():
         pytest.skip(f"no public trace at {source}")
-    events = [one for one in json.loads(gzip.open(source).read())["traceEvents"] if "dur" in one]
+    events = [
+        one
+        for one in json.loads(gzip.decompress(source.read_bytes()))["traceEvents"]
+        if "dur" in one
+    ]
     profile = replayed(analyze_file(source, tmp_path / "dldb.sqlite").path)
     work = [one for one in events if one.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
     first_us = min(one["ts"] for one in work)

@@ -1,0 +1,65 @@
+"""Critical path and sensitivity of ops as rows of an aggregation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aggregator.dldb.stored import require_aggregable
+from aggregator.dldb.writer import Table, aggregation_transaction, has_table, insert_rows
+from aggregator.errors import DldbVersionError
+from aggregator.replay.analysis import ReplayedProfile
+from aggregator.texts import say
+
+TABLES = ("critical_path", "op_sensitivity")
+
+
+def store_replay(database: Path, aggr: int, profile: ReplayedProfile) -> None:
+    """Store the critical path and the sensitivity of ops; replaces those of an earlier call.
+
+    Raises:
+        DldbVersionError: The database is of a version without these tables.
+        DatabaseError: It cannot be written.
+    """
+    require_aggregable(database)
+    tables = (_path(aggr, profile), _sensitivity(aggr, profile))
+    with aggregation_transaction(database) as connection:
+        if not all(has_table(connection, table) for table in TABLES):
+            raise DldbVersionError(
+                say("'{database}' has no tables for the critical path.", database=database),
+                hint=say("Aggregate its profile again: dlprof --database=profile.sqlite"),
+            )
+        for table in tables:
+            connection.execute(f"DELETE FROM {table.name} WHERE aggr = ?", (aggr,))
+            insert_rows(connection, table)
+
+
+def _path(aggr: int, profile: ReplayedProfile) -> Table:
+    found = profile.critical_path_shares()
+    return Table(
+        "critical_path",
+        {
+            "place": list(range(1, len(found) + 1)),
+            "aggr": aggr,
+            "kind": [one.kind for one in found],
+            "owner": [one.owner for one in found],
+            "time": [one.ns for one in found],
+            "share": [one.share_pct for one in found],
+        },
+    )
+
+
+def _sensitivity(aggr: int, profile: ReplayedProfile) -> Table:
+    found = profile.sensitivities()
+    return Table(
+        "op_sensitivity",
+        {
+            "place": list(range(1, len(found) + 1)),
+            "aggr": aggr,
+            "op_id": [one.op for one in found],
+            "direction": [one.direction for one in found],
+            "own_time": [one.own_ns for one in found],
+            "path_time": [one.path_ns for one in found],
+            "gain_ratio": [one.step_ns_per_own_ns for one in found],
+            "slack": [one.slack_ns for one in found],
+        },
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.metrics.memory.analysis import DeviceMemory, analyze
+from aggregator.metrics.memory.answers import fragmentation, leaks, step_peaks
 from aggregator.metrics.memory.what_if import WhatIf, what_if
 from aggregator.sources.memory import read_memory
 from aggregator.system.plain_text import on_one_line, shown
@@ -23,6 +24,7 @@ _DESCRIPTION: Final = (
 )
 _OWNERS: Final = 12
 _MAX_NAME: Final = 70
+_STEPS: Final = 10
 
 
 def run_memory(words: Sequence[str]) -> int:
@@ -42,7 +44,7 @@ def run_memory(words: Sequence[str]) -> int:
         print(json.dumps({"devices": found}, indent=2))
     else:
         for device, results in zip(devices, changes, strict=True):
-            print(shown("\n".join((*_text(device), *_what_ifs(results)))))
+            print(shown("\n".join((*_text(device), *_answers(device), *_what_ifs(results)))))
     return EXIT_DONE
 
 
@@ -66,6 +68,25 @@ def _parser() -> argparse.ArgumentParser:
         "batch:FACTOR, bf16-states, shard:N, shard:N:gradients, shard:N:parameters; repeatable",
     )
     return parser
+
+
+def _answers(memory: DeviceMemory) -> Iterator[str]:
+    peaks = step_peaks(memory)
+    if len(peaks) > 1:
+        yield "  Peak of each step:"
+        for one in peaks[:_STEPS]:
+            kinds = ", ".join(f"{kind} {_size(size)}" for kind, size in one.kinds.items())
+            yield f"    {_size(one.allocated_bytes):>10}  step {one.step}: {kinds}"
+        if len(peaks) > _STEPS:
+            yield f"    ... and {len(peaks) - _STEPS} more"
+    grows = leaks(memory)
+    if grows:
+        yield "  Grows with each step:"
+    for leak in grows[:_OWNERS]:
+        yield f"    {_size(leak.bytes):>10}  {leak.steps} steps  {_shortened(leak.name)}"
+    if free := fragmentation(memory):
+        largest = f"the largest block has {_size(free.largest_bytes)}"
+        yield f"  Free in the allocator's cache at the end: {_size(free.free_bytes)}; {largest}"
 
 
 def _what_ifs(results: Sequence[WhatIf]) -> Iterator[str]:

@@ -22,7 +22,7 @@ class SnapshotColumns:
 
     def __init__(self) -> None:
         self.count = 0
-        self._chunks: list[tuple[npt.NDArray[Any], ...]] = []
+        self._chunks: list[list[npt.NDArray[Any]]] = [[] for _ in _TYPES]
         self._rows: list[tuple[int, ...]] = []
         self._frames: dict[tuple[str, str, int], int] = {}
         self._stacks: dict[tuple[int, ...], int] = {(): 0}
@@ -58,35 +58,26 @@ class SnapshotColumns:
     def extend(self, columns: Sequence[npt.NDArray[Any]]) -> None:
         """Add events as columns, in the order of ``Events``, times in microseconds."""
         self._flush()
-        self._chunks.append(
-            tuple(
-                np.ascontiguousarray(column, dtype=kind)
-                for column, kind in zip(columns, _TYPES, strict=True)
-            )
-        )
+        for chunks, column, kind in zip(self._chunks, columns, _TYPES, strict=True):
+            chunks.append(np.array(column, dtype=kind))
         self.count += len(columns[0])
 
     def _flush(self) -> None:
         if self._rows:
             columns = zip(*self._rows, strict=True)
-            self._chunks.append(
-                tuple(
-                    np.array(column, dtype=kind)
-                    for column, kind in zip(columns, _TYPES, strict=True)
-                )
-            )
+            for chunks, column, kind in zip(self._chunks, columns, _TYPES, strict=True):
+                chunks.append(np.array(column, dtype=kind))
             self._rows = []
 
     def events(self) -> Events:
         """All rows; the columns are given away."""
         self._flush()
         joined = []
-        for number, kind in enumerate(_TYPES):
-            parts = [chunk[number] for chunk in self._chunks]
-            joined.append(np.concatenate(parts) if parts else np.zeros(0, dtype=kind))
-        self._chunks = []
-        action, address, size, stream, time_us, stack, note = joined
-        time_ns = np.where(time_us >= 0, time_us * 1000, -1)
+        for chunks, kind in zip(self._chunks, _TYPES, strict=True):
+            joined.append(np.concatenate(chunks) if chunks else np.zeros(0, dtype=kind))
+            chunks.clear()  # Each column is twice in memory while it is joined, not all of them.
+        action, address, size, stream, time_ns, stack, note = joined
+        np.multiply(time_ns, 1000, out=time_ns, where=time_ns >= 0)
         return Events(action, address, size, stream, time_ns, stack, note)
 
     def stacks(self) -> Stacks:

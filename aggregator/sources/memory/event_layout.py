@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-FIRST_SLICE: Final = 32 << 10
+FIRST_SLICE: Final = 16 << 10
 """Bytes of events that are read at once at first."""
 
 

@@ -1,0 +1,91 @@
+"""Questions about a recording: the peak of each step, what grows with each step, fragmentation."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from aggregator.metrics.memory.analysis import DeviceMemory
+from aggregator.metrics.memory.kinds import Kind
+from aggregator.metrics.memory.replay import NEVER
+
+_FEWEST_STEPS: Final = 3
+"""Of fewer steps it is unknown what is repeated: the first one creates states and caches."""
+
+
+@dataclass(frozen=True)
+class StepPeak:
+    """The peak of one step."""
+
+    step: int
+    allocated_bytes: int
+    kinds: dict[str, int]  # Bytes at it by kind, the largest first.
+
+
+@dataclass(frozen=True)
+class Leak:
+    """What each step allocates and no later one releases."""
+
+    name: str  # Module and op.
+    bytes: int  # All of it at the end.
+    steps: int  # Number of steps that added to it.
+
+
+@dataclass(frozen=True)
+class Fragmentation:
+    """Free memory that the allocator holds at the end."""
+
+    free_bytes: int
+    largest_bytes: int  # The largest free block: a larger request needs more memory.
+
+
+def step_peaks(memory: DeviceMemory) -> list[StepPeak]:
+    """The peak of each step."""
+    counts, bounds = memory.counts.allocated, memory.whose.steps.bounds
+    edges = [0, *bounds.tolist(), len(counts)]
+    found = []
+    for step, (first, last) in enumerate(itertools.pairwise(edges)):
+        if first < last:
+            event = first + int(counts[first:last].argmax())
+            kinds = memory.bytes_by_kind(memory.rows.alive_after(event))
+            found.append(StepPeak(step, int(counts[event]), kinds))
+    return found
+
+
+def leaks(memory: DeviceMemory) -> list[Leak]:
+    """Call stacks that allocate in every step but the first and last, and release nothing of it.
+
+    Gradients and states are replaced in each step, so that only those of the last one live at the
+    end. An allocation that lives on from each step is kept by a list, a cache or a graph.
+    """
+    rows, whose = memory.rows, memory.whose
+    steps = len(whose.steps)
+    if steps < _FEWEST_STEPS + 1:
+        return []
+    stays = (rows.free_event == NEVER) & (rows.alloc_event != NEVER) & ~rows.is_rounding
+    stays &= whose.kind != Kind.WORKSPACE
+    places = np.flatnonzero(stays)
+    keys = np.stack([whose.stack[places], whose.module[places], whose.op[places]])
+    distinct, owner = np.unique(keys, axis=1, return_inverse=True)
+    found = []
+    for number in range(distinct.shape[1]):
+        own = places[owner.ravel() == number]
+        # The last step ends where the recording does, and what it holds is still in use.
+        seen = np.unique(whose.step[own])
+        if len(seen[(seen > 0) & (seen < steps - 1)]) >= max(steps - 2, _FEWEST_STEPS - 1):
+            _, module, op = distinct[:, number].tolist()
+            name = ": ".join(filter(None, (whose.names[module], whose.names[op]))) or "(unknown)"
+            found.append(Leak(name, int(rows.size[own].sum()), len(seen)))
+    return sorted(found, key=lambda leak: -leak.bytes)
+
+
+def fragmentation(memory: DeviceMemory) -> Fragmentation | None:
+    """Free blocks at the end; None if the source has no blocks."""
+    blocks = memory.trace.blocks
+    if not len(blocks.size):
+        return None
+    free = blocks.size[blocks.state == 0]
+    return Fragmentation(int(free.sum()), int(free.max(initial=0)))

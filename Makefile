@@ -144,7 +144,7 @@ docs: $(VENV)/.dev ## Write docs/dldb-schema.md from the schema, the option tabl
 	$(BIN)/python scripts/write_schema_docs.py
 	$(NPM) run generate
 
-pictures: $(VENV)/.dev $(PAGE) $(DEMO_DIR)/dlprof_dldb.sqlite ## Renew the pictures in docs/img (needs Chromium)
+pictures: $(VENV)/.dev $(PAGE) $(DEMO_DIR)/dlprof_dldb.sqlite ## Renew the pictures of every view in docs/img (needs Chromium)
 	PYTHONPATH=. $(BIN)/python scripts/take_screenshots.py
 
 lock: ## Renew constraints.txt from the newest versions that pyproject.toml allows

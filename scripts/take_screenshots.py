@@ -1,32 +1,46 @@
-"""Renew the pictures in docs/img from the bundled profile: `make pictures`."""
+"""Renew the pictures of every view, in both themes, in docs/img: `make pictures`."""
 
 from __future__ import annotations
 
 import io
+import lzma
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Final, Literal
+from urllib.parse import urlencode
 
 from PIL import Image
-from playwright.sync_api import ViewportSize, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
-from benchmarks.viewer_server import running
+from benchmarks.viewer_server import Api, running
 
 Theme = Literal["light", "dark"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PICTURES = REPOSITORY / "docs/img"
 DATABASE = REPOSITORY / "demo/out/dlprof_dldb.sqlite"
+#: A run of two ranks, for the views that a single GPU does not have.
+TWO_RANKS = REPOSITORY / "tests/data/captures/ddp.sqlite.xz"
 SIZE: ViewportSize = {"width": 1440, "height": 900}
-#: Name of the picture, theme, and the address of what it shows.
-SHOTS: Final[tuple[tuple[str, Theme, str], ...]] = (
-    ("dashboard-light", "light", "view=dashboard"),
-    ("dashboard-zh-dark", "dark", "view=dashboard&lang=zh"),
-    ("ops-light", "light", "view=ops"),
-    ("group-ops-light", "light", "view=group-ops&open=/|/ResNet/|/ResNet/layer1/"),
-    ("kernels-by-op-light", "light", "view=kernels-by-op&iteration=5&op=BATCH_NORM_BPROP_1"),
-    ("iterations-dark", "dark", "view=iterations"),
-)
+THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
+#: Each view, and what its address says beside its name.
+VIEWS: Final[dict[str, dict[str, str]]] = {
+    "dashboard": {},
+    "op-types": {},
+    "group-ops": {"open": "/|/ResNet/|/ResNet/layer1/"},
+    "ops": {},
+    "kernels-by-iteration": {"iteration": "5"},
+    "kernels-by-op": {"iteration": "5", "op": "BATCH_NORM_BPROP_1"},
+    "iterations": {},
+    "roofline": {},
+    "op": {"op": "CONV2D_1"},
+    # The kernel with the most GPU time, filled in from the profile.
+    "kernel": {},
+}
+VIEWS_OF_RANKS: Final = ("gpus", "ranks")
 # The browser gets no network but the viewer: some systems forbid its own background requests.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
@@ -34,14 +48,51 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 def main() -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     chromium = os.environ.get("DLPROF_CHROMIUM", "/usr/bin/chromium")
-    with running(str(DATABASE)) as viewer, sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        for name, theme, query in SHOTS:
-            page = browser.new_page(viewport=SIZE, color_scheme=theme)
-            page.goto(f"{viewer.url}/?{query}", wait_until="networkidle")
-            save_small(page.screenshot(), PICTURES / f"{name}.png")
-            page.close()
+        with running(str(DATABASE)) as viewer:
+            views = VIEWS | {"kernel": {"kernel": longest_kernel(viewer.url)}}
+            for view, query in views.items():
+                take_view(browser, viewer.url, view, query)
+        with tempfile.TemporaryDirectory() as folder:
+            database = import_ranks(Path(folder))
+            with running(str(database)) as viewer:
+                for view in VIEWS_OF_RANKS:
+                    take_view(browser, viewer.url, view, {})
         browser.close()
+
+
+def longest_kernel(url: str) -> str:
+    """Full name of the kernel with the most GPU time."""
+    api = Api(url)
+    profile = f"profiles/{api.get('profiles/')['results'][0]['id']}"
+    newest = api.get(f"{profile}/aggregations/")["results"][-1]["id"]
+    first = api.get(f"{profile}/aggregations/{newest}/top-kernels/")["results"][0]
+    return str(first["kernel_long_name"])
+
+
+def import_ranks(folder: Path) -> Path:
+    """The database of the run of two ranks."""
+    capture = folder / "two_ranks.sqlite"
+    capture.write_bytes(lzma.decompress(TWO_RANKS.read_bytes()))
+    words = (f"--database={capture}", f"--output_path={folder}", "--profile_name=Two ranks")
+    command = [sys.executable, "-m", "profiler_cli.dlprof", *words, "--force=true"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return folder / "dlprof_dldb.sqlite"
+
+
+def take_view(browser: Browser, url: str, view: str, query: dict[str, str]) -> None:
+    """A view in both themes."""
+    for theme in THEMES:
+        take(browser, url, {"view": view} | query, f"{view}-{theme}", theme)
+
+
+def take(browser: Browser, url: str, query: dict[str, str], name: str, theme: Theme) -> None:
+    """One picture."""
+    page = browser.new_page(viewport=SIZE, color_scheme=theme)
+    page.goto(f"{url}/?{urlencode(query)}", wait_until="networkidle")
+    save_small(page.screenshot(), PICTURES / f"{name}.png")
+    page.close()
 
 
 def save_small(png: bytes, path: Path) -> None:

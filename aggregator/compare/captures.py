@@ -108,13 +108,14 @@ def _aggregation(connection: sqlite3.Connection, wanted: int | None) -> tuple[in
 
 def _ops(connection: sqlite3.Connection) -> tuple[Op, ...]:
     rows = connection.execute(
-        "SELECT op_name, direction, op_type, coalesce((SELECT x.input_shapes FROM op_instances AS j"
-        " JOIN shape_texts AS x ON x.id = j.shapes WHERE j.op = o.id ORDER BY j.start LIMIT 1), '')"
-        " FROM ops AS o ORDER BY o.id"
+        "SELECT o.op_name, o.direction, o.op_type, coalesce(x.input_shapes, ''),"
+        " coalesce(x.parameters, '') FROM ops AS o LEFT JOIN shape_texts AS x ON x.id = (SELECT"
+        " j.shapes FROM op_instances AS j WHERE j.op = o.id ORDER BY j.start LIMIT 1)"
+        " ORDER BY o.id"
     )
     return tuple(
-        Op(_common_name(str(name), str(kind)), str(direction), str(kind), str(shapes))
-        for name, direction, kind, shapes in rows
+        Op(_common_name(str(name), str(kind)), str(direction), str(kind), str(shapes), str(more))
+        for name, direction, kind, shapes, more in rows
     )
 
 
@@ -145,7 +146,9 @@ def _facts(
     connection: sqlite3.Connection, meta: dict[str, Any], ownership: Ownership
 ) -> dict[str, str]:
     facts: dict[str, str] = {}
-    rows = connection.execute("SELECT name, clock_hz, memory_bytes FROM devices ORDER BY id")
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(devices)")}
+    clock = "clock_hz" if "clock_hz" in columns else "NULL"  # not stored before 2.1.1
+    rows = connection.execute(f"SELECT name, {clock}, memory_bytes FROM devices ORDER BY id")  # noqa: S608
     devices = rows.fetchall()
     facts["GPU"] = _distinct(row[0] for row in devices)
     facts["GPUs used"] = str(ownership.devices)

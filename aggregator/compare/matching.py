@@ -29,6 +29,7 @@ class Op:
     direction: str
     op_type: str
     shapes: str = ""  # Input shapes of its first call; empty: not recorded.
+    parameters: str = ""  # Likewise.
 
     @property
     def key(self) -> tuple[str, str]:

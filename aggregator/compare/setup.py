@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from aggregator.compare.captures import CaptureData
 from aggregator.compare.result import Setting
 
 _MOST_SHAPES: Final = 3
-"""Ops whose shapes differ that are listed."""
+"""Ops whose shapes or parameters differ that are listed."""
 
 
 def differences(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> tuple[Setting, ...]:
@@ -20,23 +20,22 @@ def differences(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> tupl
         values = [_joined(data.facts.get(key, "") for data in side) for side in (base, new)]
         if values[0] != values[1]:
             found.append(Setting(key, *values))
-    return (*found, *_shapes(base[0], new[0]))
+    return (*found, *_of_ops(base[0], new[0], "shapes"), *_of_ops(base[0], new[0], "parameters"))
 
 
-def _joined(values: object) -> str:
-    assert not isinstance(values, str)
-    return ", ".join(dict.fromkeys(str(value) for value in values if value))  # type: ignore[attr-defined]
+def _joined(values: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(value for value in values if value))
 
 
-def _shapes(base: CaptureData, new: CaptureData) -> list[Setting]:
-    """The first ops that run with other shapes."""
-    before = {op.key: op.shapes for op in base.ops if op.shapes}
+def _of_ops(base: CaptureData, new: CaptureData, what: str) -> list[Setting]:
+    """The first ops that run with other shapes or parameters."""
+    before = {op.key: getattr(op, what) for op in base.ops}
     found = [
-        Setting(f"shapes of {op.name}", before[op.key], op.shapes)
+        Setting(f"{what} of {op.name}", before[op.key], getattr(op, what))
         for op in new.ops
-        if op.shapes and before.get(op.key, op.shapes) != op.shapes
+        if before.get(op.key) and getattr(op, what) not in ("", before[op.key])
     ]
     if len(found) <= _MOST_SHAPES:
         return found
-    rest = Setting("ops with other shapes", "", str(len(found)))
+    rest = Setting(f"{what} of {len(found) - _MOST_SHAPES} more ops", "...", "...")
     return [*found[:_MOST_SHAPES], rest]

@@ -315,6 +315,30 @@ def test_ranges_without_a_schema_name_are_groups_on_the_path(tmp_path: Path) -> 
     assert groups == {"/": 2, "/iteration #/": 2, path: 2, "_CompleteModel_": 2}
 
 
+def test_tensor_core_time_is_that_of_the_tensor_core_kernels_of_an_op(tmp_path: Path) -> None:
+    trace, main = _trace()
+    main.op("conv2d", 100, 200, seq=1)
+    main.launch("volta_fp16_s884cudnn_fp16_128x128_ldg8_relu_f2f_tn_v1", 110, gpu=(200, 270))
+    main.launch("add_kernel", 120, gpu=(300, 330))
+    main.launch("mul_kernel", 130, gpu=(340, 390))
+    found = analyze(trace, tmp_path)
+    times = "SELECT kernel_time, tc_kernel_time FROM view_op_metrics WHERE kernel_calls > 0"
+    assert found.query(times) == [(150, 70)]
+
+
+def test_a_group_without_work_has_no_gpu_time(tmp_path: Path) -> None:
+    trace, main = _trace()
+    main.range("forward", 90, 400)
+    main.op("view", 100, 200, seq=1)
+    main.op("relu", 500, 600, seq=2)
+    main.launch("relu", 510)
+    found = analyze(trace, tmp_path)
+    statistics = ("sum", "avg", "min", "max")
+    columns = ", ".join(f"gpu_time_{name}, gpu_idle_{name}" for name in statistics)
+    (row,) = found.query(f"SELECT {columns} FROM view_group_metrics WHERE group_name = '/forward/'")
+    assert row == (0,) * 8
+
+
 def test_work_in_a_group_and_in_no_op_belongs_to_an_op_of_the_groups_name(tmp_path: Path) -> None:
     trace, main = _trace()
     main.range("iteration 3", 50, 900)

@@ -18,6 +18,7 @@ from aggregator.errors import ReplayError, UsageError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.changes import (
     Change,
+    data_ready,
     find_rows,
     graph_launch,
     no_synchronization,
@@ -197,6 +198,21 @@ def test_a_wrong_speed_up_is_a_usage_error(
 ) -> None:
     assert main(["whatif", str(tmp_path), "--speedup", text]) == 2
     assert "NAME=Kx" in capsys.readouterr().err
+
+
+def test_data_in_time_predicts_the_runs_with_workers(shared_dir: Path, tmp_path: Path) -> None:
+    """Two runs without loader workers, and two of the same script with four."""
+    folder = shared_dir / "public" / "kineto_pair"
+    if not folder.is_dir():
+        pytest.skip(f"no public traces at {folder}")
+    found = {
+        name: replayed(analyze_file(folder / f"{name}.json.gz", tmp_path / name).path)
+        for name in ("w0a", "w0b", "w4a", "w4b")
+    }
+    measured = np.mean([np.median(found[name].measured_ns) / US for name in ("w4a", "w4b")])
+    for name in ("w0a", "w0b"):
+        assert step_us(found[name], data_ready) == pytest.approx(measured, rel=0.1)
+        assert step_us(found[name]) > 1.15 * measured
 
 
 HTA = "critical_path__end_to_end__simple_add__output__overlaid_critical_path_trace.json.gz"

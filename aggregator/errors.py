@@ -106,6 +106,18 @@ class NsysFailedError(ToolError):
     code = "NSYS_FAILED"
 
 
+class NotProfiledError(NsysFailedError):
+    """The application ended before the collection began."""
+
+    code = "NOT_PROFILED"
+
+    @property
+    def application_exit_code(self) -> int:
+        """Exit code of the application."""
+        code = self.details.get("return_code")
+        return code if isinstance(code, int) else self.exit_code
+
+
 class ReportPageMissingError(ToolError):
     """The page of the HTML report was not built in this checkout."""
 

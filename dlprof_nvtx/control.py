@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 
+from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.state import STATE, Backend, forget_in_child
 
 SHAPES_VARIABLE = "DLPROF_NVTX_SHAPES"
@@ -65,9 +66,11 @@ def init(
     if not STATE.patched:
         _patch()
     STATE.suspended = 0
-    start()
     from dlprof_nvtx.settings import describe_process
 
+    STATE.is_held = REFERENCE.hold()
+    if not STATE.is_held:
+        start()
     describe_process()
     return True
 
@@ -98,6 +101,7 @@ def _option(variable: str, *, value: bool | None, default: bool) -> bool:
 
 def _unavailable(reason: str) -> bool:
     print(f"dlprof_nvtx: no markers are written: {reason}", file=sys.stderr)
+    REFERENCE.give_up("no_markers")
     return False
 
 
@@ -106,6 +110,17 @@ def start() -> None:
     if STATE.backend is not None and STATE.pid == os.getpid():
         STATE.on = True
         STATE.enable_ops()
+
+
+def resume() -> None:
+    """Enable the markers after the bare steps, as if the program had just begun."""
+    from dlprof_nvtx.settings import note_config, repeat
+
+    STATE.is_held = False
+    STATE.steps = 0
+    start()
+    note_config({"emit_nvtx": bool(STATE.ops_thread)})
+    repeat()
 
 
 def stop() -> None:
@@ -119,6 +134,7 @@ def _at_exit() -> None:
 
     if STATE.pid == os.getpid():
         note_memory()
+        REFERENCE.write()
     stop()
 
 

@@ -10,6 +10,7 @@ import functools
 import weakref
 from typing import Any
 
+from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_config
 from dlprof_nvtx.state import STATE, wrap
 
@@ -31,7 +32,7 @@ def patch() -> None:
 
 
 def _note_loader(loader: Any) -> None:
-    if STATE.on:
+    if STATE.on or STATE.is_held:
         note_config({name: getattr(loader, name, None) for name in _SETTINGS}, "DataLoader")
 
 
@@ -62,11 +63,21 @@ def _mark_idle(owner: Any) -> None:
             idle = self._dlprof_idle = _Idle()
             weakref.finalize(self, idle.end)
         idle.end()
+        if STATE.is_held:
+            REFERENCE.fetch(_length(self))
         batch = fetch(self)
         idle.begin()
         return batch
 
     owner.__next__ = fetched
+
+
+def _length(iterator: Any) -> int | None:
+    """Number of batches; None if that is unknown."""
+    try:
+        return len(iterator)
+    except (TypeError, NotImplementedError, AttributeError):
+        return None
 
 
 _WORKER: list[Any] = []
@@ -75,7 +86,7 @@ _WORKER: list[Any] = []
 def worker_loop(*args: Any, **kwargs: Any) -> Any:
     """Run the worker process of a data loader without markers, which would only cost time."""
     STATE.disable_ops()
-    STATE.on = False
+    STATE.on = STATE.is_held = False
     if _WORKER:
         return _WORKER[0](*args, **kwargs)
     from torch.utils.data._utils import worker

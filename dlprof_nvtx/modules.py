@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlprof_nvtx.names import COMPILED, TRANSPARENT, Entry, Names, op_text
+from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_training_flags
 from dlprof_nvtx.state import STATE
 
@@ -17,7 +18,7 @@ CALLS_WITH_SHAPES = 3
 STEPS_WITH_SHAPES = 3
 """They are also recorded in all calls until this step of the optimizer, from the first step on:
 a step may consist of several calls (gradient accumulation)."""
-SHAPE_CALLS, SHAPE_SHARE = 512, 8
+SHAPE_CALLS, SHAPE_SHARE = 32, 8
 """At most this many calls of a model record shapes, and one of this many of its later calls."""
 _MOST_SIGNATURES = 4096
 CALLS_BEFORE_FLAGS = 2
@@ -72,7 +73,7 @@ def _autocast_dtype(torch: Any) -> Callable[[], object]:
     return dtype
 
 
-def _wrapped(  # noqa: C901 - runs for each call of a module: more functions would cost time
+def _wrapped(  # noqa: C901, PLR0915 - runs for each call of a module: more functions would cost time
     original: Callable[..., Any],
     tensor: type,
     is_compiling: Callable[[], bool],
@@ -87,7 +88,11 @@ def _wrapped(  # noqa: C901 - runs for each call of a module: more functions wou
         return dtype
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: C901, PLR0912
-        if is_compiling() or not STATE.on or is_tracing():
+        if is_compiling():
+            return original(self, *args, **kwargs)
+        if not STATE.on and STATE.is_held and not REFERENCE.is_inside:
+            return timed(original, self, args, kwargs, is_grad_enabled)
+        if not STATE.on or is_tracing():
             return original(self, *args, **kwargs)
         backend = STATE.backend
         kind = type(self).__name__
@@ -110,6 +115,8 @@ def _wrapped(  # noqa: C901 - runs for each call of a module: more functions wou
             entry.chain = tuple(texts)
         elif not entry.name:
             entry.calls += 1
+            if REFERENCE.folder:
+                REFERENCE.call(self, is_training=self.training and is_grad_enabled())
             if entry.calls == CALLS_BEFORE_FLAGS:
                 note_training_flags()
             if STATE.shapes == "first":
@@ -138,6 +145,24 @@ def _wrapped(  # noqa: C901 - runs for each call of a module: more functions wou
     call.__name__, call.__qualname__ = "__call__", "Module.__call__"
     call.__wrapped__ = original  # type: ignore[attr-defined]
     return call
+
+
+def timed(
+    original: Callable[..., Any],
+    module: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    is_grad_enabled: Callable[[], bool],
+) -> Any:
+    """Call a model while steps are timed; the modules in it are not looked at."""
+    REFERENCE.call(module, is_training=module.training and is_grad_enabled())
+    if not STATE.is_held:  # The collection begins with this call.
+        return module(*args, **kwargs)
+    REFERENCE.is_inside = True
+    try:
+        return original(module, *args, **kwargs)
+    finally:
+        REFERENCE.is_inside = False
 
 
 def _signature(

@@ -14,6 +14,7 @@ import time
 import weakref
 from typing import Any
 
+from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.state import STATE, wrap
 
 REPEAT_S = 2.0
@@ -32,7 +33,7 @@ def note_config(values: dict[str, Any], of: str = "") -> None:
 
 
 def _note(text: str) -> None:
-    if STATE.on and text not in _NOTED:
+    if (STATE.on or STATE.is_held) and text not in _NOTED:
         _NOTED[text] = None
         STATE.note(text)
 
@@ -62,7 +63,8 @@ def describe_process() -> None:
             "markers": "dlprof_nvtx",
         }
     )
-    note_config({"emit_nvtx": bool(STATE.ops_thread)})
+    if not STATE.is_held:
+        note_config({"emit_nvtx": bool(STATE.ops_thread)})
 
 
 def _cudnn_version(torch: Any) -> int | None:
@@ -128,11 +130,15 @@ def patch() -> None:
     import torch
 
     try:
-        from torch.optim.optimizer import register_optimizer_step_pre_hook
+        from torch.optim.optimizer import (
+            register_optimizer_step_post_hook,
+            register_optimizer_step_pre_hook,
+        )
     except ImportError:  # PyTorch 2.0: the flags are unknown
         pass
     else:
         register_optimizer_step_pre_hook(_count_step)
+        register_optimizer_step_post_hook(_end_step)
     # Also when gradients are cleared, because gradient scalers skip steps.
     wrap(torch.optim.Optimizer, "zero_grad", before=_observe)
     wrap(torch.amp.autocast_mode.autocast, "__enter__", before=_note_autocast)
@@ -148,6 +154,11 @@ def patch() -> None:
 def _count_step(optimizer: Any, *_: Any, **__: Any) -> None:
     STATE.steps += 1
     _observe(optimizer)
+
+
+def _end_step(optimizer: Any, *_: Any, **__: Any) -> None:
+    if REFERENCE.folder and (STATE.is_held or STATE.on):
+        REFERENCE.step(optimizer)
 
 
 def _observe(optimizer: Any, *_: Any, **__: Any) -> None:
@@ -178,14 +189,14 @@ def _note_optimizer(optimizer: Any) -> None:
 
 
 def _note_autocast(region: Any) -> None:
-    if STATE.on and getattr(region, "_enabled", False):
+    if (STATE.on or STATE.is_held) and getattr(region, "_enabled", False):
         _SEEN.add("autocast")
         dtype = str(getattr(region, "fast_dtype", "")).rpartition(".")[2]
         note_config({"amp_enabled": True, "dtype": dtype}, "autocast")
 
 
 def _note_scaler(scaler: Any, *_: Any, **__: Any) -> None:
-    if STATE.on:
+    if STATE.on or STATE.is_held:
         note_config({"enabled": bool(scaler.is_enabled())}, "grad_scaler")
 
 

@@ -38,6 +38,8 @@ class State:
 
     backend: Backend | None = None  # Destination of ranges; None before the initialization.
     on: bool = False  # Whether ranges are written.
+    # Whether the first steps are timed without markers; settings are remembered meanwhile.
+    is_held: bool = False
     patched: bool = False  # Whether the classes of PyTorch are wrapped.
     # When ranges of ops have the shapes of their tensors: ``always``, ``never``, or in the
     # ``first`` calls of a model with inputs of the same shapes. Writing shapes takes most of the
@@ -118,4 +120,4 @@ def forget_in_child() -> None:
     """Disable the markers in a forked process, such as a worker of a data loader."""
     if STATE.pid and STATE.pid != os.getpid():
         STATE.disable_ops()
-        STATE.on = False
+        STATE.on = STATE.is_held = False

@@ -51,6 +51,25 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, m.wall_time AS wall_clock_time,
 FROM model_metrics AS m JOIN aggregations AS a ON a.id = m.aggr JOIN domains AS d ON d.id = m.domain
 LEFT JOIN step_times AS t ON t.aggr = m.aggr;
 
+CREATE VIEW view_step_reference AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name,
+       CAST(nullif(r.bare, '') AS INTEGER) AS bare_step, CAST(nullif(r.p10, '') AS INTEGER) AS bare_step_p10,
+       CAST(nullif(r.p90, '') AS INTEGER) AS bare_step_p90, CAST(nullif(r.bare_steps, '') AS INTEGER) AS bare_steps,
+       CAST(nullif(r.profiled, '') AS INTEGER) AS profiled_step,
+       CAST(nullif(r.profiled_steps, '') AS INTEGER) AS profiled_steps,
+       100.0 * nullif(r.profiled, '') / nullif(CAST(nullif(r.bare, '') AS INTEGER), 0) - 100 AS overhead_pct,
+       nullif(r.step_end, '') AS step_end, nullif(r.reason, '') AS reason
+FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain
+JOIN (SELECT max(iif(key = 'bare_step_ns', value, NULL)) AS bare,
+             max(iif(key = 'bare_step_p10_ns', value, NULL)) AS p10,
+             max(iif(key = 'bare_step_p90_ns', value, NULL)) AS p90,
+             max(iif(key = 'bare_steps', value, NULL)) AS bare_steps,
+             max(iif(key = 'profiled_step_ns', value, NULL)) AS profiled,
+             max(iif(key = 'profiled_steps', value, NULL)) AS profiled_steps,
+             max(iif(key = 'bare_step_end', value, NULL)) AS step_end,
+             max(iif(key = 'bare_step_reason', value, NULL)) AS reason
+      FROM dldb_meta) AS r;
+
 CREATE VIEW view_model_summary AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name,
        m.wall_time,

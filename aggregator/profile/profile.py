@@ -16,6 +16,7 @@ import numpy as np
 
 from aggregator.errors import UsageError
 from aggregator.profile.arrays import Int32, Int64, Integers, empty_i32, empty_i64
+from aggregator.profile.step_reference import StepReference
 from aggregator.texts import say
 
 DEFAULT_DOMAIN = "default-domain"
@@ -253,6 +254,8 @@ class Profile:
     thread_names: dict[int, str] = field(default_factory=dict)  # Thread names by global thread id.
     system: SystemInfo = field(default_factory=SystemInfo)
     session: Session = field(default_factory=Session)
+    # What a step takes without profiling.
+    reference: StepReference = field(default_factory=StepReference)
     warnings: list[ProfileWarning] = field(default_factory=list)
     released: dict[str, int] = field(default_factory=dict)  # Rows of the kinds that were forgotten.
     # Element type of the first tensor of each of ``shape_texts``; empty if unknown.

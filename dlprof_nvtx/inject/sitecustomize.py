@@ -65,8 +65,30 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module):  # type: ignore[no-untyped-def]
         module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
+        hold = _send("hold")
+        try:
+            self._loader.exec_module(module)
+        except BaseException:
+            if hold:
+                os.unlink(hold)
+            raise
         _enable()
+
+
+def _send(name: str) -> str:
+    """Write an empty file for dlprof; returns its path. See ``dlprof_nvtx/reference.py``.
+
+    Importing torch loads CUDA, which begins the collection unless it is held by then.
+    """
+    folder = os.environ.get("DLPROF_REFERENCE")
+    if not folder:
+        return ""
+    path = os.path.join(folder, f"{name}.{os.getpid()}")
+    try:
+        with open(path, "w"):
+            return path
+    except OSError:
+        return ""
 
 
 def _enable() -> None:
@@ -76,6 +98,7 @@ def _enable() -> None:
         dlprof_nvtx.init()
     except Exception as error:  # noqa: BLE001 - markers must never stop a training
         print(f"dlprof_nvtx: no markers are written: {error}", file=sys.stderr)
+        _send("start")
 
 
 def _run_next() -> None:

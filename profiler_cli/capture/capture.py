@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import glob
 import shlex
-import shutil
 import signal
 import subprocess
 import time
@@ -18,9 +17,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aggregator.errors import DlprofError, NoGpuActivityError, NsysFailedError, UsageError
+from aggregator.errors import (
+    DlprofError,
+    NoGpuActivityError,
+    NotProfiledError,
+    NsysFailedError,
+)
 from aggregator.sources.formats import REPORT_SUFFIXES
 from profiler_cli.capture import processes
+from profiler_cli.capture.collection import Collection, plan_collection
 from profiler_cli.capture.gpu_samples import GpuMonitor
 from profiler_cli.capture.nsight import (
     EXPORT_SUFFIX,
@@ -85,7 +90,12 @@ def run_capture(options: Options, command: Sequence[str], console: Console) -> i
         DlprofError: The capture or the aggregation failed; its hint has the path.
     """
     with output_folder(options.output_path):
-        captured = capture(options, console)
+        try:
+            captured = capture(options, console)
+        except NotProfiledError as error:
+            # The run was that of the user: its exit code stays.
+            print_error("dlprof", error.message, error.hint)
+            return error.application_exit_code
         # Imported now, because the threads of the engine would receive the forwarded signals.
         from profiler_cli.commands.analyze import run_aggregation  # noqa: PLC0415
 
@@ -133,11 +143,22 @@ def capture(options: Options, console: Console) -> Captured:
         SystemExit: dlprof received a signal to end.
     """
     warnings = check_nsys_opts(options.nsys_opts)
-    check_application(options.application)
+    processes.check_application(options.application)
     nsys = find_installed(options.nsys_path)
     base = _free_base(options)
+    collection = plan_collection(nsys, options, base)
+    with collection:
+        return _capture(options, console, collection, base, warnings)
+
+
+def _capture(
+    options: Options, console: Console, collection: Collection, base: Path, warnings: list[str]
+) -> Captured:
+    """Run the application and return its export, as ``capture`` does."""
+    nsys = collection.nsys
     shows_output = options.verbosity not in {"quiet", "minimal"}
-    command = profile_command(nsys, options, base, show_output=shows_output)
+    more = collection.switches
+    command = profile_command(nsys, options, base, show_output=shows_output, more=more)
     for warning in warnings:
         console.message(warning)
     console.message(f"Profiling with Nsight Systems {nsys.version_text}: {shlex.join(command)}")
@@ -145,16 +166,21 @@ def capture(options: Options, console: Console) -> Captured:
     gpus = GpuMonitor()
     snapshots = base.with_name(f"{base.name}{SNAPSHOT_SUFFIX}")
     older = set(_snapshots(snapshots))
-    environment = processes.application_environment(options, snapshots if options.memory else None)
-    ending = _run(command, environment, console, gpus, shows_output=shows_output)
+    marked = processes.application_environment(options, snapshots if options.memory else None)
+    environment = collection.environment(marked, options.bare_steps)
+    ending = _run(command, environment, console, gpus, collection, shows_output=shows_output)
+    collection.read_steps()
     console.message(_outcome(ending, options))
     if signal.SIGTERM in ending.signals or signal.SIGHUP in ending.signals:
         raise SystemExit(EXIT_TERMINATED)
     if ending.signals.count(signal.SIGINT) > 1:
         raise KeyboardInterrupt
+    collection.check_began(ending.code)
     export = _result(nsys, options, base, before, ending)
     if problem := gpus.add_to_export(export):
         console.message(f"Warning: GPU memory usage could not be recorded: {problem}")
+    if problem := collection.add_to_export(export):
+        console.message(f"Warning: the times of bare steps could not be recorded: {problem}")
     _warn_of_size(base, console)
     if options.memory:
         _report_snapshots([path for path in _snapshots(snapshots) if path not in older], console)
@@ -172,28 +198,6 @@ def _report_snapshots(snapshots: Sequence[Path], console: Console) -> None:
         console.message(f"Memory of PyTorch: {display(path)}; show it with: dlprof memory {name}")
     if not snapshots:
         console.message("Warning: no process of PyTorch recorded its memory")
-
-
-def check_application(application: Sequence[str]) -> None:
-    """Check that the application can be started.
-
-    Raises:
-        UsageError: It is not an executable program.
-    """
-    first = application[0]
-    if shutil.which(first) is not None:
-        return
-    if Path(first).is_file():
-        hint = (
-            f"Put python in front: dlprof ... python {shlex.join(application)}"
-            if first.endswith(".py")
-            else f"Make it executable: chmod +x {shlex.quote(first)}"
-        )
-        raise UsageError(f"'{first}' is not an executable program.", hint=hint)
-    raise UsageError(
-        f"Program '{first}' was not found.",
-        hint="Options of dlprof come before the application, its own options after it.",
-    )
 
 
 def _free_base(options: Options) -> Path:
@@ -219,13 +223,14 @@ def _run(
     environment: dict[str, str],
     console: Console,
     gpus: GpuMonitor,
+    collection: Collection,
     *,
     shows_output: bool,
 ) -> _Ending:
     """Run the command to its end, and forward signals to it."""
     ending = _Ending()
     shares_terminal = processes.owns_terminal()
-    start = time.monotonic()
+    start_s = time.monotonic()
     with processes.no_orphans(), OutputTees(show=shows_output) as tees, gpus:
         process = subprocess.Popen(
             list(command),
@@ -239,13 +244,16 @@ def _run(
         tees.started()
         gpus.started()
         with _signals(process, ending, console, shares_terminal=shares_terminal):
-            ending.code = _wait(process, ending, console, start)
-        ending.seconds = time.monotonic() - start
+            ending.code = _wait(process, ending, console, collection)
+        ending.seconds = time.monotonic() - start_s
     ending.last_lines = tees.last_lines(LAST_LINES)
     return ending
 
 
-def _wait(process: subprocess.Popen[bytes], ending: _Ending, console: Console, start: float) -> int:
+def _wait(
+    process: subprocess.Popen[bytes], ending: _Ending, console: Console, collection: Collection
+) -> int:
+    start = time.monotonic()
     warned = False
     deadline: float | None = None
     while True:
@@ -255,6 +263,7 @@ def _wait(process: subprocess.Popen[bytes], ending: _Ending, console: Console, s
             pass
         else:
             return 128 - code if code < 0 else code
+        collection.poll(process.pid)
         now = time.monotonic()
         if not warned and now - start > LONG_RUN_S and not ending.signals:
             warned = True

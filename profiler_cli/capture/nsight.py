@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -203,7 +204,9 @@ def _traced(words: list[str]) -> list[str] | None:
     return None if value is None else [token for token in value.split(",") if token]
 
 
-def profile_command(nsys: Nsys, options: Options, base: Path, *, show_output: bool) -> list[str]:
+def profile_command(
+    nsys: Nsys, options: Options, base: Path, *, show_output: bool, more: Sequence[str] = ()
+) -> list[str]:
     """Build the command that profiles the application.
 
     Args:
@@ -211,6 +214,7 @@ def profile_command(nsys: Nsys, options: Options, base: Path, *, show_output: bo
         options: Options of the command line.
         base: Path of the result without extension.
         show_output: Whether to show the output of the application.
+        more: More switches.
     """
     given = split_nsys_opts(options.nsys_opts)
     words = [str(nsys.program), "profile", *given]
@@ -231,6 +235,7 @@ def profile_command(nsys: Nsys, options: Options, base: Path, *, show_output: bo
         words += _range_switches(nsys)
     if options.force:
         words.append("--force-overwrite=true")
+    words += more
     # A % begins a placeholder of nsys.
     return [*words, "-o", str(base).replace("%", "%%"), *options.application]
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import shlex
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from aggregator.errors import UsageError
 from aggregator.options import Mode
 
 if TYPE_CHECKING:
@@ -142,3 +145,25 @@ def _markers_folder() -> Path | None:
         return None
     folder = Path(spec.origin).parent / MARKERS_FOLDER
     return folder if folder.is_dir() else None
+
+
+def check_application(application: Sequence[str]) -> None:
+    """Check that the application can be started.
+
+    Raises:
+        UsageError: It is not an executable program.
+    """
+    first = application[0]
+    if shutil.which(first) is not None:
+        return
+    if Path(first).is_file():
+        hint = (
+            f"Put python in front: dlprof ... python {shlex.join(application)}"
+            if first.endswith(".py")
+            else f"Make it executable: chmod +x {shlex.quote(first)}"
+        )
+        raise UsageError(f"'{first}' is not an executable program.", hint=hint)
+    raise UsageError(
+        f"Program '{first}' was not found.",
+        hint="Options of dlprof come before the application, its own options after it.",
+    )

@@ -21,13 +21,19 @@ from aggregator.errors import DatabaseError, UsageError
 from aggregator.system.plain_text import on_one_line, shown
 from aggregator.system.untrusted_json import read_json
 from profiler_cli.commands.databases import open_or_import
+from profiler_cli.commands.step_reference import (
+    COLUMNS,
+    VIEW,
+    format_reference,
+    reference_document,
+)
 from profiler_cli.options.parser import SubcommandParser
 
 EXIT_CODES: Final = {"low": 11, "medium": 12, "high": 13}
 """Exit code by the highest severity; 0 if there is no advice."""
-_VIEW: Final = "view_advice"
+_ADVICE_VIEW: Final = "view_advice"
 _MAX_NAME: Final = 75
-_COLUMNS: Final = (
+_ADVICE_COLUMNS: Final = (
     *("place", "advice_name", "status", "severity", "gain_ns", "gain_pct", "certainty"),
     *("problem", "recommendation", "reasoning", "needs", "frameworks", "drill_down", "evidence"),
     *("proof_query", "proof_column", "proof_value"),
@@ -84,11 +90,14 @@ def run_advise(words: Sequence[str]) -> int:
         rows = _rows(database, int(aggregation["aggr_id"]))
         found = [row for row in rows if row["status"] == "found"]
         unknown = [row for row in rows if row["status"] != "found"]
+        reference = _reference(database, int(aggregation["aggr_id"]))
         if options.json:
             document = _document(options.database, aggregation, found, unknown)
+            document["step_reference"] = reference_document(reference)
             output = json.dumps(document, indent=2) + "\n"
         else:
-            output = shown(_text(options.database, aggregation, found, unknown))
+            line = format_reference(reference)
+            output = shown(line + _text(options.database, aggregation, found, unknown))
     print(output, end="")
     return _exit_code(found, options.fail_on)
 
@@ -106,7 +115,7 @@ def _exit_code(found: list[dict[str, Any]], fail_on: str) -> int:
 def _open(source: Path, stack: ExitStack) -> Dldb:
     """Open the database, or import the profile into one in a temporary folder."""
     database = open_or_import(source, stack)
-    if _VIEW in database.views:
+    if _ADVICE_VIEW in database.views:
         return database
     database.close()
     raise DatabaseError(
@@ -142,7 +151,9 @@ def _aggregation(database: Dldb, wanted: int | None) -> dict[str, Any]:
 
 
 def _rows(database: Dldb, aggr: int) -> list[dict[str, Any]]:
-    query = f"SELECT {', '.join(_COLUMNS)} FROM {_VIEW} WHERE aggr_id = ? ORDER BY place"  # noqa: S608
+    query = (
+        f"SELECT {', '.join(_ADVICE_COLUMNS)} FROM {_ADVICE_VIEW} WHERE aggr_id = ? ORDER BY place"  # noqa: S608
+    )
     rows = [dict(row) for row in few_rows(database.connection.execute(query, (aggr,)))]
     for row in rows:
         row["evidence"] = _parsed(row["evidence"])
@@ -171,6 +182,15 @@ def _document(
             {key: row[key] for key in ("advice_name", "problem", "needs")} for row in unknown
         ],
     }
+
+
+def _reference(database: Dldb, aggr: int) -> dict[str, Any]:
+    """Return the step without profiling; empty if the database has none."""
+    if VIEW not in database.views:
+        return {}
+    query = f"SELECT {', '.join(COLUMNS)} FROM {VIEW} WHERE aggr_id = ? LIMIT 1"  # noqa: S608
+    rows = few_rows(database.connection.execute(query, (aggr,)))
+    return dict(rows[0]) if rows else {}
 
 
 def _text(

@@ -16,6 +16,7 @@ from aggregator.pipeline import aggregate_copy, import_profile
 from aggregator.profile.profile import LOST_RECORDS, require_domains
 from aggregator.ranks.rank_import import import_ranks
 from aggregator.tables.sql import as_text
+from profiler_cli.commands.step_reference import VIEW, format_reference
 from profiler_cli.options.declared import DEFAULT_PROFILE_NAME, Options
 from profiler_cli.options.parser import rank_files
 from profiler_cli.outputs import (
@@ -149,10 +150,15 @@ def _write_reports(aggr_id: int, plan: OutputPlan, options: Options, console: Co
                 source = _report_source(connection, plan.database, aggr_id, domains, options)
                 lead = replace(source, aggr_id=_leading_aggregation(connection, aggr_id, options))
                 _write_files(source, lead, plan, options, console)
+                reference = lead.one_row(VIEW)
+                is_known = reference.get("bare_step") is not None
+                line = format_reference(reference)
                 return (
                     format_losses(lead)
+                    + (line if is_known else "")
                     + _step_times(lead)
                     + _simple_totals(lead)
+                    + ("" if is_known else f"{line}\n")
                     + format_feedback(lead)
                 )
         except sqlite3.Error as error:

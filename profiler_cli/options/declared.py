@@ -55,6 +55,7 @@ class Options:
     detailed_mode: bool = True
     nsys_profile_range: bool = False
     memory: bool = False  # Whether to record allocations of GPU memory.
+    bare_steps: int = 10  # Steps that are timed before profiling; 0: profile from the start.
     key_node: str = ""
     list_key_nodes: bool = False
     iter_start: int | None = None  # First iteration, inclusive; None for the first.
@@ -178,6 +179,14 @@ CAPTURE: Final = (
         "Record all allocations of GPU memory: those of the CUDA driver in the profile, and those "
         "of PyTorch with modules and call stacks in a snapshot for dlprof memory.",
         "false",
+    ),
+    Option(
+        "bare_steps",
+        ("--bare_steps",),
+        whole_number(),
+        "Time at least this many steps of a PyTorch loop without markers and collection, then "
+        "profile; the result says what profiling cost. 0 profiles from the start.",
+        "10, for 1 to 5 s",
     ),
 )
 

@@ -57,6 +57,14 @@ EXTENDED_SUMMARY_ROWS: Final = {
     "Communication Duration %": ("communication_pct", True),
     "Exposed Communication Duration %": ("exposed_communication_pct", True),
 }
+# Title -> column of view_step_reference; with --extended=true.
+REFERENCE_ROWS: Final = {
+    "Step Without Profiling (ns)": ("bare_step", False),
+    "Step Without Profiling 10th Percentile (ns)": ("bare_step_p10", False),
+    "Step Without Profiling 90th Percentile (ns)": ("bare_step_p90", False),
+    "Profiled Step (ns)": ("profiled_step", False),
+    "Profiling Overhead %": ("overhead_pct", True),
+}
 # Title -> column of view_model_efficiency; with --extended=true.
 EFFICIENCY_ROWS: Final = {
     "Model FLOPs Utilization %": ("mfu", True),
@@ -138,6 +146,7 @@ def _read_sections(source: ReportSource) -> list[Section]:
     summary = source.one_row("view_model_summary")
     report = _values(SUMMARY_ROWS, summary)
     if source.is_extended:
+        report |= _values(REFERENCE_ROWS, source.one_row("view_step_reference"))
         report |= _values(EXTENDED_SUMMARY_ROWS, summary)
         report |= _values(EFFICIENCY_ROWS, source.one_row("view_model_efficiency"))
     sections = [

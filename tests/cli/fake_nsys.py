@@ -1,7 +1,8 @@
 """A stand-in for ``nsys``: answers, writes and ends as the real one does, by copying an export.
 
 Environment: ``FAKE_VERSION`` (2025.3.2), ``FAKE_EXPORT`` (a file to copy; none: no result),
-``FAKE_WRITES`` (suffixes, default ``.nsys-rep,.sqlite``), ``FAKE_LOG`` (its words, one per line).
+``FAKE_WRITES`` (suffixes, default ``.nsys-rep,.sqlite``), ``FAKE_LOG`` (its words, one per line),
+``FAKE_LATER`` (it can begin to collect later), ``FAKE_START_CODE`` (exit code of ``nsys start``).
 """
 
 from __future__ import annotations
@@ -26,9 +27,14 @@ def main() -> int:
         print(
             "\t--cuda-flush-interval=\n\t   Set the interval, in milliseconds" * (version >= "2021")
         )
+        if os.environ.get("FAKE_LATER"):
+            print("\t--session-new=\n\t-Y, --start-later=")
         return 0
     with Path(os.environ["FAKE_LOG"]).open("a") as log:
         log.write("\n".join([*words, "---", ""]))
+    if words[0] == "start":
+        (Path(os.environ["FAKE_LOG"]).parent / "collecting").touch()
+        return int(os.environ.get("FAKE_START_CODE", "0"))
     if words[0] == "export":
         return export(words[1:])
     return profile(words[1:])
@@ -77,6 +83,9 @@ def profile(words: list[str]) -> int:
     suffixes = os.environ.get("FAKE_WRITES", ".nsys-rep,.sqlite").split(",")
     if source is None and "FAKE_WRITES" not in os.environ:
         print("Importer error status: An unknown error occurred.", file=sys.stderr)
+        suffixes = []
+    collecting = Path(os.environ["FAKE_LOG"]).parent / "collecting"
+    if "--start-later=true" in words and not collecting.exists():
         suffixes = []
     for suffix in filter(None, suffixes):
         if source is None:

@@ -106,6 +106,8 @@ def test_one_of_an_earlier_patch_is_shown(older: Path) -> None:
         kernels = list(iter_rows(table, parse_list_query(KERNELS, {}), database))
     lacking = {"is_steady", "steady_note", "steps", "iter_median_ns", "iter_p10_ns", "iter_p90_ns"}
     lacking = lacking if older.stem < "2.1.3" else set()
+    lacking |= {"bare_steps", "bare_step_ns", "bare_step_p10_ns", "bare_step_p90_ns"}
+    lacking |= {"profiled_step_ns", "profiled_steps", "overhead_pct", "bare_step_reason"}
     assert (summary["total_iterations"], set(summary["unknown"])) == (5, lacking)
     assert [(row["kernel_name"], row["num_calls"]) for row in kernels] == [("sgemm", 4)]
 

@@ -33,7 +33,7 @@ def _needs_gpu() -> None:
 
 def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*PROGRAM, "--mode=pytorch", *words],
+        [*PROGRAM, "--mode=pytorch", "--bare_steps=0", *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), **variables},
         capture_output=True,

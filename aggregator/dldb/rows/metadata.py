@@ -14,6 +14,7 @@ from aggregator.frameworks import framework_of
 from aggregator.importing.imported import ImportedProfile
 from aggregator.options import ImportOptions, Mode
 from aggregator.profile.recorded import RecordedProfile
+from aggregator.profile.step_reference import StepReference
 from aggregator.texts import say
 
 DISTRIBUTION = "open-dlprof"
@@ -77,7 +78,21 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
         "are_ranks": "1" if data.rollup.are_ranks else "0",
         "is_part_of_job": "1" if is_part else "0",
         "job_rank": "" if data.profile.rank is None else str(data.profile.rank),
+    } | _reference(data.profile.reference)
+
+
+def _reference(found: StepReference) -> dict[str, str]:
+    """What a step takes without profiling; an empty text is unknown."""
+    values = {
+        "bare_steps": found.bare.steps,
+        "bare_step_ns": found.bare.median_ns,
+        "bare_step_p10_ns": found.bare.p10_ns,
+        "bare_step_p90_ns": found.bare.p90_ns,
+        "profiled_steps": found.profiled.steps,
+        "profiled_step_ns": found.profiled.median_ns,
     }
+    texts = {key: "" if value is None else str(value) for key, value in values.items()}
+    return texts | {"bare_step_end": found.step_end, "bare_step_reason": found.reason}
 
 
 def _system_config(data: ImportedProfile, options: ImportOptions) -> Table:

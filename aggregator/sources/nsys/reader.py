@@ -41,6 +41,7 @@ from aggregator.sources.nsys.nvtx import (
     read_thread_names,
     start_end_rows,
 )
+from aggregator.sources.nsys.reference import read_reference
 from aggregator.sources.nsys.schema import PID_MASK, PID_SHIFT, Schema
 from aggregator.sources.nsys.system import (
     read_capture_ns,
@@ -289,6 +290,7 @@ def _assemble(
         thread_names=read_thread_names(schema),
         system=with_settings(read_system(schema), read_settings(nvtx.labels)),
         session=read_session(schema),
+        reference=read_reference(schema),
         warnings=warnings,
     )
 

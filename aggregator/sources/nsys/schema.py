@@ -39,6 +39,8 @@ GPU_SAMPLES = "DLPROF_GPU_SAMPLES"
 """Added by dlprof to the export of its own capture: samples of NVML during the run."""
 CAPTURE_NOTES = "DLPROF_CAPTURE_NOTES"
 """Also added by dlprof: for example the reason why there are no samples."""
+STEP_TIMES = "DLPROF_STEP_TIMES"
+"""Also added by dlprof: times of steps that the application measured itself."""
 
 PID_SHIFT = 24
 """A global thread id is ``process part << 24 | thread id``; a global process id has thread id 0."""

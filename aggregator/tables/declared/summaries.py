@@ -5,6 +5,7 @@ from __future__ import annotations
 from aggregator.tables.spec import IN_GRAPHS, Field, ObjectSpec, fields_of
 
 _PERFORMANCE = "view_performance_summary"
+_REFERENCE = "view_step_reference"
 _MODEL = "view_model_summary"
 _BREAKDOWN = "view_resource_usage_breakdown"
 _KERNELS = "view_kernel_summary"
@@ -52,6 +53,21 @@ PERFORMANCE_SUMMARY = ObjectSpec(
         Field("iter_median_ns", _PERFORMANCE, "iter_median", "Median time of a step."),
         Field("iter_p10_ns", _PERFORMANCE, "iter_p10", "10th percentile of the steps' times."),
         Field("iter_p90_ns", _PERFORMANCE, "iter_p90", "90th percentile of the steps' times."),
+        *fields_of(
+            _REFERENCE,
+            {
+                "bare_step_ns=bare_step": "Median time of a step without profiling.",
+                "bare_step_p10_ns=bare_step_p10": "10th percentile of these steps' times.",
+                "bare_step_p90_ns=bare_step_p90": "90th percentile of these steps' times.",
+                "bare_steps": "Steps that were timed without profiling.",
+                "profiled_step_ns=profiled_step": (
+                    "Median time of a step while it is profiled, by the same clock."
+                ),
+                "profiled_steps": "Steps that this clock timed while they were profiled.",
+                "overhead_pct=overhead_pct%": "How much longer a profiled step takes.",
+            },
+        ),
+        Field("bare_step_reason", _REFERENCE, "reason", "Why the bare step is unknown.", "string"),
     ),
 )
 

@@ -1464,6 +1464,16 @@ export interface PeakRatesRow {
 }
 
 export interface PerformanceSummary {
+  /** Median time of a step without profiling. */
+  readonly bare_step_ns: number | null;
+  /** 10th percentile of these steps' times. */
+  readonly bare_step_p10_ns: number | null;
+  /** 90th percentile of these steps' times. */
+  readonly bare_step_p90_ns: number | null;
+  /** Why the bare step is unknown. */
+  readonly bare_step_reason: string | null;
+  /** Steps that were timed without profiling. */
+  readonly bare_steps: number | null;
   /** Time with a kernel running, mean over the GPUs. */
   readonly gpu_utilization_pct: number | null;
   /** 1: it covers the steady range. */
@@ -1486,8 +1496,14 @@ export interface PerformanceSummary {
   readonly key_node: string | null;
   /** Why that op. */
   readonly key_node_reason: string | null;
+  /** How much longer a profiled step takes. */
+  readonly overhead_pct: number | null;
   /** Aggregated. */
   readonly profiled_iterations: number | null;
+  /** Median time of a step while it is profiled, by the same clock. */
+  readonly profiled_step_ns: number | null;
+  /** Steps that this clock timed while they were profiled. */
+  readonly profiled_steps: number | null;
   /** What the steady range leaves out, or why there is none. */
   readonly steady_note: string | null;
   /** Iterations without the one before the loop. */

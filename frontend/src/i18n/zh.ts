@@ -1151,4 +1151,8 @@ export const zh = {
     "{count} 个事件，共 {time}；其中大部分属于此项。",
   "{time}, from {start} on.": "{time}，从 {start} 开始。",
   "Longest in the timeline": "在时间线中查看最长的一次",
+  unknown: "未知",
+  "{n} steps": "{n} 步",
+  "Step without profiling": "未分析时的步",
+  "profiled {time}, {pct} overhead": "分析时 {time}，开销 {pct}",
 } as const;

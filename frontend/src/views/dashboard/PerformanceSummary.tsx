@@ -39,6 +39,7 @@ export function PerformanceSummary(): JSX.Element {
       <Loaded resource={summary} skeleton={<KpiSkeleton />}>
         {(data) => (
           <>
+            <ReferenceLine data={data} />
             <dl class="kpi-row">
               {data.iter_median_ns === null ? (
                 <IterationTime data={data} />
@@ -168,6 +169,35 @@ function StepTime({ data }: { data: Summary }): JSX.Element {
         </span>
       )}
     </Kpi>
+  );
+}
+
+/** What a step takes without profiling, which is the run that matters. */
+function ReferenceLine({ data }: { data: Summary }): JSX.Element | null {
+  const { bare_step_ns: bare, profiled_step_ns: profiled, overhead_pct: overhead } = data;
+  if (bare === null && data.bare_step_reason === null) return null;
+  const parts =
+    bare === null
+      ? [t("unknown"), data.bare_step_reason ?? ""]
+      : [
+          durationText(bare),
+          ...(data.bare_step_p10_ns === null || data.bare_step_p90_ns === null
+            ? []
+            : [`p10–p90: ${durationRange(data.bare_step_p10_ns, data.bare_step_p90_ns)}`]),
+          t("{n} steps", { n: formatInt(data.bare_steps ?? 0) }),
+          ...(profiled === null || overhead === null
+            ? []
+            : [
+                t("profiled {time}, {pct} overhead", {
+                  time: durationText(profiled),
+                  pct: formatPct(overhead),
+                }),
+              ]),
+        ];
+  return (
+    <p class="kpi-note" role="note">
+      <strong>{t("Step without profiling")}</strong>: {parts.filter(Boolean).join(" · ")}
+    </p>
   );
 }
 

@@ -1,0 +1,77 @@
+"""Steps that were timed without profiling, to say what the profile costs.
+
+``dlprof`` lets the first steps of a PyTorch loop run without markers and collection, and times the
+steps of the profiled part by the same clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from aggregator.texts import say
+
+LEAST_STEPS: Final = 3
+"""Fewer steps have no median worth comparing."""
+FOREIGN: Final = say(
+    "The capture holds no steps without profiling; dlprof times some before it profiles a PyTorch "
+    "loop."
+)
+_REASONS: Final = {
+    "no_torch": say("No process of the application used PyTorch's markers."),
+    "no_markers": say("The markers could not be written in the application."),
+    "no_loop": say("The program's own files name nothing that repeats a training step."),
+    "few_batches": say("The data loader has too few batches for steps without profiling."),
+    "ended_early": say("The program ended while its first steps were timed."),
+    "no_steps": say("No steps were found: neither an optimizer's steps nor calls of a model."),
+}
+_FASTER: Final = 0.9
+"""Steps cannot become this much faster by profiling: those before it were no typical ones."""
+_WARMING_UP: Final = say(
+    "The steps before profiling took longer than the profiled ones: the program was still warming "
+    "up."
+)
+_TOO_FEW: Final = say("Fewer than {count} steps ran without profiling.", count=LEAST_STEPS)
+
+
+@dataclass(frozen=True)
+class TimedSteps:
+    """Distribution of the times of some steps."""
+
+    steps: int = 0  # Number of steps.
+    median_ns: int | None = None  # Median time of a step; None: unknown. Unit: ns.
+    p10_ns: int | None = None  # 10th percentile. Unit: ns.
+    p90_ns: int | None = None  # 90th percentile. Unit: ns.
+
+
+@dataclass(frozen=True)
+class StepReference:
+    """What a step takes without profiling and with it, in one process."""
+
+    bare: TimedSteps = TimedSteps()
+    profiled: TimedSteps = TimedSteps()
+    step_end: str = ""  # What ends a step: ``optimizer`` or ``call``; empty: unknown.
+    reason: str = FOREIGN  # Why the bare step is unknown; empty: it is known.
+
+
+def timed_steps(times_ns: Sequence[int]) -> TimedSteps:
+    """Median and percentiles of the times of some steps."""
+    if len(times_ns) < LEAST_STEPS:
+        return TimedSteps(len(times_ns))
+    found = np.rint(np.percentile(np.array(times_ns, dtype=np.int64), (50, 10, 90)))
+    median, p10, p90 = found.astype(np.int64).tolist()
+    return TimedSteps(len(times_ns), median, p10, p90)
+
+
+def step_reference(
+    bare_ns: Sequence[int], profiled_ns: Sequence[int], step_end: str, code: str
+) -> StepReference:
+    """The reference of a process; ``code`` says why its bare steps are missing."""
+    bare, profiled = timed_steps(bare_ns), timed_steps(profiled_ns)
+    reason = "" if bare.median_ns else _REASONS.get(code, _TOO_FEW)
+    if bare.median_ns and profiled.median_ns and profiled.median_ns < _FASTER * bare.median_ns:
+        bare, reason = TimedSteps(bare.steps), _WARMING_UP
+    return StepReference(bare, profiled, step_end, reason)

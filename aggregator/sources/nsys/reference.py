@@ -1,0 +1,62 @@
+"""Times of steps that ``dlprof`` measured with and without profiling, from its own export."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from aggregator.errors import CorruptProfileError
+from aggregator.profile.step_reference import StepReference, step_reference
+from aggregator.sources.nsys import schema as names
+
+if TYPE_CHECKING:
+    from aggregator.sources.nsys.schema import Schema
+
+COLUMNS: Final = ("pid", "rank", "stepEnd", "phase", "number", "hostNs", "gpuNs")
+"""Times: between the ends of two steps, by the host's clock and by CUDA events. Unit: ns."""
+NOTE: Final = "stepTimes"
+_BARE, _PROFILED = "bare", "profiled"
+_MAX_ROWS: Final = 1_000_000
+_MAX_NS: Final = 1 << 53
+
+
+def read_reference(schema: Schema) -> StepReference:
+    """The reference of the process that ran most steps without profiling, rank 0 first."""
+    if not set(COLUMNS) <= schema.columns(names.STEP_TIMES):
+        return StepReference()
+    query = (
+        'SELECT pid, rank, "stepEnd", phase, coalesce("gpuNs", "hostNs"), "hostNs"'
+        f" FROM {schema.table(names.STEP_TIMES)}"
+        " WHERE typeof(\"hostNs\") = 'integer' AND typeof(coalesce(\"gpuNs\", 0)) = 'integer'"
+        f' AND "hostNs" BETWEEN 0 AND {_MAX_NS} AND coalesce("gpuNs", 0) BETWEEN 0 AND {_MAX_NS}'
+        f" ORDER BY pid, phase, number LIMIT {_MAX_ROWS}"
+    )
+    try:
+        with schema.connect() as connection:
+            rows = connection.execute(query).fetchall()
+            code = _note(schema)
+    except CorruptProfileError:
+        # The profile is complete without these times.
+        return StepReference()
+    bare: dict[object, list[int]] = {}
+    profiled: dict[object, list[int]] = {}
+    about: dict[object, tuple[int, str]] = {}
+    for pid, rank, step_end, phase, gpu_ns, host_ns in rows:
+        about[pid] = (rank if isinstance(rank, int) else -1, str(step_end or ""))
+        if phase == _BARE:
+            bare.setdefault(pid, []).append(gpu_ns)
+        elif phase == _PROFILED:
+            profiled.setdefault(pid, []).append(host_ns)
+    if not about:
+        return step_reference((), (), "", code)
+    best = min(about, key=lambda pid: (about[pid][0], -len(bare.get(pid, ())), str(pid)))
+    return step_reference(bare.get(best, ()), profiled.get(best, ()), about[best][1], code)
+
+
+def _note(schema: Schema) -> str:
+    """Code of the reason why steps are missing; empty if there is none."""
+    if not {"name", "value"} <= schema.columns(names.CAPTURE_NOTES):
+        return ""
+    with schema.connect() as connection:
+        query = f"SELECT value FROM {schema.table(names.CAPTURE_NOTES)} WHERE name = ?"
+        row = connection.execute(query, (NOTE,)).fetchone()
+    return str(row[0] or "") if row else ""

@@ -1,0 +1,291 @@
+"""Time steps without markers and collection first, so that a profile can say what it costs.
+
+``dlprof`` starts Nsight Systems without collecting, and gives the application a folder. The first
+steps of its loop are timed there: by the host's clock where a step ends, and by a CUDA event, which
+is never waited for. Then this process asks for the collection, waits until it has begun, and
+enables the markers. Whatever is unexpected begins the collection earlier, never later.
+
+A step ends at the first optimizer's ``step``; without optimizers, where a model is called again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FOLDER_VARIABLE = "DLPROF_REFERENCE"
+"""Folder for messages to and from ``dlprof``; not set: collection began with the program."""
+STEPS_VARIABLE = "DLPROF_BARE_STEPS"
+STARTED = "started"
+"""Name of the file that ``dlprof`` writes when the collection has begun."""
+DEFAULT_STEPS = 10
+LEAST_NS, MOST_NS = 1_000_000_000, 5_000_000_000
+"""The steps without markers take at least this long, and no further step begins after that long."""
+FASTER = 0.95
+"""While the later half of the bare steps is faster than this, the program is warming up."""
+FOUND_STEPS, FOUND_TOLERANCE = 3, 0.25
+"""The loop is found when so many steps take about the same time."""
+MOST_SEARCHED, LEAST_STEPS = 40, 3
+"""After so many steps the loop counts as found; fewer bare steps are no reference."""
+SHORT_LOOP = 8
+"""A data loader of at most so many batches is collected from the first one."""
+CALLS_PER_STEP = 64
+"""A model may be called so often for one step of an optimizer."""
+MOST_STORED, WRITE_S, WAIT_S = 20_000, 2.0, 20.0
+_LOOP_WORDS = (
+    *(".step(", "Trainer", ".fit(", ".generate(", ".backward("),
+    *("no_grad", "inference_mode"),
+)
+_LIBRARIES = frozenset({"site-packages", "dist-packages"})
+_MOST_SOURCES = 64
+
+
+class Reference:
+    """Measures the bare steps of this process, then lets the collection begin."""
+
+    def __init__(self) -> None:
+        self.folder = os.environ.get(FOLDER_VARIABLE, "")
+        self.is_held = False  # Whether neither markers nor collection are active yet.
+        self.is_inside = False  # Whether a model is being called, while that counts steps.
+        self.clock = ""  # What ends a step: ``optimizer`` or ``call``.
+        self.wanted = DEFAULT_STEPS
+        self.owner: int | None = None  # ``id`` of the optimizer or model that ends a step.
+        self.training_calls = 0
+        self.ticks: list[tuple[int, Any]] = []
+        self.found = 0  # Number of ticks when the loop was found; 0: not yet.
+        self.fetched = 0
+        self.batches: int | None = None  # Of the first data loader; None: unknown.
+        self.bare: dict[str, list[int]] = {}
+        self.profiled: list[int] = []
+        self.reason = ""
+        self.pid = 0
+        self._written_s = 0.0
+
+    def hold(self) -> bool:
+        """Wait with the markers, if ``dlprof`` waits with the collection and a loop may come."""
+        self.pid = os.getpid()
+        text = os.environ.get(STEPS_VARIABLE, "")
+        self.wanted = int(text) if text.isdigit() else DEFAULT_STEPS
+        if not self.folder or not self.wanted or self._path(STARTED).exists():
+            return False
+        if not text and not _has_loop():
+            self.reason = "no_loop"
+            self._begin()
+            return False
+        self.is_held = self._write_file(f"hold.{self.pid}", "")
+        return self.is_held
+
+    def give_up(self, reason: str) -> None:
+        """Begin the collection at once: this process cannot have markers."""
+        self.pid, self.reason = os.getpid(), reason
+        if self.folder and not self._path(STARTED).exists():
+            self._begin()
+            self.write()
+
+    def fetch(self, length: Any) -> None:
+        """Count a batch; a data loader with few batches is collected from its first one."""
+        if self.fetched == 0 and isinstance(length, int):
+            self.batches = length
+            if length <= SHORT_LOOP:
+                self.reason = "few_batches"
+                self.finish()
+        self.fetched += 1
+
+    def step(self, optimizer: Any) -> None:
+        """End a step, after a step of an optimizer."""
+        if self.owner is None or self.clock == "call":
+            self.clock, self.owner, self.ticks, self.found = "optimizer", id(optimizer), [], 0
+        if self.owner == id(optimizer):
+            self._tick(self.ticks)
+
+    def call(self, model: Any, *, is_training: bool) -> None:
+        """End a step if there is no optimizer: the model is called again."""
+        if self.clock == "optimizer":
+            return
+        if self.owner is None:
+            if next(model.parameters(), None) is None:
+                return
+            self.clock, self.owner = "call", id(model)
+        if self.owner != id(model):
+            return
+        self.training_calls += is_training
+        if not is_training or self.training_calls > CALLS_PER_STEP:
+            self._tick(self.ticks)
+
+    def _tick(self, ticks: list[tuple[int, Any]]) -> None:
+        if _is_capturing():
+            return
+        if self.is_held and self._path(STARTED).exists():
+            self.finish()  # Another process has begun the collection.
+        elif self.is_held:
+            ticks.append((time.perf_counter_ns(), _event()))
+            if self._is_enough(ticks):
+                self.finish()
+        elif len(self.profiled) < MOST_STORED:
+            self.profiled.append(time.perf_counter_ns())
+            if time.monotonic() - self._written_s > WRITE_S:
+                self.write()
+
+    def _is_enough(self, ticks: list[tuple[int, Any]]) -> bool:
+        """Whether the bare steps suffice, or the loop would end before many more."""
+        count = len(ticks)
+        if not self.found and (_is_even(ticks) or count > MOST_SEARCHED):
+            self.found = count
+        if self.batches is not None and self.fetched >= self.batches // 2:
+            self.found = self.found or max(2, count - LEAST_STEPS)
+            return True
+        if not self.found:
+            return False
+        passed_ns = ticks[-1][0] - ticks[self.found - 1][0]
+        steps = count - self.found
+        if steps >= LEAST_STEPS and passed_ns >= MOST_NS:
+            return True
+        if steps < self.wanted or passed_ns < LEAST_NS:
+            return False
+        lengths = _gaps([tick[0] for tick in ticks[self.found - 1 :]])
+        middle = len(lengths) // 2
+        early, late = statistics.median(lengths[:middle]), statistics.median(lengths[middle:])
+        return late > FASTER * early
+
+    def finish(self) -> None:
+        """Keep the bare steps, begin the collection, and enable the markers."""
+        self.is_held = False
+        self._begin()
+        self._keep()
+        from dlprof_nvtx.control import resume
+
+        resume()
+        self.profiled = []
+        self.write()
+
+    def _begin(self) -> None:
+        """Ask for the collection and wait until it has begun."""
+        if not self._write_file(f"start.{os.getpid()}", ""):
+            return
+        deadline = time.monotonic() + WAIT_S
+        while not self._path(STARTED).exists() and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+    def _keep(self) -> None:
+        """Keep the times of the steps since the loop was found; the GPU is not waited for."""
+        ticks = self.ticks[self.found - 1 :] if self.found else []
+        times = [tick[0] for tick in ticks]
+        self.bare = {"host_ns": _gaps(times)}
+        events = [tick[1] for tick in ticks]
+        if len(events) > 1 and all(event is not None and event.query() for event in events):
+            times_ms = map(lambda a, b: a.elapsed_time(b), events[:-1], events[1:])
+            self.bare["gpu_ns"] = [round(time_ms * 1e6) for time_ms in times_ms]
+        self.ticks = []
+
+    def write(self, *_: Any) -> None:
+        """Write the times for ``dlprof``; at the end of the process the last time."""
+        if not self.folder or self.pid != os.getpid():
+            return
+        self._written_s = time.monotonic()
+        if self.is_held:
+            self._keep_unfinished()
+        times = self.profiled
+        content = {
+            "pid": self.pid,
+            "rank": os.environ.get("RANK", ""),
+            "clock": self.clock,
+            "bare": self.bare,
+            "profiled": {"host_ns": _gaps(times)},
+            "reason": self.reason,
+        }
+        self._write_file(f"steps.{self.pid}.json", json.dumps(content))
+
+    def _keep_unfinished(self) -> None:
+        """The process ends before the collection began: keep what was measured."""
+        self.reason = "ended_early" if self.ticks else "no_steps"
+        if not self.found and len(self.ticks) > 1:
+            self.found = 2
+        ticks = list(self.ticks)
+        self._keep()
+        self.ticks = ticks
+
+    def _path(self, name: str) -> Path:
+        return Path(self.folder) / name
+
+    def _write_file(self, name: str, text: str) -> bool:
+        """Write a file at once or not at all: ``dlprof`` may read it at any time."""
+        part = self._path(f"{name}.part")
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(self._path(name))
+        except OSError:
+            return False
+        return True
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(path.name for path in Path(folder).iterdir())
+    except OSError:
+        return []
+
+
+def _gaps(times: list[int]) -> list[int]:
+    return [times[at + 1] - times[at] for at in range(len(times) - 1)]
+
+
+def _is_even(ticks: list[tuple[int, Any]]) -> bool:
+    """Whether the last steps took about the same time."""
+    times = [tick[0] for tick in ticks[-FOUND_STEPS - 1 :]]
+    if len(times) <= FOUND_STEPS:
+        return False
+    lengths = _gaps(times)
+    middle = statistics.median(lengths)
+    return all(abs(length - middle) <= FOUND_TOLERANCE * middle for length in lengths)
+
+
+def _is_capturing() -> bool:
+    """Whether a CUDA graph is being captured: what runs then is no step."""
+    torch: Any = sys.modules["torch"]
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+
+
+def _event() -> Any:
+    """Record a CUDA event; None if the GPU is unused."""
+    torch: Any = sys.modules["torch"]
+    if not torch.cuda.is_initialized():
+        return None
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def _has_loop() -> bool:
+    """Whether the program's own files name anything that repeats a step, or it starts others."""
+    script = Path(sys.argv[0] if sys.argv else "")
+    is_launcher = script.parent.name == "bin" or bool(_LIBRARIES.intersection(script.parts))
+    if is_launcher or "multiprocessing" in " ".join(getattr(sys, "orig_argv", ())):
+        return True
+    return any(word in text for text in _own_sources() for word in _LOOP_WORDS)
+
+
+def _own_sources() -> Iterator[str]:
+    """Yield the program: the text after ``-c``, the script, or the files of the package."""
+    arguments = getattr(sys, "orig_argv", sys.argv)
+    if "-c" in arguments[1:-1] and sys.argv[:1] == ["-c"]:
+        yield arguments[arguments.index("-c", 1) + 1]
+        return
+    script = sys.argv[0] if sys.argv else ""
+    main = Path(getattr(sys.modules.get("__main__"), "__file__", None) or script)
+    names = [main.name]
+    if main.name == "__main__.py":
+        names += [name for name in _listed(str(main.parent)) if name.endswith(".py")]
+    for name in names[:_MOST_SOURCES]:
+        try:
+            yield (main.parent / name).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+
+
+REFERENCE = Reference()

@@ -1,0 +1,284 @@
+"""Begin the collection after the steps that the application times without it.
+
+Nsight Systems starts the application without collecting. The markers in the application time its
+first steps, then ask for the collection through a folder (see ``dlprof_nvtx/reference.py``). If no
+process asks to wait, the collection begins as soon as a process uses CUDA.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from aggregator.errors import NotProfiledError, NsysFailedError
+from aggregator.options import Mode
+from aggregator.sources.nsys.reference import COLUMNS, NOTE
+from aggregator.sources.nsys.schema import CAPTURE_NOTES, STEP_TIMES
+from aggregator.system.untrusted_json import read_object
+from profiler_cli.capture import processes
+from profiler_cli.capture.nsight import Nsys, split_nsys_opts
+
+if TYPE_CHECKING:
+    from profiler_cli.options.declared import Options
+
+FOLDER_VARIABLE: Final = "DLPROF_REFERENCE"
+STEPS_VARIABLE: Final = "DLPROF_BARE_STEPS"
+STARTED: Final = "started"
+LATER_SWITCH: Final = "--start-later"
+SESSION_SWITCH: Final = "--session-new"
+DEFAULT_STEPS: Final = 10
+MAX_STEPS: Final = 100_000
+MAX_NS: Final = 1 << 53
+"""Times of a step above it are no times."""
+_START_LIMIT_S: Final = 30
+_PYTHON: Final = re.compile(r"(?:^|/)(?:python|pypy)[\d.]*$")
+_CUDA: Final = "/libcuda.so"
+# Switches of ``nsys profile`` that belong to ``nsys start`` if collection begins later.
+_SAMPLING: Final = ("-s", "--sample", "--cpuctxsw")
+_TAKES_OVER: Final = (
+    *("--start-later", "-Y", "--session", "--session-new", "-c", "--capture-range"),
+    *("-p", "--nvtx-capture", "--hotkey-capture", "-x", "--stop-on-exit"),
+)
+
+
+@dataclass
+class Collection:
+    """The collection of one run, and what the application measured before it."""
+
+    nsys: Nsys
+    start_switches: tuple[str, ...] = ()  # Of ``nsys start``.
+    folder: Path | None = None  # For messages with the application; None: not used.
+    is_started: bool = True  # Whether the collection has begun.
+    steps: list[dict[str, Any]] = field(default_factory=list)  # What the processes wrote.
+    problem: str = ""  # Why the collection could not be started; empty if it could.
+
+    @property
+    def session(self) -> str:
+        """Name of the session of Nsight Systems."""
+        return f"dlprof-{os.getpid()}"
+
+    @property
+    def switches(self) -> list[str]:
+        """Switches of ``nsys profile``."""
+        if self.folder is None:
+            return []
+        return [f"{LATER_SWITCH}=true", f"{SESSION_SWITCH}={self.session}"]
+
+    def environment(self, before: Mapping[str, str], bare_steps: int) -> dict[str, str]:
+        """Return the environment of the application, with the folder in it."""
+        result = {k: v for k, v in before.items() if k not in {FOLDER_VARIABLE, STEPS_VARIABLE}}
+        if self.folder is not None:
+            result[FOLDER_VARIABLE] = str(self.folder)
+            if bare_steps != DEFAULT_STEPS:
+                result[STEPS_VARIABLE] = str(bare_steps)
+        return result
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def poll(self, pid: int) -> None:
+        """Begin the collection if it is time; ``pid`` is the process of Nsight Systems."""
+        if self.is_started or self.folder is None:
+            return
+        names = _names(self.folder)
+        is_asked = any(name.startswith("start.") for name in names)
+        is_held = any(name.startswith("hold.") for name in names)
+        if is_asked or (not is_held and _uses_cuda(pid)):
+            self._start()
+
+    def _start(self) -> None:
+        self.is_started = True
+        words = [str(self.nsys.program), "start", f"--session={self.session}"]
+        try:
+            done = subprocess.run(
+                [*words, *self.start_switches],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_START_LIMIT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            self.problem = str(getattr(error, "strerror", None) or error)
+        else:
+            said = (done.stdout + done.stderr).strip().splitlines()
+            self.problem = (said or ["unknown error"])[-1] if done.returncode else ""
+        if self.folder is not None:
+            with suppress(OSError):
+                (self.folder / STARTED).touch()
+
+    def read_steps(self) -> None:
+        """Read what the processes of the application measured, after they have ended."""
+        if self.folder is None:
+            return
+        for name in _names(self.folder):
+            if name.startswith("steps.") and name.endswith(".json"):
+                with suppress(OSError):
+                    text = (self.folder / name).read_text(encoding="utf-8", errors="replace")
+                    self.steps.append(read_object(text))
+
+    def check_began(self, exit_code: int) -> None:
+        """Check that there is a capture, if the application was to time steps before it.
+
+        Args:
+            exit_code: That of the application.
+
+        Raises:
+            NsysFailedError: Nsight Systems could not collect.
+            NotProfiledError: The application ended first.
+        """
+        if self.problem:
+            raise NsysFailedError(
+                f"Nsight Systems could not begin to collect: {self.problem}.",
+                hint="Run it again with --bare_steps=0.",
+                return_code=exit_code,
+            )
+        if self.is_started:
+            return
+        measured = self.bare_median_ns()
+        times = ""
+        if measured is not None:
+            median_ms, steps = measured[0] / 1e6, measured[1]
+            times = f" Median of {steps} steps without profiling: {median_ms:.2f} ms."
+        raise NotProfiledError(
+            f"Nothing was profiled: the application ended before enough steps were timed.{times}",
+            hint="Run it again with --bare_steps=0, which profiles from the start.",
+            return_code=exit_code,
+        )
+
+    def bare_median_ns(self) -> tuple[int, int] | None:
+        """Median and number of the bare steps of the first process that has any."""
+        for content in self.steps:
+            times = sorted(_times(content, "bare", "gpu_ns") or _times(content, "bare", "host_ns"))
+            if times:
+                return times[len(times) // 2], len(times)
+        return None
+
+    def add_to_export(self, export: Path) -> str:
+        """Write the times of the steps into the export; returns the error, empty on success."""
+        if self.folder is None:
+            return ""
+        rows = [row for content in self.steps for row in _rows(content)]
+        reasons = {str(content.get("reason") or "") for content in self.steps} - {""}
+        reason = self.problem or ",".join(sorted(reasons)) or ("" if rows else "no_torch")
+        try:
+            with closing(sqlite3.connect(export)) as connection, connection:
+                _create(connection, STEP_TIMES, COLUMNS)
+                marks = ", ".join("?" * len(COLUMNS))
+                connection.executemany(f'INSERT INTO "{STEP_TIMES}" VALUES ({marks})', rows)  # noqa: S608 - fixed names
+                query = f'CREATE TABLE IF NOT EXISTS "{CAPTURE_NOTES}" (name, value)'
+                connection.execute(query)
+                connection.execute(f'INSERT INTO "{CAPTURE_NOTES}" VALUES (?, ?)', (NOTE, reason))  # noqa: S608 - fixed names
+        except sqlite3.Error as error:
+            return str(error)
+        return ""
+
+
+def plan_collection(nsys: Nsys, options: Options, base: Path) -> Collection:
+    """Decide whether the first steps are timed without collection.
+
+    They are if the application is a Python program that can have markers, and this version of nsys
+    can begin later, and no option says when the collection begins.
+    """
+    given = split_nsys_opts(options.nsys_opts)
+    is_own = any(word.partition("=")[0] in _TAKES_OVER for word in given)
+    begins = options.delay or options.duration or options.nsys_profile_range or is_own
+    begins = begins or options.memory
+    can = LATER_SWITCH in nsys.switches and SESSION_SWITCH in nsys.switches
+    marked = options.mode in {Mode.AUTO, Mode.PYTORCH}
+    marked = marked and os.environ.get(processes.ENABLE_VARIABLE) != "0"
+    if not options.bare_steps or begins or not can or not marked:
+        return Collection(nsys)
+    if not _is_python(options.application[0]):
+        return Collection(nsys)
+    folder = Path(tempfile.mkdtemp(prefix="dlprof-steps-"))
+    output = ["-o", str(base).replace("%", "%%"), "--export=sqlite"]
+    if options.force:
+        output.append("--force-overwrite=true")
+    return Collection(nsys, (*_sampling(given), *output), folder, is_started=False)
+
+
+def _is_python(program: str) -> bool:
+    """Whether a program is Python or a script that Python runs, as ``torchrun`` is."""
+    path = shutil.which(program)
+    if path is None:
+        return False
+    if _PYTHON.search(program) or _PYTHON.search(path):
+        return True
+    with suppress(OSError), Path(path).open("rb") as file:
+        first = file.readline(512)
+        return first.startswith(b"#!") and b"python" in first
+    return False
+
+
+def _sampling(given: Sequence[str]) -> list[str]:
+    """Return the switches for CPU samples, which ``nsys start`` has too."""
+    found = []
+    for position, word in enumerate(given):
+        name = word.partition("=")[0]
+        if name in _SAMPLING:
+            has_value = "=" in word or position + 1 == len(given)
+            found += [word] if has_value else [word, given[position + 1]]
+    return found
+
+
+def _names(folder: Path) -> list[str]:
+    with suppress(OSError):
+        return sorted(path.name for path in folder.iterdir())
+    return []
+
+
+def _uses_cuda(pid: int) -> bool:
+    """Whether a descendant of the process has loaded the driver's library."""
+    for child in processes.descendants(pid):
+        with suppress(OSError):
+            if _CUDA in Path(f"/proc/{child}/maps").read_text(errors="replace"):
+                return True
+    return False
+
+
+def _times(content: dict[str, Any], phase: str, clock: str) -> list[int]:
+    """Return the times of a phase; empty if the file holds something else."""
+    times = content.get(phase)
+    values = times.get(clock) if isinstance(times, dict) else None
+    if not isinstance(values, list):
+        return []
+    valid = all(type(value) is int and 0 <= value < MAX_NS for value in values)
+    return values[:MAX_STEPS] if valid else []
+
+
+def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of one process."""
+    pid, rank = content.get("pid"), str(content.get("rank") or "")
+    if not isinstance(pid, int):
+        return []
+    known = int(rank) if rank.isdecimal() else None
+    rows: list[tuple[Any, ...]] = []
+    for phase in ("bare", "profiled"):
+        host, gpu = _times(content, phase, "host_ns"), _times(content, phase, "gpu_ns")
+        both = gpu if len(gpu) == len(host) else [None] * len(host)
+        clock = str(content.get("clock") or "")
+        rows += [
+            (pid, known, clock, phase, number, times[0], times[1])
+            for number, times in enumerate(zip(host, both, strict=True))
+        ]
+    return rows
+
+
+def _create(connection: sqlite3.Connection, table: str, columns: Sequence[str]) -> None:
+    connection.execute(f'DROP TABLE IF EXISTS "{table}"')
+    connection.execute(f'CREATE TABLE "{table}" ({", ".join(columns)})')

@@ -144,6 +144,15 @@ def test_every_switch_reaches_nsys(bench: Bench) -> None:
     assert (bench.folder / "out" / "dlprof_dldb.sqlite").is_file()
 
 
+def test_memory_is_recorded_by_nsys_and_by_the_application(bench: Bench) -> None:
+    code = "import os; open(os.environ['DLPROF_MEMORY'] + '_7.pickle', 'w').close()"
+    done = bench.run("--memory=true", PYTHON, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "--cuda-memory-usage=true" in bench.command()
+    assert "nsys_profile_memory_7.pickle" in bench.names()
+    assert "dlprof memory ./nsys_profile_memory_7.pickle" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("version", "expected", "range_end"),
     [

@@ -35,6 +35,7 @@ VIEWS: Final[dict[str, dict[str, str]]] = {
     "kernels-by-iteration": {"iteration": "5"},
     "kernels-by-op": {"iteration": "5", "op": "BATCH_NORM_BPROP_1"},
     "iterations": {},
+    "timeline": {},
     "roofline": {},
     "op": {"op": "CONV2D_1"},
     # The kernel with the most GPU time, filled in from the profile.
@@ -97,9 +98,10 @@ def take(browser: Browser, url: str, query: dict[str, str], name: str, theme: Th
 
 def save_small(png: bytes, path: Path) -> None:
     """Write a picture with 256 colors: enough for a page, and a third of the size."""
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
-        path, optimize=True
-    )
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    # Colors that cover little keep their hue: they mean something.
+    method = Image.Quantize.MAXCOVERAGE
+    picture.quantize(256, method=method, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.compare.document import to_document
-from aggregator.compare.junit import to_junit
 from aggregator.compare.markdown import to_markdown
 from aggregator.compare.page import to_html
 from aggregator.compare.result import Comparison, Verdict
@@ -19,6 +18,7 @@ from aggregator.compare.text import slowdown, to_text
 from aggregator.errors import UsageError
 from aggregator.system.plain_text import shown
 from aggregator.system.progress import NullProgress
+from profiler_cli.commands.junit import to_junit
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 

@@ -11,7 +11,6 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from aggregator.compare.junit import to_junit
 from aggregator.compare.markdown import escaped, to_markdown
 from aggregator.compare.page import to_html
 from aggregator.compare.picture import module_tree, waterfall
@@ -26,6 +25,7 @@ from aggregator.compare.result import (
     Side,
     Verdict,
 )
+from profiler_cli.commands.junit import to_junit
 from profiler_cli.dlprof import main
 from tests.conftest import DEMO_PROFILE, ProfileFactory
 

@@ -7,6 +7,7 @@ from drf_spectacular.views import SpectacularJSONAPIView
 
 from aggregator.tables.declared.addresses import OBJECTS, TABLES
 from aggregator.tables.spec import TableSpec
+from viewer.api.comparisons import CompareRowView, CompareView, HistoryView
 from viewer.api.jobs import CancelJobView, JobsView, JobView, RetryJobView
 from viewer.api.profiles import (
     AggregationsView,
@@ -54,6 +55,9 @@ urlpatterns = [
     path(f"{_AGGREGATION}/", AggregationView.as_view()),
     path("uploads/", UploadsView.as_view()),
     path("uploads/<str:upload>/", UploadView.as_view()),
+    path("compare/", CompareView.as_view()),
+    path("compare/row/", CompareRowView.as_view()),
+    path("history/", HistoryView.as_view()),
     path("jobs/", JobsView.as_view()),
     path("jobs/<str:job>/", JobView.as_view()),
     path("jobs/<str:job>/cancel/", CancelJobView.as_view()),

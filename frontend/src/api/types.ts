@@ -164,6 +164,108 @@ export interface CollectivesRow {
   readonly waiting_ns: number | null;
 }
 
+/** One capture of a side. */
+export interface CompareCapture {
+  readonly aggregation: number;
+  /** GPUs that ran work. */
+  readonly gpus: number;
+  /** First compared iteration. */
+  readonly iter_start: number;
+  /** Last compared iteration, inclusive. */
+  readonly iter_stop: number;
+  readonly key_node: string;
+  readonly name: string;
+}
+
+/** The same time by what the GPU did or waited for. */
+export interface CompareCause {
+  /** Exact: a whole number, or a decimal as text. */
+  readonly base_ns: number | string;
+  readonly cause: string;
+  /** Exact: a whole number, or a decimal as text. */
+  readonly difference_ns: number | string;
+  /** Exact: a whole number, or a decimal as text. */
+  readonly new_ns: number | string;
+}
+
+/** Time of a class per step. */
+export interface CompareClass {
+  /** Exact: a whole number, or a decimal as text. */
+  readonly base_ns: number | string;
+  readonly class: string;
+  /** Exact: a whole number, or a decimal as text. */
+  readonly difference_ns: number | string;
+  /** Exact: a whole number, or a decimal as text. */
+  readonly new_ns: number | string;
+}
+
+/** What one op owns of a class. */
+export interface CompareRow {
+  readonly base_kernels: readonly string[];
+  /** Path and name on the base side, where it differs. */
+  readonly base_name: string;
+  /** Exact: a whole number, or a decimal as text. */
+  readonly base_ns: number | string;
+  readonly class: string;
+  /** Exact: a whole number, or a decimal as text. */
+  readonly difference_ns: number | string;
+  readonly direction: string;
+  /** 95 % interval. */
+  readonly interval_ns: readonly number[] | null;
+  readonly mann_whitney_p: number | null;
+  /** same, aligned, module, only_base or only_new. */
+  readonly match: string;
+  readonly module: string;
+  readonly new_kernels: readonly string[];
+  /** Exact: a whole number, or a decimal as text. */
+  readonly new_ns: number | string;
+  readonly op: string;
+  readonly op_type: string;
+  readonly q_value: number | null;
+  /** Why the GPU was idle, or empty. */
+  readonly reason: string;
+  /** faster, slower, same or cannot tell. */
+  readonly verdict: string;
+  readonly within_pct: number | null;
+}
+
+/** Something else that differs. */
+export interface CompareSetting {
+  readonly base: string;
+  readonly key: string;
+  readonly new: string;
+}
+
+/** The base, or the new side. */
+export interface CompareSide {
+  readonly captures: number;
+  readonly iterations: number;
+  readonly median_ns: number;
+  readonly sources: readonly CompareCapture[];
+  /** Mean step. Exact: a whole number, or a decimal as text. */
+  readonly step_ns: number | string;
+}
+
+/** Why the step changed. */
+export interface Comparison {
+  readonly base: CompareSide;
+  readonly causes: readonly CompareCause[];
+  readonly classes: readonly CompareClass[];
+  /** Whether the interval covers changes from run to run. */
+  readonly covers_runs: boolean;
+  /** Exact: a whole number, or a decimal as text. */
+  readonly difference_ns: number | string;
+  readonly headline: string;
+  /** 95 % interval. */
+  readonly interval_ns: readonly number[] | null;
+  readonly new: CompareSide;
+  readonly notes: readonly string[];
+  readonly rows: readonly CompareRow[];
+  readonly setup: readonly CompareSetting[];
+  /** faster, slower, same or cannot tell. */
+  readonly verdict: string;
+}
+
 /** A value of a column. */
 export interface DistinctValue {
   readonly count: number;
@@ -392,6 +494,52 @@ export interface GroupOpsRow {
   readonly num_tc_eligible_ops: number | null;
   /** Last part of the path. */
   readonly trimmed_name: string | null;
+}
+
+/** Profiles by date, and their trends. */
+export interface History {
+  readonly captures: readonly HistoryCapture[];
+  readonly skipped: readonly HistorySkipped[];
+  readonly trends: readonly HistoryTrend[];
+}
+
+/** One profile of a history. */
+export interface HistoryCapture {
+  readonly aggregation: number;
+  readonly gpu: string;
+  readonly iterations: number;
+  /** Id of the profile. */
+  readonly name: string;
+  /** UTC; null: the profile holds no date. */
+  readonly started_at: string | null;
+  /** Mean step. */
+  readonly step_ns: number;
+}
+
+/** Where a trend changed. */
+export interface HistoryChange {
+  readonly after_ns: number;
+  readonly before_ns: number;
+  readonly capture: string;
+  /** First capture after the change. */
+  readonly index: number;
+  readonly p_value: number;
+}
+
+/** A profile that cannot be part of the history. */
+export interface HistorySkipped {
+  readonly name: string;
+  readonly reason: string;
+}
+
+/** Mean time per step in every capture. */
+export interface HistoryTrend {
+  readonly change_points: readonly HistoryChange[];
+  readonly direction: string;
+  /** step, class or op. */
+  readonly kind: string;
+  readonly name: string;
+  readonly values_ns: readonly number[];
 }
 
 /** The shape of every list. */
@@ -1785,6 +1933,12 @@ export interface ResourceUsage {
   readonly tc_pct: number | null;
   /** Why a field is null, by the field's name; * stands for all of them. */
   readonly unknown: Readonly<Record<string, string>>;
+}
+
+/** A row's time in every iteration, one list per capture. */
+export interface RowSamples {
+  readonly base_ns: readonly (readonly number[])[];
+  readonly new_ns: readonly (readonly number[])[];
 }
 
 /** The system that a profile was recorded on. */

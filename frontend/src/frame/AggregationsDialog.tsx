@@ -7,7 +7,7 @@ import type { AggregationChange, AggregationsRow } from "../api/types";
 import { t } from "../i18n";
 import type { JobControl } from "../state/jobs";
 import { currentQuery, hrefWith, navigate } from "../state/location";
-import { patchForView } from "../state/query";
+import { patchForView, type QueryPatch } from "../state/query";
 import { chooseAggregation, useScope } from "../state/scope";
 import { useDebounced } from "../table/useDebounced";
 import { Dialog } from "../ui/Dialog";
@@ -94,6 +94,14 @@ export function AggregationsDialog(props: { jobs: JobControl; onClose: () => voi
   );
 }
 
+/** The comparison whose base is to be chosen, with an aggregation as the new side. */
+function compareWith(id: number): QueryPatch {
+  return {
+    ...patchForView(currentQuery(), "compare"),
+    aggregation: String(id),
+  };
+}
+
 function addressOf(profileId: string, row: AggregationsRow): string {
   return apiUrl(`profiles/${profileId}/aggregations/${row.id}/`);
 }
@@ -141,6 +149,9 @@ function Row({ row, isShown, canChange, isLast, onChange, onDelete }: RowProps):
       <span class="aggregation-key">
         {row.key_node !== null && row.key_node !== "" && <Name name={row.key_node} />}
       </span>
+      <a class="button" href={hrefWith(compareWith(id))}>
+        {t("Compare with …")}
+      </a>
       {canChange && (
         <>
           <button

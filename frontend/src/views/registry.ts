@@ -5,9 +5,11 @@ import { isReport } from "../api/source";
 import type { Profile } from "../api/types";
 import { t } from "../i18n";
 import type { IconName } from "../ui/icons";
+import { CompareView } from "./compare/CompareView";
 import { DashboardView } from "./dashboard/DashboardView";
 import { GpusView } from "./gpus/GpusView";
 import { GroupOpsView } from "./groups/GroupOpsView";
+import { HistoryView } from "./history/HistoryView";
 import { IterationsView } from "./iterations/IterationsView";
 import { KernelsByIterationView } from "./kernels/KernelsByIterationView";
 import { KernelsByOpView } from "./kernels/KernelsByOpView";
@@ -38,6 +40,11 @@ function hasSeveralRanks(profile: Profile): boolean {
 /** Databases of NVIDIA's and of older versions contain no costs. */
 function hasCosts(profile: Profile): boolean {
   return profile.info.has_costs === "1";
+}
+
+/** A report in one file has one profile, and no server to compare with others. */
+function hasServer(): boolean {
+  return !isReport();
 }
 
 export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
@@ -103,6 +110,22 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     letter: "r",
     component: RanksView,
     isFor: hasSeveralRanks,
+  },
+  {
+    id: "compare",
+    title: t("Compare"),
+    icon: "compare",
+    letter: "c",
+    component: CompareView,
+    isFor: hasServer,
+  },
+  {
+    id: "history",
+    title: t("History"),
+    icon: "history",
+    letter: "h",
+    component: HistoryView,
+    isFor: hasServer,
   },
 ];
 

@@ -1,6 +1,7 @@
 /** Every iteration as a bar; the Iterations view has the controls. */
 
 import type { JSX } from "preact";
+import { isReport } from "../../api/source";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { IterationChart } from "../../charts/IterationChart";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -19,6 +20,7 @@ export function IterationSummaryPanel(): JSX.Element {
       class="panel-flush"
       actions={
         <>
+          {!isReport() && <ViewLink view="compare">{t("Compare with …")}</ViewLink>}
           <ViewLink view="iterations">{t("Iterations view")}</ViewLink>
           <ChartMenu figure="iteration-summary" />
         </>

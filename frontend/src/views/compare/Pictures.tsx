@@ -1,0 +1,173 @@
+/** The waterfall by class, the modules colored by change, and the times of one row. */
+
+import type { JSX } from "preact";
+import type { CompareRow, Comparison } from "../../api/types";
+import { t } from "../../i18n";
+import { durationText, formatTimeIn } from "../../lib/units";
+import { type Box, icicleBoxes, moduleTree, ns, waterfallBars } from "./model";
+
+const WIDTH = 960;
+const ROW = 24;
+const LABEL = 200;
+const MOST_DEPTH = 8;
+
+function signed(value: number): string {
+  return `${value < 0 ? "−" : "+"}${formatTimeIn(Math.abs(value), "ms")} ms`;
+}
+
+/** Rounded as it is shown, so that the shown changes add up to the shown steps. */
+function inShownDigits(time_ns: number): number {
+  return Math.round(time_ns / 1000) * 1000;
+}
+
+export function Waterfall({ found }: { found: Comparison }): JSX.Element {
+  const bars = waterfallBars(found, [t("Base step"), t("New step")]);
+  const most = Math.max(...bars.flatMap((bar) => [bar.start, bar.stop]), 1);
+  const scale = (WIDTH - LABEL - 120) / most;
+  return (
+    <svg
+      class="compare-picture"
+      viewBox={`0 0 ${WIDTH} ${bars.length * ROW}`}
+      role="img"
+      aria-label={t("From the base step to the new step, class by class")}
+    >
+      {bars.map((bar, place) => {
+        const low = Math.min(bar.start, bar.stop) * scale;
+        const width = Math.max(Math.abs(bar.stop - bar.start) * scale, 1);
+        const text =
+          bar.kind === "total"
+            ? `${formatTimeIn(bar.stop, "ms")} ms`
+            : signed(inShownDigits(bar.stop) - inShownDigits(bar.start));
+        return (
+          <g key={`${place}`} transform={`translate(0 ${place * ROW})`}>
+            <text class="compare-name" x={LABEL - 8} y={16}>
+              {bar.name}
+            </text>
+            <rect class={`is-${bar.kind}`} x={LABEL + low} y={4} width={width} height={ROW - 8} />
+            <text x={LABEL + low + width + 6} y={16}>
+              {text}
+            </text>
+          </g>
+        );
+      })}
+    </svg>
+  );
+}
+
+export interface IcicleProps {
+  readonly rows: readonly CompareRow[];
+  readonly chosen: string | null;
+  readonly onChoose: (path: string) => void;
+}
+
+export function Icicle({ rows, chosen, onChoose }: IcicleProps): JSX.Element {
+  const root = moduleTree(rows);
+  const boxes = icicleBoxes(root, MOST_DEPTH, 0.002);
+  const depth = Math.max(...boxes.map((box) => box.depth), 0) + 1;
+  const changes = [...root.parts.values()].map((part) => Math.abs(part.new - part.base));
+  const largest = Math.max(...changes, 1);
+  return (
+    <svg
+      class="compare-picture"
+      viewBox={`0 0 ${WIDTH} ${depth * ROW}`}
+      role="img"
+      aria-label={t(
+        "Modules as wide as their time, colored by their change; the table has them all",
+      )}
+    >
+      {boxes.map((box) => (
+        <ModuleBox
+          key={box.module.path}
+          box={box}
+          largest={largest}
+          isChosen={box.module.path === chosen}
+          onChoose={onChoose}
+        />
+      ))}
+    </svg>
+  );
+}
+
+function ModuleBox(props: {
+  box: Box;
+  largest: number;
+  isChosen: boolean;
+  onChoose: (path: string) => void;
+}): JSX.Element {
+  const { box, largest, isChosen, onChoose } = props;
+  const { module } = box;
+  const change = module.new - module.base;
+  const name = module.path === "" ? t("Step") : module.name;
+  const width = Math.max(box.width * WIDTH - 1, 0.5);
+  const letters = Math.floor(width / 7);
+  const frame = { x: box.x * WIDTH, y: box.depth * ROW, width, height: ROW - 1 };
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: the table can be filtered by keyboard
+    <g class={isChosen ? "is-chosen" : ""} onClick={() => onChoose(module.path)}>
+      <title>
+        {`${name}: ${durationText(module.base)} → ${durationText(module.new)} (${signed(change)})`}
+      </title>
+      <rect class="compare-box" {...frame} />
+      <rect
+        class={change > 0 ? "is-slower" : "is-faster"}
+        fill-opacity={Math.min(Math.abs(change) / largest, 1) * 0.75}
+        {...frame}
+      />
+      {letters > 1 && (
+        <text x={frame.x + 4} y={frame.y + 16}>
+          {name.length <= letters ? name : `${name.slice(0, letters - 1)}…`}
+        </text>
+      )}
+    </g>
+  );
+}
+
+export function Strips(props: {
+  base: readonly (readonly number[])[];
+  next: readonly (readonly number[])[];
+}): JSX.Element {
+  const sides = [
+    { name: t("Base"), kind: "base", values: props.base.flat() },
+    { name: t("New"), kind: "new", values: props.next.flat() },
+  ];
+  const all = sides.flatMap((side) => side.values);
+  const low = Math.min(...all);
+  const scale = (WIDTH - LABEL - 200) / (Math.max(...all) - low || 1);
+  return (
+    <svg
+      class="compare-picture"
+      viewBox={`0 0 ${WIDTH} ${2 * ROW}`}
+      role="img"
+      aria-label={t("The time in every iteration of both sides")}
+    >
+      {sides.map((side, place) => {
+        const mean = side.values.reduce((sum, value) => sum + value, 0) / side.values.length;
+        return (
+          <g key={side.kind} transform={`translate(0 ${place * ROW})`}>
+            <text class="compare-name" x={LABEL - 16} y={16}>
+              {side.name}
+            </text>
+            {side.values.map((value, index) => (
+              <circle
+                key={index}
+                class={`is-${side.kind}`}
+                cx={LABEL + (value - low) * scale}
+                cy={12}
+                r={3.5}
+              >
+                <title>{durationText(value)}</title>
+              </circle>
+            ))}
+            <text x={WIDTH - 190} y={16}>
+              {t("mean {mean}", { mean: durationText(mean) })}
+            </text>
+          </g>
+        );
+      })}
+    </svg>
+  );
+}
+
+export function changeText(row: { difference_ns: unknown }): string {
+  return signed(ns(row.difference_ns));
+}

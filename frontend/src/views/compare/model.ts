@@ -1,0 +1,114 @@
+/** What the pictures of a comparison are made of; pure functions only. */
+
+import type { CompareRow, Comparison } from "../../api/types";
+
+/** An exact time of the API: a number, or a decimal as text. */
+export function ns(value: unknown): number {
+  return Number(value);
+}
+
+export interface Bar {
+  readonly name: string;
+  readonly start: number;
+  readonly stop: number;
+  readonly kind: "total" | "slower" | "faster";
+}
+
+/** From the base step, class by class, to the new step. */
+export function waterfallBars(found: Comparison, names: readonly [string, string]): Bar[] {
+  const bars: Bar[] = [{ name: names[0], start: 0, stop: ns(found.base.step_ns), kind: "total" }];
+  let at = ns(found.base.step_ns);
+  for (const one of found.classes) {
+    if (ns(one.base_ns) === 0 && ns(one.new_ns) === 0) continue;
+    const next = at + ns(one.difference_ns);
+    bars.push({ name: one.class, start: at, stop: next, kind: next > at ? "slower" : "faster" });
+    at = next;
+  }
+  bars.push({ name: names[1], start: 0, stop: at, kind: "total" });
+  return bars;
+}
+
+export interface Module {
+  readonly name: string;
+  readonly path: string;
+  base: number;
+  new: number;
+  readonly parts: Map<string, Module>;
+}
+
+function emptyModule(name: string, path: string): Module {
+  return { name, path, base: 0, new: 0, parts: new Map() };
+}
+
+/** The path of a row: its modules and its op; a row without any goes by its reason or class. */
+export function rowPath(row: CompareRow): string[] {
+  const parts = `${row.module}${row.op}`.split("/").filter((part) => part !== "");
+  return parts.length > 0 ? parts : [row.reason || row.class];
+}
+
+export function moduleTree(rows: readonly CompareRow[]): Module {
+  const root = emptyModule("", "");
+  for (const row of rows) {
+    let node = root;
+    node.base += ns(row.base_ns);
+    node.new += ns(row.new_ns);
+    for (const part of rowPath(row)) {
+      const found = node.parts.get(part) ?? emptyModule(part, `${node.path}/${part}`);
+      node.parts.set(part, found);
+      found.base += ns(row.base_ns);
+      found.new += ns(row.new_ns);
+      node = found;
+    }
+  }
+  return root;
+}
+
+export interface Box {
+  readonly module: Module;
+  readonly x: number;
+  readonly width: number;
+  readonly depth: number;
+}
+
+/** Boxes as wide as the mean of both sides, of a picture that is 1 wide; narrow ones are left out. */
+export function icicleBoxes(root: Module, most_depth: number, least_width: number): Box[] {
+  const total = root.base + root.new || 1;
+  const boxes: Box[] = [];
+  const place = (module: Module, x: number, depth: number) => {
+    const width = (module.base + module.new) / total;
+    if (width < least_width || depth >= most_depth) return;
+    boxes.push({ module, x, width, depth });
+    let at = x;
+    const parts = [...module.parts.values()].sort((a, b) => b.base + b.new - a.base - a.new);
+    for (const part of parts) {
+      place(part, at, depth + 1);
+      at += (part.base + part.new) / total;
+    }
+  };
+  place(root, 0, 0);
+  return boxes;
+}
+
+/** Times in microseconds, as they are shown: each column has its rounded sum (largest remainder). */
+export function shownTimes(rows: readonly CompareRow[]): (readonly [base: number, next: number])[] {
+  const base = rounded(rows.map((row) => ns(row.base_ns)));
+  const next = rounded(rows.map((row) => ns(row.new_ns)));
+  return rows.map((_, place) => [base[place] ?? 0, next[place] ?? 0]);
+}
+
+export function rounded(times_ns: readonly number[]): number[] {
+  const shares = times_ns.map((time) => time / 1000);
+  const whole = shares.map(Math.floor);
+  const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+  const missing = Math.round(sum(shares)) - sum(whole);
+  const byRemainder = shares
+    .map((share, place) => [share - (whole[place] ?? 0), place] as const)
+    .sort((a, b) => b[0] - a[0] || a[1] - b[1]);
+  for (const [, place] of byRemainder.slice(0, missing)) whole[place] = (whole[place] ?? 0) + 1;
+  return whole;
+}
+
+/** Splits the captures of a side in the address. */
+export function captures(text: string | undefined): string[] {
+  return (text ?? "").split(",").filter((part) => part !== "");
+}

@@ -1,0 +1,55 @@
+"""The views that compare profiles, and show what they did over time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Viewer
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+def test_two_aggregations_are_compared(
+    page: Page, viewer: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
+) -> None:
+    page.goto(viewer.address(view="compare", aggregation=2))
+    expect(page.get_by_text("Choose what to compare with")).to_be_visible()
+    options = page.get_by_label("Add a capture: Base").locator("option")
+    wanted = options.nth(1).get_attribute("value") or ""
+    assert wanted.endswith(("@1", "@2"))
+    page.get_by_label("Add a capture: Base").select_option(re.sub("@.*", "@1", wanted))
+    expect(page.get_by_text("95 % interval of the difference").first).to_be_visible()
+    waterfall = page.get_by_role("img", name="From the base step to the new step, class by class")
+    values = [
+        float(text.replace("\N{MINUS SIGN}", "-").replace(",", "").removesuffix(" ms"))
+        for text in waterfall.locator("text:not(.compare-name)").all_text_contents()
+    ]
+    assert values[0] + sum(values[1:-1]) == pytest.approx(values[-1], abs=1e-6)
+    page.locator(".compare-open").first.click()
+    expect(page).to_have_url(re.compile(r"base=.*&row=0|row=0.*&base="))
+    expect(page.get_by_role("img", name="The time in every iteration")).to_be_visible()
+    assert page.locator("html").get_attribute("data-theme") == theme
+    assert find_violations(page) == []
+    page.reload()
+    expect(page.get_by_role("img", name="The time in every iteration")).to_be_visible()
+
+
+def test_the_dashboard_leads_to_it(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(aggregation=1))
+    page.get_by_role("link", name="Compare with").click()
+    expect(page.get_by_role("heading", name="What is compared")).to_be_visible()
+    expect(page).to_have_url(re.compile("aggregation=1"))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+def test_the_history_of_a_name(
+    page: Page, viewer: Viewer, theme: str, find_violations: Callable[[Page], list[str]]
+) -> None:
+    page.goto(viewer.address(view="history"))
+    expect(page.get_by_role("row", name=re.compile("^step"))).to_be_visible()
+    expect(page.get_by_text("One profile has no trend")).to_be_visible()
+    assert page.locator("html").get_attribute("data-theme") == theme
+    assert find_violations(page) == []

@@ -31,6 +31,8 @@ _LEAST_SHARE: Final = 0.001
 """Ops that never own this share of a step are left out."""
 _MAX_P_VALUE: Final = 0.01
 """For the step and its classes, which are few."""
+_LEAST_CAPTURES: Final = 6
+"""A t-test of fewer has too few degrees of freedom to know the spread of the captures."""
 _LEAST_MAGNITUDE: Final = 0.01
 """Smaller changes of an op are not reported: there are hundreds of them."""
 
@@ -217,6 +219,8 @@ def _changes(values: list[float]) -> list[ChangePoint]:
 
 
 def _changes_of_op(values: list[float]) -> list[ChangePoint]:
+    if len(values) < _LEAST_CAPTURES:
+        return []
     return change_points_by_t_test(values, min_magnitude=_LEAST_MAGNITUDE)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import jsonschema
 import pytest
 
-from tests.contract.client import ApiClient, Served
+from tests.contract.client import API, ApiClient, Served
 from tests.contract.test_errors import assert_error
 
 
@@ -72,3 +73,14 @@ def test_the_history_of_a_name(api: ApiClient, ours: Served) -> None:
     classes = [one["values_ns"][0] for one in found["trends"] if one["kind"] == "class"]
     assert sum(classes) == pytest.approx(step["values_ns"][0], abs=len(classes))
     assert_error(api.get("/api/v1/history/", name="no such name"), 400, "INVALID_VALUE")
+
+
+@pytest.mark.parametrize("path", ["compare/", "compare/row/", "history/"])
+def test_replies_are_as_described(api: ApiClient, ours: Served, path: str) -> None:
+    document = api.get(f"{API}/schema/").json
+    more = {} if path == "history/" else compare(api, ours)
+    reply = api.get(f"{API}/{path}", **more, **({"row": 1} if path == "compare/row/" else {}))
+    assert reply.status == 200
+    described = document["paths"][f"{API}/{path}"]["get"]["responses"]["200"]
+    schema = described["content"]["application/json"]["schema"]
+    jsonschema.validate(reply.json, schema | {"components": document["components"]})

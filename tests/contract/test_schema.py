@@ -14,8 +14,8 @@ from aggregator.tables.figures import FIGURES
 from tests.contract.client import API, ApiClient, Served
 from viewer.api.urls import urlpatterns
 
-#: Validated in test_comparisons.py, with what they need to be asked.
-COMPARISONS = (f"{API}/compare/", f"{API}/history/")
+#: What needs more to be asked; test_comparisons.py and test_timeline.py do.
+NEEDS_MORE = re.compile(r"/(compare|history|timeline/items|timeline/range)/")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_every_reply_is_as_described(
         content = operations.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
         if "application/json" not in content or "{job}" in path or "{upload}" in path:
             continue
-        if path.startswith(COMPARISONS):
+        if NEEDS_MORE.search(path):
             continue
         more = {"format": "json"} if path.endswith("/export/") else {}
         for address in _addresses(path.replace("{kernel}", kernel), served):

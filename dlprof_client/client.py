@@ -33,6 +33,13 @@ from aggregator.tables.declared.ops import OPS
 from aggregator.tables.declared.profile import domains
 from aggregator.tables.figures import FIGURES, Look
 from aggregator.tables.plotly import Theme
+from aggregator.tables.replay import (
+    CHANGE_NAMES,
+    read_critical_path,
+    read_op_sensitivity,
+    read_stragglers,
+    read_what_if,
+)
 
 try:
     import pandas as pd
@@ -88,6 +95,32 @@ class Run(ABC):
         Args:
             name: Its full name, or a short name, which stands for all kernels that share it.
         """
+
+    @abstractmethod
+    def critical_path(self, iteration: int | None = None) -> dict[str, Any]:
+        """What the steady steps wait for, by kind and op, and the chain of one step.
+
+        Args:
+            iteration: Iteration of the chain; None: that of median length.
+        """
+
+    @abstractmethod
+    def op_sensitivity(self) -> pd.DataFrame:
+        """For each op: time on the critical path, slack, and what a step gains when it gains."""
+
+    @abstractmethod
+    def what_if(self, **changes: str) -> dict[str, Any]:
+        """The step with changes, from a replay.
+
+        Args:
+            changes: As in the REST API: ``speedup="conv2d=2x"``, ``remove="layer_norm"``,
+                ``no_sync="1"``, ``graph_launch="1"``, ``data_ready="1"``,
+                ``overlap_communication="1"``, ``no_communication="1"``.
+        """
+
+    @abstractmethod
+    def stragglers(self) -> dict[str, Any]:
+        """Which rank makes the step slow, and the step without its slowness."""
 
     @abstractmethod
     def recommendations(self) -> pd.DataFrame:
@@ -218,6 +251,19 @@ class _ViewerRun(Run):
     def kernel_launches(self, name: str) -> dict[str, Any]:
         return self._scoped(f"kernels/{name}/launches/")
 
+    def critical_path(self, iteration: int | None = None) -> dict[str, Any]:
+        chosen = {} if iteration is None else {"iteration_index": str(iteration)}
+        return self._scoped("critical-path/", **chosen)
+
+    def op_sensitivity(self) -> pd.DataFrame:
+        return pd.DataFrame(self._scoped("op-sensitivity/")["ops"])
+
+    def what_if(self, **changes: str) -> dict[str, Any]:
+        return self._scoped("what-if/", **changes)
+
+    def stragglers(self) -> dict[str, Any]:
+        return self._scoped("stragglers/")
+
     def recommendations(self) -> pd.DataFrame:
         return pd.DataFrame(self._scoped("recommendations/")["results"])
 
@@ -287,6 +333,27 @@ class _FileRun(Run):
         if found is None:
             raise ClientError(f"The aggregation has no kernel {name!r}.")
         return found
+
+    def critical_path(self, iteration: int | None = None) -> dict[str, Any]:
+        with self._scoped() as data:
+            return read_critical_path(data, iteration)
+
+    def op_sensitivity(self) -> pd.DataFrame:
+        with self._scoped() as data:
+            return pd.DataFrame(read_op_sensitivity(data)["ops"])
+
+    def what_if(self, **changes: str) -> dict[str, Any]:
+        unknown = sorted(set(changes) - set(CHANGE_NAMES))
+        if unknown:
+            raise ClientError(
+                f"There is no change {unknown[0]!r}.", hint=f"Known: {', '.join(CHANGE_NAMES)}."
+            )
+        with self._scoped() as data:
+            return read_what_if(data, changes)
+
+    def stragglers(self) -> dict[str, Any]:
+        with self._scoped() as data:
+            return read_stragglers(data)
 
     def recommendations(self) -> pd.DataFrame:
         with self._scoped() as data:

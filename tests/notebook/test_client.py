@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from dlprof_client.changes import compare
+from aggregator.errors import DlprofError
 from dlprof_client.client import ClientError, Run, connect
 from tests.conftest import DEMO_PROFILE, ProfileFactory
 
@@ -173,3 +174,15 @@ def test_two_parts_of_a_run_are_compared_as_tables(database: Path) -> None:
         assert table["new_ns"].sum() == pytest.approx(step)
     assert list(changes.setup.columns) == ["key", "base", "new"]
     assert {"class", "reason", "module", "op", "verdict"} <= set(changes.rows.columns)
+
+
+def test_the_replay_is_the_same_from_both(runs: tuple[Run, Run]) -> None:
+    served, read = runs
+    assert served.critical_path() == read.critical_path()
+    assert served.op_sensitivity().equals(read.op_sensitivity())
+    assert served.what_if(speedup="kernels=2x") == read.what_if(speedup="kernels=2x")
+    for run in runs:
+        with pytest.raises(DlprofError):
+            run.stragglers()
+        with pytest.raises(ClientError):
+            run.what_if(slower="kernels=2x")

@@ -66,7 +66,7 @@ class TimelineItemsView(ResourceView):
     def get(self, request: Request, **parts: Any) -> Response:
         """Columns of each lane, in order of start; times are counted from ``start_ns``."""
         lanes, low_ns, high_ns = _range(request)
-        pixels = _integer("pixels", request.query_params.get("pixels", "1000"))
+        pixels = whole_number("pixels", request.query_params.get("pixels", "1000"))
         with open_scope(request, parts) as scope:
             return Response(read_items(scope.data, lanes, low_ns, high_ns, pixels))
 
@@ -91,11 +91,16 @@ def _range(request: Request) -> tuple[list[str], int, int]:
         raise InvalidValueError(
             say("lanes must name 1 to {most} lanes of the timeline.", most=_MOST_LANES)
         )
-    low_ns, high_ns = (_integer(name, params.get(name, "")) for name in ("start_ns", "stop_ns"))
+    low_ns, high_ns = (whole_number(name, params.get(name, "")) for name in ("start_ns", "stop_ns"))
     return lanes, low_ns, high_ns
 
 
-def _integer(name: str, raw: str) -> int:
+def whole_number(name: str, raw: str) -> int:
+    """The value of a parameter.
+
+    Raises:
+        InvalidValueError: It is no whole number.
+    """
     digits = raw.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 20) or (
         not -_LARGEST <= int(raw) < _LARGEST

@@ -17,6 +17,12 @@ from viewer.api.profiles import (
     UploadsView,
     UploadView,
 )
+from viewer.api.replay import (
+    CriticalPathView,
+    OpSensitivityView,
+    StragglersView,
+    WhatIfView,
+)
 from viewer.api.summaries import (
     FigureView,
     KernelLaunchesView,
@@ -73,6 +79,10 @@ urlpatterns = [
     path(f"{_AGGREGATION}/timeline/", TimelineView.as_view()),
     path(f"{_AGGREGATION}/timeline/items/", TimelineItemsView.as_view()),
     path(f"{_AGGREGATION}/timeline/range/", TimelineRangeView.as_view()),
+    path(f"{_AGGREGATION}/critical-path/", CriticalPathView.as_view()),
+    path(f"{_AGGREGATION}/op-sensitivity/", OpSensitivityView.as_view()),
+    path(f"{_AGGREGATION}/what-if/", WhatIfView.as_view()),
+    path(f"{_AGGREGATION}/stragglers/", StragglersView.as_view()),
     path(f"{_AGGREGATION}/report/", ReportView.as_view()),
     path(f"{_AGGREGATION}/figures/<str:name>/", FigureView.as_view()),
     *(pattern for address, spec in TABLES.items() for pattern in _table_paths(address, spec)),

@@ -122,6 +122,22 @@ export interface CallShapes {
   readonly output_shapes: string;
 }
 
+/** An item of the chain of one step. */
+export interface ChainItem {
+  /** Kernels, or calls and the times between them. */
+  readonly count: number;
+  readonly duration_ns: number;
+  /** kernel, copy, set, graph, communication, cpu or wait. */
+  readonly kind: string;
+  /** First kernel or call; empty: none. */
+  readonly name: string;
+  /** From the start of the step. */
+  readonly offset_ns: number;
+  readonly op_name: string | null;
+  /** Op ID; empty: of no op. */
+  readonly owner: string;
+}
+
 /** The shape of every list. */
 export interface CollectivesPage {
   /** Number of rows that pass the filters, on all pages. */
@@ -246,6 +262,17 @@ export interface CompareSide {
   readonly step_ns: number | string;
 }
 
+/** A rank compared with the others. */
+export interface ComparedRank {
+  /** Share of the step that its slowness costs; null: as above. */
+  readonly contribution_pct: number | null;
+  /** Mean own time in a step less the median of the others. */
+  readonly late_ns: number;
+  readonly rank: number;
+  /** Mean step without its slowness; null: not replayed. */
+  readonly step_without_ns: number | null;
+}
+
 /** Why the step changed. */
 export interface Comparison {
   readonly base: CompareSide;
@@ -264,6 +291,33 @@ export interface Comparison {
   readonly setup: readonly CompareSetting[];
   /** faster, slower, same or cannot tell. */
   readonly verdict: string;
+}
+
+/** What the steps wait for. */
+export interface CriticalPath {
+  /** In order of time. */
+  readonly chain: readonly ChainItem[];
+  /** high, medium or low. */
+  readonly confidence: string;
+  /** Of all steps, longest first. */
+  readonly critical_path: readonly PathShare[];
+  readonly error_pct: ErrorPct;
+  /** Iteration of the chain. */
+  readonly iteration_index: number;
+  /** The iterations that were replayed. */
+  readonly iterations: readonly number[];
+  /** Median of the measured steps. */
+  readonly measured_step_ns: number;
+  /** What lowers the confidence. */
+  readonly notes: readonly string[];
+  /** Items of the chain; the longest are listed. */
+  readonly num_items: number;
+  /** Median of the replayed steps. */
+  readonly replayed_step_ns: number;
+  /** Length of its step. */
+  readonly step_ns: number;
+  /** Share of the step that is unexplained idle time. */
+  readonly unexplained_pct: number;
 }
 
 /** A value of a column. */
@@ -353,6 +407,12 @@ export interface Error {
   readonly hint: string;
   /** One sentence for a person. */
   readonly message: string;
+}
+
+/** Difference of the replayed and the measured steps. */
+export interface ErrorPct {
+  readonly median: number;
+  readonly worst: number;
 }
 
 /** A table as a JSON file. */
@@ -1346,6 +1406,43 @@ export interface OpRow {
   readonly using_tc: boolean | null;
 }
 
+/** What ops that take less time change. */
+export interface OpSensitivities {
+  /** high, medium or low. */
+  readonly confidence: string;
+  readonly error_pct: ErrorPct;
+  /** The iterations that were replayed. */
+  readonly iterations: readonly number[];
+  /** Median of the measured steps. */
+  readonly measured_step_ns: number;
+  /** What lowers the confidence. */
+  readonly notes: readonly string[];
+  /** Those with most time on the path first. */
+  readonly ops: readonly OpSensitivity[];
+  /** Median of the replayed steps. */
+  readonly replayed_step_ns: number;
+  /** Share of the step that is unexplained idle time. */
+  readonly unexplained_pct: number;
+}
+
+/** What an op that takes less time changes. */
+export interface OpSensitivity {
+  readonly direction: string;
+  readonly op_id: string;
+  readonly op_name: string;
+  readonly op_type: string;
+  /** Mean time of its work on the GPU in a step. */
+  readonly own_ns: number;
+  /** Of it on the critical path. */
+  readonly path_ns: number;
+  /** The same as a share of the median step. */
+  readonly path_pct: number;
+  /** How much later its work may end for free; null: at any time. */
+  readonly slack_ns: number | null;
+  /** Time that a step gains when the op gains 1 ns. */
+  readonly step_ns_per_own_ns: number;
+}
+
 export interface OpSummary {
   readonly all: OpSummaryAll;
   readonly eligible_not_using: OpSummaryEligibleNotUsing;
@@ -1585,6 +1682,19 @@ export interface OpsRow {
   readonly tflops_per_second: number | null;
   /** Whether one of its kernels used Tensor Cores. */
   readonly using_tc: boolean | null;
+}
+
+/** Time on the critical path of one kind and owner. */
+export interface PathShare {
+  /** kernel, copy, call, cpu, loader, launch, gap, and so on. */
+  readonly kind: string;
+  /** Mean time in a step. */
+  readonly ns: number;
+  readonly op_name: string | null;
+  /** Op ID, or name of a call; empty: neither. */
+  readonly owner: string;
+  /** Of the step. */
+  readonly share_pct: number;
 }
 
 /** The shape of every list. */
@@ -1828,6 +1938,14 @@ export interface RankIterationsRow {
   readonly waiting_ns: number | null;
 }
 
+/** A step of all ranks. */
+export interface RankStep {
+  readonly iteration_index: number;
+  /** Of each rank, in the order of ranks. */
+  readonly late_ns: readonly number[];
+  readonly step_ns: number;
+}
+
 /** The shape of every list. */
 export interface RanksPage {
   /** Number of rows that pass the filters, on all pages. */
@@ -1941,6 +2059,28 @@ export interface RowSamples {
   readonly new_ns: readonly (readonly number[])[];
 }
 
+/** Which rank makes the step slow. */
+export interface Stragglers {
+  /** high, medium or low. */
+  readonly confidence: string;
+  readonly error_pct: ErrorPct;
+  /** Mean step with all ranks at the median. */
+  readonly ideal_step_ns: number;
+  readonly iterations: readonly RankStep[];
+  /** What lowers the confidence. */
+  readonly notes: readonly string[];
+  readonly ranks: readonly ComparedRank[];
+  /** Iterations in which it is much later; empty: in all. */
+  readonly slow_iterations: readonly number[];
+  /** Null: none. */
+  readonly slow_rank: number | null;
+  /** The replayed step over the ideal one. */
+  readonly slowdown: number;
+  /** Mean measured step. */
+  readonly step_ns: number;
+  readonly verdict: string;
+}
+
 /** The system that a profile was recorded on. */
 export interface SystemConfig {
   readonly cpu_model: string | null;
@@ -2047,4 +2187,27 @@ export interface Verdict {
   readonly sentence: string;
   /** Share of the step it is based on. */
   readonly share_pct: number | null;
+}
+
+/** The step with changes. */
+export interface WhatIf {
+  /** high, medium or low. */
+  readonly confidence: string;
+  readonly error_pct: ErrorPct;
+  /** 10th and 90th percentile of the steps. */
+  readonly interval_ns: readonly number[] | null;
+  /** Whether it is only a bound. */
+  readonly is_bound: boolean | null;
+  /** The iterations that were replayed. */
+  readonly iterations: readonly number[];
+  /** Median of the measured steps. */
+  readonly measured_step_ns: number;
+  /** What lowers the confidence. */
+  readonly notes: readonly string[];
+  /** Median step; null: no change. */
+  readonly predicted_step_ns: number | null;
+  /** Median of the replayed steps. */
+  readonly replayed_step_ns: number;
+  /** Share of the step that is unexplained idle time. */
+  readonly unexplained_pct: number;
 }

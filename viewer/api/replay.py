@@ -1,0 +1,106 @@
+"""The replay of an aggregation: what the step waits for, and what changes would give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from aggregator.tables.replay import (
+    CHANGE_NAMES,
+    read_critical_path,
+    read_op_sensitivity,
+    read_stragglers,
+    read_what_if,
+)
+from viewer.api.schema import DOMAIN, ResourceView, query
+from viewer.api.scope import open_scope
+from viewer.api.serializers import (
+    CriticalPathSerializer,
+    OpSensitivitiesSerializer,
+    StragglersSerializer,
+    WhatIfSerializer,
+)
+from viewer.api.timeline import whole_number
+
+
+class CriticalPathView(ResourceView):
+    """What the steps wait for."""
+
+    query_names = ("domain", "iteration_index")
+
+    @extend_schema(
+        parameters=[
+            DOMAIN,
+            query(
+                "iteration_index",
+                "Iteration of the chain (default: that of median length).",
+                "integer",
+            ),
+        ],
+        responses=CriticalPathSerializer,
+    )
+    def get(self, request: Request, **parts: Any) -> Response:
+        """The critical path of all steady steps by kind and owner, and the chain of one."""
+        raw = request.query_params.get("iteration_index")
+        iteration = None if raw is None else whole_number("iteration_index", raw)
+        with open_scope(request, parts) as scope:
+            return Response(read_critical_path(scope.data, iteration))
+
+
+class OpSensitivityView(ResourceView):
+    """What ops that take less time change."""
+
+    query_names = ("domain",)
+
+    @extend_schema(parameters=[DOMAIN], responses=OpSensitivitiesSerializer)
+    def get(self, request: Request, **parts: Any) -> Response:
+        """For each op the time that a step gains when the op gains 1 ns, and its slack."""
+        with open_scope(request, parts) as scope:
+            return Response(read_op_sensitivity(scope.data))
+
+
+_NAMES = "an op type, Op ID, op or kernel name, or communication, kernels, copies, sets"
+
+
+class WhatIfView(ResourceView):
+    """The step with changes."""
+
+    query_names = ("domain", *CHANGE_NAMES)
+
+    @extend_schema(
+        parameters=[
+            DOMAIN,
+            query("speedup", f"NAME=Kx, separated by semicolons; NAME: {_NAMES}."),
+            query("remove", "Names of work that does not run, separated by semicolons."),
+            query("no_sync", "1: no call waits for the GPU; a name: no call of that op does."),
+            query("data_ready", "1: the data loader never makes the step wait."),
+            query("graph_launch", "1: one call launches a step as a CUDA graph."),
+            query("overlap_communication", "1: data between GPUs moves beside the computation."),
+            query("no_communication", "1: moving data between GPUs takes no time."),
+        ],
+        responses=WhatIfSerializer,
+    )
+    def get(self, request: Request, **parts: Any) -> Response:
+        """A replay of the steady steps with the changes."""
+        params = {
+            name: value
+            for name, value in request.query_params.dict().items()
+            if name in CHANGE_NAMES
+        }
+        with open_scope(request, parts) as scope:
+            return Response(read_what_if(scope.data, params))
+
+
+class StragglersView(ResourceView):
+    """Which rank makes the step slow."""
+
+    query_names = ("domain",)
+
+    @extend_schema(parameters=[DOMAIN], responses=StragglersSerializer)
+    def get(self, request: Request, **parts: Any) -> Response:
+        """A replay of the steady steps without the slowness of each rank."""
+        with open_scope(request, parts) as scope:
+            return Response(read_stragglers(scope.data))

@@ -14,13 +14,16 @@ from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.chain import Chain, step_chain
 from aggregator.replay.changes import (
     Change,
+    channels_last,
     data_ready,
     graph_launch,
+    half_precision,
     no_communication,
     no_synchronization,
     overlap_communication,
     remove,
     speed_up,
+    tensor_cores,
 )
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import Remembered
@@ -32,6 +35,9 @@ MOST_ITEMS: Final = 4_000
 """Items of a chain that are replied, the longest ones; a page draws no more."""
 MOST_CHANGES: Final = 50
 _SWITCHES: Final[dict[str, Change]] = {
+    "tensor_cores": tensor_cores,
+    "half_precision": half_precision,
+    "channels_last": channels_last,
     "data_ready": data_ready,
     "graph_launch": graph_launch,
     "overlap_communication": overlap_communication,

@@ -23,6 +23,7 @@ HEADINGS = {
     "iterations": "Iterations",
     "timeline": "Timeline",
     "gpus": "GPUs",
+    "critical-path": "Critical path",
 }
 WITH_ITERATION_CHART = {"dashboard", "iterations"}
 PANELS = (

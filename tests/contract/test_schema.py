@@ -76,6 +76,8 @@ def test_every_reply_is_as_described(
             reply = api.get(address, **({"column": "op_id"} if "distinct" in path else more))
             if "distinct" in path and reply.status == 400:
                 continue
+            if reply.status == 422 and reply.json["error"]["code"] == "CANNOT_REPLAY":
+                continue
             assert reply.status == 200, address
             schema = content["application/json"]["schema"]
             jsonschema.validate(reply.json, schema | {"components": document["components"]})

@@ -53,6 +53,36 @@ export const EXPLANATIONS = {
       "A point far below its line can be faster: fuse ops that are limited by memory, use Tensor Cores for ops that are limited by computing.",
     ),
   },
+  slowRanks: {
+    what: t("Which rank makes the step slow, and how late each rank was in each iteration."),
+    how: t(
+      "The own time of a rank in a step, without its waiting for others, less the median of the other ranks. The step without a rank is a replay in which it takes the median times of the others.",
+    ),
+    advice: t(
+      "A dark row: look at that rank's GPU, its clocks, its input and other programs on its machine.",
+    ),
+  },
+  whatIf: {
+    what: t("How long the step would take with changes."),
+    how: t(
+      "All steady steps are replayed with the changed times; what waits for something goes on earlier. The number is the median step.",
+    ),
+    advice: t(
+      "Move the sliders before you optimize: what is not on the critical path gives nothing.",
+    ),
+  },
+  chain: {
+    what: t("The chain of work that this step waited for, from its start to its end."),
+    how: t(
+      "From the last work back: what each item waited for. Kernels beside the chain cost nothing.",
+    ),
+    advice: t("Click an item for its op. Much of the CPU: launches are too slow for the GPU."),
+  },
+  path: {
+    what: t("The time on the critical path by kind and op, as a mean of all steady steps."),
+    how: t("The parts add up to the step."),
+    advice: t("Start with the longest: each nanosecond saved there shortens the step."),
+  },
   rankIterations: {
     what: t(
       "How long the other ranks together waited for a rank in the collectives of an iteration.",

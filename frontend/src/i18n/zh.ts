@@ -1212,4 +1212,70 @@ export const zh = {
   "{n} steps": "{n} 步",
   "Step without profiling": "未分析时的步",
   "profiled {time}, {pct} overhead": "分析时 {time}，开销 {pct}",
+  "Critical path": "关键路径",
+  "Chain of iteration {iteration}": "迭代 {iteration} 的链",
+  "Critical path of all steps": "所有步的关键路径",
+  "High confidence": "置信度高",
+  "Medium confidence": "置信度中",
+  "Low confidence": "置信度低",
+  "The step of {step} waits for: {parts}.": "该步 {step} 等待：{parts}。",
+  "Replay of {count} unchanged steps: error {median} % in the median, {worst} % at most.":
+    "对 {count} 个未更改的步重放：误差中位数 {median} %，最大 {worst} %。",
+  "Previous iteration": "上一次迭代",
+  "Next iteration": "下一次迭代",
+  " and {count} short items": " 以及 {count} 个短项",
+  "Chain of {count} items over {time}; the table has the ops":
+    "由 {count} 项组成、历时 {time} 的链；算子见表",
+  "Op or call": "算子或调用",
+  "Time in a step": "每步时间",
+  "Share of the step": "占步的份额",
+  "Memory sets": "内存置位",
+  "CUDA calls": "CUDA 调用",
+  "Work on the CPU": "CPU 工作",
+  "Data loader": "数据加载器",
+  "Gaps between kernels": "kernel 之间的间隙",
+  "Return of waiting calls": "等待调用的返回",
+  "Other threads": "其他线程",
+  Unexplained: "无法解释",
+  "No call waits for the GPU": "没有调用等待 GPU",
+  "One launch (CUDA graph)": "一次启动（CUDA graph）",
+  "Data always ready": "数据始终就绪",
+  "Communication overlapped": "通信完全重叠",
+  "Communication free": "通信不耗时",
+  "What if": "假设分析",
+  "{factor} x as fast": "{factor} 倍速",
+  "Predicted step": "预测的步",
+  "Unchanged: move a slider or choose a change.": "未更改：移动滑块或选择一项更改。",
+  "{saved} % less than {before}; 10th to 90th percentile {low} to {high}":
+    "比 {before} 少 {saved} %；第 10 到 90 百分位 {low} 到 {high}",
+  "A bound: with this change, other kernels would run.":
+    "这是一个界限：做此更改后会运行其他 kernel。",
+  "Slow ranks": "慢 rank",
+  "Step {step}; with all ranks at the median {ideal} (slowdown {slowdown}).":
+    "步 {step}；所有 rank 取中位数时为 {ideal}（减速 {slowdown}）。",
+  "Lateness of {ranks} ranks by iteration": "{ranks} 个 rank 在各迭代的延迟",
+  "Which rank makes the step slow, and how late each rank was in each iteration.":
+    "哪个 rank 拖慢该步，以及每个 rank 在每次迭代中晚了多少。",
+  "The own time of a rank in a step, without its waiting for others, less the median of the other ranks. The step without a rank is a replay in which it takes the median times of the others.":
+    "rank 在一步中不含等待的自身时间，减去其他 rank 的中位数。没有某个 rank 的步，是让它取其他 rank 中位时间的重放。",
+  "A dark row: look at that rank's GPU, its clocks, its input and other programs on its machine.":
+    "深色的行：检查该 rank 的 GPU、时钟频率、输入以及其机器上的其他程序。",
+  "How long the step would take with changes.": "做出更改后该步需要多久。",
+  "All steady steps are replayed with the changed times; what waits for something goes on earlier. The number is the median step.":
+    "用更改后的时间重放所有稳定的步；等待者会更早继续。数字是步的中位数。",
+  "Move the sliders before you optimize: what is not on the critical path gives nothing.":
+    "优化之前先移动滑块：不在关键路径上的部分不会带来收益。",
+  "The chain of work that this step waited for, from its start to its end.":
+    "该步从开始到结束所等待的工作链。",
+  "From the last work back: what each item waited for. Kernels beside the chain cost nothing.":
+    "从最后的工作往回：每一项等待的是什么。链之外的 kernel 不耗费时间。",
+  "Click an item for its op. Much of the CPU: launches are too slow for the GPU.":
+    "点击某项查看其算子。CPU 占多数：启动对 GPU 来说太慢。",
+  "The time on the critical path by kind and op, as a mean of all steady steps.":
+    "按种类和算子划分的关键路径时间，为所有稳定步的平均值。",
+  "The parts add up to the step.": "各部分相加等于该步。",
+  "Start with the longest: each nanosecond saved there shortens the step.":
+    "从最长的开始：在那里节省的每一纳秒都会缩短该步。",
+  "Half precision": "半精度",
+  "Channels last": "Channels last 内存格式",
 } as const;

@@ -6,6 +6,7 @@ import type { Profile } from "../api/types";
 import { t } from "../i18n";
 import type { IconName } from "../ui/icons";
 import { CompareView } from "./compare/CompareView";
+import { CriticalPathView } from "./critical/CriticalPathView";
 import { DashboardView } from "./dashboard/DashboardView";
 import { GpusView } from "./gpus/GpusView";
 import { GroupOpsView } from "./groups/GroupOpsView";
@@ -35,6 +36,11 @@ export interface ViewSpec {
 
 function hasSeveralRanks(profile: Profile): boolean {
   return Number(profile.info.rank_count ?? 0) > 1;
+}
+
+/** A report in one file and databases of NVIDIA's hold no single calls to replay. */
+function hasSingleEvents(profile: Profile): boolean {
+  return !isReport() && hasCosts(profile);
 }
 
 /** Databases of NVIDIA's and of older versions contain no costs. */
@@ -95,6 +101,14 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     isFor: () => !isReport(),
   },
   { id: "gpus", title: t("GPUs"), icon: "gpu", letter: "u", component: GpusView },
+  {
+    id: "critical-path",
+    title: t("Critical path"),
+    icon: "path",
+    letter: "c",
+    component: CriticalPathView,
+    isFor: hasSingleEvents,
+  },
   {
     id: "roofline",
     title: t("Roofline"),

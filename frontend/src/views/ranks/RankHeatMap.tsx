@@ -81,7 +81,8 @@ export function RankHeatMap(): JSX.Element | null {
   );
 }
 
-function Cells({ map }: { map: HeatMap }): JSX.Element {
+/** `label`: what it shows, where that is not the waiting for each rank. */
+export function Cells({ map, label }: { map: HeatMap; label?: string }): JSX.Element {
   const width = 100 / map.columns;
   const worst = map.cells.reduce((best, cell) =>
     (cell.value ?? 0) > (best.value ?? 0) ? cell : best,
@@ -97,10 +98,13 @@ function Cells({ map }: { map: HeatMap }): JSX.Element {
         class="heat-cells"
         height={ROW_PX * map.ranks.length}
         role="img"
-        aria-label={t("Heat map of {ranks} ranks; the longest wait: {cell}", {
-          ranks: formatInt(map.ranks.length),
-          cell: cellText(worst),
-        })}
+        aria-label={
+          label ??
+          t("Heat map of {ranks} ranks; the longest wait: {cell}", {
+            ranks: formatInt(map.ranks.length),
+            cell: cellText(worst),
+          })
+        }
       >
         {map.cells.map((cell) => (
           // biome-ignore lint/a11y/noStaticElementInteractions: a shortcut; the table has the filters

@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import type { ListPage } from "../../api/lists";
+import { isReport } from "../../api/source";
 import type { CollectivesRow, RanksRow } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { FigureChart } from "../../charts/FigureChart";
@@ -15,6 +16,7 @@ import { useUrlTable } from "../../table/useTableState";
 import { Panel } from "../../ui/Panel";
 import { Loaded, Skeleton } from "../../ui/states";
 import { RankHeatMap } from "./RankHeatMap";
+import { SlowRanks } from "./SlowRanks";
 import { rankVerdict } from "./verdict";
 
 /** While it loads. Unit: px. */
@@ -38,6 +40,7 @@ export function RanksView(): JSX.Element {
     <div class="view view-ranks">
       <h1 class="visually-hidden">{t("Ranks")}</h1>
       <Verdict />
+      {!isReport() && <SlowRanks />}
       <RankHeatMap />
       <Panel
         title={t("Computing, communication and waiting of each rank")}

@@ -1,0 +1,51 @@
+"""The critical path of a profile: its chain, what-ifs while a slider moves, and slow ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Viewer
+
+
+def test_the_predicted_step_follows_a_slider(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="critical-path"))
+    panel = page.get_by_role("region", name="What if")
+    step = panel.locator(".predicted-step")
+    expect(panel.get_by_text("Unchanged: move a slider")).to_be_visible()
+    before = step.inner_text()
+    panel.get_by_role("slider").first.fill("-1")
+    expect(panel.get_by_text(re.compile("10th to 90th percentile"))).to_be_visible()
+    panel.get_by_label("One launch (CUDA graph)").check()
+    expect(step).not_to_have_text(before)
+    panel.get_by_role("button", name="Reset").click()
+    expect(step).to_have_text(before)
+
+
+def test_the_chain_leads_to_an_op_and_to_other_iterations(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.address(view="critical-path"))
+    title = page.get_by_role("heading", name=re.compile("Chain of iteration"))
+    before = title.inner_text()
+    page.get_by_role("button", name="Next iteration").click()
+    expect(title).not_to_have_text(before)
+    page.get_by_role("table", name="Critical path of all steps").get_by_role("link").first.click()
+    expect(page).to_have_url(re.compile("view=op&.*op="))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
+def test_slow_ranks_come_with_their_lateness(
+    page: Page,
+    viewer_of_two_gpus: Viewer,
+    theme: str,
+    find_violations: Callable[[Page], list[str]],
+) -> None:
+    page.goto(viewer_of_two_gpus.address(view="ranks", aggregation=1))
+    panel = page.get_by_role("region", name="Slow ranks")
+    expect(panel.get_by_text("No rank makes the step slow.")).to_be_visible()
+    heat = panel.get_by_role("img", name="Lateness of 2 ranks by iteration")
+    expect(heat.locator("rect").first).to_be_visible()
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    assert find_violations(page) == []

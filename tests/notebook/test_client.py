@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dlprof_client.changes import compare
 from aggregator.errors import DlprofError
+from dlprof_client.changes import compare
 from dlprof_client.client import ClientError, Run, connect
 from tests.conftest import DEMO_PROFILE, ProfileFactory
 

@@ -105,7 +105,7 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     id: "critical-path",
     title: t("Critical path"),
     icon: "path",
-    letter: "c",
+    letter: "x",
     component: CriticalPathView,
     isFor: hasSingleEvents,
   },

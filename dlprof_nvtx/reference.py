@@ -35,6 +35,9 @@ MOST_SEARCHED, LEAST_STEPS = 40, 3
 """After so many steps the loop counts as found; fewer bare steps are no reference."""
 SHORT_LOOP = 8
 """A data loader of at most so many batches is collected from the first one."""
+UNKNOWN_LOOP_SEARCHED, UNKNOWN_LOOP_STEPS = 8, 5
+"""The same of a loop of unknown length, and its bare steps: it may end soon, and steps that have
+passed are not profiled. ``--bare_steps`` asks for more."""
 CALLS_PER_STEP = 64
 """A model may be called so often for one step of an optimizer."""
 MOST_STORED, WRITE_S, WAIT_S = 20_000, 2.0, 20.0
@@ -55,6 +58,7 @@ class Reference:
         self.is_inside = False  # Whether a model is being called, while that counts steps.
         self.clock = ""  # What ends a step: ``optimizer`` or ``call``.
         self.wanted = DEFAULT_STEPS
+        self.is_asked = False  # Whether the user named the number of steps.
         self.owner: int | None = None  # ``id`` of the optimizer or model that ends a step.
         self.training_calls = 0
         self.ticks: list[tuple[int, Any]] = []
@@ -71,7 +75,8 @@ class Reference:
         """Wait with the markers, if ``dlprof`` waits with the collection and a loop may come."""
         self.pid = os.getpid()
         text = os.environ.get(STEPS_VARIABLE, "")
-        self.wanted = int(text) if text.isdigit() else DEFAULT_STEPS
+        self.is_asked = text.isdigit()
+        self.wanted = int(text) if self.is_asked else DEFAULT_STEPS
         if not self.folder or not self.wanted or self._path(STARTED).exists():
             return False
         if not text and not _has_loop():
@@ -135,7 +140,9 @@ class Reference:
     def _is_enough(self, ticks: list[tuple[int, Any]]) -> bool:
         """Whether the bare steps suffice, or the loop would end before many more."""
         count = len(ticks)
-        if not self.found and (_is_even(ticks) or count > MOST_SEARCHED):
+        may_end_soon = self.batches is None and not self.is_asked
+        most_searched = UNKNOWN_LOOP_SEARCHED if may_end_soon else MOST_SEARCHED
+        if not self.found and (_is_even(ticks) or count > most_searched):
             self.found = count
         if self.batches is not None and self.fetched >= self.batches // 2:
             self.found = self.found or max(2, count - LEAST_STEPS)
@@ -146,6 +153,8 @@ class Reference:
         steps = count - self.found
         if steps >= LEAST_STEPS and passed_ns >= MOST_NS:
             return True
+        if may_end_soon:
+            return steps >= min(self.wanted, UNKNOWN_LOOP_STEPS)
         if steps < self.wanted or passed_ns < LEAST_NS:
             return False
         lengths = _gaps([tick[0] for tick in ticks[self.found - 1 :]])

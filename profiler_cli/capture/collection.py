@@ -35,7 +35,6 @@ STEPS_VARIABLE: Final = "DLPROF_BARE_STEPS"
 STARTED: Final = "started"
 LATER_SWITCH: Final = "--start-later"
 SESSION_SWITCH: Final = "--session-new"
-DEFAULT_STEPS: Final = 10
 MAX_STEPS: Final = 100_000
 MAX_NS: Final = 1 << 53
 """Times of a step above it are no times."""
@@ -73,12 +72,12 @@ class Collection:
             return []
         return [f"{LATER_SWITCH}=true", f"{SESSION_SWITCH}={self.session}"]
 
-    def environment(self, before: Mapping[str, str], bare_steps: int) -> dict[str, str]:
+    def environment(self, before: Mapping[str, str], bare_steps: int | None) -> dict[str, str]:
         """Return the environment of the application, with the folder in it."""
         result = {k: v for k, v in before.items() if k not in {FOLDER_VARIABLE, STEPS_VARIABLE}}
         if self.folder is not None:
             result[FOLDER_VARIABLE] = str(self.folder)
-            if bare_steps != DEFAULT_STEPS:
+            if bare_steps is not None:
                 result[STEPS_VARIABLE] = str(bare_steps)
         return result
 
@@ -201,7 +200,7 @@ def plan_collection(nsys: Nsys, options: Options, base: Path) -> Collection:
     can = LATER_SWITCH in nsys.switches and SESSION_SWITCH in nsys.switches
     marked = options.mode in {Mode.AUTO, Mode.PYTORCH}
     marked = marked and os.environ.get(processes.ENABLE_VARIABLE) != "0"
-    if not options.bare_steps or begins or not can or not marked:
+    if options.bare_steps == 0 or begins or not can or not marked:
         return Collection(nsys)
     if not _is_python(options.application[0]):
         return Collection(nsys)

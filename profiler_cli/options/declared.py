@@ -55,7 +55,7 @@ class Options:
     detailed_mode: bool = True
     nsys_profile_range: bool = False
     memory: bool = False  # Whether to record allocations of GPU memory.
-    bare_steps: int = 10  # Steps that are timed before profiling; 0: profile from the start.
+    bare_steps: int | None = None  # Steps timed before profiling; 0: none; None: as many as suit.
     key_node: str = ""
     list_key_nodes: bool = False
     iter_start: int | None = None  # First iteration, inclusive; None for the first.
@@ -186,7 +186,7 @@ CAPTURE: Final = (
         whole_number(),
         "Time at least this many steps of a PyTorch loop without markers and collection, then "
         "profile; the result says what profiling cost. 0 profiles from the start.",
-        "10, for 1 to 5 s",
+        "10 for 1 to 5 s; 5 of a loop of unknown length",
     ),
 )
 

@@ -79,9 +79,12 @@ SerializerClass = type[Serializer[Any]]
 _serializers: dict[str, SerializerClass] = {}
 
 
-def query(name: str, description: str, kind: str = "string", **more: Any) -> OpenApiParameter:
-    """A query parameter."""
-    return OpenApiParameter(name, {"type": kind, **more}, description=description)
+def query(
+    name: str, description: str, kind: str = "string", *, required: bool = False, **more: Any
+) -> OpenApiParameter:
+    """A query parameter; ``more`` is its schema."""
+    schema = {"type": kind, **more}
+    return OpenApiParameter(name, schema, description=description, required=required)
 
 
 DOMAIN = query("domain", "NVTX domain; the default domain if left out.")

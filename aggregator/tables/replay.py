@@ -131,21 +131,36 @@ def read_what_if(data: AggregationData, params: Mapping[str, str]) -> Reply:
     }
 
 
+def read_can_replay(data: AggregationData, *, is_of_ranks: bool) -> Reply:
+    """Whether the steps, or the ranks against each other, can be replayed; if not, why."""
+    try:
+        if is_of_ranks:
+            _rank_report(data)
+        else:
+            _profile(data)
+    except ReplayError as error:
+        return {"can_replay": False, "reason": error.message}
+    return {"can_replay": True, "reason": None}
+
+
 def read_stragglers(data: AggregationData) -> Reply:
     """The ranks compared.
 
     Raises:
         ReplayError: They cannot be compared; the message says why.
     """
+    return _rank_report(data).document()
+
+
+def _rank_report(data: AggregationData) -> RankReport:
     _require_events(data)
     aggr = int(data.params["aggr_id"])
-    report = _ranks.get(
+    return _ranks.get(
         data.database.state,
         "ranks",
         {"aggr": aggr},
         lambda: data.database.read_with(lambda connection: read_slow_ranks(connection, aggr)),
     )
-    return report.document()
 
 
 def parse_changes(params: Mapping[str, str]) -> list[Change]:

@@ -79,3 +79,14 @@ def test_a_database_without_single_events_says_so(
 ) -> None:
     error = assert_error(api.get(nvidia.at(address)), 422, "CANNOT_REPLAY")
     assert "no single calls" in error["message"]
+    reply = api.get(nvidia.at("can-replay/"), ranks=int(address == "stragglers/")).json
+    assert reply["can_replay"] is False
+    assert "no single calls" in reply["reason"]
+
+
+def test_what_can_be_replayed_is_said_without_an_error(api: ApiClient, ours: Served) -> None:
+    assert api.get(ours.at("can-replay/")).json == {"can_replay": True, "reason": None}
+    ranks = api.get(ours.at("can-replay/"), ranks=1).json
+    assert ranks["can_replay"] is False
+    assert "one rank" in ranks["reason"]
+    assert_error(api.get(ours.at("can-replay/"), ranks="x"), 400, "INVALID_VALUE")

@@ -8,22 +8,44 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from aggregator.errors import InvalidValueError
 from aggregator.tables.replay import (
     CHANGE_NAMES,
+    read_can_replay,
     read_critical_path,
     read_op_sensitivity,
     read_stragglers,
     read_what_if,
 )
+from aggregator.texts import say
 from viewer.api.schema import DOMAIN, ResourceView, query
 from viewer.api.scope import open_scope
 from viewer.api.serializers import (
+    CanReplaySerializer,
     CriticalPathSerializer,
     OpSensitivitiesSerializer,
     StragglersSerializer,
     WhatIfSerializer,
 )
 from viewer.api.timeline import whole_number
+
+
+class CanReplayView(ResourceView):
+    """Whether there is a replay."""
+
+    query_names = ("domain", "ranks")
+
+    @extend_schema(
+        parameters=[DOMAIN, query("ranks", "1: of the ranks against each other.", enum=["0", "1"])],
+        responses=CanReplaySerializer,
+    )
+    def get(self, request: Request, **parts: Any) -> Response:
+        """Whether the other addresses of the replay have an answer; if not, why."""
+        is_of_ranks = request.query_params.get("ranks", "0")
+        if is_of_ranks not in {"0", "1"}:
+            raise InvalidValueError(say("{name} must be 0 or 1.", name="ranks"), parameter="ranks")
+        with open_scope(request, parts) as scope:
+            return Response(read_can_replay(scope.data, is_of_ranks=is_of_ranks == "1"))
 
 
 class CriticalPathView(ResourceView):

@@ -443,6 +443,13 @@ class ChainItemSerializer(Serializer[Any]):
     count = IntegerField(help_text="Kernels, or calls and the times between them.")
 
 
+class CanReplaySerializer(Serializer[Any]):
+    """Whether a profile can be replayed."""
+
+    can_replay = BooleanField()
+    reason = CharField(help_text="Why not; null: it can.", allow_null=True)
+
+
 class CriticalPathSerializer(ReplaySerializer):
     """What the steps wait for."""
 

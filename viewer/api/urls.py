@@ -18,6 +18,7 @@ from viewer.api.profiles import (
     UploadView,
 )
 from viewer.api.replay import (
+    CanReplayView,
     CriticalPathView,
     OpSensitivityView,
     StragglersView,
@@ -79,6 +80,7 @@ urlpatterns = [
     path(f"{_AGGREGATION}/timeline/", TimelineView.as_view()),
     path(f"{_AGGREGATION}/timeline/items/", TimelineItemsView.as_view()),
     path(f"{_AGGREGATION}/timeline/range/", TimelineRangeView.as_view()),
+    path(f"{_AGGREGATION}/can-replay/", CanReplayView.as_view()),
     path(f"{_AGGREGATION}/critical-path/", CriticalPathView.as_view()),
     path(f"{_AGGREGATION}/op-sensitivity/", OpSensitivityView.as_view()),
     path(f"{_AGGREGATION}/what-if/", WhatIfView.as_view()),

@@ -122,6 +122,13 @@ export interface CallShapes {
   readonly output_shapes: string;
 }
 
+/** Whether a profile can be replayed. */
+export interface CanReplay {
+  readonly can_replay: boolean;
+  /** Why not; null: it can. */
+  readonly reason: string | null;
+}
+
 /** An item of the chain of one step. */
 export interface ChainItem {
   /** Kernels, or calls and the times between them. */

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { CriticalPath } from "../../api/types";
+import type { CanReplay, CriticalPath } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { durationText, formatFixed, formatInt, formatPct } from "../../lib/units";
@@ -11,7 +11,7 @@ import { useScoped } from "../../state/scope";
 import { IconButton } from "../../ui/IconButton";
 import { opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
-import { Loaded, Skeleton } from "../../ui/states";
+import { Empty, Loaded, Skeleton } from "../../ui/states";
 import { type Piece, pieces } from "./scenario";
 import { kindName, WhatIf } from "./WhatIf";
 
@@ -20,33 +20,44 @@ const CHAIN_HEIGHT = 44;
 const MOST_ROWS = 20;
 
 export function CriticalPathView(): JSX.Element {
+  const answer = useScoped<CanReplay>("can-replay/");
+  return (
+    <div class="view view-critical-path">
+      <h1 class="visually-hidden">{t("Critical path")}</h1>
+      <Loaded resource={answer} skeleton={<Skeleton lines={6} height={30} />}>
+        {({ can_replay, reason }) =>
+          can_replay ? <Replayed /> : <Empty title={t("Not known")}>{reason}</Empty>
+        }
+      </Loaded>
+    </div>
+  );
+}
+
+function Replayed(): JSX.Element {
   const [iteration, setIteration] = useState<number | null>(null);
   const params = iteration === null ? {} : { iteration_index: iteration };
   const path = useScoped<CriticalPath>("critical-path/", params);
   return (
-    <div class="view view-critical-path">
-      <h1 class="visually-hidden">{t("Critical path")}</h1>
-      <Loaded resource={path} skeleton={<Skeleton lines={6} height={30} />}>
-        {(found) => (
-          <>
-            <Fit found={found} />
-            <WhatIf fit={found} />
-            <Panel
-              title={t("Chain of iteration {iteration}", { iteration: found.iteration_index })}
-              unit={durationText(found.step_ns)}
-              info={EXPLANATIONS.chain}
-              span={12}
-              actions={<Steps found={found} onChange={setIteration} />}
-            >
-              <ChainStrip found={found} />
-            </Panel>
-            <Panel title={t("Critical path of all steps")} info={EXPLANATIONS.path} span={12}>
-              <Shares found={found} />
-            </Panel>
-          </>
-        )}
-      </Loaded>
-    </div>
+    <Loaded resource={path} skeleton={<Skeleton lines={6} height={30} />}>
+      {(found) => (
+        <>
+          <Fit found={found} />
+          <WhatIf fit={found} />
+          <Panel
+            title={t("Chain of iteration {iteration}", { iteration: found.iteration_index })}
+            unit={durationText(found.step_ns)}
+            info={EXPLANATIONS.chain}
+            span={12}
+            actions={<Steps found={found} onChange={setIteration} />}
+          >
+            <ChainStrip found={found} />
+          </Panel>
+          <Panel title={t("Critical path of all steps")} info={EXPLANATIONS.path} span={12}>
+            <Shares found={found} />
+          </Panel>
+        </>
+      )}
+    </Loaded>
   );
 }
 

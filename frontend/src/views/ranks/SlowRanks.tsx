@@ -2,13 +2,13 @@
 
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
-import type { RankIterationsRow, Stragglers } from "../../api/types";
+import type { CanReplay, RankIterationsRow, Stragglers } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
 import { durationText, formatFixed } from "../../lib/units";
 import { useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
-import { Skeleton } from "../../ui/states";
+import { Loaded, Skeleton } from "../../ui/states";
 import { heatMap } from "./heat";
 import { Cells } from "./RankHeatMap";
 
@@ -25,15 +25,24 @@ function rowsOf(found: Stragglers): RankIterationsRow[] {
 }
 
 export function SlowRanks(): JSX.Element {
-  const resource = useScoped<Stragglers>("stragglers/");
+  const answer = useScoped<CanReplay>("can-replay/", { ranks: 1 });
   return (
     <Panel title={t("Slow ranks")} info={EXPLANATIONS.slowRanks} span={12}>
-      {resource.data !== null && <Found found={resource.data} />}
-      {resource.data === null && resource.error === null && <Skeleton lines={3} height={20} />}
-      {resource.data === null && resource.error !== null && (
-        <p class="slow-rank-note">{resource.error.message}</p>
-      )}
+      <Loaded resource={answer} skeleton={<Skeleton lines={3} height={20} />}>
+        {({ can_replay, reason }) =>
+          can_replay ? <Compared /> : <p class="slow-rank-note">{reason}</p>
+        }
+      </Loaded>
     </Panel>
+  );
+}
+
+function Compared(): JSX.Element {
+  const resource = useScoped<Stragglers>("stragglers/");
+  return (
+    <Loaded resource={resource} skeleton={<Skeleton lines={3} height={20} />}>
+      {(found) => <Found found={found} />}
+    </Loaded>
   );
 }
 

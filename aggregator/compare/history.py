@@ -31,6 +31,8 @@ _LEAST_SHARE: Final = 0.001
 """Ops that never own this share of a step are left out."""
 _MAX_P_VALUE: Final = 0.01
 """For the step and its classes, which are few."""
+_MOST_PERMUTED: Final = 200
+"""A permutation test of more takes minutes, as its time grows with the square of their number."""
 _LEAST_CAPTURES: Final = 6
 """A t-test of fewer has too few degrees of freedom to know the spread of the captures."""
 _LEAST_MAGNITUDE: Final = 0.01
@@ -215,6 +217,8 @@ def _trend(
 
 
 def _changes(values: list[float]) -> list[ChangePoint]:
+    if len(values) > _MOST_PERMUTED:
+        return change_points_by_t_test(values)
     return change_points_by_permutation(values, max_p_value=_MAX_P_VALUE)
 
 

@@ -64,6 +64,8 @@ def compare_files(base: Sequence[Source], new: Sequence[Source], progress: Progr
             hint=say("Name two files, or two ranges of iterations: FILE@0-9 FILE@10-19."),
         )
     paths = {source.path.resolve() for source in (*base, *new)}
+    for side in (base, new):
+        _require_captures(side, are_parts=len(paths) == 1)
     with ExitStack() as stack:
         opened = {
             source: _opened(source, stack, progress) for source in dict.fromkeys((*base, *new))
@@ -75,6 +77,25 @@ def compare_files(base: Sequence[Source], new: Sequence[Source], progress: Progr
         [read[source] for source in new],
         is_one_capture=len(paths) == 1,
     )
+
+
+def _require_captures(side: Sequence[Source], *, are_parts: bool) -> None:
+    """Refuse a run that would count as several captures of a side: they are independent runs.
+
+    Args:
+        side: The captures of a side.
+        are_parts: All captures of both sides are parts of one run.
+    """
+    known: set[object] = set()
+    for source in side:
+        path = source.path.resolve()
+        key = (path, source.aggr, source.iterations) if are_parts else path
+        if key in known:
+            raise UsageError(
+                say("'{name}' is twice on one side.", name=source.name),
+                hint=say("The captures of a side are runs of their own."),
+            )
+        known.add(key)
 
 
 def _opened(source: Source, stack: ExitStack, progress: Progress) -> Path:

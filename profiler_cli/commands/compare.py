@@ -119,7 +119,8 @@ def _write(path: Path, text: str) -> None:
 
 def _percent(text: str) -> Fraction:
     try:
-        value = Fraction(text.removesuffix("%").strip()) / 100
+        # Exponents are refused: 1e999999999 would be written out.
+        value = Fraction(-1) if "e" in text.lower() else Fraction(text.removesuffix("%")) / 100
     except (ValueError, ZeroDivisionError):
         value = Fraction(-1)
     if value < 0:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.compare.history import databases_of, read_history
+from aggregator.compare.history import _changes, databases_of, read_history
 from aggregator.errors import ProfileError, UsageError
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
@@ -109,3 +109,9 @@ def test_the_loader_changes_where_its_workers_were_added(tmp_path):
     assert point.index == 8
     assert point.before > 30e6
     assert point.after < 2e6
+
+
+def test_a_long_history_has_its_change_points_in_time():
+    values = [100.0 + number % 3 for number in range(1000)]
+    values[600:] = [one + 10 for one in values[600:]]
+    assert [point.index for point in _changes(values)] == [600]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from fractions import Fraction
@@ -156,3 +157,20 @@ def test_a_comparison_without_time_has_a_report():
     empty = replace(comparison(Verdict.CANNOT_TELL), classes=(), rows=(), setup=(), notes=())
     assert "new step" in to_html(empty)
     assert to_markdown(empty).startswith("###")
+
+
+def test_a_run_is_one_capture_of_a_side(imported: ProfileFactory, tmp_path, capsys):
+    database = imported(DEMO_PROFILE)
+    other = tmp_path / "other.sqlite"
+    shutil.copyfile(database, other)
+    for base in (f"{database},{database}", f"{database}@5-9,{database}@10-14"):
+        assert main(["compare", f"--base={base}", f"--new={other}"]) == 2
+        assert "twice on one side" in capsys.readouterr().err
+    parts = [f"--base={database}@2-5,{database}@6-9", f"--new={database}@10-14"]
+    assert main(["compare", *parts]) in (0, 10, 14)
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "-1", "nan", "three"])
+def test_a_slowdown_is_a_short_percentage(text, capsys):
+    assert main(["compare", "a", "b", f"--max-slowdown={text}"]) == 2
+    assert "is no percentage" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import pytest
 from aggregator.errors import UnsupportedProfileError
 from aggregator.metrics.memory.analysis import analyze
 from aggregator.sources.memory import read_memory
-from tests.conftest import ProfileFactory
+from tests.conftest import DEMO_PROFILE, ProfileFactory
 
 _VLLM = "graph_capture_rank_0.1773709742341309550.pt.trace.json.gz"
 SERVING = (
@@ -98,3 +98,9 @@ def test_an_export_without_allocations_says_how_to_record_them(tmp_path: Path) -
     with pytest.raises(UnsupportedProfileError) as error:
         read_memory(path)
     assert "--cuda-memory-usage=true" in error.value.hint
+
+
+def test_a_database_is_named_as_what_it_is(imported: ProfileFactory) -> None:
+    with pytest.raises(UnsupportedProfileError, match="is a DLProf database") as caught:
+        read_memory(imported(DEMO_PROFILE))
+    assert "export" in caught.value.hint

@@ -35,10 +35,17 @@ def read_memory(path: Path) -> MemoryTrace:
         found = detect_file(path, path.name)
     except OSError as error:
         raise not_readable(path, error) from error
-    if found is Format.SQLITE and detect_tables(list_tables(path)) is Format.EXPORT:
+    if found is Format.SQLITE:
+        found = detect_tables(list_tables(path))
+    if found is Format.EXPORT:
         from aggregator.sources.memory.nsys import read_export  # noqa: PLC0415
 
         return read_export(path)
+    if found in (Format.DATABASE, Format.DLPROF):
+        raise UnsupportedProfileError(
+            say("'{path}' is a DLProf database, which holds no allocations.", path=path),
+            hint=say("Name the export or trace that it was made from, or a snapshot."),
+        )
     if found is Format.TRACE:
         from aggregator.sources.memory.kineto import read_trace  # noqa: PLC0415
 

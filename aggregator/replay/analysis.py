@@ -91,7 +91,8 @@ class ReplayedProfile:
     @property
     def errors_pct(self) -> Float64:
         """Difference of replayed and measured length of each step. Unit: percent."""
-        result: Float64 = 100 * np.abs(self.replayed_ns - self.measured_ns) / self.measured_ns
+        measured = self.measured_ns
+        result: Float64 = 100 * np.abs(self.replayed_ns - measured) / np.maximum(measured, 1)
         return result
 
     @cached_property

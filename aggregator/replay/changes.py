@@ -34,6 +34,8 @@ class Scenario:
 
 
 COMMUNICATION = "communication"
+MIN_FACTOR, MAX_FACTOR = 0.001, 1e6
+"""How many times faster work may become; times beyond do not fit into 64 bits."""
 _KINDS = {"kernels": KERNEL, "copies": COPY, "sets": SET, "graphs": GRAPH}
 
 

@@ -13,6 +13,8 @@ from aggregator.errors import InvalidValueError, ReplayError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.chain import Chain, step_chain
 from aggregator.replay.changes import (
+    MAX_FACTOR,
+    MIN_FACTOR,
     Change,
     channels_last,
     data_ready,
@@ -196,7 +198,7 @@ def _speed_up(text: str) -> Change:
         factor = float(number.lower().removesuffix("x"))
     except ValueError:
         factor = 0.0
-    if not name or not 0.001 <= factor <= 1e6:
+    if not name or not MIN_FACTOR <= factor <= MAX_FACTOR:
         raise InvalidValueError(
             say("The speed-up '{text}' is not NAME=Kx.", text=text),
             hint=say("For example: speedup=conv2d=2x"),

@@ -113,7 +113,8 @@ def _window(database: Dldb, aggregation: int, first: int | None, last: int | Non
         "SELECT min(start_time), max(stop_time) FROM view_iterations_all WHERE aggr_id = ?"
         " AND iter_value BETWEEN ? AND ?"
     )
-    bounds = (aggregation, 0 if first is None else first, 2**62 if last is None else last)
+    low, high = (0 if first is None else first), (2**62 if last is None else last)
+    bounds = (aggregation, *(max(min(bound, 2**62), -1) for bound in (low, high)))
     low, high = database.connection.execute(sql, bounds).fetchone()
     if low is None or high is None:
         raise UsageError(

@@ -19,6 +19,8 @@ from aggregator.dldb.rows.replay import store_replay
 from aggregator.errors import UsageError
 from aggregator.replay.analysis import Prediction, ReplayedProfile
 from aggregator.replay.changes import (
+    MAX_FACTOR,
+    MIN_FACTOR,
     Change,
     channels_last,
     data_ready,
@@ -60,7 +62,7 @@ def run_whatif(words: Sequence[str]) -> int:
     Raises:
         DlprofError: The file cannot be used or replayed.
     """
-    options = _parser().parse_args(list(words))
+    options = _parse(words)
     changes = _changes(options)
     with ExitStack() as stack:
         database = stack.enter_context(open_or_import(Path(options.database), stack))
@@ -82,6 +84,19 @@ def run_whatif(words: Sequence[str]) -> int:
     return EXIT_DONE
 
 
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    """The options; ``--no-sync DB`` names the database, not an op, where no other word does."""
+    options = _parser().parse_args(list(words))
+    if options.database is None and options.no_sync:
+        options.database, options.no_sync = options.no_sync, ""
+    if options.database is None:
+        raise UsageError(
+            "The following arguments are required: DB.",
+            hint="dlprof whatif --help lists the options.",
+        )
+    return options
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="dlprof whatif",
@@ -90,7 +105,12 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("database", metavar="DB", help="a DLProf database, or a profile to aggregate first")
+    add(
+        "database",
+        metavar="DB",
+        nargs="?",
+        help="a DLProf database, or a profile to aggregate first",
+    )
     add(
         *("--speedup", "--speed-up"),
         action="append",
@@ -189,7 +209,7 @@ def _speed_up(text: str) -> Change:
         factor = float(number.lower().removesuffix("x"))
     except ValueError:
         factor = 0.0
-    if not name or not 0 < factor < float("inf"):
+    if not name or not MIN_FACTOR <= factor <= MAX_FACTOR:
         raise UsageError(
             f"The speed-up '{text}' is not NAME=Kx.", hint="For example: --speedup conv2d=2x"
         )

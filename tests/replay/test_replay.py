@@ -192,7 +192,7 @@ def run(capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> dict[str, A
     return dict(json.loads(capsys.readouterr().out))
 
 
-@pytest.mark.parametrize("text", ["conv2d", "conv2d=0x", "=2x", "conv2d=fast"])
+@pytest.mark.parametrize("text", ["conv2d", "conv2d=0x", "=2x", "conv2d=fast", "conv2d=1e-300x"])
 def test_a_wrong_speed_up_is_a_usage_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
@@ -262,3 +262,22 @@ def test_public_traces_come_out_as_measured(shared_dir: Path, tmp_path: Path, na
     profile = replayed(analyze_file(trace, tmp_path / "dldb.sqlite").path)
     assert profile.errors_pct.max() <= 3
     assert profile.unexplained_pct <= 3 or profile.confidence != "high"
+
+
+def test_without_an_op_the_word_after_no_sync_is_the_database(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = str(analyze(gpu_bound(), tmp_path).path)
+    assert run(capsys, ["--no-sync", database]) == run(capsys, [database, "--no-sync"])
+    assert main(["whatif", "--no-sync"]) == 2
+    assert "required: DB" in capsys.readouterr().err
+
+
+def test_work_that_starts_at_one_time_has_no_error(tmp_path: Path) -> None:
+    trace = Trace()
+    thread = trace.thread()
+    for stream in (1, 2):
+        thread.launch("conv2d", stream * US, gpu=(20 * US, 30 * US), length=US, stream=stream)
+    profile = replayed(analyze(trace, tmp_path).path)
+    assert profile.measured_ns.tolist() == [0]
+    assert profile.errors_pct.tolist() == [0]

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from aggregator.errors import ProfileError
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.op_times import Float64, OpTimes
 from aggregator.replay.pipeline_step import COMMUNICATION, pipeline_graph, work_times
@@ -106,6 +107,10 @@ def find_stragglers(ops: OpTimes) -> Stragglers:
         ProfileError: Its step cannot be replayed.
     """
     job = _Job(ops)
+    if not (job.ideal_s > 0).all():
+        raise ProfileError(
+            say("The step cannot be replayed: {reason}.", reason=say("its ops take no time"))
+        )
     stage = ops.stage[:, None, None]
     column = np.arange(ops.num_dp_ranks)
     names = [_PAIRED.get(name, name) for name in ops.op_types]

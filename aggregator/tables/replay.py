@@ -173,7 +173,7 @@ def parse_changes(params: Mapping[str, str]) -> list[Change]:
     """
     changes = [_speed_up(text) for text in _listed(params, "speedup")]
     changes += [remove(text) for text in _listed(params, "remove")]
-    if "no_sync" in params:
+    if params.get("no_sync", "0") != "0":
         changes.append(no_synchronization("" if params["no_sync"] == "1" else params["no_sync"]))
     for name, change in _SWITCHES.items():
         if params.get(name, "0") not in ("0", "1"):

@@ -25,6 +25,7 @@ from aggregator.replay.changes import (
     remove,
     speed_up,
 )
+from aggregator.tables.replay import parse_changes
 from profiler_cli.dlprof import main
 from tests.builders import Trace, analyze, analyze_file
 from tests.conftest import ProfileFactory
@@ -281,3 +282,8 @@ def test_work_that_starts_at_one_time_has_no_error(tmp_path: Path) -> None:
     profile = replayed(analyze(trace, tmp_path).path)
     assert profile.measured_ns.tolist() == [0]
     assert profile.errors_pct.tolist() == [0]
+
+
+def test_a_switch_of_a_request_is_off_at_zero() -> None:
+    assert parse_changes({"no_sync": "0", "data_ready": "0"}) == []
+    assert len(parse_changes({"no_sync": "1", "data_ready": "1"})) == 2

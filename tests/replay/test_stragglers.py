@@ -155,7 +155,7 @@ def test_equal_ranks_are_not_slow(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    "damage", ["no parquet", "no column", "a missing op", "unknown op", "text"]
+    "damage", ["no parquet", "no column", "a missing op", "no time", "unknown op", "text"]
 )
 def test_a_file_that_cannot_be_used_is_an_error(tmp_path: Path, damage: str) -> None:
     path = job(tmp_path / "job.parquet")
@@ -166,6 +166,10 @@ def test_a_file_that_cannot_be_used_is_an_error(tmp_path: Path, damage: str) -> 
         parquet.write_table(table.drop_columns(["gmc"]), path)
     elif damage == "a missing op":
         parquet.write_table(table.slice(1), path)
+    elif damage == "no time":
+        none = pa.array([0.0] * table.num_rows)
+        column = table.schema.get_field_index("duration")
+        parquet.write_table(table.set_column(column, "duration", none), path)
     else:
         name, value = ("optype", "dance") if damage == "unknown op" else ("start_ts", "soon")
         column = table.schema.get_field_index(name)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from aggregator.dldb.reader import Dldb, open_database
-from aggregator.errors import DlprofError, UsageError
+from aggregator.errors import DatabaseError, DlprofError, UsageError
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
@@ -48,8 +48,14 @@ def chosen_aggregation(known: list[int], wanted: int | None) -> int:
     """The wanted aggregation of a database; None: the last one.
 
     Raises:
+        DatabaseError: There is no aggregation at all.
         UsageError: There is no such aggregation.
     """
+    if not known:
+        raise DatabaseError(
+            "The database has no aggregation.",
+            hint="Aggregate its profile again: dlprof --database=profile.sqlite",
+        )
     chosen = [one for one in known if wanted in (None, one)]
     if not chosen:
         listed = ", ".join(str(one) for one in known)

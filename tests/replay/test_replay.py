@@ -287,3 +287,14 @@ def test_work_that_starts_at_one_time_has_no_error(tmp_path: Path) -> None:
 def test_a_switch_of_a_request_is_off_at_zero() -> None:
     assert parse_changes({"no_sync": "0", "data_ready": "0"}) == []
     assert len(parse_changes({"no_sync": "1", "data_ready": "1"})) == 2
+
+
+@pytest.mark.parametrize("command", ["whatif", "stragglers"])
+def test_a_database_without_aggregations_is_named_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    database = analyze(gpu_bound(), tmp_path).path
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("DELETE FROM aggregations")
+    assert main([command, str(database)]) == 5
+    assert "has no aggregation.\n" in capsys.readouterr().err

@@ -81,6 +81,7 @@ def _patch() -> None:
     for module in (modules, profilers, loaders, settings, memory):
         module.patch()
     os.register_at_fork(after_in_child=forget_in_child)
+    os.register_at_fork(after_in_child=REFERENCE.begin_in_child)
     atexit.register(_at_exit)
     STATE.patched = True
 

@@ -64,20 +64,12 @@ def _mark_idle(owner: Any) -> None:
             weakref.finalize(self, idle.end)
         idle.end()
         if STATE.is_held:
-            REFERENCE.fetch(_length(self))
+            REFERENCE.fetch(self)
         batch = fetch(self)
         idle.begin()
         return batch
 
     owner.__next__ = fetched
-
-
-def _length(iterator: Any) -> int | None:
-    """Number of batches; None if that is unknown."""
-    try:
-        return len(iterator)
-    except (TypeError, NotImplementedError, AttributeError):
-        return None
 
 
 _WORKER: list[Any] = []

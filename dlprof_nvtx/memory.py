@@ -35,6 +35,7 @@ class _Recorder:
         self.path = path
         self.pid = os.getpid()
         self.on = False
+        self.is_warned = False
         self.phase = "X"
         self.note: Callable[[str], object] | None = None
         self.steps: list[dict[str, Any]] = []
@@ -174,15 +175,25 @@ def _hook_optimizers(recorder: _Recorder) -> None:
         )
     except ImportError:  # PyTorch 2.0 has only the first
         return
-    register_optimizer_step_pre_hook(functools.partial(_before_step, recorder))
-    register_optimizer_step_post_hook(functools.partial(_after_step, recorder))
+    register_optimizer_step_pre_hook(functools.partial(_guarded, _before_step, recorder))
+    register_optimizer_step_post_hook(functools.partial(_guarded, _after_step, recorder))
+
+
+def _guarded(hook: Callable[..., None], recorder: _Recorder, optimizer: Any, *_: Any) -> None:
+    """Run a hook; an optimizer that holds something unexpected must not stop the training."""
+    try:
+        hook(recorder, optimizer)
+    except Exception as error:  # noqa: BLE001 - a recording must never stop a training
+        if not recorder.is_warned:
+            recorder.is_warned = True
+            print(f"dlprof_nvtx: a step was not recorded: {error}", file=sys.stderr)
 
 
 def _now_us() -> int:
     return time.time_ns() // 1000
 
 
-def _before_step(recorder: _Recorder, optimizer: Any, *_: Any) -> None:
+def _before_step(recorder: _Recorder, optimizer: Any) -> None:
     if not recorder.on or len(recorder.steps) >= MAX_STEPS:
         return
     step: dict[str, Any] = {"start_us": _now_us()}
@@ -196,7 +207,7 @@ def _before_step(recorder: _Recorder, optimizer: Any, *_: Any) -> None:
     recorder.enter("O", type(optimizer).__name__)
 
 
-def _after_step(recorder: _Recorder, optimizer: Any, *_: Any) -> None:
+def _after_step(recorder: _Recorder, optimizer: Any) -> None:
     if not recorder.on or not recorder.steps or "end_us" in recorder.steps[-1]:
         return
     recorder.enter("X")
@@ -235,8 +246,11 @@ def _tensors(items: Any) -> list[list[Any]]:
         tensor = getattr(value, "_local_tensor", value)
         if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cuda":
             continue
-        storage = tensor.untyped_storage()
-        address = storage.data_ptr()
+        try:
+            storage = tensor.untyped_storage()
+            address = storage.data_ptr()
+        except RuntimeError:  # Sparse tensors have no storage of their own.
+            continue
         found[address] = [name, address, storage.nbytes(), tensor.device.index]
     return list(found.values())
 

@@ -93,11 +93,18 @@ class Reference:
             self._begin()
             self.write()
 
-    def fetch(self, length: Any) -> None:
+    def begin_in_child(self) -> None:
+        """Let a forked process, which has no markers, begin the collection if it uses CUDA."""
+        if self.is_held and self.pid != os.getpid():
+            self.is_held = False
+            torch: Any = sys.modules["torch"]
+            torch.cuda._lazy_call(self._begin)
+
+    def fetch(self, loader: Any) -> None:
         """Count a batch; a data loader with few batches is collected from its first one."""
-        if self.fetched == 0 and isinstance(length, int):
-            self.batches = length
-            if length <= SHORT_LOOP:
+        if self.fetched == 0:
+            self.batches = _length(loader)
+            if self.batches is not None and self.batches <= SHORT_LOOP:
                 self.reason = "few_batches"
                 self.finish()
         self.fetched += 1
@@ -114,7 +121,7 @@ class Reference:
         if self.clock == "optimizer":
             return
         if self.owner is None:
-            if next(model.parameters(), None) is None:
+            if not _has_parameters(model):
                 return
             self.clock, self.owner = "call", id(model)
         if self.owner != id(model):
@@ -159,7 +166,10 @@ class Reference:
             return False
         lengths = _gaps([tick[0] for tick in ticks[self.found - 1 :]])
         middle = len(lengths) // 2
-        early, late = statistics.median(lengths[:middle]), statistics.median(lengths[middle:])
+        early, late = (
+            statistics.median(lengths[:middle] or lengths),
+            statistics.median(lengths[middle:]),
+        )
         return late > FASTER * early
 
     def finish(self) -> None:
@@ -186,10 +196,9 @@ class Reference:
         ticks = self.ticks[self.found - 1 :] if self.found else []
         times = [tick[0] for tick in ticks]
         self.bare = {"host_ns": _gaps(times)}
-        events = [tick[1] for tick in ticks]
-        if len(events) > 1 and all(event is not None and event.query() for event in events):
-            times_ms = map(lambda a, b: a.elapsed_time(b), events[:-1], events[1:])
-            self.bare["gpu_ns"] = [round(time_ms * 1e6) for time_ms in times_ms]
+        gpu_ns = _gpu_gaps([tick[1] for tick in ticks])
+        if gpu_ns:
+            self.bare["gpu_ns"] = gpu_ns
         self.ticks = []
 
     def write(self, *_: Any) -> None:
@@ -244,6 +253,33 @@ def _gaps(times: list[int]) -> list[int]:
     return [times[at + 1] - times[at] for at in range(len(times) - 1)]
 
 
+def _gpu_gaps(events: list[Any]) -> list[int]:
+    """Times between CUDA events; empty if one is missing, unfinished or of another GPU."""
+    try:
+        if not all(event is not None and event.query() for event in events):
+            return []
+        times_ms = map(lambda a, b: a.elapsed_time(b), events[:-1], events[1:])
+        return [round(time_ms * 1e6) for time_ms in times_ms]
+    except (RuntimeError, ValueError):
+        return []
+
+
+def _length(loader: Any) -> int | None:
+    """Number of batches; None if that is unknown."""
+    try:
+        return len(loader)
+    except Exception:  # noqa: BLE001 - the script's own method may raise anything
+        return None
+
+
+def _has_parameters(model: Any) -> bool:
+    """Whether a model has parameters; it may have a method of its own for them."""
+    try:
+        return any(True for _ in model.parameters())
+    except Exception:  # noqa: BLE001 - the script's own method may raise anything
+        return True
+
+
 def _is_even(ticks: list[tuple[int, Any]]) -> bool:
     """Whether the last steps took about the same time."""
     times = [tick[0] for tick in ticks[-FOUND_STEPS - 1 :]]
@@ -265,8 +301,11 @@ def _event() -> Any:
     torch: Any = sys.modules["torch"]
     if not torch.cuda.is_initialized():
         return None
-    event = torch.cuda.Event(enable_timing=True)
-    event.record()
+    try:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+    except RuntimeError:  # An error of the program's own work, which it meets itself.
+        return None
     return event
 
 

@@ -69,8 +69,7 @@ class _Loader(importlib.abc.Loader):
         try:
             self._loader.exec_module(module)
         except BaseException:
-            if hold:
-                os.unlink(hold)
+            _remove(hold)
             raise
         _enable()
 
@@ -89,6 +88,13 @@ def _send(name: str) -> str:
             return path
     except OSError:
         return ""
+
+
+def _remove(path: str) -> None:
+    try:  # noqa: SIM105 - an import of contextlib would take time in every Python
+        os.unlink(path)
+    except OSError:
+        pass
 
 
 def _enable() -> None:

@@ -194,6 +194,20 @@ def test_cuda_that_torch_loads_begins_nothing(bench: Bench) -> None:
     assert log == ["False"], "the collection began while torch was imported"
 
 
+def test_a_torch_that_cannot_be_imported_is_the_same_error_to_the_program(bench: Bench) -> None:
+    # GIVEN a broken torch, and no folder of messages any more
+    (bench.folder / "site" / "torch").mkdir()
+    broken = (
+        "import os, shutil\n"
+        "shutil.rmtree(os.environ['DLPROF_REFERENCE'])\n"
+        "raise ImportError('libcudart')\n"
+    )
+    (bench.folder / "site" / "torch" / "__init__.py").write_text(broken)
+    script = "try:\n    import torch\nexcept ImportError as error:\n    print('without', error)\n"
+    done = bench.run(script)
+    assert "without libcudart" in done.stdout, done.stdout + done.stderr
+
+
 def test_cuda_without_torch_begins_the_collection(bench: Bench) -> None:
     library = bench.folder / "libcuda.so.1"
     library.write_bytes(b"x" * 4096)

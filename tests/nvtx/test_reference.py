@@ -1,0 +1,116 @@
+"""Timing the first steps never changes the program: what its own classes do may be anything."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from dlprof_nvtx import memory  # noqa: E402 - needs PyTorch
+from dlprof_nvtx.reference import STARTED, Reference  # noqa: E402 - needs PyTorch
+
+SECOND_NS = 1_000_000_000
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Reference:
+    reference = Reference()
+    reference.folder, reference.pid, reference.is_held = str(tmp_path), os.getpid(), True
+    return reference
+
+
+class Listed(torch.nn.Linear):  # type: ignore[name-defined] # torch is optional
+    """A model whose parameters are a list."""
+
+    def parameters(self, recurse: bool = True) -> Any:
+        return list(super().parameters(recurse))
+
+
+class Refusing(torch.nn.Linear):  # type: ignore[name-defined] # torch is optional
+    """A model whose parameters are not known yet."""
+
+    def parameters(self, recurse: bool = True) -> Any:
+        raise LookupError(recurse)
+
+
+@pytest.mark.parametrize("kind", [Listed, Refusing])
+def test_a_model_may_have_its_own_parameters(held: Reference, kind: Any) -> None:
+    model = kind(2, 2).eval()
+    for _ in range(3):
+        held.call(model, is_training=False)
+    assert held.clock == "call"
+    assert len(held.ticks) == 3
+
+
+def test_a_loader_whose_length_fails_has_no_length(held: Reference) -> None:
+    class Endless:
+        def __len__(self) -> int:
+            raise ValueError("endless")
+
+    held.fetch(Endless())
+    assert held.batches is None
+    assert held.is_held
+
+
+def test_one_bare_step_that_is_longer_than_a_second(held: Reference) -> None:
+    held.wanted, held.is_asked = 1, True
+    ticks = [(number * 6 * SECOND_NS // 5, None) for number in range(8)]
+    counts = [count for count in range(1, 9) if held._is_enough(ticks[:count])]
+    assert counts == [5, 6, 7, 8]
+
+
+def test_events_of_several_gpus_have_no_time_between_them(held: Reference) -> None:
+    class Event:
+        def query(self) -> bool:
+            return True
+
+        def elapsed_time(self, other: object) -> float:
+            raise ValueError(f"{other} is of another device")
+
+    held.ticks, held.found = [(number * SECOND_NS, Event()) for number in range(4)], 1
+    held._keep()
+    assert held.bare == {"host_ns": [SECOND_NS] * 3}
+
+
+def test_a_forked_process_begins_the_collection_when_it_uses_cuda(held: Reference) -> None:
+    folder = Path(held.folder)
+    (folder / STARTED).touch()  # The collection begins at once.
+    before = len(torch.cuda._queued_calls)
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        held.begin_in_child()
+        # THEN nothing happened yet; PyTorch runs the call when CUDA is initialized
+        (folder / "child.json").write_text(
+            json.dumps([[one.name for one in folder.iterdir()], held.is_held])
+        )
+        for call, _ in torch.cuda._queued_calls[before:]:
+            call()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert json.loads((folder / "child.json").read_text()) == [[STARTED], False]
+    assert (folder / f"start.{child}").exists()
+    held.begin_in_child()  # In the process itself it does nothing.
+    assert held.is_held
+
+
+def test_a_sparse_gradient_has_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = type("Device", (), {"type": "cuda", "index": 0})()
+    monkeypatch.setattr(torch.Tensor, "device", gpu)
+    tensors = [("sparse", torch.eye(3).to_sparse()), ("dense", torch.ones(3))]
+    assert [row[0] for row in memory._tensors(tensors)] == ["dense"]
+
+
+def test_an_optimizer_with_a_state_of_its_own_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    weight = torch.nn.Parameter(torch.zeros(2))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    optimizer.state[weight] = [1, 2]
+    recorder = memory._Recorder("unused")
+    recorder.on = True
+    for hook in (memory._before_step, memory._after_step) * 2:
+        memory._guarded(hook, recorder, optimizer, (), {})
+    assert capsys.readouterr().err.count("a step was not recorded") == 1

@@ -41,10 +41,10 @@ passed are not profiled. ``--bare_steps`` asks for more."""
 CALLS_PER_STEP = 64
 """A model may be called so often for one step of an optimizer."""
 MOST_STORED, WRITE_S, WAIT_S = 20_000, 2.0, 20.0
-_LOOP_WORDS = (
-    *(".step(", "Trainer", ".fit(", ".generate(", ".backward("),
-    *("no_grad", "inference_mode"),
-)
+_STEP_WORDS = (".step(", "Trainer", ".fit(", ".generate(")
+_MODEL_WORDS = ("nn.", "Module", "torchvision", "from_pretrained")
+_REPEATED_WORDS = (".backward(", "no_grad", "inference_mode")
+"""A loop of these has steps that can be timed only if it calls a model."""
 _LIBRARIES = frozenset({"site-packages", "dist-packages"})
 _MOST_SOURCES = 64
 
@@ -315,7 +315,12 @@ def _has_loop() -> bool:
     is_launcher = script.parent.name == "bin" or bool(_LIBRARIES.intersection(script.parts))
     if is_launcher or "multiprocessing" in " ".join(getattr(sys, "orig_argv", ())):
         return True
-    return any(word in text for text in _own_sources() for word in _LOOP_WORDS)
+    text = "\n".join(_own_sources())
+
+    def has(words: tuple[str, ...]) -> bool:
+        return any(word in text for word in words)
+
+    return has(_STEP_WORDS) or (has(_REPEATED_WORDS) and has(_MODEL_WORDS))
 
 
 def _own_sources() -> Iterator[str]:

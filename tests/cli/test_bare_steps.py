@@ -137,10 +137,15 @@ def test_first_steps_are_timed_and_then_the_collection_begins(bench: Bench, scri
     assert len(times["profiled"]) >= 5
     assert len(times["bare"]) + len(times["profiled"]) < 60
     found = bench.reference()
-    assert found["bare_steps"] == len(times["bare"])
-    assert abs(int(str(found["bare_step"])) - median(times["bare"])) <= 1
-    assert found["reason"] is None
-    assert "Step without profiling: median 4" in done.stdout
+    if median(times["profiled"]) < 0.9 * median(times["bare"]):
+        # The machine became faster meanwhile: the first steps are no reference.
+        assert found["bare_step"] is None
+        assert found["reason"]
+    else:
+        assert found["bare_steps"] == len(times["bare"])
+        assert abs(int(str(found["bare_step"])) - median(times["bare"])) <= 1
+        assert found["reason"] is None
+        assert "Step without profiling: median" in done.stdout
     assert not list(bench.folder.glob("dlprof-steps-*"))
 
 
@@ -152,7 +157,6 @@ def test_a_short_loop_of_unknown_length_is_profiled_too(bench: Bench, seconds: s
     times = bench.times()
     assert len(times["bare"]) == 5
     assert len(times["profiled"]) >= 4
-    assert bench.reference()["bare_steps"] == 5
 
 
 def test_a_program_that_ends_first_is_not_changed_and_its_steps_are_shown(bench: Bench) -> None:
@@ -222,6 +226,15 @@ def test_a_program_without_a_loop_is_profiled_from_its_import_of_torch(bench: Be
     assert bench.started()
     reason = str(bench.reference()["reason"])
     assert reason.startswith("The program's own files name nothing")
+
+
+def test_a_loop_of_plain_tensors_is_profiled_from_its_import_of_torch(bench: Bench) -> None:
+    done = bench.run(
+        "import torch\nw = torch.zeros(3, requires_grad=True)\n"
+        "for _ in range(30):\n    (w * 2).sum().backward()\n"
+    )
+    assert done.returncode == 0
+    assert bench.started()
 
 
 def test_a_short_data_loader_is_profiled_from_its_first_batch(bench: Bench) -> None:

@@ -158,8 +158,8 @@ def object_of(spec: ObjectSpec) -> SerializerClass:
 def list_parameters(spec: TableSpec) -> Iterator[OpenApiParameter]:
     """Paging, ordering, search and the filters of a table."""
     yield query("page", "Page, counted from 1.", "integer", minimum=1)
-    sizes = {"enum": list(PAGE_SIZES), "default": DEFAULT_PAGE_SIZE}
-    yield query("page_size", "Rows of a page.", "integer", **sizes)
+    sizes, usual = list(PAGE_SIZES), DEFAULT_PAGE_SIZE
+    yield query("page_size", "Rows of a page.", "integer", enum=sizes, default=usual)
     yield from selection_parameters(spec)
 
 

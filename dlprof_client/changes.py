@@ -36,7 +36,7 @@ def compare(
         [new] if isinstance(new, str | Path) else new,
     ]
     sources = [[Source.parse(str(name)) for name in side] for side in sides]
-    return Changes(compare_files(sources[0], sources[1], NullProgress()))
+    return Changes(compare_files(sources[0], sources[1], NullProgress(), keep=True))
 
 
 class Changes:

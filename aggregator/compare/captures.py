@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from aggregator.compare.matching import Op
 from aggregator.compare.result import Capture
 from aggregator.dldb.aggregations import aggregation_not_found
-from aggregator.dldb.ownership import Ownership, read_ownership, read_span
+from aggregator.dldb.ownership import Ownership, find_ownership, read_span, store_ownership
 from aggregator.dldb.ownership_columns import LOADER_TYPES
 from aggregator.dldb.writer import has_table
-from aggregator.errors import ProfileError
+from aggregator.errors import DatabaseError, ProfileError
 from aggregator.system.untrusted_json import read_json
 from aggregator.texts import say
 
@@ -42,6 +45,7 @@ class CaptureData:
     groups: tuple[str, ...]  # Names of ranges around ops, by row.
     kernels: dict[int, frozenset[str]]  # Full names of the kernels of each op, by row.
     facts: dict[str, str]  # The set-up; what was not recorded is missing.
+    is_storable: bool = False  # Whether the ownership is that of an aggregation and not stored.
 
 
 def read_capture(
@@ -65,7 +69,7 @@ def read_capture(
     """
     number, key_node = _aggregation(connection, aggr)
     span = read_span(connection, number, *(iterations or (None, None)))
-    ownership = read_ownership(connection, span)
+    ownership, is_stored = find_ownership(connection, number, span)
     if not ownership.devices:
         raise ProfileError(
             say("'{name}' holds no work of a GPU: there is nothing to compare.", name=name)
@@ -89,7 +93,15 @@ def read_capture(
         groups=tuple(str(row[0]) for row in rows),
         kernels=_kernels(connection, number),
         facts=_facts(connection, meta, ownership),
+        is_storable=iterations is None and not is_stored,
     )
+
+
+def keep_ownership(path: Path, data: CaptureData) -> None:
+    """Store the ownership of a capture's aggregation; a file that cannot be written stays as is."""
+    if data.is_storable and os.access(path, os.W_OK):
+        with suppress(DatabaseError):
+            store_ownership(path, data.capture.aggregation, data.ownership)
 
 
 def _aggregation(connection: sqlite3.Connection, wanted: int | None) -> tuple[int, str]:

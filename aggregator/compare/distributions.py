@@ -8,6 +8,9 @@ import numpy as np
 
 from aggregator.profile.arrays import Float64, Int64
 
+_MOST_STEPS = 60
+"""One degree of freedom takes nine steps for a confidence of 95 %, and 40 for all but 1e-12."""
+
 
 def t_tail(t: Float64, degrees: Int64) -> Float64:
     """Two-sided p-value of Student's t with a whole number of degrees of freedom.
@@ -30,14 +33,21 @@ def t_tail(t: Float64, degrees: Int64) -> Float64:
 
 
 def t_quantile(degrees: Int64, confidence: float = 0.95) -> Float64:
-    """The t that a two-sided interval of this confidence reaches to, by bisection."""
+    """The t that a two-sided interval of this confidence reaches to.
+
+    By Newton's method from 0: the p-value is convex there, so each step stays below the solution.
+    """
     known, place = np.unique(degrees, return_inverse=True)
-    low, high = np.zeros(len(known)), np.full(len(known), 1e4)
-    for _ in range(60):
-        middle = (low + high) / 2
-        is_inside = t_tail(middle, known) > 1 - confidence
-        low, high = np.where(is_inside, middle, low), np.where(is_inside, high, middle)
-    quantile: Float64 = ((low + high) / 2)[place]
+    gammas = [math.lgamma((n + 1) / 2) - math.lgamma(n / 2) for n in known.tolist()]
+    scale = np.exp(np.array(gammas)) / np.sqrt(known * np.pi)
+    t = np.zeros(len(known))
+    for _ in range(_MOST_STEPS):
+        density = scale * (1 + t**2 / known) ** (-(known + 1) / 2)
+        step = (t_tail(t, known) - (1 - confidence)) / (2 * density)
+        t = t + step
+        if (np.abs(step) <= 1e-12 * t).all():
+            break
+    quantile: Float64 = t[place]
     return quantile
 
 
@@ -79,20 +89,21 @@ def benjamini_hochberg(p: Float64, weights: Float64 | None = None) -> Float64:
 
 def _midranks(values: Float64) -> tuple[Float64, Float64]:
     """Ranks of each column with ties averaged, and the sum of ``t**3 - t`` over its ties."""
-    order = np.argsort(values, axis=0, kind="stable")
-    ordered = np.take_along_axis(values, order, axis=0)
-    rows = np.arange(len(values))[:, None]
+    values = np.ascontiguousarray(values.T)  # sorted along the memory
+    order = np.argsort(values, axis=1, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=1)
+    samples = np.arange(values.shape[1])
     is_head = np.ones(values.shape, dtype=bool)
-    is_head[1:] = ordered[1:] != ordered[:-1]
+    is_head[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     is_tail = np.ones(values.shape, dtype=bool)
-    is_tail[:-1] = is_head[1:]
-    first = np.maximum.accumulate(np.where(is_head, rows, 0), axis=0)
-    last = np.where(is_tail, rows, len(values))
-    last = np.minimum.accumulate(last[::-1], axis=0)[::-1]
+    is_tail[:, :-1] = is_head[:, 1:]
+    first = np.maximum.accumulate(np.where(is_head, samples, 0), axis=1)
+    last = np.where(is_tail, samples, values.shape[1])
+    last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
     ranks = np.empty(values.shape)
-    np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=0)
+    np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=1)
     size = (last - first + 1).astype(np.float64)
-    return ranks, (size**2 - 1).sum(axis=0)
+    return ranks.T, (size**2 - 1).sum(axis=1)
 
 
 def _exact_u(count: int, other: int) -> Float64:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import floor
+from math import lcm
 from typing import Final
 
 DIGITS: Final = 9
@@ -23,10 +23,16 @@ def rounded(values: Sequence[Fraction], unit_ns: Fraction | int) -> list[int]:
     Returns:
         One number per value, in units.
     """
-    shares = [value / unit_ns for value in values]
-    result = [floor(share) for share in shares]
-    missing = floor(sum(shares, Fraction()) + Fraction(1, 2)) - sum(result)
-    by_remainder = sorted(range(len(shares)), key=lambda row: (result[row] - shares[row], row))
+    unit = Fraction(unit_ns)
+    common = lcm(*(value.denominator for value in values))
+    # Over one denominator, so that whole numbers are compared.
+    whole = common * unit.numerator
+    shares = [
+        value.numerator * (common // value.denominator) * unit.denominator for value in values
+    ]
+    result = [share // whole for share in shares]
+    missing = (2 * sum(shares) + whole) // (2 * whole) - sum(result)
+    by_remainder = sorted(range(len(shares)), key=lambda row: (-(shares[row] % whole), row))
     for row in by_remainder[:missing]:
         result[row] += 1
     return result

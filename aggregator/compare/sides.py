@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aggregator.compare.captures import CaptureData, read_capture
+from aggregator.compare.captures import CaptureData, keep_ownership, read_capture
 from aggregator.compare.engine import compare
 from aggregator.compare.result import Comparison
 from aggregator.dldb.reader import open_database
@@ -49,8 +49,16 @@ class Source:
         return Source(name, path, iterations=(int(found["first"]), int(found["last"])))
 
 
-def compare_files(base: Sequence[Source], new: Sequence[Source], progress: Progress) -> Comparison:
+def compare_files(
+    base: Sequence[Source], new: Sequence[Source], progress: Progress, *, keep: bool = False
+) -> Comparison:
     """Compare two sides of files.
+
+    Args:
+        base: Captures of the base.
+        new: Captures of the new side.
+        progress: Listener of imports.
+        keep: Store the ownership in databases that lack it, so that it is computed once.
 
     Raises:
         UsageError: A side has no file, or both sides are the same iterations.
@@ -72,6 +80,10 @@ def compare_files(base: Sequence[Source], new: Sequence[Source], progress: Progr
         }
         with ThreadPoolExecutor(max_workers=2) as pool:
             read = dict(zip(opened, pool.map(_read, opened, opened.values()), strict=True))
+        if keep:
+            for source, path in opened.items():
+                if path == source.path:  # an imported profile's database is removed again
+                    keep_ownership(path, read[source])
     return compare(
         [read[source] for source in base],
         [read[source] for source in new],

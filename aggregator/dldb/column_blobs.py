@@ -52,7 +52,7 @@ def encode(table: str, columns: Mapping[str, Any], first_row: int) -> dict[str, 
     rows: list[tuple[Any, ...]] = []
     if all(_is_integer(column) for column in wanted):
         rows = [
-            (table, first_row + low, name, *_narrowed(column[low : low + PART_ROWS]))
+            (table, first_row + low, name, *narrowed(column[low : low + PART_ROWS]))
             for name, column in zip(COLUMNS.get(table, ()), wanted, strict=True)
             if column is not None
             for low in range(0, len(column), PART_ROWS)
@@ -69,7 +69,7 @@ def _is_integer(column: object) -> bool:
     return bool(column.dtype.kind == "i")
 
 
-def _narrowed(column: Integers) -> tuple[int, int, bytes]:
+def narrowed(column: Integers) -> tuple[int, int, bytes]:
     """Bytes per item, the smallest value of a column, and the differences to that value."""
     base, high = int(column.min()), int(column.max())
     width = next(width for width in _WIDTHS if high - base < 1 << (8 * width))
@@ -147,7 +147,7 @@ def _from_blobs(
             (table, *names, high, low - PART_ROWS),
         )
         for first, group in groupby(rows, itemgetter(0)):
-            columns = {name: _decoded(*stored) for _, name, *stored in group}
+            columns = {name: decoded(*stored) for _, name, *stored in group}
             if len(columns) < len(set(names)):
                 return  # an earlier version stored fewer columns
             chosen = [columns[name] for name in names]
@@ -169,7 +169,8 @@ def _are_current(connection: sqlite3.Connection, table: str) -> bool:
     return triggers(table).items() <= found.items()
 
 
-def _decoded(width: int, base: int, data: bytes) -> Int64:
+def decoded(width: int, base: int, data: bytes) -> Int64:
+    """The column that ``narrowed`` made an array of."""
     column = np.frombuffer(data, dtype=_KINDS[width]).astype(np.int64)
     column += int(base)
     return column

@@ -1,26 +1,37 @@
-"""Computes from the stored columns who owns each nanosecond of an aggregation's iterations.
+"""Who owns each nanosecond of an aggregation's iterations: computed at first use, then stored.
 
-Nothing of it is stored: it takes about as long as reading the columns.
+An import leaves it out: for half a gigabyte it takes a second, an eighth of the import, and most
+aggregations are never asked for it. ``store_ownership`` keeps what was computed.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from aggregator.dldb.column_blobs import decoded, narrowed
+from aggregator.dldb.guarded import DAMAGE
 from aggregator.dldb.ownership_columns import HostColumns, Launches, read_host, read_work
+from aggregator.dldb.writer import Table, aggregation_transaction, has_table, insert_rows
 from aggregator.errors import IterationRangeError
 from aggregator.metrics.ownership import CLASSES, DeviceWork, Owned, own
+from aggregator.metrics.ownership_host import REASONS
 from aggregator.profile.arrays import Int64
 from aggregator.texts import say
 
 _PART_ROWS: Final = 1 << 15
 _OPS: Final = 1 << 32  # Rows of ops are fewer.
+_STORED_CELLS: Final = 1 << 18
+"""Times in one stored array: two megabytes at most."""
+_MOST_CELLS: Final = 1 << 27
+"""Times of an aggregation that are stored: one gigabyte at most."""
+_LOCK_WAIT_S: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,12 @@ class Ownership:
     group: Int64  # Row of range_names, from 0; -1: none.
     reasons: tuple[str, ...]
     owned_ns: Int64  # Shape (iterations, owners). Unit: ns.
+
+    def without_idle_owners(self) -> Ownership:
+        """The same without owners that own nothing in these iterations."""
+        kept = np.flatnonzero(self.owned_ns.any(axis=0))
+        columns = {name: getattr(self, name)[kept] for name in ("kind", "reason", "op", "group")}
+        return replace(self, **columns, owned_ns=self.owned_ns[:, kept])
 
 
 @dataclass(frozen=True)
@@ -101,6 +118,110 @@ def read_ownership(connection: sqlite3.Connection, span: Span) -> Ownership:
         reasons=columns.reasons,
         owned_ns=owned_ns,
     )
+
+
+def find_ownership(connection: sqlite3.Connection, aggr: int, span: Span) -> tuple[Ownership, bool]:
+    """The stored times of iterations, else computed ones; and whether they were stored."""
+    stored = _read_stored(connection, aggr, span)
+    return (read_ownership(connection, span), False) if stored is None else (stored, True)
+
+
+def _read_stored(connection: sqlite3.Connection, aggr: int, span: Span) -> Ownership | None:
+    """None: nothing is stored for these iterations, or what is does not add up to them."""
+    if not has_table(connection, "owners"):
+        return None
+    try:
+        rows = connection.execute(
+            "SELECT class, reason, coalesce(op, 0) - 1, coalesce(range_name, 0) - 1, samples"
+            " FROM owners WHERE aggr = ? ORDER BY place",
+            (aggr,),
+        ).fetchall()
+        return _stored(connection, aggr, span, rows) if rows else None
+    except (MemoryError, *DAMAGE):
+        return None
+
+
+def _stored(
+    connection: sqlite3.Connection,
+    aggr: int,
+    span: Span,
+    rows: list[tuple[str, str, int, int, int]],
+) -> Ownership | None:
+    whole = read_span(connection, aggr)
+    if not whole.first <= span.first <= span.last <= whole.last:
+        return None
+    query = "SELECT item_bytes, base, data FROM owner_times WHERE aggr = ? ORDER BY iter_value"
+    parts = [decoded(*stored) for stored in connection.execute(query, (aggr,))]
+    owned_ns = np.concatenate(parts).reshape(-1, len(rows))
+    owned_ns = owned_ns[span.first - whole.first : span.last - whole.first + 1]
+    devices, rest = divmod(rows[0][4], len(whole.edges_ns) - 1)
+    lengths_ns = np.diff(span.edges_ns)
+    if rest or not np.array_equal(owned_ns.sum(axis=1), devices * lengths_ns):
+        return None
+    kinds, texts, op, group, _ = zip(*rows, strict=True)
+    reasons = tuple(dict.fromkeys((*REASONS, *texts)))
+    code = {text: number for number, text in enumerate(reasons)}
+    found = Ownership(
+        first=span.first,
+        last=span.last,
+        devices=devices,
+        lengths_ns=lengths_ns,
+        kind=np.array([CLASSES.index(kind) for kind in kinds], dtype=np.int64),
+        reason=np.array([code[text] for text in texts], dtype=np.int64),
+        op=np.array(op, dtype=np.int64),
+        group=np.array(group, dtype=np.int64),
+        reasons=reasons,
+        owned_ns=owned_ns,
+    )
+    return found if span.edges_ns.size == whole.edges_ns.size else found.without_idle_owners()
+
+
+def ownership_tables(aggr: int, ownership: Ownership) -> tuple[Table, Table]:
+    """The rows of an aggregation's ownership."""
+    found = ownership
+    samples = len(found.lengths_ns) * found.devices
+    owners = Table(
+        "owners",
+        {
+            "aggr": aggr,
+            "place": np.arange(len(found.kind)),
+            "class": [CLASSES[code] for code in found.kind.tolist()],
+            "reason": [found.reasons[code] for code in found.reason.tolist()],
+            "op": [None if op < 0 else op + 1 for op in found.op.tolist()],
+            "range_name": [None if name < 0 else name + 1 for name in found.group.tolist()],
+            "time": found.owned_ns.sum(axis=0),
+            "samples": np.full(len(found.kind), samples),
+        },
+    )
+    step = max(_STORED_CELLS // max(len(found.kind), 1), 1)
+    heads = range(0, len(found.owned_ns), step)
+    stored = [narrowed(found.owned_ns[head : head + step].reshape(-1)) for head in heads]
+    widths, bases, data = zip(*stored, strict=True)
+    times = {"item_bytes": list(widths), "base": list(bases), "data": list(data)}
+    first = [found.first + head for head in heads]
+    return owners, Table("owner_times", {"aggr": aggr, "iter_value": first, **times})
+
+
+def store_ownership(database: Path, aggr: int, ownership: Ownership) -> bool:
+    """Store what ``read_ownership`` found for an aggregation; returns whether it is stored now.
+
+    Databases of earlier versions have no tables for it.
+
+    Raises:
+        DatabaseError: The database cannot be written.
+    """
+    if not ownership.owned_ns.size or ownership.owned_ns.size > _MOST_CELLS:
+        return False
+    tables = ownership_tables(aggr, ownership)
+    with aggregation_transaction(database, _LOCK_WAIT_S) as connection:
+        if not has_table(connection, "owners"):
+            return False
+        if not connection.execute("SELECT 1 FROM aggregations WHERE id = ?", (aggr,)).fetchone():
+            return False  # it was deleted meanwhile
+        for table in tables:
+            connection.execute(f"DELETE FROM {table.name} WHERE aggr = ?", (aggr,))
+            insert_rows(connection, table)
+    return True
 
 
 def _parts(devices: list[DeviceWork], edges_ns: Int64) -> Iterator[Int64]:

@@ -1239,3 +1239,39 @@ CREATE TABLE op_sensitivity (
     slack INTEGER,
     PRIMARY KEY (aggr, place)
 ) WITHOUT ROWID;
+
+-- Who owned the time of an aggregation's iterations; filled at first use.
+CREATE TABLE owners (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Number of the owner, from 0. Unit: none.
+    place INTEGER NOT NULL,
+    -- What the GPU did or waited for: tensor core compute, other compute, communication, copy, set, waiting for the host, launching, launched, not started, launch not recorded or tail. Unit: none.
+    class TEXT NOT NULL,
+    -- Why the GPU was idle (data loader, event wait, name of a blocking call); empty: it was busy, or its class says why. Unit: none.
+    reason TEXT NOT NULL,
+    -- Row of ops; NULL: no op. Unit: none.
+    op INTEGER,
+    -- Row of range_names: the range around what was no op; NULL: none. Unit: none.
+    range_name INTEGER,
+    -- Time in all iterations and on all GPUs that ran work. Unit: ns.
+    time INTEGER NOT NULL,
+    -- Iterations times GPUs, by which the time is divided for the mean. Unit: count.
+    samples INTEGER NOT NULL,
+    PRIMARY KEY (aggr, place)
+) WITHOUT ROWID;
+
+-- The times of the owners in each iteration, as arrays; filled together with owners.
+CREATE TABLE owner_times (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- First iteration in the array. Unit: none.
+    iter_value INTEGER NOT NULL,
+    -- 1, 2, 4 or 8. Unit: bytes.
+    item_bytes INTEGER NOT NULL,
+    -- Added to each item. Unit: ns.
+    base INTEGER NOT NULL,
+    -- Little-endian unsigned integers: for each iteration the time of each owner, the sum of all GPUs. Unit: ns.
+    data BLOB NOT NULL,
+    PRIMARY KEY (aggr, iter_value)
+) WITHOUT ROWID;

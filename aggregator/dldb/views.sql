@@ -556,6 +556,47 @@ SELECT aggr AS aggr_id, place, op_id, direction, own_time AS own_ns,
        path_time AS path_ns, gain_ratio AS step_ns_per_own_ns, slack AS slack_ns
 FROM op_sensitivity;
 
+CREATE VIEW view_owners AS
+SELECT w.aggr AS aggr_id, w.place AS owner, w.class AS owner_class, w.reason AS owner_reason,
+       o.op_id AS op_node_id, o.op_name AS op_node_name, coalesce(o.direction, '') AS direction,
+       coalesce(o.op_type, '') AS op_node_type,
+       coalesce(nullif(rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', '')), ''),
+                '/' || n.name || '/', '/') AS module_path,
+       w.time AS owned_time, w.samples AS owned_samples,
+       round(1.0 * w.time / w.samples, 6) AS owned_step_time,
+       round(100.0 * w.time / nullif(a.total, 0), 6) AS owned_pct
+FROM owners AS w
+JOIN (SELECT aggr, sum(time) AS total FROM owners GROUP BY aggr) AS a ON a.aggr = w.aggr
+LEFT JOIN ops AS o ON o.id = w.op
+LEFT JOIN range_names AS n ON n.id = w.range_name;
+
+CREATE VIEW view_owner_sums AS
+WITH RECURSIVE modules (aggr_id, path, owned_time, samples) AS (
+    SELECT aggr_id, module_path, sum(owned_time), max(owned_samples)
+    FROM view_owners GROUP BY aggr_id, module_path
+    UNION ALL
+    SELECT aggr_id,
+           coalesce(nullif(rtrim(rtrim(path, '/'),
+                                 replace(substr(rtrim(path, '/'), -2000), '/', '')), ''), '/'),
+           owned_time, samples
+    FROM modules WHERE path <> '/'
+),
+sums (aggr_id, rolled_up_by, name, owned_time, samples) AS (
+    SELECT aggr_id, 'class', owner_class, sum(owned_time), max(owned_samples)
+    FROM view_owners GROUP BY aggr_id, owner_class
+    UNION ALL
+    SELECT aggr_id, 'op type', op_node_type, sum(owned_time), max(owned_samples)
+    FROM view_owners GROUP BY aggr_id, op_node_type
+    UNION ALL
+    SELECT aggr_id, 'module', path, sum(owned_time), max(samples)
+    FROM modules GROUP BY aggr_id, path
+)
+SELECT aggr_id, rolled_up_by, name AS owner_name, owned_time,
+       round(1.0 * owned_time / samples, 6) AS owned_step_time,
+       round(100.0 * owned_time / nullif(a.total, 0), 6) AS owned_pct
+FROM sums
+JOIN (SELECT aggr, sum(time) AS total FROM owners GROUP BY aggr) AS a ON a.aggr = aggr_id;
+
 CREATE VIEW view_rank_iterations AS
 SELECT i.aggr AS aggr_id, i.iter_value, r.rank, count(*) AS collective_count,
        sum(c.waiting) AS waiting_ns, sum(c.kept_waiting) AS kept_waiting_ns

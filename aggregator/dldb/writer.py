@@ -57,6 +57,11 @@ def schema_sql() -> str:
     return _sql("schema.sql")
 
 
+def views_sql() -> str:
+    """Statements that make the views."""
+    return _sql("views.sql")
+
+
 @cache
 def own_tables() -> frozenset[str]:
     """Names of all tables."""
@@ -143,7 +148,7 @@ def finish(path: Path, *, has_custom_domains: bool) -> None:
 
     The first aggregation commits them to the disk.
     """
-    views = _sql("views.sql") + (_sql("domain_views.sql") if has_custom_domains else "")
+    views = views_sql() + (_sql("domain_views.sql") if has_custom_domains else "")
     with closing(sqlite3.connect(path)) as connection:
         _run_script(connection, INDEXES + views)
 

@@ -9,6 +9,8 @@ from typing import Any
 from aggregator.errors import DatabaseError
 from aggregator.tables.connection import ProfileDatabase
 from aggregator.tables.declared.ops import OPS, TOP_OPS
+from aggregator.tables.owners import VIEWS as OWNER_VIEWS
+from aggregator.tables.owners import provide_owners
 from aggregator.tables.request import ListQuery, parse_list_query
 from aggregator.tables.spec import NOT_IN_DATABASE, NOT_MEASURED, Field, ObjectSpec, TableSpec
 from aggregator.tables.sql import (
@@ -45,6 +47,8 @@ class AggregationData:
 
     def bind(self, spec: TableSpec) -> BoundTable:
         """A table as this database can answer it."""
+        if spec.source.view in OWNER_VIEWS:
+            provide_owners(self.database, int(self.params["aggr_id"]))
         return bind(spec, self.database, self.params)
 
     def page(self, spec: TableSpec, query: ListQuery) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import re
 import sqlite3
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from aggregator.dldb.reader import (
     open_database,
     primary_code,
 )
+from aggregator.dldb.writer import Table, insert_rows
 from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
 from aggregator.tables.counts import COUNTS, file_state
 from aggregator.texts import ENGLISH, current_language, from_json, say
@@ -201,6 +202,24 @@ class ProfileDatabase(Queryable):
                 return read(self._dldb.connection)
         except (MemoryError, *DAMAGE) as error:
             raise damaged(self._dldb.path, error) from error
+
+    def add_temporary(self, statements: Iterable[str], views: Iterable[str], rows: Table) -> None:
+        """Make a table with its rows, and views, in this connection only; the file stays as it is.
+
+        They hide those of the file with the same names.
+        """
+        connection = self._dldb.connection
+        connection.set_authorizer(None)
+        connection.execute("PRAGMA query_only = OFF")
+        try:
+            with self._translated():
+                for statement in statements:
+                    connection.execute(statement)
+                insert_rows(connection, rows)
+        finally:
+            connection.execute("PRAGMA query_only = ON")
+            connection.set_authorizer(authorize)
+        self._dldb.views |= set(views)
 
     def count(self, sql: str, params: Params) -> int:
         """The number that a query delivers; asked once while the file stays as it is."""

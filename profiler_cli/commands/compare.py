@@ -57,7 +57,7 @@ def run_compare(words: Sequence[str]) -> int:
     """
     options = _parser().parse_args(list(words))
     base, new = _sides(options)
-    comparison = compare_files(base, new, NullProgress())
+    comparison = compare_files(base, new, NullProgress(), keep=True)
     output = FORMATS[options.format](comparison, options.max_slowdown)
     for report in options.report:
         text = FORMATS[SUFFIXES[report.suffix]](comparison, options.max_slowdown)

@@ -17,7 +17,7 @@ from tests.contract.client import ApiClient, Served
 
 #: These have rows in a distributed job only; tests/contract/test_ranks.py reads one.
 OF_SEVERAL_RANKS = {"ranks", "rank-iterations", "collectives", "merged-ops"}
-OF_OUR_IMPORTS = {"advice", "key-node-candidates"}
+OF_OUR_IMPORTS = {"advice", "key-node-candidates", "owners", "owner-sums"}
 """Empty for a database that DLProf made."""
 #: A database of NVIDIA's DLProf has no costs; tests/contract/test_efficiency.py reads ours.
 COSTS = {address for address in TABLES if "efficiency" in address} | {

@@ -23,6 +23,7 @@ from aggregator.tables.declared.kernels import (
     OP_KERNELS,
 )
 from aggregator.tables.declared.ops import GROUP_OPS, ITERATION_OPS, MERGED_OPS, OP_TYPES, OPS
+from aggregator.tables.declared.owners import OWNER_SUMS, OWNERS
 from aggregator.tables.declared.ranks import COLLECTIVES, RANK_ITERATIONS, RANKS
 from aggregator.tables.declared.summaries import (
     GPU_UTILIZATION,
@@ -71,6 +72,8 @@ TABLES: dict[str, TableSpec] = {
     "group-efficiency": GROUP_EFFICIENCY,
     "iteration-efficiency": ITERATION_EFFICIENCY,
     "peak-rates": PEAK_RATES,
+    "owners": OWNERS,
+    "owner-sums": OWNER_SUMS,
 }
 
 #: The tables whose address has no holes, by that address.

@@ -1691,6 +1691,70 @@ export interface OpsRow {
   readonly using_tc: boolean | null;
 }
 
+/** The shape of every list. */
+export interface OwnerSumsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly OwnerSumsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface OwnerSumsRow {
+  /** Name of the class or type, path of the module with all that is in it; empty: no op. */
+  readonly owner_name: string;
+  /** class, op type or module. */
+  readonly rolled_up_by: string;
+  /** Share of the iterations; all owners add up to 100 %. */
+  readonly share_pct: number | null;
+  /** Mean per iteration and GPU. */
+  readonly step_time_ns: number | null;
+  /** Time in all iterations and on all GPUs that ran work. */
+  readonly time_ns: number | null;
+}
+
+/** The shape of every list. */
+export interface OwnersPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly OwnersRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface OwnersRow {
+  /** fprop, bprop or recompute; empty: no op, or work outside every op. */
+  readonly direction: string | null;
+  /** Module of the op, or the range around what was no op; ends with a slash. */
+  readonly module: string | null;
+  /** Op that owns the time; null: no op. */
+  readonly op_id: string | null;
+  /** Path of the op in the model; null: no op. */
+  readonly op_name: string | null;
+  /** Kind of op; empty: no op. */
+  readonly op_type: string | null;
+  /** Number of the owner, from 0. */
+  readonly owner: number;
+  /** What the GPU did or waited for (other compute, waiting for the host). */
+  readonly owner_class: string | null;
+  /** Why the GPU was idle; empty: it was busy, or the class says why. */
+  readonly reason: string | null;
+  /** Share of the iterations; all owners add up to 100 %. */
+  readonly share_pct: number | null;
+  /** Mean per iteration and GPU. */
+  readonly step_time_ns: number | null;
+  /** Time in all iterations and on all GPUs that ran work. */
+  readonly time_ns: number | null;
+}
+
 /** Time on the critical path of one kind and owner. */
 export interface PathShare {
   /** kernel, copy, call, cpu, loader, launch, gap, and so on. */

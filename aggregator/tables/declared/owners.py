@@ -1,0 +1,58 @@
+"""Tables of who owned the time of the iterations."""
+
+from __future__ import annotations
+
+from aggregator.tables.spec import Source, TableSpec, choice, identifier, number, real, text
+from aggregator.texts import say
+
+_WHOLE_RUN = "t.aggr_id = :aggr_id"
+_TIME = (
+    number("time_ns", "Time in all iterations and on all GPUs that ran work.", "t.owned_time"),
+    real("step_time_ns", "Mean per iteration and GPU.", "t.owned_step_time"),
+    real("share_pct", "Share of the iterations; all owners add up to 100 %.", "t.owned_pct"),
+)
+
+OWNERS = TableSpec(
+    name="owners",
+    title=say("Owners of time"),
+    source=Source(view="view_owners", where=_WHOLE_RUN),
+    columns=(
+        number("owner", "Number of the owner, from 0."),
+        choice(
+            "owner_class", "What the GPU did or waited for (other compute, waiting for the host)."
+        ),
+        choice(
+            "reason",
+            "Why the GPU was idle; empty: it was busy, or the class says why.",
+            "t.owner_reason",
+        ),
+        identifier("op_id?", "Op that owns the time; null: no op.", "t.op_node_id"),
+        text("op_name?", "Path of the op in the model; null: no op.", "t.op_node_name"),
+        choice("direction", "fprop, bprop or recompute; empty: no op, or work outside every op."),
+        choice("op_type", "Kind of op; empty: no op.", "t.op_node_type"),
+        text(
+            "module",
+            "Module of the op, or the range around what was no op; ends with a slash.",
+            "t.module_path",
+        ),
+        *_TIME,
+    ),
+    default_ordering=("-time_ns",),
+    key=("owner",),
+)
+
+OWNER_SUMS = TableSpec(
+    name="owner-sums",
+    title=say("Sums over owners of time"),
+    source=Source(view="view_owner_sums", where=_WHOLE_RUN),
+    columns=(
+        choice("rolled_up_by", "class, op type or module."),
+        text(
+            "owner_name",
+            "Name of the class or type, path of the module with all that is in it; empty: no op.",
+        ),
+        *_TIME,
+    ),
+    default_ordering=("rolled_up_by", "-time_ns"),
+    key=("rolled_up_by", "owner_name"),
+)

@@ -1,0 +1,72 @@
+"""Gives each aggregation its owners of time, also where the file does not hold them yet.
+
+A reader never writes the file: what is computed goes into tables of the connection, which hide the
+empty ones of the file. The file gets them from ``dlprof compare`` and ``dlprof history``.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Hashable
+from functools import cache
+from threading import Lock
+from typing import Final
+
+from aggregator.dldb.ownership import ownership_tables, read_ownership, read_span
+from aggregator.dldb.reader import is_aggregable
+from aggregator.dldb.writer import Table, schema_sql, views_sql
+from aggregator.tables.connection import ProfileDatabase
+
+VIEWS: Final = ("view_owners", "view_owner_sums")
+_MOST_KEPT: Final = 16
+_KEPT: OrderedDict[Hashable, Table] = OrderedDict()
+_LOCK: Final = Lock()
+
+
+def provide_owners(database: ProfileDatabase, aggr: int) -> None:
+    """Fill the views of owners for one aggregation, unless the file has its rows.
+
+    Raises:
+        DatabaseError: The database is damaged.
+    """
+    if not database.is_ours or not is_aggregable(database.version):
+        return
+    has_views = all(map(database.has, VIEWS))
+    query = "SELECT 1 FROM view_owners WHERE aggr_id = :aggr LIMIT 1"
+    if has_views and database.rows(query, {"aggr": aggr}):
+        return
+    database.add_temporary(_statements(), VIEWS, _owners(database, aggr))
+
+
+def _owners(database: ProfileDatabase, aggr: int) -> Table:
+    """The rows of ``owners``; kept while the file stays as it is."""
+    key = None if database.state is None else (database.state, aggr)
+    with _LOCK:
+        if key in _KEPT:
+            _KEPT.move_to_end(key)
+            return _KEPT[key]
+
+    def read(connection: sqlite3.Connection) -> Table:
+        return ownership_tables(aggr, read_ownership(connection, read_span(connection, aggr)))[0]
+
+    found = database.read_with(read)
+    if key is not None:
+        with _LOCK:
+            _KEPT[key] = found
+            while len(_KEPT) > _MOST_KEPT:
+                _KEPT.popitem(last=False)
+    return found
+
+
+@cache
+def _statements() -> tuple[str, ...]:
+    """The table and the views as those of a connection."""
+    table = re.search(r"CREATE TABLE owners \(.*?\) WITHOUT ROWID;", schema_sql(), re.DOTALL)
+    views = (re.search(rf"CREATE VIEW {view} AS.*?;", views_sql(), re.DOTALL) for view in VIEWS)
+    return tuple(
+        found[0].replace("CREATE ", "CREATE TEMP ", 1)
+        for found in (table, *views)
+        if found is not None
+    )

@@ -1,0 +1,137 @@
+"""Owners of time as tables: computed at first use, stored by a comparison, the same either way."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections import defaultdict
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aggregator.compare.sides import Source, compare_files
+from aggregator.dldb.aggregations import delete_aggregation
+from aggregator.dldb.ownership import (
+    Ownership,
+    find_ownership,
+    read_ownership,
+    read_span,
+    store_ownership,
+)
+from aggregator.system.progress import NullProgress
+from aggregator.system.sqlite_uri import connect_read_only
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.connection import opened
+from aggregator.tables.declared.owners import OWNER_SUMS, OWNERS
+from tests.conftest import ProfileFactory
+
+NAME = "ddp2_resnet50_amp"
+
+
+@pytest.fixture
+def database(imported: ProfileFactory, tmp_path: Path) -> Path:
+    path = tmp_path / "a.sqlite"
+    shutil.copy(imported(NAME), path)
+    return path
+
+
+def _rows(path: Path, aggr: int = 1) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    with opened(path, time_limit_s=60) as database:
+        data = AggregationData(database, {"aggr_id": aggr, "domain": "default-domain"})
+        return data.rows(OWNERS), data.rows(OWNER_SUMS)
+
+
+def _named(found: Ownership) -> list[tuple[Any, ...]]:
+    """Owners by what they are, with their times."""
+    reasons = [found.reasons[code] for code in found.reason.tolist()]
+    keys = zip(found.kind.tolist(), reasons, found.op.tolist(), found.group.tolist(), strict=True)
+    return sorted((*key, times) for key, times in zip(keys, found.owned_ns.T.tolist(), strict=True))
+
+
+def test_a_file_without_the_rows_answers_like_one_with_them(database: Path) -> None:
+    before = database.read_bytes()
+    computed = _rows(database)
+    assert database.read_bytes() == before
+    with closing(connect_read_only(database)) as connection:
+        span = read_span(connection, 1)
+        found, is_stored = find_ownership(connection, 1, span)
+    assert not is_stored
+    assert store_ownership(database, 1, found)
+    assert _rows(database) == computed
+    with closing(connect_read_only(database)) as connection:
+        stored, is_stored = find_ownership(connection, 1, span)
+        part = read_span(connection, 1, span.first + 2, span.first + 4)
+        some, is_part_stored = find_ownership(connection, 1, part)
+        assert _named(some) == _named(read_ownership(connection, part))
+    assert is_stored
+    assert is_part_stored
+    assert _named(stored) == _named(found)
+
+
+def test_the_sums_add_up_to_the_iterations(database: Path) -> None:
+    rows, sums = _rows(database)
+    with closing(connect_read_only(database)) as connection:
+        query = "SELECT sum(stop - start) FROM iterations WHERE aggr = 1 AND aggregated"
+        length_ns = int(connection.execute(query).fetchone()[0])
+    by: dict[str, int] = defaultdict(int)
+    for row in sums:
+        by[row["rolled_up_by"]] += row["time_ns"] if row["rolled_up_by"] != "module" else 0
+    assert sum(row["time_ns"] for row in rows) == 2 * length_ns  # two GPUs
+    assert (by["class"], by["op type"]) == (2 * length_ns, 2 * length_ns)
+    inside: dict[str, int] = defaultdict(int)
+    for row in rows:
+        parts = [part for part in row["module"].split("/") if part]
+        for depth in range(len(parts) + 1):
+            inside["/" + "".join(f"{part}/" for part in parts[:depth])] += row["time_ns"]
+    modules = {one["owner_name"]: one["time_ns"] for one in sums if one["rolled_up_by"] == "module"}
+    assert modules == dict(inside)
+
+
+def test_a_comparison_stores_what_it_computed(database: Path, tmp_path: Path) -> None:
+    other = tmp_path / "b.sqlite"
+    shutil.copy(database, other)
+    base, new = [[Source.parse(str(path))] for path in (database, other)]
+    first = compare_files(base, new, NullProgress(), keep=True)
+    with closing(sqlite3.connect(database)) as connection:
+        query = "SELECT DISTINCT aggr FROM owners UNION SELECT DISTINCT aggr FROM owner_times"
+        ((aggr,),) = connection.execute(query).fetchall()
+    assert aggr == first.base.captures[0].aggregation
+    second = compare_files(base, new, NullProgress())
+    assert [(row.kind, row.op, row.base_ns) for row in second.rows] == [
+        (row.kind, row.op, row.base_ns) for row in first.rows
+    ]
+    delete_aggregation(database, aggr)
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT count(*) FROM owner_times").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE owner_times SET base = base + 1",
+        "DELETE FROM owner_times WHERE iter_value = (SELECT max(iter_value) FROM owner_times)",
+        "UPDATE owner_times SET item_bytes = 3",
+        "UPDATE owners SET class = 'none'",
+        "UPDATE owners SET samples = 7 WHERE place = 0",
+        "UPDATE owners SET samples = 'x' WHERE place = 0",
+    ],
+)
+def test_rows_that_do_not_add_up_are_not_used(
+    damage: str, imported: ProfileFactory, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.sqlite"
+    shutil.copy(imported("nvtx_domains"), path)
+    with closing(connect_read_only(path)) as connection:
+        span = read_span(connection, 1)
+        found = read_ownership(connection, span)
+    store_ownership(path, 1, found)
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute(damage)
+        writer.commit()
+    with closing(connect_read_only(path)) as connection:
+        again, is_stored = find_ownership(connection, 1, span)
+    assert not is_stored
+    assert np.array_equal(again.owned_ns, found.owned_ns)

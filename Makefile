@@ -24,7 +24,7 @@ PAGE := viewer/static/dlprof/.vite/manifest.json
 PAGE_SOURCES := $(shell find frontend docs/views -type f -not -path '*/node_modules/*' 2>/dev/null)
 NPM := cd frontend && npm --no-audit --no-fund --no-update-notifier
 
-.PHONY: help demo demo-capture test checks setup system system-test frontend lint format types imports frontend-check texts unit browser fuzz bench coverage wheel docs pictures lock clean
+.PHONY: help demo demo-capture test test-all checks setup system system-test frontend lint format types imports frontend-check texts unit browser fuzz bench coverage wheel docs pictures lock clean
 
 help: ## List the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -86,7 +86,11 @@ frontend: $(PAGE) ## Build the viewer's page into viewer/static/dlprof
 
 # --- check ----------------------------------------------------------------------------------------
 
-test: ## Set up whatever is missing, then run every check and test
+test: ## Set up whatever is missing, then run every check and all tests but those of tests/thorough.txt
+	+@$(MAKE) -j$$(($(CORES) + 1)) --output-sync=target checks
+	$(BIN)/pytest $(PARALLEL) -m "not thorough"
+
+test-all: ## The same with all tests, and more examples of every property
 	+@$(MAKE) -j$$(($(CORES) + 1)) --output-sync=target checks
 	$(BIN)/pytest $(PARALLEL)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import lzma
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -16,7 +17,8 @@ import django
 import pytest
 from hypothesis import HealthCheck, settings
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+TESTS = Path(__file__).resolve().parent
+REPOSITORY = TESTS.parent
 DEMO_PROFILE = "pytorch_resnet50_amp"
 # Variables for the tests; any other DLPROF variable of the caller would change the product.
 KEPT = {
@@ -26,9 +28,8 @@ KEPT = {
 
 # How long an example takes says how busy the machine is.
 UNTIMED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("default", max_examples=50, **UNTIMED)
-settings.register_profile("ci", max_examples=50, derandomize=True, **UNTIMED)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
+settings.register_profile("quick", max_examples=20, derandomize=True, **UNTIMED)
+settings.register_profile("thorough", max_examples=50, **UNTIMED)
 
 ProfileFactory = Callable[[str], Path]
 
@@ -47,8 +48,10 @@ LONGEST_FIRST = (
 def pytest_configure(config: pytest.Config) -> None:
     """Load Django, with a state folder of this run's own instead of the user's.
 
-    The settings are not named in pyproject.toml: they would be loaded before this function.
+    Without the thorough tests, properties are tried on fewer examples, the same in each run. The
+    settings are not named in pyproject.toml: they would be loaded before this function.
     """
+    settings.load_profile("quick" if "not thorough" in config.option.markexpr else "thorough")
     # A shell starts what runs in the background with SIGINT ignored, nohup ignores SIGHUP, and
     # whatever the tests start would inherit that.
     for number, handler in (
@@ -68,13 +71,33 @@ def pytest_configure(config: pytest.Config) -> None:
     django.setup()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files, so that none of them is left to one process at the end."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of thorough.txt before ``-m`` selects, and begin with the longest files.
+
+    So none of those is left to one process at the end.
+    """
+    lines = (TESTS / "thorough.txt").read_text("utf-8").splitlines()
+    unused = dict.fromkeys(line for line in lines if line and not line.startswith("#"))
+    patterns = {name: _expression(name) for name in unused}
+    for item in items:
+        name = f"tests/{item.path.relative_to(TESTS)}::{item.nodeid.partition('::')[2]}"
+        if fitting := [pattern for pattern, fits in patterns.items() if fits.fullmatch(name)]:
+            item.add_marker(pytest.mark.thorough)
+            for pattern in fitting:
+                unused.pop(pattern, None)
+    if unused and config.args == config.getini("testpaths"):
+        raise pytest.UsageError(f"tests/thorough.txt: no test fits {', '.join(unused)}")
     items.sort(key=_place_in_line)
 
 
+def _expression(pattern: str) -> re.Pattern[str]:
+    """A pattern of thorough.txt; only * stands for other text."""
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))))
+
+
 def _place_in_line(item: pytest.Item) -> int:
-    path = f"{item.path.relative_to(REPOSITORY / 'tests')}"
+    path = f"{item.path.relative_to(TESTS)}"
     places = (place for place, start in enumerate(LONGEST_FIRST) if path.startswith(start))
     return next(places, len(LONGEST_FIRST))
 

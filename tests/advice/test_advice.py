@@ -77,7 +77,7 @@ PROFILES: dict[str, tuple[list[str], list[str]]] = {
     "simple_no_nvtx": (["half_precision", "tf32_off", "launch_bound", "host_stalls"], []),
 }
 LARGE = {"pytorch_gpt2_large": (["launch_bound", "unfused_optimizer"], ["batch_size"])}
-NAMES = [*PROFILES, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)]
+NAMES = [*PROFILES, *LARGE]
 
 #: Advice -> a capture where it is given, and one, of the same training done better, where not.
 PAIRS = {

@@ -349,7 +349,6 @@ def test_a_damaged_file_says_so(offline: Page, made: Path, tmp_path: Path) -> No
     expect(offline.get_by_text("The report cannot be read")).to_be_visible()
 
 
-@pytest.mark.slow
 def test_the_report_of_a_big_profile_opens_and_says_what_it_leaves_out(
     offline: Page, profile: Callable[[str], Path], make_database: MakeDatabase
 ) -> None:

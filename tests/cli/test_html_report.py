@@ -145,7 +145,6 @@ def test_the_help_need_not_load_what_the_report_needs() -> None:
 
 
 @needs_page
-@pytest.mark.slow
 def test_the_report_of_a_big_profile_is_small_enough_to_send(
     profile: ProfileFactory, tmp_path: Path
 ) -> None:

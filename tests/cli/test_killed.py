@@ -66,7 +66,6 @@ def _words(source: str, out: Path, *more: str) -> list[str]:
     return [f"--database={source}", "--reports=summary,kernel", f"--output_path={out}", *more]
 
 
-@pytest.mark.slow
 def test_while_it_imports(demo_profile: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = _words(str(demo_profile), out)
@@ -77,7 +76,6 @@ def test_while_it_imports(demo_profile: Path, tmp_path: Path) -> None:
     _check_next_run(words, out)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_while_it_imports_rank_files(
     profile: Callable[[str], Path], tmp_path: Path, workers: str

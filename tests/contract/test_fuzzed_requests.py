@@ -90,7 +90,6 @@ def known(
     return replace(found, op_id=kernels[0]["op_id"])
 
 
-@pytest.mark.slow
 def test_replies_are_as_described(operation: Any, known: Served) -> None:
     made: Any
     (made,) = get_all_tests(schema=operation, test_func=_ask, settings=None, given_kwargs={})

@@ -16,7 +16,6 @@ from tests.conftest import ProfileFactory
 from tests.contract.client import ApiClient, Served
 from tests.contract.test_tables import _filter_value, _fits, _sqlite_order
 
-pytestmark = pytest.mark.slow
 PAGE_SIZE = 200
 EVERY_TABLE = pytest.mark.parametrize("address", TABLES, ids=lambda address: TABLES[address].name)
 

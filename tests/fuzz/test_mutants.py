@@ -56,10 +56,7 @@ SHARES = {
     "records": 8,
 }
 
-pytestmark = [
-    pytest.mark.django_db,
-    *([pytest.mark.slow] if COUNT > 200 else []),
-]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(scope="session")

@@ -15,10 +15,7 @@ from tests.golden.slow_reference import Reference, disagreements
 
 Profile = Callable[[str], Path]
 NAMES = ["pytorch_resnet50_fp32", "ddp2_resnet50_amp"]
-MORE = [
-    pytest.param(name, marks=pytest.mark.slow)
-    for name in ("pytorch_resnet50_amp", "pytorch_bert_bf16")
-]
+MORE = ["pytorch_resnet50_amp", "pytorch_bert_bf16"]
 
 
 @pytest.fixture(scope="module")

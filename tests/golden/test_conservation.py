@@ -31,13 +31,13 @@ SMALL = (
     "jax_cnn_bf16",
 )
 LARGE = "pytorch_gpt2_large"
-ALL = [*SMALL, pytest.param(LARGE, marks=pytest.mark.slow)]
+ALL = [*SMALL, LARGE]
 EMIT_NVTX = [
     "pytorch_resnet50_fp32",
     "pytorch_resnet50_amp",
     "pytorch_bert_bf16",
     "ddp2_resnet50_amp",
-    pytest.param(LARGE, marks=pytest.mark.slow),
+    LARGE,
 ]
 WITH_ORACLE = (
     "pytorch_resnet50_fp32",
@@ -233,7 +233,7 @@ def test_no_op_is_named_after_the_engine_or_the_wrapper_module(
         ("pytorch_resnet50_amp", 20),
         ("pytorch_bert_bf16", 15),
         ("ddp2_resnet50_amp", 12),
-        pytest.param(LARGE, 400, marks=pytest.mark.slow),
+        (LARGE, 400),
     ],
 )
 def test_key_node_instances_and_intervals(imported: Profile, name: str, instances: int) -> None:

@@ -25,8 +25,6 @@ from tests.builders import analyze_file
 from tests.fuzz.exports import small_export
 from tests.jobs.running import WAIT_LIMIT_S, RunningViewer, environment, running
 
-pytestmark = pytest.mark.slow
-
 REFUSED = {401, 403}
 #: Refused by the web server or the host check, before the token is checked.
 NEVER_SHOWN = REFUSED | {400, 404, 405, 414, 431, 501}

@@ -14,7 +14,7 @@ from tests.jobs.running import WAIT_LIMIT_S, RunningViewer, environment, running
 from tests.jobs.services import KINDS
 from tests.jobs.workers import Redis
 
-pytestmark = [pytest.mark.slow, pytest.mark.jobs]
+pytestmark = pytest.mark.jobs
 PEOPLE = 24
 
 

@@ -18,8 +18,6 @@ import pytest
 
 from tests.jobs.running import COMMAND, WAIT_LIMIT_S, environment, running, start
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:

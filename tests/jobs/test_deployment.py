@@ -29,7 +29,7 @@ from tests.packaging.containers import TOKEN, Stage, read_dockerfile, resolved_c
 
 NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
 
-pytestmark = [pytest.mark.slow, pytest.mark.jobs]
+pytestmark = pytest.mark.jobs
 
 
 @contextmanager

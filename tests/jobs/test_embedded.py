@@ -16,8 +16,6 @@ from tests.jobs.running import WAIT_LIMIT_S, Job, RunningViewer, environment, ru
 
 HOLD = "DLPROF_TEST_HOLD"
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:

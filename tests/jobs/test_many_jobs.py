@@ -14,7 +14,7 @@ from tests.builders import Trace, analyze
 from tests.jobs.running import Job
 from tests.jobs.services import KINDS, assert_sound, running_service
 
-pytestmark = [pytest.mark.slow, pytest.mark.jobs]
+pytestmark = pytest.mark.jobs
 
 #: Of these there are 55 ranges; the other jobs fail.
 STEPS = 10

@@ -14,7 +14,7 @@ import pytest
 from tests.jobs.running import environment, running
 from tests.jobs.workers import Redis, needs_redis, worker
 
-pytestmark = [pytest.mark.slow, pytest.mark.jobs]
+pytestmark = pytest.mark.jobs
 
 #: Loaded by each process first: it believes that the whole machine is on NFS.
 ON_NFS = """

@@ -29,7 +29,7 @@ from tests.jobs.services import KINDS, running_service
 from tests.jobs.uploading import UPLOAD_TYPE
 from tests.jobs.workers import Redis, needs_redis, worker
 
-pytestmark = [pytest.mark.slow, pytest.mark.jobs]
+pytestmark = pytest.mark.jobs
 
 
 _PAUSE_S = 0.02

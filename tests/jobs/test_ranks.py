@@ -28,7 +28,7 @@ from tests.jobs.uploading import send_file
 from tests.jobs.workers import Redis, needs_redis, worker
 from tests.rank_files import make_ranks
 
-pytestmark = [pytest.mark.jobs, pytest.mark.slow]
+pytestmark = pytest.mark.jobs
 RANKS = 4
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.jobs.running import RunningViewer, environment, free_port, running
 from tests.jobs.workers import Redis, needs_redis, remote_environment, worker
 
-pytestmark = [pytest.mark.jobs, pytest.mark.slow, needs_redis]
+pytestmark = [pytest.mark.jobs, needs_redis]
 
 
 @dataclass

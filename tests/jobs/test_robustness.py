@@ -30,7 +30,7 @@ from tests.jobs.uploading import port_of, send_file, upload_head
 from tests.jobs.workers import needs_redis
 from tests.rank_files import make_ranks
 
-pytestmark = [pytest.mark.slow, pytest.mark.jobs]
+pytestmark = pytest.mark.jobs
 
 
 @pytest.mark.parametrize("kind", KINDS)

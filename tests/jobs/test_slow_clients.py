@@ -51,7 +51,6 @@ def _answers(viewer: RunningViewer) -> bool:
         return reply.read() == b'{"status": "ok"}'
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [b"", b"GET / HT", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"],
@@ -65,7 +64,6 @@ def test_connections_on_which_nothing_comes(
     assert _answers(viewer)
 
 
-@pytest.mark.slow
 def test_clients_that_do_not_close_what_the_server_has_closed(
     viewer: RunningViewer, crowd: ExitStack
 ) -> None:
@@ -78,7 +76,6 @@ def test_clients_that_do_not_close_what_the_server_has_closed(
     assert _answers(viewer)
 
 
-@pytest.mark.slow
 def test_a_request_may_come_in_pieces(viewer: RunningViewer, crowd: ExitStack) -> None:
     connection = _connect(viewer, crowd)
     for piece in (b"GET /hea", b"lthz HTTP/1.1\r\nHost: loc", b"alhost\r\n", b"\r\n"):
@@ -88,7 +85,6 @@ def test_a_request_may_come_in_pieces(viewer: RunningViewer, crowd: ExitStack) -
     assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
 
-@pytest.mark.slow
 def test_requests_one_after_the_other_and_two_at_once(
     viewer: RunningViewer, crowd: ExitStack
 ) -> None:
@@ -107,7 +103,6 @@ def test_requests_one_after_the_other_and_two_at_once(
         data += block
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "head",
     [
@@ -128,7 +123,6 @@ def test_bodies_that_trickle(viewer: RunningViewer, crowd: ExitStack, head: byte
         assert viewer.get("profiles/")["count"] == 1
 
 
-@pytest.mark.slow
 def test_heads_that_trickle(viewer: RunningViewer, crowd: ExitStack) -> None:
     clients = [_connect(viewer, crowd, b"GET /healthz HTTP/1.1\r\n") for _ in range(SLOW_CLIENTS)]
     for number in range(3):
@@ -138,7 +132,6 @@ def test_heads_that_trickle(viewer: RunningViewer, crowd: ExitStack) -> None:
         assert viewer.get("profiles/")["count"] == 1
 
 
-@pytest.mark.slow
 def test_clients_that_do_not_read(viewer: RunningViewer, crowd: ExitStack) -> None:
     (script,) = [path for path in STATIC.glob("assets/*.js") if path.stat().st_size > 1 << 20]
     request = f"GET /static/{script.relative_to(STATIC.parent)} HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -152,7 +145,6 @@ def test_clients_that_do_not_read(viewer: RunningViewer, crowd: ExitStack) -> No
     assert viewer.get("profiles/")["count"] == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("request_line", "status", "code"),
     [
@@ -190,7 +182,6 @@ def test_a_body_that_takes_too_long_is_ended() -> None:
             assert list(slow(environ, lambda: None)) == [b"ab", b""]
 
 
-@pytest.mark.slow
 def test_heads_alone_are_answered_without_a_word_in_the_log(
     demo_database: Path, tmp_path: Path
 ) -> None:

@@ -153,7 +153,6 @@ def test_everything_that_is_built_gets_into_the_wheel() -> None:
         ), built
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("npm") is None, reason="no npm")
 def test_the_image_can_be_built_by_hand(tmp_path: Path) -> None:
     """The steps of the stages "page" and "wheel" in a folder each; packages are those installed."""

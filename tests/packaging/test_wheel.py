@@ -43,8 +43,6 @@ FORBIDDEN_PARTS = {
 START_LIMIT_S = 180
 MOST_BASE_PACKAGES = 16
 
-pytestmark = pytest.mark.slow
-
 
 def run(*command: str | Path, cwd: Path, path: str | None = None) -> str:
     """Output of a command that has to succeed; its whole output is in the failure."""

@@ -128,7 +128,7 @@ def test_a_run_leaves_profile_database_and_the_applications_output(bench: Bench)
 
 def test_every_switch_reaches_nsys(bench: Bench) -> None:
     done = bench.run(
-        *("--nsys_opts=-t cuda,nvtx,osrt -s cpu", "--nsys_base_name=mine", "-y", "2", "-d=0.5"),
+        *("--nsys_opts=-t cuda,nvtx,osrt -s cpu", "--nsys_base_name=mine", "-y", "2", "-d=60"),
         *("--nsys_profile_range=true", "-f", "true", "-v", "minimal", "--output_path=out"),
         *(PYTHON, "-c", "print('hidden')"),
     )
@@ -137,7 +137,7 @@ def test_every_switch_reaches_nsys(bench: Bench) -> None:
     assert words[: words.index(PYTHON)] == [
         *("profile", "-t", "cuda,nvtx,osrt", "-s", "cpu", "--cuda-flush-interval=1000"),
         "--show-output=false",
-        *("--export=sqlite", "--delay=2", "--duration=0.5", "--capture-range=cudaProfilerApi"),
+        *("--export=sqlite", "--delay=2", "--duration=60", "--capture-range=cudaProfilerApi"),
         *("--capture-range-end=stop", "--kill=none", "--force-overwrite=true", "-o", "out/mine"),
     ]
     assert "hidden" not in done.stdout + done.stderr

@@ -25,6 +25,7 @@ from playwright.sync_api import (
     Browser,
     BrowserContext,
     ConsoleMessage,
+    Locator,
     Page,
     Request,
     ViewportSize,
@@ -344,6 +345,15 @@ def settled(page: Page) -> None:
     page.wait_for_load_state("networkidle")
     expect(page.get_by_role("status", name=re.compile("Loading|正在加载"))).to_have_count(0)
     idle(page)
+
+
+def expect_rows(table: Locator, count: int) -> None:
+    """Wait for a page of a table with this many rows; those below are drawn when scrolled to."""
+    rows = table.locator("tbody tr[aria-rowindex]")
+    expect(rows.first).to_be_visible()
+    table.evaluate("(one) => one.closest('.table-scroll').scrollTo(0, 1e6)")
+    expect(rows).to_have_count(count)
+    table.evaluate("(one) => one.closest('.table-scroll').scrollTo(0, 0)")
 
 
 @pytest.fixture

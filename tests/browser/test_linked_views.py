@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import MakeDatabase, StartViewer, Viewer, settled
+from tests.browser.conftest import MakeDatabase, StartViewer, Viewer, expect_rows, settled
 from tests.browser.test_tables import as_numbers, cells, rows
 
 
@@ -160,7 +160,7 @@ def test_the_kernels_of_an_iteration_are_those_of_the_api(page: Page, viewer: Vi
     expect(page).to_have_url(re.compile("iteration=6"))
     kernels = grid(page, "Kernels in iteration 6")
     answer = get(viewer, "iterations/6/kernels/?page_size=50")
-    expect(rows(kernels)).to_have_count(50)
+    expect_rows(kernels, 50)
     region = page.get_by_role("region", name="Kernels in iteration 6")
     expect(region.get_by_role("status").first).to_have_text(f"{answer['count']:,} kernels")
     names = [row["kernel_long_name"] for row in answer["results"]]
@@ -237,7 +237,7 @@ def test_kernels_have_readable_names_and_are_copied_in_full(page: Page, viewer: 
     answer = get(viewer, "kernels/?ordering=-gpu_time_ns&page_size=50")["results"]
     page.goto(viewer.address(view="ops"))
     table = page.get_by_role("grid", name="Kernels of all ops")
-    expect(rows(table)).to_have_count(50)
+    expect_rows(table, 50)
     names = rows(table).locator("td:first-child .name")
     titles = names.evaluate_all("(all) => all.map((one) => one.title)")
     assert titles == [row["kernel_long_name"] for row in answer]

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, Request, expect
 
-from tests.browser.conftest import Viewer, Watch, idle, settled
+from tests.browser.conftest import Viewer, Watch, expect_rows, idle, settled
 
 
 def rows(table: Locator) -> Locator:
@@ -45,7 +45,7 @@ def total_of(page: Page) -> int:
 def test_numbers_sort_from_the_largest_and_turn_round(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address(view="ops"))
     table = ops_table(page)
-    expect(rows(table)).to_have_count(50)
+    expect_rows(table, 50)
     header = table.get_by_role("columnheader", name=re.compile("^CPU time"))
     header.get_by_role("button").click()
     expect(header).to_have_attribute("aria-sort", "descending")
@@ -76,7 +76,7 @@ def test_pages_survive_back_and_reload(page: Page, viewer: Viewer) -> None:
     page.go_forward()
     expect(rows(table).first).to_have_attribute("aria-rowindex", "21")
     pager.get_by_role("combobox", name="Rows per page").select_option("100")
-    expect(rows(table)).to_have_count(100)
+    expect_rows(table, 100)
     expect(rows(table).first).to_have_attribute("aria-rowindex", "1")
 
 
@@ -145,7 +145,7 @@ def test_nothing_found_says_so_and_offers_the_way_back(page: Page, viewer: Viewe
     region = page.get_by_role("region", name="Ops", exact=True)
     expect(region).to_contain_text("No op fits the filters")
     region.get_by_role("button", name="Clear the filters").click()
-    expect(rows(ops_table(page))).to_have_count(50)
+    expect_rows(ops_table(page), 50)
 
 
 def test_a_selected_op_fills_the_kernels_and_the_address(page: Page, viewer: Viewer) -> None:
@@ -335,7 +335,7 @@ def test_a_link_with_a_bound_that_is_no_number_shows_what_it_says(
 def test_columns_are_resized_by_pointer_and_key_and_stay_so(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address(view="ops"))
     header = ops_table(page).get_by_role("columnheader", name=re.compile("^CPU time"))
-    expect(rows(ops_table(page))).to_have_count(50)
+    expect_rows(ops_table(page), 50)
 
     def width() -> int:
         return round(header.evaluate("(cell) => cell.offsetWidth"))
@@ -352,7 +352,7 @@ def test_columns_are_resized_by_pointer_and_key_and_stay_so(page: Page, viewer: 
     page.keyboard.press("Alt+ArrowLeft")
     assert abs(width() - before - 44) <= 2
     page.reload()
-    expect(rows(ops_table(page))).to_have_count(50)
+    expect_rows(ops_table(page), 50)
     assert abs(width() - before - 44) <= 2
     header.locator(".th-resize").dblclick()
     assert abs(width() - before) <= 2

@@ -27,12 +27,18 @@ export function formatInt(value: number): string {
   return integerFormat.format(value);
 }
 
+/** Formats by their number of decimals: making one takes as long as formatting a hundred numbers. */
+const fixedFormats = new Map<number, Intl.NumberFormat>();
+
 /** A number with exactly `digits` decimals and thousands separators. */
 export function formatFixed(value: number, digits: number): string {
-  return value.toLocaleString("en-US", {
-    minimumFractionDigits: digits,
-    maximumFractionDigits: digits,
-  });
+  let format = fixedFormats.get(digits);
+  if (format === undefined) {
+    const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+    format = new Intl.NumberFormat("en-US", options);
+    fixedFormats.set(digits, format);
+  }
+  return format.format(value);
 }
 
 /** The unit in which a duration of this length is read most easily. Seconds go up to two minutes. */

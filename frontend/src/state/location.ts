@@ -49,9 +49,14 @@ function write(url: string, search: string, isReplaced: boolean): void {
 /** What each view showed when it was left, by `viewKey`. */
 const left = new Map<string, QueryPatch>();
 
+/** The last address that was parsed: every link of the page begins with it. */
+let parsed: { readonly search: string; readonly query: Query } | null = null;
+
 /** The query as it is now, for event handlers. */
 export function currentQuery(): Query {
-  return parseQuery(currentSearch());
+  const search = currentSearch();
+  if (parsed?.search !== search) parsed = { search, query: parseQuery(search) };
+  return parsed.query;
 }
 
 /** The address of this page with a change applied; for links. */

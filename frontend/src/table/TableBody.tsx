@@ -5,6 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { UnknownReasons } from "../api/lists";
 import { openPageOf } from "../ui/PageLink";
 import type { Column, TableSpec } from "./spec";
+import { RowsBelow, useDrawnRows } from "./useDrawnRows";
 
 const SKELETON_ROWS = 8;
 
@@ -78,8 +79,26 @@ function actionOf<Row>(
   }
 }
 
-function focusRow(body: HTMLElement | null, index: number): void {
-  body?.querySelector<HTMLElement>(`tr[data-index="${index}"]`)?.focus();
+function focusRow(body: HTMLElement | null, index: number): boolean {
+  const row = body?.querySelector<HTMLElement>(`tr[data-index="${index}"]`);
+  row?.focus();
+  return row != null;
+}
+
+/** Moves the focus to a row, which may have to be drawn first. */
+function useFocusOfRow(
+  body: { readonly current: HTMLElement | null },
+  drawAll: () => void,
+): (index: number) => void {
+  const wanted = useRef<number | null>(null);
+  useLayoutEffect(() => {
+    if (wanted.current !== null && focusRow(body.current, wanted.current)) wanted.current = null;
+  });
+  return (index) => {
+    if (focusRow(body.current, index)) return;
+    wanted.current = index;
+    drawAll();
+  };
 }
 
 /** After a page was turned by a key the focus is on its first row, not on a row that is gone. */
@@ -115,44 +134,54 @@ export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
   }, [selectedIndex]);
 
   const largest = useMemo(() => largestOf(rows), [rows]);
+  const { drawn, drawUpTo, drawAll } = useDrawnRows(rows, Math.max(entry, selectedIndex));
+  const moveFocus = useFocusOfRow(body, drawAll);
 
   const onKeyDown = (event: KeyboardEvent) => {
     const row = rows[entry];
     if (row === undefined || (event.target as HTMLElement).tagName !== "TR") return;
     if (event.key === "Enter" && event.shiftKey && openPageOf(event.target as HTMLElement)) return;
     const next = rowAfterKey(event.key, entry, rows.length);
-    const action =
-      next === null ? actionOf(event.key, row, props, turn) : () => focusRow(body.current, next);
+    const action = next === null ? actionOf(event.key, row, props, turn) : () => moveFocus(next);
     if (action === undefined) return;
     event.preventDefault();
     action();
   };
 
   return (
-    <tbody ref={body} id={props.bodyId} onKeyDown={onKeyDown}>
-      {props.isLoading && <SkeletonRows columns={props.columns.length} />}
-      {rows.map((row, index) => {
-        const key = spec.rowKey(row);
-        return (
-          <BodyRow
-            key={key}
-            spec={spec}
-            columns={props.columns}
-            row={row}
-            unknown={props.unknown}
-            largest={largest}
-            index={index}
-            rowNumber={props.firstIndex + index + 1}
-            isEntry={index === entry}
-            isSelected={key === selected}
-            isUnfolded={key === unfolded}
-            onFocus={() => setFocused(index)}
-            onSelect={props.onSelect}
-            onUnfold={() => setUnfolded(key === unfolded ? null : key)}
-          />
-        );
-      })}
-    </tbody>
+    <>
+      <tbody ref={body} id={props.bodyId} onKeyDown={onKeyDown}>
+        {props.isLoading && <SkeletonRows columns={props.columns.length} />}
+        {rows.slice(0, drawn).map((row, index) => {
+          const key = spec.rowKey(row);
+          return (
+            <BodyRow
+              key={key}
+              spec={spec}
+              columns={props.columns}
+              row={row}
+              unknown={props.unknown}
+              largest={largest}
+              index={index}
+              rowNumber={props.firstIndex + index + 1}
+              isEntry={index === entry}
+              isSelected={key === selected}
+              isUnfolded={key === unfolded}
+              onFocus={() => setFocused(index)}
+              onSelect={props.onSelect}
+              onUnfold={() => setUnfolded(key === unfolded ? null : key)}
+            />
+          );
+        })}
+      </tbody>
+      {drawn < rows.length && (
+        <RowsBelow
+          rows={rows.length - drawn}
+          columns={props.columns.length}
+          onSeen={(more) => drawUpTo(drawn + more)}
+        />
+      )}
+    </>
   );
 }
 

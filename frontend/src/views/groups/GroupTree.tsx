@@ -28,7 +28,7 @@ import { levelParams, openPathOf, readOpen, toggled, writeOpen } from "./openGro
 import { keyAction } from "./treeKeys";
 
 /** Rows that a group shows before the button for more. */
-const PAGE_SIZE = 100;
+const PAGE_SIZE = 50;
 const INDENT_PX = 18;
 const SORT = "groups.sort";
 /** The tree and the list have the same search. */

@@ -50,7 +50,10 @@ apt_has_new_node() { # Debian 12 carries Node.js 18, which is too old
     apt-cache policy nodejs | sed -n 's/ *Candidate: *//p' | { IFS=. read -r major _; [ "${major:-0}" -gt 20 ] 2>/dev/null; }
 }
 
-has_chromium() { [ -x "${DLPROF_CHROMIUM:-/usr/bin/chromium}" ]; }
+has_chromium() {
+  [ -x "${DLPROF_CHROMIUM:-}" ] ||
+    command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null
+}
 
 has_redis() { command -v redis-server >/dev/null; }
 
@@ -72,7 +75,7 @@ if ! has_node && ! { apt_has_new_node && apt_install nodejs npm && has_node; }; 
 fi
 
 if [ "$purpose" = test ]; then
-  if ! has_chromium && ! { apt_install chromium && has_chromium; }; then
+  if ! has_chromium && ! { { apt_install chromium-headless-shell || apt_install chromium; } && has_chromium; }; then
     optional Chromium "Install it, or set DLPROF_CHROMIUM to the program of a Chromium or Chrome." \
       "The browser tests will be skipped."
   fi

@@ -64,9 +64,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
-    chromium = os.environ.get("DLPROF_CHROMIUM", "/usr/bin/chromium")
-    if not Path(chromium).exists():
-        pytest.skip(f"no Chromium at {chromium}: install it or set DLPROF_CHROMIUM")
+    found = map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))
+    chromium = os.environ.get("DLPROF_CHROMIUM") or next(filter(None, found), None)
+    if chromium is None or not Path(chromium).exists():
+        pytest.skip("there is no Chromium: install it or set DLPROF_CHROMIUM")
     return {
         **browser_type_launch_args,
         "executable_path": chromium,

@@ -58,8 +58,8 @@ def mann_whitney(base: Float64, new: Float64) -> Float64:
     ties and continuity.
     """
     count, other = len(base), len(new)
-    ranks, tie_sum = _midranks(np.concatenate([base, new]))
-    u = ranks[:count].sum(axis=0) - count * (count + 1) / 2
+    rank_sum, tie_sum = _rank_sums(np.concatenate([base, new]), count)
+    u = rank_sum - count * (count + 1) / 2
     distance = np.abs(u - count * other / 2)
     total = count + other
     variance = count * other / 12 * (total + 1 - tie_sum / (total * max(total - 1, 1)))
@@ -87,10 +87,15 @@ def benjamini_hochberg(p: Float64, weights: Float64 | None = None) -> Float64:
     return q
 
 
-def _midranks(values: Float64) -> tuple[Float64, Float64]:
-    """Ranks of each column with ties averaged, and the sum of ``t**3 - t`` over its ties."""
+def _rank_sums(values: Float64, count: int) -> tuple[Float64, Float64]:
+    """Sums of the ranks of the first rows, with ties averaged, and of ``t**3 - t`` over the ties.
+
+    Args:
+        values: Samples of both sides, a column per test.
+        count: Number of samples of the first side.
+    """
     values = np.ascontiguousarray(values.T)  # sorted along the memory
-    order = np.argsort(values, axis=1, kind="stable")
+    order = np.argsort(values, axis=1)  # averaged ties have no order
     ordered = np.take_along_axis(values, order, axis=1)
     samples = np.arange(values.shape[1])
     is_head = np.ones(values.shape, dtype=bool)
@@ -100,10 +105,9 @@ def _midranks(values: Float64) -> tuple[Float64, Float64]:
     first = np.maximum.accumulate(np.where(is_head, samples, 0), axis=1)
     last = np.where(is_tail, samples, values.shape[1])
     last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
-    ranks = np.empty(values.shape)
-    np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=1)
+    rank_sum = np.where(order < count, (first + last) / 2 + 1, 0).sum(axis=1)
     size = (last - first + 1).astype(np.float64)
-    return ranks.T, (size**2 - 1).sum(axis=1)
+    return rank_sum, (size**2 - 1).sum(axis=1)
 
 
 def _exact_u(count: int, other: int) -> Float64:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from math import lcm
+from math import isnan, lcm
 from typing import Final
 
 import numpy as np
@@ -44,6 +44,15 @@ class _Cells:
     new: list[list[int]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Times:
+    """The rows of one side, mean over the GPUs."""
+
+    samples: list[Float64]  # An array (iterations, rows) per capture. Unit: ns.
+    total_ns: list[int]  # Of each row, over all iterations and GPUs.
+    count: int  # What the totals are divided by.
+
+
 def compare(
     base: Sequence[CaptureData], new: Sequence[CaptureData], *, is_one_capture: bool = False
 ) -> Comparison:
@@ -57,36 +66,37 @@ def compare(
     sides = Side(tuple(one.capture for one in base)), Side(tuple(one.capture for one in new))
     targets = match_ops(_all_ops(base), _all_ops(new))
     cells = list(_collect(base, new, targets).values())
-    samples = [
-        _samples(base, [one.base for one in cells]),
-        _samples(new, [one.new for one in cells]),
-    ]
-    totals = [_totals(base, [one.base for one in cells]), _totals(new, [one.new for one in cells])]
+    times = (
+        _times(base, [one.base for one in cells]),
+        _times(new, [one.new for one in cells]),
+    )
     is_device = np.array([one.kind < BUSY_CLASSES for one in cells])
-    doubts = judge_rows(samples[0], samples[1], is_device, is_one_capture=is_one_capture)
-    tick = _tick_ns((*base, *new))
-    judgements = [
-        _beyond_a_tick(one, after - before, tick)
-        for one, before, after in zip(_judgements(doubts), *totals, strict=True)
-    ]
-    rows = _rows(cells, totals, samples, judgements, _changed_kernels(base, new, targets))
-    step = _judge_step(sides, doubts, is_one_capture=is_one_capture)
+    doubts = judge_rows(
+        times[0].samples, times[1].samples, is_device, is_one_capture=is_one_capture
+    )
+    differences_ns = _differences(times)
+    rows = _rows(
+        cells,
+        times,
+        _judgements(doubts, _within_a_tick(differences_ns, times, _tick_ns((*base, *new)))),
+        _changed_kernels(base, new, targets),
+    )
+    order = sorted(
+        range(len(rows)),
+        key=lambda row: (-abs(differences_ns[row]), rows[row].kind, rows[row].module, rows[row].op),
+    )
     comparison = Comparison(
         base=sides[0],
         new=sides[1],
-        judgement=step,
-        classes=_changes(rows, [row.kind for row in rows], CLASSES),
-        causes=_changes(rows, [one.cause for one in cells]),
-        rows=tuple(sorted(rows, key=_by_size)),
+        judgement=_judge_step(sides, doubts, is_one_capture=is_one_capture),
+        classes=_changes(times, [row.kind for row in rows], CLASSES),
+        causes=_changes(times, [one.cause for one in cells]),
+        rows=tuple(rows[row] for row in order),
         setup=differences(base, new),
         headline="",
         notes=limits(base, new),
     )
     return headline(comparison)
-
-
-def _by_size(row: Row) -> tuple[float, str, str, str]:
-    return -abs(float(row.difference_ns)), row.kind, row.module, row.op
 
 
 def _all_ops(captures: Sequence[CaptureData]) -> list[Op]:
@@ -147,35 +157,48 @@ def _cause(kind: int, reason: int) -> str:
     return REASONS[reason] or CLASSES[LAUNCHING]
 
 
-def _samples(side: Sequence[CaptureData], columns: list[list[list[int]]]) -> list[Float64]:
-    """Times of all rows, mean over the GPUs: an array (iterations, rows) per capture."""
-    return [
-        _summed(data, columns, number) / data.capture.devices for number, data in enumerate(side)
-    ]
+def _times(side: Sequence[CaptureData], columns: list[list[list[int]]]) -> _Times:
+    summed = [_summed(data, columns, number) for number, data in enumerate(side)]
+    common = lcm(*(data.capture.devices for data in side))
+    total = np.zeros(len(columns), dtype=np.int64)
+    for data, part in zip(side, summed, strict=True):
+        total += part.sum(axis=1) * (common // data.capture.devices)
+    return _Times(
+        [part.T / data.capture.devices for data, part in zip(side, summed, strict=True)],
+        total.tolist(),
+        common * sum(len(data.capture.lengths_ns) for data in side),
+    )
 
 
 def _summed(data: CaptureData, columns: list[list[list[int]]], number: int) -> Int64:
-    result = np.zeros((len(data.ownership.owned_ns), len(columns)), dtype=np.int64)
-    source, row = [], []
-    for place, parts in enumerate(columns):
-        if len(parts) > number:
-            source += parts[number]
-            row += [place] * len(parts[number])
-    np.add.at(result.T, np.array(row, dtype=np.int64), data.ownership.owned_ns[:, source].T)
+    """Times of all rows in the iterations of a capture: an array (rows, iterations)."""
+    parts = [place[number] if len(place) > number else [] for place in columns]
+    counts = np.array([len(part) for part in parts], dtype=np.int64)
+    owned_ns = np.ascontiguousarray(data.ownership.owned_ns.T)
+    result = np.zeros((len(columns), owned_ns.shape[1]), dtype=np.int64)
+    held = np.flatnonzero(counts)
+    source = np.array([column for part in parts for column in part], dtype=np.int64)
+    if len(source):
+        heads = np.cumsum(counts[held]) - counts[held]
+        result[held] = np.add.reduceat(owned_ns[source], heads, axis=0)
     return result
 
 
-def _totals(side: Sequence[CaptureData], columns: list[list[list[int]]]) -> list[Fraction]:
-    """Mean time per iteration of all rows, exactly."""
-    common = lcm(*(data.capture.devices for data in side))
-    iterations = sum(len(data.capture.lengths_ns) for data in side)
-    total = np.zeros(len(columns), dtype=np.int64)
-    for number, data in enumerate(side):
-        total += _summed(data, columns, number).sum(axis=0) * (common // data.capture.devices)
-    return [Fraction(value, common * iterations) for value in total.tolist()]
+def _differences(times: tuple[_Times, _Times]) -> list[int]:
+    """New - base of each row, in units of one nanosecond by the product of both counts."""
+    base, new = times
+    return [
+        after * base.count - before * new.count
+        for before, after in zip(base.total_ns, new.total_ns, strict=True)
+    ]
 
 
-def _judgements(doubts: Doubts) -> list[Judgement]:
+def _judgements(doubts: Doubts, is_within_a_tick: Sequence[bool]) -> list[Judgement]:
+    """The judgements of rows.
+
+    Rounding to the ticks of the trace's clock always goes the same way: no verdict on what it can
+    make.
+    """
     columns = (
         doubts.low_ns,
         doubts.high_ns,
@@ -185,15 +208,18 @@ def _judgements(doubts: Doubts) -> list[Judgement]:
     )
     return [
         Judgement(
-            verdict=verdict,
-            interval_ns=None if np.isnan([low, high]).any() else (low, high),
-            within_pct=_known(within),
+            verdict=Verdict.CANNOT_TELL if within and verdict is not Verdict.SAME else verdict,
+            interval_ns=None if isnan(low) or isnan(high) else (low, high),
+            within_pct=_known(within_pct),
             q_value=_known(q),
             mann_whitney_p=_known(p),
             covers_runs=doubts.unit is not Unit.SINGLE,
         )
-        for verdict, low, high, within, q, p in zip(
-            doubts.verdicts, *(column.tolist() for column in columns), strict=True
+        for verdict, within, low, high, within_pct, q, p in zip(
+            doubts.verdicts,
+            is_within_a_tick,
+            *(column.tolist() for column in columns),
+            strict=True,
         )
     ]
 
@@ -203,15 +229,15 @@ def _tick_ns(captures: Sequence[CaptureData]) -> int:
     return max(int(np.gcd.reduce(data.ownership.owned_ns, axis=None)) for data in captures)
 
 
-def _beyond_a_tick(judgement: Judgement, difference_ns: Fraction, tick_ns: int) -> Judgement:
-    """No verdict on what rounding to the clock's ticks can make: it always rounds the same way."""
-    if abs(difference_ns) > tick_ns or judgement.verdict is Verdict.SAME:
-        return judgement
-    return replace(judgement, verdict=Verdict.CANNOT_TELL)
+def _within_a_tick(
+    differences_ns: list[int], times: tuple[_Times, _Times], tick_ns: int
+) -> list[bool]:
+    tick = tick_ns * times[0].count * times[1].count
+    return [abs(difference) <= tick for difference in differences_ns]
 
 
 def _known(value: float) -> float | None:
-    return None if np.isnan(value) else value
+    return None if isnan(value) else value
 
 
 def _judge_step(sides: tuple[Side, Side], doubts: Doubts, *, is_one_capture: bool) -> Judgement:
@@ -220,17 +246,18 @@ def _judge_step(sides: tuple[Side, Side], doubts: Doubts, *, is_one_capture: boo
         [capture.lengths_ns[:, None].astype(np.float64) for capture in side.captures]
         for side in sides
     ]
-    return _judgements(judge_step(lengths[0], lengths[1], doubts, is_one_capture=is_one_capture))[0]
+    judged = judge_step(lengths[0], lengths[1], doubts, is_one_capture=is_one_capture)
+    return _judgements(judged, [False])[0]
 
 
 def _rows(
     cells: list[_Cells],
-    totals: list[list[Fraction]],
-    samples: list[list[Float64]],
+    times: tuple[_Times, _Times],
     judgements: list[Judgement],
     kernels: dict[Target, tuple[tuple[str, ...], tuple[str, ...]]],
 ) -> list[Row]:
     rows = []
+    base, new = times
     for number, cell in enumerate(cells):
         target = cell.target
         before, after = kernels.get(target, ((), ())) if cell.kind < BUSY_CLASSES else ((), ())
@@ -243,11 +270,11 @@ def _rows(
                 op_type=target.op_type,
                 direction=target.direction,
                 match=target.match,
-                base_ns=totals[0][number],
-                new_ns=totals[1][number],
+                base_ns=Fraction(base.total_ns[number], base.count),
+                new_ns=Fraction(new.total_ns[number], new.count),
                 judgement=judgements[number],
-                base_samples=tuple(part[:, number] for part in samples[0]),
-                new_samples=tuple(part[:, number] for part in samples[1]),
+                base_samples=tuple(part[:, number] for part in base.samples),
+                new_samples=tuple(part[:, number] for part in new.samples),
                 base_name=target.base_name,
                 base_kernels=before,
                 new_kernels=after,
@@ -273,14 +300,18 @@ def _changed_kernels(
 
 
 def _changes(
-    rows: Sequence[Row], names: Sequence[str], order: Sequence[str] = ()
+    times: tuple[_Times, _Times], names: Sequence[str], order: Sequence[str] = ()
 ) -> tuple[Change, ...]:
     """Sums of rows by name, in the given order, else the largest difference first."""
-    sums = {name: (Fraction(), Fraction()) for name in order}
-    for row, name in zip(rows, names, strict=True):
-        base, new = sums.get(name, (Fraction(), Fraction()))
-        sums[name] = (base + row.base_ns, new + row.new_ns)
-    changes = [Change(name, *pair) for name, pair in sums.items()]
+    sums = dict.fromkeys(order, (0, 0))
+    base, new = times
+    for name, before, after in zip(names, base.total_ns, new.total_ns, strict=True):
+        sum_before, sum_after = sums.get(name, (0, 0))
+        sums[name] = (sum_before + before, sum_after + after)
+    changes = [
+        Change(name, Fraction(before, base.count), Fraction(after, new.count))
+        for name, (before, after) in sums.items()
+    ]
     if not order:
         changes.sort(key=lambda one: (-abs(one.difference_ns), one.name))
     return tuple(changes)

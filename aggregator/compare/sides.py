@@ -19,7 +19,6 @@ from aggregator.dldb.reader import open_database
 from aggregator.dldb.stored import reading_errors, require_aggregable
 from aggregator.errors import DlprofError, UsageError
 from aggregator.options import ImportOptions
-from aggregator.pipeline import import_profile
 from aggregator.system.progress import Progress
 from aggregator.system.sqlite_uri import connect_read_only
 from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
@@ -122,6 +121,9 @@ def _opened(source: Source, stack: ExitStack, progress: Progress) -> Path:
             if database.is_ours:
                 require_aggregable(source.path)
                 return source.path
+    # A comparison of databases loads no part of the import.
+    from aggregator.pipeline import import_profile  # noqa: PLC0415
+
     remove_leftover_folders()
     folder = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprof-compare")))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)

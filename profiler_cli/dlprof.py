@@ -39,6 +39,7 @@ SUBCOMMANDS: Final = {
     "compare": "profiler_cli.commands.compare:run_compare",
     "export": "profiler_cli.commands.export:run_export",
     "history": "profiler_cli.commands.history:run_history",
+    "mcp": "profiler_cli.commands.mcp:run_mcp",
     "memory": "profiler_cli.commands.memory:run_memory",
     "pyprof": "profiler_cli.commands.pyprof:run_pyprof",
     "scrub": "profiler_cli.commands.scrub:run_scrub",

@@ -36,7 +36,8 @@ HELP_WIDTH: Final = 88
 USAGE: Final = """\
 usage: dlprof [switches] --database=FILE
        dlprof [switches] application [application arguments]
-       dlprof advise|compare|export|history|memory|scrub|stragglers|whatif|pyprof ...
+       dlprof advise|compare|export|history|mcp|memory ...
+       dlprof pyprof|scrub|stragglers|whatif ...
 
 Writes a DLProf database and reports from the file of --database (an Nsight Systems
 export or report, or a DLProf database), or from an application, which it runs under

@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.test.client import ClientHandler
 
-from viewer.profiles.registry import profile_id
+from aggregator.tables.declared.profile import profile_id
 
 API = "/api/v1"
 

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
-from aggregator.tables.declared.profile import profile_item
+from aggregator.tables.declared.profile import profile_id, profile_item
 from tests.contract.client import API, ApiClient, Served
 from viewer.api.profiles import PROFILES
 from viewer.profiles import summary
-from viewer.profiles.registry import profile_id
 
 pytestmark = pytest.mark.django_db
 

@@ -20,8 +20,8 @@ from django.conf import LazySettings
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from aggregator.tables.declared.profile import profile_id
 from tests.contract.client import API, ApiClient, Served
-from viewer.profiles.registry import profile_id
 from viewer.state.models import Job, StoredProfile
 
 TOKEN = "a-token-that-is-hard-to-guess"

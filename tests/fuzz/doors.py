@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import quote
 
 from aggregator.tables.declared.addresses import TABLES
+from aggregator.tables.declared.profile import profile_id
 from profiler_cli.dlprof import main
 from tests.contract.client import API, ApiClient, Reply
 from tests.jobs.in_process import do_queued_jobs
 from viewer.api.urls import urlpatterns
-from viewer.profiles.registry import profile_id
 from viewer.state.models import Job
 
 #: A reply that says what is wrong: refused, damaged, took too long, no room.

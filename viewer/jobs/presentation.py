@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from aggregator.tables.declared.profile import profile_id
 from aggregator.texts import from_templates, say
-from viewer.profiles.registry import profile_id
 from viewer.state.models import Job, JobState
 
 CANCELLED = say("Cancelled.")

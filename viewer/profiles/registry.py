@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import glob
-import hashlib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 from aggregator.dldb.conversion import INFIX, SOURCE_NAME
 from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
 from aggregator.tables.connection import opened
+from aggregator.tables.declared.profile import profile_id
 from aggregator.texts import say
 from viewer.errors import ViewerError
 
@@ -87,13 +86,6 @@ class Registry:
             hint=say("GET /api/v1/profiles/ lists those that are."),
             profile=wanted,
         )
-
-
-def profile_id(path: Path) -> str:
-    """A readable id: the file's name, and a hash of its path to distinguish equal names."""
-    stem = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")[:40]
-    digest = hashlib.sha256(str(path).encode()).hexdigest()[:8]
-    return f"{stem or 'profile'}-{digest}"
 
 
 def conversions_of(path: Path) -> list[Path]:

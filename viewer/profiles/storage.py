@@ -19,9 +19,10 @@ from django.db import OperationalError
 from django.db.models import Q
 from django.utils import timezone
 
+from aggregator.tables.declared.profile import profile_id
 from aggregator.texts import say
 from viewer.errors import ViewerError
-from viewer.profiles.registry import Kept, ServedProfile, profile_id
+from viewer.profiles.registry import Kept, ServedProfile
 from viewer.state.models import ACTIVE_STATES, Job, StoredProfile
 
 #: Folder of uploads; the name of an unfinished one has this suffix.

@@ -10,9 +10,9 @@ from aggregator.dldb.conversion import SOURCE_NAME
 from aggregator.dldb.reader import is_aggregable
 from aggregator.errors import DatabaseError, DlprofError
 from aggregator.tables.connection import ProfileDatabase, opened
-from aggregator.tables.declared.profile import profile_details, profile_item
+from aggregator.tables.declared.profile import profile_details, profile_id, profile_item
 from aggregator.texts import say
-from viewer.profiles.registry import ServedProfile, conversions_of, profile_id
+from viewer.profiles.registry import ServedProfile, conversions_of
 
 #: Fields of a profile that cannot be opened.
 _UNREADABLE: dict[str, Any] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -32,6 +34,13 @@ def viewer_version() -> str:
         return metadata.version(_DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return ""
+
+
+def profile_id(path: Path) -> str:
+    """A readable id: the file's name, and a hash of its path to distinguish equal names."""
+    stem = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")[:40]
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:8]
+    return f"{stem or 'profile'}-{digest}"
 
 
 def profile_item(path: Path, profile_id: str, database: ProfileDatabase) -> dict[str, Any]:

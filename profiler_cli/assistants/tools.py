@@ -1,0 +1,316 @@
+"""What an assistant may ask: each function reads one answer, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aggregator.compare.document import to_document
+from aggregator.compare.sides import Source, compare_files
+from aggregator.errors import InvalidValueError
+from aggregator.system.progress import NullProgress
+from aggregator.system.untrusted_json import read_list
+from aggregator.tables.declared.addresses import TABLES, find_table
+from aggregator.tables.declared.advice import ADVICE
+from aggregator.tables.declared.iterations import AGGREGATIONS, ITERATIONS
+from aggregator.tables.declared.profile import profile_details, profile_item
+from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY, RESOURCE_USAGE
+from aggregator.tables.replay import (
+    CHANGE_NAMES,
+    read_critical_path,
+    read_op_sensitivity,
+    read_stragglers,
+    read_what_if,
+)
+from aggregator.tables.request import check_parameters, parse_list_query
+from aggregator.tables.spec import TableSpec
+from aggregator.tables.sql import count_rows, iter_rows
+from aggregator.tables.timeline.events import Category
+from aggregator.tables.timeline.lanes import read_lanes, read_range
+from aggregator.tables.verdict import read_verdict
+from profiler_cli.assistants.answers import Answer, as_columns, known_values
+from profiler_cli.assistants.profiles import Profiles, Scope
+from profiler_cli.assistants.select import select_rows
+
+MOST_ROWS: Final = 1_000
+_ALL_VIEWS: Final = "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"
+VIEWS: Final = {
+    "ops": "ops",
+    "op-types": "op-types",
+    "group-ops": "group-ops",
+    "kernels": "kernels-by-op",
+    "iterations": "iterations",
+    "gpus": "gpus",
+    "ranks": "ranks",
+    "collectives": "ranks",
+    "rank-iterations": "ranks",
+    "op-efficiency": "roofline",
+}
+"""View of the page that shows a table; the dashboard shows the others."""
+
+
+def list_profiles(profiles: Profiles) -> Answer:
+    """Every profile with its aggregations."""
+    found = []
+    for profile in profiles.known.values():
+        with profiles.scope(profile.name, None) as scope:
+            database = scope.data.database
+            item = profile_item(profile.source, "", database)
+            details = profile_details(database)
+            columns = ("id", "iter_start", "iter_stop", "key_node")
+            rows = scope.data.rows(AGGREGATIONS)
+            found.append(
+                {
+                    "profile": profile.name,
+                    "file": str(profile.source),
+                    **{key: item[key] for key in ("mode", "framework", "gpu_count", "gpu_name")},
+                    "iteration_count": item["iteration_count"],
+                    "default_aggregation": scope.aggregation,
+                    "aggregations": [{name: row.get(name) for name in columns} for row in rows],
+                    "warnings": [one["message"] for one in details["warnings"]],
+                    "link": scope.link("dashboard"),
+                }
+            )
+    return {"profiles": found}
+
+
+def summarize(scope: Scope) -> Answer:
+    """What limits a step, where its time goes, and what could save most."""
+    data = scope.data
+    summary = known_values(data.read_object(PERFORMANCE_SUMMARY))
+    usage = known_values(data.read_object(RESOURCE_USAGE))
+    advice = [
+        {name: row[name] for name in ("advice", "severity", "gain_ns", "gain_pct", "problem")}
+        for row in data.rows(ADVICE, {"status__in": "found"}, limit=5)
+    ]
+    return {
+        "verdict": read_verdict(data),
+        "step": summary,
+        "share_of_step": usage,
+        "advice": advice,
+        "link": scope.link("dashboard"),
+    }
+
+
+def advise(scope: Scope, name: str | None) -> Answer:
+    """All advice, or one with its evidence and its proof run again.
+
+    Raises:
+        InvalidValueError: There is no such advice.
+    """
+    rows = scope.data.rows(ADVICE)
+    link = scope.link("dashboard")
+    if name is None:
+        shown = ("advice", "severity", "gain_ns", "gain_pct", "certainty", "problem")
+        found = [row for row in rows if row["status"] == "found"]
+        unknown = [row for row in rows if row["status"] != "found"]
+        return {
+            "advice": [
+                {key: row[key] for key in (*shown, "recommendation") if row[key] is not None}
+                for row in found
+            ],
+            "cannot_be_judged": [
+                {"advice": row["advice"], "why": row["problem"], "needs": row["needs"]}
+                for row in unknown
+            ],
+            "link": link,
+        }
+    one = next((row for row in rows if row["advice"] == name), None)
+    if one is None:
+        names = ", ".join(row["advice"] for row in rows) or "none"
+        raise InvalidValueError(f"There is no advice '{name}'.", hint=f"The profile has: {names}.")
+    proof = run_sql(scope, one["proof_query"], 5) if one["proof_query"] else None
+    known: Answer = {key: part for key, part in one.items() if part is not None}
+    return known | {"evidence": read_list(one["evidence"]), "proof": proof, "link": link}
+
+
+def read_table(
+    scope: Scope,
+    address: str,
+    params: Mapping[str, str],
+    columns: list[str] | None,
+    limit: int,
+) -> Answer:
+    """The first rows of a table.
+
+    Args:
+        scope: The aggregation.
+        address: As in the REST API: ``ops``, ``iterations/3/kernels``.
+        params: Ordering, search and filters, as in the REST API.
+        columns: Columns to show; None: those that the page shows.
+        limit: Rows.
+
+    Raises:
+        DlprofError: There is no such table, column or filter.
+    """
+    found = find_table(address.strip("/"))
+    if found is None:
+        raise InvalidValueError(
+            f"There is no table '{address}'.", hint="The tool describe lists the tables."
+        )
+    spec = found.spec
+    shown = columns or _shown_columns(spec)
+    unknown = [name for name in shown if name not in spec.by_name]
+    if unknown:
+        raise InvalidValueError(
+            f"The table has no column '{unknown[0]}'.", hint=f"It has: {', '.join(spec.by_name)}."
+        )
+    data = scope.data.narrowed(found.params)
+    table = data.bind(spec)
+    query = parse_list_query(spec, params)
+    rows = list(iter_rows(table, query, data.database, limit=_rows(limit)))
+    reasons = {name: why for name, why in table.unknown.items() if name in shown}
+    return {
+        "table": spec.name,
+        "count": count_rows(table, query, data.database),
+        "ordering": query.ordering_text,
+        **as_columns(rows, [name for name in shown if name not in reasons]),
+        **({"unknown": reasons} if reasons else {}),
+        "link": scope.link(VIEWS.get(spec.name, "dashboard")),
+    }
+
+
+def _shown_columns(spec: TableSpec) -> list[str]:
+    """Those of the page, and what other tools take: ids and numbers of rows."""
+    ids = [name for name in spec.by_name if name in {"op_id", "iteration_index", "device_id"}]
+    names = [*ids, *spec.lead, *(name for name in spec.by_name if name not in spec.hidden)]
+    return list(dict.fromkeys(names))
+
+
+def _rows(limit: int) -> int:
+    return min(max(limit, 1), MOST_ROWS)
+
+
+def describe(scope: Scope, name: str | None) -> Answer:
+    """The tables, or the columns and filters of one."""
+    if name is None:
+        rows = scope.data.database.rows(_ALL_VIEWS)
+        return {"tables": list(TABLES), "sql_views": [str(view) for (view,) in rows]}
+    found = find_table(name.strip("/"))
+    if found is not None:
+        described = [
+            {"column": one.name, "meaning": one.description, "filters": list(one.filters)}
+            for one in found.spec.columns
+        ]
+        return {"table": found.spec.name, "title": found.spec.title, "described": described}
+    database = scope.data.database
+    if database.has(name):
+        return {"view": name, "columns": sorted(database.columns(name))}
+    raise InvalidValueError(
+        f"There is no table or view '{name}'.", hint="Without a name, describe lists the tables."
+    )
+
+
+def ranks(scope: Scope) -> Answer:
+    """Which rank makes the step slow, and the ranks themselves."""
+    table = read_table(scope, "ranks", {}, None, MOST_ROWS)
+    if table["count"] < 2:
+        return {"sentence": "The profile holds a single rank.", **table}
+    return {"comparison": read_stragglers(scope.data), **table}
+
+
+def critical_path(scope: Scope) -> Answer:
+    """What the steps wait for, and the ops whose speed-up would shorten them most."""
+    found = read_critical_path(scope.data, None)
+    ops = read_op_sensitivity(scope.data)["ops"]
+    names = ("measured_step_ns", "replayed_step_ns", "error_pct", "confidence", "notes")
+    columns = ("op_id", "op_name", "direction", "own_ns", "path_ns", "path_pct", "slack_ns")
+    ordered = sorted(ops, key=lambda one: -one["path_ns"])[:20]
+    return {
+        **{name: found[name] for name in names},
+        "critical_path": found["critical_path"][:20],
+        "ops": [{name: one[name] for name in columns} for one in ordered],
+        "link": scope.link("critical-path"),
+    }
+
+
+def what_if(scope: Scope, changes: Mapping[str, str]) -> Answer:
+    """The step with changes, from a replay.
+
+    Raises:
+        DlprofError: A change is unknown, or the profile cannot be replayed.
+    """
+    check_parameters(changes, CHANGE_NAMES)
+    found = read_what_if(scope.data, changes)
+    found.pop("iterations", None)
+    before, after = found["measured_step_ns"], found["predicted_step_ns"]
+    saved = {} if after is None else {"saved_pct": 100 * (before - after) / max(before, 1)}
+    return {**found, **saved, "link": scope.link("critical-path")}
+
+
+def timeline_range(
+    scope: Scope, iteration: int | None, start_ns: int | None, stop_ns: int | None
+) -> Answer:
+    """What ran in some time: GPU time by kind and op, and the longest events.
+
+    Raises:
+        InvalidValueError: There is no such iteration, or the database holds no single events.
+    """
+    lanes = read_lanes(scope.data)
+    if lanes["start_ns"] is None:
+        reason = next(iter(lanes["unknown"].values()), "The profile holds no events.")
+        raise InvalidValueError(str(reason))
+    low = lanes["start_ns"] if start_ns is None else start_ns
+    high = lanes["stop_ns"] if stop_ns is None else stop_ns
+    if iteration is not None:
+        low, high = _bounds(scope, iteration)
+    keys = [lane["key"] for lane in lanes["lanes"]][:500]
+    found = read_range(scope.data, keys, low, high)
+    for one in found["categories"]:
+        one["category"] = Category(one["category"]).name.lower().replace("_", " ")
+    return {**found, "link": scope.link("timeline", range=f"{low}-{high}")}
+
+
+def _bounds(scope: Scope, iteration: int) -> tuple[int, int]:
+    rows = scope.data.rows(ITERATIONS)
+    row = next((row for row in rows if row["iteration_index"] == iteration), None)
+    if row is None or row["start_time_ns"] is None or row["stop_time_ns"] is None:
+        raise InvalidValueError(
+            f"The aggregation has no iteration {iteration}.",
+            hint=f"It has {len(rows)} iterations; the table iterations lists them.",
+        )
+    return row["start_time_ns"], row["stop_time_ns"]
+
+
+def compare(profiles: Profiles, base: str, new: str) -> Answer:
+    """Why the step changed between two profiles, or two parts of one: ``NAME@FIRST-LAST``.
+
+    Raises:
+        DlprofError: There is no such profile, or they cannot be compared.
+    """
+    sides = [_side(profiles, word) for word in (base, new)]
+    found = _whole_ns(to_document(compare_files(sides[:1], sides[1:], NullProgress())))
+    names = ("class", "reason", "module", "op", "direction", "difference_ns", "verdict")
+    rows = sorted(found["rows"], key=lambda row: -abs(row["difference_ns"]))
+    kept = [row for row in rows if row["difference_ns"]]
+    for side in ("base", "new"):
+        del found[side]["sources"]
+    with profiles.scope(base.partition("@")[0], None) as one:
+        link = one.link("compare")
+    changed = [row for row in found["classes"] if row["difference_ns"]]
+    return {**found, "classes": changed, **as_columns(kept, names), "link": link}
+
+
+def _whole_ns(value: Any, name: str = "") -> Any:
+    """Exact times, which the document holds as text, in whole nanoseconds."""
+    if isinstance(value, dict):
+        return {key: _whole_ns(part, key) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_whole_ns(part) for part in value]
+    return round(float(value)) if name.endswith("_ns") and isinstance(value, str) else value
+
+
+def _side(profiles: Profiles, word: str) -> Source:
+    name, at, choice = word.partition("@")
+    path = profiles.find(name).database
+    return Source.parse(f"{path}{at}{choice}")
+
+
+def run_sql(scope: Scope, query: str, limit: int) -> Answer:
+    """The first rows of a SELECT.
+
+    Raises:
+        InvalidValueError: SQLite refuses the statement.
+        DlprofError: It took too long, or the database is damaged.
+    """
+    return select_rows(scope.data.database, query, _rows(limit))

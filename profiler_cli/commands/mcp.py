@@ -1,0 +1,111 @@
+"""``dlprof mcp``: answer the questions of an assistant about profiles (Model Context Protocol)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aggregator.errors import ToolError, UsageError
+from aggregator.system.plain_text import shown
+from profiler_cli.assistants.profiles import Profiles, name_profiles
+from profiler_cli.commands.databases import open_or_import
+from profiler_cli.console import EXIT_DONE
+from profiler_cli.options.parser import SubcommandParser
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+TOKEN_VARIABLE: Final = "DLPROF_TOKEN"  # noqa: S105  the name of a variable; the viewer's as well
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+def run_mcp(words: Sequence[str]) -> int:
+    """Run the subcommand with the arguments after ``mcp`` until its client ends.
+
+    Raises:
+        DlprofError: A profile cannot be read, or the package mcp is not installed.
+    """
+    options = _parser().parse_args(list(words))
+    try:
+        from profiler_cli.assistants.server import make_server  # noqa: PLC0415
+    except ImportError as error:
+        raise ToolError(
+            f"The package '{error.name}' is not installed.",
+            hint="pip install 'open-dlprof[mcp]'",
+        ) from error
+    with ExitStack() as stack:
+        databases = []
+        for source in options.files:
+            with open_or_import(source, stack) as database:
+                databases.append((database.path, source))
+        viewer = options.viewer.rstrip("/")
+        server = make_server(Profiles(name_profiles(databases), viewer))
+        if options.port is None:
+            server.run()
+        else:
+            _serve(server, options.bind, options.port)
+    return EXIT_DONE
+
+
+def _serve(server: MCPServer, address: str, port: int) -> None:
+    """Answer over HTTP, below /mcp, to clients with the token."""
+    import uvicorn  # noqa: PLC0415
+    from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415
+
+    from profiler_cli.assistants.server import with_token  # noqa: PLC0415
+
+    if not 0 < port < 65_536:
+        raise UsageError("The port must be from 1 to 65535.")
+    token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
+    # Elsewhere than on loopback the names of this machine are unknown; the token keeps others out.
+    security = (
+        None
+        if address in _LOOPBACK
+        else TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    )
+    application = server.streamable_http_app(
+        host=address, stateless_http=True, json_response=True, transport_security=security
+    )
+    host = f"[{address}]" if ":" in address else address
+    print(shown(f"MCP server: http://{host}:{port}/mcp"), file=sys.stderr)
+    if not os.environ.get(TOKEN_VARIABLE):
+        print(f"Bearer token ({TOKEN_VARIABLE} sets another): {token}", file=sys.stderr)
+    uvicorn.run(with_token(application, token), host=address, port=port, log_level="warning")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = SubcommandParser(
+        prog="dlprof mcp",
+        description="Answer the questions of an assistant about profiles, by the Model Context "
+        "Protocol: on standard input and output, or with --port over HTTP with the viewer's "
+        "token. Nothing is changed. Needs pip install 'open-dlprof[mcp]'.",
+        epilog="Exit codes: 0 done; 2 usage; 3 the package mcp is missing; 4 a profile and 5 a "
+        "database cannot be used.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        type=Path,
+        help="DLProf databases, or profiles to import first",
+    )
+    parser.add_argument(
+        "--viewer",
+        default="http://localhost:8000",
+        metavar="URL",
+        help="address of the viewer in links (default: http://localhost:8000)",
+    )
+    parser.add_argument(
+        "--port", type=int, metavar="N", help=f"answer over HTTP; the token is {TOKEN_VARIABLE}"
+    )
+    parser.add_argument(
+        "--bind", default="127.0.0.1", metavar="ADDRESS", help="address (default: 127.0.0.1)"
+    )
+    return parser

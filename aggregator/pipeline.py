@@ -8,7 +8,7 @@ functions.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -17,6 +17,7 @@ from aggregator.advice.facts import Facts
 from aggregator.costs.peaks import parse_peaks
 from aggregator.dldb.aggregations import next_number
 from aggregator.dldb.conversion import find_conversion
+from aggregator.dldb.gpu_memory import memory_tables
 from aggregator.dldb.guarded import GLANCE_S, limited
 from aggregator.dldb.reader import damaged, open_database
 from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation, find_aggregation
@@ -30,6 +31,7 @@ from aggregator.dldb.stored import (
     require_aggregable,
 )
 from aggregator.dldb.writer import (
+    Table,
     aggregation_transaction,
     aggregation_turn,
     bulk_writer,
@@ -41,6 +43,7 @@ from aggregator.dldb.writer import (
 )
 from aggregator.errors import DatabaseWriteError, DlprofError, KeyNodeNotFoundError, UsageError
 from aggregator.importing.correlation import correlate
+from aggregator.importing.gpu_memory import find_recordings
 from aggregator.importing.imported import ImportedProfile
 from aggregator.importing.recorded import RecordedImport, correlate_recorded
 from aggregator.metrics.loops import Candidate
@@ -289,10 +292,12 @@ def _read(options: ImportOptions, progress: Progress) -> tuple[ImportedProfile, 
     """Read and correlate the source; metadata from the source overrides unset options."""
     profile = open_profile(options.source, progress, options.nsys_path)
     if not isinstance(profile, RecordedProfile):
-        return correlate(profile, options.mode, progress), options
-    data = correlate_recorded(profile, options.mode, progress)
+        recordings = find_recordings(options.source, profile)
+        data = correlate(profile, options.mode, progress)
+        data.recordings = recordings
+        return data, options
     recorded = profile.recorded
-    return data, replace(
+    return correlate_recorded(profile, options.mode, progress), replace(
         options,
         profile_name=options.profile_name or recorded.profile_name,
         original_command=options.original_command or (recorded.original_command,),
@@ -374,7 +379,7 @@ def _write_events(
     total = sum(counts[kind] for kind in _WRITTEN_KINDS) + len(data.work.instances)
     progress.phase("write", total)
     with bulk_writer(path) as writer:
-        for table in prefetch(chain(metadata_tables(data, options), profile_tables(data))):
+        for table in prefetch(chain(*_event_tables(data, options))):
             writer.write(table)
             progress.advance(len(table))
     return WrittenEvents(
@@ -384,6 +389,12 @@ def _write_events(
         counts=counts | {"ops": len(data.ops.ops)},
         warnings=tuple(data.profile.warnings),
     )
+
+
+def _event_tables(data: ImportedProfile, options: ImportOptions) -> Iterator[Iterable[Table]]:
+    yield metadata_tables(data, options)
+    yield profile_tables(data)
+    yield memory_tables(data.recordings)
 
 
 def _shown(path: Path) -> str:

@@ -32,6 +32,10 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "memory_ops": ("name", "api_start", "api_duration", "duration", "device"),
     "api_calls": ("name", "op", "start", "duration", "thread"),
     "named_ranges": ("name", "process", "start", "stop"),
+    "memory_allocations": (
+        *("recording", "address", "bytes", "alloc_event", "free_event", "block", "is_rounding"),
+        *("kind", "evidence", "phase", "step", "stack", "module", "op"),
+    ),
 }
 """The tables and columns stored as arrays; the rows of each table are numbered from 1."""
 PART_ROWS: Final = 1 << 16

@@ -1275,3 +1275,170 @@ CREATE TABLE owner_times (
     data BLOB NOT NULL,
     PRIMARY KEY (aggr, iter_value)
 ) WITHOUT ROWID;
+
+-- Recordings of GPU memory: one for each device of each recorded file.
+CREATE TABLE memory_recordings (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Number of the GPU, as the recorded process counts. Unit: none.
+    device INTEGER NOT NULL,
+    -- snapshot (PyTorch's allocator), kineto (the same, of torch.profiler) or nsys (the CUDA driver). Unit: none.
+    source TEXT NOT NULL,
+    -- Name of the file. Unit: none.
+    source_file TEXT NOT NULL,
+    -- Time 0 of the profile's clock on the clock of the recording; NULL: unknown. Unit: ns.
+    clock_offset INTEGER,
+    -- Events of the allocator. Unit: count.
+    events INTEGER NOT NULL,
+    -- Most that was allocated. Unit: bytes.
+    peak_allocated INTEGER NOT NULL,
+    -- First event after which that was, from 0; -1: before all events. Unit: none.
+    peak_event INTEGER NOT NULL,
+    -- Most that was taken from the driver. Unit: bytes.
+    peak_reserved INTEGER NOT NULL,
+    -- Allocated before the first event. Unit: bytes.
+    start_allocated INTEGER NOT NULL,
+    -- Taken from the driver before the first event. Unit: bytes.
+    start_reserved INTEGER NOT NULL,
+    -- Allocated after the last event. Unit: bytes.
+    end_allocated INTEGER NOT NULL,
+    -- Allocated, or still used by a stream, after the last event. Unit: bytes.
+    end_active INTEGER NOT NULL,
+    -- Taken from the driver after the last event. Unit: bytes.
+    end_reserved INTEGER NOT NULL,
+    -- What cut the steps: recorded, annotations or stacks; empty: there is one step. Unit: none.
+    step_evidence TEXT NOT NULL
+);
+
+-- What a recording counts at each of its events, as arrays.
+CREATE TABLE memory_counts (
+    -- Row of memory_recordings. Unit: none.
+    recording INTEGER NOT NULL,
+    -- time (on the clock of the recording; -1: not recorded), allocated, active or reserved. Unit: none.
+    name TEXT NOT NULL,
+    -- First event in the array. Unit: none.
+    first_event INTEGER NOT NULL,
+    -- 1, 2, 4 or 8. Unit: bytes.
+    item_bytes INTEGER NOT NULL,
+    -- Added to each item. Unit: ns or bytes.
+    base INTEGER NOT NULL,
+    -- Little-endian unsigned integers, one for each event. Unit: ns or bytes.
+    data BLOB NOT NULL,
+    PRIMARY KEY (recording, name, first_event)
+) WITHOUT ROWID;
+
+-- Allocations of GPU memory.
+CREATE TABLE memory_allocations (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of memory_recordings. Unit: none.
+    recording INTEGER NOT NULL,
+    -- 0: bytes that belong to no known block. Unit: none.
+    address INTEGER NOT NULL,
+    -- Unit: bytes.
+    bytes INTEGER NOT NULL,
+    -- Event that allocated it, from 0; -1: before the first. Unit: none.
+    alloc_event INTEGER NOT NULL,
+    -- Event that released it; -1: it lives at the end. Unit: none.
+    free_event INTEGER NOT NULL,
+    -- Number of its block in memory_blocks; -1: none. Unit: none.
+    block INTEGER NOT NULL,
+    -- Whether it is the rounding of another allocation's block. Unit: none.
+    is_rounding INTEGER NOT NULL,
+    -- A kind in memory_codes. Unit: none.
+    kind INTEGER NOT NULL,
+    -- An evidence in memory_codes: why it has that kind. Unit: none.
+    evidence INTEGER NOT NULL,
+    -- A phase in memory_codes: that in which it was allocated. Unit: none.
+    phase INTEGER NOT NULL,
+    -- Step in which it was allocated, from 0; -1: before the first event. Unit: none.
+    step INTEGER NOT NULL,
+    -- Number of its call stack in memory_stacks. Unit: none.
+    stack INTEGER NOT NULL,
+    -- Number of its module in memory_names; 0: unknown. Unit: none.
+    module INTEGER NOT NULL,
+    -- Number of its op in memory_names; 0: unknown. Unit: none.
+    op INTEGER NOT NULL
+);
+
+-- Meaning of the numbers in memory_allocations.
+CREATE TABLE memory_codes (
+    -- kind, evidence or phase. Unit: none.
+    name TEXT NOT NULL,
+    -- Number in the column of that name. Unit: none.
+    code INTEGER NOT NULL,
+    -- Unit: none.
+    meaning TEXT NOT NULL,
+    PRIMARY KEY (name, code)
+) WITHOUT ROWID;
+
+-- Names of modules and ops in recordings of memory.
+CREATE TABLE memory_names (
+    -- Row of memory_recordings. Unit: none.
+    recording INTEGER NOT NULL,
+    -- Number in the recording, from 0. Unit: none.
+    number INTEGER NOT NULL,
+    -- Unit: none.
+    name TEXT NOT NULL,
+    PRIMARY KEY (recording, number)
+) WITHOUT ROWID;
+
+-- Frames of the call stacks that allocated memory.
+CREATE TABLE memory_frames (
+    -- Row of memory_recordings. Unit: none.
+    recording INTEGER NOT NULL,
+    -- Number in the recording, from 0. Unit: none.
+    number INTEGER NOT NULL,
+    -- Function. Unit: none.
+    name TEXT NOT NULL,
+    -- Its file. Unit: none.
+    file TEXT NOT NULL,
+    -- Line in the file. Unit: none.
+    line INTEGER NOT NULL,
+    PRIMARY KEY (recording, number)
+) WITHOUT ROWID;
+
+-- Call stacks that allocated memory.
+CREATE TABLE memory_stacks (
+    -- Row of memory_recordings. Unit: none.
+    recording INTEGER NOT NULL,
+    -- Number in the recording, from 0; 0 is empty. Unit: none.
+    number INTEGER NOT NULL,
+    -- JSON list of numbers in memory_frames, the innermost first. Unit: none.
+    frames TEXT NOT NULL,
+    PRIMARY KEY (recording, number)
+) WITHOUT ROWID;
+
+-- Blocks that the allocator held at the end of a recording.
+CREATE TABLE memory_blocks (
+    -- Row of memory_recordings. Unit: none.
+    recording INTEGER NOT NULL,
+    -- Number in the recording, from 0. Unit: none.
+    number INTEGER NOT NULL,
+    -- Unit: none.
+    address INTEGER NOT NULL,
+    -- Unit: bytes.
+    size INTEGER NOT NULL,
+    -- What the program asked for; 0: unknown. Unit: bytes.
+    requested INTEGER NOT NULL,
+    -- 2: allocated, 1: released but still used by a stream, 0: free. Unit: none.
+    state INTEGER NOT NULL,
+    -- Number of the segment that it is part of. Unit: none.
+    segment INTEGER NOT NULL,
+    PRIMARY KEY (recording, number)
+) WITHOUT ROWID;
+
+-- Steps of a recording of memory, cut where the optimizer has finished.
+CREATE TABLE memory_steps (
+    -- Row of memory_recordings. Unit: none.
+    recording INTEGER NOT NULL,
+    -- Number of the step, from 0. Unit: none.
+    step INTEGER NOT NULL,
+    -- First event of the step. Unit: none.
+    first_event INTEGER NOT NULL,
+    -- First event in it after which most was allocated. Unit: none.
+    peak_event INTEGER NOT NULL,
+    -- Most that was allocated in it. Unit: bytes.
+    peak_allocated INTEGER NOT NULL,
+    PRIMARY KEY (recording, step)
+) WITHOUT ROWID;

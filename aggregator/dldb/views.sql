@@ -605,6 +605,41 @@ JOIN collectives AS c ON c.kernel >= i.kernel_low AND c.kernel < i.kernel_high
 JOIN ranks AS r ON r.id = c.rank
 WHERE i.aggregated = 1 GROUP BY i.aggr, i.iter_value, r.rank;
 
+CREATE VIEW view_memory_recordings AS
+SELECT id AS recording, device AS memory_device, source AS memory_source, source_file,
+       clock_offset, events AS memory_events, peak_allocated AS peak_allocated_bytes,
+       nullif(peak_event, -1) AS peak_event, peak_reserved AS peak_reserved_bytes,
+       end_allocated AS end_allocated_bytes, end_active AS end_active_bytes,
+       end_reserved AS end_reserved_bytes
+FROM memory_recordings;
+
+CREATE VIEW view_memory_allocations AS
+SELECT a.recording, a.id AS allocation, a.bytes AS allocation_bytes,
+       nullif(a.alloc_event, -1) AS alloc_event, nullif(a.free_event, -1) AS free_event,
+       k.meaning AS memory_kind, e.meaning AS kind_evidence, p.meaning AS memory_phase,
+       nullif(a.step, -1) AS memory_step, m.name AS memory_module, o.name AS memory_op,
+       a.stack AS memory_stack,
+       a.alloc_event <= r.peak_event
+           AND (a.free_event = -1 OR a.free_event > r.peak_event) AS is_at_peak
+FROM memory_allocations AS a
+JOIN memory_recordings AS r ON r.id = a.recording
+JOIN memory_codes AS k ON k.name = 'kind' AND k.code = a.kind
+JOIN memory_codes AS e ON e.name = 'evidence' AND e.code = a.evidence
+JOIN memory_codes AS p ON p.name = 'phase' AND p.code = a.phase
+JOIN memory_names AS m ON m.recording = a.recording AND m.number = a.module
+JOIN memory_names AS o ON o.recording = a.recording AND o.number = a.op;
+
+CREATE VIEW view_memory_peak AS
+SELECT recording, memory_kind, memory_module, memory_op, memory_phase,
+       sum(allocation_bytes) AS bytes_at_peak, count(*) AS allocations
+FROM view_memory_allocations WHERE is_at_peak
+GROUP BY recording, memory_kind, memory_module, memory_op, memory_phase;
+
+CREATE VIEW view_memory_steps AS
+SELECT recording, step AS memory_step, first_event, peak_event,
+       peak_allocated AS peak_allocated_bytes
+FROM memory_steps;
+
 CREATE VIEW view_texts AS
 SELECT text, made_of FROM texts;
 

@@ -15,6 +15,7 @@ from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.kernels.traits import communication_kernels, tensor_core_kernels
 from aggregator.metrics.iterations import KeyNode, NamedRanges
 from aggregator.metrics.loops import Candidate
+from aggregator.metrics.memory.analysis import Recording
 from aggregator.metrics.model import RollupInput
 from aggregator.profile.arrays import Bool, Int32, Int64, Integers, ordered, row_codes
 from aggregator.profile.profile import Profile
@@ -59,6 +60,7 @@ class ImportedProfile:
     mode_reason: str = ""  # Why that mode.
     candidates: tuple[Candidate, ...] = ()  # Candidates for the key node, best first.
     first_ns: int = 0  # Start of the first iteration. Unit: ns.
+    recordings: tuple[Recording, ...] = ()  # GPU memory.
     key_node_confidence: str = ""  # ``high``, ``medium`` or ``low``; empty: no key node.
     messages: Messages = field(default_factory=Messages)  # Sizes of collectives.
     # Input of aggregations: the default domain, then each custom one.

@@ -265,6 +265,7 @@ class Profile:
     shape_parameters: tuple[str, ...] = ()
     rank: int | None = None  # Number of the process in its job; None: unknown.
     source_format: SourceFormat = SourceFormat.NSYS  # Format of the source, which hints refer to.
+    records_memory: bool = False  # Whether the source holds allocations of GPU memory.
 
     @property
     def lost_records(self) -> bool:

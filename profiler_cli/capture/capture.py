@@ -6,7 +6,6 @@ is aggregated.
 
 from __future__ import annotations
 
-import glob
 import shlex
 import signal
 import subprocess
@@ -23,6 +22,7 @@ from aggregator.errors import (
     NotProfiledError,
     NsysFailedError,
 )
+from aggregator.importing.gpu_memory import SNAPSHOT_SUFFIX, snapshots_of
 from aggregator.sources.formats import REPORT_SUFFIXES
 from profiler_cli.capture import processes
 from profiler_cli.capture.collection import Collection, plan_collection
@@ -52,7 +52,6 @@ LAST_LINES: Final = 8
 POLL_S: Final = 0.1
 # Batch systems kill a job about 30 s after they ask it to end.
 TERMINATE_GRACE_S: Final = 10.0
-SNAPSHOT_SUFFIX: Final = "_memory"
 _SUFFIXES: Final = (*REPORT_SUFFIXES, STREAM_SUFFIX, EXPORT_SUFFIX)
 
 
@@ -165,7 +164,7 @@ def _capture(
     before = _present(base)
     gpus = GpuMonitor()
     snapshots = base.with_name(f"{base.name}{SNAPSHOT_SUFFIX}")
-    older = set(_snapshots(snapshots))
+    older = set(snapshots_of(base))
     marked = processes.application_environment(options, snapshots if options.memory else None)
     environment = collection.environment(marked, options.bare_steps)
     ending = _run(command, environment, console, gpus, collection, shows_output=shows_output)
@@ -183,13 +182,9 @@ def _capture(
         console.message(f"Warning: the times of bare steps could not be recorded: {problem}")
     _warn_of_size(base, console)
     if options.memory:
-        _report_snapshots([path for path in _snapshots(snapshots) if path not in older], console)
+        _report_snapshots([path for path in snapshots_of(base) if path not in older], console)
     interrupted = bool(ending.signals) or ending.code in {EXIT_INTERRUPTED, -signal.SIGINT}
     return Captured(export, _exit_code(ending, options, interrupted=interrupted), interrupted)
-
-
-def _snapshots(base: Path) -> list[Path]:
-    return sorted(base.parent.glob(f"{glob.escape(base.name)}_*.pickle"))
 
 
 def _report_snapshots(snapshots: Sequence[Path], console: Console) -> None:

@@ -9,6 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from aggregator.dldb.gpu_memory import add_recordings, read_recordings, start_utc_ns
+from aggregator.dldb.reader import is_own_database, open_database
+from aggregator.dldb.stored import reading_errors
+from aggregator.errors import UnsupportedProfileError
+from aggregator.importing.gpu_memory import recorded
 from aggregator.metrics.memory.analysis import DeviceMemory, analyze
 from aggregator.metrics.memory.answers import fragmentation, leaks, step_peaks
 from aggregator.metrics.memory.what_if import WhatIf, what_if
@@ -34,7 +39,9 @@ def run_memory(words: Sequence[str]) -> int:
         DlprofError: The file cannot be used.
     """
     options = _parser().parse_args(list(words))
-    devices = analyze(read_memory(options.file))
+    devices = _devices(options.file)
+    if options.into is not None:
+        _add(options.into, options.file, devices)
     changes = [[what_if(device, change) for change in options.what_if] for device in devices]
     if options.format == "json":
         found = [
@@ -48,16 +55,44 @@ def run_memory(words: Sequence[str]) -> int:
     return EXIT_DONE
 
 
+def _devices(file: Path) -> tuple[DeviceMemory, ...]:
+    """The devices of a snapshot, an export or a trace, or those stored in a database."""
+    if not is_own_database(file):
+        return analyze(read_memory(file))
+    with open_database(file) as dldb, reading_errors(file):
+        found = tuple(one.memory for one in read_recordings(dldb.connection))
+    if not found:
+        raise UnsupportedProfileError(
+            f"'{file}' holds no recording of GPU memory.",
+            hint="Record one with dlprof --memory, or add a snapshot with dlprof memory --into.",
+        )
+    return found
+
+
+def _add(database: Path, file: Path, devices: Sequence[DeviceMemory]) -> None:
+    with open_database(database) as dldb, reading_errors(database):
+        start_ns = start_utc_ns(dldb.connection) if dldb.is_ours else None
+    add_recordings(database, [recorded(one, file, start_ns) for one in devices])
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="dlprof memory",
         description=_DESCRIPTION,
-        epilog="Exit codes: 0 done; 2 usage; 4 the file cannot be used.",
+        epilog="Exit codes: 0 done; 2 usage; 4 the file cannot be used; 5 the database cannot.",
         allow_abbrev=False,
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="snapshot or export")
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="snapshot, export, trace or database"
+    )
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="output format (default: text)"
+    )
+    parser.add_argument(
+        "--into",
+        metavar="DATABASE",
+        type=Path,
+        help="also store the recording in this database, for the view Memory of dlprofviewer",
     )
     parser.add_argument(
         "--what-if",
@@ -103,7 +138,7 @@ def as_json(memory: DeviceMemory) -> dict[str, Any]:
     kinds = memory.bytes_by_kind(memory.at_peak)
     return {
         "device": memory.device,
-        "events": len(memory.trace.events),
+        "events": memory.num_events,
         "peak_allocated_bytes": counts.peak_allocated,
         "peak_allocated_at_ns": memory.peak_at_ns,
         "peak_reserved_bytes": counts.peak_reserved,
@@ -117,7 +152,7 @@ def as_json(memory: DeviceMemory) -> dict[str, Any]:
 def _text(memory: DeviceMemory) -> Iterator[str]:
     counts = memory.counts
     peak = counts.peak_allocated
-    yield f"GPU {memory.device}: {len(memory.trace.events):,} events"
+    yield f"GPU {memory.device}: {memory.num_events:,} events"
     yield f"  peak     {_size(peak)} allocated, {_size(counts.peak_reserved)} reserved"
     ends = (counts.end_allocated, counts.end_active, counts.end_reserved)
     allocated, active, reserved = map(_size, ends)

@@ -57,7 +57,7 @@ def test_peaks_are_those_of_memory_stats(run: tuple[DeviceMemory, dict]) -> None
 def test_kinds_are_the_models_own_counts(run: tuple[DeviceMemory, dict]) -> None:
     device, recorded = run
     time_ns = recorded["steps"][-1]["start_us"] * 1000
-    event = int(np.searchsorted(device.trace.events.time_ns, time_ns, side="right")) - 1
+    event = int(np.searchsorted(device.time_ns, time_ns, side="right")) - 1
     kinds = device.bytes_by_kind(device.rows.alive_after(event))
     own = recorded["counts"]
     assert kinds["parameter"] == own["parameters"]
@@ -97,10 +97,11 @@ def test_a_change_that_fits_nothing_is_refused(tmp_path: Path, change: str) -> N
 
 def test_the_driver_made_the_segments_of_the_allocator(tmp_path: Path) -> None:
     """The same run, seen by the CUDA driver and by PyTorch."""
-    (driver,) = analyze(read_memory(unpacked("driver.sqlite", tmp_path)))
-    (torch,) = analyze(read_memory(unpacked("convolution.pickle", tmp_path)))
-    made = sorted(driver.trace.events.size.tolist(), reverse=True)
-    for size in torch.trace.segments.size.tolist():
+    by_driver = read_memory(unpacked("driver.sqlite", tmp_path))
+    by_torch = read_memory(unpacked("convolution.pickle", tmp_path))
+    (driver,), (torch,) = analyze(by_driver), analyze(by_torch)
+    made = sorted(by_driver.devices[0].events.size.tolist(), reverse=True)
+    for size in by_torch.devices[0].segments.size.tolist():
         made.remove(size)
     assert driver.counts.peak_allocated > torch.counts.peak_reserved
     # The rest is of libraries and of the kernels' own static memory.

@@ -72,6 +72,7 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
         "dataloader_measured": "0" if simple else "1",
         "io_measured": "0",
         "has_costs": "1" if data.costs.count else "0",
+        "has_memory": "1" if data.recordings else "0",
         "session_start_utc_ns": str(session.start_utc_ns or ""),
         "host_name": session.host_name,
         "rank_count": str(len(ranks)),

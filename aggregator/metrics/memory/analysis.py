@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from aggregator.metrics.memory.attribution import Attribution, attribute
 from aggregator.metrics.memory.kinds import EVIDENCE_TEXTS, KIND_NAMES, Kind
-from aggregator.metrics.memory.model import DeviceTrace, MemoryTrace
+from aggregator.metrics.memory.model import Blocks, Int64, MemoryTrace, Stacks
 from aggregator.metrics.memory.phases import PHASE_NAMES, read_stacks
 from aggregator.metrics.memory.replay import (
     NEVER,
@@ -27,15 +27,14 @@ Bool = npt.NDArray[np.bool_]
 class DeviceMemory:
     """One device: its counts after each event, and whose each allocation is."""
 
-    trace: DeviceTrace
+    device: int  # Number of the device, as its process counts.
+    source: str  # "snapshot", "nsys" or "kineto".
+    time_ns: Int64  # Of each event, since 1970 or on the source's own clock; -1: not recorded.
     counts: Replay
     rows: Allocations
     whose: Attribution
-
-    @property
-    def device(self) -> int:
-        """Number of the device."""
-        return self.trace.device
+    blocks: Blocks  # At the end.
+    stacks: Stacks
 
     @cached_property
     def at_peak(self) -> Bool:
@@ -46,16 +45,24 @@ class DeviceMemory:
     def peak_at_ns(self) -> int | None:
         """Time of the peak, if it was recorded. Unit: ns since 1970."""
         event = self.counts.peak_event
-        times = self.trace.events.time_ns
-        time_ns = int(times[max(event, 0)]) if len(times) else -1
+        time_ns = int(self.time_ns[max(event, 0)]) if len(self.time_ns) else -1
         return None if time_ns < 0 else time_ns
 
     def bytes_by_kind(self, alive: Bool) -> dict[str, int]:
         """Bytes of some allocations by kind, all kinds that occur, the largest first."""
         sums = np.zeros(len(KIND_NAMES), dtype=np.int64)
         np.add.at(sums, self.whose.kind[alive], self.rows.size[alive])
-        order = sorted(range(len(sums)), key=lambda kind: (-int(sums[kind]), kind))
-        return {KIND_NAMES[kind]: int(sums[kind]) for kind in order if sums[kind]}
+        return named_kinds(sums)
+
+    def bytes_at(self, events: Int64) -> Int64:
+        """Bytes by kind after each of some events in order; shape (events, kinds)."""
+        begin = np.searchsorted(events, self.rows.alloc_event)
+        free = np.where(self.rows.free_event == NEVER, self.num_events, self.rows.free_event)
+        end = np.searchsorted(events, free)
+        found = np.zeros((len(events) + 1, len(KIND_NAMES)), dtype=np.int64)
+        np.add.at(found, (begin, self.whose.kind), self.rows.size)
+        np.subtract.at(found, (end, self.whose.kind), self.rows.size)
+        return np.cumsum(found[:-1], axis=0)
 
     def evidence(self, alive: Bool) -> dict[str, str]:
         """Why some allocations have their kind, by kind: the reason of most bytes."""
@@ -95,9 +102,29 @@ class DeviceMemory:
         return np.asarray((whose.kind != Kind.UNKNOWN) & ((whose.module > 0) | (whose.op > 0)))
 
     @property
+    def num_events(self) -> int:
+        """Number of events."""
+        return len(self.time_ns)
+
+    @property
     def unnamed_bytes_at_peak(self) -> int:
         """Bytes at the peak of which the kind, or both the module and the op, are unknown."""
         return int(self.rows.size[self.at_peak & ~self.is_named()].sum())
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The memory of a device, and where it was recorded."""
+
+    memory: DeviceMemory
+    source_file: str  # Name of the file.
+    clock_offset_ns: int | None  # Time 0 of the profile on its clock; None: unknown.
+
+
+def named_kinds(sums: Int64) -> dict[str, int]:
+    """Bytes of each kind, all kinds that occur, the largest first."""
+    order = sorted(range(len(sums)), key=lambda kind: (-int(sums[kind]), kind))
+    return {KIND_NAMES[kind]: int(sums[kind]) for kind in order if sums[kind]}
 
 
 def analyze(memory: MemoryTrace) -> tuple[DeviceMemory, ...]:
@@ -107,8 +134,19 @@ def analyze(memory: MemoryTrace) -> tuple[DeviceMemory, ...]:
     for trace in memory.devices:
         counts = replay(trace)
         rows = pair_allocations(trace, counts)
-        found.append(DeviceMemory(trace, counts, rows, attribute(memory, trace, rows, meanings)))
+        found.append(
+            DeviceMemory(
+                device=trace.device,
+                source=memory.source,
+                time_ns=trace.events.time_ns,
+                counts=counts,
+                rows=rows,
+                whose=attribute(memory, trace, rows, meanings),
+                blocks=trace.blocks,
+                stacks=memory.stacks,
+            )
+        )
     return tuple(found)
 
 
-__all__ = ["NEVER", "DeviceMemory", "analyze"]
+__all__ = ["NEVER", "DeviceMemory", "Recording", "analyze", "named_kinds"]

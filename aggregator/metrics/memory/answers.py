@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.metrics.memory.analysis import DeviceMemory
+from aggregator.metrics.memory.analysis import DeviceMemory, named_kinds
 from aggregator.metrics.memory.kinds import Kind
 from aggregator.metrics.memory.replay import NEVER
 
@@ -21,6 +21,7 @@ class StepPeak:
     """The peak of one step."""
 
     step: int
+    event: int  # The first event of the step after which most was allocated.
     allocated_bytes: int
     kinds: dict[str, int]  # Bytes at it by kind, the largest first.
 
@@ -45,14 +46,17 @@ class Fragmentation:
 def step_peaks(memory: DeviceMemory) -> list[StepPeak]:
     """The peak of each step."""
     counts, bounds = memory.counts.allocated, memory.whose.steps.bounds
-    edges = [0, *bounds.tolist(), len(counts)]
-    found = []
-    for step, (first, last) in enumerate(itertools.pairwise(edges)):
-        if first < last:
-            event = first + int(counts[first:last].argmax())
-            kinds = memory.bytes_by_kind(memory.rows.alive_after(event))
-            found.append(StepPeak(step, int(counts[event]), kinds))
-    return found
+    edges = itertools.pairwise([0, *bounds.tolist(), len(counts)])
+    found = [
+        (step, first + int(counts[first:last].argmax()))
+        for step, (first, last) in enumerate(edges)
+        if first < last
+    ]
+    kinds = memory.bytes_at(np.array([event for _, event in found], dtype=np.int64))
+    return [
+        StepPeak(step, event, int(counts[event]), named_kinds(sums))
+        for (step, event), sums in zip(found, kinds, strict=True)
+    ]
 
 
 def leaks(memory: DeviceMemory) -> list[Leak]:
@@ -84,7 +88,7 @@ def leaks(memory: DeviceMemory) -> list[Leak]:
 
 def fragmentation(memory: DeviceMemory) -> Fragmentation | None:
     """Free blocks at the end; None if the source has no blocks."""
-    blocks = memory.trace.blocks
+    blocks = memory.blocks
     if not len(blocks.size):
         return None
     free = blocks.size[blocks.state == 0]

@@ -61,7 +61,7 @@ def what_if(memory: DeviceMemory, change: str) -> WhatIf:
 def _scaled(memory: DeviceMemory, where: Int64, factor: float) -> Int64:
     """Change of the counts at each event, the first before all, if some sizes are scaled."""
     rows = memory.rows
-    delta = np.zeros(len(memory.trace.events) + 2, dtype=np.int64)
+    delta = np.zeros(memory.num_events + 2, dtype=np.int64)
     change = np.rint(rows.size[where] * (factor - 1)).astype(np.int64)
     np.add.at(delta, rows.alloc_event[where] + 1, change)
     free = rows.free_event[where]
@@ -130,7 +130,7 @@ def _checkpoint(memory: DeviceMemory, value: str) -> Int64:
             say("No module '{module}' has activations in the recording.", module=value),
             hint=say("The table of owners at the peak has the paths of modules."),
         )
-    delta = np.zeros(len(memory.trace.events) + 2, dtype=np.int64)
+    delta = np.zeros(memory.num_events + 2, dtype=np.int64)
     for step in np.unique(whose.step[call >= 0]).tolist():
         for module in range(len(names)):
             own = np.flatnonzero((call == module) & (whose.step == step))

@@ -67,6 +67,7 @@ class TraceEvents:
     odd: Counter[str] = field(default_factory=Counter)  # Number of values not understood, by name.
     reversed: int = 0  # Number of events that ended before they began.
     header: dict[str, Any] = field(default_factory=dict)  # The keys of the trace beside its events.
+    records_memory: bool = False  # Whether the trace holds allocations.
 
 
 def read_events(text: TraceText, progress: Progress) -> TraceEvents:
@@ -146,6 +147,7 @@ class _Reader:
             columns = {name: drained(arrays) for name, arrays in parts.items()}
             self._events.tables[kind] = columns or _no_rows(kind)
         self._events.header = self._text.header
+        self._events.records_memory = self._text.records_memory
         return self._events
 
 

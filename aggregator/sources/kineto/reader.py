@@ -125,6 +125,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         session=read_session(events.header, start_ns),
         rank=rank_number(events.header),
         source_format=SourceFormat.KINETO,
+        records_memory=events.records_memory,
         warnings=warnings,
     )
 

@@ -77,12 +77,17 @@ def read_session(header: dict[str, Any], start_ns: int) -> Session:
         header: The keys of the trace beside its events.
         start_ns: Time of the first event as recorded. Unit: ns.
     """
+    start_ns += base_ns(header)
+    is_known = _SINCE_1970_NS < start_ns <= _MAX_INT
+    return Session(start_utc_ns=start_ns if is_known else None)
+
+
+def base_ns(header: dict[str, Any]) -> int:
+    """What is to be added to recorded times for times since 1970; 0 if the trace does not say."""
     base = header.get("baseTimeNanoseconds")
     if isinstance(base, str):
         base = read_count(base)
-    start_ns += _int({"base": base}, "base") or 0
-    is_known = _SINCE_1970_NS < start_ns <= _MAX_INT
-    return Session(start_utc_ns=start_ns if is_known else None)
+    return _int({"base": base}, "base") or 0
 
 
 def rank_number(header: dict[str, Any]) -> int | None:

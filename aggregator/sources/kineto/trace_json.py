@@ -67,6 +67,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
 
 
 _NO_ARGS: Final = Args()
+MEMORY_EVENT: Final = b"[memory]"
+"""Name of the events of the allocator."""
 
 
 class Event(msgspec.Struct, gc=False):
@@ -88,11 +90,13 @@ class TraceText:
     Attributes:
         path: The file.
         header: The keys of the trace beside its events; complete after the last block.
+        records_memory: Whether it holds allocations; complete after the last block.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.header: dict[str, Any] = {}
+        self.records_memory = False
 
     def check_head(self) -> None:
         """Check that the text begins like a trace.
@@ -119,12 +123,15 @@ class TraceText:
                 rest += block
                 cut = _last_boundary(rest, searched)
                 if cut:
+                    if not self.records_memory:
+                        self.records_memory = rest.find(MEMORY_EVENT, 0, cut[0]) >= 0
                     yield b"[" + rest[: cut[0]] + b"]"
                     rest = rest[cut[1] :]
                 elif len(rest) > MAX_EVENT_BYTES:
                     raise damaged(self.path, "an event has no end")
             last, tail = self._end(rest, head)
             self.header = tail
+            self.records_memory = self.records_memory or MEMORY_EVENT in last
             yield b"[" + last + b"]"
 
     def _head(self, file: IO[bytes]) -> tuple[bytes, bytes]:

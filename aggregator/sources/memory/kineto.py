@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -21,12 +22,12 @@ from aggregator.metrics.memory.model import (
     no_blocks,
     no_segments,
 )
-from aggregator.sources.kineto.trace_json import TraceText, damaged
+from aggregator.sources.kineto.system import base_ns
+from aggregator.sources.kineto.trace_json import MEMORY_EVENT, TraceText, damaged
 from aggregator.texts import say
 
 _GPUS: Final = frozenset({1, 6, 12, 20})
 """Device types of CUDA, HIP, XPU and other accelerators."""
-_MARK: Final = b"[memory]"
 _ENGINE: Final = "autograd::engine::"
 _OPTIMIZER: Final = "Optimizer.step"
 _MOST_SIBLINGS: Final = 256
@@ -115,15 +116,16 @@ def read_trace(path: Path) -> MemoryTrace:
     decoder = msgspec.json.Decoder(list[_Event], strict=False)
     arguments = msgspec.json.Decoder(_Args, strict=False)
     ops, rows = _Ops(), []
-    for block in TraceText(path).blocks():
-        if _MARK not in block and b"cpu_op" not in block and b"Optimizer.step" not in block:
+    text = TraceText(path)
+    for block in text.blocks():
+        if MEMORY_EVENT not in block and b"cpu_op" not in block and b"Optimizer.step" not in block:
             continue
         try:
             events = decoder.decode(block)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise damaged(path, str(error)) from error
         for event in events:
-            if event.name == "[memory]" and event.ts is not None:
+            if event.name == MEMORY_EVENT.decode() and event.ts is not None:
                 try:
                     rows.append((event, arguments.decode(event.args)))
                 except msgspec.DecodeError as error:
@@ -136,7 +138,17 @@ def read_trace(path: Path) -> MemoryTrace:
             say("'{path}' does not record the allocations of GPU memory.", path=path),
             hint=say("Record them with torch.profiler.profile(profile_memory=True)."),
         )
-    return _memory(ops, sorted(rows, key=lambda row: row[0].ts or Decimal(0)))
+    found = _memory(ops, sorted(rows, key=lambda row: row[0].ts or Decimal(0)))
+    return _shifted(found, base_ns(text.header))
+
+
+def _shifted(memory: MemoryTrace, base: int) -> MemoryTrace:
+    """The same with times since 1970, where the trace has the base of its clock."""
+    devices = (
+        replace(one, events=replace(one.events, time_ns=one.events.time_ns + base))
+        for one in memory.devices
+    )
+    return replace(memory, devices=tuple(devices))
 
 
 def _addresses(signed: Int64) -> Int64:

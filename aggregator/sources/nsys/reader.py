@@ -292,6 +292,7 @@ def _assemble(
         session=read_session(schema),
         reference=read_reference(schema),
         warnings=warnings,
+        records_memory=schema.has(names.ALLOCATIONS),
     )
 
 

@@ -1,4 +1,4 @@
-"""No text is cut off in any window, and every view passes axe on a phone and in forced colors."""
+"""No text is cut off or covered in any window; axe passes views on phones and without colors."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Viewer, settled
+from tests.browser.test_linked_views import get
 
 WIDTHS = (390, 768, 1024, 1440, 2560)
 VIEWS = (
     *("dashboard", "op-types", "group-ops", "ops", "kernels-by-iteration", "kernels-by-op"),
-    *("iterations", "gpus", "roofline", "ranks"),
+    *("iterations", "timeline", "gpus", "critical-path", "roofline", "ranks", "compare", "history"),
+    *("op", "kernel"),
 )
 
-#: Texts that stick out of what cuts them off, or of the window. What can be scrolled to is not cut
-#: off, and neither is what ends in an ellipsis and is named in full by a tooltip.
+#: Texts that stick out of what cuts them off, of their panel, or of the window. What can be
+#: scrolled to is not cut off, and neither is what ends in an ellipsis and has a full tooltip.
 FIND_CUT_OFF = """
 () => {
   const isShort = (at, element) => {
@@ -28,7 +30,8 @@ FIND_CUT_OFF = """
       const style = getComputedStyle(at);
       if (style.position === 'fixed' && at.tagName !== 'DIALOG') return null;
       if (['auto', 'scroll'].includes(style.overflowX)) return null;
-      if (!['hidden', 'clip'].includes(style.overflowX)) continue;
+      const isFrame = at.matches('.panel, .kpi, fieldset');
+      if (!isFrame && !['hidden', 'clip'].includes(style.overflowX)) continue;
       const box = at.getBoundingClientRect();
       const isCut = rect.right > box.right + 1 || rect.left < box.left - 1;
       if (isCut) return isShort(at, element) ? null : at;
@@ -59,21 +62,82 @@ FIND_CUT_OFF = """
 }
 """
 
+#: Texts and controls of the content that lie over each other, as far as both are in sight.
+FIND_COVERED = """
+() => {
+  const inSight = (element, rect) => {
+    let {left, right, top, bottom} = rect;
+    for (let at = element; at.tagName !== 'MAIN'; at = at.parentElement) {
+      const style = getComputedStyle(at);
+      if (style.opacity === '0' || style.clipPath === 'inset(50%)') return null;
+      if (style.display === 'inline' || style.overflow === 'visible') continue;
+      const box = at.getBoundingClientRect();
+      left = Math.max(left, box.left);
+      right = Math.min(right, box.right);
+      top = Math.max(top, box.top);
+      bottom = Math.min(bottom, box.bottom);
+    }
+    return right - left > 2 && bottom - top > 3 ? {left, right, top, bottom} : null;
+  };
+  const parts = [];
+  const add = (element, rects, text) => {
+    const isLeftOut = element.closest('svg, .visually-hidden, option') !== null;
+    if (isLeftOut || !element.checkVisibility({visibilityProperty: true})) return;
+    for (const rect of rects) {
+      const seen = inSight(element, rect);
+      if (seen !== null) parts.push({element, text, ...seen});
+    }
+  };
+  const main = document.querySelector('main');
+  for (const control of main.querySelectorAll('button, a[href], input, select, output'))
+    add(control, control.getClientRects(), control.getAttribute('aria-label') ?? control.tagName);
+  const texts = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
+  for (let node = texts.nextNode(); node !== null; node = texts.nextNode()) {
+    if (node.data.trim() === '') continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    add(node.parentElement, range.getClientRects(), node.data.trim().slice(0, 40));
+  }
+  parts.sort((a, b) => a.top - b.top);
+  const found = [];
+  parts.forEach((one, place) => {
+    for (let next = place + 1; next < parts.length && parts[next].top < one.bottom - 3; next++) {
+      const other = parts[next];
+      if (one.element.contains(other.element) || other.element.contains(one.element)) continue;
+      if (Math.min(one.right, other.right) - Math.max(one.left, other.left) > 2)
+        found.push(`${one.text} | ${other.text} | ${Math.round(other.left)},${other.top}`);
+    }
+  });
+  return found;
+}
+"""
+
+
+def query_of(viewer: Viewer, view: str) -> dict[str, str]:
+    """What the address of a view says beside its name, so that the view is filled."""
+    if view == "compare":
+        return {"base": f"{viewer.get('profiles/')['results'][0]['id']}@1"}
+    if view == "op":
+        return {"op": str(get(viewer, "top-ops/")["results"][0]["op_id"])}
+    if view == "kernel":
+        return {"kernel": str(get(viewer, "top-kernels/")["results"][0]["kernel_long_name"])}
+    return {}
+
 
 def open_view(page: Page, viewer: Viewer, view: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    page.goto(viewer.address(view=view))
+    page.goto(viewer.address(view=view, **query_of(viewer, view)))
     expect(page.get_by_role("heading", level=1)).to_be_attached()
     expect(page.get_by_role("status", name="Loading")).to_have_count(0)
     settled(page)
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_no_text_is_cut_off(page: Page, viewer_of_two_gpus: Viewer, view: str) -> None:
+def test_no_text_is_cut_off_or_covered(page: Page, viewer_of_two_gpus: Viewer, view: str) -> None:
     found = {}
     for width in WIDTHS:
         open_view(page, viewer_of_two_gpus, view, width)
-        found[width] = page.evaluate(FIND_CUT_OFF)
+        found[width] = page.evaluate(FIND_CUT_OFF) + page.evaluate(FIND_COVERED)
         for wide in ("document.documentElement", "document.querySelector('main')"):
             assert page.evaluate(f"{wide}.scrollWidth - {wide}.clientWidth") <= 0, (wide, width)
     assert found == {width: [] for width in WIDTHS}
@@ -113,3 +177,18 @@ def test_text_that_is_cut_off_would_be_found(page: Page, viewer: Viewer) -> None
         """
     )
     assert page.evaluate(FIND_CUT_OFF)
+
+
+def test_text_that_is_covered_would_be_found(page: Page, viewer: Viewer) -> None:
+    open_view(page, viewer, "gpus", 1024)
+    page.evaluate(
+        """
+        const text = document.createElement('p');
+        text.textContent = 'A sentence';
+        const slider = document.createElement('input');
+        slider.type = 'range';
+        slider.style = 'display: block; margin-top: -18px';
+        document.querySelector('main').prepend(text, slider);
+        """
+    )
+    assert page.evaluate(FIND_COVERED)

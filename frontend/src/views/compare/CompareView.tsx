@@ -72,10 +72,14 @@ function Found(props: { found: Comparison; params: { base: string; new: string }
         <Headline found={found} />
       </Panel>
       <Panel title={t("From base to new, by class")} span={12}>
-        <Waterfall found={found} />
+        <Scrolled label={t("From base to new, by class")}>
+          <Waterfall found={found} />
+        </Scrolled>
       </Panel>
       <Panel title={t("Modules")} span={12}>
-        <Icicle rows={found.rows} chosen={module} onChoose={choose} />
+        <Scrolled label={t("Modules")}>
+          <Icicle rows={found.rows} chosen={module} onChoose={choose} />
+        </Scrolled>
       </Panel>
       <Panel
         title={t("Ops")}
@@ -107,6 +111,17 @@ function Found(props: { found: Comparison; params: { base: string; new: string }
         />
       </Panel>
     </>
+  );
+}
+
+/** A picture keeps the size of its texts: where it has no room, it scrolls, also by key. */
+function Scrolled(props: { label: string; children: JSX.Element }): JSX.Element {
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must have the focus to be scrolled by key
+    <div class="compare-scroll" role="group" aria-label={props.label} tabIndex={0}>
+      {props.children}
+    </div>
   );
 }
 

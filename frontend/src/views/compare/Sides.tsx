@@ -1,6 +1,7 @@
 /** Which captures are compared: one or more a side, each a profile or one of its aggregations. */
 
 import type { JSX } from "preact";
+import { aggregationLabel } from "../../frame/NavPane";
 import { t } from "../../i18n";
 import { navigate } from "../../state/location";
 import { type Scope, useScope } from "../../state/scope";
@@ -15,7 +16,7 @@ interface Choice {
 function choicesOf(scope: Scope): Choice[] {
   const own = scope.aggregations.map((row) => ({
     value: `${scope.profile.id}@${row.id}`,
-    text: `${scope.profile.name ?? scope.profile.file_name} · ${row.name}`,
+    text: `${scope.profile.name ?? scope.profile.file_name} · ${aggregationLabel(row)}`,
   }));
   const others = scope.profiles
     .filter((profile) => profile.id !== scope.profile.id)
@@ -62,7 +63,9 @@ function SideOf(props: { title: string; name: "base" | "new"; value: string }): 
       <ul>
         {chosen.map((one) => (
           <li key={one} class="chip">
-            {textOf(one, choices, scope)}
+            <span class="chip-label" title={textOf(one, choices, scope)}>
+              {textOf(one, choices, scope)}
+            </span>
             <button
               type="button"
               aria-label={t("Remove {name}", { name: textOf(one, choices, scope) })}

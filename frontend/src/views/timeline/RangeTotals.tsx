@@ -42,7 +42,7 @@ export function RangeTotals(props: {
       <Panel
         title={isChosen ? t("GPU time in the range") : t("GPU time shown")}
         unit={durationText(lengthOf(span))}
-        span={4}
+        span={5}
       >
         <Loaded resource={found}>
           {(data) =>
@@ -82,7 +82,7 @@ export function RangeTotals(props: {
                 >
                   {data.ops.slice(0, MOST_ROWS).map((row) => (
                     <tr key={row.op_id}>
-                      <td>
+                      <td title={row.op_id}>
                         <PageAnchor class="link" to={opPage(row.op_id)}>
                           {row.op_id}
                         </PageAnchor>
@@ -97,7 +97,7 @@ export function RangeTotals(props: {
           }
         </Loaded>
       </Panel>
-      <Panel title={t("Longest events")} span={8}>
+      <Panel title={t("Longest events")} span={7}>
         <Loaded resource={found}>
           {(data) => (
             <SmallTable
@@ -120,11 +120,9 @@ export function RangeTotals(props: {
             >
               {data.events.slice(0, MOST_ROWS).map((row) => (
                 <tr key={`${row.lane} ${row.start_ns}`}>
-                  <td class="timeline-name" title={row.name}>
-                    {row.name}
-                  </td>
-                  <td>{laneName(titles.get(row.lane))}</td>
-                  <td>
+                  <td title={row.name}>{row.name}</td>
+                  <td title={laneName(titles.get(row.lane))}>{laneName(titles.get(row.lane))}</td>
+                  <td title={row.op_id ?? undefined}>
                     {row.op_id !== null && (
                       <PageAnchor class="link" to={opPage(row.op_id)}>
                         {row.op_id}

@@ -1442,3 +1442,47 @@ CREATE TABLE memory_steps (
     peak_allocated INTEGER NOT NULL,
     PRIMARY KEY (recording, step)
 ) WITHOUT ROWID;
+
+-- Starts and ends of ranges before each CUDA call; of runs whose step without profiling is known.
+CREATE TABLE call_markers (
+    -- Row of api_calls of the first item. Unit: none.
+    first_call INTEGER PRIMARY KEY,
+    -- 1, 2, 4 or 8. Unit: bytes.
+    item_bytes INTEGER NOT NULL,
+    -- Added to each item. Unit: count.
+    base INTEGER NOT NULL,
+    -- Little-endian unsigned integers: for each call the starts and ends since the call before it in its thread. Unit: count.
+    data BLOB NOT NULL
+);
+
+-- The steady steps of an aggregation without the costs of profiling, as their replay gives them.
+CREATE TABLE corrected_steps (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER PRIMARY KEY,
+    -- Median step as measured, of the steps that are replayed. Unit: ns.
+    measured INTEGER NOT NULL,
+    -- Median step without the costs. Unit: ns.
+    step INTEGER NOT NULL,
+    -- 10th percentile of these steps. Unit: ns.
+    p10 INTEGER NOT NULL,
+    -- 90th percentile of these steps. Unit: ns.
+    p90 INTEGER NOT NULL,
+    -- Mean of these steps. Unit: ns.
+    mean INTEGER NOT NULL,
+    -- Mean time in which the GPU runs anything. Unit: ns.
+    busy INTEGER NOT NULL,
+    -- Mean time of the CPU that was taken out of a step. Unit: ns.
+    cost INTEGER NOT NULL,
+    -- What an event of profiling cost, by what it usually costs. Unit: ratio.
+    scale REAL NOT NULL,
+    -- Time by which the steps without profiling were still shorter. Unit: ns.
+    unexplained INTEGER NOT NULL,
+    -- Share of the step that waits for work of the GPU. Unit: percent.
+    gpu_pct REAL NOT NULL,
+    -- Share that waits for work of the CPU. Unit: percent.
+    cpu_pct REAL NOT NULL,
+    -- Share that waits for the data loader. Unit: percent.
+    loader_pct REAL NOT NULL,
+    -- Share that waits for communication between GPUs. Unit: percent.
+    communication_pct REAL NOT NULL
+);

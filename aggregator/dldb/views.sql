@@ -70,6 +70,20 @@ JOIN (SELECT max(iif(key = 'bare_step_ns', value, NULL)) AS bare,
              max(iif(key = 'bare_step_reason', value, NULL)) AS reason
       FROM dldb_meta) AS r;
 
+CREATE VIEW view_corrected_step AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, c.step AS corrected_step,
+       c.p10 AS corrected_step_p10, c.p90 AS corrected_step_p90, c.measured AS replayed_step,
+       100.0 * c.busy / nullif(c.mean, 0) AS corrected_busy_pct,
+       max(c.mean - c.busy, 0) AS corrected_idle, c.cost AS profiling_cost,
+       c.scale AS profiling_cost_scale, c.unexplained AS corrected_unexplained,
+       c.gpu_pct AS waits_for_gpu_pct, c.cpu_pct AS waits_for_cpu_pct,
+       c.loader_pct AS waits_for_loader_pct, c.communication_pct AS waits_for_communication_pct,
+       CASE max(c.gpu_pct, c.cpu_pct, c.loader_pct, c.communication_pct)
+            WHEN c.gpu_pct THEN 'gpu' WHEN c.cpu_pct THEN 'cpu' WHEN c.loader_pct THEN 'loader'
+            WHEN c.communication_pct THEN 'communication' END AS corrected_limit
+FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain
+LEFT JOIN corrected_steps AS c ON c.aggr = m.aggr;
+
 CREATE VIEW view_model_summary AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name,
        m.wall_time,

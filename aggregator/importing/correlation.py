@@ -46,6 +46,7 @@ from aggregator.importing.key_nodes import (
     overhead_calls,
     step_of_instances,
 )
+from aggregator.importing.markers import markers_before_calls
 from aggregator.importing.named_ranges import (
     custom_ranges,
     joined_ranges,
@@ -92,6 +93,8 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     )
     chosen = reading.framework.mode if reading else Mode.SIMPLE
     progress.message(f"Mode: {chosen} ({reason})")
+    if profile.reference.bare.median_ns is not None:
+        profile.call_markers = markers_before_calls(profile)
     if reading is not None:
         if reading.framework.mode in (Mode.PYTORCH, Mode.SIMPLE):
             meaning = with_counters(profile, reading.meaning, reading.domain)

@@ -256,6 +256,8 @@ class Profile:
     session: Session = field(default_factory=Session)
     # What a step takes without profiling.
     reference: StepReference = field(default_factory=StepReference)
+    # Starts and ends of ranges before each call of CUDA, in order of start; empty: not needed.
+    call_markers: Int64 = field(default_factory=empty_i64)
     warnings: list[ProfileWarning] = field(default_factory=list)
     released: dict[str, int] = field(default_factory=dict)  # Rows of the kinds that were forgotten.
     # Element type of the first tensor of each of ``shape_texts``; empty if unknown.

@@ -23,7 +23,11 @@ from aggregator.system.untrusted_json import read_json
 from profiler_cli.commands.databases import open_or_import
 from profiler_cli.commands.step_reference import (
     COLUMNS,
+    CORRECTED_COLUMNS,
+    CORRECTED_VIEW,
     VIEW,
+    corrected_document,
+    format_corrected,
     format_reference,
     reference_document,
 )
@@ -90,13 +94,16 @@ def run_advise(words: Sequence[str]) -> int:
         rows = _rows(database, int(aggregation["aggr_id"]))
         found = [row for row in rows if row["status"] == "found"]
         unknown = [row for row in rows if row["status"] != "found"]
-        reference = _reference(database, int(aggregation["aggr_id"]))
+        aggr = int(aggregation["aggr_id"])
+        reference = _first_row(database, VIEW, COLUMNS, aggr)
+        corrected = _first_row(database, CORRECTED_VIEW, CORRECTED_COLUMNS, aggr)
         if options.json:
             document = _document(options.database, aggregation, found, unknown)
             document["step_reference"] = reference_document(reference)
+            document["corrected_step"] = corrected_document(corrected)
             output = json.dumps(document, indent=2) + "\n"
         else:
-            line = format_reference(reference)
+            line = format_reference(reference) + format_corrected(corrected)
             output = shown(line + _text(options.database, aggregation, found, unknown))
     print(output, end="")
     return _exit_code(found, options.fail_on)
@@ -184,11 +191,11 @@ def _document(
     }
 
 
-def _reference(database: Dldb, aggr: int) -> dict[str, Any]:
-    """Return the step without profiling; empty if the database has none."""
-    if VIEW not in database.views:
+def _first_row(database: Dldb, view: str, columns: Sequence[str], aggr: int) -> dict[str, Any]:
+    """Return the row of an aggregation in a view; empty if the database has none."""
+    if view not in database.views:
         return {}
-    query = f"SELECT {', '.join(COLUMNS)} FROM {VIEW} WHERE aggr_id = ? LIMIT 1"  # noqa: S608
+    query = f"SELECT {', '.join(columns)} FROM {view} WHERE aggr_id = ? LIMIT 1"  # noqa: S608
     rows = few_rows(database.connection.execute(query, (aggr,)))
     return dict(rows[0]) if rows else {}
 

@@ -16,7 +16,12 @@ from aggregator.pipeline import aggregate_copy, import_profile
 from aggregator.profile.profile import LOST_RECORDS, require_domains
 from aggregator.ranks.rank_import import import_ranks
 from aggregator.tables.sql import as_text
-from profiler_cli.commands.step_reference import VIEW, format_reference
+from profiler_cli.commands.step_reference import (
+    CORRECTED_VIEW,
+    VIEW,
+    format_corrected,
+    format_reference,
+)
 from profiler_cli.options.declared import DEFAULT_PROFILE_NAME, Options
 from profiler_cli.options.parser import rank_files
 from profiler_cli.outputs import (
@@ -153,6 +158,7 @@ def _write_reports(aggr_id: int, plan: OutputPlan, options: Options, console: Co
                 reference = lead.one_row(VIEW)
                 is_known = reference.get("bare_step") is not None
                 line = format_reference(reference)
+                line += format_corrected(lead.one_row(CORRECTED_VIEW))
                 return (
                     format_losses(lead)
                     + (line if is_known else "")

@@ -10,6 +10,19 @@ COLUMNS: Final = (
     *("overhead_pct", "reason"),
 )
 VIEW: Final = "view_step_reference"
+CORRECTED_COLUMNS: Final = (
+    *("corrected_step", "corrected_step_p10", "corrected_step_p90", "replayed_step"),
+    *("corrected_busy_pct", "corrected_idle", "corrected_limit", "profiling_cost"),
+    *("profiling_cost_scale", "corrected_unexplained", "waits_for_gpu_pct", "waits_for_cpu_pct"),
+    *("waits_for_loader_pct", "waits_for_communication_pct"),
+)
+CORRECTED_VIEW: Final = "view_corrected_step"
+_LIMITS: Final = {
+    "gpu": "work of the GPU",
+    "cpu": "work of the CPU",
+    "loader": "the data loader",
+    "communication": "communication",
+}
 
 
 def format_reference(row: Mapping[str, Any]) -> str:
@@ -28,6 +41,31 @@ def format_reference(row: Mapping[str, Any]) -> str:
     if isinstance(profiled, int) and isinstance(overhead, int | float):
         line += f"; profiled: {_ms(profiled)} ms, {overhead:+.0f}%"
     return f"{line}\n"
+
+
+def format_corrected(row: Mapping[str, Any]) -> str:
+    """Return the line of the corrected step for a row of its view; empty if there is none."""
+    step = row.get("corrected_step")
+    if not isinstance(step, int):
+        return ""
+    limit, busy = str(row["corrected_limit"]), row["corrected_busy_pct"]
+    line = (
+        f"Corrected for profiling: a {_ms(row['replayed_step'])} ms step takes {_ms(step)} ms; "
+        f"the GPU is busy {busy:.0f}% of it"
+    )
+    if limit in _LIMITS:
+        line += f", and {row[f'waits_for_{limit}_pct']:.0f}% of it waits for {_LIMITS[limit]}"
+    if row["corrected_unexplained"]:
+        line += f"; {_ms(row['corrected_unexplained'])} ms of the difference are not explained"
+    return f"{line}\n"
+
+
+def corrected_document(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the row for JSON; None if there is no corrected step."""
+    if row.get("corrected_step") is None:
+        return None
+    times = {*CORRECTED_COLUMNS[:4], "corrected_idle", "profiling_cost", "corrected_unexplained"}
+    return {f"{name}_ns" if name in times else name: row[name] for name in CORRECTED_COLUMNS}
 
 
 def reference_document(row: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -65,6 +65,12 @@ REFERENCE_ROWS: Final = {
     "Profiled Step (ns)": ("profiled_step", False),
     "Profiling Overhead %": ("overhead_pct", True),
 }
+# Title -> column of view_corrected_step; with --extended=true.
+CORRECTED_ROWS: Final = {
+    "Corrected Step (ns)": ("corrected_step", False),
+    "GPU Busy In The Corrected Step %": ("corrected_busy_pct", True),
+    "Corrected Step Waiting For The CPU %": ("waits_for_cpu_pct", True),
+}
 # Title -> column of view_model_efficiency; with --extended=true.
 EFFICIENCY_ROWS: Final = {
     "Model FLOPs Utilization %": ("mfu", True),
@@ -147,6 +153,7 @@ def _read_sections(source: ReportSource) -> list[Section]:
     report = _values(SUMMARY_ROWS, summary)
     if source.is_extended:
         report |= _values(REFERENCE_ROWS, source.one_row("view_step_reference"))
+        report |= _values(CORRECTED_ROWS, source.one_row("view_corrected_step"))
         report |= _values(EXTENDED_SUMMARY_ROWS, summary)
         report |= _values(EFFICIENCY_ROWS, source.one_row("view_model_efficiency"))
     sections = [

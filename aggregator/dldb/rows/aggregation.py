@@ -14,6 +14,7 @@ from aggregator.advice.dlprof import Evidence, find_issues
 from aggregator.advice.facts import Facts
 from aggregator.dldb.conversion import SOURCE_NAME
 from aggregator.dldb.rows.advice import add_advice
+from aggregator.dldb.rows.corrected import add_corrected_step
 from aggregator.dldb.rows.efficiency import write_efficiency
 from aggregator.dldb.rows.rank_iterations import write_rank_metrics
 from aggregator.dldb.writer import Column, Table, Value, attributes, insert_rows
@@ -79,6 +80,7 @@ def add_aggregation(
     insert_rows(connection, _issues(connection, inputs[0], rollups[0], request, aggr))
     write_rank_metrics(connection, aggr, inputs[0], rollups[0])
     write_efficiency(connection, aggr, inputs[0], rollups[0].window, request.gpu_peaks)
+    add_corrected_step(connection, aggr)
     return add_advice(connection, aggr, known)
 
 

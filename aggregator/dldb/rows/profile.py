@@ -10,6 +10,7 @@ import numpy as np
 from aggregator.correlate.instances import Origin
 from aggregator.correlate.op_table import Op
 from aggregator.correlate.work import wait_calls
+from aggregator.dldb.rows.corrected import marker_tables
 from aggregator.dldb.rows.costs import cost_numbers, cost_tables, op_flops
 from aggregator.dldb.rows.domains import domain_tables, graph_launches
 from aggregator.dldb.rows.ranks import message_table, rank_table
@@ -43,6 +44,7 @@ def profile_tables(data: ImportedProfile) -> Iterator[Table]:
     yield graph_launches(data)
     yield _memory_ops(data)
     yield _device_waits(data)
+    yield from marker_tables(data)
     yield from _kernel_tables(data)
     yield from _api_calls(data)
 

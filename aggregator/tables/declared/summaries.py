@@ -6,6 +6,7 @@ from aggregator.tables.spec import IN_GRAPHS, Field, ObjectSpec, fields_of
 
 _PERFORMANCE = "view_performance_summary"
 _REFERENCE = "view_step_reference"
+_CORRECTED = "view_corrected_step"
 _MODEL = "view_model_summary"
 _BREAKDOWN = "view_resource_usage_breakdown"
 _KERNELS = "view_kernel_summary"
@@ -68,6 +69,40 @@ PERFORMANCE_SUMMARY = ObjectSpec(
             },
         ),
         Field("bare_step_reason", _REFERENCE, "reason", "Why the bare step is unknown.", "string"),
+        *fields_of(
+            _CORRECTED,
+            {
+                "corrected_step_ns=corrected_step": (
+                    "Median step of a replay without the costs of profiling."
+                ),
+                "corrected_step_p10_ns=corrected_step_p10": "10th percentile of these steps.",
+                "corrected_step_p90_ns=corrected_step_p90": "90th percentile of these steps.",
+                "corrected_busy_pct=corrected_busy_pct%": (
+                    "Share of the corrected step in which the GPU runs anything."
+                ),
+                "corrected_idle_ns=corrected_idle": "Mean idle time of the GPU in that step.",
+                "replayed_step_ns=replayed_step": "Median of the same steps as measured.",
+                "profiling_cost_ns=profiling_cost": (
+                    "Mean time of the CPU that was taken out of a step."
+                ),
+                "corrected_unexplained_ns=corrected_unexplained": (
+                    "Time by which the steps without profiling were still shorter."
+                ),
+                "waits_for_gpu_pct=waits_for_gpu_pct%": "Share that waits for work of the GPU.",
+                "waits_for_cpu_pct=waits_for_cpu_pct%": "Share that waits for work of the CPU.",
+                "waits_for_loader_pct=waits_for_loader_pct%": "Share that waits for input.",
+                "waits_for_communication_pct=waits_for_communication_pct%": (
+                    "Share that waits for communication between GPUs."
+                ),
+            },
+        ),
+        Field(
+            "corrected_limit",
+            _CORRECTED,
+            "corrected_limit",
+            "What the corrected step waits for most: gpu, cpu, loader or communication.",
+            "string",
+        ),
     ),
 )
 

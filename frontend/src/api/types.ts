@@ -1803,6 +1803,20 @@ export interface PerformanceSummary {
   readonly bare_step_reason: string | null;
   /** Steps that were timed without profiling. */
   readonly bare_steps: number | null;
+  /** Share of the corrected step in which the GPU runs anything. */
+  readonly corrected_busy_pct: number | null;
+  /** Mean idle time of the GPU in that step. */
+  readonly corrected_idle_ns: number | null;
+  /** What the corrected step waits for most: gpu, cpu, loader or communication. */
+  readonly corrected_limit: string | null;
+  /** Median step of a replay without the costs of profiling. */
+  readonly corrected_step_ns: number | null;
+  /** 10th percentile of these steps. */
+  readonly corrected_step_p10_ns: number | null;
+  /** 90th percentile of these steps. */
+  readonly corrected_step_p90_ns: number | null;
+  /** Time by which the steps without profiling were still shorter. */
+  readonly corrected_unexplained_ns: number | null;
   /** Time with a kernel running, mean over the GPUs. */
   readonly gpu_utilization_pct: number | null;
   /** 1: it covers the steady range. */
@@ -1833,6 +1847,10 @@ export interface PerformanceSummary {
   readonly profiled_step_ns: number | null;
   /** Steps that this clock timed while they were profiled. */
   readonly profiled_steps: number | null;
+  /** Mean time of the CPU that was taken out of a step. */
+  readonly profiling_cost_ns: number | null;
+  /** Median of the same steps as measured. */
+  readonly replayed_step_ns: number | null;
   /** What the steady range leaves out, or why there is none. */
   readonly steady_note: string | null;
   /** Iterations without the one before the loop. */
@@ -1843,6 +1861,14 @@ export interface PerformanceSummary {
   readonly total_iterations: number | null;
   /** Why a field is null, by the field's name; * stands for all of them. */
   readonly unknown: Readonly<Record<string, string>>;
+  /** Share that waits for communication between GPUs. */
+  readonly waits_for_communication_pct: number | null;
+  /** Share that waits for work of the CPU. */
+  readonly waits_for_cpu_pct: number | null;
+  /** Share that waits for work of the GPU. */
+  readonly waits_for_gpu_pct: number | null;
+  /** Share that waits for input. */
+  readonly waits_for_loader_pct: number | null;
   /** Sum of the iterations. */
   readonly wall_clock_time_ns: number | null;
 }

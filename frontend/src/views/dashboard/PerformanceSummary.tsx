@@ -40,6 +40,7 @@ export function PerformanceSummary(): JSX.Element {
         {(data) => (
           <>
             <ReferenceLine data={data} />
+            <CorrectedLine data={data} />
             <dl class="kpi-row">
               {data.iter_median_ns === null ? (
                 <IterationTime data={data} />
@@ -197,6 +198,42 @@ function ReferenceLine({ data }: { data: Summary }): JSX.Element | null {
   return (
     <p class="kpi-note" role="note">
       <strong>{t("Step without profiling")}</strong>: {parts.filter(Boolean).join(" · ")}
+    </p>
+  );
+}
+
+/** What a step waits for, as parts of a sentence. */
+const LIMITS: Record<string, (pct: string) => string> = {
+  gpu: (pct: string) => t("{pct} % waits for the GPU", { pct }),
+  cpu: (pct: string) => t("{pct} % waits for the CPU", { pct }),
+  loader: (pct: string) => t("{pct} % waits for input", { pct }),
+  communication: (pct: string) => t("{pct} % waits for communication", { pct }),
+};
+
+/** The step without what profiling costs; the figures below it are those of the profiled one. */
+function CorrectedLine({ data }: { data: Summary }): JSX.Element | null {
+  const { corrected_step_ns: step, replayed_step_ns: raw, corrected_busy_pct: busy } = data;
+  if (step === null || raw === null) return null;
+  const shares: Record<string, number | null> = {
+    gpu: data.waits_for_gpu_pct,
+    cpu: data.waits_for_cpu_pct,
+    loader: data.waits_for_loader_pct,
+    communication: data.waits_for_communication_pct,
+  };
+  const limit = data.corrected_limit ?? "";
+  const share = shares[limit] ?? null;
+  const parts = [
+    durationText(step),
+    ...(busy === null ? [] : [t("GPU busy {pct} %", { pct: formatPct(busy) })]),
+    ...(share === null ? [] : [LIMITS[limit]?.(formatPct(share)) ?? ""]),
+    ...(data.corrected_unexplained_ns
+      ? [t("{time} not explained", { time: durationText(data.corrected_unexplained_ns) })]
+      : []),
+  ];
+  return (
+    <p class="kpi-note" role="note">
+      <strong>{t("Corrected for profiling")}</strong>: {parts.filter(Boolean).join(" · ")} ·{" "}
+      <ViewLink view="iterations">{t("as profiled: {time}", { time: durationText(raw) })}</ViewLink>
     </p>
   );
 }

@@ -1,0 +1,86 @@
+"""The corrected step of an aggregation: its replay without the costs of profiling, as a row."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from aggregator.dldb.column_blobs import decoded, narrowed
+from aggregator.dldb.guarded import DAMAGE
+from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.writer import Table, Value, has_table, insert_rows
+from aggregator.errors import ReplayError
+from aggregator.importing.imported import ImportedProfile
+from aggregator.profile.arrays import Int64
+from aggregator.replay.corrected import CorrectedStep, busy_ns, correct, limits_pct
+
+_PART_ROWS: Final = 1 << 16
+_TABLE: Final = "corrected_steps"
+
+
+def marker_tables(data: ImportedProfile) -> Iterator[Table]:
+    """Markers before each call, which the correction needs; only of runs that have a reference."""
+    counts = data.profile.call_markers
+    for low in range(0, len(counts), _PART_ROWS):
+        width, base, content = narrowed(counts[low : low + _PART_ROWS])
+        yield Table(
+            "call_markers",
+            {"first_call": [low + 1], "item_bytes": [width], "base": [base], "data": [content]},
+        )
+
+
+def add_corrected_step(connection: sqlite3.Connection, aggr: int) -> None:
+    """Add the corrected step to an aggregation, if the profile says what profiling cost.
+
+    Raises:
+        sqlite3.Error: The database is damaged.
+    """
+    if not (has_table(connection, _TABLE) and has_table(connection, "call_markers")):
+        return
+    meta = dict(connection.execute("SELECT key, value FROM dldb_meta").fetchall())
+    bare, profiled = meta.get("bare_step_ns"), meta.get("profiled_step_ns")
+    if not (bare and profiled and int(profiled) > 0):
+        return
+    try:
+        markers = read_markers(connection)
+        profile = read_replayed(connection, aggr)
+        if len(markers) != len(profile.graph.data.calls) or len(profile.steps.number) < 2:
+            return
+        found = correct(profile, markers, int(bare), int(profiled))
+        insert_rows(
+            connection, Table(_TABLE, _row(aggr, found, int(np.median(profile.measured_ns))))
+        )
+    except ReplayError:
+        return
+    except DAMAGE as error:
+        raise sqlite3.DatabaseError(f"its values do not fit together ({error})") from error
+
+
+def read_markers(connection: sqlite3.Connection) -> Int64:
+    """Starts and ends of ranges before each call; empty: they are not stored."""
+    query = "SELECT item_bytes, base, data FROM call_markers ORDER BY first_call"
+    parts = [decoded(*row) for row in connection.execute(query)]
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+def _row(aggr: int, found: CorrectedStep, measured_ns: int) -> dict[str, list[Value]]:
+    low, high = found.interval_ns
+    mean = round(float(found.profile.measured_ns.mean()))
+    busy = busy_ns(found.profile)
+    row: dict[str, Value] = {
+        "aggr": aggr,
+        "measured": measured_ns,
+        "step": found.step_ns,
+        "p10": low,
+        "p90": high,
+        "mean": mean,
+        "busy": busy,
+        "cost": found.cost_ns,
+        "scale": round(found.scale, 4),
+        "unexplained": found.unexplained_ns,
+    }
+    row |= {f"{limit}_pct": round(pct, 2) for limit, pct in limits_pct(found.profile).items()}
+    return {name: [value] for name, value in row.items()}

@@ -1,0 +1,26 @@
+"""How many markers the program wrote before each call of CUDA: what profiling costs is in them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aggregator.profile.arrays import Int64, ordered
+from aggregator.profile.profile import Profile
+
+
+def markers_before_calls(profile: Profile) -> Int64:
+    """Starts and ends of ranges since the call before in the thread, calls in order of start."""
+    calls, marks = profile.api_calls, profile.marks
+    kinds = (profile.ranges, profile.start_end_ranges)
+    time = np.concatenate(
+        [*(kind.start_ns for kind in kinds), *(kind.end_ns for kind in kinds), marks.time_ns]
+    )
+    of_thread = np.concatenate([*(kind.thread for kind in (*kinds, *kinds)), marks.thread])
+    order = ordered(calls.start_ns)
+    start, thread = calls.start_ns[order], calls.thread[order]
+    result = np.zeros(len(start), dtype=np.int64)
+    for one in np.unique(thread).tolist():
+        rows = thread == one
+        seen = np.searchsorted(np.sort(time[of_thread == one]), start[rows], side="right")
+        result[rows] = np.diff(seen, prepend=0)
+    return result

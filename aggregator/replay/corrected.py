@@ -1,0 +1,169 @@
+"""The step without profiling: a replay without what markers and tracing cost on the CPU.
+
+How much an event costs relative to another kind is known from measurements (docs/overhead.md); how
+much in this run follows from the steps that were timed without profiling: the costs are scaled
+until the replayed step is shorter by as much as the timed one was.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aggregator.profile.arrays import Bool, Int64
+from aggregator.profile.intervals import flatten
+from aggregator.replay.analysis import INTERVAL_PCT, ReplayedProfile
+from aggregator.replay.chains import cpu_chains
+from aggregator.replay.graph import Graph
+from aggregator.replay.replay import Durations, Times, replay
+
+MARKER_NS, CALL_NS = 1_000, 4_000
+"""Usual cost of the start or end of a range, and of a traced call. Unit: ns."""
+MAX_SCALE = 4.0
+"""Events that had to cost more than this times the usual are not what made the steps longer."""
+HALVINGS = 12
+SAME_STEP = 0.002
+"""Steps that differ by less are equal. Unit: share of the step."""
+
+
+@dataclass(frozen=True)
+class CorrectedStep:
+    """The step without profiling."""
+
+    profile: ReplayedProfile  # The graph without the costs; what-ifs work on it.
+    scale: float  # Cost of an event by its usual cost; 0: nothing was taken out.
+    cost_ns: int  # Mean cost on the CPU that was taken out of a step. Unit: ns.
+    unexplained_ns: int  # Time by which the timed steps are still shorter. Unit: ns.
+
+    @property
+    def step_ns(self) -> int:
+        """Median step. Unit: ns."""
+        return int(np.median(self.profile.measured_ns))
+
+    @property
+    def interval_ns(self) -> tuple[int, int]:
+        """10th and 90th percentile of the steps. Unit: ns."""
+        low, high = np.percentile(self.profile.measured_ns, INTERVAL_PCT)
+        return int(low), int(high)
+
+
+def correct(
+    profile: ReplayedProfile, markers: Int64, bare_ns: int, profiled_ns: int
+) -> CorrectedStep:
+    """Replay a profile without the costs of profiling.
+
+    Args:
+        profile: The profile as it was measured.
+        markers: Starts and ends of ranges since the call before in the thread, by row of the calls.
+        bare_ns: Median step without profiling, by the program's clock. Unit: ns.
+        profiled_ns: Median profiled step, by the same clock. Unit: ns.
+    """
+    cost = segment_costs_ns(profile.graph, markers)
+
+    def step(scale: float) -> float:
+        times = replay(profile.graph, profile.schedule, _durations(profile.graph, cost, scale))
+        return float(np.median(profile.steps.lengths_ns(times.work_start_ns)))
+
+    measured = step(0.0)
+    wanted = measured * min(bare_ns / max(profiled_ns, 1), 1.0)
+    scale = 0.0
+    if wanted < measured * (1 - SAME_STEP):
+        # Of a step that the GPU limits, more costs change nothing: the least ones are taken out.
+        reachable = max(wanted, step(MAX_SCALE) * (1 + SAME_STEP))
+        scale, high = 0.0, MAX_SCALE
+        for _ in range(HALVINGS):
+            middle = (scale + high) / 2
+            scale, high = (middle, high) if step(middle) > reachable else (scale, middle)
+        scale = high
+    durations = _durations(profile.graph, cost, scale)
+    found = _with_durations(profile, durations)
+    taken = (profile.graph.cpu_step_ns - durations.cpu_step_ns)[_inside(profile)]
+    missing = float(np.median(found.measured_ns)) - wanted
+    return CorrectedStep(
+        profile=found,
+        scale=scale,
+        cost_ns=round(float(taken.sum()) / len(profile.steps.number)),
+        unexplained_ns=round(missing) if missing > 2 * SAME_STEP * measured else 0,
+    )
+
+
+def segment_costs_ns(graph: Graph, markers: Int64) -> Int64:
+    """Usual cost of profiling in each segment of the CPU. Unit: ns.
+
+    Half of the cost of a traced call lies between its recorded start and end, half after it.
+    """
+    chains = cpu_chains(graph.data.calls)
+    position = chains.start_of_call
+    is_outer = np.zeros(len(position), dtype=bool)
+    is_outer[graph.call_row] = True
+    cost = np.zeros(len(graph.cpu_step_ns) + 1, dtype=np.int64)
+    # Ranges begin before the outermost call, or inside it.
+    np.add.at(cost, np.where(is_outer, position, position + 1), MARKER_NS * markers)
+    np.add.at(cost, position + 1, CALL_NS // 2)
+    np.add.at(cost, position + 2, CALL_NS // 2)
+    cost = cost[:-1]
+    cost[graph.thread_first[:-1]] = 0
+    return cost
+
+
+def _durations(graph: Graph, cost_ns: Int64, scale: float) -> Durations:
+    """Durations without costs; no segment becomes shorter than nothing."""
+    step = graph.cpu_step_ns
+    shorter = np.maximum(step - np.rint(scale * cost_ns).astype(np.int64), 0)
+    return replace(Durations.measured(graph), cpu_step_ns=np.where(step > 0, shorter, step))
+
+
+def _with_durations(profile: ReplayedProfile, durations: Durations) -> ReplayedProfile:
+    """The same profile as if it had been measured with other durations of the CPU."""
+    times: Times = replay(profile.graph, profile.schedule, durations)
+    graph = replace(
+        profile.graph,
+        cpu_time_ns=times.cpu_ns,
+        cpu_step_ns=durations.cpu_step_ns,
+        loading_ns=np.minimum(profile.graph.loading_ns, np.maximum(durations.cpu_step_ns, 0)),
+        work_start_ns=times.work_start_ns,
+    )
+    found = copy.copy(profile)
+    found.__dict__.pop("path", None)
+    found.graph, found.measured, found.times = graph, durations, times
+    return found
+
+
+def _inside(profile: ReplayedProfile) -> Bool:
+    """Positions of the CPU within the steps."""
+    start, time = profile.graph.work_start_ns, profile.graph.cpu_time_ns
+    low, high = start[profile.steps.first[0]], start[profile.steps.next[-1]]
+    inside: Bool = (time >= low) & (time < high)
+    return inside
+
+
+def busy_ns(profile: ReplayedProfile) -> int:
+    """Mean time of a step in which the GPU runs anything. Unit: ns."""
+    graph, steps = profile.graph, profile.steps
+    start, work = graph.work_start_ns, graph.data.work
+    device = work.device[graph.work_row]
+    rows = (device == device[steps.first[0]]) & ~graph.is_arrival
+    busy = flatten(start[rows], start[rows] + graph.duration_ns[rows])
+    edges = np.array([start[steps.first], start[steps.next]])
+    covered = busy.covered_before(edges.ravel()).reshape(edges.shape)
+    return round(float((covered[1] - covered[0]).mean()))
+
+
+GPU, CPU, LOADER, COMMUNICATION = "gpu", "cpu", "loader", "communication"
+_LIMITS = {
+    GPU: ("kernel", "copy", "set", "graph", "gap", "event"),
+    CPU: ("call", "cpu", "launch", "return", "thread"),
+    LOADER: ("loader",),
+    COMMUNICATION: ("communication",),
+}
+
+
+def limits_pct(profile: ReplayedProfile) -> dict[str, float]:
+    """Share of the critical path by what the step waits for. Unit: percent."""
+    shares = profile.critical_path_shares()
+    return {
+        limit: sum(one.share_pct for one in shares if one.kind in kinds)
+        for limit, kinds in _LIMITS.items()
+    }

@@ -1,0 +1,149 @@
+"""The step without profiling: known costs of a made capture come out again."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.rows.corrected import read_markers
+from aggregator.profile.arrays import Int64
+from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.corrected import CALL_NS, MARKER_NS, busy_ns, correct
+from profiler_cli.dlprof import main
+from tests.builders import Trace, analyze, query
+
+US = 1_000
+STEPS, LAUNCHES = 10, 12
+
+
+@dataclass
+class Program:
+    """A loop that launches kernels, as it would run with some costs of profiling."""
+
+    scale: float  # Cost of an event by its usual cost.
+    think_us: int = 30  # Time of the CPU between two launches.
+    kernel_us: int = 10
+    call_us: int = 6
+
+    def trace(self) -> tuple[Trace, int]:
+        """The capture, and the length of its steps. Unit: ns."""
+        marker, half = round(self.scale * MARKER_NS), round(self.scale * CALL_NS / 2)
+        trace = Trace()
+        trace.gpu()
+        thread = trace.thread()
+        now = gpu_free = 10 * US
+        begins = []
+        for step in range(STEPS):
+            begins.append(now)
+            now += marker
+            for number in range(LAUNCHES):
+                # Some ops have a range inside them: markers do not lie alike before all calls.
+                depth = 1 + number % 3
+                opened = now
+                now += depth * marker + self.think_us * US
+                call, end = now, now + self.call_us * US + half
+                start = max(call + 5 * US, gpu_free)
+                gpu_free = start + self.kernel_us * US
+                thread.launch(f"kernel_{number}", call, gpu=(start, gpu_free), length=end - call)
+                now = end + half + depth * marker
+                for inner in range(depth):
+                    low, high = opened + inner, now - inner
+                    thread.op(
+                        f"op{number}_{inner}", low, high, seq=100 * step + 10 * number + inner
+                    )
+            now += marker
+            thread.range(f"step {step}", begins[-1], now)
+        return trace, begins[2] - begins[1]
+
+
+def with_reference(path: Path, bare_ns: int, profiled_ns: int) -> None:
+    """Add the times of steps that dlprof would have taken."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "CREATE TABLE DLPROF_STEP_TIMES"
+            " (pid, rank, stepEnd, phase, number, hostNs, gpuNs INTEGER)"
+        )
+        rows = [
+            (100, None, "optimizer", phase, number, time_ns, None)
+            for phase, time_ns in (("bare", bare_ns), ("profiled", profiled_ns))
+            for number in range(5)
+        ]
+        connection.executemany("INSERT INTO DLPROF_STEP_TIMES VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+def imported(folder: Path, program: Program, bare_ns: int) -> tuple[Path, int]:
+    """The database of a capture, and the length of its steps."""
+    trace, length_ns = program.trace()
+    export = trace.write(folder / "profile.sqlite")
+    with_reference(export, bare_ns, length_ns)
+    assert main([f"--database={export}", f"--output_path={folder / 'out'}"]) == 0
+    return folder / "out" / "dlprof_dldb.sqlite", length_ns
+
+
+def replayed(path: Path) -> tuple[ReplayedProfile, Int64]:
+    with closing(sqlite3.connect(path)) as connection:
+        return read_replayed(connection, 1), read_markers(connection)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.5])
+def test_known_costs_are_found_and_the_bare_step_comes_out(
+    scale: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, bare_ns = Program(0.0).trace()
+    path, length_ns = imported(tmp_path, Program(scale), bare_ns)
+    assert length_ns > 1.1 * bare_ns
+    profile, markers = replayed(path)
+    found = correct(profile, markers, bare_ns, length_ns)
+    assert found.scale == pytest.approx(scale, rel=0.03)
+    assert found.step_ns == pytest.approx(bare_ns, rel=0.005)
+    assert found.cost_ns == pytest.approx(length_ns - bare_ns, rel=0.03)
+    assert found.unexplained_ns == 0
+    busy = LAUNCHES * 10 * US
+    assert busy_ns(found.profile) == pytest.approx(busy, rel=0.001)
+    row = query(
+        path,
+        "SELECT corrected_step, corrected_idle, corrected_limit, replayed_step"
+        " FROM view_corrected_step WHERE aggr_id = 1",
+    )[0]
+    assert row[0] == found.step_ns
+    assert row[1] == pytest.approx(bare_ns - busy, rel=0.01)
+    assert row[2:] == ("cpu", length_ns)
+    assert f"step takes {found.step_ns / 1e6:.2f} ms" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kernel_us", [10, 200])
+def test_without_costs_the_corrected_step_is_the_measured_one(
+    kernel_us: int, tmp_path: Path
+) -> None:
+    trace, length_ns = Program(1.0, kernel_us=kernel_us).trace()
+    with closing(sqlite3.connect(analyze(trace, tmp_path).path)) as connection:
+        profile = read_replayed(connection, 1)
+    markers = np.full(len(profile.graph.data.calls), 3)
+    for bare_ns in (length_ns, 2 * length_ns):
+        found = correct(profile, markers, bare_ns, length_ns)
+        assert (found.scale, found.cost_ns, found.unexplained_ns) == (0.0, 0, 0)
+        assert found.profile.measured_ns.tolist() == profile.measured_ns.tolist()
+
+
+def test_a_step_that_the_gpu_limits_stays_what_it_is(tmp_path: Path) -> None:
+    trace, length_ns = Program(1.0, kernel_us=200).trace()
+    with closing(sqlite3.connect(analyze(trace, tmp_path).path)) as connection:
+        profile = read_replayed(connection, 1)
+    measured_ns = float(np.median(profile.measured_ns))
+    found = correct(profile, np.full(len(profile.graph.data.calls), 3), 80, 100)
+    # The steps are shorter than the work of the GPU: tracing on the CPU does not explain that.
+    assert found.step_ns == pytest.approx(measured_ns, rel=0.005)
+    assert found.unexplained_ns == pytest.approx(0.2 * measured_ns, rel=0.05)
+    assert length_ns < measured_ns
+
+
+def test_a_foreign_capture_has_no_corrected_step(tmp_path: Path) -> None:
+    path = analyze(Program(1.0).trace()[0], tmp_path).path
+    assert query(path, "SELECT corrected_step FROM view_corrected_step LIMIT 1") == [(None,)]
+    assert query(path, "SELECT count(*) FROM call_markers") == [(0,)]

@@ -15,7 +15,7 @@ from tests.contract.client import API, ApiClient, Served
 from viewer.api.urls import urlpatterns
 
 #: What needs more to be asked; test_comparisons.py and test_timeline.py do.
-NEEDS_MORE = re.compile(r"/(compare|history|timeline/items|timeline/range)/")
+NEEDS_MORE = re.compile(r"/(compare|history|timeline/items|timeline/tiles|timeline/range)/")
 
 
 @pytest.fixture(scope="module")

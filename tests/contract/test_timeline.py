@@ -72,3 +72,24 @@ def test_a_window_of_three_centuries(api: ApiClient, ours: Served) -> None:
     window = {"lanes": "iterations.0", "start_ns": 1 - 2**62, "stop_ns": 2**62 - 1}
     items = api.get(ours.at("timeline/items/"), **window).json
     assert items["lanes"][0]["count"]
+
+
+def test_tiles_are_those_of_one_version_and_may_be_kept(api: ApiClient, ours: Served) -> None:
+    timeline = api.get(ours.at("timeline/")).json
+    lane = timeline["lanes"][0]
+    tile = {"lanes": lane["key"], "shift": 40, "number": 0, "version": timeline["version"]}
+    reply = api.get(ours.at("timeline/tiles/"), **tile)
+    assert reply.status == 200
+    assert reply.headers["Content-Type"] == "application/octet-stream"
+    assert "max-age" in reply.headers["Cache-Control"]
+    changed = api.get(ours.at("timeline/tiles/"), **tile | {"version": "0"})
+    assert_error(changed, 409, "TIMELINE_CHANGED")
+
+
+@pytest.mark.parametrize(
+    "change", [{"shift": -1}, {"shift": 62}, {"number": -1}, {"number": 2**61}, {"lanes": "x"}]
+)
+def test_a_tile_that_is_none(api: ApiClient, ours: Served, change: dict[str, str | int]) -> None:
+    version = api.get(ours.at("timeline/")).json["version"]
+    tile = {"lanes": "iterations.0", "shift": 10, "number": 0, "version": version}
+    assert_error(api.get(ours.at("timeline/tiles/"), **tile | change), 400, "INVALID_VALUE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -16,15 +17,12 @@ from hypothesis import strategies as st
 
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
-from aggregator.tables.timeline.lanes import (
-    Items,
-    Lane,
-    read_items,
-    read_lanes,
-    read_range,
-    shown_items,
-)
+from aggregator.tables.counts import Remembered
+from aggregator.tables.timeline.answers import TILE_BINS, TimelineAnswers
+from aggregator.tables.timeline.items import Items
+from aggregator.tables.timeline.levels import lane_levels, shown_items
 from aggregator.tables.timeline.nesting import disjoint_sets
+from aggregator.tables.timeline.stored import StoredTimeline
 from tests.conftest import ProfileFactory
 
 PROFILES = ("pytorch_resnet50_amp", "ddp2_resnet50_amp", "simple_no_nvtx", "nvtx_domains")
@@ -50,14 +48,24 @@ def opened_data(database: Path) -> Iterator[AggregationData]:
         yield AggregationData(found, {"aggr_id": 1, "domain": "default_domain"})
 
 
+#: All that begins between two times, and what is as long as a bin and reaches into them.
+SHOWN = (
+    "SELECT count(*), coalesce(sum(stop - start), 0) FROM ({table}) WHERE start < :high"
+    " AND (start >= :low OR stop > :low AND stop - start >= :bin)"
+)
+
+
 @pytest.mark.parametrize("name", PROFILES)
 def test_counts_and_busy_times_of_any_window_are_those_of_the_rows(
     name: str, imported: ProfileFactory
 ) -> None:
-    database = imported(name)
     random = Random(5)
-    with opened_data(database) as data, closing(sqlite3.connect(database)) as connection:
-        lanes = read_lanes(data)
+    with (
+        opened_data(imported(name)) as data,
+        closing(sqlite3.connect(imported(name))) as connection,
+    ):
+        timeline = TimelineAnswers(data)
+        lanes = timeline.lanes()
         first, last = lanes["start_ns"], lanes["stop_ns"]
         windows = [(first, last + 1, 1_000)]
         for _ in range(12):
@@ -67,71 +75,151 @@ def test_counts_and_busy_times_of_any_window_are_those_of_the_rows(
         for low, high, pixels in windows:
             for kind, table in TABLES.items():
                 keys = [lane["key"] for lane in lanes["lanes"] if lane["kind"] == kind]
-                items = read_items(data, keys, low, high, pixels)["lanes"] if keys else []
-                found = [sum(sum(lane[name]) for lane in items) for name in ("count", "busy_ns")]
-                sql = (
-                    f"SELECT count(*), coalesce(sum(stop - start), 0) FROM ({table})"
-                    " WHERE start < :high AND (stop > :low OR start >= :low)"
-                )
-                ((count, busy_ns),) = connection.execute(sql, {"low": low, "high": high})
-                assert found == [count, busy_ns]
-                assert all(len(lane["count"]) <= 3 * pixels + 1 for lane in items)
+                if not keys:
+                    continue
+                items = timeline.items(keys, low, high, pixels)
+                assert items["start_ns"] <= low < high <= items["stop_ns"]
+                bins = {"low": items["start_ns"], "high": items["stop_ns"], "bin": items["bin_ns"]}
+                expected = connection.execute(SHOWN.format(table=table), bins).fetchone()
+                found = [
+                    sum(sum(lane[column]) for lane in items["lanes"])
+                    for column in ("count", "busy_ns")
+                ]
+                assert found == list(expected)
+                assert all(len(lane["count"]) <= 4 * pixels + 5 for lane in items["lanes"])
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_each_event_is_in_the_tile_in_which_it_begins(name: str, imported: ProfileFactory) -> None:
+    random = Random(6)
+    with (
+        opened_data(imported(name)) as data,
+        closing(sqlite3.connect(imported(name))) as connection,
+    ):
+        timeline = TimelineAnswers(data)
+        lanes = timeline.lanes()
+        keys = [lane["key"] for lane in lanes["lanes"] if lane["kind"] == "work"]
+        length = lanes["stop_ns"] - lanes["start_ns"]
+        for shift in range(0, (length // TILE_BINS).bit_length() + 1, 3):
+            number = random.randint(0, length // (TILE_BINS << shift))
+            columns = tile_columns(timeline.tiles(keys, shift, number))
+            low = lanes["start_ns"] + number * (TILE_BINS << shift)
+            bounds = {"low": low, "high": low + (TILE_BINS << shift), "bin": 1 << shift}
+            sql = SHOWN.format(table=TABLES["work"])
+            found = columns["count"].sum(), columns["busy"].sum()
+            assert found == connection.execute(sql, bounds).fetchone()
+
+
+def test_tiles_are_small_and_those_of_a_grid_hold_every_event_once(
+    imported: ProfileFactory,
+) -> None:
+    with opened_data(imported("pytorch_resnet50_amp")) as data:
+        timeline = TimelineAnswers(data)
+        lanes = timeline.lanes()
+        length = lanes["stop_ns"] - lanes["start_ns"]
+        shift = (length // (20 * TILE_BINS)).bit_length()
+        for lane in lanes["lanes"]:
+            count = 0
+            for number in range(length // (TILE_BINS << shift) + 1):
+                tile = timeline.tiles([lane["key"]], shift, number)
+                assert len(tile) <= 64 * 1024
+                columns = tile_columns(tile)
+                count += int(columns["count"][columns["start"] >= 0].sum())
+            assert count == lane["num_events"]
+
+
+def tile_columns(data: bytes) -> dict[str, Any]:
+    size = int.from_bytes(data[:4], "little")
+    total = sum(json.loads(data[4 : 4 + size])["counts"])
+    wide = np.frombuffer(data, "<f8", 3 * total, 4 + size).reshape(3, -1)
+    narrow = np.frombuffer(data, "<i4", 3 * total, 4 + size + wide.nbytes).reshape(3, -1)
+    assert 4 + size + wide.nbytes + narrow.nbytes == len(data)
+    return dict(
+        zip(("start", "duration", "busy", "count", "label", "row"), [*wide, *narrow], strict=True)
+    )
+
+
+def test_a_kept_timeline_answers_as_a_new_one_and_a_damaged_one_is_made_anew(
+    imported: ProfileFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aggregator.tables.timeline.prepared._FEWEST_STORED", 1)
+    database = imported("ddp2_resnet50_amp")
+
+    def answers(folder: Path | None) -> list[Any]:
+        remembered = Remembered[StoredTimeline](2**30, lambda found: found.size)
+        monkeypatch.setattr("aggregator.tables.timeline.prepared._prepared", remembered)
+        with opened_data(database) as data:
+            timeline = TimelineAnswers(data, folder)
+            lanes = timeline.lanes()
+            keys = [lane["key"] for lane in lanes["lanes"]]
+            bounds = lanes["start_ns"], lanes["stop_ns"]
+            return [lanes, timeline.items(keys, *bounds, 700), timeline.range(keys, *bounds)]
+
+    expected = answers(None)
+    assert answers(tmp_path) == expected
+    (kept,) = tmp_path.iterdir()
+    assert kept.stat().st_size <= 0.1 * database.stat().st_size
+    made_at = kept.stat().st_mtime_ns
+    assert answers(tmp_path) == expected
+    assert kept.stat().st_mtime_ns == made_at
+    for damaged in (b"", kept.read_bytes()[:-5], kept.read_bytes()[:-8] + b"\xff" * 8):
+        kept.write_bytes(damaged)
+        assert answers(tmp_path) == expected
 
 
 @given(
     st.lists(st.tuples(st.integers(-50, 400), st.integers(0, 60)), max_size=60),
-    st.integers(-60, 400),
-    st.integers(1, 400),
+    st.integers(0, 7),
+    st.integers(-60, 200),
     st.integers(1, 40),
 )
 def test_no_event_vanishes_and_no_time_is_lost(
-    events: list[tuple[int, int]], low: int, length: int, pixels: int
+    events: list[tuple[int, int]], shift: int, first: int, bins: int
 ) -> None:
-    high = low + length
     times = np.array(sorted((a, a + d) for a, d in events), dtype=np.int64).reshape(-1, 2)
-    expected = [(a, b) for a, b in times.tolist() if a < high and (b > low or a >= low)]
-    count = busy_ns = 0
     for rows in disjoint_sets(times[:, 0], times[:, 1]):
-        lane = lane_of(times[rows])
-        shown = shown_items(lane, low, high, pixels)
-        count += int(shown.count.sum())
-        busy_ns += int(shown.busy_ns.sum())
-        assert (np.diff(shown.start_ns) >= 0).all()
-        assert len(shown) <= 2 * pixels or len(shown) <= 3 * pixels + 1
-        for start, stop in times[rows].tolist():
-            if (start, stop) in expected:
+        for level, items in lane_levels(items_of(times[rows])):
+            if level > shift:
+                break
+            shown = shown_items(items, shift, first, first + bins)
+            low, high = first << shift, first + bins << shift
+            expected = [
+                (start, stop)
+                for start, stop in times[rows].tolist()
+                if start < high and (start >= low or (stop > low and stop - start >= 1 << shift))
+            ]
+            assert shown.count.sum() == len(expected)
+            assert shown.busy_ns.sum() == sum(stop - start for start, stop in expected)
+            assert (np.diff(shown.start_ns) >= 0).all()
+            assert len(shown) <= 2 * bins + 1
+            for start, stop in expected:
                 assert ((shown.start_ns <= start) & (shown.stop_ns >= stop)).any()
-    assert (count, busy_ns) == (len(expected), sum(b - a for a, b in expected))
 
 
-def lane_of(times: Any) -> Lane:
+def items_of(times: Any, label: Any = None) -> Items:
     start, stop = times.T
     size = np.arange(len(start), dtype=np.int64)
-    items = Items(start, stop, np.ones_like(size), stop - start, size, size, size, size)
-    return Lane("a", "work", "", "", items, np.maximum.accumulate(stop))
+    labels = size if label is None else np.array(label, dtype=np.int64)
+    return Items(start, stop, np.ones_like(size), stop - start, labels, size)
 
 
-def test_a_run_has_the_name_with_the_most_time() -> None:
-    start = np.array([0, 10, 20, 30, 1_000], dtype=np.int64)
-    length = np.array([2, 5, 4, 1, 100], dtype=np.int64)
-    name = np.array([0, 1, 0, 2, 3], dtype=np.int64)
-    items = Items(start, start + length, np.ones_like(start), length, name, name, name, start)
-    lane = Lane("a", "work", "", "", items, np.maximum.accumulate(start + length))
-    shown = shown_items(lane, 0, 2_000, 2)
-    assert shown.name.tolist() == [0, 3]
-    assert shown.busy_ns.tolist() == [12, 100]
+def test_a_run_has_the_label_with_the_most_time() -> None:
+    times = np.array([(0, 2), (10, 15), (20, 24), (30, 31), (1_024, 2_048)], dtype=np.int64)
+    shown = shown_items(items_of(times, [0, 1, 0, 2, 3]), 10, 0, 2)
+    assert shown.label.tolist() == [0, 3]
+    assert shown.busy_ns.tolist() == [12, 1_024]
     assert shown.count.tolist() == [4, 1]
 
 
 def test_the_totals_of_a_range_are_those_of_the_rows(imported: ProfileFactory) -> None:
     database = imported("pytorch_resnet50_amp")
     with opened_data(database) as data, closing(sqlite3.connect(database)) as connection:
-        lanes = read_lanes(data)
-        keys = [lane["key"] for lane in lanes["lanes"]]
+        timeline = TimelineAnswers(data)
+        keys = [lane["key"] for lane in timeline.lanes()["lanes"]]
         low, high = connection.execute(
             "SELECT start, (start + stop) / 2 FROM iterations WHERE aggr = 1 AND iter_value = 12"
         ).fetchone()
-        found = read_range(data, keys, low, high)
+        found = timeline.range(keys, low, high)
         bounds = {"low": low, "high": high}
         expected = connection.execute(
             "SELECT o.op_id, count(*), sum(min(w.stop, :high) - max(w.start, :low)) FROM ("

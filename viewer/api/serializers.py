@@ -325,9 +325,21 @@ class LaneSerializer(Serializer[Any]):
     busy_ns = IntegerField(help_text="Sum of the durations of its events.")
 
 
+class TimelineLabelsSerializer(Serializer[Any]):
+    """What events are: columns of one length. Tiles have indices into them."""
+
+    name = ListField(child=IntegerField(), help_text="Index into names.")
+    category = ListField(child=IntegerField(), help_text="As in the items of a timeline.")
+    op = ListField(child=IntegerField(), help_text="Index of the op's id in names; -1: none.")
+
+
 class TimelineSerializer(Serializer[Any]):
     """The lanes of an aggregation's timeline."""
 
+    version = CharField(help_text="Changes with the profile; tiles are asked for with it.")
+    tile_bins = IntegerField(help_text="Bins of a tile.")
+    names = ListField(child=CharField())
+    labels = TimelineLabelsSerializer()
     start_ns = IntegerField(help_text="First event.", allow_null=True)
     stop_ns = IntegerField(help_text="End of the last event.", allow_null=True)
     lanes = LaneSerializer(many=True)
@@ -350,17 +362,16 @@ class LaneItemsSerializer(Serializer[Any]):
         help_text="0 Tensor Core kernel, 1 other kernel, 2 communication, 3 copy, 4 set, "
         "5 CUDA graph, -1 none.",
     )
-    op = ListField(
-        child=IntegerField(), help_text="Index of the (first) event's op in names; -1: none."
-    )
-    row_id = ListField(child=IntegerField(), help_text="Row of the (first) event in its table.")
+    op = ListField(child=IntegerField(), help_text="Index of that event's op in names; -1: none.")
+    row_id = ListField(child=IntegerField(), help_text="Row of that event in its table.")
 
 
 class TimelineItemsSerializer(Serializer[Any]):
     """What lanes show of some time."""
 
-    start_ns = IntegerField()
-    stop_ns = IntegerField()
+    start_ns = IntegerField(help_text="Start of the first bin of the grid.")
+    stop_ns = IntegerField(help_text="End of the last bin.")
+    bin_ns = IntegerField(help_text="Shorter events that begin in one bin are joined.")
     names = ListField(child=CharField())
     lanes = LaneItemsSerializer(many=True)
 

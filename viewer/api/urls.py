@@ -35,7 +35,12 @@ from viewer.api.summaries import (
     VerdictView,
 )
 from viewer.api.tables import DistinctView, ExportView, ReportView, TableView, TopOpsView
-from viewer.api.timeline import TimelineItemsView, TimelineRangeView, TimelineView
+from viewer.api.timeline import (
+    TimelineItemsView,
+    TimelineRangeView,
+    TimelineTilesView,
+    TimelineView,
+)
 
 _AGGREGATION = "profiles/<str:profile>/aggregations/<int:aggregation>"
 
@@ -79,6 +84,7 @@ urlpatterns = [
     path(f"{_AGGREGATION}/verdict/", VerdictView.as_view()),
     path(f"{_AGGREGATION}/timeline/", TimelineView.as_view()),
     path(f"{_AGGREGATION}/timeline/items/", TimelineItemsView.as_view()),
+    path(f"{_AGGREGATION}/timeline/tiles/", TimelineTilesView.as_view()),
     path(f"{_AGGREGATION}/timeline/range/", TimelineRangeView.as_view()),
     path(f"{_AGGREGATION}/can-replay/", CanReplayView.as_view()),
     path(f"{_AGGREGATION}/critical-path/", CriticalPathView.as_view()),

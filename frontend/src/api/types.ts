@@ -1101,9 +1101,9 @@ export interface LaneItems {
   readonly name: readonly number[];
   /** Start after start_ns. */
   readonly offset_ns: readonly number[];
-  /** Index of the (first) event's op in names; -1: none. */
+  /** Index of that event's op in names; -1: none. */
   readonly op: readonly number[];
-  /** Row of the (first) event in its table. */
+  /** Row of that event in its table. */
   readonly row_id: readonly number[];
 }
 
@@ -2208,21 +2208,41 @@ export interface TensorCoreEfficiency {
 
 /** The lanes of an aggregation's timeline. */
 export interface Timeline {
+  readonly labels: TimelineLabels;
   readonly lanes: readonly Lane[];
+  readonly names: readonly string[];
   /** First event. */
   readonly start_ns: number | null;
   /** End of the last event. */
   readonly stop_ns: number | null;
+  /** Bins of a tile. */
+  readonly tile_bins: number;
   /** Why a field is null, by the field's name; * stands for all of them. */
   readonly unknown: Readonly<Record<string, string>>;
+  /** Changes with the profile; tiles are asked for with it. */
+  readonly version: string;
 }
 
 /** What lanes show of some time. */
 export interface TimelineItems {
+  /** Shorter events that begin in one bin are joined. */
+  readonly bin_ns: number;
   readonly lanes: readonly LaneItems[];
   readonly names: readonly string[];
+  /** Start of the first bin of the grid. */
   readonly start_ns: number;
+  /** End of the last bin. */
   readonly stop_ns: number;
+}
+
+/** What events are: columns of one length. Tiles have indices into them. */
+export interface TimelineLabels {
+  /** As in the items of a timeline. */
+  readonly category: readonly number[];
+  /** Index into names. */
+  readonly name: readonly number[];
+  /** Index of the op's id in names; -1: none. */
+  readonly op: readonly number[];
 }
 
 /** Totals of a range of time. */

@@ -25,8 +25,8 @@ from aggregator.tables.replay import (
 from aggregator.tables.request import check_parameters, parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.tables.sql import count_rows, iter_rows
+from aggregator.tables.timeline.answers import TimelineAnswers
 from aggregator.tables.timeline.events import Category
-from aggregator.tables.timeline.lanes import read_lanes, read_range
 from aggregator.tables.verdict import read_verdict
 from profiler_cli.assistants.answers import Answer, as_columns, known_values
 from profiler_cli.assistants.profiles import Profiles, Scope
@@ -246,7 +246,8 @@ def timeline_range(
     Raises:
         InvalidValueError: There is no such iteration, or the database holds no single events.
     """
-    lanes = read_lanes(scope.data)
+    timeline = TimelineAnswers(scope.data)
+    lanes = timeline.lanes()
     if lanes["start_ns"] is None:
         reason = next(iter(lanes["unknown"].values()), "The profile holds no events.")
         raise InvalidValueError(str(reason))
@@ -255,7 +256,7 @@ def timeline_range(
     if iteration is not None:
         low, high = _bounds(scope, iteration)
     keys = [lane["key"] for lane in lanes["lanes"]][:500]
-    found = read_range(scope.data, keys, low, high)
+    found = timeline.range(keys, low, high)
     for one in found["categories"]:
         one["category"] = Category(one["category"]).name.lower().replace("_", " ")
     return {**found, "link": scope.link("timeline", range=f"{low}-{high}")}

@@ -1,4 +1,4 @@
-"""``dlprof export``: write the events of a profile in the format of another tool."""
+"""``dlprof export``: write a profile in the format of another tool."""
 
 from __future__ import annotations
 
@@ -20,12 +20,21 @@ from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 from profiler_cli.outputs import Batch, display, output_folder
 
-SUFFIXES: Final = {"perfetto": ".pftrace"}
-"""Formats, and how the names of their files end."""
+SUFFIXES: Final = {
+    "perfetto": ".pftrace",
+    "csv": "_csv",
+    "parquet": "_parquet",
+    "prometheus": ".prom",
+    "otlp": ".otlp.json",
+    "tensorboard": "_tensorboard",
+}
+"""Formats, and how the names of their files or folders end."""
+_FOLDERS: Final = ("csv", "parquet", "tensorboard")
 _DESCRIPTION: Final = (
-    "Write the events of a profile for another tool. perfetto: a trace for https://ui.perfetto.dev "
-    "with GPU streams, modules, ops and CUDA calls, and arrows from calls to their kernels and "
-    "from forward to backward ops."
+    "Write a profile for another tool. perfetto: its events as a trace for "
+    "https://ui.perfetto.dev. csv, parquet: a folder with every table of an aggregation. "
+    "prometheus, otlp: its key figures for monitoring. tensorboard: a folder with the times of "
+    "each iteration as scalars, which Weights & Biases reads as well (wandb sync FOLDER)."
 )
 
 
@@ -37,31 +46,46 @@ def run_export(words: Sequence[str]) -> int:
     """
     options = _parser().parse_args(list(words))
     source: Path = options.file
-    target: Path = options.output or source.with_suffix(SUFFIXES[options.format])
+    if options.format != "perfetto" and (options.iter_start, options.iter_stop) != (None, None):
+        raise UsageError(
+            "--iter_start and --iter_stop are for perfetto; other formats show an aggregation.",
+            hint="Aggregate the iterations, and name the aggregation with --aggregation.",
+        )
+    target: Path = options.output or source.with_name(source.stem + SUFFIXES[options.format])
     if target.exists() and (not options.force or (source.exists() and target.samefile(source))):
         raise UsageError(
             f"'{display(target)}' exists already.", hint="Give another --output, or --force."
         )
     with ExitStack() as stack:
-        stack.enter_context(_writing(target))
+        stack.enter_context(_writing(target, is_folder=options.format in _FOLDERS))
         database = open_or_import(source, stack)
         stack.callback(database.close)
-        stack.enter_context(_reading(database))
-        aggregation = _aggregation(database, options.aggregation)
-        window = _window(database, aggregation, options.iter_start, options.iter_stop)
         batch = stack.enter_context(Batch(force=options.force))
-        with batch.open(target) as stream:
-            slices = write_trace(Events(database.connection, window), aggregation, stream)
+        written = _write(database, options, target, batch)
         batch.commit()
-    print(shown(f"Wrote {display(target)}: {slices:,} slices. Open it in https://ui.perfetto.dev"))
+    print(shown(f"Wrote {display(target)}: {written}."))
     return EXIT_DONE
 
 
+def _write(database: Dldb, options: argparse.Namespace, target: Path, batch: Batch) -> str:
+    """Write the format into the batch, and return what was written."""
+    with _reading(database):
+        aggregation = _aggregation(database, options.aggregation)
+        window = _window(database, aggregation, options.iter_start, options.iter_stop)
+        if options.format == "perfetto":
+            with batch.open(target) as stream:
+                slices = write_trace(Events(database.connection, window), aggregation, stream)
+            return f"{slices:,} slices. Open it in https://ui.perfetto.dev"
+    from profiler_cli.exports.writers import write_format  # noqa: PLC0415
+
+    return write_format(options.format, database.path, options.file, target, aggregation, batch)
+
+
 @contextmanager
-def _writing(target: Path) -> Iterator[None]:
+def _writing(target: Path, *, is_folder: bool) -> Iterator[None]:
     """Name the option of this command in errors of writing."""
     try:
-        with output_folder(target.parent):
+        with output_folder(target if is_folder else target.parent):
             yield
     except DatabaseWriteError as error:
         error.hint = error.hint.replace("--output_path", "--output")
@@ -140,17 +164,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--format", choices=tuple(SUFFIXES), required=True, help="the format")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="the file (default: by FILE's name)"
+        "-o", "--output", metavar="FILE", type=Path, help="the file or folder (default: by FILE)"
     )
     parser.add_argument(
         "--aggregation",
         type=int,
         metavar="N",
-        help="aggregation whose iterations are shown (default: last)",
+        help="aggregation that is shown (default: last)",
     )
     parser.add_argument(
-        "--iter_start", type=int, metavar="N", help="first iteration (default: all events)"
+        "--iter_start", type=int, metavar="N", help="perfetto: first iteration (default: all)"
     )
-    parser.add_argument("--iter_stop", type=int, metavar="N", help="last iteration")
+    parser.add_argument("--iter_stop", type=int, metavar="N", help="perfetto: last iteration")
     parser.add_argument("-f", "--force", action="store_true", help="replace an existing file")
     return parser

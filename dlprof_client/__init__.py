@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dlprof_client.changes import Changes, compare
-from dlprof_client.client import ClientError, Run, connect
+from dlprof_client.client import connect
+from dlprof_client.run import ClientError, Run
 
 __all__ = ["Changes", "ClientError", "Run", "compare", "connect"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aggregator.compare.document import to_document
 from aggregator.compare.result import Comparison
 from aggregator.compare.sides import Source, compare_files
 from aggregator.system.progress import NullProgress
+from dlprof_client.cells import table_html
 
 try:
     import pandas as pd
@@ -17,6 +19,9 @@ except ImportError as error:
     raise ImportError(
         "dlprof_client needs pandas and Plotly: pip install 'open-dlprof[notebook]'"
     ) from error
+
+
+_TIMES: Final = ("base_ns", "new_ns", "difference_ns")
 
 
 def compare(
@@ -74,9 +79,23 @@ class Changes:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.headline}>"
 
+    def _repr_html_(self) -> str:
+        times = [
+            (
+                row["class"],
+                f"{row['base_ns'] / 1e6:.3f}",
+                f"{row['new_ns'] / 1e6:.3f}",
+                f"{row['difference_ns'] / 1e6:+.3f}",
+            )
+            for row in self.classes.to_dict("records")
+            if row["base_ns"] or row["new_ns"]
+        ]
+        header = ("class", "base ms", "new ms", "difference ms")
+        return f"<p><strong>{html.escape(self.headline)}</strong></p>{table_html(header, times)}"
+
 
 def _frame(records: list[dict[str, Any]]) -> pd.DataFrame:
     """Exact times as floats, which pandas can add."""
     frame = pd.DataFrame(records)
-    times = [name for name in ("base_ns", "new_ns", "difference_ns") if name in frame]
+    times = [name for name in _TIMES if name in frame]
     return frame.astype(dict.fromkeys(times, "float64"))

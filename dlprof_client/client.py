@@ -12,9 +12,9 @@ the standard library; no web framework is imported in either case. Times are in 
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,11 +23,12 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
-from aggregator.errors import DlprofError
+from aggregator.html_report.report import ReportRequest, write_html_report
 from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.arrow import to_arrow
 from aggregator.tables.calls import read_kernel_launches, read_op_calls
 from aggregator.tables.connection import opened
-from aggregator.tables.declared.addresses import OBJECTS, TABLES, find_table
+from aggregator.tables.declared.addresses import OBJECTS, TABLES, FoundTable, find_table
 from aggregator.tables.declared.iterations import AGGREGATIONS
 from aggregator.tables.declared.ops import OPS
 from aggregator.tables.declared.profile import domains
@@ -40,6 +41,8 @@ from aggregator.tables.replay import (
     read_stragglers,
     read_what_if,
 )
+from aggregator.tables.verdict import read_verdict
+from dlprof_client.run import ClientError, Run
 
 try:
     import pandas as pd
@@ -49,106 +52,9 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+    import pyarrow as pa
 
 _TIMEOUT_S = 120.0
-
-
-class ClientError(DlprofError):
-    """The viewer does not respond, or a name is unknown."""
-
-    code = "CLIENT"
-
-
-class Run(ABC):
-    """One aggregation of one profile, in one domain."""
-
-    aggregation: int
-    domain: str
-
-    @abstractmethod
-    def table(self, name: str, **params: str) -> pd.DataFrame:
-        """All rows of a table.
-
-        Args:
-            name: ``ops``, ``kernels``, ``op-types``, ``group-ops``, ``gpus``, ``iterations``,
-                ``iterations/3/ops``, ``iterations/3/kernels``, ``ops/CONV2D_1/kernels``.
-            params: ``ordering``, ``search`` and filters as in the REST API:
-                ``ordering="-gpu_time_ns"``, ``op_name__icontains="conv"``, ``using_tc="0"``.
-        """
-
-    @abstractmethod
-    def summary(self, name: str) -> dict[str, Any]:
-        """A panel of the dashboard: ``performance-summary``, ``resource-usage``, and so on.
-
-        Unknown values are None, with the reasons under ``unknown``.
-        """
-
-    @abstractmethod
-    def op_calls(self, op_id: str) -> dict[str, Any]:
-        """The calls of an op: times by iteration, histograms of a call's times, shapes."""
-
-    @abstractmethod
-    def kernel_launches(self, name: str) -> dict[str, Any]:
-        """The launches of a kernel: sums, times by iteration, histogram, launch sizes.
-
-        Args:
-            name: Its full name, or a short name, which stands for all kernels that share it.
-        """
-
-    @abstractmethod
-    def critical_path(self, iteration: int | None = None) -> dict[str, Any]:
-        """What the steady steps wait for, by kind and op, and the chain of one step.
-
-        Args:
-            iteration: Iteration of the chain; None: that of median length.
-        """
-
-    @abstractmethod
-    def op_sensitivity(self) -> pd.DataFrame:
-        """For each op: time on the critical path, slack, and what a step gains when it gains."""
-
-    @abstractmethod
-    def what_if(self, **changes: str) -> dict[str, Any]:
-        """The step with changes, from a replay.
-
-        Args:
-            changes: As in the REST API: ``speedup="conv2d=2x"``, ``remove="layer_norm"``,
-                ``no_sync="1"``, ``graph_launch="1"``, ``data_ready="1"``,
-                ``overlap_communication="1"``, ``no_communication="1"``.
-        """
-
-    @abstractmethod
-    def stragglers(self) -> dict[str, Any]:
-        """Which rank makes the step slow, and the step without its slowness."""
-
-    @abstractmethod
-    def recommendations(self) -> pd.DataFrame:
-        """The problems found, and what to do about them."""
-
-    @abstractmethod
-    def aggregations(self) -> pd.DataFrame:
-        """All aggregations of the profile."""
-
-    @abstractmethod
-    def figure_data(self, name: str, theme: str = "light") -> dict[str, Any]:
-        """A figure as plain data: ``{"data": [...], "layout": {...}}``."""
-
-    def figure(self, name: str, theme: str = "light") -> Figure:
-        """A figure of the viewer, for Plotly.
-
-        Args:
-            name: ``iteration-summary``, ``resource-usage``, ``gpu-utilization``,
-                ``kernel-gpu-time``, ``tensor-core-efficiency`` or ``gpus``.
-            theme: ``light`` or ``dark``.
-        """
-        # The import takes half a second; tables do not need it.
-        import plotly.graph_objects as go  # noqa: PLC0415
-
-        return go.Figure(self.figure_data(name, theme))
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} aggregation={self.aggregation} domain={self.domain!r}>"
 
 
 def connect(
@@ -223,13 +129,16 @@ class _ViewerRun(Run):
         return self._get(f"{base}{quote(path)}", domain=self.domain, **params)
 
     def _get(self, path: str, **params: str) -> dict[str, Any]:
+        return dict(json.loads(self._fetch(path, **params)))
+
+    def _fetch(self, path: str, **params: str) -> bytes:
         url = f"{self._api}{path}" + (f"?{urlencode(params)}" if params else "")
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": "application/json, text/html"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         try:
             with urlopen(Request(url, headers=headers), timeout=_TIMEOUT_S) as answer:  # noqa: S310
-                return dict(json.load(answer))
+                return bytes(answer.read())
         except HTTPError as error:
             raise _reply_error(error) from error
         except (URLError, TimeoutError) as error:
@@ -244,6 +153,13 @@ class _ViewerRun(Run):
 
     def summary(self, name: str) -> dict[str, Any]:
         return self._scoped(f"{name}/")
+
+    def verdict(self) -> dict[str, Any]:
+        return self._scoped("verdict/")
+
+    def html_report(self) -> str:
+        path = f"profiles/{self._profile}/aggregations/{self.aggregation}/report/"
+        return self._fetch(path, domain=self.domain).decode()
 
     def op_calls(self, op_id: str) -> dict[str, Any]:
         return self._scoped(f"ops/{op_id}/calls/")
@@ -283,6 +199,13 @@ def _reply_error(error: HTTPError) -> ClientError:
         return ClientError(f"The viewer answered {error.code} {error.reason}.")
 
 
+def _found(name: str) -> FoundTable:
+    found = find_table(name.strip("/"))
+    if found is None:
+        raise ClientError(f"There is no table {name!r}.", hint=f"Known: {', '.join(TABLES)}.")
+    return found
+
+
 class _FileRun(Run):
     """Reads the database directly, read only."""
 
@@ -290,7 +213,7 @@ class _FileRun(Run):
         self._path = path
         with self._opened() as data:
             self.aggregation = _choose(data.rows(AGGREGATIONS), aggregation)
-            names = domains(data.database)
+            names = self._domains = domains(data.database)
         self.domain = domain or names[0]
         if self.domain not in names:
             raise ClientError(
@@ -308,18 +231,32 @@ class _FileRun(Run):
             yield data.narrowed({"aggr_id": self.aggregation, "domain": self.domain})
 
     def table(self, name: str, **params: str) -> pd.DataFrame:
-        found = find_table(name.strip("/"))
-        if found is None:
-            raise ClientError(f"There is no table {name!r}.", hint=f"Known: {', '.join(TABLES)}.")
+        found = _found(name)
         with self._scoped() as data:
             rows = data.narrowed(found.params).rows(found.spec, params)
         return pd.DataFrame(rows, columns=list(found.spec.by_name))
+
+    def arrow(self, name: str, **params: str) -> pa.Table:
+        """The same as an Arrow table, with the type and meaning of every column."""
+        found = _found(name)
+        with self._scoped() as data:
+            return to_arrow(data.narrowed(found.params), found.spec, params)
 
     def summary(self, name: str) -> dict[str, Any]:
         if name not in OBJECTS:
             raise ClientError(f"There is no {name!r}.", hint=f"Known: {', '.join(OBJECTS)}.")
         with self._scoped() as data:
             return data.read_object(OBJECTS[name])
+
+    def verdict(self) -> dict[str, Any]:
+        with self._scoped() as data:
+            return read_verdict(data)
+
+    def html_report(self) -> str:
+        stream = io.BytesIO()
+        domains_shown = (self.domain, *(name for name in self._domains if name != self.domain))
+        write_html_report(ReportRequest(self._path, self.aggregation, domains_shown), stream)
+        return stream.getvalue().decode()
 
     def op_calls(self, op_id: str) -> dict[str, Any]:
         with self._scoped() as data:

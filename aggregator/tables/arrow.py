@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
 from aggregator.tables.aggregation_data import AggregationData
@@ -10,9 +12,15 @@ from aggregator.tables.spec import Column, Kind, TableSpec
 from aggregator.tables.sql import read_columns
 
 
-def to_arrow(data: AggregationData, spec: TableSpec) -> pa.Table:
-    """All rows of a table. A column that the database lacks is null in every row."""
-    columns = read_columns(data.bind(spec), parse_list_query(spec, {}), data.database)
+def to_arrow(
+    data: AggregationData, spec: TableSpec, params: Mapping[str, str] | None = None
+) -> pa.Table:
+    """All rows of a table. A column that the database lacks is null in every row.
+
+    ``params`` are ordering, search and filters, as in the query string of the API.
+    """
+    query = parse_list_query(spec, params or {})
+    columns = read_columns(data.bind(spec), query, data.database)
     size = max((len(values) for values in columns.values()), default=0)
     arrays = [
         pa.array(columns.get(column.name) or [None] * size, _type(column), from_pandas=False)

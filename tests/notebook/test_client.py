@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import json
 import os
 import re
@@ -17,7 +18,8 @@ import pytest
 
 from aggregator.errors import DlprofError
 from dlprof_client.changes import compare
-from dlprof_client.client import ClientError, Run, connect
+from dlprof_client.client import connect
+from dlprof_client.run import ClientError, Run
 from tests.conftest import DEMO_PROFILE, ProfileFactory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -47,6 +49,8 @@ FIGURES = (
     "kernel-gpu-time",
     "tensor-core-efficiency",
     "gpus",
+    "ranks",
+    "roofline",
 )
 
 
@@ -186,3 +190,41 @@ def test_the_replay_is_the_same_from_both(runs: tuple[Run, Run]) -> None:
             run.stragglers()
         with pytest.raises(ClientError):
             run.what_if(slower="kernels=2x")
+
+
+@pytest.mark.parametrize("name", ["ops", "iterations/3/kernels"])
+def test_an_arrow_table_has_the_same_rows(runs: tuple[Run, Run], name: str) -> None:
+    for run in runs:
+        table = run.arrow(name)
+        assert table.column_names == list(run.table(name).columns)
+        assert table["gpu_time_ns"].to_pylist() == run.table(name)["gpu_time_ns"].tolist()
+    assert runs[1].arrow(name, ordering="gpu_time_ns").num_rows == len(runs[1].table(name))
+
+
+def test_a_cell_shows_the_verdict_and_escapes_the_names_of_a_profile(
+    runs: tuple[Run, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, read = runs
+    cell = read._repr_html_()
+    assert cell == served._repr_html_()
+    assert f"<strong>{read.verdict()['sentence']}</strong>" in cell
+    assert "could save" in cell
+    monkeypatch.setattr(read, "verdict", lambda: {"sentence": "<script>alert(1)</script>"})
+    assert "<script" not in read._repr_html_()
+
+
+def test_a_comparison_is_a_table_in_a_cell(database: Path) -> None:
+    changes = compare(f"{database}@2-9", f"{database}@10-17")
+    cell = changes._repr_html_()
+    assert html.escape(changes.headline) in cell
+    assert cell.count("<tr>") > 3
+
+
+def test_the_page_is_shown_in_a_frame_that_reaches_nothing(runs: tuple[Run, Run]) -> None:
+    for run in runs:
+        page = run.show(height=500)
+        assert "<title>" in page.text
+        cell = page._repr_html_()
+        assert 'sandbox="allow-scripts allow-downloads" srcdoc="&lt;!doctype html' in cell
+        assert "height: 500px" in cell
+        assert cell.count('"') == 6

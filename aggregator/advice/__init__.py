@@ -8,7 +8,9 @@ DLProf's own detectors are in ``aggregator.advice.dlprof``.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from aggregator.advice import (
     batch_size,
@@ -39,7 +41,17 @@ from aggregator.advice import (
     vocabulary_size,
 )
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Finding, Severity, Unknown
+from aggregator.advice.finding import (
+    MIN_GAIN_PCT,
+    Answer,
+    Finding,
+    GainSource,
+    Remedy,
+    Severity,
+    Unknown,
+)
+from aggregator.replay.analysis import ReplayedProfile
+from aggregator.texts import say
 
 
 class Adviser(Protocol):
@@ -102,32 +114,78 @@ def advise(facts: Facts) -> tuple[list[Finding], list[Unknown]]:
     single = facts.steps.is_single
     asked = [one for one in ADVISERS if not single or one.NAME not in _OF_STEPS]
     answers = [adviser.advise(facts) for adviser in asked]
-    found = {
-        one.advice: _rated(facts, one)
-        for one in answers
-        if isinstance(one, Finding) and _matters(one)
-    }
+    rated = [_rated(facts, one) for one in answers if isinstance(one, Finding)]
+    found = {one.advice: one for one in rated if _matters(one)}
     kept = [one for one in found.values() if not _is_covered(one, found)]
     kept.sort(key=lambda one: (_RANK[one.level], one.is_per_sample, -(one.gain_pct or 0.0)))
     return kept, [one for one in answers if isinstance(one, Unknown)]
 
 
 def _rated(facts: Facts, finding: Finding) -> Finding:
-    """Add the gain in time; nothing that depends on uncertain steps is certain itself."""
+    """Add the gain in time, from a replay where there is one.
+
+    Nothing that depends on uncertain steps is certain itself.
+    """
     if finding.gain_pct is None:
         return finding
+    finding = replace(finding, gain_source=GainSource.ESTIMATE)
+    if facts.trusted_replay is not None and finding.remedy is not None:
+        finding = _replayed(facts.trusted_replay, finding, finding.remedy)
     certainty = finding.certainty
     if facts.steps.is_single or not facts.is_sure_of_steps:
         certainty = certainty.one_less
-    gain_ns = None if finding.is_per_sample else round(finding.gain_pct / 100.0 * facts.step_ns)
+    share = (finding.gain_pct or 0.0) / 100.0
+    gain_ns = None if finding.is_per_sample else round(share * facts.step_ns)
     return replace(finding, gain_ns=gain_ns, certainty=certainty)
+
+
+OTHER_LIMIT_PCT = 10.0
+"""A replay that saves less than the estimate by more than this says why. Unit: points."""
+
+
+def _replayed(profile: ReplayedProfile, finding: Finding, remedy: Remedy) -> Finding:
+    """The finding with the gain that a replay of its remedy shows."""
+    now = int(np.mean(profile.replayed_ns))
+    then = profile.predict(remedy.changes).mean_step_ns
+    gain_pct = 100.0 * max(now - then, 0) / max(now, 1)
+    values: dict[str, Any] = {
+        "count": len(profile.steps.number),
+        "what": remedy.what,
+        "then": f"{then / 1e6:.4g}",
+        "now": f"{now / 1e6:.4g}",
+    }
+    reasoning = say(
+        "{count} steps were replayed {what}: a step takes {then} instead of {now} ms", **values
+    )
+    if _is_limited(finding.gain_pct, gain_pct):
+        reasoning = say(
+            "{count} steps were replayed {what}: a step takes {then} instead of {now} ms. By its "
+            "own time it would be {share:.0f}% less, but then something else limits the step. If "
+            "that is launching: it takes less time without the profiler",
+            **values,
+            share=finding.gain_pct,
+        )
+    return replace(
+        finding,
+        gain_pct=gain_pct,
+        gain_source=GainSource.REPLAY,
+        estimate_pct=finding.gain_pct,
+        reasoning=reasoning,
+    )
 
 
 _RANK = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2}
 
 
 def _matters(finding: Finding) -> bool:
-    return finding.gain_pct is None or finding.gain_pct >= MIN_GAIN_PCT
+    """Whether it saves enough, or would if nothing else limited the step."""
+    if finding.gain_pct is None or finding.gain_pct >= MIN_GAIN_PCT:
+        return True
+    return _is_limited(finding.estimate_pct, finding.gain_pct)
+
+
+def _is_limited(estimate_pct: float | None, replayed_pct: float) -> bool:
+    return (estimate_pct or 0.0) - replayed_pct > OTHER_LIMIT_PCT
 
 
 def _is_covered(finding: Finding, found: dict[str, Finding]) -> bool:

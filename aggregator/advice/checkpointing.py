@@ -6,7 +6,8 @@ import numpy as np
 
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Certainty, Finding, Unknown
+from aggregator.advice.finding import MEDIUM_GAIN_PCT, Answer, Certainty, Finding, Remedy, Unknown
+from aggregator.replay.row_changes import shrink_rows
 from aggregator.texts import say
 
 NAME = "checkpointing"
@@ -43,6 +44,9 @@ def advise(facts: Facts) -> Answer:
         return None
     return Finding(
         advice=NAME,
+        remedy=Remedy(
+            say("without the repeated work"), (shrink_rows(facts.rows_of_replay(rows), 0.0),)
+        ),
         gain_pct=gain,
         problem=say(
             "Activation checkpointing computes activations again for {share:.0f}% of {span}, and "

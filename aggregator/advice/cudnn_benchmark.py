@@ -5,8 +5,9 @@ from __future__ import annotations
 from aggregator.advice.dlprof.pytorch import is_convolution
 from aggregator.advice.evidence import kernel_items, ops_link, setting_items, setting_proof
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Unknown
+from aggregator.advice.finding import Answer, Certainty, Finding, Remedy, Unknown
 from aggregator.advice.matmul import products
+from aggregator.replay.row_changes import speed_up_rows
 from aggregator.texts import say
 
 NAME = "cudnn_benchmark"
@@ -33,6 +34,10 @@ def advise(facts: Facts) -> Answer:
         return None
     return Finding(
         advice=NAME,
+        remedy=Remedy(
+            say("with these kernels in 90% of their time"),
+            (speed_up_rows(facts.rows_of_replay(rows), SEARCH_SPEEDUP),),
+        ),
         gain_pct=facts.kernel_gain_pct(time, SEARCH_SPEEDUP),
         problem=say(
             "Convolutions take {share:.0f}% of {span}, and cuDNN does not search for their "

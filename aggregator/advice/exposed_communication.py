@@ -8,9 +8,10 @@ import numpy as np
 
 from aggregator.advice.evidence import gpu_item, kernel_evidence
 from aggregator.advice.facts import Facts, Gpu
-from aggregator.advice.finding import Answer, Certainty, Finding
+from aggregator.advice.finding import Answer, Certainty, Finding, Remedy
 from aggregator.profile.arrays import Bool
 from aggregator.profile.intervals import flatten, union_of
+from aggregator.replay.changes import overlap_communication
 from aggregator.texts import Text, say
 
 NAME = "exposed_communication"
@@ -50,6 +51,9 @@ def advise(facts: Facts) -> Answer:
     is_known = bool((facts.work.waiting_ns[rows] >= 0).all())
     return Finding(
         advice=NAME,
+        remedy=Remedy(
+            say("with the communication beside the computation"), (overlap_communication,)
+        ),
         gain_pct=share,
         problem=_problem(facts, share, is_known=is_known),
         recommendation=_recommendation(facts, rows),

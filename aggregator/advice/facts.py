@@ -17,6 +17,8 @@ import numpy as np
 from aggregator.profile.arrays import Bool, Int64, row_codes
 from aggregator.profile.intervals import Flattened, flatten
 from aggregator.profile.profile import SourceFormat
+from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.row_changes import Select, work_at
 from aggregator.texts import Text, say
 
 KERNEL, COPY, SET, GRAPH = 0, 1, 2, 3  # Kinds of GPU work.
@@ -169,6 +171,7 @@ class Facts:
     is_sure_of_steps: bool = True
     # Whether processes that are no ranks of a job use the GPUs: their steps are no common ones.
     has_several_loops: bool = False
+    replayed: ReplayedProfile | None = None  # Replay of some of the steps; None: there is none.
 
     @property
     def is_kineto(self) -> bool:
@@ -255,6 +258,16 @@ class Facts:
             return False
         _, call = row_codes(work.device[rows], work.api_start_ns[rows])
         return bool((np.bincount(call) >= MIN_REPLAYED).any())
+
+    @property
+    def trusted_replay(self) -> ReplayedProfile | None:
+        """The replay, unless its confidence is low."""
+        profile = self.replayed
+        return None if profile is None or profile.confidence == "low" else profile
+
+    def rows_of_replay(self, rows: Bool) -> Select:
+        """The same work in the replay."""
+        return work_at(self.work.start_ns[rows], self.work.end_ns[rows])
 
     @cached_property
     def verdict(self) -> Int64:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from aggregator.replay.changes import Change
 from aggregator.texts import Text
 
 HIGH_GAIN_PCT = 20.0
@@ -31,6 +32,13 @@ class Certainty(StrEnum):
     def one_less(self) -> Certainty:
         """The next lower certainty."""
         return Certainty.LIKELY if self is Certainty.SURE else Certainty.POSSIBLE
+
+
+class GainSource(StrEnum):
+    """Where the time that a fix could save comes from."""
+
+    REPLAY = "replay"  # The steps were replayed with the fix.
+    ESTIMATE = "estimate"  # A formula: a replay cannot express the fix, or there is none.
 
 
 class View(StrEnum):
@@ -72,6 +80,14 @@ class Proof:
 
 
 @dataclass(frozen=True)
+class Remedy:
+    """What a fix changes, for a replay."""
+
+    what: Text  # What is different, as part of a sentence: "with ...".
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
 class Finding:
     """A problem that was found, with advice."""
 
@@ -92,6 +108,10 @@ class Finding:
     covered_by: tuple[str, ...] = ()
     gain_ns: int | None = None  # Time of a step that a fix could save, from ``gain_pct``. Unit: ns.
     is_per_sample: bool = False  # Whether the gain is of the time per sample: the step gets longer.
+    remedy: Remedy | None = None  # What to replay; None: a replay cannot express it.
+    # Where ``gain_pct`` comes from; None: there is none. Advisers give estimates.
+    gain_source: GainSource | None = None
+    estimate_pct: float | None = None  # The estimate that a replay replaced. Unit: percent.
 
     @property
     def level(self) -> Severity:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from aggregator.advice.evidence import LATE, gaps_proof, op_items
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding
+from aggregator.advice.finding import Answer, Certainty, Finding, Remedy
 from aggregator.advice.input_bound import loading_in_gaps
 from aggregator.advice.launch_bound import MAX_GAP_NS
+from aggregator.profile.arrays import Bool
+from aggregator.profile.intervals import flatten
+from aggregator.replay.row_changes import without_cpu_time
 from aggregator.texts import Text, say
 
 NAME = "host_stalls"
@@ -27,6 +30,7 @@ def advise(facts: Facts) -> Answer:
         return None
     return Finding(
         advice=NAME,
+        remedy=_remedy(facts, waited),
         covered_by=("slow_iterations",),
         gain_pct=share,
         problem=say(
@@ -48,6 +52,12 @@ def advise(facts: Facts) -> Answer:
         evidence=op_items(facts, waited, facts.gap_ns),
         proof=gaps_proof(facts, waited, _condition(facts), "waiting_ns"),
     )
+
+
+def _remedy(facts: Facts, waited: Bool) -> Remedy:
+    end = facts.work.start_ns[waited]
+    pauses = flatten(end - facts.gap_ns[waited], end)
+    return Remedy(say("without what the CPU does in these gaps"), (without_cpu_time(pauses),))
 
 
 def _needs(facts: Facts) -> Text:

@@ -6,8 +6,9 @@ import numpy as np
 
 from aggregator.advice.evidence import gpu_work, quoted, setting_items
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Proof, Unknown
+from aggregator.advice.finding import Answer, Certainty, Finding, Proof, Remedy, Unknown
 from aggregator.profile.arrays import Int64
+from aggregator.replay.changes import data_ready
 from aggregator.texts import Text, say
 
 NAME = "input_bound"
@@ -53,6 +54,7 @@ def advise(facts: Facts) -> Answer:
         return None
     return Finding(
         advice=NAME,
+        remedy=Remedy(say("with every batch ready in time"), (data_ready,)),
         gain_pct=share,
         problem=say(
             "The GPU waits {share:.0f}% of {span} for the next batch of the data loader",

@@ -6,7 +6,8 @@ import numpy as np
 
 from aggregator.advice.evidence import LATE, gaps_proof, op_items
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding, Item
+from aggregator.advice.finding import Answer, Certainty, Finding, Item, Remedy
+from aggregator.replay.changes import launch_once
 from aggregator.texts import Text, say
 
 NAME = "launch_bound"
@@ -38,6 +39,7 @@ def advise(facts: Facts) -> Answer:
     launches = int((facts.launched & here).sum()) // facts.steps.count
     return Finding(
         advice=NAME,
+        remedy=Remedy(say("with one launch for the work of a step"), (launch_once(MAX_GAP_NS),)),
         gain_pct=facts.gpu_share_pct(gpu, max(total - GRAPH_GAP_NS * gaps, 0)),
         problem=say(
             "GPU {device} waits {share:.0f}% of the step for work to be launched: {count} calls "

@@ -6,7 +6,8 @@ import re
 
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Remedy
+from aggregator.replay.changes import channels_last
 from aggregator.texts import say
 
 NAME = "layout_conversions"
@@ -28,6 +29,7 @@ def advise(facts: Facts) -> Answer:
         return None
     return Finding(
         advice=NAME,
+        remedy=Remedy(say("without these conversions"), (channels_last,)),
         gain_pct=gain,
         problem=say(
             "{share:.0f}% of the kernel time converts tensor layouts for convolutions (NCHW "

@@ -6,7 +6,8 @@ import re
 
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import Answer, Certainty, Finding
+from aggregator.advice.finding import Answer, Certainty, Finding, Remedy
+from aggregator.replay.row_changes import shrink_rows
 from aggregator.texts import say
 
 NAME = "norm_copies"
@@ -29,6 +30,7 @@ def advise(facts: Facts) -> Answer:
         return None
     return Finding(
         advice=NAME,
+        remedy=Remedy(say("without these copies"), (shrink_rows(facts.rows_of_replay(rows), 0.0),)),
         gain_pct=facts.kernel_gain_pct(total, float("inf")),
         problem=say(
             "{share:.0f}% of the kernel time copies tensors in group normalizations",

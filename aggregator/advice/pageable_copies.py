@@ -12,9 +12,11 @@ from aggregator.advice.finding import (
     Certainty,
     Finding,
     Proof,
+    Remedy,
     Unknown,
 )
 from aggregator.profile.arrays import Bool, Int64
+from aggregator.replay.row_changes import copy_unwaited
 from aggregator.texts import say
 
 NAME = "pageable_copies"
@@ -47,6 +49,7 @@ def advise(facts: Facts) -> Answer:
     speed = work.num_bytes[rows].sum() / max(int(work.duration_ns[rows].sum()), 1)
     return Finding(
         advice=NAME,
+        remedy=_remedy(facts, rows),
         gain_pct=gain,
         problem=say(
             "Copies from or to pageable memory take {share:.0f}% of {span} at {speed:.1f} GB/s, "
@@ -69,6 +72,23 @@ def advise(facts: Facts) -> Answer:
         certainty=Certainty.LIKELY,
         evidence=(*op_items(facts, rows, exposed), *setting_items(facts, "pin_memory")),
         proof=copies_proof(facts, rows, "host_memory = 'pageable'"),
+    )
+
+
+def _remedy(facts: Facts, rows: Bool) -> Remedy:
+    start, num_bytes = facts.work.start_ns[rows], facts.work.num_bytes[rows]
+    order = np.argsort(start, kind="stable")
+    pinned = np.rint(num_bytes[order] / _pinned_speed(facts) * 1e9).astype(np.int64)
+
+    def duration_ns(start_ns: Int64) -> Int64:
+        return pinned[np.searchsorted(start[order], start_ns)]
+
+    return Remedy(
+        say(
+            "with these copies from pinned memory, at {speed:.0f} GB/s, without waiting for them",
+            speed=_pinned_speed(facts) / 1e9,
+        ),
+        (copy_unwaited(facts.rows_of_replay(rows), duration_ns),),
     )
 
 

@@ -6,8 +6,17 @@ import numpy as np
 
 from aggregator.advice.evidence import call_items, quoted
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Proof, Unknown
+from aggregator.advice.finding import (
+    MIN_GAIN_PCT,
+    Answer,
+    Certainty,
+    Finding,
+    Proof,
+    Remedy,
+    Unknown,
+)
 from aggregator.profile.arrays import Int64
+from aggregator.replay.changes import no_synchronization
 from aggregator.texts import say
 
 NAME = "synchronizing_calls"
@@ -48,12 +57,13 @@ def advise(facts: Facts) -> Answer:
     length = waits.end_ns - waits.start_ns
     cost = np.minimum(length, idle_after_ns(facts))
     gain = facts.share_pct(int(cost.sum()))
-    if gain < MIN_GAIN_PCT:
-        return None
+    if gain < MIN_GAIN_PCT and facts.trusted_replay is None:
+        return None  # else the replay decides
     count = len(length) / (facts.steps.count * len(facts.gpus))
     everything = np.ones(len(length), dtype=bool)
     return Finding(
         advice=NAME,
+        remedy=Remedy(say("in which no call waits for the GPU"), (no_synchronization(),)),
         gain_pct=gain,
         problem=say(
             "Calls wait until the GPU has finished, {count:.0f} per step; the GPU is then "

@@ -8,8 +8,9 @@ import numpy as np
 
 from aggregator.advice.evidence import kernel_evidence, setting_items
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Remedy
 from aggregator.profile.arrays import Bool
+from aggregator.replay.row_changes import fuse_rows
 from aggregator.texts import Text, say
 
 NAME = "unfused_optimizer"
@@ -46,6 +47,10 @@ def advise(facts: Facts) -> Answer:
     is_loop = int((rows & foreach).sum()) * 2 < int(rows.sum())
     return Finding(
         advice=NAME,
+        remedy=Remedy(
+            say("with one launch for these kernels, in 1/3 of their time"),
+            (fuse_rows(facts.rows_of_replay(rows), PASSES),),
+        ),
         gain_pct=gain,
         problem=_problem(facts, int(rows.sum()), is_loop=is_loop),
         recommendation=_recommendation(facts, rows),

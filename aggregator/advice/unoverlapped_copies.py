@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from aggregator.advice.evidence import op_items, setting_items
 from aggregator.advice.facts import PAGEABLE, Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Remedy
 from aggregator.advice.pageable_copies import (
     copies_proof,
     exposed_ns,
     large_copies,
 )
+from aggregator.replay.row_changes import overlap_rows
 from aggregator.texts import say
 
 NAME = "unoverlapped_copies"
@@ -24,6 +25,9 @@ def advise(facts: Facts) -> Answer:
         return None
     return Finding(
         advice=NAME,
+        remedy=Remedy(
+            say("with these copies beside the kernels"), (overlap_rows(facts.rows_of_replay(rows)),)
+        ),
         gain_pct=gain,
         problem=say(
             "Copies between host and GPU take {share:.0f}% of {span} while no kernel runs",

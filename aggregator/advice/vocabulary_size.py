@@ -6,8 +6,10 @@ import re
 
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
-from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Item
+from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Item, Remedy
 from aggregator.advice.matmul import in_half
+from aggregator.profile.arrays import Bool
+from aggregator.replay.row_changes import speed_up_rows
 from aggregator.texts import say
 
 NAME = "vocabulary_size"
@@ -33,7 +35,8 @@ def advise(facts: Facts) -> Answer:
         return None
     ran = set(facts.work.op[rows].tolist())
     time_ns = float(facts.work.duration_ns[rows].sum())
-    if facts.is_training and not any(facts.ops.directions[row] == "bprop" for row in ran):
+    is_compiled = facts.is_training and not any(facts.ops.directions[row] == "bprop" for row in ran)
+    if is_compiled:
         time_ns *= 3.0  # the two products of the backward pass are in a compiled op
     gain = facts.kernel_gain_pct(time_ns, PADDED_SPEEDUP)
     if gain < MIN_GAIN_PCT:
@@ -44,6 +47,7 @@ def advise(facts: Facts) -> Answer:
     return Finding(
         advice=NAME,
         covered_by=("unaligned_shapes",),
+        remedy=None if is_compiled else _remedy(facts, rows),
         gain_pct=gain,
         problem=say(
             "The vocabulary has {size} entries, which is no multiple of 64; its matrix products "
@@ -64,3 +68,8 @@ def advise(facts: Facts) -> Answer:
         needs=say("A run with the padded vocabulary"),
         **kernel_evidence(facts, rows, Item("shape", facts.ops.shapes[min(ran)])),
     )
+
+
+def _remedy(facts: Facts, rows: Bool) -> Remedy:
+    faster = speed_up_rows(facts.rows_of_replay(rows), PADDED_SPEEDUP)
+    return Remedy(say("with these products in 1/1.3 of their time"), (faster,))

@@ -125,6 +125,22 @@ def read_columns(
     return found
 
 
+def first_row(connection: sqlite3.Connection, table: str, column: str, value: int) -> int:
+    """Return the first row id with at least ``value``, of a table sorted by ``column``."""
+    low, high = (
+        1,
+        int(connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0]) + 1,
+    )
+    while low < high:
+        middle = (low + high) // 2
+        row = connection.execute(f"SELECT {column} FROM {table} WHERE id = ?", (middle,)).fetchone()
+        if row is None or row[0] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 def _from_blobs(
     connection: sqlite3.Connection,
     table: str,

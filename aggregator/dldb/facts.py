@@ -27,18 +27,20 @@ from aggregator.advice.facts import (
     Steps,
     Work,
 )
-from aggregator.dldb.column_blobs import lookup, read_columns
+from aggregator.dldb.column_blobs import first_row, lookup, read_columns
+from aggregator.dldb.ownership_columns import LOADER_TYPES
+from aggregator.dldb.replay_inputs import read_few_steps
 from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.stored import lost_records, stored_settings
+from aggregator.errors import ReplayError
 from aggregator.kernels.traits import communication_kernels, half_precision_kernels
 from aggregator.profile.arrays import Int64, distinct
 from aggregator.profile.intervals import Flattened, flatten, union_of
+from aggregator.replay.analysis import ReplayedProfile
 
 _UNCERTAIN = frozenset({"medium", "low"})  # Confidence in the choice of the key node.
 WAITING_CALLS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynchronize")
 """Substrings of the names of calls that wait for the GPU."""
-LOADER_TYPES = ("enumerate(DataLoader)", "DataLoader")
-"""Prefixes of the types of ops that wait for the next batch of a data loader."""
 _WORK_COLUMNS = (
     *("kind", "start_ns", "end_ns", "device", "api_start_ns", "api_end_ns"),
     *("op", "name", "copy_kind", "host_kind", "num_bytes", "waiting_ns"),
@@ -86,7 +88,18 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
         and not (lost_records(connection) or several),
         rank_waits=_read_rank_waits(connection, aggr, steps),
         has_several_loops=several,
+        replayed=_replayed(connection, aggr, steps),
     )
+
+
+def _replayed(connection: sqlite3.Connection, aggr: int, steps: Steps) -> ReplayedProfile | None:
+    """Replay of a few steps; None: there are none, or they cannot be replayed."""
+    if steps.is_single:
+        return None
+    try:
+        return read_few_steps(connection, aggr, steps.number)
+    except ReplayError:
+        return None
 
 
 def _launchers(connection: sqlite3.Connection) -> int:
@@ -107,22 +120,6 @@ def _columns(connection: sqlite3.Connection, query: str, values: Iterable[int], 
     return result
 
 
-def _first_row(connection: sqlite3.Connection, table: str, column: str, value: int) -> int:
-    """Return the first row id with at least ``value``, of a table sorted by ``column``."""
-    low, high = (
-        1,
-        int(connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0]) + 1,
-    )
-    while low < high:
-        middle = (low + high) // 2
-        row = connection.execute(f"SELECT {column} FROM {table} WHERE id = ?", (middle,)).fetchone()
-        if row is None or row[0] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 def _read_work(connection: sqlite3.Connection, aggr: int, steps: Steps) -> Work:
     """Read the work that the window launched, and the first work after it on each GPU.
 
@@ -135,10 +132,10 @@ def _read_work(connection: sqlite3.Connection, aggr: int, steps: Steps) -> Work:
         before[0] if before else steps.api_low_ns,
         row[1] if row else steps.api_high_ns,
     )
-    rows = [_first_row(connection, "kernels", "api_start", bound) for bound in bounds]
+    rows = [first_row(connection, "kernels", "api_start", bound) for bound in bounds]
     parts = [_kernel_columns(connection, (rows[0], rows[1]))]
     for table, sql in _WORK_QUERIES.items():
-        rows = [_first_row(connection, table, "api_start", bound) for bound in bounds]
+        rows = [first_row(connection, table, "api_start", bound) for bound in bounds]
         parts.append(_columns(connection, sql, rows, len(_WORK_COLUMNS)))
     columns = np.concatenate(parts, axis=1)
     return _with_end(Work(**dict(zip(_WORK_COLUMNS, columns, strict=True))), steps)
@@ -210,7 +207,7 @@ def _read_loading(connection: sqlite3.Connection, steps: Steps) -> dict[int, Fla
     ops = [row[0] for row in connection.execute(f"SELECT id FROM ops WHERE {like}", patterns)]
     if not ops:
         return {}
-    low = _first_row(connection, "op_instances", "start", steps.api_low_ns - _MAX_WAIT_NS)
+    low = first_row(connection, "op_instances", "start", steps.api_low_ns - _MAX_WAIT_NS)
     marks = ", ".join("?" for _ in ops)
     start, stop, process = _columns(
         connection,
@@ -234,7 +231,7 @@ def _read_waits(connection: sqlite3.Connection, steps: Steps) -> Calls:
     query = f"SELECT id, name FROM api_names WHERE {like}"
     names = dict(connection.execute(query, patterns).fetchall())
     low, high = (
-        _first_row(connection, "api_calls", "start", bound)
+        first_row(connection, "api_calls", "start", bound)
         for bound in (steps.api_low_ns, steps.api_high_ns)
     )
     columns, wanted = ("name", "start", "duration", "op", "thread"), list(names)
@@ -354,7 +351,7 @@ def _read_ops(connection: sqlite3.Connection, aggr: int, steps: Steps) -> Ops:
     # Markers always record the shapes of the first steps.
     query = "SELECT stop FROM iterations WHERE aggr = ? AND iter_value = ?"
     early = connection.execute(query, (aggr, int(steps.number[0]) + 1)).fetchone()
-    last = _first_row(connection, "op_instances", "start", early[0] if early else steps.api_high_ns)
+    last = first_row(connection, "op_instances", "start", early[0] if early else steps.api_high_ns)
     rows = connection.execute(
         "SELECT op_id, op_name, op_type, direction, tc_support_status, tc_fit, forward - 1"
         " FROM ops ORDER BY id"

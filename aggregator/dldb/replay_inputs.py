@@ -7,8 +7,8 @@ import sqlite3
 import numpy as np
 
 from aggregator.advice.layout_conversions import CONVERSION
-from aggregator.dldb.column_blobs import lookup, read_columns
-from aggregator.dldb.facts import LOADER_TYPES
+from aggregator.dldb.column_blobs import first_row, lookup, read_columns
+from aggregator.dldb.ownership_columns import LOADER_TYPES
 from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.stored import lost_records
 from aggregator.dldb.writer import has_table
@@ -45,24 +45,49 @@ def read_replayed(connection: sqlite3.Connection, aggr: int) -> ReplayedProfile:
     return ReplayedProfile(read_replay_input(connection, aggr), number)
 
 
-def read_replay_input(connection: sqlite3.Connection, aggr: int) -> ReplayInput:
+REPLAYED_STEPS = 16
+"""Steps that an aggregation replays for its advice, so that the cost does not grow with it."""
+
+
+def read_few_steps(connection: sqlite3.Connection, aggr: int, number: Int64) -> ReplayedProfile:
+    """Replay a few steps from the middle of the steady ones.
+
+    Args:
+        connection: The database.
+        aggr: Number of the aggregation.
+        number: Numbers of the steady iterations, ascending.
+
+    Raises:
+        As for ``read_replayed``.
+    """
+    begin = max(len(number) - REPLAYED_STEPS, 0) // 2
+    chosen = number[begin : begin + REPLAYED_STEPS]
+    # The step before begins with the CPU as far ahead as usual; the one after ends the last step.
+    around = (int(chosen[0]) - 1, int(chosen[-1]) + 1)
+    return ReplayedProfile(read_replay_input(connection, aggr, around), chosen)
+
+
+def read_replay_input(
+    connection: sqlite3.Connection, aggr: int, around: tuple[int, int] | None = None
+) -> ReplayInput:
     """Read calls, work and waits of a database, and the iterations of an aggregation.
+
+    Args:
+        connection: The database.
+        aggr: Number of the aggregation.
+        around: First and last iteration whose calls are read; None: all calls are.
 
     Raises:
         sqlite3.Error, ValueError, TypeError, KeyError, OverflowError, IndexError: It is damaged.
     """
-    calls = _read_calls(connection)
+    iterations = _read_iterations(connection, aggr, around)
+    rows = _Rows(connection, None if around is None else (iterations[1][0], iterations[2][-1]))
+    calls = _read_calls(connection, rows)
     names = connection.execute(
         "SELECT long_name, tc_verdict FROM kernel_names ORDER BY id"
     ).fetchall()
     kernel_names = tuple(str(row[0]) for row in names)
-    waits, has_waits = _read_waits(connection, calls)
-    iterations = _rows(
-        connection,
-        "SELECT iter_value, start, stop FROM iterations"
-        f" WHERE aggr = {int(aggr)} AND kind = 'iteration' AND aggregated ORDER BY iter_value",
-        3,
-    )
+    waits, has_waits = _read_waits(connection, calls, rows)
     ops = connection.execute(
         "SELECT op_id, op_name, op_type, direction, tc_support_status = 0 FROM ops ORDER BY id"
     )
@@ -70,9 +95,9 @@ def read_replay_input(connection: sqlite3.Connection, aggr: int) -> ReplayInput:
     op_ids, op_names, types, directions = (tuple(map(str, column)) for column in columns[:4])
     return ReplayInput(
         calls=calls,
-        work=_read_work(connection, calls),
+        work=_read_work(connection, calls, rows),
         waits=waits,
-        loading=_read_loading(connection),
+        loading=_read_loading(connection, rows),
         ops=Ops(op_ids, op_names, types, directions, np.array(columns[4], dtype=bool)),
         kernel_names=kernel_names,
         uses_tc=np.array([row[1] == 1 for row in names], dtype=bool),
@@ -86,6 +111,40 @@ def read_replay_input(connection: sqlite3.Connection, aggr: int) -> ReplayInput:
     )
 
 
+class _Rows:
+    """Which rows of the tables of events are read."""
+
+    def __init__(self, connection: sqlite3.Connection, bounds_ns: tuple[int, int] | None) -> None:
+        self._connection, self._bounds_ns = connection, bounds_ns
+
+    def of(self, table: str, column: str) -> tuple[int, int] | None:
+        """Row ids ``low <= id < high`` of a table that is sorted by a column; None: all."""
+        if self._bounds_ns is None:
+            return None
+        low, high = (first_row(self._connection, table, column, one) for one in self._bounds_ns)
+        return low, high
+
+    def condition(self, table: str, column: str) -> str:
+        """The same as a condition of SQL."""
+        rows = self.of(table, column)
+        return "1" if rows is None else f"id >= {rows[0]} AND id < {rows[1]}"
+
+
+def _read_iterations(
+    connection: sqlite3.Connection, aggr: int, around: tuple[int, int] | None
+) -> Int64:
+    """Number, start and stop of each."""
+    wanted = "aggregated"
+    if around is not None:
+        wanted = f"iter_value BETWEEN {around[0]} AND {around[1]}"
+    return _rows(
+        connection,
+        "SELECT iter_value, start, stop FROM iterations"
+        f" WHERE aggr = {int(aggr)} AND kind = 'iteration' AND {wanted} ORDER BY iter_value",
+        3,
+    )
+
+
 def _rows(connection: sqlite3.Connection, query: str, count: int) -> Int64:
     """Integer columns of a query, in the shape (count, rows)."""
     found = connection.execute(query).fetchall()
@@ -93,12 +152,14 @@ def _rows(connection: sqlite3.Connection, query: str, count: int) -> Int64:
     return result
 
 
-def _read_calls(connection: sqlite3.Connection) -> Calls:
+def _read_calls(connection: sqlite3.Connection, rows: _Rows) -> Calls:
     names = connection.execute("SELECT id, name FROM api_names ORDER BY id").fetchall()
     code = np.full(max([int(row[0]) for row in names], default=0) + 1, -1, dtype=np.int64)
     code[[int(row[0]) for row in names]] = np.arange(len(names))
     columns = ("name", "op", "start", "duration", "thread")
-    name, op, start, duration, thread = read_columns(connection, "api_calls", columns)
+    name, op, start, duration, thread = read_columns(
+        connection, "api_calls", columns, rows.of("api_calls", "start")
+    )
     process = lookup(connection, "SELECT id, process - 1 FROM threads")[thread]
     return Calls(
         start_ns=start,
@@ -133,9 +194,10 @@ _KERNEL_COLUMNS = (
 )
 
 
-def _read_work(connection: sqlite3.Connection, calls: Calls) -> Work:
+def _read_work(connection: sqlite3.Connection, calls: Calls, rows: _Rows) -> Work:
+    chosen = rows.of("kernels", "api_start")
     start, duration, device, stream, process, api_start, api_duration, pair, name = read_columns(
-        connection, "kernels", _KERNEL_COLUMNS
+        connection, "kernels", _KERNEL_COLUMNS, chosen
     )
     none = np.full(len(start), -1, dtype=np.int64)
     op = lookup(connection, "SELECT id, op - 1 FROM op_kernels")[pair]
@@ -143,11 +205,15 @@ def _read_work(connection: sqlite3.Connection, calls: Calls) -> Work:
         np.stack(
             [
                 *(np.full(len(start), KERNEL), start, duration, device - 1, stream, process - 1),
-                *(api_start, api_duration, op, name - 1, none, none, _groups(connection, start)),
+                *(api_start, api_duration, op, name - 1, none, none),
+                _groups(connection, len(start), chosen[0] if chosen else 1),
             ]
         )
     ]
-    parts += [_rows(connection, query, 13) for query in _OTHER_WORK]
+    parts += [
+        _rows(connection, f"{query} WHERE {rows.condition(table, 'api_start')} ORDER BY id", 13)
+        for table, query in _OTHER_WORK.items()
+    ]
     kind, start, duration, device, stream, process, api_start, api_duration, *rest = np.concatenate(
         parts, axis=1
     )
@@ -170,36 +236,43 @@ def _read_work(connection: sqlite3.Connection, calls: Calls) -> Work:
     )
 
 
-_OTHER_WORK = (
-    (
+_OTHER_WORK = {
+    "memory_ops": (
         f"SELECT CASE is_copy WHEN 1 THEN {COPY} ELSE {SET} END, start, duration, device - 1,"
         " stream_id, process - 1, api_start, api_duration, op - 1, -1, copy_kind, host_kind, -1"
-        " FROM memory_ops ORDER BY id"
+        " FROM memory_ops"
     ),
-    (
+    "graph_launches": (
         f"SELECT {GRAPH}, start, duration, device - 1, stream_id, process - 1, api_start,"
-        " api_duration, op - 1, -1, -1, -1, -1 FROM graph_launches ORDER BY id"
+        " api_duration, op - 1, -1, -1, -1, -1 FROM graph_launches"
     ),
-)
+}
 
 
-def _groups(connection: sqlite3.Connection, start_ns: Int64) -> Int64:
-    """Number of the collective that each kernel is part of; -1: none that was matched."""
-    result = np.full(len(start_ns), -1, dtype=np.int64)
+def _groups(connection: sqlite3.Connection, count: int, first: int) -> Int64:
+    """Number of the collective that each kernel is part of; -1: none that was matched.
+
+    Args:
+        connection: The database.
+        count: Number of kernels.
+        first: Row id of the first one.
+    """
+    result = np.full(count, -1, dtype=np.int64)
     if not has_table(connection, "collectives"):
         return result
     kernel, communicator, sequence = _rows(
         connection,
         "SELECT kernel, communicator, sequence FROM collectives"
-        " WHERE communicator IS NOT NULL AND sequence IS NOT NULL AND num_ranks > 1",
+        " WHERE communicator IS NOT NULL AND sequence IS NOT NULL AND num_ranks > 1"
+        f" AND kernel >= {first} AND kernel < {first + count}",
         3,
     )
     _, code = np.unique(np.stack([communicator, sequence]), axis=1, return_inverse=True)
-    result[kernel - 1] = code.ravel()
+    result[kernel - first] = code.ravel()
     return result
 
 
-def _read_waits(connection: sqlite3.Connection, calls: Calls) -> tuple[Waits, bool]:
+def _read_waits(connection: sqlite3.Connection, calls: Calls, rows: _Rows) -> tuple[Waits, bool]:
     """The recorded waits, and whether the database has them at all."""
     empty = np.empty(0, dtype=np.int64)
     nothing = Waits(empty, empty, empty, empty, empty)
@@ -208,7 +281,8 @@ def _read_waits(connection: sqlite3.Connection, calls: Calls) -> tuple[Waits, bo
     start, process, device, stream, record_ago, record_stream = _rows(
         connection,
         "SELECT start, process - 1, coalesce(device - 1, -1), stream_id,"
-        " record_ago, record_stream FROM device_waits ORDER BY id",
+        " record_ago, record_stream FROM device_waits"
+        f" WHERE {rows.condition('device_waits', 'start')} ORDER BY id",
         6,
     )
     record = _call_rows(calls, process, np.where(record_ago >= 0, start - record_ago, -1))
@@ -217,12 +291,17 @@ def _read_waits(connection: sqlite3.Connection, calls: Calls) -> tuple[Waits, bo
     return Waits(call, device, stream, record, record_stream), bool(len(start))
 
 
-def _read_loading(connection: sqlite3.Connection) -> Loading:
+def _read_loading(connection: sqlite3.Connection, rows: _Rows) -> Loading:
     like = " OR ".join(f"op_type LIKE '{name}%'" for name in LOADER_TYPES)
+    loaders = connection.execute(f"SELECT id FROM ops WHERE {like}").fetchall()
+    empty = np.empty(0, dtype=np.int64)
+    if not loaders:
+        return Loading(empty, empty, empty)
     start, stop, thread = _rows(
         connection,
         "SELECT start, stop, thread - 1 FROM op_instances"
-        f" WHERE op IN (SELECT id FROM ops WHERE {like})",
+        f" WHERE op IN ({', '.join(str(int(row[0])) for row in loaders)})"
+        f" AND {rows.condition('op_instances', 'start')}",
         3,
     )
     return Loading(start, stop, thread)

@@ -1178,6 +1178,8 @@ CREATE TABLE advice (
     gain_pct REAL,
     -- Time of a step, or of the work of a GPU without steps; NULL: unknown, or per sample. Unit: ns.
     gain_ns INTEGER,
+    -- replay: the steps were replayed with the change; estimate: a formula; empty: no gain is known. Unit: none.
+    gain_source TEXT NOT NULL,
     -- sure, likely or possible; empty: unknown. Unit: none.
     certainty TEXT NOT NULL,
     -- One sentence. Unit: none.
@@ -1202,7 +1204,7 @@ CREATE TABLE advice (
     proof_value INTEGER
 );
 
--- Time on the critical path of an aggregation; filled on request.
+-- Time on the critical path of an aggregation: of some of its steady steps, or of all of them on request.
 CREATE TABLE critical_path (
     -- Row of aggregations. Unit: none.
     aggr INTEGER NOT NULL,
@@ -1219,7 +1221,7 @@ CREATE TABLE critical_path (
     PRIMARY KEY (aggr, place)
 ) WITHOUT ROWID;
 
--- What the step of an aggregation gains when ops take less time; filled on request.
+-- What the step of an aggregation gains when ops take less time, in some of its steady steps, or in all of them on request.
 CREATE TABLE op_sensitivity (
     -- Row of aggregations. Unit: none.
     aggr INTEGER NOT NULL,

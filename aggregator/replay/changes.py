@@ -32,6 +32,10 @@ class Scenario:
     floor_ns: Int64
     is_bound: bool = False  # Whether the answer is a bound: other kernels would run.
 
+    def with_durations(self, **columns: Int64) -> Scenario:
+        """The same with some other columns of ``Durations``."""
+        return replace(self, durations=replace(self.durations, **columns))
+
 
 COMMUNICATION = "communication"
 MIN_FACTOR, MAX_FACTOR = 0.001, 1e6
@@ -71,10 +75,18 @@ def communication(graph: Graph) -> Bool:
 
 
 def find_ops(graph: Graph, name: str) -> Bool:
-    """Ops with a type, an Op ID or a name, and the ops that run inside an op of that name."""
-    ops, wanted = graph.data.ops, _plain(name)
+    """Ops with a type, an Op ID or a name, and the ops that run inside an op of that name.
+
+    A namespace such as ``aten::`` counts where the profile has it, else it is left out.
+    """
+    found = _ops_called(graph, name.lower(), str.lower)
+    return found if found.any() else _ops_called(graph, _plain(name), _plain)
+
+
+def _ops_called(graph: Graph, wanted: str, form: Callable[[str], str]) -> Bool:
+    ops = graph.data.ops
     found = [
-        wanted in (_plain(kind), op_id.lower(), op_name.lower(), *_parts(op_name))
+        wanted in (form(kind), op_id.lower(), op_name.lower(), *_parts(op_name, form))
         or ("*" in wanted and fnmatchcase(op_name.lower(), wanted))
         for kind, op_id, op_name in zip(ops.types, ops.op_ids, ops.names, strict=True)
     ]
@@ -85,9 +97,9 @@ def _plain(name: str) -> str:
     return name.lower().rpartition("::")[2]
 
 
-def _parts(path: str) -> list[str]:
+def _parts(path: str, form: Callable[[str], str]) -> list[str]:
     """Names of the op and of what contains it, without the numbers of equal ones."""
-    return [_plain(part.partition("[")[0]) for part in path.split("/") if part]
+    return [form(part.partition("[")[0]) for part in path.split("/") if part]
 
 
 def _kernels_named(graph: Graph, name: str) -> Bool:
@@ -114,7 +126,7 @@ def speed_up(name: str, factor: float) -> Change:
         chosen = find_rows(scenario.graph, name)
         duration = scenario.durations.duration_ns
         faster = np.where(chosen, np.rint(duration / factor), duration).astype(np.int64)
-        return _with_durations(scenario, duration_ns=faster)
+        return scenario.with_durations(duration_ns=faster)
 
     return apply
 
@@ -128,7 +140,7 @@ def remove(name: str) -> Change:
         into = (edges.kind == EdgeKind.SYNC) & calls[_call_of(graph, edges)]
         lag = np.where(into, NEVER, scenario.durations.lag_ns)
         step = _without_calls(graph, scenario.durations.cpu_step_ns, calls)
-        return _removed(_with_durations(scenario, lag_ns=lag), chosen, step)
+        return _removed(scenario.with_durations(lag_ns=lag), chosen, step)
 
     return apply
 
@@ -159,8 +171,7 @@ def _removed(scenario: Scenario, chosen: Bool, step: Int64) -> Scenario:
     graph, durations = scenario.graph, scenario.durations
     launch = graph.launch[chosen & (graph.launch >= 0)]
     step[launch + 1] = 0
-    return _with_durations(
-        scenario,
+    return scenario.with_durations(
         cpu_step_ns=step,
         duration_ns=np.where(chosen, 0, durations.duration_ns),
         gap_ns=_without_gaps(graph, durations.gap_ns, chosen),
@@ -186,7 +197,7 @@ def tensor_cores(scenario: Scenario) -> Scenario:
     rows = matrix_rows(scenario.graph)
     duration = scenario.durations.duration_ns
     faster = np.where(rows, np.rint(duration / TF32_FACTOR), duration).astype(np.int64)
-    return replace(_with_durations(scenario, duration_ns=faster), is_bound=True)
+    return replace(scenario.with_durations(duration_ns=faster), is_bound=True)
 
 
 def half_precision(scenario: Scenario) -> Scenario:
@@ -198,7 +209,7 @@ def half_precision(scenario: Scenario) -> Scenario:
     moved = kernels & ~rows & ~is_step[graph.data.work.op[graph.work_row]] & ~communication(graph)
     faster = np.where(rows, duration / HALF_FACTOR, duration)
     faster = np.where(moved, duration / HALF_MEMORY_FACTOR, faster)
-    done = _with_durations(scenario, duration_ns=np.rint(faster).astype(np.int64))
+    done = scenario.with_durations(duration_ns=np.rint(faster).astype(np.int64))
     return replace(done, is_bound=True)
 
 
@@ -231,7 +242,7 @@ def no_synchronization(name: str = "") -> Change:
                 raise _nothing_named(graph, name)
             chosen = chosen & calls[_call_of(graph, edges)]
         lag = np.where(chosen, NEVER, scenario.durations.lag_ns)
-        return _with_durations(scenario, lag_ns=lag)
+        return scenario.with_durations(lag_ns=lag)
 
     return apply
 
@@ -240,14 +251,20 @@ def fuse(name: str) -> Change:
     """One call launches all work of a name in a step; the work itself takes as long."""
 
     def apply(scenario: Scenario) -> Scenario:
-        graph, durations = scenario.graph, scenario.durations
+        graph = scenario.graph
         chosen, calls = find_rows(graph, name), _calls_of(graph, name)
         calls[graph.launch[chosen & (graph.launch >= 0)] // 2] = True
-        step = _without_calls(graph, durations.cpu_step_ns, calls)
-        gap = _without_gaps(graph, durations.gap_ns, chosen)
-        return replace(_with_durations(scenario, cpu_step_ns=step, gap_ns=gap), is_bound=True)
+        return fused(scenario, chosen, calls)
 
     return apply
+
+
+def fused(scenario: Scenario, chosen: Bool, calls: Bool) -> Scenario:
+    """Some work runs back to back, and some calls and the time before them are saved."""
+    graph, durations = scenario.graph, scenario.durations
+    step = _without_calls(graph, durations.cpu_step_ns, calls)
+    gap = _without_gaps(graph, durations.gap_ns, chosen)
+    return replace(scenario.with_durations(cpu_step_ns=step, gap_ns=gap), is_bound=True)
 
 
 def data_ready(scenario: Scenario) -> Scenario:
@@ -256,7 +273,7 @@ def data_ready(scenario: Scenario) -> Scenario:
     heads = scenario.graph.thread_first[:-1]
     ready = np.maximum(step - scenario.graph.loading_ns, 0)
     ready[heads] = step[heads]
-    return _with_durations(scenario, cpu_step_ns=ready)
+    return scenario.with_durations(cpu_step_ns=ready)
 
 
 def graph_launch(scenario: Scenario) -> Scenario:
@@ -264,23 +281,32 @@ def graph_launch(scenario: Scenario) -> Scenario:
 
     Waiting for the data loader and for the GPU remains; all other time of the CPU does not.
     """
-    graph, step = scenario.graph, scenario.durations.cpu_step_ns
-    kept = np.minimum(graph.loading_ns, np.maximum(step, 0))
-    kept[graph.thread_first[:-1]] = step[graph.thread_first[:-1]]
-    known = graph.launch[scenario.steps.first]
-    kept[known[known >= 0] + 1] += GRAPH_LAUNCH_NS
-    inside = np.zeros(len(step), dtype=bool)
-    low = int(graph.work_start_ns[scenario.steps.first].min())
-    inside[:] = graph.cpu_time_ns >= low
-    is_thread = graph.edges.kind == EdgeKind.THREAD
-    lag = np.where(is_thread, np.minimum(scenario.durations.lag_ns, 0), scenario.durations.lag_ns)
-    return _with_durations(
-        scenario,
-        cpu_step_ns=np.where(inside, kept, step),
-        lag_ns=np.where(scenario.durations.lag_ns == NEVER, NEVER, lag),
-    )
+    return launch_once(LONGEST_NS)(scenario)
 
 
+def launch_once(longest_ns: int) -> Change:
+    """As ``graph_launch``, but what takes the CPU longer than a time remains."""
+
+    def apply(scenario: Scenario) -> Scenario:
+        graph, step = scenario.graph, scenario.durations.cpu_step_ns
+        kept = np.minimum(graph.loading_ns, np.maximum(step, 0))
+        kept = np.where(step > longest_ns, step, kept)
+        kept[graph.thread_first[:-1]] = step[graph.thread_first[:-1]]
+        known = graph.launch[scenario.steps.first]
+        kept[known[known >= 0] + 1] += GRAPH_LAUNCH_NS
+        low = int(graph.work_start_ns[scenario.steps.first].min())
+        lag_ns = scenario.durations.lag_ns
+        is_thread = graph.edges.kind == EdgeKind.THREAD
+        lag = np.where(is_thread, np.minimum(lag_ns, 0), lag_ns)
+        return scenario.with_durations(
+            cpu_step_ns=np.where(graph.cpu_time_ns >= low, kept, step),
+            lag_ns=np.where(lag_ns == NEVER, NEVER, lag),
+        )
+
+    return apply
+
+
+LONGEST_NS = 1 << 60
 GRAPH_LAUNCH_NS = 20_000
 """Usual time that the launch of a CUDA graph takes on the CPU."""
 
@@ -289,26 +315,27 @@ def no_communication(scenario: Scenario) -> Scenario:
     """Moving data between GPUs takes no time."""
     moves = communication(scenario.graph)
     duration = np.where(moves, 0, scenario.durations.duration_ns)
-    return _with_durations(scenario, duration_ns=duration)
+    return scenario.with_durations(duration_ns=duration)
 
 
 def overlap_communication(scenario: Scenario) -> Scenario:
     """Moving data between GPUs runs beside the computation: nothing waits for it."""
-    graph, steps = scenario.graph, scenario.steps
-    moves = communication(graph) & ~graph.is_arrival
+    graph = scenario.graph
+    return overlapped(scenario, communication(graph) & ~graph.is_arrival)
+
+
+def overlapped(scenario: Scenario, rows_beside: Bool) -> Scenario:
+    """Some rows of the work run beside the rest: they only limit the step by their sum."""
+    graph, steps, duration = scenario.graph, scenario.steps, scenario.durations.duration_ns
     busy = np.zeros(len(steps.number), dtype=np.int64)
-    rows = np.flatnonzero(moves)
+    rows = np.flatnonzero(rows_beside)
     step = np.searchsorted(graph.work_start_ns[steps.first], graph.work_start_ns[rows], "right") - 1
     device = graph.data.work.device[graph.work_row[rows]]
     inside = (step >= 0) & (graph.work_start_ns[rows] < graph.work_start_ns[steps.next[step]])
     for one in np.unique(device).tolist():
         mine = inside & (device == one)
         own = np.zeros_like(busy)
-        np.add.at(own, step[mine], scenario.durations.duration_ns[rows[mine]])
+        np.add.at(own, step[mine], duration[rows[mine]])
         busy = np.maximum(busy, own)
-    free = no_communication(scenario)
+    free = scenario.with_durations(duration_ns=np.where(rows_beside, 0, duration))
     return replace(free, floor_ns=np.maximum(free.floor_ns, busy))
-
-
-def _with_durations(scenario: Scenario, **columns: Int64) -> Scenario:
-    return replace(scenario, durations=replace(scenario.durations, **columns))

@@ -10,6 +10,7 @@ function row(values: Partial<AdviceRow>): AdviceRow {
     severity: "high",
     gain_ns: 9_000_000,
     gain_pct: 90,
+    gain_source: "replay",
     certainty: "likely",
     problem: "",
     recommendation: "",

@@ -37,8 +37,18 @@ EXIT_CODES: Final = {"low": 11, "medium": 12, "high": 13}
 """Exit code by the highest severity; 0 if there is no advice."""
 _ADVICE_VIEW: Final = "view_advice"
 _MAX_NAME: Final = 75
+_SOURCES: Final = {"replay": "replay", "estimate": "an estimate"}
 _ADVICE_COLUMNS: Final = (
-    *("place", "advice_name", "status", "severity", "gain_ns", "gain_pct", "certainty"),
+    *(
+        "place",
+        "advice_name",
+        "status",
+        "severity",
+        "gain_ns",
+        "gain_pct",
+        "gain_source",
+        "certainty",
+    ),
     *("problem", "recommendation", "reasoning", "needs", "frameworks", "drill_down", "evidence"),
     *("proof_query", "proof_column", "proof_value"),
 )
@@ -158,10 +168,10 @@ def _aggregation(database: Dldb, wanted: int | None) -> dict[str, Any]:
 
 
 def _rows(database: Dldb, aggr: int) -> list[dict[str, Any]]:
-    query = (
-        f"SELECT {', '.join(_ADVICE_COLUMNS)} FROM {_ADVICE_VIEW} WHERE aggr_id = ? ORDER BY place"  # noqa: S608
-    )
-    rows = [dict(row) for row in few_rows(database.connection.execute(query, (aggr,)))]
+    query = f"SELECT * FROM {_ADVICE_VIEW} WHERE aggr_id = ? ORDER BY place"  # noqa: S608
+    found = [dict(row) for row in few_rows(database.connection.execute(query, (aggr,)))]
+    # Databases before 2.1.6 lack the source of the gain.
+    rows = [{name: {"gain_source": "", **row}[name] for name in _ADVICE_COLUMNS} for row in found]
     for row in rows:
         row["evidence"] = _parsed(row["evidence"])
         row["drill_down"] = _parsed(row["drill_down"]) if row["drill_down"] else None
@@ -235,6 +245,8 @@ def _finding(row: dict[str, Any]) -> list[str]:
         gain = f", could save up to {share:.0f}% of the time per sample"
     else:
         gain = f", could save up to {time_ns / 1e6:.3g} ms ({share:.0f}%)"
+    if gain and row["gain_source"]:
+        gain += f" by {_SOURCES.get(row['gain_source'], row['gain_source'])}"
     head = f"{row['place']}. {row['severity'].upper()}{gain} ({row['certainty']}): {row['problem']}"
     lines = [_wrapped(head, ""), _wrapped(row["recommendation"], "   Do: ")]
     lines.append(_wrapped(row["reasoning"], "   Why: "))

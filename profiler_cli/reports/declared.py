@@ -195,6 +195,7 @@ ADVICE: Final = TableReport(
         Column("Severity", "severity", Format.WORD),
         Column("Could Save (ns)", "gain_ns", Format.NUMBER),
         Column("Could Save (%)", "gain_pct", Format.DECIMAL),
+        Column("Source", "gain_source", Format.WORD),
         Column("Certainty", "certainty", Format.WORD),
         Column("Problem", "problem", Format.NAME),
         Column("Recommendation", "recommendation", Format.NAME),

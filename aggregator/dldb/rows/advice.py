@@ -12,6 +12,7 @@ from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Finding, Unknown
 from aggregator.dldb.facts import read_facts
 from aggregator.dldb.guarded import DAMAGE
+from aggregator.dldb.rows.replay import replay_tables
 from aggregator.dldb.steps import NoStepsError
 from aggregator.dldb.writer import Table, has_table, insert_rows
 from aggregator.texts import say
@@ -23,7 +24,7 @@ Value: TypeAlias = "str | int | float | None"
 def add_advice(
     connection: sqlite3.Connection, aggr: int, known: Facts | None = None
 ) -> Facts | None:
-    """Add advice to an aggregation, in the transaction that writes it.
+    """Add advice and the replay that it uses to an aggregation, in the transaction that writes it.
 
     Does nothing if the database is of an early version that has no table for advice; columns that
     it lacks are left out.
@@ -43,6 +44,10 @@ def add_advice(
     table = _table(aggr, *judge(facts))
     kept = {name: one for name, one in table.columns.items() if name in columns}
     insert_rows(connection, Table("advice", kept))
+    if facts is not None and facts.replayed is not None:
+        for table in replay_tables(aggr, facts.replayed):
+            if has_table(connection, table.name):
+                insert_rows(connection, table)
     return facts
 
 
@@ -104,6 +109,7 @@ _COLUMNS = (
         "severity",
         "gain_ns",
         "gain_pct",
+        "gain_source",
         "certainty",
         "problem",
         "recommendation",
@@ -127,6 +133,7 @@ def _found_row(finding: Finding) -> dict[str, Value]:
         "severity": finding.level.value,
         "gain_ns": finding.gain_ns,
         "gain_pct": None if finding.gain_pct is None else round(finding.gain_pct, 2),
+        "gain_source": "" if finding.gain_source is None else finding.gain_source.value,
         "certainty": finding.certainty.value,
         "problem": finding.problem,
         "recommendation": finding.recommendation,

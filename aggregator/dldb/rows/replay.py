@@ -21,7 +21,7 @@ def store_replay(database: Path, aggr: int, profile: ReplayedProfile) -> None:
         DatabaseError: It cannot be written.
     """
     require_aggregable(database)
-    tables = (_path(aggr, profile), _sensitivity(aggr, profile))
+    tables = replay_tables(aggr, profile)
     with aggregation_transaction(database) as connection:
         if not all(has_table(connection, table) for table in TABLES):
             raise DldbVersionError(
@@ -31,6 +31,11 @@ def store_replay(database: Path, aggr: int, profile: ReplayedProfile) -> None:
         for table in tables:
             connection.execute(f"DELETE FROM {table.name} WHERE aggr = ?", (aggr,))
             insert_rows(connection, table)
+
+
+def replay_tables(aggr: int, profile: ReplayedProfile) -> tuple[Table, Table]:
+    """The rows of ``TABLES``."""
+    return _path(aggr, profile), _sensitivity(aggr, profile)
 
 
 def _path(aggr: int, profile: ReplayedProfile) -> Table:

@@ -25,6 +25,11 @@ ADVICE = TableSpec(
         choice("severity?", "high, medium or low.", "NULLIF(t.severity, '')"),
         number("gain_ns?", "Time of a step that it could save; null: unknown, or per sample."),
         real("gain_pct?", "Share of the iteration time that it could save; null: unknown."),
+        choice(
+            "gain_source?",
+            "replay: the steps were replayed with the change; estimate: a formula.",
+            "NULLIF(t.gain_source, '')",
+        ),
         choice("certainty?", "sure, likely or possible.", "NULLIF(t.certainty, '')"),
         sentence("problem", "The problem, or why it cannot be judged."),
         sentence("recommendation", "What to do.", "NULLIF(t.recommendation, '')"),

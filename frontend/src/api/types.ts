@@ -28,6 +28,8 @@ export interface AdviceRow {
   readonly gain_ns: number | null;
   /** Share of the iteration time that it could save; null: unknown. */
   readonly gain_pct: number | null;
+  /** replay: the steps were replayed with the change; estimate: a formula. */
+  readonly gain_source: string | null;
   /** Data that would make it certain. */
   readonly needs: string | null;
   /** Position: what could save most comes first. */

@@ -76,6 +76,8 @@ export const zh = {
   "could save up to {share}% of the step": "可节省步骤的 {share}%",
   "could save up to {time} ({share}%)": "可节省 {time}（{share}%）",
   "could save up to {time}": "可节省 {time}",
+  "by replay": "由重放得出",
+  estimate: "估算",
   "Show details": "显示相关内容",
   Why: "依据",
   "To confirm: {data}": "进一步确认：{data}",

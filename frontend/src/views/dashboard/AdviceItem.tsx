@@ -22,6 +22,11 @@ const SEVERITIES: Readonly<Record<string, string>> = {
   low: t("Low"),
 };
 
+const SOURCES: Readonly<Record<string, string>> = {
+  replay: t("by replay"),
+  estimate: t("estimate"),
+};
+
 const CERTAINTIES: Readonly<Record<string, string>> = {
   sure: t("sure"),
   likely: t("likely"),
@@ -44,6 +49,9 @@ export function AdviceItem({ row, hasTimes }: AdviceItemProps): JSX.Element {
       <p class="advice-head">
         <span class={`severity severity-${severity}`}>{SEVERITIES[severity]}</span>
         {gain !== null && <span class="advice-gain">{gain}</span>}
+        {gain !== null && row.gain_source !== null && (
+          <span class="advice-certainty">{SOURCES[row.gain_source]}</span>
+        )}
         {row.certainty !== null && (
           <span class="advice-certainty">{CERTAINTIES[row.certainty]}</span>
         )}

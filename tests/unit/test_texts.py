@@ -8,6 +8,7 @@ import json
 import pickle
 import string
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,11 +33,14 @@ def _sources() -> Iterator[tuple[Path, ast.Module]]:
                 yield path, ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _calls() -> Iterator[tuple[Path, ast.Call, str]]:
-    for path, module in _sources():
-        for node in ast.walk(module):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                yield path, node, node.func.id
+@cache
+def _calls() -> list[tuple[Path, ast.Call, str]]:
+    return [
+        (path, node, node.func.id)
+        for path, module in _sources()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
 
 
 def _place(path: Path, node: ast.expr) -> str:

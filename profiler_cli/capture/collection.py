@@ -92,11 +92,15 @@ class Collection:
         """Begin the collection if it is time; ``pid`` is the process of Nsight Systems."""
         if self.is_started or self.folder is None:
             return
-        names = _names(self.folder)
-        is_asked = any(name.startswith("start.") for name in names)
-        is_held = any(name.startswith("hold.") for name in names)
-        if is_asked or (not is_held and _uses_cuda(pid)):
+        is_asked = any(name.startswith("start.") for name in _names(self.folder))
+        if is_asked or (not self._is_held() and _uses_cuda(pid) and not self._is_held()):
+            # Asked twice: a process may have begun to hold, and then loaded CUDA, meanwhile.
             self._start()
+
+    def _is_held(self) -> bool:
+        return self.folder is not None and any(
+            name.startswith("hold.") for name in _names(self.folder)
+        )
 
     def _start(self) -> None:
         self.is_started = True

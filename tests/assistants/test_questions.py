@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def ask(profiles: Profiles) -> Ask:
             async with Client(server) as client:
                 return await client.call_tool(tool, arguments)
 
-        result = asyncio.run(call())
+        result = run(call())
         text = result.content[0].text
         assert not result.is_error, text
         assert len(text.encode()) <= arguments.get("max_bytes", 4_000)
@@ -72,7 +73,9 @@ def ask(profiles: Profiles) -> Ask:
 
 
 def run(call: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(call)
+    # In a thread: the tests in a browser leave an event loop in the one they run in.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, call).result()
 
 
 def scalar(path: Path, sql: str, *values: Any) -> Any:
@@ -80,10 +83,11 @@ def scalar(path: Path, sql: str, *values: Any) -> Any:
         return connection.execute(sql, values).fetchone()[0]
 
 
-def test_why_is_it_slow(ask: Ask, names: list[str]) -> None:
+def test_why_is_it_slow(ask: Ask, names: list[str], databases: list[Path]) -> None:
     found = ask("summary", profile=names[1])
     assert found["verdict"]["limit"] == "compute"
-    assert found["advice"][0]["advice"] == "half_precision"
+    sql = "SELECT advice_name FROM view_advice WHERE status = 'found' ORDER BY aggr_id DESC, place"
+    assert found["advice"][0]["advice"] == scalar(databases[1], sql)
     assert found["link"].startswith(f"{VIEWER}/?profile=")
 
 
@@ -95,7 +99,7 @@ def test_what_should_i_change_and_how_is_that_known(
     proof = dict(zip(one["proof"]["columns"], one["proof"]["rows"][0], strict=True))
     assert proof[one["proof_column"]] == pytest.approx(one["proof_value"])
     assert scalar(databases[1], one["proof_query"]) == pytest.approx(one["proof_value"])
-    assert len(one["evidence"]) > 1
+    assert {"kind", "name", "time_ns"} <= set(one["evidence"][0])
 
 
 def test_which_op_takes_most_gpu_time(ask: Ask, names: list[str], databases: list[Path]) -> None:

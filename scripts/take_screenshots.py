@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import lzma
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,8 @@ VIEWS: Final[dict[str, dict[str, str]]] = {
     "kernel": {},
 }
 VIEWS_OF_RANKS: Final = ("gpus", "ranks")
+#: A recording of GPU memory, of another training than the rest.
+SNAPSHOT = REPOSITORY / "tests/data/captures/memory/transformer.pickle.xz"
 # The browser gets no network but the viewer: some systems forbid its own background requests.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
@@ -60,6 +63,8 @@ def main() -> None:
             with running(str(database)) as viewer:
                 for view in VIEWS_OF_RANKS:
                     take_view(browser, viewer.url, view, {})
+            with running(str(add_memory(Path(folder)))) as viewer:
+                take_view(browser, viewer.url, "memory", {})
         browser.close()
 
 
@@ -80,6 +85,17 @@ def import_ranks(folder: Path) -> Path:
     command = [sys.executable, "-m", "profiler_cli.dlprof", *words, "--force=true"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return folder / "dlprof_dldb.sqlite"
+
+
+def add_memory(folder: Path) -> Path:
+    """A copy of the demo's database with a recording of GPU memory."""
+    database = Path(shutil.copy(DATABASE, folder / "memory.sqlite"))
+    snapshot = folder / SNAPSHOT.stem
+    snapshot.write_bytes(lzma.decompress(SNAPSHOT.read_bytes()))
+    words = ("memory", str(snapshot), f"--into={database}")
+    command = [sys.executable, "-m", "profiler_cli.dlprof", *words]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return database
 
 
 def take_view(browser: Browser, url: str, view: str, query: dict[str, str]) -> None:

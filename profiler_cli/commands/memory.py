@@ -16,6 +16,7 @@ from aggregator.errors import UnsupportedProfileError
 from aggregator.importing.gpu_memory import recorded
 from aggregator.metrics.memory.analysis import DeviceMemory, analyze
 from aggregator.metrics.memory.answers import fragmentation, leaks, step_peaks
+from aggregator.metrics.memory.kinds import KIND_NAMES
 from aggregator.metrics.memory.what_if import WhatIf, what_if
 from aggregator.sources.memory import read_memory
 from aggregator.system.plain_text import on_one_line, shown
@@ -167,8 +168,9 @@ def _text(memory: DeviceMemory) -> Iterator[str]:
     for phase, size in memory.bytes_by_phase(memory.at_peak).items():
         yield f"    {_size(size):>10}  {_share(size, peak):>5}  {phase}"
     yield "  Largest owners at the peak:"
-    for name, kind, size, count in memory.owners(memory.at_peak)[:_OWNERS]:
-        yield f"    {_size(size):>10}  {count:>5}x  {kind}  {_shortened(name)}"
+    for one in memory.owners(memory.at_peak)[:_OWNERS]:
+        kind = KIND_NAMES[one.kind]
+        yield f"    {_size(one.size):>10}  {one.count:>5}x  {kind}  {_shortened(one.name)}"
 
 
 def _size(size: int) -> str:

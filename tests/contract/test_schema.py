@@ -14,8 +14,10 @@ from aggregator.tables.figures import FIGURES
 from tests.contract.client import API, ApiClient, Served
 from viewer.api.urls import urlpatterns
 
-#: What needs more to be asked; test_comparisons.py and test_timeline.py do.
-NEEDS_MORE = re.compile(r"/(compare|history|timeline/items|timeline/tiles|timeline/range)/")
+#: What needs more to be asked; test_comparisons.py, test_timeline.py and test_memory.py do.
+NEEDS_MORE = re.compile(
+    r"/(compare|history|timeline/items|timeline/tiles|timeline/range|memory/curve|memory/alive)/"
+)
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ def test_kinds_add_up_to_the_peak(profile: ProfileFactory, name: str) -> None:
         kinds = memory.bytes_by_kind(memory.at_peak)
         assert sum(kinds.values()) == memory.counts.peak_allocated
         owners = memory.owners(memory.at_peak)
-        assert sum(size for _, _, size, _ in owners) == memory.counts.peak_allocated
+        assert sum(one.size for one in owners) == memory.counts.peak_allocated
 
 
 def test_the_training_has_as_many_bytes_of_gradients_as_of_parameters(

@@ -8,6 +8,7 @@ from drf_spectacular.views import SpectacularJSONAPIView
 from aggregator.tables.declared.addresses import OBJECTS, TABLES
 from aggregator.tables.spec import TableSpec
 from viewer.api.comparisons import CompareRowView, CompareView, HistoryView
+from viewer.api.gpu_memory import MemoryAliveView, MemoryCurveView, MemoryView
 from viewer.api.jobs import CancelJobView, JobsView, JobView, RetryJobView
 from viewer.api.profiles import (
     AggregationsView,
@@ -86,6 +87,9 @@ urlpatterns = [
     path(f"{_AGGREGATION}/timeline/items/", TimelineItemsView.as_view()),
     path(f"{_AGGREGATION}/timeline/tiles/", TimelineTilesView.as_view()),
     path(f"{_AGGREGATION}/timeline/range/", TimelineRangeView.as_view()),
+    path(f"{_AGGREGATION}/memory/", MemoryView.as_view()),
+    path(f"{_AGGREGATION}/memory/curve/", MemoryCurveView.as_view()),
+    path(f"{_AGGREGATION}/memory/alive/", MemoryAliveView.as_view()),
     path(f"{_AGGREGATION}/can-replay/", CanReplayView.as_view()),
     path(f"{_AGGREGATION}/critical-path/", CriticalPathView.as_view()),
     path(f"{_AGGREGATION}/op-sensitivity/", OpSensitivityView.as_view()),

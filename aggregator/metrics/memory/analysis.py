@@ -24,6 +24,23 @@ Bool = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
+class Owner:
+    """Allocations of one module, op and kind."""
+
+    module: str  # "" if unknown.
+    op: str  # "" if unknown.
+    kind: Kind
+    size: int  # Unit: bytes.
+    count: int  # Number of allocations.
+    largest: int  # Row of one of the largest of them.
+
+    @property
+    def name(self) -> str:
+        """Module and op."""
+        return ": ".join(filter(None, (self.module, self.op))) or "(unknown)"
+
+
+@dataclass(frozen=True)
 class DeviceMemory:
     """One device: its counts after each event, and whose each allocation is."""
 
@@ -80,21 +97,29 @@ class DeviceMemory:
         np.add.at(sums, self.whose.phase[alive], self.rows.size[alive])
         return {name: int(size) for name, size in zip(PHASE_NAMES, sums, strict=True) if size}
 
-    def owners(self, alive: Bool) -> list[tuple[str, str, int, int]]:
-        """Module and op, kind, bytes and number of some allocations, the largest first."""
+    def owners(self, alive: Bool) -> list[Owner]:
+        """Some allocations by module, op and kind, the largest first."""
         whose, rows = self.whose, np.flatnonzero(alive)
         keys = np.stack([whose.module[rows], whose.op[rows], whose.kind[rows]])
         distinct, owner = np.unique(keys, axis=1, return_inverse=True)
+        owner = owner.ravel()
         sizes = np.zeros(distinct.shape[1], dtype=np.int64)
-        np.add.at(sizes, owner.ravel(), self.rows.size[rows])
-        counts = np.bincount(owner.ravel(), minlength=len(sizes))
-        found = []
-        for place in np.argsort(-sizes, kind="stable").tolist():
-            module, op, kind = distinct[:, place].tolist()
-            parts = [text for text in (whose.names[module], whose.names[op]) if text]
-            name = ": ".join(parts) or "(unknown)"
-            found.append((name, KIND_NAMES[kind], int(sizes[place]), int(counts[place])))
-        return found
+        np.add.at(sizes, owner, self.rows.size[rows])
+        counts = np.bincount(owner, minlength=len(sizes))
+        largest = np.zeros(len(sizes), dtype=np.int64)
+        by_size = np.argsort(self.rows.size[rows], kind="stable")
+        largest[owner[by_size]] = rows[by_size]
+        return [
+            Owner(
+                module=whose.names[distinct[0, place]],
+                op=whose.names[distinct[1, place]],
+                kind=Kind(distinct[2, place]),
+                size=int(sizes[place]),
+                count=int(counts[place]),
+                largest=int(largest[place]),
+            )
+            for place in np.argsort(-sizes, kind="stable").tolist()
+        ]
 
     def is_named(self) -> Bool:
         """Which allocations have a kind, and a module or an op."""
@@ -149,4 +174,4 @@ def analyze(memory: MemoryTrace) -> tuple[DeviceMemory, ...]:
     return tuple(found)
 
 
-__all__ = ["NEVER", "DeviceMemory", "Recording", "analyze", "named_kinds"]
+__all__ = ["NEVER", "DeviceMemory", "Owner", "Recording", "analyze", "named_kinds"]

@@ -1119,6 +1119,144 @@ export interface LaunchSize {
   readonly num_calls: number;
 }
 
+/** The recordings of GPU memory of a profile. */
+export interface Memory {
+  readonly recordings: readonly MemoryRecording[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+/** What lives after an event. */
+export interface MemoryAlive {
+  readonly active_bytes: number | null;
+  readonly allocated_bytes: number;
+  /** Place on the axis; null: before all events. */
+  readonly at: number | null;
+  readonly event: number;
+  /** Iteration of the profile then. */
+  readonly iteration_index: number | null;
+  readonly kinds: readonly MemoryKind[];
+  readonly num_owners: number;
+  /** The 100 largest. */
+  readonly owners: readonly MemoryOwner[];
+  /** Time on the profile's clock. */
+  readonly profile_ns: number | null;
+  readonly recording: number;
+  readonly reserved_bytes: number;
+}
+
+/** What is counted after some events: columns of one length. */
+export interface MemoryCurve {
+  readonly active_bytes: readonly number[];
+  readonly allocated_bytes: readonly number[];
+  /** Place on the axis. */
+  readonly at: readonly number[];
+  readonly event: readonly number[];
+  readonly high: number;
+  /** They add up to what is allocated. */
+  readonly kinds: readonly MemoryCurveKind[];
+  readonly low: number;
+  readonly recording: number;
+  readonly reserved_bytes: readonly number[];
+}
+
+/** Bytes of one kind over time. */
+export interface MemoryCurveKind {
+  readonly bytes: readonly number[];
+  readonly kind: string;
+}
+
+/** Bytes of one kind. */
+export interface MemoryKind {
+  readonly bytes: number;
+  /** parameter, gradient, optimizer state, activation, temporary, workspace or unknown. */
+  readonly kind: string;
+}
+
+/** Bytes of one kind at the peak. */
+export interface MemoryKindAtPeak {
+  readonly bytes: number;
+  /** Why most of them have that kind; empty: unknown. */
+  readonly evidence: string;
+  /** parameter, gradient, optimizer state, activation, temporary, workspace or unknown. */
+  readonly kind: string;
+}
+
+/** What each step allocates and no later one releases. */
+export interface MemoryLeak {
+  /** All of it at the end. */
+  readonly bytes: number;
+  /** Module and op. */
+  readonly name: string;
+  /** Number of steps that added to it. */
+  readonly steps: number;
+}
+
+/** Living allocations of one module, op and kind. */
+export interface MemoryOwner {
+  readonly allocations: number;
+  readonly bytes: number;
+  /** Why most of them have that kind; empty: unknown. */
+  readonly evidence: string;
+  /** parameter, gradient, optimizer state, activation, temporary, workspace or unknown. */
+  readonly kind: string;
+  /** Path of the module; empty: unknown. */
+  readonly module: string;
+  /** Op, or line of the program; empty: unknown. */
+  readonly op: string;
+  /** Part of the names of the module's ops. */
+  readonly op_path: string | null;
+  /** Call stack of a largest one, innermost first. */
+  readonly stack: readonly string[];
+}
+
+/** The memory of one GPU over a recording. */
+export interface MemoryRecording {
+  /** time_ns: time since the first event; event: number of the event. */
+  readonly axis: string;
+  /** Number of the GPU, as the recorded process counts. */
+  readonly device: number;
+  readonly end_active_bytes: number;
+  readonly end_allocated_bytes: number;
+  readonly end_reserved_bytes: number;
+  /** In the allocator's cache at the end. */
+  readonly free_bytes: number | null;
+  /** At the peak, the largest first. */
+  readonly kinds: readonly MemoryKindAtPeak[];
+  /** Largest block of them. */
+  readonly largest_free_bytes: number | null;
+  readonly leaks: readonly MemoryLeak[];
+  readonly num_allocations: number;
+  readonly num_events: number;
+  readonly num_steps: number;
+  readonly peak_allocated_bytes: number;
+  /** First event after which that was; -1: before all. */
+  readonly peak_event: number;
+  readonly peak_reserved_bytes: number;
+  /** snapshot, kineto or nsys. */
+  readonly recorded_by: string;
+  /** Number of the recording, from 1. */
+  readonly recording: number;
+  readonly source_file: string;
+  /** The first 1,000 of them. */
+  readonly steps: readonly MemoryStep[];
+  /** Place of the last event on the axis. */
+  readonly stop: number;
+  /** Without a kind, or without module and op. */
+  readonly unnamed_bytes_at_peak: number;
+}
+
+/** The peak of one step. */
+export interface MemoryStep {
+  readonly allocated_bytes: number;
+  /** First event after which most was allocated. */
+  readonly event: number;
+  /** Iteration of the profile then; null: none, or unknown. */
+  readonly iteration_index: number | null;
+  /** From 0. */
+  readonly step: number;
+}
+
 /** The shape of every list. */
 export interface MergedOpsPage {
   /** Number of rows that pass the filters, on all pages. */

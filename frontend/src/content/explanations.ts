@@ -53,6 +53,15 @@ export const EXPLANATIONS = {
       "A point far below its line can be faster: fuse ops that are limited by memory, use Tensor Cores for ops that are limited by computing.",
     ),
   },
+  memory: {
+    what: t("The memory of the GPU that is allocated, by what it is used for."),
+    how: t(
+      "The recorded allocations are replayed. Each pixel shows its highest moment, so no peak is left out; the kinds add up to what is allocated.",
+    ),
+    advice: t(
+      "Drag to show a part, click or use the arrow keys for another moment. Look at the peak first: only what lives then limits the batch size.",
+    ),
+  },
   slowRanks: {
     what: t("Which rank makes the step slow, and how late each rank was in each iteration."),
     how: t(

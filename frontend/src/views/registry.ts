@@ -14,6 +14,7 @@ import { HistoryView } from "./history/HistoryView";
 import { IterationsView } from "./iterations/IterationsView";
 import { KernelsByIterationView } from "./kernels/KernelsByIterationView";
 import { KernelsByOpView } from "./kernels/KernelsByOpView";
+import { MemoryView } from "./memory/MemoryView";
 import { KernelPage } from "./one/KernelPage";
 import { OpPage } from "./one/OpPage";
 import { OpsView } from "./ops/OpsView";
@@ -46,6 +47,11 @@ function hasSingleEvents(profile: Profile): boolean {
 /** Databases of NVIDIA's and of older versions contain no costs. */
 function hasCosts(profile: Profile): boolean {
   return profile.info.has_costs === "1";
+}
+
+/** A report in one file holds tables, no single events. */
+function hasMemory(profile: Profile): boolean {
+  return !isReport() && profile.info.has_memory === "1";
 }
 
 /** A report in one file has one profile, and no server to compare with others. */
@@ -99,6 +105,14 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     component: TimelineView,
     // The report in one file holds tables, no single events.
     isFor: () => !isReport(),
+  },
+  {
+    id: "memory",
+    title: t("Memory"),
+    icon: "memory",
+    letter: "m",
+    component: MemoryView,
+    isFor: hasMemory,
   },
   { id: "gpus", title: t("GPUs"), icon: "gpu", letter: "u", component: GpusView },
   {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 from aggregator.errors import InvalidValueError, UnknownFilterError, UnknownOrderingError
@@ -57,7 +57,8 @@ class ListQuery:
     ordering: tuple[OrderTerm, ...]  # Asked for, or the table's default; the key is not part of it.
     search: str  # Substring looked for in all text columns; empty: none.
     filters: tuple[Filter, ...]  # Conditions that a row must all fulfil.
-    among: ListQuery | None = None  # What the rows of ``spec.among`` must fulfil; None: nothing.
+    # What the rows of the tables of ``spec.among`` must fulfil, by the parameter.
+    among: Mapping[str, ListQuery] = field(default_factory=dict)
 
     @property
     def ordering_text(self) -> str:
@@ -84,7 +85,7 @@ def parse_list_query(
         InvalidValueError: A value that does not fit its parameter.
     """
     known = _filters_of(spec)
-    followed = [spec.among.parameter] if spec.among else []
+    followed = [among.parameter for among in spec.among]
     check_parameters(params, [*PAGING, *SELECTING, *known, *followed, *besides])
     return ListQuery(
         page=_whole(params, "page", 1, MAX_PAGE),
@@ -96,16 +97,18 @@ def parse_list_query(
             for name, (column, operator) in known.items()
             if name in params
         ),
-        among=_among(spec, params),
+        among={
+            among.parameter: _among(among.table, params[among.parameter])
+            for among in spec.among
+            if among.parameter in params
+        },
     )
 
 
-def _among(spec: TableSpec, params: Mapping[str, str]) -> ListQuery | None:
-    if spec.among is None or spec.among.parameter not in params:
-        return None
-    given = dict(parse_qsl(params[spec.among.parameter], keep_blank_values=True))
-    check_parameters(given, ["search", *_filters_of(spec.among.table)])
-    return parse_list_query(spec.among.table, given)
+def _among(table: TableSpec, text: str) -> ListQuery:
+    given = dict(parse_qsl(text, keep_blank_values=True))
+    check_parameters(given, ["search", *_filters_of(table)])
+    return parse_list_query(table, given)
 
 
 def check_parameters(params: Mapping[str, str], known: Iterable[str]) -> None:

@@ -223,7 +223,10 @@ class Among:
 
     parameter: str  # The query parameter; its value is the query string of the other list.
     table: TableSpec  # The other table.
-    column: str  # What both have in common, a column of each.
+    column: str  # The column of this table by which rows belong to the chosen ones.
+    columns: tuple[str, ...]  # What is selected of the chosen rows.
+    # Query for the values of ``column``; {rows} stands for the selection of the chosen rows.
+    values: str = "{rows}"
 
 
 @dataclass(frozen=True)
@@ -245,7 +248,7 @@ class TableSpec:
     # ``source`` is absent.
     fallback: TableSpec | None = None
     narrow: Narrow | None = None  # Where the rows of a page are found, if not in the main view.
-    among: Among | None = None  # Another table whose filters this one can follow.
+    among: tuple[Among, ...] = ()  # Other tables whose filters this one can follow.
     # Columns that the page shows first, in this order; the others follow. Empty: the page does not
     # show the table.
     lead: tuple[str, ...] = ()

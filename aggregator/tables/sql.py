@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from aggregator.tables.connection import Params, ProfileDatabase, Queryable, Row
 from aggregator.tables.counts import Remembered
 from aggregator.tables.narrow import NarrowTable, condition_sql, contains
 from aggregator.tables.request import ListQuery, OrderTerm
-from aggregator.tables.spec import NOT_MEASURED, Column, Kind, Source, TableSpec
+from aggregator.tables.spec import NOT_MEASURED, Among, Column, Kind, Source, TableSpec
 from aggregator.texts import say
 
 _UNKNOWN = "NULL"
@@ -41,7 +41,8 @@ class BoundTable:
     texts: Mapping[str, str]  # The database's sentences, if the table shows any.
     # Where the rows of a page are found, if not in the main view.
     narrow: NarrowTable | None = None
-    among: BoundTable | None = None  # The table whose filters this one can follow.
+    # The tables whose filters this one can follow, by the parameter.
+    among: Mapping[str, BoundTable] = field(default_factory=dict)
 
     @cached_property
     def plain_types(self) -> tuple[tuple[str, Column, frozenset[type]], ...]:
@@ -77,7 +78,7 @@ def bind(spec: TableSpec, database: Queryable, params: Params) -> BoundTable:
         has_row_id=database.has(spec.source.view, row_id_column),
         texts=database.texts if any(column.is_sentence for column in spec.columns) else {},
         narrow=_narrow(spec, database, params),
-        among=bind(spec.among.table, database, params) if spec.among else None,
+        among={one.parameter: bind(one.table, database, params) for one in spec.among},
     )
 
 
@@ -298,17 +299,24 @@ def _where(table: BoundTable, query: ListQuery, stem: str = "_") -> tuple[str, d
     for index, condition in enumerate(query.filters):
         asked = replace(condition, column=table.columns[condition.column.name])
         conditions.append(condition_sql(asked, f"{stem}f{index}", params))
-    if query.among is not None and table.spec.among is not None and table.among is not None:
-        inner, more = _among(table.among, query.among, table.spec.among.column)
-        conditions.append(f"{table.columns[table.spec.among.column].sql} IN ({inner})")
-        params |= more
+    for among in table.spec.among:
+        if (followed := query.among.get(among.parameter)) is not None:
+            other = table.among[among.parameter]
+            conditions.append(_among(among, table, other, followed, params))
     return " AND ".join(conditions), params
 
 
-def _among(table: BoundTable, query: ListQuery, column: str) -> tuple[str, dict[str, Any]]:
-    """A sub-query for a column of the rows of another table that pass its filters."""
-    where, params = _where(table, query, "_among_")
-    return f"SELECT {table.columns[column].sql} {table.source_sql} WHERE {where}", params
+def _among(
+    among: Among, table: BoundTable, other: BoundTable, query: ListQuery, params: dict[str, Any]
+) -> str:
+    """The condition that a row belongs to those of another table that pass its filters."""
+    if other.is_absent:
+        return "0"
+    where, more = _where(other, query, f"_{among.parameter}_")
+    params |= more
+    selected = ", ".join(other.columns[name].sql for name in among.columns)
+    rows = f"SELECT {selected} {other.source_sql} WHERE {where}"
+    return f"{table.columns[among.column].sql} IN ({among.values.format(rows=rows)})"
 
 
 def _order_by(table: BoundTable, query: ListQuery) -> str:

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Viewer
+from tests.browser.test_linked_views import get
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"], indirect=True)
@@ -80,3 +81,14 @@ def test_the_ops_of_all_ranks_are_one_row_with_their_ranks(
     page.get_by_role("button", name="Each rank").click()
     expect(page).to_have_url(re.compile("ranks=each"))
     expect(ops.locator("tbody tr").first).to_contain_text("/rank_")
+
+
+def test_kernels_follow_a_bound_of_the_sum_over_the_ranks(
+    page: Page, viewer_of_two_gpus: Viewer
+) -> None:
+    bound = "20000000"
+    page.goto(f"{viewer_of_two_gpus.address(view='ops')}&ops.f.gpu_time_ns__gte={bound}")
+    kernels = page.get_by_role("region", name="Kernels of the filtered ops")
+    found = get(viewer_of_two_gpus, f"kernels/?of_merged_ops=gpu_time_ns__gte%3D{bound}")["count"]
+    expect(kernels.get_by_role("status").first).to_have_text(f"{found:,} kernels")
+    assert 0 < found < get(viewer_of_two_gpus, "kernels/")["count"]

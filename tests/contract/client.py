@@ -107,3 +107,14 @@ class Served:
             "{op_id}", quote(self.op_id)
         )
         return f"{self.profile}aggregations/{self.aggregation}/{filled}"
+
+
+def all_rows(api: ApiClient, path: str, **params: str) -> list[dict[str, Any]]:
+    """The rows of all pages."""
+    rows: list[dict[str, Any]] = []
+    while True:
+        page = len(rows) // 200 + 1
+        body = api.get(path, **params, page=page, page_size=200).json
+        rows += body["results"]
+        if len(rows) >= body["count"]:
+            return rows

@@ -13,7 +13,7 @@ import pytest
 from aggregator.tables.declared.addresses import TABLES
 from aggregator.tables.request import PAGE_SIZES
 from aggregator.tables.spec import Column, Kind
-from tests.contract.client import ApiClient, Served
+from tests.contract.client import ApiClient, Served, all_rows
 
 #: These have rows in a distributed job only; tests/contract/test_ranks.py reads one.
 OF_SEVERAL_RANKS = {"ranks", "rank-iterations", "collectives", "merged-ops"}
@@ -332,17 +332,6 @@ def test_kernels_follow_the_filters_of_the_ops(api: ApiClient, served: Served, a
     values = api.get(served.at("kernels/distinct/"), column="direction", of_ops=asked).json
     directions = Counter(row["direction"] for row in found)
     assert {one["value"]: one["count"] for one in values["results"]} == directions
-
-
-def all_rows(api: ApiClient, path: str, **params: str) -> list[dict[str, Any]]:
-    """The rows of all pages."""
-    rows: list[dict[str, Any]] = []
-    while True:
-        page = len(rows) // 200 + 1
-        body = api.get(path, **params, page=page, page_size=200).json
-        rows += body["results"]
-        if len(rows) >= body["count"]:
-            return rows
 
 
 def test_filters_of_ops_that_do_not_exist_are_refused(api: ApiClient, served: Served) -> None:

@@ -170,10 +170,10 @@ def selection_parameters(spec: TableSpec) -> Iterator[OpenApiParameter]:
         "ordering", f"Columns, separated by commas; - for descending order. Columns: {columns}."
     )
     yield query("search", "Text to find in any text column, ignoring case.")
-    if spec.among:
-        of_what = spec.among.table.name
+    for among in spec.among:
+        of_what = among.table.name
         yield query(
-            spec.among.parameter,
+            among.parameter,
             f"Only rows of these {of_what}: search and filters of the list of {of_what}, as the "
             "query string of it.",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aggregator.tables.declared.ops import OP_ID, OPS, called_from
+from aggregator.tables.declared.ops import MERGED_OPS, OP_ID, OPS, called_from
 from aggregator.tables.spec import (
     Among,
     Column,
@@ -91,6 +91,15 @@ _API_TIME = (
 
 _LEAD = ("readable_name", "kernel_name", "uses_tc", "num_calls", "gpu_time_ns", "share_pct")
 
+# The ops of all ranks that a merged row stands for: those of its name without the rank.
+_OPS_OF_MERGED = """
+    SELECT o.op_node_id FROM view_op_nodes AS o
+    WHERE o.aggr_id = :aggr_id AND o.domain_name = :domain
+      AND (iif(substr(o.op_node_name, 1, length(o.rank) + 7) = '/rank_' || o.rank || '/',
+               substr(o.op_node_name, length(o.rank) + 7), o.op_node_name),
+           o.direction, o.op_node_type) IN ({rows})
+"""
+
 _KERNELS_OF_DLPROF = TableSpec(
     name="kernels",
     title=say("Kernels"),
@@ -108,7 +117,16 @@ _KERNELS_OF_DLPROF = TableSpec(
         *(column.name for column in _API_TIME),
         *("kernel_name", "kernel_long_name", "op_id", "stack_trace"),
     ),
-    among=Among("of_ops", OPS, "op_id"),
+    among=(
+        Among("of_ops", OPS, "op_id", columns=("op_id",)),
+        Among(
+            "of_merged_ops",
+            MERGED_OPS,
+            "op_id",
+            columns=("op_name", "direction", "op_type"),
+            values=_OPS_OF_MERGED,
+        ),
+    ),
 )
 
 KERNELS = replace(

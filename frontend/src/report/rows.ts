@@ -19,6 +19,7 @@ const OTHERS = new Set([
   "column",
   "format",
   "of_ops",
+  "of_merged_ops",
 ]);
 
 function numbersOf(column: EncodedColumn): readonly (number | null)[] {

@@ -108,11 +108,17 @@ export class ReportSource {
 
   /** The rows of the ops that a list of kernels follows. */
   async #ofOps(held: Held, domain: string, parameters: Parameters): Promise<Held> {
-    const wanted = parameters.get("of_ops");
+    const isMerged = parameters.has("of_merged_ops");
+    const wanted = parameters.get(isMerged ? "of_merged_ops" : "of_ops");
     if (wanted === undefined) return held;
+    const followed = await this.#table(domain, [isMerged ? "merged-ops" : "ops"]);
+    const { rows } = this.#selected(followed, new Map(new URLSearchParams(wanted)));
+    const found = new Set(rows.map(isMerged ? mergedName : (row) => row.op_id));
     const ops = await this.#table(domain, ["ops"]);
-    const { rows } = this.#selected(ops, new Map(new URLSearchParams(wanted)));
-    const ids = new Set(rows.map((row) => row.op_id));
+    const own = ops.rows.filter((row) =>
+      found.has(isMerged ? mergedName(row) : (row.op_id ?? null)),
+    );
+    const ids = new Set(own.map((row) => row.op_id));
     return { ...held, rows: held.rows.filter((row) => ids.has(row.op_id ?? null)) };
   }
 
@@ -288,4 +294,12 @@ function figureOf(
   const fine = cutFigure((figures[`${key}/fine`] ?? figure) as IterationFigure, start, stop);
   const isTooFine = (fine.layout.meta?.bars.length ?? 0) > most;
   return isTooFine ? cutFigure(figure, start, stop) : fine;
+}
+
+/** What the ops of all ranks have in common that a merged row stands for. */
+function mergedName(row: Row): string {
+  const name = String(row.op_name);
+  const rank = `/rank_${row.rank}/`;
+  const own = name.startsWith(rank) ? name.slice(rank.length - 1) : name;
+  return JSON.stringify([own, row.direction, row.op_type]);
 }

@@ -107,8 +107,11 @@ function KernelsOfOps({ isMerged }: { isMerged: boolean }): JSX.Element {
   const query = useQuery();
   const kernels = useUrlTable(ALL_KERNELS_TABLE, query);
   const ops = useUrlTable(OPS_TABLE, query);
-  const followed = followedOps(ops.state, isMerged);
-  const params = useMemo(() => ({ of_ops: followed }), [followed]);
+  const followed = followedOps(ops.state);
+  const params = useMemo(
+    () => (isMerged ? { of_merged_ops: followed } : { of_ops: followed }),
+    [followed, isMerged],
+  );
   const whose = followed === null ? t("of all ops") : t("of the ops that pass the filters");
   return (
     <DataTable<KernelsRow>

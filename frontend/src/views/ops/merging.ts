@@ -11,9 +11,6 @@ export function isOfRanks(profile: Profile): boolean {
   return Number(profile.info.rank_count ?? 0) > 1;
 }
 
-/** Filters that mean the same of an op on one rank and of the merged one. */
-const SHARED =
-  /^(search$|(op_name|direction|op_type|data_type)(__|$)|(tc_eligible|using_tc)$|(source_line|stack_trace)(__|$))/;
 /** Columns that both tables have, to filter or sort by. */
 const IN_BOTH =
   /^(op_name|direction|op_type|data_type|tc_eligible|using_tc|source_line|stack_trace|gpu_time_ns|cpu_time_ns|share_pct|num_calls|kernel_calls)(__\w+)?$/;
@@ -30,11 +27,7 @@ export function areRanksMerged(query: Query): boolean {
 }
 
 /** The query string of the list of ops that the kernels are to follow; null: all ops. */
-export function followedOps(state: TableState, isMerged: boolean): string | null {
+export function followedOps(state: TableState): string | null {
   const params = { ...state.filters, ...(state.search === "" ? {} : { search: state.search }) };
-  const names = Object.keys(params);
-  if (names.length === 0) return null;
-  // Sums over the ranks say nothing about the op of one.
-  if (isMerged && !names.every((name) => SHARED.test(name))) return null;
-  return new URLSearchParams(params).toString();
+  return Object.keys(params).length === 0 ? null : new URLSearchParams(params).toString();
 }

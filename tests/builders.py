@@ -37,6 +37,7 @@ SCHEMA: dict[str, tuple[str, ...]] = {
     "CUPTI_ACTIVITY_KIND_KERNEL": (
         *("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"),
         *("demangledName", "shortName", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"),
+        "graphNodeId",
     ),
     "CUPTI_ACTIVITY_KIND_MEMCPY": (
         *("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"),
@@ -53,6 +54,9 @@ SCHEMA: dict[str, tuple[str, ...]] = {
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": (
         *("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"),
         *("graphId", "graphExecId"),
+    ),
+    "CUDA_GRAPH_NODE_EVENTS": (
+        *("start", "end", "globalTid", "graphNodeId", "originalGraphNodeId"),
     ),
     "TARGET_INFO_GPU": ("id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor"),
     "TARGET_INFO_CUDA_DEVICE": ("gpuId", "cudaId", "pid"),

@@ -30,6 +30,28 @@ class Origin(IntEnum):
     """A forward op that a checkpoint runs again inside a backward node."""
 
 
+class Evidence(IntEnum):
+    """How the op that work belongs to is known."""
+
+    RECORDED = 0
+    """The work was launched inside the op's range."""
+    NODE = 1
+    """A CUDA graph replayed it; the op was running when its node was captured."""
+    ORDER = 2
+    """As ``NODE``, but known from the order of the kernels in a recorded capture."""
+    NO_CAPTURE = 3
+    """A CUDA graph replayed it, and the capture of the graph is not recorded."""
+    AMBIGUOUS = 4
+    """A CUDA graph replayed it; several captures of the same kernels belong to different ops."""
+    UPDATED = 5
+    """A CUDA graph replayed it after a graph was changed in place."""
+    OUTSIDE = 6
+    """A CUDA graph replayed it; its node was captured outside every op."""
+
+
+NAMED_BY_CAPTURE = (Evidence.NODE, Evidence.ORDER)
+
+
 @dataclass
 class Instances:
     """Op instances, in no particular order; one row each."""
@@ -47,6 +69,7 @@ class Instances:
     cpu_time_ns: Int64  # Sum of the lengths of its ranges; 0 for a group. Unit: ns.
     thread: Integers  # Row of ``Profile.threads`` of its first range.
     shapes: Int32  # Code into ``Profile.shape_texts``; -1: none.
+    evidence: Integers  # ``Evidence`` values.
     call_instance: Int32  # Instance of each API call of the profile; -1: none.
     busy_start_ns: Int64  # Start of each stretch of CPU time of all instances. Unit: ns.
     busy_end_ns: Int64  # Unit: ns.
@@ -85,11 +108,12 @@ def blank_columns(count: int, origin: Origin) -> dict[str, Integers]:
     return {
         "origin": np.full(count, origin, dtype=np.int8),
         "path": np.zeros(count, dtype=np.int32),
+        "evidence": np.zeros(count, dtype=np.int8),
         **dict.fromkeys(("label", "range_name", "marker", "forward", "shapes"), none),
     }
 
 
 ROW_COLUMNS = (
     *("origin", "label", "path", "range_name", "marker", "forward"),
-    *("start_ns", "end_ns", "cpu_time_ns", "thread", "shapes"),
+    *("start_ns", "end_ns", "cpu_time_ns", "thread", "shapes", "evidence"),
 )

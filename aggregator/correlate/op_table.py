@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from aggregator.correlate.identity import align_steps
-from aggregator.correlate.instances import Instances, Origin, blank_columns
+from aggregator.correlate.instances import Evidence, Instances, Origin, blank_columns
 from aggregator.correlate.range_tree import RECOMPUTE
 from aggregator.correlate.ranks import main_devices, rank_processes
 from aggregator.correlate.work import CorrelatedWork
@@ -39,6 +39,8 @@ class Op:
     origin: Origin = Origin.FORWARD  # Kind of its instances.
     tc_eligible: bool = False  # Whether it can use Tensor Cores, by DLProf's rule.
     domain: int = 0  # Code into ``Profile.domain_names``; 0 holds the framework's ops.
+    # How the op of its work is known: the weakest evidence of its instances.
+    evidence: Evidence = Evidence.RECORDED
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,7 @@ def _describe(names: _Names, framework: Framework, ran_tc: Bool) -> tuple[Op, ..
                 forward=forward,
                 origin=origin,
                 tc_eligible=eligible and not names.is_overhead(row),
+                evidence=Evidence(int(names.evidence[row])),
             )
         )
     return tuple(ops)
@@ -272,6 +275,8 @@ class _Names:
         self.forward = np.full(num_ops, -1, dtype=np.int64)
         backward = np.flatnonzero(instances.origin[self._sample] == Origin.BACKWARD)
         self.forward[backward] = op_of[instances.forward[self._sample[backward]]]
+        self.evidence = np.zeros(num_ops, dtype=np.int64)
+        np.maximum.at(self.evidence, op_of, instances.evidence)
         self.types = [self._type(row) for row in range(num_ops)]
         self._base = [self._base_name(row) for row in range(num_ops)]
         self._number = self._numbers()

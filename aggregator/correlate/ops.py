@@ -110,6 +110,7 @@ class InstanceBuilder:
             "cpu_time_ns": self._own_times.of(units),
             "thread": tree.thread[units],
             "shapes": self._profile.ranges.shapes[nesting.rows(units)],
+            "evidence": np.zeros(len(units), dtype=np.int8),
         }
 
     def _add_busy(self, positions: Int64) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,14 +138,24 @@ def _kinds(profile: Profile) -> tuple[DeviceWork, ...]:
     return (profile.kernels, profile.copies, profile.sets, profile.graphs)
 
 
-def correlate_work(profile: Profile, instances: Instances, calls: list[Int32]) -> CorrelatedWork:
-    """Join device work to its ``launching_calls`` and instances; sum up each instance's time."""
+def correlate_work(
+    profile: Profile,
+    instances: Instances,
+    calls: list[Int32],
+    replayed: Sequence[Int32] = (),
+) -> CorrelatedWork:
+    """Join device work to its ``launching_calls`` and instances; sum up each instance's time.
+
+    ``replayed``: instance of each replayed kernel, copy and set, see ``add_replays``.
+    """
     _warn_unlaunched(profile, calls)
     kinds = _kinds(profile)
     owners = []
     for work, call, label in zip(kinds, calls, _work_labels(profile), strict=True):
         instances, owner = _owners(profile, instances, work, call, label)
         owners.append(owner)
+    for owner, replay in zip(owners, replayed, strict=False):
+        owner[replay >= 0] = replay[replay >= 0]
     rank = instances.sort_by_start()
     launched = [
         launched_work(profile, work, call, rank[owner])

@@ -158,7 +158,11 @@ CREATE TABLE ops (
     -- Why. Unit: none.
     tc_fit_reason TEXT NOT NULL,
     -- Floating point operations of its first call; NULL: unknown. Unit: count.
-    flops INTEGER
+    flops INTEGER,
+    -- How it is known that the work belongs to it: recorded, capture (of a CUDA graph) or unknown. Unit: none.
+    name_grade TEXT NOT NULL,
+    -- What the evidence is, or why it is unknown. Unit: none.
+    name_reason TEXT NOT NULL
 );
 
 -- Distinct texts of shapes and parameters, as DLProf's reports show them.

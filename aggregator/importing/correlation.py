@@ -8,6 +8,7 @@ import numpy as np
 
 from aggregator.correlate.combined_backward import adopt_by_time, has_engine_threads
 from aggregator.correlate.custom_domains import DomainWork, correlate_domain
+from aggregator.correlate.instances import Instances
 from aggregator.correlate.op_table import (
     build_op_table,
     simple_instances,
@@ -25,6 +26,7 @@ from aggregator.correlate.ranges import (
     sort_ranges,
 )
 from aggregator.correlate.ranks import are_ranks
+from aggregator.correlate.replays import add_replays, capture_calls
 from aggregator.correlate.work import CorrelatedWork, correlate_work, launching_calls
 from aggregator.costs.instance_costs import complete_costs, compute_costs
 from aggregator.costs.messages import find_messages
@@ -265,7 +267,10 @@ def _framework_ops(
     if nesting is None:
         profile.release_range_times()
         release_memory()
-    work = correlate_work(profile, instances, calls)
+    instances, replayed = add_replays(
+        profile, instances, [_captured(one, meaning, domain) for one in profile.captures], calls
+    )
+    work = correlate_work(profile, instances, calls, replayed)
     release_memory()
     steps = step_of_instances(profile, work.instances, key_node)
     table, costs = run_both(
@@ -289,6 +294,27 @@ def _framework_ops(
         costs=costs,
         domains=domains,
     )
+
+
+def _captured(capture: Profile, meaning: RangeMeaning, domain: int) -> Instances:
+    """Op instances of a capture of CUDA graphs that was recorded apart."""
+    sort_ranges(capture.ranges)
+    tree, call_range = _with_calls(capture, meaning, domain, launching_calls(capture)[0])
+    instances = InstanceBuilder(capture, meaning, tree).build(call_range)
+    # The ranges around a capture (capture_32_DECODE) are no part of the model.
+    around = call_range[capture_calls(capture)]
+    codes = np.unique(tree.path[around[around >= 0]]).tolist()
+    outer = sorted((tree.paths[code] for code in codes), key=len, reverse=True)
+    instances.paths = tuple(_inside(path, outer) for path in tree.paths)
+    return instances
+
+
+def _inside(path: str, outer: list[str]) -> str:
+    """A path without the groups around a capture."""
+    for prefix in outer:
+        if path.startswith(prefix):
+            return path[len(prefix) - 1 :]
+    return path
 
 
 def _with_calls(

@@ -69,6 +69,10 @@ class ApiCalls:
     # Links a call to its device work, together with the process.
     correlation_id: Int64 = field(default_factory=empty_i64)
     name: Int32 = field(default_factory=empty_i32)  # Code into ``Profile.strings``.
+    # Name of the kernel that the call launches, code into ``Profile.strings``; that of an empty
+    # name: none.
+    # Empty: the source does not record it.
+    kernel: Int32 = field(default_factory=empty_i32)
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -131,6 +135,21 @@ class Waits:
 
     def __len__(self) -> int:
         return len(self.correlation_id)
+
+
+@dataclass
+class GraphNodes:
+    """Nodes of CUDA graphs when they are created, and the node that each piece of work replayed."""
+
+    time_ns: Int64 = field(default_factory=empty_i64)  # Of the creation. Unit: ns.
+    thread: Int32 = field(default_factory=empty_i32)  # Row of ``Profile.threads``.
+    node: Int64 = field(default_factory=empty_i64)  # Its id, unique in a process.
+    original: Int64 = field(default_factory=empty_i64)  # Node that it was cloned from; -1: none.
+    # Node of each kernel, copy and set; -1: no graph launched it. Empty: not recorded.
+    of_work: tuple[Int64, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.node)
 
 
 @dataclass
@@ -250,6 +269,10 @@ class Profile:
     waits: Waits = field(default_factory=Waits)
     # CUDA graphs that were recorded as a whole, without their kernels.
     graphs: DeviceWork = field(default_factory=DeviceWork)
+    graph_nodes: GraphNodes = field(default_factory=GraphNodes)
+    # Traces of the capture of CUDA graphs, recorded apart from the replays; their names and
+    # sizes are codes into this profile's.
+    captures: tuple[Profile, ...] = ()
     annotations: tuple[Annotation, ...] = ()  # Ranges and marks with a category or a payload.
     thread_names: dict[int, str] = field(default_factory=dict)  # Thread names by global thread id.
     system: SystemInfo = field(default_factory=SystemInfo)

@@ -13,6 +13,7 @@ from aggregator.correlate.work import wait_calls
 from aggregator.dldb.rows.corrected import marker_tables
 from aggregator.dldb.rows.costs import cost_numbers, cost_tables, op_flops
 from aggregator.dldb.rows.domains import domain_tables, graph_launches
+from aggregator.dldb.rows.evidence import evidence_of
 from aggregator.dldb.rows.ranks import message_table, rank_table
 from aggregator.dldb.rows.shapes import recorded_shapes, shape_texts, tensor_core_fits
 from aggregator.dldb.writer import Table, attributes
@@ -174,6 +175,7 @@ def _ops(data: ImportedProfile) -> Table:
     recorded = recorded_shapes(data)
     fits = tensor_core_fits(data, recorded)
     domain_row = {0: 1} | {domain.code: row for row, domain in enumerate(data.domains, start=2)}
+    evidence = [evidence_of(op, data.mode) for op in ops]
     return Table(
         "ops",
         {
@@ -187,6 +189,8 @@ def _ops(data: ImportedProfile) -> Table:
             "tc_fit": [fit.eligible for fit in fits],
             "tc_fit_reason": [fit.reason for fit in fits],
             "flops": op_flops(data.costs, data.ops.op_of_instance, len(ops)),
+            "name_grade": [grade for grade, _ in evidence],
+            "name_reason": [reason for _, reason in evidence],
         },
     )
 

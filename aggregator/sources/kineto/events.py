@@ -221,6 +221,7 @@ def _api(events: TraceEvents, chosen: list[Event]) -> Columns:
     return {
         "lane": _lanes(events, chosen),
         "name": events.work_names.codes([event.name for event in chosen]),
+        "kernel": events.work_names.codes([demangle(event.args.kernel) for event in chosen]),
         "correlation": _ints([event.args.correlation for event in chosen]),
     }
 

@@ -28,6 +28,7 @@ from aggregator.profile.profile import (
     Waits,
 )
 from aggregator.sources.kineto.arguments import Shapes, read_arguments
+from aggregator.sources.kineto.captures import add_captures, replays_graphs
 from aggregator.sources.kineto.events import Columns, TraceEvents, read_events
 from aggregator.sources.kineto.lists import complete_lists
 from aggregator.sources.kineto.names import copy_kinds
@@ -65,6 +66,13 @@ def read(path: Path, progress: Progress) -> Profile:
     """
     progress.phase("read", 0)
     progress.message("Reading events from the Kineto trace")
+    profile = _read_one(path, progress)
+    if replays_graphs(profile):
+        add_captures(profile, path, lambda file: _read_one(file, progress))
+    return profile
+
+
+def _read_one(path: Path, progress: Progress) -> Profile:
     events = read_events(TraceText(path), progress)
     sort_events(events)
     release_memory()
@@ -159,7 +167,8 @@ class _WorkColumns:
 
 def _api_calls(table: Columns, lanes: Lanes) -> ApiCalls:
     thread = lanes.thread[table["lane"]]
-    return ApiCalls(table["start"], table["end"], thread, table["correlation"], table["name"])
+    columns = (table["correlation"], table["name"], table["kernel"])
+    return ApiCalls(table["start"], table["end"], thread, *columns)
 
 
 def _strings(events: TraceEvents) -> tuple[tuple[str, ...], Int64]:

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from aggregator.sources.kineto.events import Columns, TraceEvents
 
 _CODED: Final = {
-    "names": ("name", ("ranges", "python")),
-    "work_names": ("name", ("api", "kernels", "copies", "sets")),
-    "shapes": ("shapes", ("ranges",)),
-    "stacks": ("stack", ("ranges",)),
-    "lanes": ("lane", ("ranges", "python", "api")),
+    "names": (("ranges", "name"), ("python", "name")),
+    "work_names": (
+        *(("api", "name"), ("api", "kernel")),
+        *(("kernels", "name"), ("copies", "name"), ("sets", "name")),
+    ),
+    "shapes": (("ranges", "shapes"),),
+    "stacks": (("ranges", "stack"),),
+    "lanes": (("ranges", "lane"), ("python", "lane"), ("api", "lane")),
 }
-"""Column and tables of the codes of each numbering."""
+"""Tables and columns of the codes of each numbering."""
 
 
 def sort_events(events: TraceEvents) -> None:
@@ -34,16 +37,16 @@ def sort_events(events: TraceEvents) -> None:
     is removed.
     """
     ranks: dict[tuple[str, str], Integers] = {}
-    for numbering, (column, kinds) in _CODED.items():
+    for numbering, columns in _CODED.items():
         rank = _ranks(getattr(events, numbering).values())
-        ranks |= {(kind, column): rank for kind in kinds}
+        ranks |= dict.fromkeys(columns, rank)
     for kind, table in events.tables.items():
         order = total_order(*_keys(kind, table, ranks))
         if order is not None:
             table.update({name: column[order] for name, column in table.items()})
         table.pop("index", None)
-    for numbering, (column, kinds) in _CODED.items():
-        _number_by_use(events, numbering, column, [events.tables[kind] for kind in kinds])
+    for numbering, columns in _CODED.items():
+        _number_by_use(events, numbering, columns)
 
 
 def _ranks(values: tuple[Any, ...]) -> Integers:
@@ -66,11 +69,14 @@ def _keys(kind: str, table: Columns, ranks: dict[tuple[str, str], Integers]) -> 
         yield from np.atleast_2d(column.T if rank is None else rank[column])
 
 
-def _number_by_use(events: TraceEvents, numbering: str, column: str, tables: list[Columns]) -> None:
-    by_use = np.argsort(first_rows(np.concatenate([table[column] for table in tables])))
+def _number_by_use(
+    events: TraceEvents, numbering: str, columns: tuple[tuple[str, str], ...]
+) -> None:
+    used = np.concatenate([events.tables[kind][column] for kind, column in columns])
+    by_use = np.argsort(first_rows(used))
     code = np.argsort(by_use).astype(np.int32)
     values, numbered = getattr(events, numbering).values(), Codes[Any]()
     numbered.codes(values[old] for old in by_use.tolist())
     setattr(events, numbering, numbered)
-    for table in tables:
-        table[column] = code[table[column]]
+    for kind, column in columns:
+        events.tables[kind][column] = code[events.tables[kind][column]]

@@ -60,6 +60,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     block: tuple[_Int32, _Int32, _Int32] | None = None
     num_bytes: _Int64 = msgspec.field(name="bytes", default=-1)
     name: str = ""
+    kernel: str = ""  # Name of the kernel that a call launches; ROCm only.
     index: _Int64 = msgspec.field(name="Ev Idx", default=-1)
     record_id: _Int64 = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=-1)
     record_stream: _Int64 = msgspec.field(name="wait_on_stream", default=-1)

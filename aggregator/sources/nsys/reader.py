@@ -27,6 +27,7 @@ from aggregator.sources.nsys.columns import (
 )
 from aggregator.sources.nsys.diagnostics import read_diagnostics
 from aggregator.sources.nsys.gpu_memory import with_memory
+from aggregator.sources.nsys.graph_nodes import read_graph_nodes
 from aggregator.sources.nsys.nvtx import (
     EVENT_CATEGORY,
     LaneRows,
@@ -123,7 +124,7 @@ def _results(futures: list[Future[T]]) -> list[T]:
 
 
 _WORK_TABLES = (names.KERNELS, names.COPIES, names.SETS, names.SYNCS, names.GRAPHS)
-_TABLES = (names.NVTX, names.API_CALLS, *_WORK_TABLES)
+_TABLES = (names.NVTX, names.API_CALLS, names.GRAPH_NODES, *_WORK_TABLES)
 
 
 def _no_activity(path: Path) -> NoGpuActivityError:
@@ -220,6 +221,11 @@ _COLUMNS = {
     names.SETS: _OF_WORK | {"bytes": "bytes"},
     names.SYNCS: _OF_WORK | {"event": "eventSyncId"},
     names.GRAPHS: _OF_WORK,
+    names.GRAPH_NODES: {
+        "tid": "globalTid",
+        "node": "graphNodeId",
+        "original": "originalGraphNodeId",
+    },
 }
 """Columns that are read of each table, beside its times, by the name that they get here."""
 _WIDE = frozenset({"start", "end", "tid", "pid"})
@@ -230,9 +236,10 @@ def _read_table(
     schema: Schema, table: str, rows: str, progress: Progress
 ) -> dict[str, list[Integers]]:
     """The integer columns of a table batch by batch; ``rows`` is an SQL condition."""
+    wanted = _COLUMNS[table] | ({"node": "graphNodeId"} if schema.has(names.GRAPH_NODES) else {})
     columns = {"start": 'coalesce("start", 0)', "end": 'coalesce("end", "start", 0)'} | {
         name: schema.column(table, column, "0" if name == "device" else "-1")
-        for name, column in _COLUMNS[table].items()
+        for name, column in wanted.items()
     }
     parts: dict[str, list[Integers]] = {name: [] for name in columns}
     if not schema.has(table):
@@ -286,6 +293,7 @@ def _assemble(
         syncs=syncs,
         waits=read_waits(schema, raw[names.SYNCS]["event"], syncs, process_keys),
         graphs=DeviceWork(**devices.work_columns(raw[names.GRAPHS])),
+        graph_nodes=read_graph_nodes(raw, threads),
         annotations=_annotations(schema, nvtx),
         thread_names=read_thread_names(schema),
         system=with_settings(read_system(schema), read_settings(nvtx.labels)),

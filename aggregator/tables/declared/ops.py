@@ -50,6 +50,22 @@ NAMES: tuple[Column, ...] = (
 )
 
 
+#: How it is known that the work of an op belongs to it.
+EVIDENCE: tuple[Column, ...] = (
+    choice(
+        "name_grade?",
+        "How it is known that the GPU's work belongs to the op: recorded, capture (of a CUDA "
+        "graph) or unknown.",
+        title="Name evidence",
+    ),
+    text(
+        "name_reason?",
+        "What the evidence is, or why the op is unknown.",
+        title="Name evidence, why",
+    ),
+)
+
+
 def rate_columns(alias: str, when_null: str = "") -> tuple[Column, ...]:
     """Rates, and the distance to the peak rates of the GPU."""
     columns = (
@@ -94,6 +110,7 @@ _OP_COLUMNS: tuple[Column, ...] = (
     boolean("is_bad_data_type", "Could use Tensor Cores, but runs in a data type that has none."),
     choice("data_type", "Data types of the inputs."),
     number("rank?", "Rank that ran it.", when_null="Its process is not one of several ranks."),
+    *EVIDENCE,
     *called_from("t"),
     real(
         "share_pct?",
@@ -123,6 +140,7 @@ OPS = TableSpec(
     hidden=(
         *("op_id", "source_line", "is_bad_data_type", "tflops_per_second", "gbytes_per_second"),
         *("arithmetic_intensity", "bound", "ideal_time_ns", "left_time_ns", "peak_pct"),
+        "name_reason",
     ),
 )
 

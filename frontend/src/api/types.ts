@@ -1525,6 +1525,10 @@ export interface OpRow {
   readonly kernel_calls: number | null;
   /** GPU time beyond the ideal time. */
   readonly left_time_ns: number | null;
+  /** How it is known that the GPU's work belongs to the op: recorded, capture (of a CUDA graph) or unknown. */
+  readonly name_grade: string | null;
+  /** What the evidence is, or why the op is unknown. */
+  readonly name_reason: string | null;
   /** Executions in the aggregated iterations. */
   readonly num_calls: number | null;
   /** Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts. */
@@ -1805,6 +1809,10 @@ export interface OpsRow {
   readonly kernel_calls: number | null;
   /** GPU time beyond the ideal time. */
   readonly left_time_ns: number | null;
+  /** How it is known that the GPU's work belongs to the op: recorded, capture (of a CUDA graph) or unknown. */
+  readonly name_grade: string | null;
+  /** What the evidence is, or why the op is unknown. */
+  readonly name_reason: string | null;
   /** Executions in the aggregated iterations. */
   readonly num_calls: number | null;
   /** Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts. */

@@ -55,6 +55,11 @@ def align_steps(code: Int64, step: Int64, num_steps: int) -> StepPositions:
     return StepPositions(master.ranks(position), len(master))
 
 
+def align(master: Int64, sequence: Int64) -> Int64:
+    """Position in ``master`` of each item of a sequence, by edit distance; -1: none."""
+    return _Master(master).align(sequence)
+
+
 def _group_equal(sequences: list[Int64]) -> list[list[int]]:
     """Steps grouped by equal sequences, without empty steps."""
     groups: dict[bytes, list[int]] = {}
@@ -82,7 +87,7 @@ class _Master:
 
     def add(self, sequence: Int64, *, insert: bool) -> Int64:
         """Ids of a sequence's items; an item without a counterpart is inserted or gets -1."""
-        matched = self._align(sequence)
+        matched = self.align(sequence)
         if np.count_nonzero(matched >= 0) < MIN_COMMON_SHARE * min(len(sequence), len(self)):
             return np.full(len(sequence), -1, dtype=np.int64)
         ids: Int64 = np.where(matched >= 0, self._ids[np.maximum(matched, 0)], -1)
@@ -96,7 +101,7 @@ class _Master:
             self._ids = np.insert(self._ids, after, new)
         return ids
 
-    def _align(self, sequence: Int64) -> Int64:
+    def align(self, sequence: Int64) -> Int64:
         """Position in the master of each item of a sequence; -1: none."""
         result = np.full(len(sequence), -1, dtype=np.int64)
         master = self._codes

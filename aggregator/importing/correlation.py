@@ -40,6 +40,7 @@ from aggregator.frameworks import (
     framework_of,
 )
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
+from aggregator.importing.aligned import carry_names
 from aggregator.importing.imported import ImportedProfile
 from aggregator.importing.key_nodes import (
     find_key_node,
@@ -97,6 +98,7 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     progress.message(f"Mode: {chosen} ({reason})")
     if profile.reference.bare.median_ns is not None:
         profile.call_markers = markers_before_calls(profile)
+    carry_names(profile, calls)
     if reading is not None:
         if reading.framework.mode in (Mode.PYTORCH, Mode.SIMPLE):
             meaning = with_counters(profile, reading.meaning, reading.domain)

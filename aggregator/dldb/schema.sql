@@ -242,7 +242,9 @@ CREATE TABLE kernel_names (
     -- 1, 0, or NULL where the name does not say. Unit: none.
     tc_verdict INTEGER,
     -- Library, operation, types, tile and layout; different kernels may have the same. Unit: none.
-    readable_name TEXT NOT NULL
+    readable_name TEXT NOT NULL,
+    -- Ops that TorchInductor fused into it, separated by commas; empty: it did not generate it. Unit: none.
+    source_ops TEXT NOT NULL
 );
 
 -- Distinct launch sizes.

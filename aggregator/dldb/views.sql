@@ -298,7 +298,7 @@ GROUP BY m.aggr, p.op, p.name, p.uses_tc;
 
 -- Kernels by full name.
 CREATE VIEW view_kernels_by_full_name AS
-SELECT m.aggr AS aggr_id, d.name AS domain_name, n.readable_name, n.name AS kernel_name,
+SELECT m.aggr AS aggr_id, d.name AS domain_name, n.readable_name, n.source_ops, n.name AS kernel_name,
        n.long_name AS long_kernel_name, o.op_id AS op_node_id, o.op_name AS op_node_name, o.direction,
        p.uses_tc, m.calls, m.gpu_time_sum,
        round(1.0 * m.gpu_time_sum / m.calls, 6) AS gpu_time_avg, m.gpu_time_min, m.gpu_time_max,

@@ -12,6 +12,7 @@ import numpy as np
 
 from aggregator.kernels.element_types import ElementTypes, read_element_types
 from aggregator.kernels.readable import readable_name
+from aggregator.kernels.source_ops import source_ops
 from aggregator.kernels.tensor_cores import (
     HELPERS,
     Capability,
@@ -69,6 +70,11 @@ class KernelTraits:
     def readable_name(self) -> str:
         """Library, operation, types, tile and layout; other kernels may have the same."""
         return readable_name(self.name, self.element_types)
+
+    @cached_property
+    def source_ops(self) -> tuple[str, ...]:
+        """Ops that TorchInductor fused into it; empty: it did not generate the kernel."""
+        return source_ops(self.name)
 
     def tensor_cores(self, compute_capability: Capability) -> Verdict:
         """Whether the kernel runs Tensor Core instructions on a GPU, and the rule that decided."""

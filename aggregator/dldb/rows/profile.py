@@ -332,6 +332,7 @@ def _kernel_tables(data: ImportedProfile) -> Iterator[Table]:
             "uses_tc": names.uses_tc,
             "tc_verdict": [None if value < 0 else value for value in names.verdict.tolist()],
             "readable_name": [kernel_traits(name).readable_name for name in long_names],
+            "source_ops": [", ".join(kernel_traits(name).source_ops) for name in long_names],
         },
     )
     pairs = data.rollup.op_kernels

@@ -89,6 +89,12 @@ _API_TIME = (
     number("api_time_max_ns?", "Longest launching call.", "t.api_time_max"),
 )
 
+_SOURCE_OPS = text(
+    "source_ops?",
+    "Ops that TorchInductor fused into the kernel, from its name.",
+    title="Fused ops",
+)
+
 _LEAD = ("readable_name", "kernel_name", "uses_tc", "num_calls", "gpu_time_ns", "share_pct")
 
 # The ops of all ranks that a merged row stands for: those of its name without the rank.
@@ -106,6 +112,7 @@ _KERNELS_OF_DLPROF = TableSpec(
     source=Source(view="view_kernel_summaries", joins=(_OP_OF_ROW,)),
     columns=(
         *_THEIRS,
+        _SOURCE_OPS,
         *_API_TIME,
         _share("gpu_time", "view_kernel_summaries", _IN_DOMAIN, "all kernels' time"),
         *_op_of("o"),
@@ -135,6 +142,7 @@ KERNELS = replace(
     key=("kernel_long_name", "kernel_name", "op_id", "uses_tc"),
     columns=(
         *_OURS,
+        _SOURCE_OPS,
         *_API_TIME,
         _share("gpu_time_sum", "view_kernels_by_full_name", _IN_DOMAIN, "all kernels' time"),
         *_op_of("t"),

@@ -1024,6 +1024,8 @@ export interface KernelsRow {
   readonly share_pct: number | null;
   /** The program's own line in the stack: the innermost outside PyTorch and Python. */
   readonly source_line: string | null;
+  /** Ops that TorchInductor fused into the kernel, from its name. */
+  readonly source_ops: string | null;
   /** Source lines that called the op, outermost first, one per line. */
   readonly stack_trace: string | null;
   /** Whether it used Tensor Cores. */

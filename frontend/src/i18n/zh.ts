@@ -1364,4 +1364,7 @@ export const zh = {
   "How it is known that the GPU's work belongs to the op: recorded, capture (of a CUDA graph) or unknown":
     "如何得知 GPU 的工作属于该算子：recorded（已记录）、capture（来自 CUDA 图的捕获）或 unknown（未知）",
   "What the evidence is, or why the op is unknown": "依据是什么，或为何算子未知",
+  "Fused ops": "融合的算子",
+  "Ops that TorchInductor fused into the kernel, from its name":
+    "TorchInductor 融合到该内核中的算子（取自内核名称）",
 } as const;

@@ -166,6 +166,7 @@ export const KERNELS: readonly DeclaredColumn<KernelsRow>[] = [
   { key: "gpu_time_avg_ns", format: "time", title: t("GPU time avg"), hint: t("Mean duration of a launch"), unit: "µs" },
   { key: "gpu_time_min_ns", format: "time", title: t("GPU time min"), hint: t("Shortest duration of a launch"), unit: "µs" },
   { key: "gpu_time_max_ns", format: "time", title: t("GPU time max"), hint: t("Longest duration of a launch"), unit: "µs" },
+  { key: "source_ops", format: "text", title: t("Fused ops"), hint: t("Ops that TorchInductor fused into the kernel, from its name") },
   { key: "api_time_ns", format: "time", title: t("API time"), hint: t("Sum of the durations of the launching calls"), unit: "ms", isHiddenAtFirst: true },
   { key: "api_time_avg_ns", format: "time", title: t("API time avg"), hint: t("Mean duration of a launching call"), unit: "µs", isHiddenAtFirst: true },
   { key: "api_time_min_ns", format: "time", title: t("API time min"), hint: t("Shortest launching call"), unit: "µs", isHiddenAtFirst: true },

@@ -1,7 +1,8 @@
 """What limits the speed of a training step, in one sentence.
 
-The verdict is judged from the step breakdown, the findings of the advisers and the roofline. It is
-unknown, with the reason, unless one of them clearly takes the largest share.
+The verdict is judged from what the steps wait for in their replay or, without one, from the step
+breakdown, and from the findings of the advisers and the roofline. It is unknown, with the reason,
+unless one cause clearly takes the largest share.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ EXPLAINED_RATIO = 0.5
 MIN_KNOWN_PCT = 50.0  # With costs known for less of the GPU time the roofline says nothing.
 MIN_PEAK_PCT = 20.0  # Kernels further below the roofline are limited by neither of its lines.
 DOMINANT_RATIO = 0.6  # Share of the ideal time that one line of the roofline bounds.
+MIN_SAVED_PCT = 20.0  # What could save a smaller share of the step does not limit it.
 
 
 class Limit(StrEnum):
     """What limits a step."""
 
     LAUNCH = "launch"
+    HOST = "host"
     LOADER = "loader"
     COMMUNICATION = "communication"
     COPY = "copy"
@@ -52,6 +55,17 @@ class StepShares:
     copies: float  # Only copies and sets run.
     loading: float  # The GPU is idle while input is waited for.
     idle: float  # The GPU is idle for another reason.
+
+
+@dataclass(frozen=True)
+class PathShares:
+    """Critical path of the replayed steps, by what is on it. Units: percent of the step."""
+
+    host: float  # Work of the CPU and its calls.
+    loading: float  # Waiting for the data loader.
+    computing: float  # Kernels and graphs, other than communication.
+    communication: float  # Kernels that move data between GPUs.
+    copies: float  # Copies and sets.
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,7 @@ class Symptoms:
     # Share of the step that each finding could save. Unit: percent.
     gains_pct: Mapping[str, float] = field(default_factory=dict)
     roofline: Roofline = field(default_factory=Roofline)
+    path: PathShares | None = None  # None: the steps were not replayed.
 
 
 @dataclass(frozen=True)
@@ -89,12 +104,8 @@ class Verdict:
     advice: str | None = None  # Name of the advice that explains it; None: there is none.
 
 
-_OF_IDLE_TIME = (
-    launch_bound.NAME,
-    host_stalls.NAME,
-    synchronizing_calls.NAME,
-    input_bound.NAME,
-)
+_OF_THE_HOST = (launch_bound.NAME, host_stalls.NAME, synchronizing_calls.NAME)
+_OF_IDLE_TIME = (*_OF_THE_HOST, input_bound.NAME)
 
 
 def judge(symptoms: Symptoms) -> Verdict:
@@ -103,11 +114,7 @@ def judge(symptoms: Symptoms) -> Verdict:
     if median is None or mean is None:
         return _unknown(say("What limits a step is unknown: no training steps were found"))
     if symptoms.steps < MIN_STEPS:
-        return _unknown(
-            say(
-                "What limits a step is unknown: there are fewer than {count} steps", count=MIN_STEPS
-            )
-        )
+        return _of_few_steps(symptoms)
     if symptoms.shares is None:
         return _unknown(say("What limits a step is unknown: it has no breakdown of its time"))
     if mean > MAX_SKEW * median:
@@ -119,7 +126,137 @@ def judge(symptoms: Symptoms) -> Verdict:
                 median=_duration(median),
             )
         )
+    if symptoms.path is not None:
+        return _of_path(symptoms, symptoms.shares, symptoms.path, _duration(median))
     return _of_shares(symptoms, symptoms.shares, _duration(median))
+
+
+def _of_few_steps(symptoms: Symptoms) -> Verdict:
+    """Few steps have no typical one, but their time has parts."""
+    if symptoms.shares is None:
+        return _unknown(
+            say(
+                "What limits a step is unknown: there are fewer than {count} steps", count=MIN_STEPS
+            )
+        )
+    return _unknown(
+        say(
+            "What limits a step is unknown: there are fewer than {count} steps. Kernels run "
+            "{busy:.0f}% of the aggregated time",
+            count=MIN_STEPS,
+            busy=symptoms.shares.computing,
+        )
+    )
+
+
+def _of_path(symptoms: Symptoms, shares: StepShares, path: PathShares, step: str) -> Verdict:
+    """Judge what a step would save most by, if it took no time.
+
+    A step saves at most the time that something is on its critical path; and without the time of
+    the CPU, at most the time that the GPU is idle.
+    """
+    savings = {
+        "host": min(path.host, shares.idle),
+        "loading": path.loading,
+        "computing": path.computing,
+        "communication": path.communication,
+        "copies": path.copies,
+    }
+    first, second = sorted(savings, key=lambda name: -savings[name])[:2]
+    if savings[first] < MIN_SAVED_PCT or savings[first] - savings[second] < LEAD_PCT:
+        return _of_several(savings, first, second, shares, step)
+    if first == "host":
+        return _of_host(symptoms.gains_pct, shares, path, step)
+    if first == "loading":
+        return _of_loader(path.loading, step)
+    if first == "computing":
+        return _of_kernels(symptoms.roofline, shares.computing, step)
+    return _of_transfers(first, getattr(shares, first), step)
+
+
+def _of_several(
+    savings: Mapping[str, float], first: str, second: str, shares: StepShares, step: str
+) -> Verdict:
+    if {first, second} == {"host", "computing"}:
+        return Verdict(
+            Limit.UNKNOWN,
+            say(
+                "No single limit: kernels run {busy:.0f}% of a {step} step, and the CPU launches "
+                "them only just in time",
+                busy=shares.computing,
+                step=step,
+            ),
+            shares.computing,
+        )
+    return _unknown(
+        say(
+            "No single limit: a {step} step would save {a:.0f}% without {first} and {b:.0f}% "
+            "without {second}",
+            step=step,
+            first=_SAVED[first],
+            a=savings[first],
+            second=_SAVED[second],
+            b=savings[second],
+        )
+    )
+
+
+_SAVED = {
+    "host": say("the time of the CPU"),
+    "loading": say("waiting for input"),
+    "computing": say("the time of the kernels"),
+    "communication": say("communication"),
+    "copies": say("copies"),
+}
+
+
+def _of_host(
+    gains_pct: Mapping[str, float], shares: StepShares, path: PathShares, step: str
+) -> Verdict:
+    """Launching, or other work of the CPU."""
+    known = {name: gains_pct[name] for name in _OF_THE_HOST if name in gains_pct}
+    advice = max(known, key=lambda name: known[name]) if known else None
+    limit = Limit.LAUNCH if advice == launch_bound.NAME else Limit.HOST
+    idle = shares.idle + shares.loading
+    if shares.idle >= MIN_SHARE_PCT:
+        return Verdict(limit, _IDLING[limit](idle, step), idle, advice)
+    return Verdict(limit, _WAITING[limit](path.host, shares.computing, step), path.host, advice)
+
+
+def _launch_bound(idle: float, step: str) -> Text:
+    return say("Launch-bound: the GPU idles {share:.0f}% of a {step} step", share=idle, step=step)
+
+
+def _host_bound(idle: float, step: str) -> Text:
+    return say(
+        "CPU-bound: the GPU idles {share:.0f}% of a {step} step and waits for the program",
+        share=idle,
+        step=step,
+    )
+
+
+def _launches_late(host: float, busy: float, step: str) -> Text:
+    return say(
+        "Launch-bound: a {step} step waits for the CPU {share:.0f}% of its time; kernels run "
+        "{busy:.0f}% of it",
+        step=step,
+        share=host,
+        busy=busy,
+    )
+
+
+def _works_long(host: float, busy: float, step: str) -> Text:
+    return say(
+        "CPU-bound: a {step} step waits for the program {share:.0f}% of its time; kernels run "
+        "{busy:.0f}% of it",
+        step=step,
+        share=host,
+        busy=busy,
+    )
+
+
+_IDLING = {Limit.LAUNCH: _launch_bound, Limit.HOST: _host_bound}
+_WAITING = {Limit.LAUNCH: _launches_late, Limit.HOST: _works_long}
 
 
 def _of_shares(symptoms: Symptoms, shares: StepShares, step: str) -> Verdict:
@@ -162,17 +299,9 @@ def _of_idle_time(gains_pct: Mapping[str, float], shares: StepShares, step: str)
     loading = max(shares.loading, gains_pct.get(input_bound.NAME, 0.0))
     launching = gains_pct.get(launch_bound.NAME, 0.0)
     if loading > launching and loading >= EXPLAINED_RATIO * idle:
-        sentence = say(
-            "Loader-bound: the GPU waits {share:.0f}% of a {step} step for input",
-            share=loading,
-            step=step,
-        )
-        return Verdict(Limit.LOADER, sentence, loading, input_bound.NAME)
+        return _of_loader(loading, step)
     if launching >= EXPLAINED_RATIO * idle:
-        sentence = say(
-            "Launch-bound: the GPU idles {share:.0f}% of a {step} step", share=idle, step=step
-        )
-        return Verdict(Limit.LAUNCH, sentence, idle, launch_bound.NAME)
+        return Verdict(Limit.LAUNCH, _launch_bound(idle, step), idle, launch_bound.NAME)
     known = {name: gains_pct[name] for name in _OF_IDLE_TIME if name in gains_pct}
     sentence = say(
         "The GPU idles {share:.0f}% of a {step} step, and no single cause explains half of it",
@@ -181,6 +310,15 @@ def _of_idle_time(gains_pct: Mapping[str, float], shares: StepShares, step: str)
     )
     advice = max(known, key=lambda name: known[name]) if known else None
     return Verdict(Limit.UNKNOWN, sentence, idle, advice)
+
+
+def _of_loader(share: float, step: str) -> Verdict:
+    sentence = say(
+        "Loader-bound: the GPU waits {share:.0f}% of a {step} step for input",
+        share=share,
+        step=step,
+    )
+    return Verdict(Limit.LOADER, sentence, share, input_bound.NAME)
 
 
 def _of_kernels(roofline: Roofline, share: float, step: str) -> Verdict:

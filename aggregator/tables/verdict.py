@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aggregator.advice.verdict import Roofline, StepShares, Symptoms, Verdict, judge
+from aggregator.advice.verdict import PathShares, Roofline, StepShares, Symptoms, Verdict, judge
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.declared.advice import ADVICE
 from aggregator.tables.declared.efficiency import EFFICIENCY
@@ -26,6 +26,7 @@ def read_verdict(data: AggregationData) -> dict[str, Any]:
             steps=summary["steps"] or 0,
             gains_pct=_gains(data),
             roofline=_roofline(data.read_object(EFFICIENCY)),
+            path=_path(data),
         )
     )
     return _reply(found)
@@ -67,4 +68,35 @@ def _roofline(efficiency: Mapping[str, Any]) -> Roofline:
         compute_ns=efficiency["compute_time_ns"],
         memory_ns=efficiency["memory_time_ns"],
         link_ns=efficiency["link_time_ns"],
+    )
+
+
+_PATH_VIEW = "view_critical_path"
+_PATH = {
+    "host": ("cpu", "call", "thread", "launch", "return", "event"),
+    "loading": ("loader",),
+    "computing": ("kernel", "graph", "gap"),
+    "communication": ("communication",),
+    "copies": ("copy", "set"),
+}
+"""Kinds of the critical path by what they are part of."""
+
+
+def _path(data: AggregationData) -> PathShares | None:
+    """None where the steps were not replayed."""
+    if not data.database.has(_PATH_VIEW):
+        return None
+    rows = data.database.rows(
+        f"SELECT path_kind, SUM(share_pct) FROM {_PATH_VIEW} WHERE aggr_id = :aggr_id"  # noqa: S608
+        " GROUP BY path_kind",
+        {"aggr_id": data.params["aggr_id"]},
+    )
+    share = {str(kind): float(pct) for kind, pct in rows}
+    if not share:
+        return None
+    return PathShares(
+        **{
+            part: min(sum(share.get(kind, 0.0) for kind in kinds), 100.0)
+            for part, kinds in _PATH.items()
+        }
     )

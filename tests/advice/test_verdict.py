@@ -20,7 +20,9 @@ TIME_LIMIT_S = 60
         ("eager", "launch"),
         ("loader_slow", "loader"),
         ("loader_fast", "launch"),
+        ("one_of_two", "launch"),
         ("copy_pageable", "copy"),
+        ("conv_fp32", "compute"),  # The CPU is on most of its path, but saves little.
         ("mlp_bf16", "compute"),
         ("ddp_even", "compute"),
         ("graphed", "unknown"),  # Graphs were recorded as a whole: no costs.

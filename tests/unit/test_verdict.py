@@ -8,6 +8,7 @@ import pytest
 
 from aggregator.advice.verdict import (
     Limit,
+    PathShares,
     Roofline,
     StepShares,
     Symptoms,
@@ -17,6 +18,8 @@ from aggregator.advice.verdict import (
 STEP_NS = 52_935_212
 BUSY = StepShares(computing=92.0, communication=0.0, copies=1.0, loading=0.0, idle=7.0)
 IDLE = StepShares(computing=13.3, communication=0.0, copies=0.0, loading=0.0, idle=86.7)
+HALF = StepShares(computing=60.0, communication=0.0, copies=2.0, loading=0.0, idle=38.0)
+PATH = PathShares(host=0.0, loading=0.0, computing=0.0, communication=0.0, copies=0.0)
 COSTS = Roofline(known_pct=90.0, peak_pct=60.0, compute_ns=80, memory_ns=15, link_ns=5)
 
 
@@ -78,7 +81,11 @@ def test_what_takes_most_of_a_step_limits_it(given: Symptoms, limit: Limit, sent
     [
         (replace(symptoms(IDLE), median_ns=None), "no training steps were found"),
         (replace(symptoms(IDLE), mean_ns=None), "no training steps were found"),
-        (replace(symptoms(IDLE), steps=3), "there are fewer than 4 steps"),
+        (
+            replace(symptoms(IDLE), steps=3),
+            "there are fewer than 4 steps. Kernels run 13% of the aggregated time",
+        ),
+        (replace(symptoms(None), steps=1), "there are fewer than 4 steps"),
         (symptoms(None), "it has no breakdown of its time"),
         (
             replace(symptoms(IDLE, gains_pct={"launch_bound": 82.2}), mean_ns=76_800_000.0),
@@ -131,3 +138,99 @@ def test_the_step_has_a_readable_unit(median_ns: int, text: str) -> None:
     verdict = judge(replace(given, median_ns=median_ns, mean_ns=float(median_ns)))
 
     assert verdict.sentence == f"Launch-bound: the GPU idles 87% of a {text} step"
+
+
+def replayed(shares: StepShares, path: PathShares, **gains_pct: float) -> Symptoms:
+    return symptoms(shares, path=path, gains_pct=gains_pct, roofline=COSTS)
+
+
+@pytest.mark.parametrize(
+    ("given", "limit", "share_pct", "sentence"),
+    [
+        # Kernels run longest, but the next one waits for its launch.
+        (
+            replayed(HALF, replace(PATH, host=74.0, computing=26.0), launch_bound=32.6),
+            Limit.LAUNCH,
+            74.0,
+            "Launch-bound: a 52.9 ms step waits for the CPU 74% of its time; kernels run 60% of it",
+        ),
+        (
+            replayed(
+                HALF, replace(PATH, host=99.0, computing=1.0), launch_bound=5.0, host_stalls=30.0
+            ),
+            Limit.HOST,
+            99.0,
+            (
+                "CPU-bound: a 52.9 ms step waits for the program 99% of its time; kernels run 60% "
+                "of it"
+            ),
+        ),
+        (
+            replayed(IDLE, replace(PATH, host=100.0), launch_bound=43.9, host_stalls=43.8),
+            Limit.LAUNCH,
+            86.7,
+            "Launch-bound: the GPU idles 87% of a 52.9 ms step",
+        ),
+        (
+            replayed(IDLE, replace(PATH, host=100.0)),
+            Limit.HOST,
+            86.7,
+            "CPU-bound: the GPU idles 87% of a 52.9 ms step and waits for the program",
+        ),
+        (
+            replayed(IDLE, replace(PATH, host=30.0, loading=70.0)),
+            Limit.LOADER,
+            70.0,
+            "Loader-bound: the GPU waits 70% of a 52.9 ms step for input",
+        ),
+        # The path may lead through the CPU for long where the GPU is hardly ever idle.
+        (
+            replayed(
+                StepShares(82.0, 0.0, 0.0, 0.0, 18.0), replace(PATH, host=64.0, computing=36.0)
+            ),
+            Limit.COMPUTE,
+            82.0,
+            "Compute-bound: kernels run 82% of a 52.9 ms step, most of them limited by operations",
+        ),
+        (
+            replayed(
+                StepShares(40.0, 55.0, 0.0, 0.0, 5.0),
+                replace(PATH, computing=40.0, communication=55.0, host=5.0),
+            ),
+            Limit.COMMUNICATION,
+            55.0,
+            (
+                "Communication-bound: for 55% of a 52.9 ms step GPUs exchange data or wait for "
+                "each other while no kernel computes"
+            ),
+        ),
+        (
+            replayed(
+                StepShares(84.0, 0.0, 0.0, 0.0, 16.0), replace(PATH, host=81.0, computing=19.0)
+            ),
+            Limit.UNKNOWN,
+            84.0,
+            (
+                "No single limit: kernels run 84% of a 52.9 ms step, and the CPU launches them "
+                "only just in time"
+            ),
+        ),
+        (
+            replayed(
+                StepShares(45.0, 0.0, 45.0, 0.0, 10.0), replace(PATH, copies=45.0, computing=45.0)
+            ),
+            Limit.UNKNOWN,
+            None,
+            (
+                "No single limit: a 52.9 ms step would save 45% without the time of the kernels "
+                "and 45% without copies"
+            ),
+        ),
+    ],
+)
+def test_a_replay_says_what_a_step_waits_for(
+    given: Symptoms, limit: Limit, share_pct: float | None, sentence: str
+) -> None:
+    verdict = judge(given)
+
+    assert (verdict.limit, verdict.share_pct, verdict.sentence) == (limit, share_pct, sentence)

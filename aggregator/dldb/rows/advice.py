@@ -10,6 +10,7 @@ from typing import TypeAlias
 from aggregator.advice import advise
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Finding, Unknown
+from aggregator.advice.verdict import MIN_STEPS
 from aggregator.dldb.facts import read_facts
 from aggregator.dldb.guarded import DAMAGE
 from aggregator.dldb.rows.replay import replay_tables
@@ -85,8 +86,9 @@ def judge(facts: Facts | None) -> tuple[list[Finding], list[Unknown]]:
                     "Idle time was not judged: no repeating step was found in the aggregated range"
                 ),
                 say(
-                    "A key node that marks the steps (--key_node), and a range with several "
-                    "steps after the warm-up"
+                    "A capture with at least {count} steps after the warm-up; if it has them, a "
+                    "key node that marks them (--key_node)",
+                    count=MIN_STEPS,
                 ),
             )
         )

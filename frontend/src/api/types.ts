@@ -2449,7 +2449,7 @@ export interface Upload {
 export interface Verdict {
   /** Name of the advice that explains it. */
   readonly advice: string | null;
-  readonly limit: "launch" | "loader" | "communication" | "copy" | "compute" | "memory" | "unknown";
+  readonly limit: "launch" | "host" | "loader" | "communication" | "copy" | "compute" | "memory" | "unknown";
   /** The verdict in one sentence; for an unknown one the reason. */
   readonly sentence: string;
   /** Share of the step it is based on. */

@@ -453,7 +453,6 @@ export const zh = {
   "No such profile": "没有此性能分析",
   "No {things}": "没有{things}",
   "No {thing} fits the filters": "没有符合筛选条件的{thing}",
-  "Nothing could be judged": "无法判断",
   "No detector found a problem in this aggregation.": "没有检测器在此聚合中发现问题。",
   "none: one interval for the whole profile": "无：整个性能分析为一个区间",
   "Not found": "未找到",

@@ -157,7 +157,7 @@ function StepTime({ data }: { data: Summary }): JSX.Element {
       <span class="kpi-side">
         <Spark />
       </span>
-      {p10 !== null && p90 !== null && (
+      {p10 !== null && p90 !== null && (data.steps ?? 0) > 1 && (
         <span
           class="kpi-note"
           title={t("10th to 90th percentile: {low} to {high}", {

@@ -81,11 +81,8 @@ function OwnAdvice(props: { rows: readonly AdviceRow[]; hasTimes: boolean }): JS
   const open = rows.filter((row) => row.status !== "found");
   return (
     <>
-      {found.length === 0 ? (
-        <NothingFound
-          steps={open.find((row) => row.advice === "steps" || row.advice === "gpu_work")}
-        />
-      ) : (
+      {found.length === 0 && open.length === 0 && <NothingFound />}
+      {found.length > 0 && (
         <ol class="advice">
           {found.slice(0, BEST).map((row) => (
             <AdviceItem key={row.place} row={row} hasTimes={hasTimes} />
@@ -103,14 +100,14 @@ function OwnAdvice(props: { rows: readonly AdviceRow[]; hasTimes: boolean }): JS
         </details>
       )}
       {open.length > 0 && (
-        <details class="advice-more">
+        <details class="advice-more" open={found.length === 0}>
           <summary>{t("Could not be judged ({count})", { count: open.length })}</summary>
           <ul class="advice-open">
             {open.map((row) => (
               <li key={row.place}>
                 {row.problem}
                 {row.needs !== null && (
-                  <span class="advice-text"> {t("Needed: {data}", { data: row.needs })}</span>
+                  <p class="advice-text">{t("Needed: {data}", { data: row.needs })}</p>
                 )}
               </li>
             ))}
@@ -121,11 +118,7 @@ function OwnAdvice(props: { rows: readonly AdviceRow[]; hasTimes: boolean }): JS
   );
 }
 
-/** Without steps no detector could look: that is no clean bill. */
-function NothingFound({ steps }: { steps?: AdviceRow | undefined }): JSX.Element {
-  if (steps !== undefined) {
-    return <Empty title={t("Nothing could be judged")}>{steps.problem}</Empty>;
-  }
+function NothingFound(): JSX.Element {
   return (
     <Empty title={t("No problem found")}>
       {t("No detector found a problem in this aggregation.")}

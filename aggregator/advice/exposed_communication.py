@@ -11,7 +11,7 @@ from aggregator.advice.facts import Facts, Gpu
 from aggregator.advice.finding import Answer, Certainty, Finding, Remedy
 from aggregator.profile.arrays import Bool
 from aggregator.profile.intervals import flatten, union_of
-from aggregator.replay.changes import overlap_communication
+from aggregator.replay.communication import overlap_communication
 from aggregator.texts import Text, say
 
 NAME = "exposed_communication"

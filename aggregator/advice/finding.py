@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from aggregator.replay.changes import Change
+from aggregator.replay.scenario import Change
 from aggregator.texts import Text
 
 HIGH_GAIN_PCT = 20.0

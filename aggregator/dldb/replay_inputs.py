@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import Final
 
 import numpy as np
 
@@ -88,17 +89,12 @@ def read_replay_input(
     ).fetchall()
     kernel_names = tuple(str(row[0]) for row in names)
     waits, has_waits = _read_waits(connection, calls, rows)
-    ops = connection.execute(
-        "SELECT op_id, op_name, op_type, direction, tc_support_status = 0 FROM ops ORDER BY id"
-    )
-    columns = list(zip(*ops.fetchall(), strict=True)) or [()] * 5
-    op_ids, op_names, types, directions = (tuple(map(str, column)) for column in columns[:4])
     return ReplayInput(
         calls=calls,
         work=_read_work(connection, calls, rows),
         waits=waits,
         loading=_read_loading(connection, rows),
-        ops=Ops(op_ids, op_names, types, directions, np.array(columns[4], dtype=bool)),
+        ops=_read_ops(connection, aggr),
         kernel_names=kernel_names,
         uses_tc=np.array([row[1] == 1 for row in names], dtype=bool),
         converts=np.array([bool(CONVERSION.search(name)) for name in kernel_names], dtype=bool),
@@ -109,6 +105,24 @@ def read_replay_input(
         has_waits=has_waits,
         lost_records=lost_records(connection),
     )
+
+
+def _read_ops(connection: sqlite3.Connection, aggr: int) -> Ops:
+    rows = connection.execute(
+        "SELECT op_id, op_name, op_type, direction, tc_support_status = 0 FROM ops ORDER BY id"
+    )
+    columns = list(zip(*rows.fetchall(), strict=True)) or [()] * 5
+    op_ids, op_names, types, directions = (tuple(map(str, column)) for column in columns[:4])
+    share = np.full(len(op_ids), np.nan)
+    if has_table(connection, "op_efficiency"):
+        op, ideal, actual = _rows(
+            connection,
+            "SELECT op - 1, ideal_time, ideal_gpu_time FROM op_efficiency"
+            f" WHERE aggr = {int(aggr)} AND ideal_time > 0 AND ideal_gpu_time > 0",
+            3,
+        )
+        share[op] = ideal / actual
+    return Ops(op_ids, op_names, types, directions, np.array(columns[4], dtype=bool), share)
 
 
 class _Rows:
@@ -206,12 +220,12 @@ def _read_work(connection: sqlite3.Connection, calls: Calls, rows: _Rows) -> Wor
             [
                 *(np.full(len(start), KERNEL), start, duration, device - 1, stream, process - 1),
                 *(api_start, api_duration, op, name - 1, none, none),
-                _groups(connection, len(start), chosen[0] if chosen else 1),
+                *_collectives(connection, len(start), chosen[0] if chosen else 1),
             ]
         )
     ]
     parts += [
-        _rows(connection, f"{query} WHERE {rows.condition(table, 'api_start')} ORDER BY id", 13)
+        _rows(connection, f"{query} WHERE {rows.condition(table, 'api_start')} ORDER BY id", 15)
         for table, query in _OTHER_WORK.items()
     ]
     kind, start, duration, device, stream, process, api_start, api_duration, *rest = np.concatenate(
@@ -219,7 +233,7 @@ def _read_work(connection: sqlite3.Connection, calls: Calls, rows: _Rows) -> Wor
     )
     call = _call_rows(calls, process, api_start)
     call[(api_duration == 0) & (api_start == start)] = -1
-    op, name, copy_kind, host_kind, group = rest
+    op, name, copy_kind, host_kind, group, num_bytes, moved = rest
     return Work(
         kind=kind,
         start_ns=start,
@@ -233,43 +247,69 @@ def _read_work(connection: sqlite3.Connection, calls: Calls, rows: _Rows) -> Wor
         copy_kind=copy_kind,
         host_kind=host_kind,
         collective=group,
+        num_bytes=num_bytes,
+        moved_bytes=moved,
     )
 
 
 _OTHER_WORK = {
     "memory_ops": (
         f"SELECT CASE is_copy WHEN 1 THEN {COPY} ELSE {SET} END, start, duration, device - 1,"
-        " stream_id, process - 1, api_start, api_duration, op - 1, -1, copy_kind, host_kind, -1"
-        " FROM memory_ops"
+        " stream_id, process - 1, api_start, api_duration, op - 1, -1, copy_kind, host_kind,"
+        " -1, -1, -1 FROM memory_ops"
     ),
     "graph_launches": (
         f"SELECT {GRAPH}, start, duration, device - 1, stream_id, process - 1, api_start,"
-        " api_duration, op - 1, -1, -1, -1, -1 FROM graph_launches"
+        " api_duration, op - 1, -1, -1, -1, -1, -1, -1 FROM graph_launches"
     ),
 }
 
 
-def _groups(connection: sqlite3.Connection, count: int, first: int) -> Int64:
-    """Number of the collective that each kernel is part of; -1: none that was matched.
+def _collectives(connection: sqlite3.Connection, count: int, first: int) -> Int64:
+    """For each kernel the number of its collective, its data and what it moves; -1: not known.
 
     Args:
         connection: The database.
         count: Number of kernels.
         first: Row id of the first one.
     """
-    result = np.full(count, -1, dtype=np.int64)
+    result = np.full((3, count), -1, dtype=np.int64)
     if not has_table(connection, "collectives"):
         return result
-    kernel, communicator, sequence = _rows(
-        connection,
-        "SELECT kernel, communicator, sequence FROM collectives"
-        " WHERE communicator IS NOT NULL AND sequence IS NOT NULL AND num_ranks > 1"
-        f" AND kernel >= {first} AND kernel < {first + count}",
-        3,
+    rows = connection.execute(
+        "SELECT kernel, communicator, sequence, num_ranks, bytes, kind FROM collectives"
+        " WHERE kernel >= ? AND kernel < ?",
+        (first, first + count),
+    ).fetchall()
+    kernel, communicator, sequence, num_ranks, num_bytes = (
+        np.array(
+            [[-1 if value is None else value for value in row[:5]] for row in rows], dtype=np.int64
+        )
+        .reshape(-1, 5)
+        .T
     )
+    kernel = kernel - first
+    matched = (communicator >= 0) & (sequence >= 0) & (num_ranks > 1)
     _, code = np.unique(np.stack([communicator, sequence]), axis=1, return_inverse=True)
-    result[kernel - first] = code.ravel()
+    result[0, kernel] = np.where(matched, code.ravel(), -1)
+    result[1, kernel] = num_bytes
+    # A capture of one rank does not show how many there are: with two, the least is moved.
+    others = np.maximum(num_ranks, 2) - 1
+    terms = np.array([_MOVED.get(row[5], (1, 0, 0)) for row in rows], dtype=np.float64)
+    whole, parts, copies = terms.reshape(-1, 3).T
+    moved = num_bytes * (whole + parts * others / (others + 1) + copies * others)
+    result[2, kernel] = np.where(num_bytes >= 0, np.rint(moved), -1)
     return result
+
+
+_MOVED: Final = {
+    "AllReduce": (0, 2, 0),
+    "ReduceScatter": (0, 1, 0),
+    "AllToAll": (0, 1, 0),
+    "AllGather": (0, 0, 1),
+}
+"""Data that a rank moves over its link, by what it contributes: whole, n - 1 parts of n, or a copy
+for each of the n - 1 others. The kinds that are not listed move it once."""
 
 
 def _read_waits(connection: sqlite3.Connection, calls: Calls, rows: _Rows) -> tuple[Waits, bool]:

@@ -14,9 +14,11 @@ from aggregator.dldb.column_blobs import read_columns
 from aggregator.dldb.rows.collectives import UNALIGNED
 from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.writer import has_table
+from aggregator.errors import InvalidValueError
 from aggregator.kernels.traits import communication_kernels
 from aggregator.metrics.collectives import SYNCHRONIZING
 from aggregator.profile.arrays import Bool, Int64
+from aggregator.replay.analysis import INTERVAL_PCT, Prediction
 from aggregator.replay.rank_calls import ArrangedCalls, Calls, arrange, cannot_compare
 from aggregator.replay.rank_steps import RankEvents, rank_steps
 from aggregator.replay.slow_ranks import SlowRanks, find_slow_ranks, rank_verdict
@@ -81,6 +83,36 @@ class RankReport:
                 for step, number in enumerate(self.iterations)
             ],
         }
+
+
+def rank_prediction(report: RankReport, rank: str, *, alone: bool) -> Prediction:
+    """The step if a rank were as fast as the median of the others.
+
+    Args:
+        report: The ranks compared.
+        rank: Number of the rank.
+        alone: Whether this is the only change.
+
+    Raises:
+        InvalidValueError: No such rank, its step was not replayed, or there are other changes.
+    """
+    known = [number for number, one in enumerate(report.ranks) if str(one) == rank]
+    if not alone:
+        raise InvalidValueError(say("The speed of a rank cannot be combined with other changes."))
+    if not known or math.isnan(report.found.predicted_ns(known[0])):
+        raise InvalidValueError(
+            say("No step without the slowness of rank '{rank}' is known.", rank=rank),
+            hint=say("The ranks are {ranks}.", ranks=", ".join(map(str, report.ranks))),
+        )
+    found = report.found
+    steps = found.measured_ns - (found.replayed_ns - found.without_ns[known[0]])
+    low, high = np.percentile(steps, INTERVAL_PCT)
+    return Prediction(
+        predicted_step_ns=int(np.median(steps)),
+        mean_step_ns=int(steps.mean()),
+        interval_ns=(int(low), int(high)),
+        is_bound=False,
+    )
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ import numpy as np
 
 from aggregator.profile.arrays import Float64, Int64
 from aggregator.replay.build import build_graph
-from aggregator.replay.changes import Change, Scenario, communication
+from aggregator.replay.communication import communication
 from aggregator.replay.graph import EdgeKind, Graph
 from aggregator.replay.inputs import ReplayInput
 from aggregator.replay.path import CriticalPath, critical_path
 from aggregator.replay.replay import Durations, Times, replay
+from aggregator.replay.scenario import Change, Scenario
 from aggregator.replay.schedule import Schedule, make_schedule
 from aggregator.replay.slack import UNLIMITED, slack_ns
 from aggregator.replay.steps import Steps, find_steps

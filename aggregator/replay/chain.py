@@ -8,7 +8,7 @@ import numpy as np
 
 from aggregator.profile.arrays import Int64
 from aggregator.replay.analysis import ReplayedProfile
-from aggregator.replay.changes import communication
+from aggregator.replay.communication import communication
 
 _WORK_KINDS = ("kernel", "copy", "set", "graph", "communication")
 WAIT, CPU = "wait", "cpu"

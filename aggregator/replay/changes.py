@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TypeAlias
+from typing import Final
 
 import numpy as np
 
 from aggregator.errors import UsageError
 from aggregator.profile.arrays import Bool, Int64
+from aggregator.replay.communication import communication
 from aggregator.replay.graph import NEVER, EdgeKind, Edges, Graph, Source
 from aggregator.replay.inputs import COPY, GRAPH, KERNEL, SET
-from aggregator.replay.replay import Durations
-from aggregator.replay.steps import Steps
+from aggregator.replay.scenario import Change, Scenario, without_calls, without_gaps
 from aggregator.texts import say
-
-Change: TypeAlias = Callable[["Scenario"], "Scenario"]
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A changed profile."""
-
-    graph: Graph
-    steps: Steps
-    durations: Durations
-    # Time that a step takes at least, however well its work overlaps. Unit: ns.
-    floor_ns: Int64
-    is_bound: bool = False  # Whether the answer is a bound: other kernels would run.
-
-    def with_durations(self, **columns: Int64) -> Scenario:
-        """The same with some other columns of ``Durations``."""
-        return replace(self, durations=replace(self.durations, **columns))
-
 
 COMMUNICATION = "communication"
 MIN_FACTOR, MAX_FACTOR = 0.001, 1e6
@@ -69,16 +51,19 @@ def find_rows(graph: Graph, name: str) -> Bool:
     return chosen
 
 
-def communication(graph: Graph) -> Bool:
-    """Rows of kernels that move data between GPUs."""
-    return np.append(graph.data.communicates, False)[graph.data.work.name[graph.work_row]]
-
-
 def find_ops(graph: Graph, name: str) -> Bool:
-    """Ops with a type, an Op ID or a name, and the ops that run inside an op of that name.
+    """Ops with an Op ID, a path, a type or a name, and the ops that run inside an op of that name.
 
-    A namespace such as ``aten::`` counts where the profile has it, else it is left out.
+    An Op ID or a path selects that op alone. A namespace such as ``aten::`` counts where the
+    profile has it, else it is left out.
     """
+    ops = graph.data.ops
+    alone = np.array(
+        [name in (op_id, path) for op_id, path in zip(ops.op_ids, ops.names, strict=True)],
+        dtype=bool,
+    )
+    if alone.any() and ("/" in name or "::" in name or name in ops.op_ids):
+        return alone
     found = _ops_called(graph, name.lower(), str.lower)
     return found if found.any() else _ops_called(graph, _plain(name), _plain)
 
@@ -86,15 +71,18 @@ def find_ops(graph: Graph, name: str) -> Bool:
 def _ops_called(graph: Graph, wanted: str, form: Callable[[str], str]) -> Bool:
     ops = graph.data.ops
     found = [
-        wanted in (form(kind), op_id.lower(), op_name.lower(), *_parts(op_name, form))
+        wanted in (form(kind), op_id.lower(), form(op_name), *_parts(op_name, form))
         or ("*" in wanted and fnmatchcase(op_name.lower(), wanted))
         for kind, op_id, op_name in zip(ops.types, ops.op_ids, ops.names, strict=True)
     ]
     return np.array(found, dtype=bool)
 
 
+_NAMESPACE: Final = re.compile(r"\b\w+::")
+
+
 def _plain(name: str) -> str:
-    return name.lower().rpartition("::")[2]
+    return _NAMESPACE.sub("", name.lower())
 
 
 def _parts(path: str, form: Callable[[str], str]) -> list[str]:
@@ -139,7 +127,7 @@ def remove(name: str) -> Change:
         chosen, calls = find_rows(graph, name), _calls_of(graph, name)
         into = (edges.kind == EdgeKind.SYNC) & calls[_call_of(graph, edges)]
         lag = np.where(into, NEVER, scenario.durations.lag_ns)
-        step = _without_calls(graph, scenario.durations.cpu_step_ns, calls)
+        step = without_calls(graph, scenario.durations.cpu_step_ns, calls)
         return _removed(scenario.with_durations(lag_ns=lag), chosen, step)
 
     return apply
@@ -156,16 +144,6 @@ def _call_of(graph: Graph, edges: Edges) -> Int64:
     return np.where(edges.target_type == Source.CPU, edges.target // 2, last)
 
 
-def _without_calls(graph: Graph, step_ns: Int64, calls: Bool) -> Int64:
-    """Steps of the CPU without some calls and the time before each of them."""
-    step = step_ns.copy()
-    heads = graph.thread_first[:-1]
-    step[0::2][calls] = np.minimum(step[0::2][calls], 0)
-    step[1::2][calls] = 0
-    step[heads] = step_ns[heads]
-    return step
-
-
 def _removed(scenario: Scenario, chosen: Bool, step: Int64) -> Scenario:
     """Leave out some rows, and the calls that launch them."""
     graph, durations = scenario.graph, scenario.durations
@@ -174,16 +152,8 @@ def _removed(scenario: Scenario, chosen: Bool, step: Int64) -> Scenario:
     return scenario.with_durations(
         cpu_step_ns=step,
         duration_ns=np.where(chosen, 0, durations.duration_ns),
-        gap_ns=_without_gaps(graph, durations.gap_ns, chosen),
+        gap_ns=without_gaps(graph, durations.gap_ns, chosen),
     )
-
-
-def _without_gaps(graph: Graph, gap_ns: Int64, chosen: Bool) -> Int64:
-    """Gaps of the work, without those before some rows; a chain keeps the time of its start."""
-    gap = np.where(chosen, np.minimum(gap_ns, 0), gap_ns)
-    heads = graph.stream_first[:-1]
-    gap[heads] = gap_ns[heads]
-    return gap
 
 
 TF32_FACTOR, HALF_FACTOR = 4.0, 8.0
@@ -262,8 +232,8 @@ def fuse(name: str) -> Change:
 def fused(scenario: Scenario, chosen: Bool, calls: Bool) -> Scenario:
     """Some work runs back to back, and some calls and the time before them are saved."""
     graph, durations = scenario.graph, scenario.durations
-    step = _without_calls(graph, durations.cpu_step_ns, calls)
-    gap = _without_gaps(graph, durations.gap_ns, chosen)
+    step = without_calls(graph, durations.cpu_step_ns, calls)
+    gap = without_gaps(graph, durations.gap_ns, chosen)
     return replace(scenario.with_durations(cpu_step_ns=step, gap_ns=gap), is_bound=True)
 
 
@@ -311,31 +281,25 @@ GRAPH_LAUNCH_NS = 20_000
 """Usual time that the launch of a CUDA graph takes on the CPU."""
 
 
-def no_communication(scenario: Scenario) -> Scenario:
-    """Moving data between GPUs takes no time."""
-    moves = communication(scenario.graph)
-    duration = np.where(moves, 0, scenario.durations.duration_ns)
-    return scenario.with_durations(duration_ns=duration)
+def roofline(name: str) -> Change:
+    """Work of a name takes the ideal time of its op; with no name, all work of which it is known.
 
+    The ideal time is the longer of two: operations at the peak rate, bytes at the peak bandwidth.
+    """
 
-def overlap_communication(scenario: Scenario) -> Scenario:
-    """Moving data between GPUs runs beside the computation: nothing waits for it."""
-    graph = scenario.graph
-    return overlapped(scenario, communication(graph) & ~graph.is_arrival)
+    def apply(scenario: Scenario) -> Scenario:
+        graph, duration = scenario.graph, scenario.durations.duration_ns
+        share = np.append(graph.data.ops.ideal_share, np.nan)[graph.data.work.op[graph.work_row]]
+        known = np.isfinite(share) & (share < 1)
+        if name:
+            known &= find_rows(graph, name)
+        if not known.any():
+            raise UsageError(
+                say("The ideal time of none of this work is known."),
+                hint=say("Record the sizes of tensors (record_shapes=True)."),
+            )
+        ideal = np.where(known, np.rint(duration * np.where(known, share, 1)), duration)
+        done = scenario.with_durations(duration_ns=ideal.astype(np.int64))
+        return replace(done, is_bound=True)
 
-
-def overlapped(scenario: Scenario, rows_beside: Bool) -> Scenario:
-    """Some rows of the work run beside the rest: they only limit the step by their sum."""
-    graph, steps, duration = scenario.graph, scenario.steps, scenario.durations.duration_ns
-    busy = np.zeros(len(steps.number), dtype=np.int64)
-    rows = np.flatnonzero(rows_beside)
-    step = np.searchsorted(graph.work_start_ns[steps.first], graph.work_start_ns[rows], "right") - 1
-    device = graph.data.work.device[graph.work_row[rows]]
-    inside = (step >= 0) & (graph.work_start_ns[rows] < graph.work_start_ns[steps.next[step]])
-    for one in np.unique(device).tolist():
-        mine = inside & (device == one)
-        own = np.zeros_like(busy)
-        np.add.at(own, step[mine], duration[rows[mine]])
-        busy = np.maximum(busy, own)
-    free = scenario.with_durations(duration_ns=np.where(rows_beside, 0, duration))
-    return replace(free, floor_ns=np.maximum(free.floor_ns, busy))
+    return apply

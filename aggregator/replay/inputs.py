@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.profile.arrays import Bool, Int64
+from aggregator.profile.arrays import Bool, Float64, Int64
 
 KERNEL, COPY, SET, GRAPH = 0, 1, 2, 3  # Kinds of device work.
 
@@ -52,6 +52,10 @@ class Work:
     copy_kind: Int64  # CUDA's kind of the copy; -1: no copy.
     host_kind: Int64  # Memory on the host's side: 0 pageable, 1 pinned; -1: unknown or none.
     collective: Int64  # Same number: the same collective on several ranks; -1: none matched.
+    # Amount of data that the rank contributed to a collective; -1: not recorded, or none.
+    # Unit: bytes.
+    num_bytes: Int64
+    moved_bytes: Int64  # What it moves over the link of its GPU; -1: not recorded. Unit: bytes.
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -89,6 +93,8 @@ class Ops:
     types: tuple[str, ...]
     directions: tuple[str, ...]
     eligible: Bool  # Whether the op can use Tensor Cores, by its type.
+    # Ideal time by its GPU time, at the peak rates of the GPU; NaN: not known.
+    ideal_share: Float64
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ import numpy as np
 
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.profile.intervals import Flattened
-from aggregator.replay.changes import Change, Scenario, fused, overlapped
+from aggregator.replay.changes import fused
+from aggregator.replay.communication import overlapped
 from aggregator.replay.graph import NEVER, EdgeKind, Graph, Source
+from aggregator.replay.scenario import Change, Scenario
 
 Select: TypeAlias = Callable[[Graph], Bool]
 """Which rows of the work of a graph are changed."""

@@ -8,25 +8,12 @@ from typing import Any, Final
 import numpy as np
 
 from aggregator.dldb.replay_inputs import read_replayed
-from aggregator.dldb.slow_ranks import RankReport, read_slow_ranks
+from aggregator.dldb.slow_ranks import RankReport, rank_prediction, read_slow_ranks
 from aggregator.errors import InvalidValueError, ReplayError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.chain import Chain, step_chain
-from aggregator.replay.changes import (
-    MAX_FACTOR,
-    MIN_FACTOR,
-    Change,
-    channels_last,
-    data_ready,
-    graph_launch,
-    half_precision,
-    no_communication,
-    no_synchronization,
-    overlap_communication,
-    remove,
-    speed_up,
-    tensor_cores,
-)
+from aggregator.replay.named_changes import LISTS, NUMBERS, OPTIONAL, SWITCHES, named_changes
+from aggregator.replay.scenario import Change
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import Remembered
 from aggregator.texts import Text, say
@@ -35,17 +22,8 @@ Reply = dict[str, Any]
 
 MOST_ITEMS: Final = 4_000
 """Items of a chain that are replied, the longest ones; a page draws no more."""
-MOST_CHANGES: Final = 50
-_SWITCHES: Final[dict[str, Change]] = {
-    "tensor_cores": tensor_cores,
-    "half_precision": half_precision,
-    "channels_last": channels_last,
-    "data_ready": data_ready,
-    "graph_launch": graph_launch,
-    "overlap_communication": overlap_communication,
-    "no_communication": no_communication,
-}
-CHANGE_NAMES: Final = ("speedup", "remove", "no_sync", *_SWITCHES)
+RANK_AS_MEDIAN: Final = "rank_as_median"
+CHANGE_NAMES: Final = (*LISTS, *OPTIONAL, *NUMBERS, *SWITCHES, RANK_AS_MEDIAN)
 """Parameters that change something."""
 
 # A graph takes some hundred bytes for each kernel and call of the profile.
@@ -122,9 +100,13 @@ def read_what_if(data: AggregationData, params: Mapping[str, str]) -> Reply:
     """
     changes = parse_changes(params)
     profile = _profile(data)
-    if not changes:
+    rank = params.get(RANK_AS_MEDIAN, "")
+    if not changes and not rank:
         return {**_fit(profile), "predicted_step_ns": None, "interval_ns": None, "is_bound": None}
-    found = profile.predict(changes)
+    if rank:
+        found = rank_prediction(_rank_report(data), rank, alone=not changes)
+    else:
+        found = profile.predict(changes)
     return {
         **_fit(profile),
         "predicted_step_ns": found.predicted_step_ns,
@@ -171,39 +153,17 @@ def parse_changes(params: Mapping[str, str]) -> list[Change]:
     Raises:
         InvalidValueError: One is none.
     """
-    changes = [_speed_up(text) for text in _listed(params, "speedup")]
-    changes += [remove(text) for text in _listed(params, "remove")]
-    if params.get("no_sync", "0") != "0":
-        changes.append(no_synchronization("" if params["no_sync"] == "1" else params["no_sync"]))
-    for name, change in _SWITCHES.items():
-        if params.get(name, "0") not in ("0", "1"):
+    wanted = {
+        name: [part.strip() for part in params.get(name, "").split(";") if part.strip()]
+        for name in LISTS
+    }
+    for name in (*OPTIONAL, *NUMBERS, *SWITCHES):
+        value = params.get(name, "0")
+        if name in SWITCHES and value not in ("0", "1"):
             raise InvalidValueError(say("{name} must be 0 or 1.", name=name))
-        if params.get(name) == "1":
-            changes.append(change)
-    return changes
-
-
-def _listed(params: Mapping[str, str], name: str) -> list[str]:
-    found = [part.strip() for part in params.get(name, "").split(";") if part.strip()]
-    if len(found) > MOST_CHANGES:
-        raise InvalidValueError(
-            say("{name} must name at most {most} changes.", name=name, most=MOST_CHANGES)
-        )
-    return found
-
-
-def _speed_up(text: str) -> Change:
-    name, _, number = text.rpartition("=")
-    try:
-        factor = float(number.lower().removesuffix("x"))
-    except ValueError:
-        factor = 0.0
-    if not name or not MIN_FACTOR <= factor <= MAX_FACTOR:
-        raise InvalidValueError(
-            say("The speed-up '{text}' is not NAME=Kx.", text=text),
-            hint=say("For example: speedup=conv2d=2x"),
-        )
-    return speed_up(name, factor)
+        if value != "0":
+            wanted[name] = ["" if name in OPTIONAL and value == "1" else value]
+    return named_changes(wanted)
 
 
 def _require_events(data: AggregationData) -> None:

@@ -40,7 +40,7 @@ def run_stragglers(words: Sequence[str]) -> int:
         document = _document(find_stragglers(read_op_times(options.file)))
     else:
         document = _compared(options.file, options.aggregation).document()
-    if options.json:
+    if options.json or options.format == "json":
         print(json.dumps(document, indent=2))
     else:
         print(shown(_text(document) if is_trace else _ranks_text(document)), end="")
@@ -85,7 +85,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--aggregation", type=int, metavar="N", help="aggregation of the database (default: last)"
     )
-    parser.add_argument("--json", action="store_true", help="write JSON, with all measures")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="output (default: text); json has all measures",
+    )
+    parser.add_argument("--json", action="store_true", help="the same as --format=json")
     return parser
 
 

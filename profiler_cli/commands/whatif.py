@@ -16,24 +16,11 @@ from aggregator.dldb.guarded import few_rows
 from aggregator.dldb.reader import damaged
 from aggregator.dldb.replay_inputs import read_replayed
 from aggregator.dldb.rows.replay import store_replay
+from aggregator.dldb.slow_ranks import rank_prediction, read_slow_ranks
 from aggregator.errors import UsageError
 from aggregator.replay.analysis import Prediction, ReplayedProfile
-from aggregator.replay.changes import (
-    MAX_FACTOR,
-    MIN_FACTOR,
-    Change,
-    channels_last,
-    data_ready,
-    fuse,
-    graph_launch,
-    half_precision,
-    no_communication,
-    no_synchronization,
-    overlap_communication,
-    remove,
-    speed_up,
-    tensor_cores,
-)
+from aggregator.replay.named_changes import LISTS, NUMBERS, OPTIONAL, SWITCHES, named_changes
+from aggregator.replay.scenario import Change
 from aggregator.system.plain_text import on_one_line, shown
 from profiler_cli.commands.databases import chosen_aggregation, open_or_import
 from profiler_cli.console import EXIT_DONE
@@ -44,15 +31,6 @@ _DESCRIPTION: Final = (
     "changes. Without a change it shows how well the replay fits, and the critical path."
 )
 _NAMES: Final = "communication, kernels, copies, sets, an op type, Op ID, op or kernel name"
-_SWITCHES: Final = {
-    "data_ready": data_ready,
-    "graph_launch": graph_launch,
-    "overlap_communication": overlap_communication,
-    "no_communication": no_communication,
-    "tensor_cores": tensor_cores,
-    "half_precision": half_precision,
-    "channels_last": channels_last,
-}
 _MOST_ROWS: Final = 15
 
 
@@ -72,11 +50,14 @@ def run_whatif(words: Sequence[str]) -> int:
             )
             aggr = chosen_aggregation([int(row[0]) for row in rows], options.aggregation)
             profile = read_replayed(database.connection, aggr)
+            prediction = profile.predict(changes) if changes else None
+            if options.rank_as_median is not None:
+                report = read_slow_ranks(database.connection, aggr)
+                prediction = rank_prediction(report, options.rank_as_median, alone=not changes)
             if options.save:
                 _save(Path(options.database), database.path, aggr, profile)
         except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
             raise damaged(database.path, error) from error
-    prediction = profile.predict(changes) if changes else None
     if options.format == "json":
         print(json.dumps(_document(profile, prediction), indent=2))
     else:
@@ -87,8 +68,10 @@ def run_whatif(words: Sequence[str]) -> int:
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     """The options; ``--no-sync DB`` names the database, not an op, where no other word does."""
     options = _parser().parse_args(list(words))
-    if options.database is None and options.no_sync:
-        options.database, options.no_sync = options.no_sync, ""
+    for name in OPTIONAL:
+        if options.database is None and getattr(options, name):
+            options.database = getattr(options, name)
+            setattr(options, name, "")
     if options.database is None:
         raise UsageError(
             "The following arguments are required: DB.",
@@ -141,6 +124,13 @@ def _parser() -> argparse.ArgumentParser:
         help="no call waits for the GPU; with OP only the calls of that op do not",
     )
     add(
+        "--roofline",
+        nargs="?",
+        const="",
+        metavar="OP",
+        help="work on the GPU at the peak rates of the GPU; with OP only that of this op (a bound)",
+    )
+    add(
         *("--graph-launch", "--graph_launch"),
         action="store_true",
         help="one call launches a step as a CUDA graph",
@@ -159,6 +149,21 @@ def _parser() -> argparse.ArgumentParser:
         *("--no-communication", "--no_communication"),
         action="store_true",
         help="moving data between GPUs takes no time",
+    )
+    add(
+        *("--link-speed", "--link_speed"),
+        metavar="GBPS",
+        help="data between GPUs moves at so many GB/s (a bound)",
+    )
+    add(
+        *("--bucket-mb", "--bucket_mb"),
+        metavar="MIB",
+        help="gradients are reduced in buckets of so many MiB (a bound)",
+    )
+    add(
+        *("--rank-as-median", "--rank_as_median"),
+        metavar="RANK",
+        help="this rank is as fast as the median of the others; no other change with it",
     )
     add(
         *("--tensor-cores", "--tensor_cores"),
@@ -195,25 +200,11 @@ def _save(source: Path, database: Path, aggr: int, profile: ReplayedProfile) -> 
 
 
 def _changes(options: argparse.Namespace) -> list[Change]:
-    changes: list[Change] = [_speed_up(text) for text in options.speedup]
-    changes += [remove(name) for name in options.remove]
-    changes += [fuse(name) for name in options.fuse]
-    if options.no_sync is not None:
-        changes.append(no_synchronization(options.no_sync))
-    return changes + [change for name, change in _SWITCHES.items() if getattr(options, name)]
-
-
-def _speed_up(text: str) -> Change:
-    name, _, number = text.rpartition("=")
-    try:
-        factor = float(number.lower().removesuffix("x"))
-    except ValueError:
-        factor = 0.0
-    if not name or not MIN_FACTOR <= factor <= MAX_FACTOR:
-        raise UsageError(
-            f"The speed-up '{text}' is not NAME=Kx.", hint="For example: --speedup conv2d=2x"
-        )
-    return speed_up(name, factor)
+    wanted: dict[str, list[str]] = {name: getattr(options, name) for name in LISTS}
+    for name in (*OPTIONAL, *NUMBERS):
+        value = getattr(options, name)
+        wanted[name] = [] if value is None else [value]
+    return named_changes(wanted | {name: [""] for name in SWITCHES if getattr(options, name)})
 
 
 def _document(profile: ReplayedProfile, prediction: Prediction | None) -> dict[str, Any]:

@@ -1287,6 +1287,7 @@ export const zh = {
     "从最长的开始：在那里节省的每一纳秒都会缩短该步。",
   "Half precision": "半精度",
   "Channels last": "Channels last 内存格式",
+  "All work at the roofline": "所有工作达到 roofline 上限",
   Recording: "记录",
   "Memory over time": "显存随时间的变化",
   "Go to the peak": "转到峰值",

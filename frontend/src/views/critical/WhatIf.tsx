@@ -50,6 +50,7 @@ const SWITCHES: readonly (readonly [name: string, text: string])[] = [
   ["tensor_cores", t("Tensor Cores")],
   ["half_precision", t("Half precision")],
   ["channels_last", t("Channels last")],
+  ["roofline", t("All work at the roofline")],
   ["data_ready", t("Data always ready")],
   ["overlap_communication", t("Communication overlapped")],
   ["no_communication", t("Communication free")],

@@ -1,0 +1,204 @@
+"""What-if for data that moves between GPUs: free, hidden, on a faster link, in other buckets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aggregator.errors import UsageError
+from aggregator.profile.arrays import Bool, Float64, Int64
+from aggregator.replay.graph import Graph
+from aggregator.replay.scenario import Change, Scenario, find_step, without_calls, without_gaps
+from aggregator.texts import say
+
+USUAL_LATENCY_NS = 20_000
+"""Time that a collective of no data takes, where the profile does not show it."""
+
+
+def communication(graph: Graph) -> Bool:
+    """Rows of kernels that move data between GPUs."""
+    return np.append(graph.data.communicates, False)[graph.data.work.name[graph.work_row]]
+
+
+def no_communication(scenario: Scenario) -> Scenario:
+    """Moving data between GPUs takes no time."""
+    moves = communication(scenario.graph)
+    duration = np.where(moves, 0, scenario.durations.duration_ns)
+    return scenario.with_durations(duration_ns=duration)
+
+
+def overlap_communication(scenario: Scenario) -> Scenario:
+    """Moving data between GPUs runs beside the computation: nothing waits for it."""
+    graph = scenario.graph
+    return overlapped(scenario, communication(graph) & ~graph.is_arrival)
+
+
+def overlapped(scenario: Scenario, rows_beside: Bool) -> Scenario:
+    """Some rows of the work run beside the rest: they only limit the step by their sum."""
+    graph, steps, duration = scenario.graph, scenario.steps, scenario.durations.duration_ns
+    busy = np.zeros(len(steps.number), dtype=np.int64)
+    rows = np.flatnonzero(rows_beside)
+    step = find_step(scenario, rows)
+    device = graph.data.work.device[graph.work_row[rows]]
+    for one in np.unique(device).tolist():
+        mine = (step >= 0) & (device == one)
+        own = np.zeros_like(busy)
+        np.add.at(own, step[mine], duration[rows[mine]])
+        busy = np.maximum(busy, own)
+    free = scenario.with_durations(duration_ns=np.where(rows_beside, 0, duration))
+    return replace(free, floor_ns=np.maximum(free.floor_ns, busy))
+
+
+def link_speed(gbytes_per_second: float) -> Change:
+    """Collectives of known sizes take as long as their data on a link of some speed.
+
+    Waiting for ranks that are part of the profile is not shortened.
+    """
+
+    def apply(scenario: Scenario) -> Scenario:
+        graph, duration = scenario.graph, scenario.durations.duration_ns
+        moved = _moved_bytes(graph)
+        known = moved >= 0
+        if not known.any():
+            raise _no_sizes()
+        least = np.rint(moved / gbytes_per_second).astype(np.int64)
+        faster = np.where(known, np.minimum(duration, least), duration)
+        return replace(scenario.with_durations(duration_ns=faster), is_bound=True)
+
+    return apply
+
+
+def _moved_bytes(graph: Graph) -> Int64:
+    """Data that each row moves over the link of its GPU; -1: not recorded, or no transfer."""
+    return np.where(graph.is_arrival, -1, graph.data.work.moved_bytes[graph.work_row])
+
+
+def _no_sizes() -> UsageError:
+    return UsageError(
+        say("The profile records no sizes of collectives."),
+        hint=say("Record the sizes of tensors (record_shapes=True)."),
+    )
+
+
+def bucket_size(mbytes: float) -> Change:
+    """Gradients of all-reduces are joined to buckets of a size, or cut to it.
+
+    As DistributedDataParallel does, a bucket is closed when it has reached the size. A joined one
+    is sent when the last of its parts is ready, and takes the time of all of them, less the time
+    that each takes without data. A bucket that is cut is sent in equal parts, ready one after the
+    other since the bucket before it was.
+    """
+
+    def apply(scenario: Scenario) -> Scenario:
+        graph = scenario.graph
+        found = _buckets(scenario)
+        if not len(found.row):
+            raise _no_sizes()
+        latency = _latency_ns(found)
+        size = round(mbytes * (1 << 20))
+        close = _closing(found, size)
+        group = np.cumsum(np.r_[False, close[:-1]])
+        total = np.bincount(group, found.duration_ns).astype(np.int64)
+        count = np.bincount(group)
+        sent = np.flatnonzero(close)
+        duration = total - (count - 1) * latency
+        single = count == 1
+        duration = np.where(single, _cut(found, latency, size)[sent], np.maximum(duration, latency))
+        result = scenario.durations.duration_ns.copy()
+        joined = np.ones(len(found.row), dtype=bool)
+        joined[sent] = False
+        result[found.row[joined]] = 0
+        result[found.row[sent]] = duration
+        return replace(_without_launches(scenario, graph, found.row[joined], result), is_bound=True)
+
+    return apply
+
+
+@dataclass(frozen=True)
+class _Buckets:
+    """All-reduces of known size within the steps, in order of stream and start."""
+
+    row: Int64  # Row of the transfer.
+    chain: Int64  # Step and stream.
+    num_bytes: Int64  # Unit: bytes.
+    duration_ns: Int64  # Unit: ns.
+    ready_ns: Int64  # When the rank had launched it and the stream had reached it. Unit: ns.
+
+
+def _buckets(scenario: Scenario) -> _Buckets:
+    graph, work = scenario.graph, scenario.graph.data.work
+    is_reduce = np.array(["AllReduce" in name for name in graph.data.kernel_names] + [False])
+    rows = np.flatnonzero(
+        ~graph.is_arrival
+        & is_reduce[work.name[graph.work_row]]
+        & (work.num_bytes[graph.work_row] > 0)
+    )
+    step = find_step(scenario, rows)
+    rows, step = rows[step >= 0], step[step >= 0]
+    stream = np.searchsorted(graph.stream_first, rows, side="right")
+    ready = graph.work_start_ns[rows].copy()
+    has_arrival = np.r_[False, graph.is_arrival[:-1]][rows]
+    ready[has_arrival] = graph.work_start_ns[rows[has_arrival] - 1]
+    return _Buckets(
+        row=rows,
+        chain=stream * (len(scenario.steps.number) + 1) + step,
+        num_bytes=work.num_bytes[graph.work_row[rows]],
+        duration_ns=scenario.durations.duration_ns[rows],
+        ready_ns=ready,
+    )
+
+
+def _latency_ns(found: _Buckets) -> int:
+    """Time of a collective without data: from the fastest of the smallest and of the largest."""
+    small, large = int(found.num_bytes.min()), int(found.num_bytes.max())
+    if large < 2 * small:
+        return min(USUAL_LATENCY_NS, int(found.duration_ns.min()))
+    times: Float64 = np.array(
+        [np.median(found.duration_ns[found.num_bytes == size]) for size in (small, large)]
+    )
+    latency = times[0] - small * max(times[1] - times[0], 0.0) / (large - small)
+    return int(np.clip(latency, 0, times[0]))
+
+
+def _closing(found: _Buckets, size: int) -> Bool:
+    """Which buckets are the last of a joined one."""
+    close = np.zeros(len(found.row), dtype=bool)
+    close[np.flatnonzero(np.diff(found.chain, append=-1))] = True
+    before = np.cumsum(found.num_bytes) - found.num_bytes
+    start = 0
+    ends = np.flatnonzero(close)
+    while start < len(close):  # once for each joined bucket
+        reached = int(np.searchsorted(before + found.num_bytes, before[start] + size))
+        last = min(reached, int(ends[np.searchsorted(ends, start)]))
+        close[last] = True
+        start = last + 1
+    return close
+
+
+def _cut(found: _Buckets, latency_ns: int, size: int) -> Int64:
+    """Time from the readiness of each bucket to the end of the last of its parts. Unit: ns."""
+    parts = np.maximum(-(-found.num_bytes // size), 1)
+    each = (found.duration_ns - latency_ns) / parts + latency_ns
+    since = np.diff(found.ready_ns, prepend=0)
+    since[np.flatnonzero(np.diff(found.chain, prepend=-1))] = 0
+    backlog = parts * each - np.maximum(since, 0) * (parts - 1) / parts
+    result: Int64 = np.rint(np.maximum(each, backlog)).astype(np.int64)
+    return np.where(parts > 1, result, found.duration_ns)
+
+
+def _without_launches(
+    scenario: Scenario, graph: Graph, joined: Int64, duration_ns: Int64
+) -> Scenario:
+    """Nothing launches the parts that were joined to a later one."""
+    chosen = np.zeros(len(duration_ns), dtype=bool)
+    chosen[joined] = True
+    chosen[joined[graph.is_arrival[joined - 1] & (joined > 0)] - 1] = True
+    launch = graph.launch[chosen & (graph.launch >= 0)]
+    calls = np.zeros(len(graph.call_row), dtype=bool)
+    calls[launch // 2] = True
+    return scenario.with_durations(
+        duration_ns=duration_ns,
+        gap_ns=without_gaps(graph, scenario.durations.gap_ns, chosen),
+        cpu_step_ns=without_calls(graph, scenario.durations.cpu_step_ns, calls),
+    )

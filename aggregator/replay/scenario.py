@@ -1,0 +1,58 @@
+"""A changed profile, and what changes of it have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from aggregator.profile.arrays import Bool, Int64
+from aggregator.replay.graph import Graph
+from aggregator.replay.replay import Durations
+from aggregator.replay.steps import Steps
+
+Change: TypeAlias = Callable[["Scenario"], "Scenario"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A changed profile."""
+
+    graph: Graph
+    steps: Steps
+    durations: Durations
+    # Time that a step takes at least, however well its work overlaps. Unit: ns.
+    floor_ns: Int64
+    is_bound: bool = False  # Whether the answer is a bound: other kernels would run.
+
+    def with_durations(self, **columns: Int64) -> Scenario:
+        """The same with some other columns of ``Durations``."""
+        return replace(self, durations=replace(self.durations, **columns))
+
+
+def without_calls(graph: Graph, step_ns: Int64, calls: Bool) -> Int64:
+    """Steps of the CPU without some calls and the time before each of them."""
+    step = step_ns.copy()
+    heads = graph.thread_first[:-1]
+    step[0::2][calls] = np.minimum(step[0::2][calls], 0)
+    step[1::2][calls] = 0
+    step[heads] = step_ns[heads]
+    return step
+
+
+def without_gaps(graph: Graph, gap_ns: Int64, chosen: Bool) -> Int64:
+    """Gaps of the work, without those before some rows; a chain keeps the time of its start."""
+    gap = np.where(chosen, np.minimum(gap_ns, 0), gap_ns)
+    heads = graph.stream_first[:-1]
+    gap[heads] = gap_ns[heads]
+    return gap
+
+
+def find_step(scenario: Scenario, rows: Int64) -> Int64:
+    """Row of the step in which each row of the work began; -1: in none."""
+    begin, start = scenario.graph.work_start_ns[scenario.steps.first], scenario.graph.work_start_ns
+    step = np.searchsorted(begin, start[rows], "right") - 1
+    inside = (step >= 0) & (start[rows] < start[scenario.steps.next[step]])
+    return np.where(inside, step, -1)

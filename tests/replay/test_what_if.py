@@ -1,0 +1,223 @@
+"""What-ifs of data between GPUs and of ideal times, against the profile of the changed program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aggregator.errors import InvalidValueError, UsageError
+from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.changes import find_ops, roofline, speed_up
+from aggregator.replay.communication import bucket_size, link_speed
+from aggregator.replay.inputs import KERNEL, Calls, Loading, Ops, ReplayInput, Waits, Work
+from aggregator.replay.named_changes import named_changes
+from aggregator.replay.scenario import Change
+
+US, MIB = 1_000, 1 << 20
+STEPS, LAYERS, LAYER_US, LATENCY_US, UPDATE_US = 6, 8, 100, 10, 50
+COMPUTE, REDUCE = 7, 17
+NAMES = ("gemm", "ncclDevKernel_AllReduce_Sum_f32", "adam")
+
+
+def data_parallel(buckets: tuple[int, ...], us_of_mib: float = 10.0) -> ReplayInput:
+    """Steps of a backward pass in a queue; each layer has 4 MiB of gradients, in buckets.
+
+    Args:
+        buckets: Layers of each bucket, in order.
+        us_of_mib: Time that a MiB takes. Unit: us.
+    """
+    rows: list[tuple[int, int, int, int, int]] = []  # start, end, stream, name, bytes
+    calls: list[tuple[int, int]] = []
+    waits: list[tuple[int, int, int, int]] = []  # call, stream, record call, record stream
+    call_of: list[int] = []
+    now = cpu = 0
+
+    def call(name: int) -> int:
+        nonlocal cpu
+        calls.append((cpu, name))
+        cpu += 2 * US
+        return len(calls) - 1
+
+    def work(start: int, duration: float, stream: int, name: int, size: int = -1) -> int:
+        call_of.append(call(0))
+        begin = max(start, calls[-1][0] + 5 * US)
+        rows.append((begin, begin + round(duration), stream, name, size))
+        return rows[-1][1]
+
+    def wait(stream: int, recorded: int) -> None:
+        record, waiting = call(1), call(2)
+        waits.append((waiting, stream, record, recorded))
+
+    ends = np.cumsum(buckets).tolist()
+    step_calls = []
+    for _ in range(STEPS + 1):
+        step_calls.append(len(calls))
+        sent = now
+        for layer in range(1, LAYERS + 1):
+            now = work(now, LAYER_US * US, COMPUTE, 0)
+            if layer in ends:
+                size = 4 * buckets[ends.index(layer)]
+                wait(REDUCE, COMPUTE)
+                time = (LATENCY_US + us_of_mib * size) * US
+                sent = work(max(now, sent), time, REDUCE, 1, size * MIB)
+        wait(COMPUTE, REDUCE)
+        now = work(max(now, sent), UPDATE_US * US, COMPUTE, 2)
+    return _columns(rows, calls, waits, call_of, [calls[one][0] for one in step_calls])
+
+
+def _columns(
+    rows: list[tuple[int, int, int, int, int]],
+    calls: list[tuple[int, int]],
+    waits: list[tuple[int, int, int, int]],
+    call_of: list[int],
+    steps: list[int],
+) -> ReplayInput:
+    start, end, stream, name, size = np.array(rows, dtype=np.int64).T
+    zero, none = np.zeros_like(start), np.full_like(start, -1)
+    called, kind = np.array(calls, dtype=np.int64).T
+    zeros = np.zeros_like(called)
+    waiting, waited, record, recorded = np.array(waits, dtype=np.int64).T
+    empty = np.empty(0, dtype=np.int64)
+    return ReplayInput(
+        calls=Calls(
+            called,
+            called + US,
+            zeros,
+            zeros,
+            kind,
+            zeros - 1,
+            ("cudaLaunchKernel", "cudaEventRecord", "cudaStreamWaitEvent"),
+        ),
+        work=Work(
+            kind=zero + KERNEL,
+            start_ns=start,
+            end_ns=end,
+            device=zero,
+            stream=stream,
+            process=zero,
+            call=np.array(call_of, dtype=np.int64),
+            op=name,
+            name=name,
+            copy_kind=none,
+            host_kind=none,
+            collective=none,
+            num_bytes=size,
+            moved_bytes=size,
+        ),
+        waits=Waits(waiting, np.zeros_like(waiting), waited, record, recorded),
+        loading=Loading(empty, empty, empty),
+        ops=Ops(
+            op_ids=("LINEAR_1", "REDUCE_1", "ADAM_1"),
+            names=("/net/fc/aten::linear", "/ddp/nccl:all_reduce", "/net/aten::linear/aten::adam"),
+            types=("linear", "all_reduce", "adam"),
+            directions=("bprop", "", ""),
+            eligible=np.array([True, False, False]),
+            ideal_share=np.array([0.5, np.nan, 1.5]),
+        ),
+        kernel_names=NAMES,
+        uses_tc=np.zeros(3, dtype=bool),
+        converts=np.zeros(3, dtype=bool),
+        communicates=np.array([False, True, False]),
+        iteration=np.arange(STEPS),
+        iteration_start_ns=np.array(steps[:-1]),
+        iteration_stop_ns=np.array(steps[1:]),
+        has_waits=True,
+        lost_records=False,
+    )
+
+
+def step_us(data: ReplayInput, *changes: Change) -> float:
+    found = ReplayedProfile(data, np.arange(STEPS - 1))
+    assert found.errors_pct.max() == 0
+    return found.predict(changes).predicted_step_ns / US
+
+
+BUCKETS = {4: (1,) * 8, 8: (2,) * 4, 12: (3, 3, 2), 16: (4, 4), 32: (8,)}
+
+
+@pytest.mark.parametrize("us_of_mib", [5.0, 30.0])
+@pytest.mark.parametrize("mbytes", list(BUCKETS))
+def test_joined_buckets_give_the_step_of_the_program_with_such_buckets(
+    mbytes: int, us_of_mib: float
+) -> None:
+    changed = step_us(data_parallel(BUCKETS[mbytes], us_of_mib))
+    predicted = step_us(data_parallel(BUCKETS[4], us_of_mib), bucket_size(mbytes))
+    # The latency is not shown by buckets of one size; the gaps of the queue are not either.
+    assert predicted == pytest.approx(changed, abs=8 * LATENCY_US + 5)
+    if mbytes == 4:
+        assert predicted == changed
+
+
+@pytest.mark.parametrize("us_of_mib", [5.0, 15.0])
+def test_cut_buckets_give_the_step_of_the_program_with_such_buckets(us_of_mib: float) -> None:
+    changed = step_us(data_parallel(BUCKETS[4], us_of_mib))
+    before = step_us(data_parallel(BUCKETS[16], us_of_mib))
+    predicted = step_us(data_parallel(BUCKETS[16], us_of_mib), bucket_size(4))
+    assert changed < before
+    assert predicted == pytest.approx(changed, abs=0.1 * (before - changed) + 3 * LATENCY_US)
+
+
+def test_the_latency_is_found_from_two_sizes() -> None:
+    """Buckets of 4 and 28 MiB; joined to one of 32 they take 10 us less than both."""
+    data = data_parallel((1, 7), 30.0)
+    one = step_us(data_parallel(BUCKETS[32], 30.0))
+    assert step_us(data, bucket_size(32)) == pytest.approx(one, abs=2)
+
+
+def test_a_link_moves_the_bytes_of_a_collective_in_their_time() -> None:
+    data = data_parallel(BUCKETS[32], 30.0)
+    gbytes = 100.0
+    moved_us = 32 * MIB / gbytes / US
+    expected = LAYERS * LAYER_US + moved_us + UPDATE_US
+    assert step_us(data, link_speed(gbytes)) == pytest.approx(expected, abs=10)
+    assert step_us(data, link_speed(1e-3)) == step_us(data)  # never slower than measured
+
+
+def test_sizes_that_were_not_recorded_are_said() -> None:
+    data = data_parallel(BUCKETS[8])
+    unknown = np.full_like(data.work.num_bytes, -1)
+    bare = replace(data, work=replace(data.work, num_bytes=unknown, moved_bytes=unknown))
+    for change in (link_speed(100), bucket_size(25)):
+        with pytest.raises(UsageError, match="records no sizes"):
+            step_us(bare, change)
+
+
+def test_work_at_the_roofline_takes_its_ideal_time() -> None:
+    data = data_parallel(BUCKETS[32])
+    before = step_us(data)
+    # Layers take half; the share of the optimizer is above 1, that of the collective unknown.
+    assert step_us(data, roofline("")) == pytest.approx(before - LAYERS * LAYER_US / 2, abs=10)
+    with pytest.raises(UsageError, match="ideal time"):
+        step_us(data, roofline("all_reduce"))
+
+
+def test_a_path_selects_one_op_alone() -> None:
+    graph = ReplayedProfile(data_parallel(BUCKETS[32]), np.arange(STEPS - 1)).graph
+    chosen = {
+        "/net/fc/aten::linear": [True, False, False],
+        "/net/fc/linear": [True, False, False],
+        "LINEAR_1": [True, False, False],
+        "aten::linear": [True, False, True],  # and what runs inside one
+        "linear": [True, False, False],  # the type of one
+        "/net/aten::linear/aten::adam": [False, False, True],
+        "/other/aten::linear": [False, False, False],
+    }
+    assert {name: find_ops(graph, name).tolist() for name in chosen} == chosen
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [{"link_speed": ["fast"]}, {"bucket_mb": ["0"]}, {"link_speed": ["nan"]}, {"speedup": ["x"]}],
+)
+def test_a_value_that_is_none_is_refused(wanted: dict[str, list[str]]) -> None:
+    with pytest.raises(InvalidValueError):
+        named_changes(wanted)
+
+
+def test_changes_have_one_order() -> None:
+    data = data_parallel(BUCKETS[32])
+    changes = named_changes({"no_communication": [""], "speedup": ["linear=2x"]})
+    assert len(changes) == 2
+    assert step_us(data, *changes) == step_us(data, speed_up("linear", 2), changes[1])

@@ -8,8 +8,9 @@ import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from aggregator.compare.facts import read_facts
 from aggregator.compare.matching import Op
 from aggregator.compare.result import Capture
 from aggregator.dldb.aggregations import aggregation_not_found
@@ -17,21 +18,9 @@ from aggregator.dldb.ownership import Ownership, find_ownership, read_span, stor
 from aggregator.dldb.ownership_columns import LOADER_TYPES
 from aggregator.dldb.writer import has_table
 from aggregator.errors import DatabaseError, ProfileError
-from aggregator.system.untrusted_json import read_json
 from aggregator.texts import say
 
 _RANK: Final = re.compile(r"^/rank_\d+(?=/)")
-_SYSTEM: Final = {
-    "driver_version": "driver",
-    "cuda_version": "CUDA",
-    "cudnn_version": "cuDNN",
-    "framework": "framework",
-    "cpu_model": "CPU",
-    "mode_string": "mode",
-    "nsys_version": "Nsight Systems",
-    "original_command": "command",
-}
-"""Columns of ``system_config``, and what they are called."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +34,7 @@ class CaptureData:
     groups: tuple[str, ...]  # Names of ranges around ops, by row.
     kernels: dict[int, frozenset[str]]  # Full names of the kernels of each op, by row.
     facts: dict[str, str]  # The set-up; what was not recorded is missing.
+    domains: tuple[str, ...] = ()  # Custom NVTX domains, by name.
     is_storable: bool = False  # Whether the ownership is that of an aggregation and not stored.
 
 
@@ -85,14 +75,19 @@ def read_capture(
         lengths_ns=ownership.lengths_ns,
     )
     rows = connection.execute("SELECT name FROM range_names ORDER BY id")
+    domains = connection.execute("SELECT name FROM domains WHERE id > 1 ORDER BY name")
+    kernels = _kernels(connection, number)
     return CaptureData(
         capture=capture,
         mode=str(meta.get("mode", "")),
         ownership=ownership,
         ops=_ops(connection),
         groups=tuple(str(row[0]) for row in rows),
-        kernels=_kernels(connection, number),
-        facts=_facts(connection, meta, ownership),
+        kernels=_by_op(kernels),
+        facts=read_facts(
+            connection, meta, ownership.devices, ((name, time_ns) for _, name, time_ns in kernels)
+        ),
+        domains=tuple(str(row[0]) for row in domains),
         is_storable=iterations is None and not is_stored,
     )
 
@@ -139,49 +134,21 @@ def _common_name(name: str, kind: str) -> str:
     return name
 
 
-def _kernels(connection: sqlite3.Connection, aggr: int) -> dict[int, frozenset[str]]:
+def _kernels(connection: sqlite3.Connection, aggr: int) -> list[tuple[int, str, int]]:
+    """Row of ops, full name and time of each kernel. Unit: ns."""
     columns = {row[1] for row in connection.execute("PRAGMA table_info(op_kernels)")}
     full = "n.long_name" if "kernel" in columns else "p.last_long_name"
     join = "JOIN kernel_names AS n ON n.id = p.kernel" if "kernel" in columns else ""
     rows = connection.execute(
-        f"SELECT p.op - 1, {full} FROM kernel_metrics AS m"  # noqa: S608
+        f"SELECT p.op - 1, {full}, m.gpu_time_sum FROM kernel_metrics AS m"  # noqa: S608
         f" JOIN op_kernels AS p ON p.id = m.op_kernel {join} WHERE m.aggr = ?",
         (aggr,),
     )
+    return [(int(op), str(name), int(time_ns)) for op, name, time_ns in rows]
+
+
+def _by_op(kernels: list[tuple[int, str, int]]) -> dict[int, frozenset[str]]:
     found: dict[int, set[str]] = {}
-    for op, kernel in rows:
-        found.setdefault(int(op), set()).add(str(kernel))
-    return {op: frozenset(kernels) for op, kernels in found.items()}
-
-
-def _facts(
-    connection: sqlite3.Connection, meta: dict[str, Any], ownership: Ownership
-) -> dict[str, str]:
-    facts: dict[str, str] = {}
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(devices)")}
-    clock = "clock_hz" if "clock_hz" in columns else "NULL"  # not stored before 2.1.1
-    rows = connection.execute(f"SELECT name, {clock}, memory_bytes FROM devices ORDER BY id")  # noqa: S608
-    devices = rows.fetchall()
-    facts["GPU"] = _distinct(row[0] for row in devices)
-    facts["GPUs used"] = str(ownership.devices)
-    facts["GPU clock"] = _distinct(f"{row[1] / 1e6:g} MHz" for row in devices if row[1])
-    facts["GPU memory"] = _distinct(f"{row[2] / 2**30:.1f} GiB" for row in devices if row[2])
-    listed = ", ".join(_SYSTEM)
-    system = connection.execute(f"SELECT {listed} FROM system_config").fetchone()  # noqa: S608
-    facts |= dict(zip(_SYSTEM.values(), (str(value) for value in system), strict=True))
-    settings = connection.execute(
-        "SELECT key, value FROM model_config WHERE value IS NOT NULL ORDER BY id"
-    )
-    for key, value in settings:
-        parsed = read_json(str(value))
-        facts[str(key)] = parsed if isinstance(parsed, str) else str(value)
-    loaders = connection.execute("SELECT DISTINCT op_type FROM ops ORDER BY id")
-    facts["data loader"] = _distinct(
-        row[0] for row in loaders if str(row[0]).startswith(LOADER_TYPES)
-    )
-    facts["world size"] = str(meta.get("rank_count", ""))
-    return {key: value for key, value in facts.items() if value}
-
-
-def _distinct(values: Any) -> str:
-    return ", ".join(dict.fromkeys(str(value) for value in values if value))
+    for op, name, _ in kernels:
+        found.setdefault(op, set()).add(name)
+    return {op: frozenset(names) for op, names in found.items()}

@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 
 from aggregator.compare.captures import CaptureData
-from aggregator.compare.headline import headline, limits
+from aggregator.compare.headline import headline
+from aggregator.compare.limits import limits, without_loop
 from aggregator.compare.matching import Op, Target, Targets, match_ops
 from aggregator.compare.result import (
     Change,
@@ -75,12 +76,13 @@ def compare(
         times[0].samples, times[1].samples, is_device, is_one_capture=is_one_capture
     )
     differences_ns = _differences(times)
-    rows = _rows(
-        cells,
-        times,
-        _judgements(doubts, _within_a_tick(differences_ns, times, _tick_ns((*base, *new)))),
-        _changed_kernels(base, new, targets),
-    )
+    judgements = _judgements(doubts, _within_a_tick(differences_ns, times, _tick_ns((*base, *new))))
+    judgement = _judge_step(sides, doubts, is_one_capture=is_one_capture)
+    uncut = without_loop((*base, *new))
+    if uncut:  # other work may be in what counts as a step
+        judgement = Judgement(Verdict.CANNOT_TELL)
+        judgements = [judgement] * len(judgements)
+    rows = _rows(cells, times, judgements, _changed_kernels(base, new, targets))
     order = sorted(
         range(len(rows)),
         key=lambda row: (-abs(differences_ns[row]), rows[row].kind, rows[row].module, rows[row].op),
@@ -88,15 +90,15 @@ def compare(
     comparison = Comparison(
         base=sides[0],
         new=sides[1],
-        judgement=_judge_step(sides, doubts, is_one_capture=is_one_capture),
+        judgement=judgement,
         classes=_changes(times, [row.kind for row in rows], CLASSES),
         causes=_changes(times, [one.cause for one in cells]),
         rows=tuple(rows[row] for row in order),
         setup=differences(base, new),
         headline="",
-        notes=limits(base, new),
+        notes=limits(base, new, rows),
     )
-    return headline(comparison)
+    return headline(comparison, uncut)
 
 
 def _all_ops(captures: Sequence[CaptureData]) -> list[Op]:

@@ -1,24 +1,38 @@
-"""The sentences of a comparison: what changed and why, and what limits the comparison."""
+"""The first sentences of a comparison: what changed, why, and what else differs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
-from aggregator.compare.captures import CaptureData
-from aggregator.compare.result import Change, Comparison, Judgement, Verdict
-from aggregator.dldb.ownership_columns import LOADER_TYPES
+from aggregator.compare.facts import MINOR
+from aggregator.compare.result import Change, Comparison, Judgement, Setting, Verdict
 from aggregator.texts import Text, say
 
 _LEAST_SHARE: Final = Fraction(1, 4)
 """Causes with less than this share of the largest change are not named."""
 _MOST_CAUSES: Final = 3
+_MOST_SETTINGS: Final = 2
+_MOST_LETTERS: Final = 40
 
 
-def headline(comparison: Comparison) -> Comparison:
-    """The comparison with its first sentence."""
+def headline(comparison: Comparison, without_loop: Sequence[str] = ()) -> Comparison:
+    """The comparison with its first line.
+
+    Args:
+        comparison: What was found.
+        without_loop: Captures that have no steps whose length could be compared.
+    """
+    sentences = [_shares(comparison, without_loop) if without_loop else _step(comparison)]
+    settings = [one for one in comparison.setup if one.base and one.new and one.key not in MINOR]
+    if settings:
+        sentences.append(_settings(settings))
+    return replace(comparison, headline=" ".join(sentences))
+
+
+def _step(comparison: Comparison) -> Text:
     base, new = comparison.base.step_ns, comparison.new.step_ns
     values = {
         "base": _ms(base),
@@ -29,29 +43,73 @@ def headline(comparison: Comparison) -> Comparison:
     causes = _causes(comparison.causes)
     verdict = comparison.judgement.verdict
     if verdict is Verdict.CANNOT_TELL:
-        sentence = say(
+        return say(
             "Cannot tell whether the step changed: {base} -> {new} ms ({difference} ms, "
             "{share} %){doubt}. Largest changes: {causes}.",
             **values,
             doubt=_doubt(comparison.judgement),
             causes=causes,
         )
-    elif verdict is Verdict.SAME:
-        sentence = say(
+    if verdict is Verdict.SAME:
+        return say(
             "The step is the same within {within} %: {base} -> {new} ms ({difference} ms, "
             "{share} %).",
             **values,
             within=f"{comparison.judgement.within_pct or 0:.1f}",
         )
-    else:
-        sentence = say(
-            "The step is {verdict}: {base} -> {new} ms ({difference} ms, {share} %). "
-            "What changed: {causes}.",
-            verdict=say("faster") if verdict is Verdict.FASTER else say("slower"),
-            **values,
-            causes=causes,
+    return say(
+        "The step is {verdict}: {base} -> {new} ms ({difference} ms, {share} %). "
+        "What changed: {causes}.",
+        verdict=say("faster") if verdict is Verdict.FASTER else say("slower"),
+        **values,
+        causes=causes,
+    )
+
+
+def _shares(comparison: Comparison, without_loop: Sequence[str]) -> Text:
+    """What can be compared where a whole profile counts as one step."""
+    base, new = comparison.base.step_ns, comparison.new.step_ns
+    shares = [
+        (one.name, one.base_ns / base * 100, one.new_ns / new * 100)
+        for one in comparison.causes
+        if base and new
+    ]
+    shares.sort(key=lambda one: -abs(one[2] - one[1]))
+    return say(
+        "The lengths of the steps cannot be compared: no loop was found in {names}, so its whole "
+        "profile counts as one step. Shares of the time can: {shares}.",
+        names=_listed([f"'{name}'" for name in without_loop]),
+        shares=", ".join(
+            f"{name} {float(before):.1f} -> {float(after):.1f} %"
+            for name, before, after in shares[:_MOST_CAUSES]
+        ),
+    )
+
+
+def _settings(settings: Sequence[Setting]) -> Text:
+    values: dict[str, Any] = {
+        "settings": "; ".join(
+            f"{one.key} {_short(one.base)} -> {_short(one.new)}"
+            for one in settings[:_MOST_SETTINGS]
         )
-    return replace(comparison, headline=sentence)
+    }
+    if len(settings) <= _MOST_SETTINGS:
+        return say("The set-up differs: {settings}.", **values)
+    return say(
+        "The set-up differs: {settings}; and {count} more.",
+        **values,
+        count=len(settings) - _MOST_SETTINGS,
+    )
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _MOST_LETTERS else f"{value[: _MOST_LETTERS - 3]}..."
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) <= _MOST_CAUSES:
+        return ", ".join(names)
+    return say("{name} and {count} more", name=names[0], count=len(names) - 1)
 
 
 def _doubt(judgement: Judgement) -> str:
@@ -74,51 +132,3 @@ def _ms(time_ns: Fraction) -> str:
 
 def _signed(time_ns: Fraction) -> str:
     return f"{float(time_ns) / 1e6:+.3f}"
-
-
-def limits(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> tuple[Text, ...]:
-    """What limits the comparison, and what can be compared nevertheless."""
-    notes = []
-    modes = [sorted({data.mode for data in side}) for side in (base, new)]
-    if modes[0] != modes[1]:
-        notes.append(
-            say(
-                "The modes differ ({base} and {new}): ops have other names, so only the classes, "
-                "causes and modules in common can be compared.",
-                base=", ".join(modes[0]),
-                new=", ".join(modes[1]),
-            )
-        )
-    notes += [
-        say(
-            "No loop was found in '{name}': its whole profile counts as one iteration, so the "
-            "length of its step cannot be compared; shares of the classes can.",
-            name=data.capture.name,
-        )
-        for data in (*base, *new)
-        if not data.capture.key_node
-    ]
-    keys = [{op.key for data in side for op in data.ops} for side in (base, new)]
-    if keys[0].isdisjoint(keys[1]):
-        notes.append(
-            say(
-                "The sides have no op in common: they may be other models; classes and causes can "
-                "be compared."
-            )
-        )
-    nodes = [sorted({_node(data) for data in side}) for side in (base, new)]
-    if nodes[0] != nodes[1] and all(all(side) for side in nodes):
-        notes.append(
-            say(
-                "Other key nodes cut the iterations: '{base}' and '{new}'.",
-                base=", ".join(nodes[0]),
-                new=", ".join(nodes[1]),
-            )
-        )
-    return tuple(notes)
-
-
-def _node(data: CaptureData) -> str:
-    """The key node; data loaders that load in other ways cut at the same place."""
-    node = data.capture.key_node
-    return "DataLoader" if node.startswith(LOADER_TYPES) else node

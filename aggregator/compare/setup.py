@@ -18,9 +18,14 @@ def differences(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> tupl
     keys = dict.fromkeys(key for data in (*base, *new) for key in data.facts)
     for key in keys:
         values = [_joined(data.facts.get(key, "") for data in side) for side in (base, new)]
-        if values[0] != values[1]:
+        if values[0] != values[1] and not _is_less_exact(*values):
             found.append(Setting(key, *values))
     return (*found, *_of_ops(base[0], new[0], "shapes"), *_of_ops(base[0], new[0], "parameters"))
+
+
+def _is_less_exact(base: str, new: str) -> bool:
+    """Whether one side names a program without the version that the other side has."""
+    return bool(base and new) and (new.startswith(f"{base} ") or base.startswith(f"{new} "))
 
 
 def _joined(values: Iterable[str]) -> str:

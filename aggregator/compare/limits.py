@@ -1,0 +1,98 @@
+"""What limits a comparison, and what can be compared nevertheless: a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
+from typing import Final
+
+from aggregator.compare.captures import CaptureData
+from aggregator.compare.result import Match, Row
+from aggregator.dldb.ownership_columns import LOADER_TYPES
+from aggregator.texts import Text, say
+
+_LEAST_COMMON: Final = Fraction(1, 5)
+"""Share of the time of ops in ops of both sides below which the sides may be other programs."""
+
+
+def without_loop(captures: Sequence[CaptureData]) -> list[str]:
+    """Names of the captures whose whole profile counts as one iteration."""
+    return [data.capture.name for data in captures if not data.capture.key_node]
+
+
+def limits(
+    base: Sequence[CaptureData], new: Sequence[CaptureData], rows: Sequence[Row]
+) -> tuple[Text, ...]:
+    """The sentences for two sides and the rows that were made of them."""
+    notes = (
+        _modes(base, new),
+        _ops(rows),
+        _key_nodes(base, new),
+        _domains(base, new),
+    )
+    return tuple(note for note in notes if note is not None)
+
+
+def _modes(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> Text | None:
+    modes = [sorted({data.mode for data in side}) for side in (base, new)]
+    if modes[0] == modes[1]:
+        return None
+    return say(
+        "The modes differ ({base} and {new}): ops have other names, so only the classes, "
+        "causes and modules in common can be compared.",
+        base=", ".join(modes[0]),
+        new=", ".join(modes[1]),
+    )
+
+
+def _ops(rows: Sequence[Row]) -> Text | None:
+    """How much of the time belongs to ops that both sides have, where that is little."""
+    total, common = Fraction(), Fraction()
+    for row in rows:
+        if not row.op and row.match is not Match.MODULE:
+            continue  # time of no op
+        total += row.base_ns + row.new_ns
+        if row.op and row.match in (Match.SAME, Match.ALIGNED):
+            common += row.base_ns + row.new_ns
+    if not common:
+        return say(
+            "The sides have no op in common: they may be other models, or compiled on one side; "
+            "classes, causes and modules in common can be compared."
+        )
+    if common >= _LEAST_COMMON * total:
+        return None
+    return say(
+        "At most {share} % of the time of ops is in ops that both sides have: they may be other "
+        "models, or compiled on one side; classes, causes and modules in common can be compared.",
+        share=f"{ceil(common / total * 1000) / 10:.1f}",
+    )
+
+
+def _key_nodes(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> Text | None:
+    nodes = [sorted({_node(data) for data in side}) for side in (base, new)]
+    if nodes[0] == nodes[1] or not all(all(side) for side in nodes):
+        return None
+    return say(
+        "Other key nodes cut the iterations: '{base}' and '{new}'.",
+        base=", ".join(nodes[0]),
+        new=", ".join(nodes[1]),
+    )
+
+
+def _node(data: CaptureData) -> str:
+    """The key node; data loaders that load in other ways cut at the same place."""
+    node = data.capture.key_node
+    return "DataLoader" if node.startswith(LOADER_TYPES) else node
+
+
+def _domains(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> Text | None:
+    domains = [sorted({name for data in side for name in data.domains}) for side in (base, new)]
+    if domains[0] == domains[1]:
+        return None
+    return say(
+        "The NVTX domains differ ({base} and {new}): ops of the default domain own the time, so "
+        "all of it can be compared, but not by the ranges of other domains.",
+        base=", ".join(domains[0]) or say("none"),
+        new=", ".join(domains[1]) or say("none"),
+    )

@@ -1,0 +1,165 @@
+"""What cannot be compared is said in one sentence, with what still can."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aggregator.compare.captures import CaptureData, read_capture
+from aggregator.compare.engine import compare
+from aggregator.compare.facts import program_of
+from aggregator.compare.result import Comparison, Verdict
+from aggregator.metrics.ownership import BUSY_CLASSES
+from aggregator.system.sqlite_uri import connect_read_only
+from tests.conftest import DEMO_PROFILE, ProfileFactory
+
+
+@pytest.fixture(scope="module")
+def capture(imported: ProfileFactory) -> CaptureData:
+    with closing(connect_read_only(imported(DEMO_PROFILE))) as connection:
+        return read_capture(connection, "a.sqlite")
+
+
+def against(base: CaptureData, **changes: Any) -> Comparison:
+    """The capture compared with a changed copy of itself; no time is lost in any case."""
+    found = compare([base], [replace(base, **changes)])
+    for parts in (found.rows, found.classes, found.causes):
+        assert sum((one.base_ns for one in parts), Fraction()) == found.base.step_ns
+        assert sum((one.new_ns for one in parts), Fraction()) == found.new.step_ns
+    return found
+
+
+def renamed(capture: CaptureData, kept: int = 0) -> tuple[Any, ...]:
+    """Ops of another model: other names, types and shapes.
+
+    Args:
+        capture: Where the ops are from.
+        kept: Ops that stay as they are, of those with time the ones that own least.
+    """
+    owned = capture.ownership
+    times = np.bincount(owned.op + 1, owned.owned_ns.sum(axis=0), len(capture.ops) + 1)[1:]
+    order = [op for op in np.argsort(times).tolist() if times[op]]
+    return tuple(
+        op if number in order[:kept] else replace(op, name=f"/x/{number}", op_type=f"o{number}")
+        for number, op in enumerate(capture.ops)
+    )
+
+
+def test_nothing_limits_a_comparison_with_itself(capture: CaptureData) -> None:
+    found = against(capture)
+    assert found.notes == ()
+    assert found.setup == ()
+    assert "set-up" not in found.headline
+
+
+def test_other_modes(capture: CaptureData) -> None:
+    [note] = against(capture, mode="jax").notes
+    assert note == (
+        "The modes differ (pytorch and jax): ops have other names, so only the classes, causes and "
+        "modules in common can be compared."
+    )
+
+
+def test_other_domains(capture: CaptureData) -> None:
+    [note] = against(capture, domains=("Loss", "Model")).notes
+    assert note == (
+        "The NVTX domains differ (none and Loss, Model): ops of the default domain own the time, "
+        "so all of it can be compared, but not by the ranges of other domains."
+    )
+
+
+def test_no_op_in_common(capture: CaptureData) -> None:
+    found = against(capture, ops=renamed(capture))
+    [note] = found.notes
+    assert note.startswith("The sides have no op in common: they may be other models")
+    assert note.endswith("classes, causes and modules in common can be compared.")
+    assert all(one.difference_ns == 0 for one in found.classes)
+
+
+def test_hardly_an_op_in_common(capture: CaptureData) -> None:
+    [note] = against(capture, ops=renamed(capture, 100)).notes
+    share = float(note.split()[2])
+    assert 0 < share < 20
+    assert note.endswith("classes, causes and modules in common can be compared.")
+
+
+def test_another_key_node(capture: CaptureData) -> None:
+    other = replace(capture.capture, key_node="my step")
+    [note] = against(capture, capture=other).notes
+    assert note.startswith("Other key nodes cut the iterations: ")
+
+
+def test_no_loop_on_one_side(capture: CaptureData) -> None:
+    """The whole profile counts as a step: its length says nothing, so nothing gets a verdict."""
+    owned = capture.ownership
+    whole = owned.lengths_ns.sum(keepdims=True)
+    found = against(
+        capture,
+        capture=replace(capture.capture, name="b.sqlite", key_node="", lengths_ns=whole),
+        ownership=replace(
+            owned, lengths_ns=whole, owned_ns=owned.owned_ns.sum(axis=0, keepdims=True)
+        ),
+    )
+    assert found.headline.startswith(
+        "The lengths of the steps cannot be compared: no loop was found in 'b.sqlite', so its "
+        "whole profile counts as one step. Shares of the time can: "
+    )
+    verdicts = {found.judgement.verdict, *(row.judgement.verdict for row in found.rows)}
+    assert verdicts == {Verdict.CANNOT_TELL}
+    assert found.judgement.interval_ns is None
+
+
+def test_what_differs_in_the_set_up_is_in_the_first_line(capture: CaptureData) -> None:
+    facts = capture.facts | {"GPU": "NVIDIA H100", "CPU": "another", "matrix products": "float32"}
+    found = against(capture, facts=facts)
+    assert found.headline.endswith(
+        f"The set-up differs: GPU {capture.facts['GPU']} -> NVIDIA H100; "
+        "matrix products float16 -> float32."
+    )
+    assert [one.key for one in found.setup] == ["GPU", "matrix products", "CPU"]
+    without = {key: value for key, value in capture.facts.items() if key != "GPU"}
+    found = against(capture, facts=without)
+    assert [(one.key, one.new) for one in found.setup] == [("GPU", "")]
+    assert "set-up" not in found.headline
+
+
+@pytest.mark.parametrize(
+    ("factor", "is_called"), [(10, True), (2, False)], ids=["far longer", "a little longer"]
+)
+def test_one_capture_a_side_can_show_that_a_step_is_far_longer(
+    capture: CaptureData, factor: int, is_called: bool
+) -> None:
+    """Runs of one program on a busy machine differ by less than three times."""
+    owned = capture.ownership
+    is_idle = owned.kind >= BUSY_CLASSES
+    times = owned.owned_ns * np.where(is_idle, factor, 1)
+    lengths = times.sum(axis=1)
+    found = against(
+        capture,
+        capture=replace(capture.capture, lengths_ns=lengths),
+        ownership=replace(owned, lengths_ns=lengths, owned_ns=times),
+    )
+    assert found.judgement.verdict is (Verdict.SLOWER if is_called else Verdict.CANNOT_TELL)
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        ("dlprof --database=a.sqlite --output_path=o", ""),
+        ("dlprof --nsys_database a.sqlite", ""),
+        (
+            "dlprof --output_path=runs/1 --mode=pytorch python t.py",
+            "dlprof --mode=pytorch python t.py",
+        ),
+        ("dlprof --output_path runs/1 python t.py --lr 1", "dlprof python t.py --lr 1"),
+        ("dlprof python 'my train.py'", "dlprof python 'my train.py'"),
+        ("dlprof 'unbalanced", "dlprof 'unbalanced"),
+    ],
+)
+def test_the_command_without_the_files_that_it_wrote(command: str, program: str) -> None:
+    assert program_of(command) == program

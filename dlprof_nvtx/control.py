@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 
+from dlprof_nvtx.light import DETAIL_VARIABLE, LIGHT
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.state import STATE, Backend, forget_in_child
 
@@ -83,13 +84,15 @@ def _patch() -> None:
     os.register_at_fork(after_in_child=forget_in_child)
     os.register_at_fork(after_in_child=REFERENCE.begin_in_child)
     atexit.register(_at_exit)
+    REFERENCE.on_step = LIGHT.step
     STATE.patched = True
 
 
 def _shapes(value: str | bool | None) -> str:  # noqa: FBT001
     if isinstance(value, bool):
         return "always" if value else "never"
-    text = value or os.environ.get(SHAPES_VARIABLE, "") or "first"
+    default = "never" if os.environ.get(DETAIL_VARIABLE) == "low" else "first"
+    text = value or os.environ.get(SHAPES_VARIABLE, "") or default
     return text if text in {"always", "never"} else "first"
 
 
@@ -110,6 +113,7 @@ def start() -> None:
     """Continue to write markers after ``stop``."""
     if STATE.backend is not None and STATE.pid == os.getpid():
         STATE.on = True
+        LIGHT.begin()
         STATE.enable_ops()
 
 
@@ -127,7 +131,7 @@ def resume() -> None:
 def stop() -> None:
     """Write no markers until ``start``; ranges that are open are still closed."""
     STATE.disable_ops()
-    STATE.on = False
+    STATE.on = STATE.is_light = False
 
 
 def _at_exit() -> None:

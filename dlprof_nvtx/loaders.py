@@ -32,7 +32,7 @@ def patch() -> None:
 
 
 def _note_loader(loader: Any) -> None:
-    if STATE.on or STATE.is_held:
+    if STATE.is_noting:
         note_config({name: getattr(loader, name, None) for name in _SETTINGS}, "DataLoader")
 
 
@@ -44,7 +44,7 @@ class _Idle:
 
     def begin(self) -> None:
         """Open the range, after a batch was returned."""
-        if STATE.on and STATE.backend is not None:
+        if (STATE.on or STATE.is_light) and STATE.backend is not None:
             self._open.append(STATE.backend.start(IDLE))
 
     def end(self) -> None:
@@ -78,7 +78,7 @@ _WORKER: list[Any] = []
 def worker_loop(*args: Any, **kwargs: Any) -> Any:
     """Run the worker process of a data loader without markers, which would only cost time."""
     STATE.disable_ops()
-    STATE.on = STATE.is_held = False
+    STATE.on = STATE.is_held = STATE.is_light = False
     if _WORKER:
         return _WORKER[0](*args, **kwargs)
     from torch.utils.data._utils import worker

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from dlprof_nvtx.light import LIGHT, call_key, call_unmarked
 from dlprof_nvtx.names import COMPILED, TRANSPARENT, Entry, Names, op_text
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_training_flags
@@ -87,12 +88,15 @@ def _wrapped(  # noqa: C901, PLR0915 - runs for each call of a module: more func
             dtype = args[0].dtype  # type: ignore[attr-defined]
         return dtype
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: C901, PLR0912
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: C901, PLR0911, PLR0912
         if is_compiling():
             return original(self, *args, **kwargs)
-        if not STATE.on and STATE.is_held and not REFERENCE.is_inside:
-            return timed(original, self, args, kwargs, is_grad_enabled)
-        if not STATE.on or is_tracing():
+        if not STATE.on:
+            is_timed = STATE.is_held or STATE.is_light
+            if not is_timed or REFERENCE.is_inside or type(self).__name__ in TRANSPARENT:
+                return original(self, *args, **kwargs)
+            return timed(original, self, args, kwargs, (tensor, data_type, is_grad_enabled))
+        if is_tracing():
             return original(self, *args, **kwargs)
         backend = STATE.backend
         kind = type(self).__name__
@@ -115,12 +119,15 @@ def _wrapped(  # noqa: C901, PLR0915 - runs for each call of a module: more func
             entry.chain = tuple(texts)
         elif not entry.name:
             entry.calls += 1
-            if REFERENCE.folder:
-                REFERENCE.call(self, is_training=self.training and is_grad_enabled())
+            flags = (self.training, is_grad_enabled())
+            REFERENCE.call(self, is_training=all(flags))
+            if LIGHT.is_due and LIGHT.end_markers():
+                return call_unmarked(original, self, args, kwargs, text)
+            LIGHT.see(call_key(entry.root, args, kwargs, tensor, *flags))
             if entry.calls == CALLS_BEFORE_FLAGS:
                 note_training_flags()
             if STATE.shapes == "first":
-                signature = _signature(args, kwargs, tensor, self.training, is_grad_enabled())
+                signature = _signature(args, kwargs, tensor, *flags)
                 STATE.record_shapes(wanted=_wants_shapes(entry, signature))
         else:
             # Called outside its model, when a checkpoint is recomputed on another thread. Its path
@@ -152,17 +159,30 @@ def timed(
     module: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    is_grad_enabled: Callable[[], bool],
+    of_torch: tuple[type, Callable[..., object], Callable[[], bool]],
 ) -> Any:
     """Call a model while steps are timed; the modules in it are not looked at."""
-    REFERENCE.call(module, is_training=module.training and is_grad_enabled())
-    if not STATE.is_held:  # The collection begins with this call.
+    tensor, data_type, is_grad_enabled = of_torch
+    flags = (module.training, is_grad_enabled())
+    REFERENCE.call(module, is_training=all(flags))
+    if STATE.on:  # The collection begins with this call.
         return module(*args, **kwargs)
-    REFERENCE.is_inside = True
-    try:
-        return original(module, *args, **kwargs)
-    finally:
-        REFERENCE.is_inside = False
+    text = ""
+    if STATE.is_light:
+        entry = _entry(module)
+        if not entry.name:  # Others are called on other threads, when a checkpoint is recomputed.
+            if LIGHT.resume_for(call_key(entry.root, args, kwargs, tensor, *flags)):
+                REFERENCE.is_repeated = True
+                return module(*args, **kwargs)
+            dtype = data_type(entry, args) if entry.is_leaf else None
+            text = entry.text(NAMES.label(entry, None), dtype)
+    return call_unmarked(original, module, args, kwargs, text)
+
+
+def _entry(module: Any) -> Entry:
+    if type(module).__name__ == COMPILED:
+        return NAMES.compiled(module)
+    return NAMES.get(module) or NAMES.learn(module)
 
 
 def _signature(
@@ -185,7 +205,10 @@ def _wants_shapes(entry: Entry, signature: tuple[Any, ...]) -> bool:
     if calls or len(entry.signatures) < _MOST_SIGNATURES:
         entry.signatures[signature] = calls + 1
     is_training = all(signature[:2])
-    is_new = calls < CALLS_WITH_SHAPES or (is_training and 0 < STATE.steps < STEPS_WITH_SHAPES)
+    if LIGHT.limit:
+        is_new = not calls or (is_training and LIGHT.has_shapes)
+    else:
+        is_new = calls < CALLS_WITH_SHAPES or (is_training and 0 < STATE.steps < STEPS_WITH_SHAPES)
     if not is_new or entry.shape_calls >= SHAPE_CALLS + entry.calls // SHAPE_SHARE:
         return False
     entry.shape_calls += 1

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from dlprof_nvtx.light import LIGHT, STEP, WRITTEN
 from dlprof_nvtx.settings import note_config
 from dlprof_nvtx.state import STATE
 
@@ -52,7 +53,10 @@ def _mark_functions(owner: Any) -> None:
 
     @functools.wraps(enter)
     def entered(self: Any) -> Any:
-        if STATE.on and not STATE.record_ops and not STATE.has_ops and STATE.backend is not None:
+        is_written = (STATE.on and not STATE.record_ops and not STATE.has_ops) or (
+            STATE.is_light and str(self.name).startswith(WRITTEN)
+        )
+        if is_written and STATE.backend is not None:
             STATE.backend.push(str(self.name))
             self._dlprof_pushed = True
         return enter(self)
@@ -65,6 +69,8 @@ def _mark_functions(owner: Any) -> None:
             if getattr(self, "_dlprof_pushed", False) and STATE.backend is not None:
                 self._dlprof_pushed = False
                 STATE.backend.pop()
+            if LIGHT.is_due and str(self.name).startswith(STEP):
+                LIGHT.end_markers()
 
     owner.__enter__, owner.__exit__ = entered, left
 

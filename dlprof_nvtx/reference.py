@@ -15,7 +15,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,11 @@ class Reference:
         self.fetched = 0
         self.batches: int | None = None  # Of the first data loader; None: unknown.
         self.bare: dict[str, list[int]] = {}
-        self.profiled: list[int] = []
+        self.profiled: list[int] = []  # Ends of steps while profiling.
+        self.is_marked = True  # Whether markers have been written since the last of them.
+        self.with_markers: list[bool] = []  # The same of each step that ends there.
+        self.is_repeated = False  # Whether the next call is one that has ended a step already.
+        self.on_step: Callable[[], None] | None = None  # Called where a profiled step ends.
         self.reason = ""
         self.pid = 0
         self._written_s = 0.0
@@ -118,7 +122,8 @@ class Reference:
 
     def call(self, model: Any, *, is_training: bool) -> None:
         """End a step if there is no optimizer: the model is called again."""
-        if self.clock == "optimizer":
+        if self.is_repeated or self.clock == "optimizer":
+            self.is_repeated = False
             return
         if self.owner is None:
             if not _has_parameters(model):
@@ -139,10 +144,17 @@ class Reference:
             ticks.append((time.perf_counter_ns(), _event()))
             if self._is_enough(ticks):
                 self.finish()
-        elif len(self.profiled) < MOST_STORED:
+        else:
+            self._end_profiled()
+
+    def _end_profiled(self) -> None:
+        if len(self.profiled) < MOST_STORED:
             self.profiled.append(time.perf_counter_ns())
-            if time.monotonic() - self._written_s > WRITE_S:
+            self.with_markers.append(self.is_marked)
+            if self.folder and time.monotonic() - self._written_s > WRITE_S:
                 self.write()
+        if self.on_step is not None:
+            self.on_step()
 
     def _is_enough(self, ticks: list[tuple[int, Any]]) -> bool:
         """Whether the bare steps suffice, or the loop would end before many more."""
@@ -179,8 +191,8 @@ class Reference:
         self._keep()
         from dlprof_nvtx.control import resume
 
+        self.profiled, self.with_markers, self.is_marked = [], [], True
         resume()
-        self.profiled = []
         self.write()
 
     def _begin(self) -> None:
@@ -208,16 +220,20 @@ class Reference:
         self._written_s = time.monotonic()
         if self.is_held:
             self._keep_unfinished()
-        times = self.profiled
         content = {
             "pid": self.pid,
             "rank": os.environ.get("RANK", ""),
             "clock": self.clock,
             "bare": self.bare,
-            "profiled": {"host_ns": _gaps(times)},
+            "profiled": {"host_ns": self._profiled_ns(with_markers=False)},
+            "marked": {"host_ns": self._profiled_ns(with_markers=True)},
             "reason": self.reason,
         }
         self._write_file(f"steps.{self.pid}.json", json.dumps(content))
+
+    def _profiled_ns(self, *, with_markers: bool) -> list[int]:
+        gaps = _gaps(self.profiled)
+        return [gap for at, gap in enumerate(gaps) if self.with_markers[at + 1] == with_markers]
 
     def _keep_unfinished(self) -> None:
         """The process ends before the collection began: keep what was measured."""

@@ -33,7 +33,7 @@ def note_config(values: dict[str, Any], of: str = "") -> None:
 
 
 def _note(text: str) -> None:
-    if (STATE.on or STATE.is_held) and text not in _NOTED:
+    if STATE.is_noting and text not in _NOTED:
         _NOTED[text] = None
         STATE.note(text)
 
@@ -107,7 +107,7 @@ def _compiled_graphs() -> int:
 def note_memory() -> None:
     """Record the peak memory of PyTorch's allocator by GPU, after the first use of a GPU."""
     torch: Any = sys.modules.get("torch")
-    if torch is None or not STATE.on or not torch.cuda.is_initialized():
+    if torch is None or not (STATE.on or STATE.is_light) or not torch.cuda.is_initialized():
         return
     for device in range(torch.cuda.device_count()):
         peak = int(torch.cuda.max_memory_reserved(device))
@@ -157,17 +157,18 @@ def _count_step(optimizer: Any, *_: Any, **__: Any) -> None:
 
 
 def _end_step(optimizer: Any, *_: Any, **__: Any) -> None:
-    if REFERENCE.folder and (STATE.is_held or STATE.on):
+    if STATE.is_noting:
         REFERENCE.step(optimizer)
 
 
 def _observe(optimizer: Any, *_: Any, **__: Any) -> None:
-    if not STATE.on:
+    if STATE.on:
+        note_training_flags()
+        if optimizer not in _OPTIMIZERS:
+            _OPTIMIZERS.add(optimizer)
+            _note_optimizer(optimizer)
+    elif not STATE.is_light:
         return
-    note_training_flags()
-    if optimizer not in _OPTIMIZERS:
-        _OPTIMIZERS.add(optimizer)
-        _note_optimizer(optimizer)
     if time.monotonic() - _LAST_REPEAT[0] > REPEAT_S:
         note_memory()
         repeat()
@@ -196,7 +197,7 @@ def _note_autocast(region: Any) -> None:
 
 
 def _note_scaler(scaler: Any, *_: Any, **__: Any) -> None:
-    if STATE.on or STATE.is_held:
+    if STATE.is_noting:
         note_config({"enabled": bool(scaler.is_enabled())}, "grad_scaler")
 
 

@@ -40,6 +40,8 @@ class State:
     on: bool = False  # Whether ranges are written.
     # Whether the first steps are timed without markers; settings are remembered meanwhile.
     is_held: bool = False
+    # Whether steps have the ranges of ``light.WRITTEN`` and of models only.
+    is_light: bool = False
     patched: bool = False  # Whether the classes of PyTorch are wrapped.
     # When ranges of ops have the shapes of their tensors: ``always``, ``never``, or in the
     # ``first`` calls of a model with inputs of the same shapes. Writing shapes takes most of the
@@ -80,13 +82,18 @@ class State:
             self.enable_ops()
 
     @property
+    def is_noting(self) -> bool:
+        """Whether settings are written now or remembered for later."""
+        return self.on or self.is_held or self.is_light
+
+    @property
     def has_ops(self) -> bool:
         """Whether PyTorch writes ranges for ops now."""
         return bool(self.ops_thread or self.foreign_ops)
 
     def note(self, text: str) -> None:
         """Write information about the run, as an empty range."""
-        if self.on and self.backend is not None:
+        if (self.on or self.is_light) and self.backend is not None:
             self.backend.push(text)
             self.backend.pop()
 
@@ -120,4 +127,4 @@ def forget_in_child() -> None:
     """Disable the markers in a forked process, such as a worker of a data loader."""
     if STATE.pid and STATE.pid != os.getpid():
         STATE.disable_ops()
-        STATE.on = STATE.is_held = False
+        STATE.on = STATE.is_held = STATE.is_light = False

@@ -1,25 +1,29 @@
 """Names for steps that ran without markers: carried over from marked steps of the same loop.
 
-A light capture marks a few steps only; later ones have the ranges of the optimizer and the data
-loader, no others. Each such step is aligned with a marked one, by the calls of its threads and the
-kernels that they launched, and gets the ranges of that step at the times of its own calls.
+A light capture marks a few steps only; later ones have the ranges of the optimizer, the data
+loader and the calls of models, no others (``dlprof_nvtx/light.py``). Each such step is aligned with
+a marked one, by the calls of its threads and the kernels that they launched, and gets the ranges of
+that step at the times of its own calls. Of a step in which markers began late, the part before gets
+them.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from aggregator.correlate.identity import align
-from aggregator.profile.arrays import Bool, Int32, Int64, row_codes
+from aggregator.profile.arrays import Bool, Float64, Int32, Int64, row_codes
 from aggregator.profile.profile import Profile, ProfileWarning, Ranges
 from aggregator.texts import say
 
-NOTE = '"marked_steps":'
-"""Part of the note that the markers write when they end."""
-STEP_END = "Optimizer.step#"
+NOTE, RESUMED = '"marked_steps":', '"markers_resumed":'
+"""Parts of the notes that the markers write when they end and begin again."""
+STEP_END, MODEL_CALL = "Optimizer.step#", "torch.nn: "
+"""Ranges of the optimizer, whose end is that of a step; of models, whose start begins one."""
 LEAST_MATCHED = 0.5
 """A step with less in common with a marked one gets no names."""
 EDGE_NS = 500
@@ -33,79 +37,151 @@ class _Events:
     time_ns: Int64
     thread: Int64
     code: Int64  # Equal for the same kind of event: call, kernel, grid and stream; start or end.
+    coarse: Int64  # The same without the grid.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Step:
     """The events of a step, and what it is compared by."""
 
     start_ns: int
     end_ns: int
+    events: _Events
     rows: dict[int, Int64]  # Rows of the events, by thread.
-    codes: dict[int, Int64]  # Their codes.
-    key: tuple[tuple[int, bytes], ...]
+    codes: tuple[dict[int, Int64], ...]  # Their codes: with the grid, and without it.
+    keys: tuple[tuple[tuple[int, bytes], ...], ...]  # The same, for comparison of whole steps.
+
+    @property
+    def size(self) -> int:
+        """Number of events."""
+        return sum(map(len, self.rows.values()))
 
 
-def carry_names(profile: Profile, calls: list[Int32]) -> None:
+def carry_names(profile: Profile, calls: list[Int32]) -> Bool:
     """Add ranges to steps without markers, if the program wrote that its markers ended.
 
     Args:
         profile: The profile; gets more ranges.
         calls: Row of the call that launched each kernel, copy, set and graph.
+
+    Returns:
+        Which ranges were added, by row; empty if none were.
     """
-    off = _ended(profile)
-    for process in sorted(off):
-        bounds = _step_ends(profile, process)
-        light = bounds[:-1] >= off[process]
-        if len(bounds) < 3 or not light.any() or light.all():
+    added: Bool = np.zeros(0, dtype=bool)
+    for process, times in sorted(_unmarked(profile).items()):
+        bounds = _step_bounds(profile, process, int(times[0, 0]))
+        if len(bounds) < 3:
             continue
-        _carry(profile, calls, process, bounds, light)
+        unmarked = _at_bounds(profile, process, times, bounds)
+        share = _shares(bounds, unmarked)
+        if (share > 0).any() and (share < 1).any():
+            count = len(profile.ranges)
+            _carry(profile, calls, process, _Loop(bounds, share, unmarked))
+            added = np.pad(added, (0, count - len(added)))
+            added = np.pad(added, (0, len(profile.ranges) - count), constant_values=True)
+    return added
 
 
-def _ended(profile: Profile) -> dict[int, int]:
-    """When the markers of each process ended. Unit: ns."""
-    names = np.array([NOTE in name for name in profile.range_names] + [False], dtype=bool)
-    rows = np.flatnonzero(names[profile.ranges.name])
-    process = profile.thread_process[profile.ranges.thread[rows]]
-    found: dict[int, int] = {}
-    for one, time in zip(process.tolist(), profile.ranges.start_ns[rows].tolist(), strict=True):
-        found[one] = min(time, found.get(one, time))
+@dataclass(frozen=True)
+class _Loop:
+    """The steps of a process, and when it wrote no markers."""
+
+    bounds: Int64  # Ends of the steps, ascending; the first one begins the first step. Unit: ns.
+    share: Float64  # Share of each step without markers.
+    unmarked: Int64  # Starts and ends of the times without markers. Unit: ns.
+
+
+def _unmarked(profile: Profile) -> dict[int, Int64]:
+    """Starts and ends of the times without markers of each process that has any. Unit: ns."""
+    ranges = profile.ranges
+    times = {}
+    for text in (NOTE, RESUMED):
+        names = np.array([text in name for name in profile.range_names] + [False], dtype=bool)
+        rows = np.flatnonzero(names[ranges.name])
+        times[text] = ranges.start_ns[rows], profile.thread_process[ranges.thread[rows]]
+    found = {}
+    for process in np.unique(times[NOTE][1]).tolist():
+        off, on = (np.sort(start[of == process]) for start, of in times.values())
+        # Notes are repeated: of several ends in a row the first one counts.
+        marks = np.concatenate([off, on])
+        is_off = np.arange(len(marks)) < len(off)
+        order = np.argsort(marks, kind="stable")
+        marks, is_off = marks[order], is_off[order]
+        changes = np.flatnonzero(np.diff(is_off.astype(np.int8), prepend=0))
+        edges = marks[changes]
+        if len(edges) % 2:
+            edges = np.append(edges, np.iinfo(np.int64).max)
+        found[process] = edges.reshape(-1, 2)
     return found
 
 
-def _step_ends(profile: Profile, process: int) -> Int64:
-    """Ends of the steps of the optimizer that steps most often, ascending. Unit: ns."""
-    names = [name.startswith(STEP_END) for name in profile.range_names]
-    ranges = profile.ranges
-    rows = np.flatnonzero(np.array([*names, False], dtype=bool)[ranges.name])
-    rows = rows[profile.thread_process[ranges.thread[rows]] == process]
-    if not len(rows):
-        return ranges.end_ns[:0]
-    kinds, count = np.unique(ranges.name[rows], return_counts=True)
-    rows = rows[ranges.name[rows] == kinds[count.argmax()]]
-    return np.sort(ranges.end_ns[rows])
+def _step_bounds(profile: Profile, process: int, since_ns: int) -> Int64:
+    """Ends of the steps of a process, ascending. Unit: ns.
 
-
-def _carry(profile: Profile, calls: list[Int32], process: int, bounds: Int64, light: Bool) -> None:
+    They are those of the optimizer that steps most often; without one, the starts of the calls of
+    the model that is called most often.
+    """
     ranges = profile.ranges
     own = profile.thread_process[ranges.thread] == process
-    first_light = int(bounds[:-1][light][0])
-    common = _in_all_steps(profile, own & (ranges.start_ns >= first_light))
-    events = _events(profile, calls, process, common & own)
-    steps = _steps(events, bounds)
-    marked = [step for step, is_light in zip(steps, light.tolist(), strict=True) if not is_light]
+    for prefix in (STEP_END, MODEL_CALL):
+        names = [name.startswith(prefix) for name in profile.range_names]
+        is_named = own & np.array([*names, False], dtype=bool)[ranges.name]
+        # Without markers only models have ranges, not the modules in them.
+        kinds, count = np.unique(
+            ranges.name[is_named & (ranges.start_ns >= since_ns)], return_counts=True
+        )
+        if len(kinds):
+            rows = np.flatnonzero(is_named & (ranges.name == kinds[count.argmax()]))
+            time = ranges.end_ns[rows] if prefix == STEP_END else ranges.start_ns[rows]
+            result: Int64 = np.sort(time)
+            return result
+    return ranges.end_ns[:0]
+
+
+def _at_bounds(profile: Profile, process: int, unmarked: Int64, bounds: Int64) -> Int64:
+    """Move times to the nearest bound of a step if no call lies between them. Unit: ns."""
+    api = profile.api_calls
+    start = np.sort(api.start_ns[profile.thread_process[api.thread] == process])
+    time = unmarked.ravel()
+    after = np.clip(np.searchsorted(bounds, time), 1, len(bounds) - 1)
+    low, high = bounds[after - 1], bounds[after]
+    nearest = np.where(time - low < high - time, low, high)
+    edges = np.sort(np.stack([time, nearest]), axis=0)
+    calls = np.searchsorted(start, edges[1]) - np.searchsorted(start, edges[0])
+    is_open = time == np.iinfo(np.int64).max
+    moved: Int64 = np.where((calls == 0) & ~is_open, nearest, time).reshape(-1, 2)
+    return moved
+
+
+def _shares(bounds: Int64, unmarked: Int64) -> Float64:
+    """Share of each step that lies in times without markers."""
+    low, high = bounds[:-1, None], bounds[1:, None]
+    inside = np.minimum(high, unmarked[:, 1]) - np.maximum(low, unmarked[:, 0])
+    share: Float64 = np.maximum(inside, 0).sum(axis=1) / np.maximum(np.diff(bounds), 1)
+    return share
+
+
+def _carry(profile: Profile, calls: list[Int32], process: int, loop: _Loop) -> None:
+    ranges = profile.ranges
+    own = profile.thread_process[ranges.thread] == process
+    common = _in_all_steps(profile, own & _is_inside(ranges, loop.unmarked))
+    steps = _steps(_events(profile, calls, process, common & own), loop.bounds)
+    marked = [step for step, share in zip(steps, loop.share, strict=True) if share == 0]
+    partly = [step for step, share in zip(steps, loop.share, strict=True) if 0 < share < 1]
     moved = np.flatnonzero(own & ~common)
     moved = moved[np.argsort(ranges.start_ns[moved], kind="stable")]
     parts, carried, without = [], 0, 0
     span = int(ranges.seq.max(initial=0)) + 1
     for number, step in enumerate(steps):
-        if not light[number]:
+        if loop.share[number] == 0 or not step.size:
             continue
-        model = _model(step, marked)
-        found = None if model is None else _moved(profile, moved, events, model, step)
+        models = (marked, [] if step in partly else partly)
+        model, level = _model(step, models)
+        found = None if model is None else _moved(profile, moved, (model, step), level)
         if found is None:
             without += 1
             continue
+        found = found.selected(np.flatnonzero(_is_inside(found, loop.unmarked)))
         found.seq = np.where(found.seq >= 0, found.seq + span * (number + 1), found.seq)
         parts.append(found)
         carried += 1
@@ -117,13 +193,21 @@ def _carry(profile: Profile, calls: list[Int32], process: int, bounds: Int64, li
     _note(profile, carried, without)
 
 
-def _in_all_steps(profile: Profile, after: Bool) -> Bool:
+def _is_inside(ranges: Ranges, unmarked: Int64) -> Bool:
+    """Which ranges lie in times without markers."""
+    inside = np.zeros(len(ranges), dtype=bool)
+    for low, high in unmarked.tolist():
+        inside |= (ranges.start_ns >= low) & (ranges.end_ns <= high)
+    return inside
+
+
+def _in_all_steps(profile: Profile, without: Bool) -> Bool:
     """Ranges like those that the program writes without markers, too, but for numbers."""
     templates: dict[str, int] = {}
     plain = [_NUMBER.sub("#", name) for name in profile.range_names]
     codes = [templates.setdefault(name, len(templates)) for name in plain]
     code = np.array([*codes, -1], dtype=np.int64)[profile.ranges.name]
-    result: Bool = np.isin(code, np.unique(code[after]))
+    result: Bool = np.isin(code, np.unique(code[without]))
     return result
 
 
@@ -149,35 +233,43 @@ def _note(profile: Profile, carried: int, without: int) -> None:
 def _events(profile: Profile, calls: list[Int32], process: int, common: Bool) -> _Events:
     """Starts and ends of the calls of a process, and of the ranges that all steps have."""
     api, ranges = profile.api_calls, profile.ranges
-    kind = _call_kinds(profile, calls)
+    kinds = _call_kinds(profile, calls)
     rows = np.flatnonzero(profile.thread_process[api.thread] == process)
     of_range = np.flatnonzero(common)
-    # One code for all of them: their names may have numbers.
-    name = np.full(len(of_range), int(kind.max(initial=0)) + 1, dtype=np.int64)
     time = [api.start_ns[rows], api.end_ns[rows], ranges.start_ns[of_range]]
     time.append(ranges.end_ns[of_range])
     threads = (api.thread[rows], ranges.thread[of_range])
     thread = np.concatenate([threads[0], threads[0], threads[1], threads[1]]).astype(np.int64)
-    code = [2 * kind[rows], 2 * kind[rows] + 1, 2 * name, 2 * name + 1]
     times = np.concatenate(time)
     order = np.lexsort((times, thread))
-    return _Events(times[order], thread[order], np.concatenate(code)[order])
+    codes = []
+    for kind in kinds:
+        # One code for all ranges: their names may have numbers.
+        name = np.full(len(of_range), int(kind.max(initial=0)) + 1, dtype=np.int64)
+        code = [2 * kind[rows], 2 * kind[rows] + 1, 2 * name, 2 * name + 1]
+        codes.append(np.concatenate(code)[order])
+    return _Events(times[order], thread[order], *codes)
 
 
-def _call_kinds(profile: Profile, calls: list[Int32]) -> Int64:
-    """Equal numbers for calls of the same name that launched the same: kernel, grid, stream."""
+def _call_kinds(profile: Profile, calls: list[Int32]) -> tuple[Int64, Int64]:
+    """Equal numbers for calls of the same name that launched the same kernel on the same stream.
+
+    The first numbers also tell grids apart, the second ones do not.
+    """
     api, kernels = profile.api_calls, profile.kernels
     launched = np.full((6, len(api)), -1, dtype=np.int64)
-    columns = [kernels.long_name, *kernels.grid.T, kernels.stream_id]
+    columns = [kernels.long_name, kernels.stream_id, *kernels.grid.T]
     known = np.flatnonzero(calls[0] >= 0)[::-1]  # of several kernels the first one counts
     for place, column in enumerate(columns):
         launched[place, calls[0][known]] = column[known]
     for place, work in enumerate((profile.copies, profile.sets, profile.graphs)):
         known = np.flatnonzero(calls[place + 1] >= 0)
-        launched[4, calls[place + 1][known]] = work.stream_id[known]
+        launched[1, calls[place + 1][known]] = work.stream_id[known]
         launched[5, calls[place + 1][known]] = place
-    _, kind = row_codes(api.name.astype(np.int64), *launched)
-    return kind.astype(np.int64)
+    name = api.name.astype(np.int64)
+    _, exact = row_codes(name, *launched)
+    _, coarse = row_codes(name, *launched[[0, 1, 5]])
+    return exact.astype(np.int64), coarse.astype(np.int64)
 
 
 def _steps(events: _Events, bounds: Int64) -> list[_Step]:
@@ -191,51 +283,71 @@ def _steps(events: _Events, bounds: Int64) -> list[_Step]:
             inside = own[slice(*np.searchsorted(events.time_ns[own], (low + 1, high + 1)))]
             if len(inside):
                 rows[thread] = inside
-        codes = {thread: events.code[own] for thread, own in rows.items()}
-        key = tuple((thread, code.tobytes()) for thread, code in sorted(codes.items()))
-        result.append(_Step(low, high, rows, codes, key))
+        codes = tuple(
+            {thread: code[own] for thread, own in rows.items()}
+            for code in (events.code, events.coarse)
+        )
+        keys = tuple(
+            tuple((thread, code.tobytes()) for thread, code in sorted(one.items())) for one in codes
+        )
+        result.append(_Step(low, high, events, rows, codes, keys))
     return result
 
 
-def _model(step: _Step, marked: list[_Step]) -> _Step | None:
-    """The marked step to take names from: the last equal one, else the one nearest in length."""
-    equal = [one for one in marked if one.key == step.key]
-    if equal:
-        return equal[-1]
-    size = sum(map(len, step.codes.values()))
-    others = [one for one in marked if step.codes.keys() <= one.codes.keys()]
-    return min(
-        reversed(others),
-        key=lambda one: abs(sum(map(len, one.codes.values())) - size),
-        default=None,
-    )
+def _model(step: _Step, models: tuple[list[_Step], ...]) -> tuple[_Step | None, int]:
+    """The step to take names from, and the level of the codes that compare them.
+
+    Args:
+        step: The step that gets names.
+        models: Steps with markers: in all of the step, then in its later part.
+
+    Returns:
+        The last equal one, with grids (level 0) or without (1); else the one nearest in length,
+        and -1.
+    """
+    for level in (0, 1):
+        for group in models:
+            equal = [one for one in group if one.keys[level] == step.keys[level]]
+            if equal:
+                return equal[-1], level
+    others = [one for one in chain(*models) if step.rows.keys() <= one.rows.keys()]
+    return min(reversed(others), key=lambda one: abs(one.size - step.size), default=None), -1
 
 
-def _moved(
-    profile: Profile, rows: Int64, events: _Events, model: _Step, step: _Step
-) -> Ranges | None:
+def _pairs(model: _Step, step: _Step, level: int) -> dict[int, Int64] | None:
+    """Positions of a step's events in another step by thread; None: they differ too much."""
+    for one in (0, 1) if level < 0 else (level,):
+        pairs = {
+            thread: align(model.codes[one][thread], code)
+            for thread, code in step.codes[one].items()
+        }
+        matched = sum(int(np.count_nonzero(pair >= 0)) for pair in pairs.values())
+        if matched >= LEAST_MATCHED * step.size:
+            return pairs
+    return None
+
+
+def _moved(profile: Profile, rows: Int64, steps: tuple[_Step, _Step], level: int) -> Ranges | None:
     """The ranges of a marked step at the times of another one; None: they differ too much."""
     ranges = profile.ranges
+    model, step = steps
+    pairs = _pairs(model, step, level)
+    if pairs is None:
+        return None
     low, high = np.searchsorted(ranges.start_ns[rows], (model.start_ns, model.end_ns))
     own = rows[low:high]
     own = own[ranges.end_ns[own] <= model.end_ns]
     start, end = np.zeros(len(own), dtype=np.int64), np.zeros(len(own), dtype=np.int64)
     keep = np.zeros(len(own), dtype=bool)
-    matched = total = 0
-    for thread, codes in step.codes.items():
-        pair = align(model.codes[thread], codes)
-        matched, total = matched + int(np.count_nonzero(pair >= 0)), total + len(pair)
+    time_ns = step.events.time_ns
+    for thread, pair in pairs.items():
         inside = ranges.thread[own] == thread
         if not (pair >= 0).any():
             continue
-        moments = _Moments(
-            events.time_ns[model.rows[thread]], events.time_ns[step.rows[thread]], pair
-        )
+        moments = _Moments(time_ns[model.rows[thread]], time_ns[step.rows[thread]], pair)
         start[inside] = moments.moved(ranges.start_ns[own[inside]], is_start=True)
         end[inside] = moments.moved(ranges.end_ns[own[inside]], is_start=False)
         keep |= inside
-    if matched < LEAST_MATCHED * total:
-        return None
     keep &= (start >= step.start_ns) & (end <= step.end_ns) & (end > start)
     found = ranges.selected(own[keep])
     found.start_ns, found.end_ns = start[keep], end[keep]

@@ -25,7 +25,7 @@ from aggregator.sources.nsys.reference import COLUMNS, NOTE
 from aggregator.sources.nsys.schema import CAPTURE_NOTES, STEP_TIMES
 from aggregator.system.untrusted_json import read_object
 from profiler_cli.capture import processes
-from profiler_cli.capture.nsight import Nsys, split_nsys_opts
+from profiler_cli.capture.nsight import Nsys, light_switches, split_nsys_opts
 
 if TYPE_CHECKING:
     from profiler_cli.options.declared import Options
@@ -43,10 +43,6 @@ _PYTHON: Final = re.compile(r"(?:^|/)(?:python|pypy)[\d.]*$")
 _CUDA: Final = "/libcuda.so"
 # Switches of ``nsys profile`` that belong to ``nsys start`` if collection begins later.
 _SAMPLING: Final = ("-s", "--sample", "--cpuctxsw")
-_TAKES_OVER: Final = (
-    *("--start-later", "-Y", "--session", "--session-new", "-c", "--capture-range"),
-    *("-p", "--nvtx-capture", "--hotkey-capture", "-x", "--stop-on-exit"),
-)
 
 
 @dataclass
@@ -198,9 +194,7 @@ def plan_collection(nsys: Nsys, options: Options, base: Path) -> Collection:
     can begin later, and no option says when the collection begins.
     """
     given = split_nsys_opts(options.nsys_opts)
-    is_own = any(word.partition("=")[0] in _TAKES_OVER for word in given)
-    begins = options.delay or options.duration or options.nsys_profile_range or is_own
-    begins = begins or options.memory
+    begins = processes.begins_late(options) or options.memory
     can = LATER_SWITCH in nsys.switches and SESSION_SWITCH in nsys.switches
     marked = options.mode in {Mode.AUTO, Mode.PYTORCH}
     marked = marked and os.environ.get(processes.ENABLE_VARIABLE) != "0"
@@ -212,7 +206,8 @@ def plan_collection(nsys: Nsys, options: Options, base: Path) -> Collection:
     output = ["-o", str(base).replace("%", "%%"), "--export=sqlite"]
     if options.force:
         output.append("--force-overwrite=true")
-    return Collection(nsys, (*_sampling(given), *output), folder, is_started=False)
+    words = (*_sampling([*given, *light_switches(nsys, options)]), *output)
+    return Collection(nsys, words, folder, is_started=False)
 
 
 def _is_python(program: str) -> bool:

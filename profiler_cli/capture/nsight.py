@@ -51,6 +51,16 @@ OWN_SWITCHES: Final = {
 FLUSH_SWITCH: Final = "--cuda-flush-interval"
 FLUSH_INTERVAL_MS: Final = 1_000
 MEMORY_SWITCH: Final = "--cuda-memory-usage"
+# What a detail leaves out: its switch, and the details.
+LIGHT_SWITCHES: Final = {
+    "--cpuctxsw=none": ("low", "normal"),
+    "--cuda-event-trace=false": ("low",),
+}
+# Switches that say when the collection begins.
+TAKES_OVER: Final = (
+    *("--start-later", "-Y", "--session", "--session-new", "-c", "--capture-range"),
+    *("-p", "--nvtx-capture", "--hotkey-capture", "-x", "--stop-on-exit"),
+)
 _FIRST_WITH_EXPORT_LIST: Final = (2020, 3)
 _VERSION_TIMEOUT_S: Final = 60
 _OLDEST: Final = (2019, 6)
@@ -222,6 +232,7 @@ def profile_command(
         words.append(f"{FLUSH_SWITCH}={FLUSH_INTERVAL_MS}")
     if options.memory and not any(word.startswith(MEMORY_SWITCH) for word in given):
         words.append(f"{MEMORY_SWITCH}=true")
+    words += light_switches(nsys, options)
     words.append(f"--show-output={'true' if show_output else 'false'}")
     if not nsys.version or nsys.version[:2] >= _FIRST_WITH_EXPORT_LIST:
         words.append("--export=sqlite")
@@ -238,6 +249,18 @@ def profile_command(
     words += more
     # A % begins a placeholder of nsys.
     return [*words, "-o", str(base).replace("%", "%%"), *options.application]
+
+
+def light_switches(nsys: Nsys, options: Options) -> list[str]:
+    """Return the switches for what ``--detail`` leaves out, if nsys has them and none is given."""
+    given = {word.partition("=")[0] for word in split_nsys_opts(options.nsys_opts)}
+    return [
+        switch
+        for switch, details in LIGHT_SWITCHES.items()
+        if options.detail in details
+        and (name := switch.partition("=")[0]) in nsys.switches
+        and name not in given
+    ]
 
 
 def _range_switches(nsys: Nsys) -> list[str]:

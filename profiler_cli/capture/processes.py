@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import UsageError
 from aggregator.options import Mode
+from profiler_cli.capture.nsight import TAKES_OVER, split_nsys_opts
 
 if TYPE_CHECKING:
     from profiler_cli.options.declared import Options
@@ -31,6 +32,7 @@ MARKERS_PACKAGE: Final = "dlprof_nvtx"
 MARKERS_FOLDER: Final = "inject"
 ENABLE_VARIABLE: Final = "DLPROF_NVTX"
 MEMORY_VARIABLE: Final = "DLPROF_MEMORY"
+DETAIL_VARIABLE: Final = "DLPROF_NVTX_DETAIL"
 _MARKED_MODES: Final = frozenset({Mode.AUTO, Mode.PYTORCH})
 
 
@@ -134,9 +136,18 @@ def application_environment(options: Options, snapshot: Path | None = None) -> d
     before = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = f"{folder}{os.pathsep}{before}" if before else str(folder)
     environment[ENABLE_VARIABLE] = "1" if options.mode in _MARKED_MODES else "plugins"
+    if options.mode in _MARKED_MODES and not begins_late(options):
+        environment.setdefault(DETAIL_VARIABLE, options.detail)
     if snapshot is not None and options.mode in _MARKED_MODES:
         environment[MEMORY_VARIABLE] = str(snapshot.resolve())
     return environment
+
+
+def begins_late(options: Options) -> bool:
+    """Whether an option says when the collection begins: the first steps may not be in it."""
+    given = split_nsys_opts(options.nsys_opts)
+    is_own = any(word.partition("=")[0] in TAKES_OVER for word in given)
+    return bool(options.delay or options.duration or options.nsys_profile_range or is_own)
 
 
 def _markers_folder() -> Path | None:

@@ -20,6 +20,7 @@ from profiler_cli.options.values import (
 from profiler_cli.reports.declared import REPORTS
 
 FORMATS: Final = ("csv", "json")
+DETAILS: Final = ("low", "normal", "high")
 VERBOSITIES: Final = ("quiet", "minimal", "normal", "detailed", "diagnostic")
 DEFAULT_PROFILE_NAME: Final = "dlprof"
 
@@ -56,6 +57,7 @@ class Options:
     nsys_profile_range: bool = False
     memory: bool = False  # Whether to record allocations of GPU memory.
     bare_steps: int | None = None  # Steps timed before profiling; 0: none; None: as many as suit.
+    detail: str = "normal"  # How much is recorded: one of ``DETAILS``.
     key_node: str = ""
     list_key_nodes: bool = False
     iter_start: int | None = None  # First iteration, inclusive; None for the first.
@@ -187,6 +189,16 @@ CAPTURE: Final = (
         "Time at least this many steps of a PyTorch loop without markers and collection, then "
         "profile; the result says what profiling cost. 0 profiles from the start.",
         "10 for 1 to 5 s; 5 of a loop of unknown length",
+    ),
+    Option(
+        "detail",
+        ("--detail",),
+        one_of(DETAILS),
+        "How much is recorded. normal: ranges of modules and ops, with shapes, in a few steps of a "
+        "PyTorch loop; later steps run without them, and their kernels get their names by "
+        "alignment. low: ranges in one step, without shapes, and no CUDA events. high: ranges in "
+        "all steps, and context switches.",
+        "normal",
     ),
 )
 

@@ -8,13 +8,13 @@ import sys
 import venv
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from aggregator.options import Mode
 from dlprof_nvtx import domains
 from profiler_cli.capture.processes import application_environment
+from profiler_cli.options.declared import Options
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -24,7 +24,7 @@ def test_torch_is_marked_in_its_own_modes_and_the_plugins_are_found_in_all(
     mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DLPROF_NVTX", raising=False)
-    options: Any = SimpleNamespace(mode=mode)
+    options = Options(mode=mode)
     environment = application_environment(options)
     marks_torch = mode in {Mode.AUTO, Mode.PYTORCH}
     assert environment["DLPROF_NVTX"] == ("1" if marks_torch else "plugins")
@@ -128,7 +128,7 @@ def test_a_training_without_dlprof_gets_the_markers_and_nothing_else_of_dlprofs_
     before = sorted(site.rglob("*"))
     monkeypatch.delenv("DLPROF_NVTX", raising=False)
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    options: Any = SimpleNamespace(mode=Mode.AUTO)
+    options = Options(mode=Mode.AUTO)
     code = (
         "import importlib.util, torch, dlprof_nvtx; print(dlprof_nvtx.__file__)\n"
         "names = ('aggregator', 'profiler_cli', 'numpy', 'pyarrow', 'rich')\n"

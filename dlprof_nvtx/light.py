@@ -105,7 +105,7 @@ class Light:
 def call_key(
     number: int, args: tuple[Any, ...], kwargs: dict[str, Any], tensor: type, *flags: bool
 ) -> tuple[Any, ...]:
-    """Return what tells calls of a model apart: flags, and the shape of its first tensor.
+    """Return what calls that run the same kernels share: flags, and the shape of the first tensor.
 
     Later tensors may grow with each call, as an attention mask does.
     """

@@ -254,7 +254,7 @@ def _events(profile: Profile, calls: list[Int32], process: int, common: Bool) ->
 def _call_kinds(profile: Profile, calls: list[Int32]) -> tuple[Int64, Int64]:
     """Equal numbers for calls of the same name that launched the same kernel on the same stream.
 
-    The first numbers also tell grids apart, the second ones do not.
+    The first numbers differ for other grids, too; the second ones do not.
     """
     api, kernels = profile.api_calls, profile.kernels
     launched = np.full((6, len(api)), -1, dtype=np.int64)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from aggregator.errors import NotProfiledError, NsysFailedError
 from aggregator.options import Mode
-from aggregator.sources.nsys.reference import COLUMNS, NOTE
+from aggregator.sources.nsys.reference import COLUMNS, NOTE, PHASES
 from aggregator.sources.nsys.schema import CAPTURE_NOTES, STEP_TIMES
 from aggregator.system.untrusted_json import read_object
 from profiler_cli.capture import processes
@@ -266,7 +266,7 @@ def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
         return []
     known = int(rank) if rank.isdecimal() else None
     rows: list[tuple[Any, ...]] = []
-    for phase in ("bare", "profiled"):
+    for phase in PHASES:
         host, gpu = _times(content, phase, "host_ns"), _times(content, phase, "gpu_ns")
         both = gpu if len(gpu) == len(host) else [None] * len(host)
         clock = str(content.get("clock") or "")

@@ -156,7 +156,7 @@ def test_a_short_loop_of_unknown_length_is_profiled_too(bench: Bench, seconds: s
     assert bench.started()
     times = bench.times()
     assert len(times["bare"]) == 5
-    assert len(times["profiled"]) >= 4
+    assert len(times.get("profiled", ())) + len(times["marked"]) >= 4
 
 
 def test_a_program_that_ends_first_is_not_changed_and_its_steps_are_shown(bench: Bench) -> None:

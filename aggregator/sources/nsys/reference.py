@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import CorruptProfileError
-from aggregator.profile.step_reference import StepReference, step_reference
+from aggregator.profile.step_reference import LEAST_STEPS, StepReference, step_reference
 from aggregator.sources.nsys import schema as names
 
 if TYPE_CHECKING:
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("pid", "rank", "stepEnd", "phase", "number", "hostNs", "gpuNs")
 """Times: between the ends of two steps, by the host's clock and by CUDA events. Unit: ns."""
 NOTE: Final = "stepTimes"
-_BARE, _PROFILED = "bare", "profiled"
+PHASES: Final = (BARE := "bare", PROFILED := "profiled", MARKED := "marked")
+"""Steps before the collection; profiled ones without markers; profiled ones with markers."""
 _MAX_ROWS: Final = 1_000_000
 _MAX_NS: Final = 1 << 53
 
@@ -39,17 +40,22 @@ def read_reference(schema: Schema) -> StepReference:
         return StepReference()
     bare: dict[object, list[int]] = {}
     profiled: dict[object, list[int]] = {}
+    marked: dict[object, list[int]] = {}
     about: dict[object, tuple[int, str]] = {}
     for pid, rank, step_end, phase, gpu_ns, host_ns in rows:
         about[pid] = (rank if isinstance(rank, int) else -1, str(step_end or ""))
-        if phase == _BARE:
+        if phase == BARE:
             bare.setdefault(pid, []).append(gpu_ns)
-        elif phase == _PROFILED:
-            profiled.setdefault(pid, []).append(host_ns)
+        elif phase in (PROFILED, MARKED):
+            of_phase = profiled if phase == PROFILED else marked
+            of_phase.setdefault(pid, []).append(host_ns)
     if not about:
         return step_reference((), (), "", code)
     best = min(about, key=lambda pid: (about[pid][0], -len(bare.get(pid, ())), str(pid)))
-    return step_reference(bare.get(best, ()), profiled.get(best, ()), about[best][1], code)
+    times_ns = profiled.get(best, [])
+    if len(times_ns) < LEAST_STEPS:
+        times_ns = [*times_ns, *marked.get(best, ())]
+    return step_reference(bare.get(best, ()), times_ns, about[best][1], code)
 
 
 def _note(schema: Schema) -> str:

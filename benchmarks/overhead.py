@@ -1,0 +1,271 @@
+"""``python -m benchmarks.overhead``: what ``dlprof`` costs, measured on this machine's GPUs.
+
+Each program of ``overhead_programs.py`` runs without dlprof, three times, then under
+``dlprof`` with its default detail and with ``--detail=high``. The table compares the program's own
+clock without dlprof with what dlprof reports, and the names of the kernels of both captures. A
+second table has the cost of a launch by what Nsight Systems records. Every result is written to the
+folder as soon as it is known (``NAME.json``, ``costs.json``, ``overhead.md``). GPUs work side by
+side, each on a program of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from benchmarks.measured import REPOSITORY
+from benchmarks.overhead_tables import costs_table, workload_tables
+from benchmarks.recorded_names import compare_names, read_steps
+
+PROGRAMS = REPOSITORY / "benchmarks" / "overhead_programs.py"
+COSTS = REPOSITORY / "benchmarks" / "launch_costs.py"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program, and what its time depends on."""
+
+    name: str
+    limit: str  # ``CPU`` or ``GPU``: what a step without profiling waits for.
+    steps: int
+    gpus: int = 1
+
+
+WORKLOADS = (
+    Workload("resnet50_amp", "CPU", 100),
+    Workload("gpt_eager", "CPU", 80),
+    Workload("moe", "CPU", 60),
+    Workload("generate", "CPU", 240),
+    Workload("resnet50_fp32", "GPU", 80),
+    Workload("bert", "CPU", 80),
+    Workload("gpt_compiled", "GPU", 80),
+    Workload("trainer", "CPU", 50),
+    Workload("ddp", "CPU", 60, gpus=2),
+)
+LIMIT_S = 150
+"""A program that takes longer is ended."""
+NSYS: dict[str, list[str]] = {
+    "nothing (no nsys)": [],
+    "`-t nvtx`": ["-t", "nvtx", "-s", "none", "--cpuctxsw=none"],
+    "`-t cuda`": ["-t", "cuda", "-s", "none", "--cpuctxsw=none"],
+    "`-t cuda,nvtx`": ["-t", "cuda,nvtx", "-s", "none", "--cpuctxsw=none"],
+    "the same, flush every second (`--detail=normal`)": [
+        *("-t", "cuda,nvtx", "-s", "none", "--cpuctxsw=none", "--cuda-flush-interval=1000")
+    ],
+    "the same without CUDA events (`--detail=low`)": [
+        *("-t", "cuda,nvtx", "-s", "none", "--cpuctxsw=none", "--cuda-flush-interval=1000"),
+        "--cuda-event-trace=false",
+    ],
+    "with context switches (`--detail=high`)": [
+        *("-t", "cuda,nvtx", "-s", "none", "--cuda-flush-interval=1000")
+    ],
+}
+
+
+class Bench:
+    """Runs programs and keeps their results in a folder."""
+
+    def __init__(self, folder: Path, dlprof: str, runs: int, deadline_s: float) -> None:
+        self.folder, self.dlprof, self.runs = folder, shlex.split(dlprof), runs
+        self.deadline_s = deadline_s
+        self.results: dict[str, dict[str, Any]] = {}
+        self._lock = threading.Lock()
+
+    def measure(self, workload: Workload, gpus: str) -> None:
+        """Run a program in all ways; what fails is noted and the rest goes on."""
+        result: dict[str, Any] = {"limit": workload.limit, "own_ms": [], "errors": []}
+        for number in range(self.runs):
+            times = self._own(workload, gpus, f"own{number}", result)
+            if times:
+                result["own_ms"].append(statistics.median(times["times_ms"][times["warm_up"] :]))
+            self._keep(workload.name, result)
+        for detail in ("normal", "high"):
+            self._captured(workload, gpus, detail, result)
+            self._keep(workload.name, result)
+        databases = [self._place(workload, detail) / "dlprof_dldb.sqlite" for detail in self.pair]
+        if all(path.is_file() for path in databases):
+            result["names"] = compare_names(*databases)
+        self._keep(workload.name, result)
+        for detail in self.pair:
+            shutil.rmtree(self._place(workload, detail), ignore_errors=True)
+
+    pair = ("normal", "high")
+
+    def _place(self, workload: Workload, detail: str) -> Path:
+        return self.folder / "captures" / f"{workload.name}_{detail}"
+
+    def _program(self, workload: Workload) -> list[str]:
+        words = [str(PROGRAMS), workload.name, f"--steps={workload.steps}"]
+        if workload.gpus == 1:
+            return [sys.executable, *words]
+        launcher = ["-m", "torch.distributed.run", "--standalone"]
+        return [sys.executable, *launcher, f"--nproc_per_node={workload.gpus}", *words]
+
+    def _own(
+        self, workload: Workload, gpus: str, name: str, result: dict[str, Any]
+    ) -> dict[str, Any]:
+        times = self.folder / f"{workload.name}_{name}.times"
+        command = self._program(workload)
+        self._run(command, gpus, result, times)
+        return _read_json(times)
+
+    def _captured(self, workload: Workload, gpus: str, detail: str, result: dict[str, Any]) -> None:
+        place = self._place(workload, detail)
+        place.mkdir(parents=True, exist_ok=True)
+        times = self.folder / f"{workload.name}_{detail}.times"
+        options = [f"--detail={detail}", f"--output_path={place}", "--force=true"]
+        started = time.monotonic()
+        self._run([*self.dlprof, *options, *self._program(workload)], gpus, result, times)
+        found: dict[str, Any] = {"seconds": time.monotonic() - started}
+        export, database = place / "nsys_profile.sqlite", place / "dlprof_dldb.sqlite"
+        if export.is_file():
+            found["export_bytes"] = export.stat().st_size
+        if database.is_file():
+            found |= read_steps(export, database)
+        found["times_ms"] = _read_json(times).get("times_ms", [])
+        result[detail] = found
+
+    def _run(self, command: Sequence[str], gpus: str, result: dict[str, Any], times: Path) -> None:
+        left_s = self.deadline_s - time.monotonic()
+        if left_s < 10:
+            result["errors"].append("no time left")
+            return
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": gpus, "STEP_TIMES": str(times)}
+        try:
+            done = subprocess.run(
+                command,
+                env=environment,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=min(LIMIT_S, left_s),
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            result["errors"].append(f"{shlex.join(command)}: not ended in time")
+            return
+        text = (done.stdout + done.stderr).strip()
+        (times.with_suffix(".log")).write_text(text[-20_000:])
+        if done.returncode:
+            result["errors"].append(f"exit code {done.returncode}: {text[-600:]}")
+
+    def _keep(self, name: str, result: dict[str, Any]) -> None:
+        with self._lock:
+            self.results[name] = result
+            (self.folder / f"{name}.json").write_text(json.dumps(result, indent=1))
+            self.write_tables()
+
+    def write_tables(self) -> None:
+        """Write all tables from what is known by now."""
+        costs = _read_json(self.folder / "costs.json")
+        text = "\n".join([*workload_tables(self.results), *costs_table(costs)])
+        (self.folder / "overhead.md").write_text(text)
+
+    def measure_costs(self, nsys: str, gpu: str, rounds: int) -> None:
+        """Time launches by what Nsight Systems records; the rows take turns, the fastest counts."""
+        found: dict[str, dict[str, float]] = {}
+        for _ in range(rounds):
+            for name, switches in NSYS.items():
+                report = ["-o", str(self.folder / "costs"), "--force-overwrite=true"]
+                before = [nsys, "profile", *switches, *report] if switches else []
+                result: dict[str, Any] = {"errors": []}
+                log = self.folder / "costs.times"
+                self._run([*before, sys.executable, str(COSTS)], gpu, result, log)
+                times = _last_json(log.with_suffix(".log"))
+                best = found.setdefault(name, {})
+                for kind, time_us in times.items():
+                    best[kind] = min(time_us, best.get(kind, time_us))
+                print(name, times or result["errors"], flush=True)
+                (self.folder / "costs.json").write_text(json.dumps(found, indent=1))
+        with self._lock:
+            self.write_tables()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _last_json(path: Path) -> dict[str, float]:
+    """The last line of a log that holds a JSON object."""
+    lines = path.read_text().splitlines() if path.is_file() else []
+    for line in reversed(lines):
+        if line.startswith("{"):
+            found: dict[str, float] = json.loads(line)
+            return found
+    return {}
+
+
+def run_all(bench: Bench, workloads: Sequence[Workload], gpus: Sequence[str]) -> None:
+    """Measure programs of one GPU side by side, then those of several."""
+    waiting: SimpleQueue[Workload] = SimpleQueue()
+    for workload in workloads:
+        if workload.gpus == 1:
+            waiting.put(workload)
+
+    def work(gpu: str) -> None:
+        while True:
+            try:
+                workload = waiting.get_nowait()
+            except Empty:
+                return
+            started = time.monotonic()
+            bench.measure(workload, gpu)
+            result = bench.results[workload.name]
+            print(f"{workload.name}: {time.monotonic() - started:.0f} s", flush=True)
+            for error in result["errors"]:
+                print(f"  {error}", flush=True)
+
+    with ThreadPoolExecutor(len(gpus)) as pool:
+        list(pool.map(work, gpus))
+    for workload in workloads:
+        if 1 < workload.gpus <= len(gpus):
+            bench.measure(workload, ",".join(gpus[: workload.gpus]))
+
+
+def main() -> int:
+    """Measure and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    names = [workload.name for workload in WORKLOADS]
+    parser.add_argument("--workloads", default=",".join(names), help="comma list, or none")
+    parser.add_argument("--runs", type=int, default=3, help="runs without dlprof")
+    parser.add_argument("--gpus", default="0", help="comma list of GPUs that work side by side")
+    parser.add_argument("--costs", type=int, default=0, metavar="N", help="rounds of launch costs")
+    parser.add_argument("--nsys", default="nsys")
+    parser.add_argument("--dlprof", default="dlprof", help="command, in quotes")
+    parser.add_argument("--limit", type=float, default=3600.0, help="seconds for everything")
+    parser.add_argument("--folder", type=Path, default=REPOSITORY / "build" / "overhead")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    folder = options.folder.resolve()
+    bench = Bench(folder, options.dlprof, options.runs, time.monotonic() + options.limit)
+    gpus = options.gpus.split(",")
+    wanted = options.workloads.split(",")
+    run_all(bench, [one for one in WORKLOADS if one.name in wanted], gpus)
+    if options.costs:
+        bench.measure_costs(options.nsys, gpus[0], options.costs)
+    print((folder / "overhead.md").read_text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,302 @@
+"""``python benchmarks/overhead_programs.py NAME``: trainings and inference that time themselves.
+
+They contain nothing of a profiler. Each prints the median of its steps and writes the times of all
+of them to the file in ``STEP_TIMES``. Seeds are fixed, so that two runs launch the same kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Clock:
+    """Times steps by CUDA events at their ends, without waiting for the GPU."""
+
+    def __init__(self) -> None:
+        self._events: list[Any] = []
+
+    def tick(self, *_: object) -> None:
+        """End a step."""
+        event: Any = torch.cuda.Event(enable_timing=True)
+        event.record()
+        self._events.append(event)
+
+    def report(self, warm_up: int) -> None:
+        """Print and write the times; the first steps do not count for the median."""
+        torch.cuda.synchronize()
+        times_ms = [a.elapsed_time(b) for a, b in itertools.pairwise(self._events)]
+        counted = times_ms[warm_up:]
+        print(f"step: median {statistics.median(counted):.3f} ms ({len(counted)} steps)")
+        path = os.environ.get("STEP_TIMES")
+        if path and os.environ.get("RANK", "0") == "0":
+            Path(path).write_text(json.dumps({"warm_up": warm_up, "times_ms": times_ms}))
+
+
+class Images(torch.utils.data.Dataset[Any]):
+    """Images of one color, and labels."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.full((3, 224, 224), index / self.count), index % 1000
+
+
+def resnet(steps: int, *, amp: bool) -> None:
+    """Train torchvision's ResNet-50 in a loop over a data loader."""
+    import torchvision
+
+    torch.backends.cudnn.benchmark = True
+    batch = 128
+    model = torchvision.models.resnet50(weights=None).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    scaler = torch.amp.GradScaler("cuda", enabled=amp)
+    loader = torch.utils.data.DataLoader(
+        Images(batch * steps), batch_size=batch, num_workers=6, pin_memory=True
+    )
+    clock = Clock()
+    for images, labels in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=amp):
+            output = model(images.cuda(non_blocking=True))
+            loss = functional.cross_entropy(output, labels.cuda(non_blocking=True))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        clock.tick()
+    clock.report(8)
+
+
+class Tokens(torch.utils.data.Dataset[Any]):
+    """Sequences of tokens, as labels too."""
+
+    def __init__(self, count: int, length: int, vocabulary: int) -> None:
+        self.count, self.length, self.vocabulary = count, length, vocabulary
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        tokens = (torch.arange(self.length) * (index + 1)) % self.vocabulary
+        return {"input_ids": tokens, "labels": tokens}
+
+
+def bert(steps: int) -> None:
+    """Train BERT in bfloat16 in a loop over a data loader."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    model = BertForMaskedLM(BertConfig()).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    loader = torch.utils.data.DataLoader(Tokens(16 * steps, 128, 30000), batch_size=16)
+    clock = Clock()
+    for batch in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(**{name: value.cuda() for name, value in batch.items()}).loss
+        loss.backward()
+        optimizer.step()
+        clock.tick()
+    clock.report(8)
+
+
+class Block(nn.Module):
+    """A transformer block whose second half is given."""
+
+    def __init__(self, width: int, heads: int, mixer: nn.Module) -> None:
+        super().__init__()
+        self.heads, self.mixer = heads, mixer
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        size, length, width = x.shape
+        parts = self.c_attn(self.ln_1(x)).split(width, dim=2)
+        shape = (size, length, self.heads, width // self.heads)
+        q, k, v = (part.view(shape).transpose(1, 2) for part in parts)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.c_proj(y.transpose(1, 2).reshape(size, length, width))
+        return x + self.mixer(self.ln_2(x))
+
+
+class Experts(nn.Module):
+    """A mixture of experts that runs each expert in turn: many small kernels."""
+
+    def __init__(self, width: int, experts: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(width, experts)
+        self.experts = nn.ModuleList(_mlp(width, 2) for _ in range(experts))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight = self.gate(x).softmax(-1)
+        result = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            result = result + weight[..., number : number + 1] * expert(x)
+        return result
+
+
+def _mlp(width: int, factor: int) -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(width, factor * width), nn.GELU(), nn.Linear(factor * width, width)
+    )
+
+
+class GPT(nn.Module):
+    """A GPT-2-like model."""
+
+    def __init__(self, width: int, layers: int, mixer: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(50257, width), nn.Embedding(1024, width)
+        self.h = nn.ModuleList(Block(width, width // 64, mixer()) for _ in range(layers))
+        self.ln_f = nn.LayerNorm(width)
+        self.lm_head = nn.Linear(width, 50257, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
+        for block in self.h:
+            x = block(x)
+        logits = self.lm_head(self.ln_f(x))
+        return functional.cross_entropy(logits.view(-1, logits.shape[-1]), tokens.reshape(-1))
+
+
+def gpt(steps: int, kind: str) -> None:
+    """Train a GPT: eager, compiled, of experts, or on the ranks of torchrun; an open-ended loop."""
+    experts = kind == "moe"
+    device = int(os.environ.get("LOCAL_RANK", "0"))
+    torch.cuda.set_device(device)
+    torch.set_float32_matmul_precision("high")
+    width, layers = (512, 6) if experts else (768, 12)
+    mixer = (lambda: Experts(width, 12)) if experts else (lambda: _mlp(width, 4))
+    model: Any = GPT(width, layers, mixer).cuda()
+    is_ddp = kind == "ddp"
+    if is_ddp:
+        torch.distributed.init_process_group("nccl")
+        model = nn.parallel.DistributedDataParallel(model, device_ids=[device])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
+    if kind == "gpt_compiled":
+        model = torch.compile(model)
+    clock = Clock()
+    batch, length = (4, 256) if experts else (8, 512)
+    for tokens in itertools.islice(_batches(batch, length), steps):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(tokens.cuda(non_blocking=True))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()
+        clock.tick()
+    clock.report(8)
+    if is_ddp:
+        torch.distributed.destroy_process_group()
+
+
+def _batches(batch: int, length: int) -> Iterator[torch.Tensor]:
+    generator = torch.Generator().manual_seed(int(os.environ.get("RANK", "0")))
+    while True:
+        yield torch.randint(0, 50257, (batch, length), generator=generator).pin_memory()
+
+
+def _llama(hidden: int, layers: int) -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=32000,
+        hidden_size=hidden,
+        intermediate_size=hidden * 11 // 4,
+        num_hidden_layers=layers,
+        num_attention_heads=hidden // 64,
+        num_key_value_heads=hidden // 128,
+        max_position_embeddings=2048,
+    )
+    with torch.device("cuda"):
+        return LlamaForCausalLM(config)
+
+
+def trainer(steps: int) -> None:
+    """Train a Llama with the Hugging Face Trainer, which accumulates gradients."""
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    clock = Clock()
+
+    class Ticks(TrainerCallback):
+        def on_step_end(self, *_: object, **__: object) -> None:
+            clock.tick()
+
+    batch, accumulate = 4, 2
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            output_dir=folder,
+            max_steps=steps,
+            per_device_train_batch_size=batch,
+            gradient_accumulation_steps=accumulate,
+            bf16=True,
+            optim="adamw_torch_fused",
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+        )
+        data = Tokens(batch * accumulate * (steps + 2), 512, 32000)
+        Trainer(
+            model=_llama(768, 8), args=arguments, callbacks=[Ticks()], train_dataset=data
+        ).train()
+    clock.report(8)
+
+
+def generate(steps: int) -> None:
+    """Generate tokens greedily with a Llama in bfloat16; a step is a token."""
+    new = 48
+    model = _llama(1024, 12).to(torch.bfloat16).eval()
+    clock = Clock()
+    model.register_forward_pre_hook(clock.tick)
+    for _ in range(max(steps // new, 2)):
+        prompt = torch.randint(10, 32000, (8, 256), device="cuda")
+        model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            do_sample=False,
+            max_new_tokens=new,
+            min_new_tokens=new,
+            pad_token_id=0,
+        )
+    clock.report(new)
+
+
+PROGRAMS: dict[str, Callable[[int], None]] = {
+    "resnet50_amp": lambda steps: resnet(steps, amp=True),
+    "resnet50_fp32": lambda steps: resnet(steps, amp=False),
+    "bert": bert,
+    "gpt_eager": lambda steps: gpt(steps, "gpt_eager"),
+    "gpt_compiled": lambda steps: gpt(steps, "gpt_compiled"),
+    "moe": lambda steps: gpt(steps, "moe"),
+    "ddp": lambda steps: gpt(steps, "ddp"),
+    "trainer": trainer,
+    "generate": generate,
+}
+
+
+def main() -> None:
+    """Run a program."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=PROGRAMS)
+    parser.add_argument("--steps", type=int, default=60)
+    arguments = parser.parse_args()
+    torch.manual_seed(1)
+    PROGRAMS[arguments.name](arguments.steps)
+
+
+if __name__ == "__main__":
+    main()

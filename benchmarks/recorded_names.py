@@ -1,0 +1,108 @@
+"""What databases of two captures of one program say: steps, and the names of equal kernels."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+from aggregator.sources.nsys.schema import STEP_TIMES
+
+_STEP_VIEWS = ("view_step_reference", "view_corrected_step")
+_SETTINGS = ("marked_steps", "markers_resumed")
+FIRST_LIGHT = 6
+"""Iterations of a light capture that surely have no markers begin here."""
+_KERNELS = (
+    "SELECT k.id, k.process, n.name, o.op_name, o.direction FROM kernels AS k"
+    " JOIN kernel_names AS n ON n.id = k.name JOIN op_kernels AS p ON p.id = k.op_kernel"
+    " JOIN ops AS o ON o.id = p.op WHERE k.id > ? AND k.id <= ? ORDER BY k.process, k.id"
+)
+_ITERATIONS = (
+    "SELECT kernel_low, kernel_high FROM iterations WHERE aggr = 1 AND kind = 'iteration'"
+    " ORDER BY iter_value"
+)
+Kernels = list[tuple[str, str, str]]
+"""Kernel, op and direction, in order of launch."""
+
+
+def read_steps(export: Path, database: Path) -> dict[str, Any]:
+    """The reported, profiled and corrected step of a capture, and how names were found."""
+    found: dict[str, Any] = {}
+    with closing(sqlite3.connect(database)) as connection:
+        connection.row_factory = sqlite3.Row
+        for view in _STEP_VIEWS:
+            row = connection.execute(f"SELECT * FROM {view} WHERE aggr_id = 1 LIMIT 1").fetchone()  # noqa: S608 - fixed names
+            found |= dict(row) if row else {}
+        found["warnings"] = [tuple(row) for row in connection.execute("SELECT * FROM warnings")]
+        marks = ", ".join("?" * len(_SETTINGS))
+        query = f"SELECT key, value FROM model_config WHERE key IN ({marks})"  # noqa: S608 - fixed names
+        found["settings"] = {row[0]: row[1] for row in connection.execute(query, _SETTINGS)}
+    with closing(sqlite3.connect(export)) as connection:
+        query = f"SELECT phase, count(*) FROM {STEP_TIMES} GROUP BY pid, phase"  # noqa: S608 - fixed name
+        try:
+            found["phases"] = connection.execute(query).fetchall()
+            query = "SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 8"
+            found["tables"] = connection.execute(query).fetchall()
+        except sqlite3.Error as error:
+            found["tables"] = str(error)
+    return found
+
+
+def compare_names(light: Path, marked: Path) -> dict[str, int]:
+    """Compare the names of kernels of steps without markers with those of a marked capture.
+
+    Returns:
+        Kernels that were compared, wrong names, kernels with the name of a module around their op,
+        and kernels without a name.
+    """
+    truth = list(_steps(marked))[2:]
+    by_kernels = {tuple(row[0] for row in step): step for step in truth}
+    result = {"compared": 0, "wrong": 0, "less precise": 0, "unnamed": 0, "not compared": 0}
+    if not truth:
+        return result
+    for step in list(_steps(light))[FIRST_LIGHT:-1]:
+        names = tuple(row[0] for row in step)
+        same = by_kernels.get(names)
+        model = same or min(truth, key=lambda other: abs(len(other) - len(names)))
+        for here, there in _matches(names, [row[0] for row in model]):
+            _count(result, step[here], model[there])
+            result["compared"] += 1
+        result["not compared"] += len(names)
+    result["not compared"] -= result["compared"]
+    return result
+
+
+def _matches(names: tuple[str, ...], others: list[str]) -> Iterator[tuple[int, int]]:
+    if list(names) == others:
+        yield from ((at, at) for at in range(len(names)))
+        return
+    matcher = SequenceMatcher(None, list(names), others, autojunk=False)
+    for block in matcher.get_matching_blocks():
+        yield from ((block.a + at, block.b + at) for at in range(block.size))
+
+
+def _count(
+    result: dict[str, int], found: tuple[str, str, str], truth: tuple[str, str, str]
+) -> None:
+    if found[1:] == truth[1:]:
+        return
+    name, true_name = found[1], truth[1]
+    if name.endswith("iteration #") or name.startswith("unassociated_"):
+        result["unnamed"] += 1
+    elif true_name.startswith(name.rstrip("/") + "/") or name.rpartition("/")[0] in ("", "/"):
+        result["less precise"] += 1
+    else:
+        result["wrong"] += 1
+        example = f"{name} ({found[2]}) instead of {true_name} ({truth[2]})"
+        result.setdefault(example, 0)
+        result[example] += 1
+
+
+def _steps(database: Path) -> Iterator[Kernels]:
+    with closing(sqlite3.connect(database)) as connection:
+        for low, high in connection.execute(_ITERATIONS).fetchall():
+            rows = connection.execute(_KERNELS, (low - 1, high - 1)).fetchall()
+            yield [row[2:] for row in rows]

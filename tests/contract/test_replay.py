@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from tests.contract.client import ApiClient, Served
@@ -41,6 +44,28 @@ def test_faster_work_makes_a_step_shorter_by_what_lies_on_the_path(
     assert low <= fast["predicted_step_ns"] <= high
 
 
+def test_the_table_of_ops_shows_their_share_of_the_path_and_their_slack(
+    api: ApiClient, ours: Served
+) -> None:
+    with closing(sqlite3.connect(ours.path)) as connection:
+        aggr = (ours.aggregation,)
+        whole = connection.execute(
+            "SELECT sum(time) FROM critical_path WHERE aggr = ?", aggr
+        ).fetchone()
+        stored = connection.execute(
+            "SELECT op_id, direction, path_time, slack FROM op_sensitivity WHERE aggr = ?", aggr
+        ).fetchall()
+    found = {row[:2]: row[2:] for row in stored}
+    rows = api.get(ours.at("ops/"), page_size=100, ordering="-path_pct").json["results"]
+    shown = [row for row in rows if row["path_pct"] is not None]
+    assert shown
+    assert shown == rows[: len(shown)]  # unknown ones come last
+    for row in shown:
+        path, slack = found[row["op_id"], row["direction"]]
+        assert row["path_pct"] == pytest.approx(100 * path / whole[0])
+        assert row["slack_ns"] == slack
+
+
 @pytest.mark.parametrize(
     "params",
     [
@@ -49,6 +74,8 @@ def test_faster_work_makes_a_step_shorter_by_what_lies_on_the_path(
         {"speedup": "kernels=nan"},
         {"speedup": ";".join(["kernels=2x"] * 51)},
         {"graph_launch": "yes"},
+        {"link_speed": "fast"},
+        {"bucket_mb": "-1"},
     ],
 )
 def test_a_change_that_is_none(api: ApiClient, ours: Served, params: dict[str, str]) -> None:

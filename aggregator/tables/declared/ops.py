@@ -22,6 +22,9 @@ _ALL_OPS_GPU_TIME = (
     "(SELECT SUM(gpu_time) FROM view_op_nodes WHERE aggr_id = :aggr_id AND domain_name = :domain)"
 )
 
+_WHOLE_PATH = "(SELECT SUM(path_ns) FROM view_critical_path WHERE aggr_id = :aggr_id)"
+_NOT_REPLAYED = "Its work was not replayed."
+
 TOP_OPS = 10  # How many ops the dashboard lists.
 
 OP_ID = "Name of the op node, unique in the aggregation (CONV2D_1); what key_node accepts."
@@ -119,6 +122,20 @@ _OP_COLUMNS: tuple[Column, ...] = (
         title="GPU share (%)",
     ),
     *rate_columns("m"),
+    real(
+        "path_pct?",
+        "Share of the critical path of the steps that its work on the GPU fills.",
+        f"100.0 * s.path_ns / NULLIF({_WHOLE_PATH}, 0)",
+        title="Critical path (%)",
+        when_null=_NOT_REPLAYED,
+    ),
+    number(
+        "slack_ns?",
+        "How much later its work may end without delaying a step.",
+        "s.slack_ns",
+        title="Slack",
+        when_null="Any time, or it was not replayed.",
+    ),
 )
 
 _METRICS = Join(
@@ -129,10 +146,16 @@ _METRICS = Join(
     has_all=True,
 )
 
+_REPLAYED = Join(
+    "view_op_sensitivity",
+    "s",
+    "s.aggr_id = t.aggr_id AND s.op_id = t.op_node_id AND s.direction = t.direction",
+)
+
 OPS = TableSpec(
     name="ops",
     title=say("Ops"),
-    source=Source(view="view_op_nodes", joins=(_METRICS,)),
+    source=Source(view="view_op_nodes", joins=(_METRICS, _REPLAYED)),
     columns=_OP_COLUMNS,
     default_ordering=("-gpu_time_ns",),
     key=("op_id",),
@@ -222,7 +245,7 @@ OP_DETAIL = TableSpec(
     title=say("Op"),
     source=Source(
         view="view_op_nodes",
-        joins=(_METRICS,),
+        joins=(_METRICS, _REPLAYED),
         where="t.aggr_id = :aggr_id AND t.domain_name = :domain AND t.op_node_id = :op_id",
     ),
     columns=(

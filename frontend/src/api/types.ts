@@ -1539,12 +1539,16 @@ export interface OpRow {
   readonly op_name: string | null;
   /** Kind of op (conv2d). */
   readonly op_type: string | null;
+  /** Share of the critical path of the steps that its work on the GPU fills. */
+  readonly path_pct: number | null;
   /** Ideal time over GPU time: 100 % is the roofline. */
   readonly peak_pct: number | null;
   /** Rank that ran it. */
   readonly rank: number | null;
   /** Share of the GPU time of all ops. */
   readonly share_pct: number | null;
+  /** How much later its work may end without delaying a step. */
+  readonly slack_ns: number | null;
   /** The program's own line in the stack: the innermost outside PyTorch and Python. */
   readonly source_line: string | null;
   /** Source lines that called the op, outermost first, one per line. */
@@ -1823,12 +1827,16 @@ export interface OpsRow {
   readonly op_name: string | null;
   /** Kind of op (conv2d). */
   readonly op_type: string | null;
+  /** Share of the critical path of the steps that its work on the GPU fills. */
+  readonly path_pct: number | null;
   /** Ideal time over GPU time: 100 % is the roofline. */
   readonly peak_pct: number | null;
   /** Rank that ran it. */
   readonly rank: number | null;
   /** Share of the GPU time of all ops. */
   readonly share_pct: number | null;
+  /** How much later its work may end without delaying a step. */
+  readonly slack_ns: number | null;
   /** The program's own line in the stack: the innermost outside PyTorch and Python. */
   readonly source_line: string | null;
   /** Source lines that called the op, outermost first, one per line. */

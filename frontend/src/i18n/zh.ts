@@ -785,6 +785,13 @@ export const zh = {
   "Ideal time": "理想时间",
   "Share of peak (%)": "峰值占比 (%)",
   "Ideal time over GPU time: 100 % is the roofline": "理想时间除以 GPU 时间：100 % 即屋顶线",
+  "Critical path (%)": "关键路径占比 (%)",
+  "Share of the critical path of the steps that its work on the GPU fills":
+    "其 GPU 工作占步关键路径的份额",
+  "Its work was not replayed.": "其工作未被重放。",
+  Slack: "余量",
+  "How much later its work may end without delaying a step": "其工作最多可推迟多久结束而不延长一步",
+  "Any time, or it was not replayed.": "任意长，或未被重放。",
   "TFLOP/s": "TFLOP/s",
   "GB/s": "GB/s",
   "Operations per GPU time": "单位 GPU 时间的运算数",

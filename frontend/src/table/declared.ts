@@ -327,6 +327,8 @@ export const OPS: readonly DeclaredColumn<OpsRow>[] = [
   { key: "ideal_time_ns", format: "time", title: t("Ideal time"), hint: t("Per call the longer of: operations at the peak rate, bytes at the peak bandwidth"), unit: "ms", isHiddenAtFirst: true },
   { key: "left_time_ns", format: "time", title: t("Time above ideal"), hint: t("GPU time beyond the ideal time"), unit: "ms", isHiddenAtFirst: true },
   { key: "peak_pct", format: "share", title: t("Share of peak (%)"), hint: t("Ideal time over GPU time: 100 % is the roofline"), isHiddenAtFirst: true },
+  { key: "path_pct", format: "share", title: t("Critical path (%)"), hint: t("Share of the critical path of the steps that its work on the GPU fills"), whenNull: t("Its work was not replayed.") },
+  { key: "slack_ns", format: "time", title: t("Slack"), hint: t("How much later its work may end without delaying a step"), whenNull: t("Any time, or it was not replayed."), unit: "ms" },
 ];
 
 export const RANKS: readonly DeclaredColumn<RanksRow>[] = [

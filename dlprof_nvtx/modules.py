@@ -11,7 +11,7 @@ from dlprof_nvtx.light import LIGHT, call_key, call_unmarked
 from dlprof_nvtx.names import COMPILED, TRANSPARENT, Entry, Names, op_text
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_training_flags
-from dlprof_nvtx.state import STATE
+from dlprof_nvtx.state import STATE, wrap
 
 NAMES = Names()
 CALLS_WITH_SHAPES = 3
@@ -50,6 +50,9 @@ def patch() -> None:
         torch.jit.is_tracing,
         torch.is_grad_enabled,
     )
+    graph = getattr(torch.cuda, "CUDAGraph", None)
+    if graph is not None and hasattr(graph, "capture_begin"):
+        wrap(graph, "capture_begin", before=begin_before_capture)
 
 
 def _is_compiling(torch: Any) -> Callable[[], bool]:
@@ -176,6 +179,8 @@ def timed(
                 return module(*args, **kwargs)
             dtype = data_type(entry, args) if entry.is_leaf else None
             text = entry.text(NAMES.label(entry, None), dtype)
+    if not text:
+        return _call_held(original, module, args, kwargs)
     return call_unmarked(original, module, args, kwargs, text)
 
 
@@ -183,6 +188,40 @@ def _entry(module: Any) -> Entry:
     if type(module).__name__ == COMPILED:
         return NAMES.compiled(module)
     return NAMES.get(module) or NAMES.learn(module)
+
+
+_HELD: list[Any] = []
+"""Model whose call has no range yet, and its thread."""
+_OPENED: list[Any] = []
+"""Model whose range was opened during its call."""
+
+
+def _call_held(
+    original: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call a model during which the markers may begin."""
+    _HELD[:] = [module, threading.get_ident()]
+    try:
+        return call_unmarked(original, module, args, kwargs, "")
+    finally:
+        _HELD.clear()
+        if _OPENED and STATE.backend is not None:
+            _OPENED.clear()
+            STATE.backend.pop()
+
+
+def begin_before_capture(*_: Any, **__: Any) -> None:
+    """Begin the markers before a CUDA graph is captured: its replays are named by its capture."""
+    if STATE.is_light:
+        LIGHT.resume_for(("capture", LIGHT.resumed))
+    if not STATE.is_held or REFERENCE.is_asked:
+        return
+    REFERENCE.reason = "graph_capture"
+    REFERENCE.finish()
+    if _HELD and _HELD[1] == threading.get_ident() and STATE.on and STATE.backend is not None:
+        entry = _entry(_HELD[0])
+        STATE.backend.push(entry.text(NAMES.label(entry, None), None))
+        _OPENED.append(entry)
 
 
 def _signature(

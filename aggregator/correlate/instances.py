@@ -28,6 +28,8 @@ class Origin(IntEnum):
     """A backward pass without ranges."""
     RECOMPUTED = 7
     """A forward op that a checkpoint runs again inside a backward node."""
+    COMPILED_BACKWARD = 8
+    """A kernel of a compiled backward pass."""
 
 
 class Evidence(IntEnum):
@@ -35,17 +37,19 @@ class Evidence(IntEnum):
 
     RECORDED = 0
     """The work was launched inside the op's range."""
-    NODE = 1
+    PROVENANCE = 1
+    """The compiler recorded the modules and ops of the kernel that was launched here."""
+    NODE = 2
     """A CUDA graph replayed it; the op was running when its node was captured."""
-    ORDER = 2
+    ORDER = 3
     """As ``NODE``, but known from the order of the kernels in a recorded capture."""
-    NO_CAPTURE = 3
+    NO_CAPTURE = 4
     """A CUDA graph replayed it, and the capture of the graph is not recorded."""
-    AMBIGUOUS = 4
+    AMBIGUOUS = 5
     """A CUDA graph replayed it; several captures of the same kernels belong to different ops."""
-    UPDATED = 5
+    UPDATED = 6
     """A CUDA graph replayed it after a graph was changed in place."""
-    OUTSIDE = 6
+    OUTSIDE = 7
     """A CUDA graph replayed it; its node was captured outside every op."""
 
 

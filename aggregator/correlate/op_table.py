@@ -13,6 +13,7 @@ from aggregator.correlate.range_tree import RECOMPUTE
 from aggregator.correlate.ranks import main_devices, rank_processes
 from aggregator.correlate.work import CorrelatedWork
 from aggregator.frameworks import Framework
+from aggregator.frameworks.inductor import CompiledKernel
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.frameworks.pytorch import BACKWARD_TYPE, is_tc_eligible
 from aggregator.profile.arrays import Bool, Int32, Int64, dense_codes, empty_i32, ordered, row_codes
@@ -111,9 +112,7 @@ def _forward_identity(
     identity = np.full(len(instances), -1, dtype=np.int64)
     own = instances.origin != Origin.BACKWARD
     code = _codes(instances, process)
-    ordered_ops = np.flatnonzero(
-        own & np.isin(instances.origin, (Origin.FORWARD, Origin.BACKWARD_ALONE, Origin.RECOMPUTED))
-    )
+    ordered_ops = np.flatnonzero(own & np.isin(instances.origin, _NUMBERED))
     next_identity = 0
     if (meaning.has_dictionary_markers or num_steps > 1) and not meaning.is_graph:
         for number in np.unique(process[ordered_ops]).tolist():
@@ -186,10 +185,18 @@ def _describe(names: _Names, framework: Framework, ran_tc: Bool) -> tuple[Op, ..
     return tuple(ops)
 
 
-_MODEL_ORIGINS = (Origin.FORWARD, Origin.BACKWARD, Origin.RECOMPUTED)
-
-
-_NUMBERED = (Origin.FORWARD, Origin.BACKWARD_ALONE, Origin.RECOMPUTED)
+_MODEL_ORIGINS = (
+    Origin.FORWARD,
+    Origin.BACKWARD,
+    Origin.RECOMPUTED,
+    Origin.COMPILED_BACKWARD,
+)
+_NUMBERED = (
+    Origin.FORWARD,
+    Origin.BACKWARD_ALONE,
+    Origin.RECOMPUTED,
+    Origin.COMPILED_BACKWARD,
+)
 
 
 def _rank_prefixes(profile: Profile, instances: Instances) -> dict[int, str]:
@@ -215,8 +222,16 @@ def _rank_prefixes(profile: Profile, instances: Instances) -> dict[int, str]:
     return prefixes | {process: f"/rank_{rank}" for rank, process in numbered}
 
 
+_BACKWARD = (
+    Origin.BACKWARD,
+    Origin.BACKWARD_ALONE,
+    Origin.COMBINED,
+    Origin.COMPILED_BACKWARD,
+)
+
+
 def _direction(origin: Origin) -> str:
-    if origin in (Origin.BACKWARD, Origin.BACKWARD_ALONE, Origin.COMBINED):
+    if origin in _BACKWARD:
         return BPROP
     if origin is Origin.RECOMPUTED:
         return RECOMPUTE
@@ -357,9 +372,16 @@ class _Names:
         types = self._profile.shape_types
         return types[shapes] if 0 <= shapes < len(types) else ""
 
+    def compiled(self, row: int) -> CompiledKernel | None:
+        """What the compiler recorded about an op; None: it is not part of compiled code."""
+        return self._meaning.compiled.get(int(self._instances.range_name[self._sample[row]]))
+
     def stack_trace(self, row: int) -> str:
         """Call sites from a marker; empty: not recorded."""
         sample = self._sample[self._described_by(row)]
+        kernel = self.compiled(row)
+        if kernel is not None:
+            return "\n".join(kernel.lines)
         return self._meaning.stack_traces.get(int(self._instances.marker[sample]), "")
 
 

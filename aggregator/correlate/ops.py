@@ -11,7 +11,7 @@ import numpy as np
 
 from aggregator.correlate.backward import link_forward, occurrence_numbers
 from aggregator.correlate.combined_backward import find_passes, pass_columns
-from aggregator.correlate.instances import Instances, Origin, blank_columns
+from aggregator.correlate.instances import Evidence, Instances, Origin, blank_columns
 from aggregator.correlate.range_tree import (
     OwnTimes,
     RangeTree,
@@ -20,6 +20,7 @@ from aggregator.correlate.range_tree import (
     outermost_wrappers,
 )
 from aggregator.correlate.ranges import innermost
+from aggregator.frameworks.inductor import module_path
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.profile.arrays import (
     Bool,
@@ -32,6 +33,7 @@ from aggregator.profile.arrays import (
     first_rows,
     narrowest,
     ordered,
+    row_codes,
 )
 from aggregator.profile.profile import Profile
 from aggregator.system.resources import release_memory
@@ -58,6 +60,7 @@ class InstanceBuilder:
         self._columns: list[dict[str, Integers]] = []
         self._count = 0
         self._busy: list[tuple[Int64, Int64, Integers]] = []
+        self._paths = list(tree.paths)
         self._process_of = narrowest(profile.thread_process)
 
     def build(self, call_range: Int32) -> Instances:
@@ -67,6 +70,7 @@ class InstanceBuilder:
         self._add_forward_units()
         release_memory()
         self._add_wrappers()
+        self._add_compiled()
         release_memory()
         unit_of_call = _at(tree.unit, call_range)
         in_unit = unit_of_call >= 0
@@ -176,6 +180,54 @@ class InstanceBuilder:
         columns["path"] = np.where(around >= 0, _at(tree.path, around), path).astype(np.int32)
         self._row_of_unit[alone] = self._append(columns)
         self._add_busy(units)
+
+    def _add_compiled(self) -> None:
+        """Add kernels of compiled code, in the modules that the compiler recorded."""
+        tree, known = self._tree, self._meaning.compiled
+        units = np.flatnonzero(tree.is_unit() & (tree.kind == RangeKind.COMPILED))
+        if not len(units):
+            return
+        origin_of = {"bprop": Origin.COMPILED_BACKWARD, "recompute": Origin.RECOMPUTED}
+        codes = sorted(known)
+        origins = [origin_of.get(known[code].direction, Origin.FORWARD) for code in codes]
+        place = np.searchsorted(codes, tree.name[units])
+        columns = self._unit_columns(units, np.array(origins, dtype=np.int8)[place])
+        columns["path"] = self._module_paths(self._outer_paths(units), tree.name[units])
+        columns["evidence"] = np.full(len(units), Evidence.PROVENANCE, dtype=np.int8)
+        columns["marker"] = np.full(len(units), -1, dtype=np.int32)
+        columns["shapes"] = self._shapes_inside(units)
+        self._row_of_unit[units] = self._append(columns)
+        self._add_busy(units)
+
+    def _outer_paths(self, units: Int64) -> Int64:
+        """Path of the groups around compiled code; a backward pass has that of its forward one."""
+        path = self._tree.path[units].astype(np.int64)
+        inner, around = self._nested
+        place = np.minimum(np.searchsorted(inner, units), max(len(inner) - 1, 0))
+        nested = np.flatnonzero(inner[place] == units) if len(inner) else place[:0]
+        row = self._row_of_unit[around[place[nested]]]
+        paths = np.concatenate([columns["path"] for columns in self._columns])
+        path[nested[row >= 0]] = paths[row[row >= 0]]
+        return path
+
+    def _module_paths(self, outer: Int64, name: Int32) -> Int32:
+        first, inverse = row_codes(outer, name)
+        code_of = {text: code for code, text in reversed([*enumerate(self._paths)])}
+        codes = []
+        for path, row in zip(outer[first].tolist(), name[first].tolist(), strict=True):
+            text = module_path(self._paths[path], self._meaning.compiled[row])
+            codes.append(code_of.setdefault(text, len(self._paths)))
+            if codes[-1] == len(self._paths):
+                self._paths.append(text)
+        return np.array(codes, dtype=np.int32)[inverse]
+
+    def _shapes_inside(self, units: Int64) -> Int32:
+        """Shapes of the op that begins each unit; -1: none."""
+        tree = self._tree
+        child = np.minimum(units + 1, len(tree.kind) - 1)
+        begins = (tree.nesting.parent[child] == units) & (tree.kind[child] == RangeKind.OP)
+        shapes = self._profile.ranges.shapes[tree.nesting.rows(child)]
+        return np.where(begins, shapes, -1).astype(np.int32)
 
     def _forward_positions(self, units: Int64) -> Int64:
         """Position of the forward range of each backward unit; -1: none."""
@@ -330,5 +382,5 @@ class InstanceBuilder:
             busy_start_ns=busy[0],
             busy_end_ns=busy[1],
             busy_process=busy[2],
-            paths=self._tree.paths,
+            paths=tuple(self._paths),
         )

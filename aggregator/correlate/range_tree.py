@@ -1,7 +1,7 @@
 """Nested ranges with their meaning: units, groups, and paths of groups.
 
-A *unit* is a range that represents an op: the outermost op range, or the wrapper that the autograd
-engine opens around a backward node.
+A *unit* is a range that represents an op: the outermost op range, the wrapper that the autograd
+engine opens around a backward node, or a kernel of compiled code.
 """
 
 from __future__ import annotations
@@ -100,15 +100,16 @@ def build_tree(profile: Profile, nesting: Nesting, meaning: RangeMeaning, domain
     thread = nesting.in_order(profile.ranges.thread)
     position = np.arange(len(nesting), dtype=np.int32)
     is_wrapper = kind == RangeKind.WRAPPER
+    is_separate = is_any(kind, (RangeKind.WRAPPER, RangeKind.COMPILED))
     # A node outside a wrapper is a unit: PyTorch before 1.9 opens no wrapper.
-    opens_unit = is_any(kind, (RangeKind.WRAPPER, RangeKind.OP, RangeKind.NODE))
+    opens_unit = is_separate | is_any(kind, (RangeKind.OP, RangeKind.NODE))
     own_unit = np.where(opens_unit, position, np.int32(-1))
     is_module = kind == RangeKind.MODULE
     seq = nesting.in_order(profile.ranges.seq)
-    unit = nesting.inherit(own_unit, keep_own=is_wrapper)
+    unit = nesting.inherit(own_unit, keep_own=is_separate)
     is_again, recomputing = _recomputed(nesting, kind, seq, unit)
     if is_again.any():
-        unit = nesting.inherit(own_unit, keep_own=is_wrapper | is_again)
+        unit = nesting.inherit(own_unit, keep_own=is_separate | is_again)
     is_group = is_any(kind, GROUP_KINDS) & (unit < 0)
     group = nesting.inherit_innermost(np.where(is_group, position, np.int32(-1)))
     # Groups inside a backward node are those of the ops that it recomputes.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from aggregator.frameworks.inductor import CompiledKernel
 from aggregator.profile.arrays import Int32
 
 
@@ -29,6 +30,8 @@ class RangeKind(IntEnum):
     """A call of a module: a group; inside a backward node it recomputes a checkpoint."""
     STEP = 8
     """A step marked by the profiler: an iteration, not part of paths, owning nothing."""
+    COMPILED = 9
+    """A kernel of compiled code, with its own path: always a separate unit."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class RangeMeaning:
     op_types: dict[int, str] = field(default_factory=dict)
     # Descriptions by the ranges of modules of the op in them, by row of the name.
     module_texts: dict[int, OpText] = field(default_factory=dict)
+    # What the compiler recorded about kernels, by row of the name.
+    compiled: dict[int, CompiledKernel] = field(default_factory=dict)
     has_dictionary_markers: bool = False  # Whether ops come from dictionary markers.
     # Labels of ranges that each stand for one run of a compiled program.
     programs: frozenset[str] = frozenset()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.frameworks.inductor import CompiledKernel, read_kernel
 from aggregator.frameworks.meaning import OpText, RangeKind, RangeMeaning
 from aggregator.frameworks.shapes import output_shape
 from aggregator.profile.arrays import Codes
@@ -15,7 +16,7 @@ from aggregator.system.untrusted_json import read_json, read_literal
 
 WRAPPER_PREFIX = "autograd::engine::evaluate_function: "
 BACKWARD_TYPE = "backward"
-OP_KINDS = (RangeKind.OP, RangeKind.WRAPPER, RangeKind.NODE)
+OP_KINDS = (RangeKind.OP, RangeKind.WRAPPER, RangeKind.NODE, RangeKind.COMPILED)
 """Kinds that only PyTorch's ranges have."""
 
 _OPTIMIZER_STEP = "Optimizer.step#"
@@ -54,11 +55,15 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
     op_names: dict[int, str] = {}
     stacks: dict[int, str] = {}
     module_texts: dict[int, OpText] = {}
+    compiled: dict[int, CompiledKernel] = {}
     for row, name in enumerate(names):
         marker = _parse_marker(name)
         if (module := _MODULE.match(name)) is not None:
             kind[row], text = RangeKind.MODULE, module["path"]
             _read_module(row, module["more"], module_texts, stacks)
+        elif (kernel := read_kernel(name)) is not None:
+            kind[row], text = RangeKind.COMPILED, kernel.label
+            compiled[row] = kernel
         elif marker is None:
             kind[row], text = _classify(name)
         elif isinstance(marker.get("op"), str):
@@ -78,6 +83,7 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
         op_names=op_names,
         stack_traces=stacks,
         module_texts=module_texts,
+        compiled=compiled,
         has_dictionary_markers=bool(texts),
         combines_backward=True,
         closures=frozenset(name for name in codes.values() if name.startswith(_OPTIMIZER_STEP)),

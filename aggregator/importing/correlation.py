@@ -69,7 +69,7 @@ from aggregator.system.progress import Level, Progress
 from aggregator.system.resources import release_memory, run_both
 from aggregator.texts import say
 
-OP_KINDS = (RangeKind.OP, RangeKind.WRAPPER, RangeKind.NODE)
+OP_KINDS = (RangeKind.OP, RangeKind.WRAPPER, RangeKind.NODE, RangeKind.COMPILED)
 """Kinds of ranges that only a framework writes."""
 
 
@@ -307,7 +307,7 @@ def _captured(capture: Profile, meaning: RangeMeaning, domain: int) -> Instances
     around = call_range[capture_calls(capture)]
     codes = np.unique(tree.path[around[around >= 0]]).tolist()
     outer = sorted((tree.paths[code] for code in codes), key=len, reverse=True)
-    instances.paths = tuple(_inside(path, outer) for path in tree.paths)
+    instances.paths = tuple(_inside(path, outer) for path in instances.paths)
     return instances
 
 

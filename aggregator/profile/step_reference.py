@@ -25,6 +25,10 @@ _REASONS: Final = {
     "no_markers": say("The markers could not be written in the application."),
     "no_loop": say("The program's own files name nothing that repeats a training step."),
     "few_batches": say("The data loader has too few batches for steps without profiling."),
+    "graph_capture": say(
+        "The program captured a CUDA graph, which ends the steps without profiling: the capture "
+        "names the kernels of its replays."
+    ),
     "ended_early": say("The program ended while its first steps were timed."),
     "no_steps": say("No steps were found: neither an optimizer's steps nor calls of a model."),
 }

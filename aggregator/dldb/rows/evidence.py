@@ -11,9 +11,14 @@ from aggregator.texts import say
 
 RECORDED: Final = "recorded"
 CAPTURE: Final = "capture"
+PROVENANCE: Final = "provenance"
 UNKNOWN: Final = "unknown"
 
-_OF_REPLAYS: Final = {
+_OF_EVIDENCE: Final = {
+    Evidence.PROVENANCE: (
+        PROVENANCE,
+        say("The compiler recorded the modules and ops that the kernel computes."),
+    ),
     Evidence.NODE: (
         CAPTURE,
         say("CUDA graphs replayed it; the op ran when the nodes of the graphs were captured."),
@@ -45,8 +50,8 @@ def evidence_of(op: Op, mode: str) -> tuple[str, str]:
     """Grade and sentence."""
     if mode == Mode.SIMPLE and not op.domain:
         return UNKNOWN, say("The profile is read without the ranges of ops.")
-    if op.evidence in _OF_REPLAYS:
-        return _OF_REPLAYS[op.evidence]
+    if op.evidence in _OF_EVIDENCE:
+        return _OF_EVIDENCE[op.evidence]
     if op.origin is Origin.STRAY:
         return UNKNOWN, say("It was launched outside every op and module.")
     return RECORDED, say("It was launched inside the range of the op.")

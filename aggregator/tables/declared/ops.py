@@ -57,8 +57,8 @@ NAMES: tuple[Column, ...] = (
 EVIDENCE: tuple[Column, ...] = (
     choice(
         "name_grade?",
-        "How it is known that the GPU's work belongs to the op: recorded, capture (of a CUDA "
-        "graph) or unknown.",
+        "How it is known that the GPU's work belongs to the op: recorded, provenance (by the "
+        "compiler), capture (of a CUDA graph) or unknown.",
         title="Name evidence",
     ),
     text(

@@ -1527,7 +1527,7 @@ export interface OpRow {
   readonly kernel_calls: number | null;
   /** GPU time beyond the ideal time. */
   readonly left_time_ns: number | null;
-  /** How it is known that the GPU's work belongs to the op: recorded, capture (of a CUDA graph) or unknown. */
+  /** How it is known that the GPU's work belongs to the op: recorded, provenance (by the compiler), capture (of a CUDA graph) or unknown. */
   readonly name_grade: string | null;
   /** What the evidence is, or why the op is unknown. */
   readonly name_reason: string | null;
@@ -1815,7 +1815,7 @@ export interface OpsRow {
   readonly kernel_calls: number | null;
   /** GPU time beyond the ideal time. */
   readonly left_time_ns: number | null;
-  /** How it is known that the GPU's work belongs to the op: recorded, capture (of a CUDA graph) or unknown. */
+  /** How it is known that the GPU's work belongs to the op: recorded, provenance (by the compiler), capture (of a CUDA graph) or unknown. */
   readonly name_grade: string | null;
   /** What the evidence is, or why the op is unknown. */
   readonly name_reason: string | null;

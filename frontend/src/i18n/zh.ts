@@ -1368,7 +1368,7 @@ export const zh = {
     "拖动以显示一部分，单击或用方向键选择其他时刻。先看峰值：只有当时存在的内容才限制批大小。",
   "Name evidence": "名称依据",
   "Name evidence, why": "名称依据的说明",
-  "How it is known that the GPU's work belongs to the op: recorded, capture (of a CUDA graph) or unknown":
+  "How it is known that the GPU's work belongs to the op: recorded, provenance (by the compiler), capture (of a CUDA graph) or unknown":
     "如何得知 GPU 的工作属于该算子：recorded（已记录）、capture（来自 CUDA 图的捕获）或 unknown（未知）",
   "What the evidence is, or why the op is unknown": "依据是什么，或为何算子未知",
   "Fused ops": "融合的算子",

@@ -1,0 +1,114 @@
+"""The ranges that dlprof_nvtx writes around the kernels of a graph that TorchInductor compiled."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, Final
+
+from aggregator.system.untrusted_json import read_json
+
+FPROP, BPROP, RECOMPUTE = "fprop", "bprop", "recompute"
+_RANGE: Final = re.compile(r"^torch\.inductor: (?P<kernel>\S+) (?P<more>\{.*\})$")
+_GENERATED: Final = re.compile(r"^triton_[a-z]{3}_(?P<ops>fused_\w*?)(?:_\d+)?$")
+_OUTSIDE_MODEL: Final = re.compile(
+    r"^(?:Torch-Compiled Region|TorchDynamo |AOTDispatcher |Pregraph bytecode|CompiledFunction"
+    r"|## Call CompiledFxGraph|CompiledFxGraph)"
+)
+"""Groups around compiled code that are no modules."""
+_MOST_SHOWN: Final = 8
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """What the compiler recorded about one place at which a kernel is launched."""
+
+    label: str  # Op that it computes, ``mm``, or all that were fused, ``fused_add_mul``.
+    ops: tuple[str, ...]  # Ops that it computes.
+    # Modules that it computes for, each as the names from the outermost to the innermost one.
+    modules: tuple[tuple[str, ...], ...]
+    common: tuple[str, ...]  # Names of the innermost module that contains all of them.
+    direction: str  # ``fprop``, ``bprop`` or ``recompute``.
+    lines: tuple[str, ...]  # Files and lines of the program.
+    num_modules: int  # Number of modules, of which ``modules`` may be the first.
+
+    @property
+    def shared(self) -> str:
+        """The modules, if there are several: paths below the compiled module."""
+        if self.num_modules < 2:
+            return ""
+        shown = [" / ".join(chain) or "." for chain in self.modules[:_MOST_SHOWN]]
+        more = self.num_modules - len(shown)
+        return ", ".join([*shown, *([f"+{more}"] if more else [])])
+
+
+def read_kernel(name: str) -> CompiledKernel | None:
+    """Read the name of a range; None: it is none of these."""
+    found = _RANGE.match(name)
+    if found is None:
+        return None
+    more = read_json(found["more"])
+    if not isinstance(more, dict):
+        return None
+    ops = tuple(_texts(more.get("ops")))
+    modules = tuple(
+        tuple(_module(part) for part in _texts(chain)) for chain in _list(more.get("modules"))
+    )
+    hidden = more.get("more_modules")
+    hidden = hidden if isinstance(hidden, int) and hidden > 0 else 0
+    common = _common(modules)
+    if hidden:
+        common = _common((common, tuple(_module(part) for part in _texts(more.get("common")))))
+    direction = more.get("pass")
+    return CompiledKernel(
+        label=_label(found["kernel"], ops),
+        ops=ops,
+        modules=modules,
+        common=common,
+        direction=direction if direction in (BPROP, RECOMPUTE) else FPROP,
+        lines=tuple(_texts(more.get("lines"))),
+        num_modules=len(modules) + hidden,
+    )
+
+
+def module_path(path: str, kernel: CompiledKernel) -> str:
+    """Path of a kernel's module from the path of the groups around the compiled code."""
+    outer = [part for part in path.split("/") if part and not _OUTSIDE_MODEL.match(part)]
+    inner = [part.replace("/", "|") for part in kernel.common]
+    if inner and outer[-1:] == inner[:1]:
+        del inner[0]  # The compiled function calls the model that is around it.
+    again = [RECOMPUTE] if kernel.direction == RECOMPUTE else []
+    parts = [*outer, *inner, *again]
+    return f"/{'/'.join(parts)}/" if parts else "/"
+
+
+def _label(kernel: str, ops: tuple[str, ...]) -> str:
+    generated = _GENERATED.match(kernel)
+    if generated is not None:
+        return generated["ops"].rstrip("_")
+    if kernel.startswith(("extern_kernels.", "torch.ops.", "aten.")) and len(ops) == 1:
+        return ops[0]
+    name = kernel.removesuffix(".default")
+    return name.rpartition(".")[2] or name
+
+
+def _module(text: str) -> str:
+    """``h.0 (Block)`` is ``h.0``; ``(GPT)``, the compiled module itself, is ``GPT``."""
+    name, _, kind = text.partition(" (")
+    return name.strip() or kind.rstrip(")") or text.strip("() ")
+
+
+def _common(chains: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    if not chains:
+        return ()
+    levels = takewhile(lambda names: len(set(names)) == 1, zip(*chains, strict=False))
+    return tuple(names[0] for names in levels)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _texts(value: Any) -> list[str]:
+    return [one for one in _list(value) if isinstance(one, str)]

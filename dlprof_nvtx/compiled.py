@@ -1,0 +1,322 @@
+"""Write a range for each kernel of a graph that TorchInductor compiled: its modules and ops.
+
+Inductor writes a Python function for each graph, with a comment before each kernel. While a graph
+is compiled, this module adds the modules, ops and program lines of the kernel to that comment, so
+that they are kept in Inductor's cache. When the function is loaded, each commented call gets a
+range with this text. A tag of the cache keeps these functions apart from those without.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import importlib.abc
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+from dlprof_nvtx.state import STATE
+
+PREFIX = "torch.inductor: "
+"""Prefix of the text of ranges: ``torch.inductor: triton_poi_fused_add_3 {...}``."""
+MARK = "; dlprof: "
+"""Precedes the description in a comment."""
+CACHE_TAG = "dlprof1"
+_METADATA, _LOADING = "torch._inductor.utils", "torch._inductor.runtime.compile_tasks"
+_MOST_MODULES, _MOST_OPS, _MOST_LINES = 8, 16, 4
+_VIEWS = frozenset(
+    """
+alias as_strided detach expand getitem permute reshape select slice split split_with_sizes
+squeeze t transpose unbind unsqueeze view view_as _unsafe_view lift_fresh_copy
+""".split()  # noqa: SIM905
+)
+"""Ops that compute nothing: a kernel reads through them."""
+_ROOT = re.compile(r"^(?:[LG]\[(['\"])(?P<root>.*?)\1\]|(?P<name>\w+))")
+_PART = re.compile(r"\._modules\[(['\"])(.*?)\1\]|\[(['\"])(.*?)\3\]|\[(\d+)\]")
+_WRAPPER = re.compile(r"(?:^|\.)(?:_fsdp_wrapped_module|_checkpoint_wrapped_module|_orig_mod)\b")
+_LINE = re.compile(r'^  File "(.+)", line (\d+), in ', re.MULTILINE)
+_LAUNCHES = re.compile(r"\.run$|^extern_kernels\.|^torch\.ops\.|^aten\.|^cpp_|^cutlass_|^triton_")
+
+
+# --- when the graph is compiled -------------------------------------------------------------------
+
+
+def describe(nodes: Iterable[Any], *, is_backward: bool) -> str:
+    """Describe the nodes that a kernel computes, as JSON; empty: they are unknown.
+
+    Args:
+        nodes: Nodes of the graph.
+        is_backward: Whether it is the graph of a backward pass.
+    """
+    calls = [node for node in nodes if node.op == "call_function"]
+    working = [node for node in calls if _op(node) not in _VIEWS] or calls
+    if not working:
+        return ""
+    modules = dict.fromkeys(chain for node in working if (chain := _modules(node)))
+    found: dict[str, Any] = {
+        "ops": sorted({_op(node) for node in working})[:_MOST_OPS],
+        "modules": [list(chain) for chain in modules][:_MOST_MODULES],
+        "pass": _pass(working) if is_backward else "fprop",
+        "lines": list(dict.fromkeys(line for node in working if (line := _line(node)))),
+    }
+    found["lines"] = found["lines"][:_MOST_LINES]
+    if len(modules) > _MOST_MODULES:
+        found["more_modules"] = len(modules) - _MOST_MODULES
+        found["common"] = list(_common(list(modules)))
+    return json.dumps(found, separators=(",", ":"))
+
+
+def _op(node: Any) -> str:
+    """Name of the op that the program called, without namespace and overload."""
+    target = node.meta.get("original_aten") or node.target
+    packet = getattr(target, "overloadpacket", target)
+    name = getattr(packet, "__name__", "") or str(packet)
+    return str(name).rpartition(".")[2]
+
+
+def _modules(node: Any) -> tuple[str, ...]:
+    """The modules around a node, outermost first: ``h.0 (Block)``, ``ln (LayerNorm)``."""
+    stack = node.meta.get("fwd_nn_module_stack") or node.meta.get("nn_module_stack") or {}
+    chain: list[str] = []
+    around = ""
+    for path, kind in stack.values():
+        name = _module_name(str(path))
+        kind_name = getattr(kind, "__name__", "") or str(kind).rpartition(".")[2]
+        if kind_name == "OptimizedModule":
+            continue
+        short = name[len(around) + 1 :] if around and name.startswith(f"{around}.") else name
+        chain.append(f"{short} ({kind_name})")
+        around = name
+    return tuple(chain)
+
+
+def _module_name(path: str) -> str:
+    """``L['self']._modules['h'][0].ln`` is ``h.0.ln``; empty: the compiled module itself."""
+    found = _ROOT.match(path)
+    rest = path[found.end() :] if found is not None else path
+    dotted = _PART.sub(lambda part: f".{part[2] or part[4] or part[5]}", rest)
+    return _WRAPPER.sub("", dotted).strip(".")
+
+
+def _common(chains: list[tuple[str, ...]]) -> tuple[str, ...]:
+    shortest = min(chains, key=len)
+    for depth, name in enumerate(shortest):
+        if any(chain[depth] != name for chain in chains):
+            return shortest[:depth]
+    return shortest
+
+
+def _pass(nodes: list[Any]) -> str:
+    """Whether a backward graph computes a gradient, or the forward pass again."""
+    again = all(
+        node.meta.get("partitioner_tag") == "is_forward"
+        or (node.meta.get("nn_module_stack") and not node.meta.get("fwd_nn_module_stack"))
+        for node in nodes
+    )
+    return "recompute" if again else "bprop"
+
+
+def _line(node: Any) -> str:
+    """File and line of the program that called the op; empty: not recorded."""
+    frames = _LINE.findall(node.meta.get("stack_trace") or "")
+    return ":".join(frames[-1]) if frames else ""
+
+
+def _nodes_of(schedule: Any, aggregate: Callable[[Any], Iterable[Any]]) -> Iterable[Any]:
+    """Nodes that a kernel computes; of a kernel of a library the node that calls it.
+
+    The others of such a kernel are views of its arguments.
+    """
+    own = getattr(schedule, "origin_node", None)
+    return [own] if own is not None and own.op == "call_function" else aggregate(schedule)
+
+
+def _describe_kernels(module: ModuleType) -> None:
+    """Let Inductor add descriptions to its comments."""
+    original = getattr(module, "get_kernel_metadata", None)
+    aggregate = getattr(module, "aggregate_origins", None)
+    if original is None or aggregate is None or hasattr(original, "_dlprof"):
+        return
+
+    def described(schedule: Any, wrapper: Any) -> Any:
+        metadata, *others = original(schedule, wrapper)
+        try:
+            from torch._inductor.virtualized import V
+
+            is_backward = bool(getattr(V.graph, "is_backward", False))
+            text = describe(_nodes_of(schedule, aggregate), is_backward=is_backward)
+        except Exception:  # noqa: BLE001 - internals of PyTorch; the kernel stays without a range
+            text = ""
+        return (f"{metadata}{MARK}{text}" if metadata and text else metadata, *others)
+
+    described._dlprof = True  # type: ignore[attr-defined]
+    for loaded in list(sys.modules.values()):
+        if getattr(loaded, "get_kernel_metadata", None) is original:
+            loaded.get_kernel_metadata = described  # type: ignore[attr-defined]
+    _tag_cache()
+
+
+def _tag_cache() -> None:
+    config = sys.modules.get("torch.compiler.config")
+    tag = getattr(config, "cache_key_tag", None)
+    if isinstance(tag, str) and CACHE_TAG not in tag:
+        config.cache_key_tag = f"{tag}{CACHE_TAG}"  # type: ignore[union-attr]
+
+
+# --- when its function is loaded ------------------------------------------------------------------
+
+
+def open_kernel(text: str) -> bool:
+    """Open the range of a kernel, if ranges are written; returns whether it did."""
+    if not STATE.on or STATE.backend is None:
+        return False
+    STATE.backend.push(text)
+    return True
+
+
+def close_kernel(opened: bool) -> None:  # noqa: FBT001
+    """Close the range of a kernel."""
+    if opened and STATE.backend is not None:
+        STATE.backend.pop()
+
+
+def with_ranges(source: str) -> ast.Module:
+    """Parse a function that Inductor wrote, and add a range to each described kernel call."""
+    described = {
+        number: text.partition(MARK)[2]
+        for number, line in enumerate(source.splitlines(), 1)
+        if MARK in (text := line.strip()) and text.startswith("#")
+    }
+    tree = ast.parse(source)
+    for function in [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]:
+        _mark(function, function.lineno, described)
+    index = next(i for i, one in enumerate(tree.body) if not _is_future(one))
+    tree.body.insert(index, ast.parse(_IMPORT).body[0])
+    return ast.fix_missing_locations(tree)
+
+
+def _mark(block: Any, last: int, described: dict[int, str]) -> int:
+    """Add ranges in a block; a comment belongs to the first call after it. Returns the last one."""
+    for field in ("body", "orelse", "finalbody"):
+        statements: list[ast.stmt] = []
+        for statement in getattr(block, field, ()):
+            name = _launched(statement)
+            before = [line for line in described if last < line < statement.lineno] if name else []
+            if before:
+                last = before[-1]
+                statements += _inside_range(statement, f"{PREFIX}{name} {described[last]}")
+                continue
+            if isinstance(statement, (ast.With, ast.If, ast.For, ast.While, ast.Try)):
+                last = _mark(statement, last, described)
+            statements.append(statement)
+        if statements:
+            setattr(block, field, statements)
+    return last
+
+
+_IMPORT = (
+    f"from {__name__} import open_kernel as _dlprof_open_kernel, "
+    "close_kernel as _dlprof_close_kernel"
+)
+
+
+def _is_future(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+
+
+def _launched(statement: ast.stmt) -> str:
+    """Name of the kernel that a statement launches; empty: none."""
+    if not isinstance(statement, (ast.Expr, ast.Assign)) or not isinstance(
+        statement.value, ast.Call
+    ):
+        return ""
+    name = _dotted(statement.value.func)
+    if not _LAUNCHES.search(name):
+        return ""
+    return name[: -len(".run")] if name.endswith(".run") else name
+
+
+def _dotted(function: ast.expr) -> str:
+    """``torch.ops.aten.mm.default``; empty: not a name."""
+    if isinstance(function, ast.Name):
+        return function.id
+    if not isinstance(function, ast.Attribute):
+        return ""
+    owner = _dotted(function.value)
+    return f"{owner}.{function.attr}" if owner else ""
+
+
+def _inside_range(statement: ast.stmt, text: str) -> list[ast.stmt]:
+    opened, line = "_dlprof_opened", statement.lineno
+    first = ast.parse(f"{opened} = _dlprof_open_kernel({text!r})").body
+    last = ast.parse(f"_dlprof_close_kernel({opened})").body
+    for one in (*first, *last):
+        ast.increment_lineno(one, line - one.lineno)
+    return [*first, ast.Try(body=[statement], handlers=[], orelse=[], finalbody=last)]
+
+
+def _compiled(source: Any, *args: Any, **kwargs: Any) -> Any:
+    """Compile as the builtin does, with ranges around described kernels."""
+    if isinstance(source, str) and MARK in source:
+        # What is wrong with a source is reported by the builtin.
+        with contextlib.suppress(SyntaxError, ValueError, StopIteration, RecursionError):
+            source = with_ranges(source)
+    return builtins.compile(source, *args, **kwargs)
+
+
+def _load_with_ranges(module: ModuleType) -> None:
+    """Let Inductor load its functions with ranges."""
+    if hasattr(module, "_reload_python_module"):
+        module.compile = _compiled  # type: ignore[attr-defined]
+
+
+# --- as soon as Inductor is imported --------------------------------------------------------------
+
+_PATCHES: dict[str, Callable[[ModuleType], None]] = {
+    _METADATA: _describe_kernels,
+    _LOADING: _load_with_ranges,
+}
+
+
+def patch() -> None:
+    """Wrap the functions of Inductor, now or when they are imported."""
+    waiting = {}
+    for name, change in _PATCHES.items():
+        if name in sys.modules:
+            change(sys.modules[name])
+        else:
+            waiting[name] = change
+    if waiting:
+        sys.meta_path.insert(0, _AfterImport(waiting))
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Finds modules as the other finders do, and changes them once they are loaded."""
+
+    def __init__(self, changes: dict[str, Callable[[ModuleType], None]]) -> None:
+        self._changes = changes
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return the spec of a module to change, with a loader that changes it."""
+        change = self._changes.pop(name, None)
+        if change is None:
+            return None
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            _change_after(spec.loader, change)
+        return spec
+
+
+def _change_after(loader: Any, change: Callable[[ModuleType], None]) -> None:
+    load = loader.exec_module
+
+    def loaded(module: ModuleType) -> None:
+        load(module)
+        change(module)
+
+    loader.exec_module = loaded

@@ -1,0 +1,121 @@
+"""Kernels of compiled code belong to the modules that the compiler recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aggregator.frameworks.inductor import module_path, read_kernel
+from tests.builders import Thread, Trace, analyze
+
+OPS = (
+    "SELECT o.op_name, o.direction, o.op_type, o.name_grade, o.stack_trace, k.name FROM kernels "
+    "AS k JOIN op_kernels AS p ON p.id = k.op_kernel JOIN ops AS o ON o.id = p.op ORDER BY k.start"
+)
+NAMES = (
+    "SELECT o.op_name, o.direction, o.op_type, o.name_grade, count(*) FROM kernels AS k "
+    "JOIN op_kernels AS p ON p.id = k.op_kernel JOIN ops AS o ON o.id = p.op GROUP BY o.id "
+    "ORDER BY o.op_name, o.direction"
+)
+
+
+def kernel_range(kernel: str, *modules: list[str], ops: list[str], of: str = "fprop") -> str:
+    more = {"ops": ops, "modules": list(modules), "pass": of, "lines": ["/train.py:7"]}
+    return f"torch.inductor: {kernel} {json.dumps(more, separators=(',', ':'))}"
+
+
+def compiled_step(main: Thread, engine: Thread, at: int, seq: int) -> None:
+    """A forward pass on one thread and its backward pass on another."""
+    attention, mlp = ["h.0 (Block)", "attn (Linear)"], ["h.0 (Block)", "mlp (Linear)"]
+    main.range("torch.nn: GPT (GPT)", at, at + 200)
+    main.range("Torch-Compiled Region: 0/0", at + 5, at + 190)
+    main.range(f"CompiledFunction, seq = {seq}", at + 10, at + 180)
+    main.range(kernel_range("extern_kernels.mm", attention, ops=["mm"]), at + 20, at + 40)
+    main.op("mm", at + 22, at + 38, sizes="[[8, 16], [16, 4]]")
+    main.launch("gemm", at + 30)
+    text = kernel_range("triton_poi_fused_add_gelu_0", attention, mlp, ops=["add", "gelu"])
+    main.range(text, at + 50, at + 60)
+    main.launch("triton_poi_fused_add_gelu_0", at + 55)
+    main.launch("stray", at + 100)
+    engine.wrapper("CompiledFunctionBackward", at + 300, at + 400)
+    engine.node("CompiledFunctionBackward", at + 302, at + 398, seq=seq)
+    again = kernel_range("extern_kernels.mm", attention, ops=["mm"], of="recompute")
+    engine.range(again, at + 310, at + 320)
+    engine.launch("gemm", at + 315)
+    back = kernel_range("extern_kernels.mm", mlp, ops=["mm"], of="bprop")
+    engine.range(back, at + 330, at + 350)
+    engine.op("mm", at + 332, at + 348)
+    engine.launch("gemm", at + 340)
+    engine.launch("other", at + 370)
+
+
+def test_forward_backward_and_recomputed_kernels_have_the_path_of_their_module(
+    tmp_path: Path,
+) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    engine = main.process.thread(2)
+    for step in range(3):
+        main.op("zeros", 1_000 * step, 1_000 * step + 5)
+        compiled_step(main, engine, 1_000 * step + 100, seq=step)
+    found = analyze(trace, tmp_path)
+    rows = found.query(NAMES)
+    known = [row for row in rows if row[3] == "provenance"]
+    assert known == [
+        ("/GPT/h.0/attn/mm", "fprop", "mm", "provenance", 3),
+        ("/GPT/h.0/attn/recompute/mm", "recompute", "mm", "provenance", 3),
+        ("/GPT/h.0/fused_add_gelu", "fprop", "fused_add_gelu", "provenance", 3),
+        ("/GPT/h.0/mlp/mm", "bprop", "mm", "provenance", 3),
+    ]
+    outside = "/GPT/Torch-Compiled Region: 0|0/"
+    assert [row for row in rows if row not in known] == [
+        (f"{outside}CompiledFunction", "fprop", "CompiledFunction", "recorded", 3),
+        (
+            f"{outside}CompiledFunction/backward/CompiledFunctionBackward",
+            "bprop",
+            "backward",
+            "recorded",
+            3,
+        ),
+    ]
+    assert {row[4] for row in found.query(OPS) if row[3] == "provenance"} == {"/train.py:7"}
+
+
+def test_a_kernel_of_several_modules_is_in_the_one_that_contains_them() -> None:
+    kernel = read_kernel(
+        kernel_range("triton_poi_fused_add_1", ["a (A)", "b (B)"], ["a (A)", "c (C)"], ops=["add"])
+    )
+    assert kernel is not None
+    assert (kernel.common, kernel.shared) == (("a",), "a / b, a / c")
+    assert module_path("/GPT/CompiledFunction/", kernel) == "/GPT/a/"
+
+
+def test_a_compiled_function_that_calls_the_model_around_it_names_it_once() -> None:
+    kernel = read_kernel(kernel_range("extern_kernels.mm", [" (GPT)", "a (A)"], ops=["mm"]))
+    assert kernel is not None
+    assert module_path("/GPT/", kernel) == "/GPT/a/"
+    assert module_path("/", kernel) == "/GPT/a/"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.inductor: triton_poi_fused_add_0 {",
+        "torch.inductor: triton_poi_fused_add_0 []",
+        "torch.inductor: triton_poi_fused_add_0",
+        "torch.inductor: ",
+    ],
+)
+def test_a_damaged_description_is_no_kernel(text: str) -> None:
+    assert read_kernel(text) is None
+
+
+def test_a_description_with_other_types_has_no_module() -> None:
+    kernel = read_kernel(
+        'torch.inductor: k {"ops":7,"modules":[3,[4]],"pass":9,"lines":{},"more_modules":"x"}'
+    )
+    assert kernel is not None
+    assert (kernel.ops, kernel.common, kernel.direction, kernel.lines) == ((), (), "fprop", ())

@@ -1,0 +1,177 @@
+"""Ranges around the kernels of compiled graphs: what is recorded, and where it is written."""
+
+from __future__ import annotations
+
+import ast
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dlprof_nvtx import compiled
+from dlprof_nvtx.state import STATE
+
+
+class Block:
+    pass
+
+
+class Linear:
+    pass
+
+
+def node(op: str, **meta: Any) -> Any:
+    target = SimpleNamespace(overloadpacket=SimpleNamespace(__name__=op))
+    return SimpleNamespace(op="call_function", target=target, meta=meta)
+
+
+FORWARD = {"1": ("L['self'].h.0", Block), "2": ("L['self'].h.0.fc", Linear)}
+TRACE = '  File "/a.py", line 3, in forward\n    x\n  File "/b.py", line 9, in forward\n    y\n'
+
+
+def described(*nodes: Any, is_backward: bool = False) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(compiled.describe(nodes, is_backward=is_backward))
+    return found
+
+
+def test_a_kernel_has_the_modules_ops_and_lines_of_its_nodes() -> None:
+    found = described(
+        node("addmm", nn_module_stack=FORWARD, stack_trace=TRACE),
+        node("view", nn_module_stack={"1": ("L['self'].other", Block)}),
+        node("gelu", nn_module_stack={"1": ("L['self'].h.0", Block)}),
+    )
+    assert found == {
+        "ops": ["addmm", "gelu"],
+        "modules": [["h.0 (Block)", "fc (Linear)"], ["h.0 (Block)"]],
+        "pass": "fprop",
+        "lines": ["/b.py:9"],
+    }
+
+
+def test_a_backward_graph_computes_gradients_or_the_forward_pass_again() -> None:
+    gradient = node("mm", fwd_nn_module_stack=FORWARD, partitioner_tag="is_backward")
+    again = node("mm", nn_module_stack=FORWARD, partitioner_tag="is_forward")
+    assert described(gradient, is_backward=True)["pass"] == "bprop"
+    assert described(again, is_backward=True)["pass"] == "recompute"
+    assert described(again, gradient, is_backward=True)["pass"] == "bprop"
+    assert described(gradient, is_backward=True)["modules"] == [["h.0 (Block)", "fc (Linear)"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("L['self'].h.0.ln", "h.0.ln"),
+        ("L['self']._modules['h']._modules['0'].ln", "h.0.ln"),
+        ("L['self'].h[0].ln", "h.0.ln"),
+        ("L['self']._orig_mod.h.0", "h.0"),
+        ('G["model"].h.0', "h.0"),
+        ("L['self']", ""),
+    ],
+)
+def test_paths_of_modules_are_those_of_named_modules(path: str, name: str) -> None:
+    assert compiled._module_name(path) == name
+
+
+def test_many_modules_are_cut_and_keep_the_one_that_contains_all() -> None:
+    stacks = [{"1": ("L['self'].h", Block), "2": (f"L['self'].h.{n}", Linear)} for n in range(20)]
+    found = described(*(node("add", nn_module_stack=stack) for stack in stacks))
+    assert (len(found["modules"]), found["more_modules"]) == (8, 12)
+    assert found["common"] == ["h (Block)"]
+
+
+SOURCE = f"""
+from __future__ import annotations
+kernel_0 = make('kernel_0')
+# Original ATen: [aten.add]{compiled.MARK}{{"definition":1}}
+triton_poi_fused_add_0 = make('triton_poi_fused_add_0')
+def call(args):
+    with guard(0):
+        buf0 = empty_strided_cuda((1,), (1,))
+        # Original ATen: [aten.add]{compiled.MARK}{{"n":1}}
+        stream0 = get_raw_stream(0)
+        triton_poi_fused_add_0.run(buf0, stream=stream0)
+        triton_poi_fused_add_0.run(buf0, stream=stream0)
+        # Original ATen: [aten.mm]{compiled.MARK}{{"n":2}}
+        buf1 = extern_kernels.mm(buf0)
+        # Original ATen: [aten.mm]
+        buf2 = extern_kernels.mm(buf0)
+        # Original ATen: [aten.mm]{compiled.MARK}{{"n":3}}
+    return (buf1, buf2)
+"""
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def push(self, text: str) -> None:
+        self.seen.append(text)
+
+    def pop(self) -> None:
+        self.seen.append("pop")
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    found = Recorder()
+    monkeypatch.setattr(STATE, "backend", found)
+    monkeypatch.setattr(STATE, "on", True)
+    return found
+
+
+def run(source: str, recorder: Recorder, *, fails: bool = False) -> None:
+    def launch(name: str) -> Any:
+        def called(*_: Any, **__: Any) -> str:
+            recorder.seen.append(name)
+            if fails:
+                raise RuntimeError
+            return name
+
+        return called
+
+    class Guard:
+        def __init__(self, _: int) -> None: ...
+        def __enter__(self) -> None: ...
+        def __exit__(self, *_: object) -> None: ...
+
+    names: dict[str, Any] = {
+        "make": lambda name: SimpleNamespace(run=launch(name)),
+        "guard": Guard,
+        "empty_strided_cuda": lambda *_: None,
+        "get_raw_stream": lambda _: 7,
+        "extern_kernels": SimpleNamespace(mm=launch("mm")),
+    }
+    exec(compiled._compiled(source, "graph.py", "exec", dont_inherit=True), names)
+    names["call"]([])
+
+
+def test_each_described_call_gets_a_range_and_no_other_does(recorder: Recorder) -> None:
+    run(SOURCE, recorder)
+    assert recorder.seen == [
+        'torch.inductor: triton_poi_fused_add_0 {"n":1}',
+        *("triton_poi_fused_add_0", "pop", "triton_poi_fused_add_0"),
+        'torch.inductor: extern_kernels.mm {"n":2}',
+        *("mm", "pop", "mm"),
+    ]
+
+
+def test_a_kernel_that_fails_closes_its_range(recorder: Recorder) -> None:
+    with pytest.raises(RuntimeError):
+        run(SOURCE, recorder, fails=True)
+    assert recorder.seen[-1] == "pop"
+
+
+def test_nothing_is_written_while_markers_are_stopped(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(STATE, "on", False)
+    run(SOURCE, recorder)
+    assert recorder.seen == ["triton_poi_fused_add_0"] * 2 + ["mm"] * 2
+
+
+def test_other_sources_are_compiled_as_they_are() -> None:
+    assert compiled._compiled("x = 1", "a.py", "exec").co_names == ("x",)
+    with pytest.raises(SyntaxError):
+        compiled._compiled(f"# {compiled.MARK}\nx =", "a.py", "exec")
+    assert isinstance(compiled.with_ranges(SOURCE), ast.Module)

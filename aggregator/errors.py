@@ -106,6 +106,12 @@ class NsysFailedError(ToolError):
     code = "NSYS_FAILED"
 
 
+class CollectorError(ToolError):
+    """dlprof's own collector cannot be used, or recorded nothing."""
+
+    code = "COLLECTOR_FAILED"
+
+
 class NotProfiledError(NsysFailedError):
     """The application ended before the collection began."""
 

@@ -202,6 +202,7 @@ class Reference:
         deadline = time.monotonic() + WAIT_S
         while not self._path(STARTED).exists() and time.monotonic() < deadline:
             time.sleep(0.005)
+        _begin_own()
 
     def _keep(self) -> None:
         """Keep the times of the steps since the loop was found; the GPU is not waited for."""
@@ -256,6 +257,18 @@ class Reference:
         except OSError:
             return False
         return True
+
+
+def _begin_own() -> None:
+    """Let dlprof's own collector begin in this process now, where it is loaded."""
+    library = os.environ.get("NVTX_INJECTION64_PATH", "")
+    if library and os.environ.get("DLPROF_COLLECT"):
+        import ctypes
+
+        try:
+            ctypes.CDLL(library).dlprof_collector_begin()
+        except (OSError, AttributeError):  # It begins soon by itself.
+            return
 
 
 def _listed(folder: str) -> list[str]:

@@ -33,9 +33,8 @@ from profiler_cli.capture.nsight import (
     Nsys,
     check_nsys_opts,
     export_command,
-    find_installed,
-    profile_command,
 )
+from profiler_cli.capture.own import choose_nsys, own_warnings, plan_own
 from profiler_cli.capture.tee import OutputTees
 from profiler_cli.console import EXIT_INTERRUPTED, EXIT_TERMINATED, print_error
 from profiler_cli.outputs import display, output_folder
@@ -119,7 +118,7 @@ def _why(captured: Captured) -> str:
 def _hint(error: DlprofError, captured: Captured) -> str:
     if isinstance(error, NoGpuActivityError):
         return (
-            "The application finished, but launched no GPU work that nsys could record. "
+            "The application finished, but launched no GPU work that could be recorded. "
             "Does it use the GPU?"
         )
     name = shlex.quote(display(captured.export))
@@ -143,9 +142,13 @@ def capture(options: Options, console: Console) -> Captured:
     """
     warnings = check_nsys_opts(options.nsys_opts)
     processes.check_application(options.application)
-    nsys = find_installed(options.nsys_path)
+    nsys = choose_nsys(options)
     base = _free_base(options)
-    collection = plan_collection(nsys, options, base)
+    if nsys is None:
+        collection: Collection = plan_own(options, base)
+        warnings = own_warnings(options)
+    else:
+        collection = plan_collection(nsys, options, base)
     with collection:
         return _capture(options, console, collection, base, warnings)
 
@@ -154,13 +157,11 @@ def _capture(
     options: Options, console: Console, collection: Collection, base: Path, warnings: list[str]
 ) -> Captured:
     """Run the application and return its export, as ``capture`` does."""
-    nsys = collection.nsys
     shows_output = options.verbosity not in {"quiet", "minimal"}
-    more = collection.switches
-    command = profile_command(nsys, options, base, show_output=shows_output, more=more)
+    command = collection.command(options, base, show_output=shows_output)
     for warning in warnings:
         console.message(warning)
-    console.message(f"Profiling with Nsight Systems {nsys.version_text}: {shlex.join(command)}")
+    console.message(f"Profiling with {collection.title}: {shlex.join(command)}")
     before = _present(base)
     gpus = GpuMonitor()
     snapshots = base.with_name(f"{base.name}{SNAPSHOT_SUFFIX}")
@@ -175,7 +176,9 @@ def _capture(
     if ending.signals.count(signal.SIGINT) > 1:
         raise KeyboardInterrupt
     collection.check_began(ending.code)
-    export = _result(nsys, options, base, before, ending)
+    export = collection.write_export(base)
+    if export is None:
+        export = _result(collection.nsys, options, base, before, ending)
     if problem := gpus.add_to_export(export):
         console.message(f"Warning: GPU memory usage could not be recorded: {problem}")
     if problem := collection.add_to_export(export):

@@ -25,7 +25,7 @@ from aggregator.sources.nsys.reference import COLUMNS, NOTE, PHASES
 from aggregator.sources.nsys.schema import CAPTURE_NOTES, STEP_TIMES
 from aggregator.system.untrusted_json import read_object
 from profiler_cli.capture import processes
-from profiler_cli.capture.nsight import Nsys, light_switches, split_nsys_opts
+from profiler_cli.capture.nsight import Nsys, light_switches, profile_command, split_nsys_opts
 
 if TYPE_CHECKING:
     from profiler_cli.options.declared import Options
@@ -67,6 +67,20 @@ class Collection:
         if self.folder is None:
             return []
         return [f"{LATER_SWITCH}=true", f"{SESSION_SWITCH}={self.session}"]
+
+    @property
+    def title(self) -> str:
+        """What collects, for messages."""
+        return f"Nsight Systems {self.nsys.version_text}"
+
+    def command(self, options: Options, base: Path, *, show_output: bool) -> list[str]:
+        """Return the command to run."""
+        more = self.switches
+        return profile_command(self.nsys, options, base, show_output=show_output, more=more)
+
+    def write_export(self, base: Path) -> Path | None:
+        """Write the export of the capture; None: the collector has written it itself."""
+        return None
 
     def environment(self, before: Mapping[str, str], bare_steps: int | None) -> dict[str, str]:
         """Return the environment of the application, with the folder in it."""
@@ -194,20 +208,30 @@ def plan_collection(nsys: Nsys, options: Options, base: Path) -> Collection:
     can begin later, and no option says when the collection begins.
     """
     given = split_nsys_opts(options.nsys_opts)
-    begins = processes.begins_late(options) or options.memory
     can = LATER_SWITCH in nsys.switches and SESSION_SWITCH in nsys.switches
-    marked = options.mode in {Mode.AUTO, Mode.PYTORCH}
-    marked = marked and os.environ.get(processes.ENABLE_VARIABLE) != "0"
-    if options.bare_steps == 0 or begins or not can or not marked:
+    if not can or not has_bare_steps(options):
         return Collection(nsys)
-    if not _is_python(options.application[0]):
-        return Collection(nsys)
-    folder = Path(tempfile.mkdtemp(prefix="dlprof-steps-"))
+    folder = make_folder()
     output = ["-o", str(base).replace("%", "%%"), "--export=sqlite"]
     if options.force:
         output.append("--force-overwrite=true")
     words = (*_sampling([*given, *light_switches(nsys, options)]), *output)
     return Collection(nsys, words, folder, is_started=False)
+
+
+def has_bare_steps(options: Options) -> bool:
+    """Whether the application may time its first steps itself."""
+    begins = processes.begins_late(options) or options.memory
+    marked = options.mode in {Mode.AUTO, Mode.PYTORCH}
+    marked = marked and os.environ.get(processes.ENABLE_VARIABLE) != "0"
+    if options.bare_steps == 0 or begins or not marked:
+        return False
+    return _is_python(options.application[0])
+
+
+def make_folder() -> Path:
+    """Make the folder for messages with the application."""
+    return Path(tempfile.mkdtemp(prefix="dlprof-steps-"))
 
 
 def _is_python(program: str) -> bool:

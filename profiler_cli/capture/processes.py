@@ -151,11 +151,15 @@ def begins_late(options: Options) -> bool:
 
 
 def _markers_folder() -> Path | None:
+    package = markers_package()
+    folder = package / MARKERS_FOLDER if package is not None else None
+    return folder if folder is not None and folder.is_dir() else None
+
+
+def markers_package() -> Path | None:
+    """Return the folder of what runs in the application; None if it is not installed."""
     spec = importlib.util.find_spec(MARKERS_PACKAGE)
-    if spec is None or spec.origin is None:
-        return None
-    folder = Path(spec.origin).parent / MARKERS_FOLDER
-    return folder if folder.is_dir() else None
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 def check_application(application: Sequence[str]) -> None:

@@ -51,6 +51,7 @@ class Options:
     nsys_base_name: str = "nsys_profile"
     nsys_opts: str = "-t cuda,nvtx -s none"
     nsys_path: str = ""
+    collector: str = "auto"  # What records the application: nsys, or cupti for dlprof's own.
     delay: float = 0.0  # Time before profiling starts. Unit: s.
     duration: float | None = None  # Time to profile; None for the whole application. Unit: s.
     detailed_mode: bool = True
@@ -158,6 +159,14 @@ CAPTURE: Final = (
     ),
     Option(
         "nsys_path", ("--nsys_path",), any_text("FILE"), "The nsys program to run.", "nsys on PATH"
+    ),
+    Option(
+        "collector",
+        ("--collector",),
+        one_of(("auto", "nsys", "cupti")),
+        "What records the application: Nsight Systems, or dlprof's own collector (cupti), which "
+        "needs a C compiler. auto takes Nsight Systems if it is installed.",
+        "auto",
     ),
     Option("delay", ("-y", "--delay"), seconds(), "Start profiling after this many seconds.", "0"),
     Option(

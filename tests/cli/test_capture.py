@@ -272,7 +272,7 @@ def test_a_script_without_python_in_front_is_reported(bench: Bench) -> None:
 
 def test_without_nsys_the_error_says_what_to_do(bench: Bench) -> None:
     bench.environment["PATH"] = "/usr/bin:/bin"
-    done = bench.run("true")
+    done = bench.run("--collector=nsys", "true")
     if done.returncode == 0:
         pytest.skip("this machine has an nsys of its own")
     assert done.returncode == 3

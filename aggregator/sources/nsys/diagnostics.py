@@ -1,6 +1,7 @@
 """What Nsight Systems itself reported of a recording: events lost, dropped or never written.
 
 It exports the rest and exits with success; the run then looks as if it had left the GPU idle.
+dlprof's own collector writes such rows too.
 """
 
 from __future__ import annotations
@@ -29,6 +30,13 @@ _COUNTED: Final = re.compile(
 _DROPPED: Final = re.compile(r"Number of (?:incomplete )?(?:CUPTI|CUDA) events dropped:\s*(\d+)")
 
 
+OWN_DROPPED: Final = "CUPTI dropped records: "
+OWN_UNFINISHED: Final = "Work that the GPU had not finished: "
+OWN_INCOMPLETE: Final = "The process did not complete its records"
+OWN_ERROR: Final = "CUPTI: "
+"""How the texts of dlprof's own collector begin."""
+
+
 def read_diagnostics(schema: Schema) -> list[ProfileWarning]:
     """Warnings about missing records, and the recorder's own errors."""
     columns = schema.columns(names.DIAGNOSTICS)
@@ -42,6 +50,9 @@ def read_diagnostics(schema: Schema) -> list[ProfileWarning]:
     with schema.connect() as connection:
         connection.text_factory = lenient_text
         rows = [(row[0], row[1], str(row[2])) for row in connection.execute(query)]
+    own = _own_warnings([text for _, _, text in rows])
+    if own:
+        return own
     texts = [text for _, _, text in rows]
     not_started = {pid for _, pid, text in rows if text.startswith(_NOT_STARTED)}
     incomplete = {pid for _, pid, text in rows if text.startswith(_INCOMPLETE)} - not_started
@@ -59,6 +70,39 @@ def read_diagnostics(schema: Schema) -> list[ProfileWarning]:
         )
         found.append(ProfileWarning("INCOMPLETE_EVENTS", message, len(incomplete)))
     return found + _errors(text for severity, _, text in rows if severity == _ERROR)
+
+
+def _own_warnings(texts: list[str]) -> list[ProfileWarning]:
+    """Warnings about records that dlprof's own collector lacks; none for another recorder."""
+    found = []
+    if dropped := _sum_after(OWN_DROPPED, texts):
+        message = say(
+            "CUPTI dropped records, because its buffers were full: kernels, copies and calls are"
+            " missing."
+        )
+        found.append(ProfileWarning("DROPPED_EVENTS", message, dropped))
+    if unfinished := _sum_after(OWN_UNFINISHED, texts):
+        message = say(
+            "kernels, copies and sets are left out: the GPU had not finished them when the program"
+            " or the capture ended."
+        )
+        found.append(ProfileWarning("UNFINISHED_WORK", message, unfinished))
+    if incomplete := sum(text == OWN_INCOMPLETE for text in texts):
+        message = say(
+            "processes did not complete their records: what they did in their last second may be"
+            " missing. Were they killed, or did they crash?"
+        )
+        found.append(ProfileWarning("INCOMPLETE_EVENTS", message, incomplete))
+    errors = [text.removeprefix(OWN_ERROR) for text in texts if text.startswith(OWN_ERROR)]
+    for line in dict.fromkeys(errors):
+        message = say("CUPTI reported: {text}", text=line)
+        found.append(ProfileWarning("RECORDER_ERROR", message, errors.count(line)))
+    return found
+
+
+def _sum_after(prefix: str, texts: list[str]) -> int:
+    found = (text.removeprefix(prefix) for text in texts if text.startswith(prefix))
+    return sum(int(number) for number in found if number.isdecimal() and len(number) < 18)
 
 
 def _lost(texts: list[str]) -> list[ProfileWarning]:

@@ -1,0 +1,1 @@
+"""Records of dlprof's own collector, written as an export in the layout of Nsight Systems."""

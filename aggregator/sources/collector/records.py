@@ -1,0 +1,127 @@
+"""The file that the collector writes for one process: see ``dlprof_nvtx/native/collector.h``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from aggregator.errors import CorruptProfileError
+from aggregator.texts import say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+MAGIC: Final = b"DLPROFC1"
+_HEADER: Final = np.dtype([("type", "u4"), ("record_bytes", "u4"), ("bytes", "u8")])
+
+PROCESS, STRING, API, KERNEL, COPY, SET, SYNC, EVENT = range(1, 9)
+OVERHEAD, GRAPH_NODE, NVTX, NVTX_TEXT, DEVICES, THREADS, NOTE, END = range(9, 17)
+PUSH, POP, START, STOP, MARK, DOMAIN, CATEGORY, THREAD, ATTRIBUTES = range(1, 10)
+
+_TIMES: Final = [("start", "u8"), ("end", "u8")]
+_WHERE: Final = [(name, "u4") for name in ("device", "context", "stream", "correlation")]
+_PROCESS: Final = [("time_ns", "u8"), ("utc_ns", "u8"), ("pid", "u4"), ("cupti", "u4")]
+_MEMORY: Final = [*_TIMES, ("graph_node", "u8"), ("bytes", "u8"), *_WHERE, ("graph", "u4")]
+_COPY: Final = [(name, "u1") for name in ("kind", "source", "target", "is_async")]
+TYPES: Final = {
+    PROCESS: [*_PROCESS, ("dropped", "u8")],
+    END: [*_PROCESS, ("dropped", "u8")],
+    API: [
+        *_TIMES,
+        *((name, "u4") for name in ("thread", "correlation", "name")),
+        *(("result", "i4"), ("is_driver", "u4"), ("unused", "u4")),
+    ],
+    KERNEL: [
+        *(*_TIMES, ("graph_node", "u8"), *_WHERE, ("name", "u4"), ("graph", "u4")),
+        *((name, "i4") for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")),
+        *(("static_bytes", "i4"), ("dynamic_bytes", "i4")),
+        *(("registers", "u4"), ("launch_type", "u4")),
+    ],
+    COPY: [*_MEMORY, *_COPY],
+    SET: [*_MEMORY, *_COPY],
+    SYNC: [
+        *(*_TIMES, ("event_sync", "u8")),
+        *((n, "u4") for n in ("type", "correlation", "context", "stream", "event", "unused")),
+    ],
+    EVENT: [
+        ("event_sync", "u8"),
+        *((name, "u4") for name in ("correlation", "context", "stream", "event")),
+    ],
+    OVERHEAD: [*_TIMES, ("kind", "u4"), ("thread", "u4")],
+    GRAPH_NODE: [
+        *((name, "u8") for name in ("time", "node", "original")),
+        *(("thread", "u4"), ("unused", "u4")),
+    ],
+    NVTX: [
+        *(("time", "u8"), ("id", "u8")),
+        *((name, "u4") for name in ("domain", "thread", "text_bytes", "kind")),
+    ],
+}
+"""Fields of each type of record, as in ``collector.h``."""
+
+
+@dataclass
+class Records:
+    """What the collector recorded of one process."""
+
+    columns: dict[int, npt.NDArray[Any]]  # Records by type.
+    strings: dict[int, str] = field(default_factory=dict)  # Names of kernels and calls by number.
+    nvtx_text: bytes = b""  # Texts of the NVTX records, joined in their order.
+    texts: dict[int, list[str]] = field(default_factory=dict)  # Text chunks by type.
+    is_complete: bool = False  # Whether the process ended the file itself.
+
+    def notes(self, name: str) -> list[str]:
+        """Values that the collector noted under a name."""
+        pairs = [text.partition("\t") for text in self.texts.get(NOTE, ())]
+        return [value for key, _, value in pairs if key == name]
+
+    def lines(self, kind: int) -> list[list[str]]:
+        """Lines of all text chunks of a type, split at tabs."""
+        chunks = self.texts.get(kind, ())
+        return [line.split("\t") for text in chunks for line in text.splitlines()]
+
+
+def read_records(path: Path) -> Records:
+    """Read the file of one process, which may end anywhere.
+
+    Raises:
+        CorruptProfileError: It is not such a file.
+    """
+    data = path.read_bytes()
+    if data[: len(MAGIC)] != MAGIC:
+        raise CorruptProfileError(
+            say("'{path}' is not a file of records of dlprof's collector.", path=str(path))
+        )
+    parts: dict[int, list[npt.NDArray[Any]]] = {kind: [] for kind in TYPES}
+    found = Records(columns={})
+    texts: list[bytes] = []
+    at = len(MAGIC)
+    while at + _HEADER.itemsize <= len(data):
+        kind, record_bytes, size = np.frombuffer(data, _HEADER, 1, at)[0].tolist()
+        at += _HEADER.itemsize
+        if size > len(data) - at:
+            break
+        if kind in TYPES and record_bytes == np.dtype(TYPES[kind]).itemsize:
+            part = np.frombuffer(data, TYPES[kind], size // record_bytes, at)
+            parts[kind].append(part)
+        elif kind == NVTX_TEXT:
+            texts.append(data[at : at + size])
+        elif kind == STRING:
+            number = int.from_bytes(data[at : at + 4], "little")
+            found.strings[number] = data[at + 4 : at + size].decode("utf-8", "replace")
+        else:
+            text = data[at : at + size].decode("utf-8", "replace")
+            found.texts.setdefault(kind, []).append(text)
+        at += size
+    # The texts of the last NVTX records may be missing.
+    del parts[NVTX][len(texts) :]
+    found.nvtx_text = b"".join(texts)
+    for kind, arrays in parts.items():
+        empty = np.empty(0, TYPES[kind])
+        found.columns[kind] = np.concatenate(arrays) if arrays else empty
+    found.is_complete = len(found.columns[END]) > 0
+    return found

@@ -1,0 +1,151 @@
+"""The library of dlprof's own collector: compiled at first use, kept in the user's cache.
+
+Its source is in ``dlprof_nvtx/native``; it needs a C compiler, and no header of CUDA.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from aggregator.errors import CollectorError
+from profiler_cli.capture.processes import markers_package
+
+CACHE_VARIABLE: Final = "DLPROF_CACHE_DIR"
+COMPILERS: Final = ("cc", "gcc", "clang")
+_FLAGS: Final = (
+    *("-std=gnu11", "-O2", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden"),
+    *("-Wl,-z,nodelete",),
+)
+_LIBRARIES: Final = ("-ldl",)
+_TIMEOUT_S: Final = 120
+_LAST_LINES: Final = 5
+# Where CUPTI is installed: PyTorch's and JAX's packages, conda, CUDA's toolkit.
+_IN_PYTHON: Final = (
+    "lib/python3*/site-packages/nvidia/cu[0-9]*/lib/libcupti.so.*",
+    "lib/python3*/site-packages/nvidia/cuda_cupti/lib/libcupti.so.*",
+    "lib/libcupti.so.*",
+)
+_IN_SYSTEM: Final = (
+    "usr/local/cuda/extras/CUPTI/lib64/libcupti.so.*",
+    "usr/local/cuda-*/extras/CUPTI/lib64/libcupti.so.*",
+    "usr/lib/*-linux-gnu/libcupti.so.*",
+    "opt/cuda/extras/CUPTI/lib64/libcupti.so.*",
+)
+
+
+def build_library() -> Path:
+    """Return the compiled library; compiles it if the source is new.
+
+    Raises:
+        CollectorError: There is no compiler, or it failed, or the cache cannot be written.
+    """
+    source = _source_folder()
+    files = sorted(source.glob("*.[ch]"))
+    content = b"".join(path.read_bytes() for path in files)
+    built_for = f"{_FLAGS}{platform.machine()}{platform.libc_ver()}".encode()
+    name = f"dlprof-collector-{hashlib.sha256(content + built_for).hexdigest()[:16]}.so"
+    library = _cache_folder() / name
+    if library.is_file():
+        return library
+    try:
+        library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+            part = Path(folder) / name
+            _compile([path for path in files if path.suffix == ".c"], part)
+            part.replace(library)
+    except OSError as error:
+        raise CollectorError(
+            f"The collector cannot be stored in '{library.parent}': {error.strerror}.",
+            hint=f"Set {CACHE_VARIABLE} to a folder that can be written.",
+        ) from error
+    return library
+
+
+def find_compiler() -> str | None:
+    """The C compiler: ``CC``, or the first one installed."""
+    given = os.environ.get("CC", "").split()
+    return next((name for name in (*given[:1], *COMPILERS) if shutil.which(name)), None)
+
+
+def _compile(files: list[Path], target: Path) -> None:
+    compiler = find_compiler()
+    if compiler is None:
+        raise CollectorError(
+            "dlprof's own collector needs a C compiler, and none was found.",
+            hint="Install gcc or clang (apt install gcc), or use Nsight Systems: --collector=nsys.",
+        )
+    try:
+        done = subprocess.run(
+            [compiler, *_FLAGS, *map(str, files), "-o", str(target), *_LIBRARIES],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CollectorError(f"'{compiler}' did not compile the collector in time.") from error
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        raise CollectorError(
+            f"'{compiler}' could not compile dlprof's own collector.",
+            hint="\n".join(lines[:_LAST_LINES]),
+            return_code=done.returncode,
+        )
+
+
+def _source_folder() -> Path:
+    package = markers_package()
+    folder = package / "native" if package is not None else None
+    if folder is None or not folder.is_dir():
+        raise CollectorError(
+            "The source of dlprof's own collector is not installed.", hint="Install dlprof again."
+        )
+    return folder
+
+
+def _cache_folder() -> Path:
+    given = os.environ.get(CACHE_VARIABLE)
+    if given:
+        return Path(given).absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "dlprof"
+
+
+def find_cupti(program: str, root: Path = Path("/")) -> Path | None:
+    """The CUPTI for a program that has not loaded one itself; None: none was found.
+
+    Args:
+        program: The profiled program; the packages of its Python come first.
+        root: Root folder of the system's installations.
+    """
+    found: Iterator[Path] = (
+        path
+        for prefix in _prefixes(program)
+        for pattern in _IN_PYTHON
+        for path in sorted(prefix.glob(pattern))
+    )
+    first = next(found, None)
+    if first is not None:
+        return first
+    system = (path for pattern in _IN_SYSTEM for path in sorted(root.glob(pattern), reverse=True))
+    return next(system, None)
+
+
+def _prefixes(program: str) -> list[Path]:
+    """Where the Python of a program is installed: a script names it in its first line."""
+    path = shutil.which(program)
+    if path is None:
+        return []
+    # A link in an environment belongs to it, not to what it points at.
+    here = Path(path).absolute().parent.parent
+    return list(dict.fromkeys((here, Path(path).resolve().parent.parent)))

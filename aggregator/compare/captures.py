@@ -35,6 +35,7 @@ class CaptureData:
     kernels: dict[int, frozenset[str]]  # Full names of the kernels of each op, by row.
     facts: dict[str, str]  # The set-up; what was not recorded is missing.
     domains: tuple[str, ...] = ()  # Custom NVTX domains, by name.
+    started_ns: int | None = None  # Start of the capture, UTC; None: not recorded. Unit: ns.
     is_storable: bool = False  # Whether the ownership is that of an aggregation and not stored.
 
 
@@ -88,8 +89,14 @@ def read_capture(
             connection, meta, ownership.devices, ((name, time_ns) for _, name, time_ns in kernels)
         ),
         domains=tuple(str(row[0]) for row in domains),
+        started_ns=_started_ns(str(meta.get("session_start_utc_ns", ""))),
         is_storable=iterations is None and not is_stored,
     )
+
+
+def _started_ns(text: str) -> int | None:
+    """Dates after 1970 and before the year 2200."""
+    return int(text) if text.isdecimal() and 0 < int(text) < 7_258_118_400 * 10**9 else None
 
 
 def keep_ownership(path: Path, data: CaptureData) -> None:

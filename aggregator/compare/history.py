@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,20 +11,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from aggregator.compare.captures import CaptureData, read_capture
+from aggregator.compare.captures import CaptureData
 from aggregator.compare.change_points import (
     ChangePoint,
     change_points_by_permutation,
     change_points_by_t_test,
 )
-from aggregator.dldb.stored import reading_errors, require_aggregable
+from aggregator.compare.sides import Source, read_source
+from aggregator.compare.summary import SUFFIX, is_summary
+from aggregator.dldb.stored import require_aggregable
 from aggregator.errors import DlprofError, ProfileError, UsageError
 from aggregator.metrics.ownership import CLASSES
-from aggregator.system.sqlite_uri import connect_read_only
 from aggregator.texts import say
 
 MOST_DATABASES: Final = 2000
-_SUFFIXES: Final = (".sqlite", ".db")
+_SUFFIXES: Final = (".sqlite", ".db", SUFFIX)
 _LEAST_SHARE: Final = 0.001
 """Ops that never own this share of a step are left out."""
 _MAX_P_VALUE: Final = 0.01
@@ -87,7 +86,7 @@ class _Dated:
 
 
 def databases_of(folder: Path) -> list[Path]:
-    """The files in a folder and its subfolders that may be databases, by name.
+    """The files in a folder and its subfolders that may be databases or summaries, by name.
 
     Raises:
         UsageError: There is no such folder, or it holds too many files.
@@ -95,9 +94,11 @@ def databases_of(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise UsageError(
             say("'{folder}' is no folder.", folder=folder),
-            hint=say("Name a folder that holds databases of one program over time."),
+            hint=say("Name a folder that holds databases or summaries of one program over time."),
         )
-    found = sorted(one for one in folder.rglob("*") if one.suffix in _SUFFIXES and one.is_file())
+    found = sorted(
+        one for one in folder.rglob("*") if one.name.endswith(_SUFFIXES) and one.is_file()
+    )
     if len(found) > MOST_DATABASES:
         raise UsageError(
             say(
@@ -111,7 +112,7 @@ def databases_of(folder: Path) -> list[Path]:
 
 
 def read_history(files: Sequence[tuple[str, Path]]) -> History:
-    """The history of databases, each with the name that it is shown by.
+    """The history of databases and summaries, each with the name that it is shown by.
 
     Raises:
         ProfileError: No file is a database with GPU work.
@@ -122,7 +123,10 @@ def read_history(files: Sequence[tuple[str, Path]]) -> History:
     skipped = tuple(one for one in found if isinstance(one, Skipped))
     if not dated:
         raise ProfileError(
-            say("None of {count} files is a database that can be compared.", count=len(files)),
+            say(
+                "None of {count} files is a database or summary that can be compared.",
+                count=len(files),
+            ),
             hint=skipped[0].reason if skipped else say("Import profiles with dlprof first."),
         )
     return History(
@@ -162,25 +166,16 @@ def to_document(history: History) -> dict[str, Any]:
 def _read(file: tuple[str, Path]) -> _Dated | Skipped:
     name, path = file
     try:
-        require_aggregable(path)
-        with reading_errors(path), closing(connect_read_only(path)) as connection:
-            started_ns = _session_start_ns(connection)
-            data = read_capture(connection, name)
+        if not is_summary(path):
+            require_aggregable(path)
+        data = read_source(Source(name, path), path)
     except DlprofError as error:
         return Skipped(name, error.message)
-    started_at = None
+    started_ns, started_at = data.started_ns, None
     if started_ns is not None:
         started_at = datetime.fromtimestamp(started_ns / 1e9, tz=UTC).isoformat(timespec="seconds")
     order_ns = path.stat().st_mtime_ns if started_ns is None else started_ns
     return _Dated((order_ns, name), started_at, data)
-
-
-def _session_start_ns(connection: sqlite3.Connection) -> int | None:
-    query = "SELECT value FROM dldb_meta WHERE key = 'session_start_utc_ns'"
-    row = connection.execute(query).fetchone()
-    text = "" if row is None else str(row[0])
-    # Dates after 1970 and before the year 2200.
-    return int(text) if text.isdecimal() and 0 < int(text) < 7_258_118_400 * 10**9 else None
 
 
 def _capture(dated: _Dated) -> HistoryCapture:

@@ -1,4 +1,4 @@
-"""Opens what is compared: databases, or profiles that are imported first."""
+"""Opens what is compared: databases, summaries, or profiles that are imported first."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Final
 from aggregator.compare.captures import CaptureData, keep_ownership, read_capture
 from aggregator.compare.engine import compare
 from aggregator.compare.result import Comparison
+from aggregator.compare.summary import is_summary, read_summary
 from aggregator.dldb.reader import open_database
 from aggregator.dldb.stored import reading_errors, require_aggregable
 from aggregator.errors import DlprofError, UsageError
@@ -78,7 +79,7 @@ def compare_files(
             source: _opened(source, stack, progress) for source in dict.fromkeys((*base, *new))
         }
         with ThreadPoolExecutor(max_workers=2) as pool:
-            read = dict(zip(opened, pool.map(_read, opened, opened.values()), strict=True))
+            read = dict(zip(opened, pool.map(read_source, opened, opened.values()), strict=True))
         if keep:
             for source, path in opened.items():
                 if path == source.path:  # an imported profile's database is removed again
@@ -110,7 +111,9 @@ def _require_captures(side: Sequence[Source], *, are_parts: bool) -> None:
 
 
 def _opened(source: Source, stack: ExitStack, progress: Progress) -> Path:
-    """The database of a source; a profile is imported into one in a temporary folder."""
+    """The database or summary of a source; a profile is imported into one in a temporary folder."""
+    if is_summary(source.path):
+        return source.path
     try:
         database = open_database(source.path)
     except DlprofError:
@@ -132,7 +135,9 @@ def _opened(source: Source, stack: ExitStack, progress: Progress) -> Path:
     return target
 
 
-def _read(source: Source, path: Path) -> CaptureData:
-    """Read the tables of a database that ``require_aggregable`` has found free of foreign SQL."""
+def read_source(source: Source, path: Path) -> CaptureData:
+    """Read a summary, or a database that ``require_aggregable`` has found free of foreign SQL."""
+    if is_summary(path):
+        return read_summary(path, source.name, source.aggr, source.iterations)
     with reading_errors(path), closing(connect_read_only(path)) as connection:
         return read_capture(connection, source.name, source.aggr, source.iterations)

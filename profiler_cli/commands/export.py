@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from aggregator.compare.sides import Source, read_source
+from aggregator.compare.summary import SUFFIX, write_summary
 from aggregator.dldb.guarded import DAMAGE, limited, time_limit_s
 from aggregator.dldb.reader import Dldb, damaged
 from aggregator.errors import DatabaseError, DatabaseWriteError, UsageError
@@ -27,6 +29,7 @@ SUFFIXES: Final = {
     "prometheus": ".prom",
     "otlp": ".otlp.json",
     "tensorboard": "_tensorboard",
+    "summary": SUFFIX,
 }
 """Formats, and how the names of their files or folders end."""
 _FOLDERS: Final = ("csv", "parquet", "tensorboard")
@@ -34,7 +37,8 @@ _DESCRIPTION: Final = (
     "Write a profile for another tool. perfetto: its events as a trace for "
     "https://ui.perfetto.dev. csv, parquet: a folder with every table of an aggregation. "
     "prometheus, otlp: its key figures for monitoring. tensorboard: a folder with the times of "
-    "each iteration as scalars, which Weights & Biases reads as well (wandb sync FOLDER)."
+    "each iteration as scalars, which Weights & Biases reads as well (wandb sync FOLDER). summary: "
+    "a small file that dlprof compare and dlprof history take in place of the database."
 )
 
 
@@ -69,6 +73,12 @@ def run_export(words: Sequence[str]) -> int:
 
 def _write(database: Dldb, options: argparse.Namespace, target: Path, batch: Batch) -> str:
     """Write the format into the batch, and return what was written."""
+    if options.format == "summary":
+        source = Source(str(options.file), database.path, aggr=options.aggregation)
+        data = read_source(source, database.path)
+        with batch.open(target) as stream:
+            write_summary(data, stream)
+        return f"iterations {data.capture.first} to {data.capture.last}"
     with _reading(database):
         aggregation = _aggregation(database, options.aggregation)
         window = _window(database, aggregation, options.iter_start, options.iter_stop)
@@ -170,7 +180,7 @@ def _parser() -> argparse.ArgumentParser:
         "--aggregation",
         type=int,
         metavar="N",
-        help="aggregation that is shown (default: last)",
+        help="aggregation that is shown (default: last; of a summary: the steady range)",
     )
     parser.add_argument(
         "--iter_start", type=int, metavar="N", help="perfetto: first iteration (default: all)"

@@ -47,7 +47,10 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "folder", metavar="DIR", type=Path, help="folder of databases, with its subfolders"
+        "folder",
+        metavar="DIR",
+        type=Path,
+        help="folder of databases and summaries (dlprof export), with its subfolders",
     )
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="output (default: text)"

@@ -337,7 +337,8 @@ def _read_rank_waits(
         " FROM collectives AS c JOIN kernels AS k ON k.id = c.kernel"
         " JOIN ranks AS r ON r.id = c.rank JOIN iterations AS i ON i.aggr = ?"
         " AND k.id >= i.kernel_low AND k.id < i.kernel_high"
-        " WHERE k.api_start >= ? AND k.api_start < ? GROUP BY r.rank, i.iter_value"
+        " WHERE k.api_start >= ? AND k.api_start < ? AND c.kept_waiting IS NOT NULL"
+        " GROUP BY r.rank, i.iter_value"
     )
     for rank, iteration, late_ns in connection.execute(query, (aggr, *bounds)):
         late[int(rank)][int(iteration)] = int(late_ns)

@@ -21,6 +21,7 @@ from aggregator.replay.inputs import (
     GRAPH,
     KERNEL,
     SET,
+    BlockingStreams,
     Calls,
     Loading,
     Ops,
@@ -93,6 +94,7 @@ def read_replay_input(
         calls=calls,
         work=_read_work(connection, calls, rows),
         waits=waits,
+        blocking_streams=_read_blocking_streams(connection),
         loading=_read_loading(connection, rows),
         ops=_read_ops(connection, aggr),
         kernel_names=kernel_names,
@@ -329,6 +331,14 @@ def _read_waits(connection: sqlite3.Connection, calls: Calls, rows: _Rows) -> tu
     record[record_ago < 0] = -1
     call = _call_rows(calls, process, start)
     return Waits(call, device, stream, record, record_stream), bool(len(start))
+
+
+def _read_blocking_streams(connection: sqlite3.Connection) -> BlockingStreams:
+    process, stream, is_default = np.empty((3, 0), dtype=np.int64)
+    if has_table(connection, "blocking_streams"):
+        query = "SELECT process - 1, stream_id, is_default FROM blocking_streams ORDER BY id"
+        process, stream, is_default = _rows(connection, query, 3)
+    return BlockingStreams(process, stream, is_default > 0)
 
 
 def _read_loading(connection: sqlite3.Connection, rows: _Rows) -> Loading:

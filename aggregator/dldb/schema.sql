@@ -921,7 +921,27 @@ CREATE TABLE device_waits (
     record_stream INTEGER NOT NULL
 );
 
--- Kernels of collectives, matched between ranks.
+-- Streams that wait for the legacy default stream, and that stream itself; empty: none were recorded.
+CREATE TABLE blocking_streams (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of processes. Unit: none.
+    process INTEGER NOT NULL,
+    -- CUDA stream. Unit: none.
+    stream_id INTEGER NOT NULL,
+    -- Whether it is the legacy default stream. Unit: none.
+    is_default INTEGER NOT NULL
+);
+
+-- Calls of collectives that all their ranks recorded.
+CREATE TABLE collective_calls (
+    -- Row of kernels. Unit: none.
+    kernel INTEGER PRIMARY KEY,
+    -- Number of the call, the same on all its ranks. Unit: none.
+    call INTEGER NOT NULL
+);
+
+-- Sizes of collectives.
 CREATE TABLE collective_bytes (
     -- Row of kernels: a collective whose size the source recorded. Unit: none.
     kernel INTEGER PRIMARY KEY,
@@ -929,6 +949,7 @@ CREATE TABLE collective_bytes (
     bytes INTEGER NOT NULL
 );
 
+-- Kernels of collectives, matched between ranks.
 CREATE TABLE collectives (
     -- Row of kernels. Unit: none.
     kernel INTEGER PRIMARY KEY,

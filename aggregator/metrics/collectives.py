@@ -1,6 +1,7 @@
 """Matches collectives between ranks and computes how long each rank waited for the others.
 
-An export names no communicator. NCCL runs each communicator's kernels on a stream of its own, in
+Traces of PyTorch 2.13 and later number each call on all its ranks (``Comms Id``). Others, and
+exports, name no communicator. NCCL runs each communicator's kernels on a stream of its own, in
 order of call, and all its ranks call the same collectives: so streams of different ranks that hold
 the same sequence of collectives, at the same times, are one communicator.
 """
@@ -18,6 +19,7 @@ SYNCHRONIZING = frozenset({"AllReduce", "AllGather", "ReduceScatter", "AllToAll"
 """Collectives that no rank leaves before the last rank has entered."""
 MIN_OVERLAP_SHARE = 0.9
 """Share of calls that must run at the same time for two streams to be of one communicator."""
+_CALL_BITS = 48
 _KIND = re.compile(
     r"(?:Kernel|Symk)_?(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll)"
 )
@@ -41,6 +43,7 @@ class CollectiveKernels:
     start_ns: Int64  # Unit: ns.
     end_ns: Int64  # Unit: ns.
     kinds: tuple[str, ...]  # Kinds of collectives.
+    call: Int64  # Number of the call, the same on all its ranks; -1: not recorded.
 
     def __len__(self) -> int:
         return len(self.kernel)
@@ -55,19 +58,25 @@ class Stream:
     kind: Int64  # Their kinds.
     start_ns: Int64  # Unit: ns.
     end_ns: Int64  # Unit: ns.
+    call: Int64  # Number of each call, the same on all its ranks; -1: not recorded.
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def is_numbered(self) -> bool:
+        """Whether the source numbers all its calls."""
+        return bool((self.call >= 0).all())
+
     def at(self, rows: Int64) -> Stream:
         """Some of its calls."""
-        columns = (self.rows, self.kind, self.start_ns, self.end_ns)
+        columns = (self.rows, self.kind, self.start_ns, self.end_ns, self.call)
         return Stream(self.rank, *(column[rows] for column in columns))
 
     def shifted(self, offset_ns: int) -> Stream:
         """The same on another clock."""
         start, end = self.start_ns + offset_ns, self.end_ns + offset_ns
-        return Stream(self.rank, self.rows, self.kind, start, end)
+        return Stream(self.rank, self.rows, self.kind, start, end, self.call)
 
 
 def streams_of(found: CollectiveKernels) -> list[Stream]:
@@ -77,7 +86,7 @@ def streams_of(found: CollectiveKernels) -> list[Stream]:
     if not len(order):
         return []
     heads = np.flatnonzero(np.r_[True, (np.diff(keys, axis=1) != 0).any(axis=0)])
-    every = Stream(0, np.arange(len(found)), found.kind, found.start_ns, found.end_ns)
+    every = Stream(0, np.arange(len(found)), found.kind, found.start_ns, found.end_ns, found.call)
     streams = [
         replace(every.at(rows), rank=int(found.rank[rows[0]]))
         for rows in np.split(order, heads[1:])
@@ -85,21 +94,38 @@ def streams_of(found: CollectiveKernels) -> list[Stream]:
     return sorted(streams, key=lambda stream: (stream.rank, int(stream.start_ns[0])))
 
 
-def same_calls(a: Stream, b: Stream) -> int:
-    """Number of calls that two streams have in common from their beginning; 0: they differ.
+def common_calls(a: Stream, b: Stream) -> tuple[Stream, Stream]:
+    """The calls that two streams have in common, in the order of the first; none: they differ.
 
-    One may end earlier than the other: a capture ends with its process.
+    Calls that the source numbers are those of the same number. Others are counted from the
+    beginning; one stream may end earlier than the other: a capture ends with its process.
     """
+    if a.is_numbered and b.is_numbered:
+        _, own, other = np.intersect1d(_numbers(a), _numbers(b), return_indices=True)
+        order = np.argsort(own)
+        return a.at(own[order]), b.at(other[order])
     shared = min(len(a), len(b))
-    return shared if bool((a.kind[:shared] == b.kind[:shared]).all()) else 0
+    if (a.kind[:shared] != b.kind[:shared]).any():
+        shared = 0
+    return a.at(np.arange(shared)), b.at(np.arange(shared))
+
+
+def _numbers(stream: Stream) -> Int64:
+    """Numbers of the calls of a stream; several kernels of one call have different ones."""
+    order = np.argsort(stream.call, kind="stable")
+    is_first = np.diff(stream.call[order], prepend=-1) != 0
+    place = np.arange(len(order))
+    again = np.empty(len(order), dtype=np.int64)
+    again[order] = place - np.maximum.accumulate(np.where(is_first, place, 0))
+    result: Int64 = stream.call ^ (again << _CALL_BITS)
+    return result
 
 
 def overlap_share(a: Stream, b: Stream) -> float:
-    """Share of their common calls that ran at the same time on both."""
-    shared = min(len(a), len(b))
-    latest = np.maximum(a.start_ns[:shared], b.start_ns[:shared])
-    earliest = np.minimum(a.end_ns[:shared], b.end_ns[:shared])
-    return float(np.mean(latest <= earliest)) if shared else 0.0
+    """Share of calls, the same ones of two streams, that ran at the same time on both."""
+    latest = np.maximum(a.start_ns, b.start_ns)
+    earliest = np.minimum(a.end_ns, b.end_ns)
+    return float(np.mean(latest <= earliest)) if len(a) else 0.0
 
 
 def is_synchronizing(stream: Stream, kinds: tuple[str, ...]) -> Bool:
@@ -114,11 +140,13 @@ def _runs_together(a: Stream, b: Stream, kinds: tuple[str, ...]) -> bool:
 
     Only synchronizing calls are compared: the root of a broadcast leaves before the others enter.
     """
-    shared = same_calls(a, b)
-    if not shared:
+    own, other = common_calls(a, b)
+    if not len(own):
         return False
-    rows = np.flatnonzero(is_synchronizing(a, kinds)[:shared])
-    return not len(rows) or overlap_share(a.at(rows), b.at(rows)) >= MIN_OVERLAP_SHARE
+    rows = np.flatnonzero(is_synchronizing(own, kinds))
+    if not len(rows) or (a.is_numbered and b.is_numbered):
+        return True
+    return overlap_share(own.at(rows), other.at(rows)) >= MIN_OVERLAP_SHARE
 
 
 def communicators(streams: list[Stream], kinds: tuple[str, ...]) -> list[list[Stream]]:
@@ -165,19 +193,32 @@ def match(found: CollectiveKernels, aligned: Bool) -> Matched:
     streams = [stream for stream in streams_of(found) if aligned[stream.rank]]
     groups = [group for group in communicators(streams, found.kinds) if len(group) > 1]
     for number, group in enumerate(groups, start=1):
-        for stream in group:
-            communicator[stream.rows] = number
-            sequence[stream.rows] = np.arange(len(stream))
-        lengths = sorted({len(stream) for stream in group})
-        for low, high in zip([0, *lengths], lengths, strict=False):
-            members = [stream for stream in group if len(stream) >= high]
-            rows = np.stack([stream.rows[low:high] for stream in members])
-            num_ranks[rows] = len(members)
-            if len(members) > 1:
+        every, place = np.concatenate([stream.rows for stream in group]), _sequence(group)
+        communicator[every], sequence[every] = number, place
+        order = np.argsort(place, kind="stable")
+        members = np.bincount(place)[place[order]]
+        for count in np.unique(members).tolist():
+            rows = every[order[members == count]].reshape(-1, count).T
+            num_ranks[rows] = count
+            if count > 1:
                 waited = _waiting(found.start_ns[rows], found.end_ns[rows])
                 waiting[rows] = waited
                 kept[rows] = _kept_waiting(found.start_ns[rows], waited)
     return Matched(communicator, sequence, num_ranks, waiting, kept)
+
+
+def _sequence(group: list[Stream]) -> Int64:
+    """Number of each call in a communicator, stream by stream."""
+    if not all(stream.is_numbered for stream in group):
+        return np.concatenate([np.arange(len(stream)) for stream in group])
+    start = np.concatenate([stream.start_ns for stream in group])
+    _, code = np.unique(np.concatenate([_numbers(stream) for stream in group]), return_inverse=True)
+    first = np.full(int(code.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, code, start)
+    place = np.empty(len(first), dtype=np.int64)
+    place[np.argsort(first, kind="stable")] = np.arange(len(first))
+    result: Int64 = place[code]
+    return result
 
 
 def _waiting(start_ns: Int64, end_ns: Int64) -> Int64:

@@ -138,6 +138,23 @@ class Waits:
 
 
 @dataclass
+class BlockingStreams:
+    """Streams that wait for the legacy default stream, and that stream itself."""
+
+    process: Int64 = field(default_factory=empty_i64)  # Row of ``Profile.process_ids``.
+    stream_id: Int64 = field(default_factory=empty_i64)  # CUDA stream number as recorded.
+    is_default: Int64 = field(default_factory=empty_i64)  # 1: the legacy default stream itself.
+
+
+@dataclass
+class CollectiveCalls:
+    """Calls of collectives that all their ranks recorded."""
+
+    kernel: Int64 = field(default_factory=empty_i64)  # Row of ``Profile.kernels``.
+    call: Int64 = field(default_factory=empty_i64)  # Number of the call, the same on all ranks.
+
+
+@dataclass
 class GraphNodes:
     """Nodes of CUDA graphs when they are created, and the node that each piece of work replayed."""
 
@@ -267,6 +284,8 @@ class Profile:
     syncs: DeviceWork
     # Waits for streams and events, with the records of the events.
     waits: Waits = field(default_factory=Waits)
+    blocking_streams: BlockingStreams = field(default_factory=BlockingStreams)
+    collective_calls: CollectiveCalls = field(default_factory=CollectiveCalls)
     # CUDA graphs that were recorded as a whole, without their kernels.
     graphs: DeviceWork = field(default_factory=DeviceWork)
     graph_nodes: GraphNodes = field(default_factory=GraphNodes)

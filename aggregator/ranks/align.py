@@ -17,9 +17,9 @@ from aggregator.dldb.rows.ranks import COLLECTIVES, NOTHING, SAME_CLOCK, START_T
 from aggregator.metrics.collectives import (
     MIN_OVERLAP_SHARE,
     Stream,
+    common_calls,
     is_synchronizing,
     overlap_share,
-    same_calls,
 )
 
 SUBSTANTIAL_NS: Final = 1_000_000
@@ -153,18 +153,13 @@ def _common_calls(first: Capture, second: Capture) -> tuple[Stream, Stream] | No
 
     If some of the calls synchronize, only those: the root of a broadcast leaves early.
     """
-    found: tuple[int, Stream, Stream] | None = None
-    for a in first.streams:
-        for b in second.streams:
-            shared = same_calls(a, b)
-            if shared and (found is None or shared > found[0]):
-                found = (shared, a, b)
-    if found is None:
+    pairs = [common_calls(a, b) for a in first.streams for b in second.streams]
+    own, other = max(pairs, key=lambda pair: len(pair[0]), default=(None, None))
+    if own is None or other is None or not len(own):
         return None
-    shared, a, b = found
-    rows = np.flatnonzero(is_synchronizing(a, first.kinds)[:shared])
-    rows = rows if len(rows) else np.arange(shared)
-    return a.at(rows), b.at(rows)
+    rows = np.flatnonzero(is_synchronizing(own, first.kinds))
+    rows = rows if len(rows) else np.arange(len(own))
+    return own.at(rows), other.at(rows)
 
 
 def runs_beside_others(captures: list[Capture], number: int) -> bool | None:

@@ -103,11 +103,15 @@ def merge_events(
 ) -> None:
     """Write all tables of events; small tables and ops must have been written."""
     has_domains = any(len(database.rows("domains")) > 1 for database in databases)
-    has_sizes = any(database.last_id("collective_bytes") > 0 for database in databases)
+    of_collectives = [
+        (table, column)
+        for table, column in (("collective_bytes", "bytes"), ("collective_calls", "call"))
+        if any(database.last_id(table) > 0 for database in databases)
+    ]
     _merge_instances(databases, writer, advance)
     for table in EVENT_TABLES[1:]:
         is_covered = has_domains and table.name in {target for *_, target in COVERED}
-        if is_covered or (has_sizes and table is KERNELS):  # other tables refer to these rows
+        if is_covered or (of_collectives and table is KERNELS):  # other tables refer to these rows
             for database in databases:
                 database.new_map(table.name)
         pieces = [Piece(one, 1, one.last_id(table.name)) for one in databases]
@@ -115,10 +119,11 @@ def merge_events(
     for table_name, column, target in COVERED:
         for database in databases:
             writer.write(_covered(database, table_name, column, target))
-    for database in databases if has_sizes else ():
-        found = database.reader.integer_columns("collective_bytes", ("kernel", "bytes"))
-        kernels = database.maps["kernels"][found["kernel"]]
-        writer.write(Table("collective_bytes", {"kernel": kernels, "bytes": found["bytes"]}))
+    for name, column in of_collectives:
+        for database in databases:
+            found = database.reader.integer_columns(name, ("kernel", column))
+            kernels = database.maps["kernels"][found["kernel"]]
+            writer.write(Table(name, {"kernel": kernels, column: found[column]}))
     for busy in _busy_time(databases):
         writer.write(busy)
 

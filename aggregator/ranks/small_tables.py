@@ -32,6 +32,7 @@ def shared_tables(databases: list[RankDatabase]) -> Iterator[Table]:
         yield _distinct(name, databases)
     yield _appended("processes", databases)
     yield _appended("threads", databases, {"process": "processes"})
+    yield _appended("blocking_streams", databases, {"process": "processes"})
     yield _devices(databases)
     yield _warnings(databases)
     yield _distinct("model_config", databases, ("key",))

@@ -35,8 +35,8 @@ def build_graph(data: ReplayInput) -> Graph:
     """Build the graph of a profile."""
     cpu, streams = cpu_chains(data.calls), stream_chains(data.work, data.calls)
     finder = EdgeFinder(data, cpu, streams)
-    found = [finder.events(), finder.collectives(), finder.syncs(), finder.queues()]
-    found.append(thread_edges(data, cpu, streams))
+    found = [finder.events(), finder.legacy(), finder.collectives(), finder.syncs()]
+    found += [finder.queues(), thread_edges(data, cpu, streams)]
     notes: list[Text] = []
     found = [_forward(part, cpu, streams, notes) for part in found]
     launch = _launches(data, cpu, streams)

@@ -96,6 +96,32 @@ class EdgeFinder:
         source, target = np.concatenate(sources), np.concatenate(targets)
         return FoundEdges(EdgeKind.COLLECTIVE, Source.WORK_END, source, Source.WORK_END, target)
 
+    def legacy(self) -> FoundEdges:
+        """Work of the legacy default stream and of blocking streams waits for each other."""
+        streams, known = self._streams, self._data.blocking_streams
+        kinds = dict(
+            zip(
+                zip(known.process.tolist(), known.stream.tolist(), strict=True),
+                known.is_default.tolist(),
+                strict=True,
+            )
+        )
+        pairs = list(zip(streams.process.tolist(), streams.stream.tolist(), strict=True))
+        sources, targets = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        for waiting, one in enumerate(pairs):
+            for other, pair in enumerate(pairs):
+                is_apart = one[0] != pair[0] or streams.device[waiting] != streams.device[other]
+                if is_apart or one not in kinds or pair not in kinds or kinds[one] == kinds[pair]:
+                    continue
+                rows = np.arange(streams.first[waiting], streams.first[waiting + 1])
+                before = np.full(len(rows), other)
+                source = streams.launched_before(before, streams.launched_ns[rows])
+                keep = (source >= 0) & (np.diff(source, prepend=-1) != 0)
+                sources.append(source[keep])
+                targets.append(rows[keep])
+        source, target = np.concatenate(sources), np.concatenate(targets)
+        return FoundEdges(EdgeKind.LEGACY, Source.WORK_END, source, Source.WORK_END, target)
+
     def queues(self) -> FoundEdges:
         """Launches that waited for room in the queue of their stream."""
         streams, cpu, data = self._streams, self._cpu, self._data

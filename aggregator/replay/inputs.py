@@ -76,6 +76,15 @@ class Waits:
 
 
 @dataclass(frozen=True)
+class BlockingStreams:
+    """Streams that wait for the legacy default stream, and that stream itself."""
+
+    process: Int64  # Number of the process.
+    stream: Int64  # CUDA stream as recorded.
+    is_default: Bool  # Whether it is the legacy default stream.
+
+
+@dataclass(frozen=True)
 class Loading:
     """When threads waited for the next batch of a data loader."""
 
@@ -104,6 +113,7 @@ class ReplayInput:
     calls: Calls
     work: Work
     waits: Waits
+    blocking_streams: BlockingStreams
     loading: Loading
     ops: Ops
     kernel_names: tuple[str, ...]  # Distinct kernels.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +14,19 @@ from aggregator.errors import InvalidValueError, UsageError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.changes import find_ops, roofline, speed_up
 from aggregator.replay.communication import bucket_size, link_speed
-from aggregator.replay.inputs import KERNEL, Calls, Loading, Ops, ReplayInput, Waits, Work
+from aggregator.replay.inputs import (
+    KERNEL,
+    BlockingStreams,
+    Calls,
+    Loading,
+    Ops,
+    ReplayInput,
+    Waits,
+    Work,
+)
 from aggregator.replay.named_changes import named_changes
 from aggregator.replay.scenario import Change
+from tests.builders import Trace, analyze_file
 
 US, MIB = 1_000, 1 << 20
 STEPS, LAYERS, LAYER_US, LATENCY_US, UPDATE_US = 6, 8, 100, 10, 50
@@ -107,6 +120,7 @@ def _columns(
             moved_bytes=size,
         ),
         waits=Waits(waiting, np.zeros_like(waiting), waited, record, recorded),
+        blocking_streams=BlockingStreams(empty, empty, empty > 0),
         loading=Loading(empty, empty, empty),
         ops=Ops(
             op_ids=("LINEAR_1", "REDUCE_1", "ADAM_1"),
@@ -221,3 +235,48 @@ def test_changes_have_one_order() -> None:
     changes = named_changes({"no_communication": [""], "speedup": ["linear=2x"]})
     assert len(changes) == 2
     assert step_us(data, *changes) == step_us(data, speed_up("linear", 2), changes[1])
+
+
+def with_side_stream(*, is_blocking: bool) -> ReplayInput:
+    """Layers alternate between the legacy default stream and another one, without events."""
+    data = data_parallel((LAYERS,))
+    layer = np.flatnonzero(data.work.name == 0)
+    stream = data.work.stream.copy()
+    stream[layer[::2]] = 20
+    empty = np.empty(0, dtype=np.int64)
+    known = BlockingStreams(empty, empty, empty > 0)
+    if is_blocking:
+        known = BlockingStreams(
+            np.zeros(2, dtype=np.int64), np.array([7, 20]), np.array([True, False])
+        )
+    return replace(data, work=replace(data.work, stream=stream), blocking_streams=known)
+
+
+def test_the_legacy_default_stream_and_blocking_streams_wait_for_each_other() -> None:
+    twice = speed_up("linear", 2)
+    expected = step_us(data_parallel((LAYERS,)), twice)
+    assert step_us(with_side_stream(is_blocking=True), twice) == pytest.approx(expected, abs=10)
+    # Without the kinds of the streams, half of the kernels would stay where they were.
+    unknown = with_side_stream(is_blocking=False)
+    assert step_us(unknown, twice) > expected + LAYERS * LAYER_US / 5
+    profile = ReplayedProfile(unknown, np.arange(STEPS - 1))
+    assert profile.confidence != "high"
+
+
+def test_kinds_of_streams_are_read_from_an_export(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    for pid in (101, 102):
+        trace.thread(pid).launch("gemm", 100, gpu=(200, 300))
+    export = trace.write(tmp_path / "profile.sqlite")
+    # Process 102 has no stream that waits for its default stream.
+    rows = [(7, 101, 3), (13, 101, 1), (14, 101, 2), (7, 102, 3), (15, 102, 2), (16, 999, 1)]
+    with closing(sqlite3.connect(export)) as connection, connection:
+        connection.execute("CREATE TABLE TARGET_INFO_CUDA_STREAM (streamId, processId, flag)")
+        connection.executemany("INSERT INTO TARGET_INFO_CUDA_STREAM VALUES (?, ?, ?)", rows)
+    found = analyze_file(export, tmp_path / "dldb.sqlite")
+    sql = (
+        "SELECT p.pid, s.stream_id, s.is_default FROM blocking_streams AS s"
+        " JOIN processes AS p ON p.id = s.process ORDER BY 2"
+    )
+    assert found.query(sql) == [(101, 7, 1), (101, 13, 0)]

@@ -114,3 +114,49 @@ def test_clocks_of_two_machines_are_brought_together(tmp_path: Path) -> None:
     assert found.query(sql)[1] == (1, -3_000_000, "collectives")
     waited = found.query("SELECT sum(waiting_ns) FROM view_collectives WHERE rank = 0")
     assert waited == [(STEPS * 20_000,)]
+
+
+def numbered(text: str, without: int) -> str:
+    """A trace whose collectives have the numbers of PyTorch 2.13; the first ones are missing."""
+    document = json.loads(text)
+    kernels = [
+        one for one in document["traceEvents"] if "nccl" in one["name"] and one["cat"] == "kernel"
+    ]
+    for number, one in enumerate(sorted(kernels, key=lambda one: one["ts"])):
+        one["args"]["Comms Id"] = (1 << 64) - 977 * number - 2  # a hash without a sign
+    left_out = [one["args"]["correlation"] for one in kernels[:without]]
+    document["traceEvents"] = [
+        one for one in document["traceEvents"] if one["args"].get("correlation") not in left_out
+    ]
+    return json.dumps(document)
+
+
+def test_numbered_calls_are_matched_where_a_trace_begins_later(tmp_path: Path) -> None:
+    """Rank 1 lacks the first reduce and gather: by order, it would be one step off."""
+    files = [tmp_path / f"rank{rank}.json" for rank in range(2)]
+    for rank, path in enumerate(files):
+        path.write_text(numbered(trace(rank, late_us=50.0 * rank), without=2 * rank))
+    found = join(tmp_path, files)
+    sql = (
+        "SELECT sequence, num_ranks, waiting FROM collectives AS c JOIN ranks AS r ON r.id = c.rank"
+        " WHERE r.rank = 0 AND kind = 'AllReduce' ORDER BY kernel"
+    )
+    rows = found.query(sql)
+    assert [row[1] for row in rows] == [1, 2, 2, 2]
+    assert [row[2] for row in rows[1:]] == [50_000] * 3
+    assert [row[0] for row in rows] == [0, 2, 4, 6]
+
+
+def test_several_kernels_of_one_numbered_call_are_matched_in_order(tmp_path: Path) -> None:
+    files = [tmp_path / f"rank{rank}.json" for rank in range(2)]
+    for rank, path in enumerate(files):
+        document = json.loads(numbered(trace(rank, late_us=50.0 * rank), without=0))
+        for one in document["traceEvents"]:
+            if "Comms Id" in one["args"]:
+                one["args"]["Comms Id"] = "7"  # all of them, in quotes
+        path.write_text(json.dumps(document))
+    found = join(tmp_path, files)
+    sql = "SELECT count(*), min(num_ranks), count(DISTINCT sequence) FROM collectives"
+    assert found.query(sql) == [(4 * STEPS, 2, 2 * STEPS)]
+    waited = found.query("SELECT sum(waiting) FROM collectives AS c WHERE c.rank = 1")
+    assert waited == [(STEPS * 50_000,)]

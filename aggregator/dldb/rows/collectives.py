@@ -55,6 +55,10 @@ def read_collectives(path: Path) -> CollectiveKernels:
     rank_of[list(ranks)] = list(ranks.values())
     rank = rank_of[data["process"]]
     keep = rank >= 0
+    with reading_errors(path), ArrowConnection(read_only_uri(path)) as reader:
+        calls = reader.integer_columns("collective_calls", ("kernel", "call"))
+    call = np.full(int(max(data["id"].max(initial=0), calls["kernel"].max(initial=0))) + 1, -1)
+    call[calls["kernel"]] = calls["call"]
     return CollectiveKernels(
         kernel=data["id"][keep],
         rank=rank[keep],
@@ -64,6 +68,7 @@ def read_collectives(path: Path) -> CollectiveKernels:
         start_ns=data["start"][keep],
         end_ns=(data["start"] + data["duration"])[keep],
         kinds=kinds,
+        call=call[data["id"][keep]],
     )
 
 

@@ -14,7 +14,7 @@ from aggregator.dldb.rows.corrected import marker_tables
 from aggregator.dldb.rows.costs import cost_numbers, cost_tables, op_flops
 from aggregator.dldb.rows.domains import domain_tables, graph_launches
 from aggregator.dldb.rows.evidence import evidence_of
-from aggregator.dldb.rows.ranks import message_table, rank_table
+from aggregator.dldb.rows.ranks import call_table, message_table, rank_table
 from aggregator.dldb.rows.shapes import recorded_shapes, shape_texts, tensor_core_fits
 from aggregator.dldb.writer import Table, attributes
 from aggregator.importing.imported import (
@@ -76,6 +76,17 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     yield _devices(data)
     yield rank_table(data)
     yield message_table(data)
+    yield call_table(data)
+    streams = profile.blocking_streams
+    yield Table(
+        "blocking_streams",
+        {
+            "id": np.arange(1, len(streams.process) + 1),
+            "process": streams.process + 1,
+            "stream_id": streams.stream_id,
+            "is_default": streams.is_default,
+        },
+    )
     yield _ops(data)
     yield Table("warnings", attributes(profile.warnings, "code", "message", "count"))
     yield Table("model_config", _model_config(data))

@@ -50,6 +50,14 @@ def rank_table(data: ImportedProfile) -> Table:
     )
 
 
+def call_table(data: ImportedProfile) -> Table:
+    """Calls of collectives by kernel."""
+    calls = data.profile.collective_calls
+    kernels = (inverse_order(data.kernel_order) + 1)[calls.kernel]
+    order = np.argsort(kernels)
+    return Table("collective_calls", {"kernel": kernels[order], "call": calls.call[order]})
+
+
 def message_table(data: ImportedProfile) -> Table:
     """Sizes of collectives by kernel."""
     row_of = inverse_order(data.kernel_order) + 1

@@ -40,6 +40,7 @@ _KINDS: Final = {
     "cuda_sync": "syncs",
 }
 """Table of each category of events; PyTorch before 1.12 capitalized the categories."""
+_MAX_CALL: Final = (1 << 63) - 1
 _WRAPPER: Final = "autograd::engine::"
 _ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
 
@@ -251,7 +252,17 @@ def _kernels(events: TraceEvents, chosen: list[Event]) -> Columns:
         "name": events.work_names.codes([demangle(event.name) for event in chosen]),
         "grid": np.array(grid, dtype=np.int32).reshape(-1, 3),
         "block": np.array(block, dtype=np.int32).reshape(-1, 3),
+        "call": np.array([_call_number(event.args.call_id) for event in chosen], dtype=np.int64),
     }
+
+
+def _call_number(call_id: int | str) -> int:
+    """Number of a collective, which Kineto writes as 64 bits; -1: none."""
+    try:
+        number = int(call_id)
+    except ValueError:
+        return -1
+    return number & _MAX_CALL if number != -1 else -1
 
 
 def _memory(events: TraceEvents, chosen: list[Event]) -> Columns:

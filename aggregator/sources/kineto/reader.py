@@ -17,6 +17,7 @@ from aggregator.kernels.names import short_name
 from aggregator.profile.profile import (
     DEFAULT_DOMAIN,
     ApiCalls,
+    CollectiveCalls,
     DeviceWork,
     Kernels,
     Marks,
@@ -128,6 +129,7 @@ def _assemble(path: Path, events: TraceEvents) -> Profile:
         sets=_memory(tables["sets"], work, strings),
         syncs=DeviceWork(**work.of(tables["syncs"])),
         waits=_waits(tables["syncs"], work),
+        collective_calls=_collective_calls(tables["kernels"]),
         thread_names=lanes.names,
         system=read_system(events.header),
         session=read_session(events.header, start_ns),
@@ -189,6 +191,12 @@ def _kernels(table: Columns, work: _WorkColumns, short: Int64) -> Kernels:
         grid=table["grid"],
         block=table["block"],
     )
+
+
+def _collective_calls(table: Columns) -> CollectiveCalls:
+    call = table["call"].astype(np.int64)
+    kernel = np.flatnonzero(call >= 0)
+    return CollectiveCalls(kernel, call[kernel])
 
 
 def _memory(table: Columns, work: _WorkColumns, strings: tuple[str, ...]) -> MemoryOps:

@@ -64,6 +64,7 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     index: _Int64 = msgspec.field(name="Ev Idx", default=-1)
     record_id: _Int64 = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=-1)
     record_stream: _Int64 = msgspec.field(name="wait_on_stream", default=-1)
+    call_id: int | str = msgspec.field(name="Comms Id", default=-1)
     external: int = msgspec.field(name="External id", default=-1)
 
 

@@ -52,7 +52,7 @@ from aggregator.sources.nsys.system import (
     read_system,
     with_settings,
 )
-from aggregator.sources.nsys.waits import read_waits
+from aggregator.sources.nsys.waits import read_blocking_streams, read_waits
 from aggregator.sources.repair import (
     RawTable,
     assign_host_graphs,
@@ -272,6 +272,7 @@ def _assemble(
     api_calls = _api_columns(raw[names.API_CALLS], threads, strings)
     kernels = kernel_columns(raw[names.KERNELS], devices, strings)
     syncs = DeviceWork(**devices.work_columns(raw[names.SYNCS]))
+    process_ids = tuple(int(key) & PID_MASK if key >= 0 else 0 for key in process_keys)
     return Profile(
         source_name=schema.path.name,
         end_ns=end_ns,
@@ -281,7 +282,7 @@ def _assemble(
         domain_names=domain_names,
         threads=threads,
         thread_process=np.searchsorted(process_keys, threads >> PID_SHIFT).astype(np.int32),
-        process_ids=tuple(int(key) & PID_MASK if key >= 0 else 0 for key in process_keys),
+        process_ids=process_ids,
         devices=with_memory(devices.devices, known, schema, nvtx.labels),
         ranges=range_columns(nvtx.ranges, nvtx, lanes, end_ns),
         start_end_ranges=range_columns(start_end_rows(nvtx), nvtx, lanes, end_ns),
@@ -292,6 +293,7 @@ def _assemble(
         sets=memory_columns(raw[names.SETS], devices),
         syncs=syncs,
         waits=read_waits(schema, raw[names.SYNCS]["event"], syncs, process_keys),
+        blocking_streams=read_blocking_streams(schema, process_ids),
         graphs=DeviceWork(**devices.work_columns(raw[names.GRAPHS])),
         graph_nodes=read_graph_nodes(raw, threads),
         annotations=_annotations(schema, nvtx),

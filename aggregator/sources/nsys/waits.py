@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aggregator.profile.profile import DeviceWork, Waits
+from aggregator.profile.profile import BlockingStreams, DeviceWork, Waits
 from aggregator.sources.arrow_columns import arrow_connection, integers
 from aggregator.sources.nsys import schema as names
 from aggregator.sources.nsys.schema import PID_SHIFT, Schema
@@ -52,6 +52,32 @@ def read_waits(schema: Schema, event: Integers, syncs: DeviceWork, process_keys:
         record_id=record,
         record_stream_id=stream,
     )
+
+
+_BLOCKING, _LEGACY_DEFAULT = 1, 3
+"""CUPTI's kinds of streams."""
+
+
+def read_blocking_streams(schema: Schema, process_ids: tuple[int, ...]) -> BlockingStreams:
+    """Streams that wait for the legacy default stream, of processes that have such."""
+    if not schema.columns(names.STREAMS) >= {"processId", "streamId", "flag"}:
+        return BlockingStreams()
+    select = ", ".join(
+        f'CAST(coalesce("{name}", -1) AS INTEGER)' for name in ("processId", "streamId", "flag")
+    )
+    with arrow_connection(schema.path) as connection:
+        parts = [
+            np.stack([integers(column).astype(np.int64) for column in batch.columns])
+            for batch in connection.batches(f"SELECT {select} FROM {schema.table(names.STREAMS)}")
+        ]
+    pid, stream, kind = np.concatenate([np.empty((3, 0), dtype=np.int64), *parts], axis=1)
+    process = np.full(len(pid), -1, dtype=np.int64)
+    for row, one in enumerate(process_ids):
+        process[pid == one] = row
+    keep = (process >= 0) & ((kind == _BLOCKING) | (kind == _LEGACY_DEFAULT))
+    keep &= np.isin(process, process[kind == _BLOCKING])
+    rows = np.unique(np.stack([process, stream, kind == _LEGACY_DEFAULT])[:, keep], axis=1)
+    return BlockingStreams(*rows.astype(np.int64))
 
 
 def _read_events(schema: Schema) -> list[Int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import subprocess
@@ -82,6 +83,23 @@ def test_repeated_events_and_lists_are_read_each_time(tmp_path: Path) -> None:
     events = some_events(500) * 5
     content = {"segments": [], "device_traces": [events, events[:700]]}
     path.write_bytes(pickle.dumps(content, protocol=4))
+    assert_same(path, content)
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_frames_and_texts_that_are_written_out_are_read(tmp_path: Path, protocol: int) -> None:
+    """Copies of events have frames of their own, which first occur inside of a list of frames."""
+    path = tmp_path / "snapshot.pickle"
+    by_event = [copy.deepcopy(one) for one in some_events(700)]
+    by_run = copy.deepcopy(some_events(700)) + copy.deepcopy(some_events(700))
+    again = pickle.loads(pickle.dumps(some_events(600)))
+    text = "".join(("F|", "shared"))
+    noted = [{**one, "user_metadata": "".join((text, str(n // 3)))} for n, one in enumerate(again)]
+    for first, second in zip(noted[::2], noted[1::2], strict=True):
+        second["user_metadata"] = first["user_metadata"]
+    events = [*some_events(300), *by_event, *by_run, *again, *noted, *by_event]
+    content = {"segments": [], "device_traces": [events]}
+    path.write_bytes(pickle.dumps(content, protocol=protocol))
     assert_same(path, content)
 
 

@@ -16,7 +16,9 @@ class EventLayout:
         self.indexes = indexes
         self.tokens = [_reference(index) for index in indexes]
         self.usable = keys[-1:] == ("frames",)
-        self.known: dict[bytes, int] = {}  # Stack of each run of references to frames.
+        # Stack of each list of frames, and handles of the memo entries that it makes.
+        self.known: dict[bytes, tuple[int, tuple[int, ...]]] = {}
+        self.known_frames: dict[bytes, int] = {}  # Number of each frame that is written out.
         self.slice = FIRST_SLICE
         self.skipped = 0  # Events to read one by one before the next attempt.
         self.failures = 0

@@ -7,17 +7,16 @@ the next: where it differs, the run ends and the reader of single opcodes contin
 
 from __future__ import annotations
 
-import re
+from array import array
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from aggregator.metrics.memory.model import ACTIONS, Action
-from aggregator.sources.memory.columns import MAX_FRAMES
 from aggregator.sources.memory.event_layout import FIRST_SLICE, EventLayout
+from aggregator.sources.memory.event_stacks import WrittenLists
 from aggregator.sources.memory.pickle_values import (
-    FRAME,
     OBJECT,
     ROW,
     STACK,
@@ -35,8 +34,6 @@ _MOST_SKIPPED: Final = 64
 _MARGIN: Final = 4096
 _FEWEST: Final = 8
 _NUMBERS: Final = {"addr": 0, "size": 0, "stream": 0, "time_us": -1}
-_REFS: Final = re.compile(rb"(?:h.|j....)*", re.DOTALL)
-_REF: Final = re.compile(rb"h(.)|j(....)", re.DOTALL)
 _LENGTH: Final = np.zeros(256, dtype=np.int64)
 """Length of an opcode with its argument, for those that a value may have."""
 _DIGITS: Final = np.zeros(256, dtype=np.int64)
@@ -141,6 +138,8 @@ class _Fields:
         self._written: tuple[Bool, list[int]] | None = None  # Memo handles of written notes.
         self._before_note: list[Bool] = []  # Where texts are written out before the note.
         self._entries = np.ones(len(self._starts), dtype=np.int64)  # Memo entries but the list's.
+        self._extra = np.zeros(len(self._starts), dtype=np.int64)  # Memo entries in the list.
+        self._handles: array[int] = array("i")  # Handles of all of those.
 
     def accept(self) -> int:
         """Add the events up to the first that has another layout; returns how many."""
@@ -205,7 +204,10 @@ class _Fields:
             self._values[key] = self._number(pos, length, digits, (code == ord("J")) | is_long)
         elif key in ("action", "user_metadata"):
             self._good &= _IS_REF[code] | (key != "action")
-            self._values[key] = self._number(pos, length, digits, None)
+            numbers = self._number(pos, length, digits, None)
+            # A text that an earlier event of this part writes out is not in the memo yet.
+            self._good &= ~_IS_REF[code] | (numbers < len(self._reader.memo))
+            self._values[key] = numbers
         return pos + length
 
     def _text(self, key: str, pos: Int64, length: Int64) -> Int64:
@@ -261,38 +263,31 @@ class _Fields:
         """The stack of each event, up to the first with an unknown one."""
         stacks = np.full(count, -1, dtype=np.int64)
         own = np.flatnonzero(is_inline[:count])
-        found = self._inline_stacks(start[own].tolist(), (end[own] - 1).tolist())
+        each = self._entries[:count] + is_inline[:count]
+        place = np.cumsum(each) - 1
+        base = len(self._reader.memo)
+        lists = WrittenLists(self._reader, self._layout, has_memo=self._memo_op == b"\x94")
+        regions = zip(
+            (base + place[own]).tolist(), start[own].tolist(), (end[own] - 1).tolist(), strict=True
+        )
+        found = lists.read(self._part.data, regions)
         stacks[own[: len(found)]] = found
         refs = self._values["frames"][:count]
         other = np.flatnonzero(~is_inline[:count])
         stacks[other] = self._referenced_stacks(refs[other])
+        self._extra[own[: len(found)]] = lists.lengths
+        self._handles = lists.handles
         if self._memo_op:
             # Lists of this run, which later events of it refer to.
-            base = len(self._reader.memo)
-            each = self._entries[:count] + is_inline[:count]
-            numbered = np.full(int(each.sum()), -1, dtype=np.int64)
-            place = np.cumsum(each) - 1
+            extra = self._extra[:count]
+            place += np.cumsum(extra) - extra
+            numbered = np.full(int((each + extra).sum()), -1, dtype=np.int64)
             numbered[place[own]] = stacks[own]
             new = other[(refs[other] >= base) & (refs[other] < base + len(numbered))]
             target = refs[new] - base
             stacks[new] = np.where(target < place[new], numbered[target], -1)
         unknown = np.flatnonzero(stacks < 0)
         return stacks[: int(unknown[0])] if len(unknown) else stacks
-
-    def _inline_stacks(self, starts: list[int], stops: list[int]) -> list[int]:
-        """Stacks of lists that are written out, up to the first with an unknown frame."""
-        data, known = self._part.data, self._layout.known
-        stacks: list[int] = []
-        for first, last in zip(starts, stops, strict=True):
-            region = data[first:last]
-            stack = known.get(region)
-            if stack is None:
-                stack = self._new_stack(region)
-                if stack is None:
-                    break
-                known[region] = stack
-            stacks.append(stack)
-        return stacks
 
     def _referenced_stacks(self, refs: Int64) -> Int64:
         """Stacks of memo entries from before this run; -1: unknown."""
@@ -305,30 +300,6 @@ class _Fields:
             stack = self._referenced(int(refs[place]))
             stacks[place] = -1 if stack is None else stack
         return stacks
-
-    def _new_stack(self, region: bytes) -> int | None:
-        """The stack of the items of a list; None if they are not references to frames."""
-        if not region:
-            return 0
-        if region[:1] == b"(" and region[-1:] == b"e":
-            region = region[1:-1]
-        elif region[-1:] == b"a":
-            region = region[:-1]
-        else:
-            return None
-        if _REFS.fullmatch(region) is None:
-            return None
-        memo = self._reader.memo
-        frames = []
-        for short, wide in _REF.findall(region):
-            index = short[0] if short else int.from_bytes(wide, "little")
-            handle = memo[index] if index < len(memo) else 0
-            if handle & 3 != FRAME:
-                return None
-            frames.append(handle >> 2)
-        if not frames or len(frames) > MAX_FRAMES:
-            return None
-        return self._reader.columns.stack(tuple(frames))
 
     def _referenced(self, index: int) -> int | None:
         """The stack of a memo entry; None if it holds no stack."""
@@ -353,18 +324,25 @@ class _Fields:
             self._memoize(row, is_inline, stack)
 
     def _memoize(self, row: int, is_inline: Bool, stack: Int64) -> None:
-        """Number the dictionaries and lists of the events as the pickler did."""
-        each = self._entries[: len(stack)] + is_inline
+        """Number what the events hold as the pickler did."""
+        count = len(stack)
+        extra = self._extra[:count]
+        own = self._entries[:count] + is_inline
+        each = own + extra
         place = np.cumsum(each) - each
         # Of the texts that are written out, those that are not stored have no value.
         handles = np.full(int(each.sum()), -1 << 2 | OBJECT, dtype=np.int32)
-        handles[place] = (np.arange(row, row + len(stack)) << 2) | ROW
-        handles[(place + each - 1)[is_inline]] = (stack[is_inline] << 2) | STACK
+        handles[place] = (np.arange(row, row + count) << 2) | ROW
+        handles[(place + own - 1)[is_inline]] = (stack[is_inline] << 2) | STACK
+        if extra.any():
+            total = int(extra.sum())
+            within = np.arange(total) - np.repeat(np.cumsum(extra) - extra, extra)
+            handles[np.repeat(place + own, extra) + within] = self._handles[:total]
         if self._written is not None:
             is_text, texts = self._written
             before = sum(
-                (there[: len(stack)].astype(np.int64) for there in self._before_note),
-                np.zeros(len(stack), dtype=np.int64),
+                (there[:count].astype(np.int64) for there in self._before_note),
+                np.zeros(count, dtype=np.int64),
             )
             handles[(place + 1 + before)[is_text]] = texts
         self._reader.memo.frombytes(handles.tobytes())

@@ -58,7 +58,7 @@ class PickleReader(PickleBytes, Refusals):
         self._marks: list[int] = []
         self._entries = 0
         self._texts: dict[str, int] = {}
-        self._index: dict[str, int] = {}  # Memo entry of the newest text of each wording.
+        self._index: dict[int, int] = {}  # Memo entry of each text, by its identity.
         self._layouts: dict[tuple[str, ...], EventLayout] = {}
 
     # --- the loop ------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class PickleReader(PickleBytes, Refusals):
         if kind is PickledDict or kind is PickledList:
             value.memo = len(self.memo)
         elif kind is str:
-            self._index[value] = len(self.memo)
+            self._index[id(value)] = len(self.memo)
         if kind is FrameRef:
             self.memo.append(value << 2 | 3)
             return
@@ -267,9 +267,9 @@ class PickleReader(PickleBytes, Refusals):
             return
         if type(self._stack[self._marks[-1] - 1]) is not PickledList:
             return
-        if any(type(key) is not str or key not in self._index for key in keys):
+        if any(type(key) is not str or id(key) not in self._index for key in keys):
             return
-        indexes = tuple(self._index[key] for key in keys)
+        indexes = tuple(self._index[id(key)] for key in keys)
         layout = self._layouts.get(keys)
         if layout is None or layout.indexes != indexes:
             layout = self._layouts[keys] = EventLayout(keys, indexes)

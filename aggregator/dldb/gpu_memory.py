@@ -21,7 +21,7 @@ from aggregator.metrics.memory.attribution import Attribution
 from aggregator.metrics.memory.kinds import EVIDENCE_TEXTS, KIND_NAMES
 from aggregator.metrics.memory.model import Blocks, Stacks
 from aggregator.metrics.memory.phases import PHASE_NAMES
-from aggregator.metrics.memory.replay import Allocations, Replay
+from aggregator.metrics.memory.replay import Allocations, Changes, Replay
 from aggregator.metrics.memory.steps import Steps
 from aggregator.profile.arrays import Int64
 from aggregator.texts import say
@@ -238,7 +238,7 @@ def _read(
         device=device,
         source=str(source),
         time_ns=time_ns,
-        counts=Replay(allocated, active, reserved, *totals),
+        counts=Replay(allocated, active, Changes.of(reserved), *totals),
         rows=Allocations(
             address=columns[0],
             size=columns[1],

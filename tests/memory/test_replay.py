@@ -60,7 +60,7 @@ def assert_equal_at_every_event(path: Path) -> None:
         assert list(found) == expected[1:]
         assert counts.peak_allocated == max(one[0] for one in expected)
         assert counts.peak_reserved == max(one[2] for one in expected)
-        rows = pair_allocations(trace, counts)
+        rows = pair_allocations(trace)
         # The allocations that live after an event add up to what is allocated then.
         for place in np.linspace(-1, len(trace.events) - 1, 60).astype(int).tolist():
             assert int(rows.size[rows.alive_after(place)].sum()) == expected[place + 1][0]

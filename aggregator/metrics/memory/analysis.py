@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from aggregator.metrics.memory.replay import (
     replay,
 )
 
+_NO_ADDRESSES: Final = np.zeros(0, dtype=np.int64)
 Bool = npt.NDArray[np.bool_]
 
 
@@ -156,17 +158,21 @@ def analyze(memory: MemoryTrace) -> tuple[DeviceMemory, ...]:
     """Replay and attribute the recording of each device."""
     meanings = read_stacks(memory.stacks)
     found = []
-    for trace in memory.devices:
-        counts = replay(trace)
-        rows = pair_allocations(trace, counts)
+    # Columns of the events are released as soon as they are not needed any more.
+    traces, memory = list(memory.devices), replace(memory, devices=())
+    while traces:
+        trace = traces.pop(0)
+        rows = pair_allocations(trace)
+        trace = replace(trace, events=replace(trace.events, address=_NO_ADDRESSES))
+        whose = attribute(memory, trace, rows, meanings)
         found.append(
             DeviceMemory(
                 device=trace.device,
                 source=memory.source,
                 time_ns=trace.events.time_ns,
-                counts=counts,
+                counts=replay(trace),
                 rows=rows,
-                whose=attribute(memory, trace, rows, meanings),
+                whose=whose,
                 blocks=trace.blocks,
                 stacks=memory.stacks,
             )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aggregator.metrics.memory.kinds import Evidence, Kind, Timeline, find_kinds
-from aggregator.metrics.memory.model import DeviceTrace, Int64, MemoryTrace
+from aggregator.metrics.memory.model import DeviceTrace, MemoryTrace, Narrow
 from aggregator.metrics.memory.phases import StackMeaning
 from aggregator.metrics.memory.recorded_run import Names, RecordedRun
 from aggregator.metrics.memory.replay import NEVER, Allocations
@@ -25,8 +25,8 @@ class Attribution:
     kind: Int8  # ``Kind``.
     evidence: Int8  # ``Evidence`` of the kind.
     phase: Int8  # ``Phase`` in which it was allocated.
-    step: Int64  # Step in which it was allocated, from 0; -1: before the recording.
-    stack: Int64  # Index in ``Stacks.frames``.
+    step: Narrow  # Step in which it was allocated, from 0; -1: before the recording.
+    stack: Narrow  # Index in ``Stacks.frames``.
     module: npt.NDArray[np.int32]  # Index in ``names``.
     op: npt.NDArray[np.int32]  # Index in ``names``.
     names: tuple[str, ...]  # Distinct names of modules and ops; 0 is "".
@@ -64,7 +64,7 @@ def attribute(
         kind=found.kind,
         evidence=found.evidence,
         phase=phase,
-        step=np.where(is_old, -1, steps.of_event(rows.alloc_event)),
+        step=np.where(is_old, NEVER, steps.of_event(rows.alloc_event)).astype(np.int32),
         stack=stack,
         module=module,
         op=op,
@@ -76,9 +76,9 @@ def attribute(
 _PHASE_OPS: Final = ("", "forward pass", "backward pass", "optimizer", "")
 
 
-def _stacks(trace: DeviceTrace, rows: Allocations) -> Int64:
+def _stacks(trace: DeviceTrace, rows: Allocations) -> Narrow:
     """The stack that allocated each row: that of its event or of its block."""
-    stack = np.zeros(len(rows), dtype=np.int64)
+    stack = np.zeros(len(rows), dtype=np.int32)
     is_new = rows.alloc_event != NEVER
     stack[is_new] = trace.events.stack[rows.alloc_event[is_new]]
     has_block = ~is_new & (rows.block != NEVER)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from aggregator.metrics.memory.model import DeviceTrace, Int64
+from aggregator.metrics.memory.model import DeviceTrace, Int64, Narrow
 from aggregator.metrics.memory.phases import Phase, StackMeaning
 from aggregator.metrics.memory.replay import NEVER, Allocations
 from aggregator.metrics.memory.steps import Steps
@@ -86,14 +86,21 @@ class Timeline:
     rows: Allocations
     phase: Int8
     phase_of_event: Int8
-    stack: Int64
+    stack: Narrow
     steps: Steps
 
     def next_event(self, *phases: Phase) -> Int64:
         """The next event of one of the phases after each allocation; the largest number: none."""
-        places = np.flatnonzero(np.isin(self.phase_of_event, [int(phase) for phase in phases]))
-        places = np.append(places, _END)
-        return places[np.searchsorted(places, self.rows.alloc_event, side="right")]
+        wanted = np.zeros(len(Phase) + 1, dtype=np.bool_)
+        wanted[list(phases)] = True
+        is_one = np.append(wanted[self.phase_of_event], False)
+        begins = np.flatnonzero(is_one[1:] & ~is_one[:-1]) + 1
+        begins = np.append(begins, _END)
+        after = self.rows.alloc_event + 1
+        found = begins[np.searchsorted(begins, after)]
+        inside = is_one[after]
+        found[inside] = after[inside]
+        return found
 
 
 @dataclass(frozen=True)

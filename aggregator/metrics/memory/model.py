@@ -12,6 +12,8 @@ import numpy.typing as npt
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Int8 = npt.NDArray[np.int8]
+Narrow = npt.NDArray[Any]
+"""Integers in the narrowest type that suffices: a snapshot has millions of them."""
 
 
 class Action(IntEnum):
@@ -64,21 +66,19 @@ class Events:
     action: Int8  # ``Action``.
     address: Int64
     size: Int64  # Unit: bytes, as recorded: PyTorch records the requested size.
-    stream: Int64
     time_ns: Int64  # Since 1970, or -1: not recorded.
-    stack: Int32  # Index in ``Stacks.frames``.
-    note: Int32  # Index in ``MemoryTrace.notes``: text that the program attached; 0: none.
+    stack: Narrow  # Index in ``Stacks.frames``.
+    note: Narrow  # Index in ``MemoryTrace.notes``: text that the program attached; 0: none.
 
     def __len__(self) -> int:
         return len(self.action)
 
-    def part(self, rows: Int64) -> Events:
-        """Some of the events."""
+    def part(self, rows: Int64 | slice) -> Events:
+        """Some of the events; those of a slice are not copied."""
         return Events(
             action=self.action[rows],
             address=self.address[rows],
             size=self.size[rows],
-            stream=self.stream[rows],
             time_ns=self.time_ns[rows],
             stack=self.stack[rows],
             note=self.note[rows],

@@ -80,11 +80,13 @@ class RecordedRun:
         by_note = np.array([_phase(text) for text in self._notes], dtype=np.int8)
         noted = by_note[events.note]
         phase = np.where(noted > 0, noted, phase)
-        known = np.flatnonzero(phase > 0)
-        if not len(known):
+        if not len(phase):
             return phase
-        place = np.searchsorted(known, np.arange(len(phase)), side="right") - 1
-        return np.where(place >= 0, phase[known[np.maximum(place, 0)]], 0).astype(np.int8)
+        # Each unknown one has the phase of the last known one before it.
+        last = np.arange(len(phase), dtype=np.int32 if len(phase) < 1 << 31 else np.int64)
+        last[phase == 0] = 0
+        np.maximum.accumulate(last, out=last)
+        return np.asarray(phase[last])
 
     def modules(self, rows: Allocations, module: Int32, names: Names) -> Int32:
         """Paths of modules: the recorded ones, else those of the stacks."""

@@ -10,11 +10,35 @@ import numpy.typing as npt
 
 from aggregator.metrics.memory.model import ACTIONS, Action, Events, Stacks
 
-_TYPES: Final = (np.int8, np.int64, np.int64, np.int64, np.int64, np.int32, np.int32)
+_TYPES: Final = (np.int8, np.int64, np.int64, np.int64, np.int32, np.int32)
 _BATCH: Final = 50_000
 MAX_FRAMES: Final = 10_000
 """Most frames of a stack: Python itself stops at 1,000 calls."""
 _MAX_INT: Final = 1 << 63
+_MAX_SHORT: Final = 1 << 15
+
+
+class GrowingColumn:
+    """An array that grows in place: its memory is moved by the kernel, not copied."""
+
+    def __init__(self, kind: type[np.signedinteger[Any]]) -> None:
+        self._array: npt.NDArray[Any] = np.empty(0, dtype=kind)
+        self._count = 0
+
+    def extend(self, items: npt.NDArray[Any]) -> None:
+        """Add some items."""
+        count = self._count + len(items)
+        if count > len(self._array):
+            self._array.resize(count + count // 8 + _BATCH, refcheck=False)
+        self._array[self._count : count] = items
+        self._count = count
+
+    def take(self) -> npt.NDArray[Any]:
+        """The array; it is given away."""
+        found, self._array = self._array, np.empty(0, dtype=self._array.dtype)
+        found.resize(self._count, refcheck=False)
+        self._count = 0
+        return found
 
 
 class SnapshotColumns:
@@ -22,7 +46,7 @@ class SnapshotColumns:
 
     def __init__(self) -> None:
         self.count = 0
-        self._chunks: list[list[npt.NDArray[Any]]] = [[] for _ in _TYPES]
+        self._columns = [GrowingColumn(kind) for kind in _TYPES]
         self._rows: list[tuple[int, ...]] = []
         self._frames: dict[tuple[str, str, int], int] = {}
         self._stacks: dict[tuple[int, ...], int] = {(): 0}
@@ -44,9 +68,9 @@ class SnapshotColumns:
 
     def add(self, event: dict[str, Any], stack: int) -> int:
         """Add an event and return its row."""
-        numbers = [event.get(name) for name in ("addr", "size", "stream", "time_us")]
+        numbers = [event.get(name) for name in ("addr", "size", "time_us")]
         values = [
-            _integer(value, default) for value, default in zip(numbers, (0, 0, 0, -1), strict=True)
+            _integer(value, default) for value, default in zip(numbers, (0, 0, -1), strict=True)
         ]
         action = ACTIONS.get(str(event["action"]), Action.OTHER)
         self._rows.append((int(action), *values, stack, self.note(event.get("user_metadata"))))
@@ -58,27 +82,27 @@ class SnapshotColumns:
     def extend(self, columns: Sequence[npt.NDArray[Any]]) -> None:
         """Add events as columns, in the order of ``Events``, times in microseconds."""
         self._flush()
-        for chunks, column, kind in zip(self._chunks, columns, _TYPES, strict=True):
-            chunks.append(np.array(column, dtype=kind))
+        for own, column in zip(self._columns, columns, strict=True):
+            own.extend(column)
         self.count += len(columns[0])
 
     def _flush(self) -> None:
         if self._rows:
             columns = zip(*self._rows, strict=True)
-            for chunks, column, kind in zip(self._chunks, columns, _TYPES, strict=True):
-                chunks.append(np.array(column, dtype=kind))
+            for own, column, kind in zip(self._columns, columns, _TYPES, strict=True):
+                own.extend(np.array(column, dtype=kind))
             self._rows = []
 
     def events(self) -> Events:
         """All rows; the columns are given away."""
         self._flush()
-        joined = []
-        for chunks, kind in zip(self._chunks, _TYPES, strict=True):
-            joined.append(np.concatenate(chunks) if chunks else np.zeros(0, dtype=kind))
-            chunks.clear()  # Each column is twice in memory while it is joined, not all of them.
-        action, address, size, stream, time_ns, stack, note = joined
+        action, address, size, time_ns, stack, note = (column.take() for column in self._columns)
         np.multiply(time_ns, 1000, out=time_ns, where=time_ns >= 0)
-        return Events(action, address, size, stream, time_ns, stack, note)
+        if len(self._stacks) < _MAX_SHORT:
+            stack = stack.astype(np.int16)
+        if len(self._notes) < _MAX_SHORT:
+            note = note.astype(np.int16)
+        return Events(action, address, size, time_ns, stack, note)
 
     def stacks(self) -> Stacks:
         """Distinct frames and stacks."""

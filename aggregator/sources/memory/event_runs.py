@@ -33,7 +33,7 @@ _SLICE: Final = 2 << 20
 _MOST_SKIPPED: Final = 64
 _MARGIN: Final = 4096
 _FEWEST: Final = 8
-_NUMBERS: Final = {"addr": 0, "size": 0, "stream": 0, "time_us": -1}
+_NUMBERS: Final = {"addr": 0, "size": 0, "time_us": -1}
 _LENGTH: Final = np.zeros(256, dtype=np.int64)
 """Length of an opcode with its argument, for those that a value may have."""
 _DIGITS: Final = np.zeros(256, dtype=np.int64)

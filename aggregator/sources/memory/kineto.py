@@ -191,7 +191,6 @@ def _memory(ops: _Ops, rows: list[tuple[_Event, _Args]]) -> MemoryTrace:
         action=np.where(signed < 0, Action.FREE_REQUESTED, Action.ALLOC).astype(np.int8),
         address=address,
         size=np.abs(signed),
-        stream=np.zeros(len(rows), dtype=np.int64),
         time_ns=time_ns,
         stack=np.array([distinct[name] + 1 if name else 0 for name in names], dtype=np.int32),
         note=np.array(notes, dtype=np.int32),

@@ -45,12 +45,11 @@ def read_export(path: Path) -> MemoryTrace:
         )
     on_gpu = ", ".join(map(str, _KINDS_ON_GPU))
     kind = schema.column(names.ALLOCATIONS, "memKind", str(_KINDS_ON_GPU[0]))
-    stream = schema.column(names.ALLOCATIONS, "streamId", "0")
     selected = ", ".join(
         f"CAST(coalesce({name}, 0) AS INTEGER)"
         for name in (
             *('"start"', '"globalPid"', '"deviceId"', '"address"', '"bytes"'),
-            *('"memoryOperationType"', stream),
+            '"memoryOperationType"',
         )
     )
     query = (
@@ -58,14 +57,14 @@ def read_export(path: Path) -> MemoryTrace:
         f' AND "memoryOperationType" IN ({_ALLOCATED}, {_FREED}) ORDER BY "start", rowid'
     )
     with schema.connect() as connection:
-        rows = np.array(connection.execute(query).fetchall(), dtype=np.int64).reshape(-1, 7)
-    start, pid, device, address, size, operation, used_stream = rows.T
+        rows = np.array(connection.execute(query).fetchall(), dtype=np.int64).reshape(-1, 6)
+    start, pid, device, address, size, operation = rows.T
     if len(pid):
         # Processes have address spaces of their own.
         address = address + (row_codes(pid)[1] % _MOST_PROCESSES << _PROCESS_SHIFT)
     action = np.where(operation == _FREED, Action.FREE_REQUESTED, Action.ALLOC).astype(np.int8)
     none = np.zeros(len(start), dtype=np.int32)
-    events = Events(action, address, size, used_stream, start, none, none)
+    events = Events(action, address, size, start, none, none)
     devices = tuple(
         _device(number, events.part(np.flatnonzero(device == number)))
         for number in np.unique(device).tolist()

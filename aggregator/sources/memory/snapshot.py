@@ -90,6 +90,8 @@ def _part(events: Events, runs: Iterable[EventRun], *, is_whole: bool) -> Events
     runs = list(runs)
     if is_whole and runs == [EventRun(0, len(events))]:
         return events
+    if len(runs) == 1:
+        return events.part(slice(runs[0].first, runs[0].first + runs[0].length))
     parts = [np.arange(run.first, run.first + run.length) for run in runs]
     rows = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
     return events.part(rows)

@@ -39,6 +39,9 @@ struct text {
 
 struct domain {
     uint32_t id;
+    struct domain *next;
+    struct text name;
+    char bytes[];
 };
 
 /* The records of one thread that are not yet in the file. */
@@ -58,6 +61,8 @@ static pthread_key_t end_of_thread;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static uint64_t last_range;
 static uint32_t last_domain;
+static struct domain *domains;
+static int must_name_domains; /* in the file of a child, which inherits them */
 
 static void flush(struct lane *lane)
 {
@@ -85,6 +90,7 @@ void nvtx_forget(void)
     pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
     lanes_lock = unlocked;
     lanes = own_lane = NULL;
+    must_name_domains = 1;
 }
 
 static void end_lane(void *value)
@@ -109,6 +115,8 @@ static void make_key(void)
     pthread_key_create(&end_of_thread, end_lane);
 }
 
+static void name_domains(void);
+
 static struct lane *find_lane(void)
 {
     struct lane *lane = own_lane;
@@ -131,6 +139,10 @@ static struct lane *find_lane(void)
     pthread_mutex_unlock(&lanes_lock);
     own_lane = lane;
     pthread_setspecific(end_of_thread, lane);
+    if (must_name_domains) {
+        must_name_domains = 0;
+        name_domains();
+    }
     return lane;
 }
 
@@ -368,14 +380,32 @@ static struct text *register_w(struct domain *d, const wchar_t *text)
     (void)d;
     return registered(wide(text, buffer));
 }
+static void name_domain(struct domain *domain)
+{
+    record(NVTX_DOMAIN, domain, domain->id, domain->name, NULL);
+}
 static struct domain *created(struct text name)
 {
-    struct domain *domain = malloc(sizeof *domain);
+    struct domain *domain = malloc(sizeof *domain + name.length);
     if (!domain)
         return NULL;
+    if (name.length)
+        memcpy(domain->bytes, name.bytes, name.length);
+    domain->name.bytes = domain->bytes;
+    domain->name.length = name.length;
     domain->id = __atomic_add_fetch(&last_domain, 1, __ATOMIC_RELAXED);
-    record(NVTX_DOMAIN, domain, domain->id, name, NULL);
+    domain->next = __atomic_load_n(&domains, __ATOMIC_ACQUIRE);
+    while (!__atomic_compare_exchange_n(&domains, &domain->next, domain, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+        ;
+    name_domain(domain);
     return domain;
+}
+static void name_domains(void)
+{
+    struct domain *domain;
+    for (domain = domains; domain; domain = domain->next)
+        name_domain(domain);
 }
 static struct domain *create_a(const char *text) { return created(narrow(text)); }
 static struct domain *create_w(const wchar_t *text)

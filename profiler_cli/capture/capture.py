@@ -176,7 +176,7 @@ def _capture(
     if ending.signals.count(signal.SIGINT) > 1:
         raise KeyboardInterrupt
     collection.check_began(ending.code)
-    export = collection.write_export(base)
+    export = collection.write_export(base, ending.code)
     if export is None:
         export = _result(collection.nsys, options, base, before, ending)
     if problem := gpus.add_to_export(export):

@@ -78,7 +78,7 @@ class Collection:
         more = self.switches
         return profile_command(self.nsys, options, base, show_output=show_output, more=more)
 
-    def write_export(self, base: Path) -> Path | None:
+    def write_export(self, base: Path, exit_code: int) -> Path | None:
         """Write the export of the capture; None: the collector has written it itself."""
         return None
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aggregator.errors import CollectorError, NsysNotFoundError
+from aggregator.errors import CollectorError, NotProfiledError, NsysNotFoundError
 from profiler_cli.capture import processes
 from profiler_cli.capture.collection import STARTED, Collection, has_bare_steps, make_folder
 from profiler_cli.capture.native import build_library, find_compiler, find_cupti
@@ -117,12 +117,23 @@ class OwnCollection(Collection):
             if not any(self.records.glob(RECORDS)):
                 shutil.rmtree(self.records)
 
-    def write_export(self, base: Path) -> Path | None:
+    def write_export(self, base: Path, exit_code: int) -> Path | None:
         """Write the export of what the processes recorded.
 
         Raises:
             CollectorError: They recorded nothing, and why.
+            NotProfiledError: The same, if the application failed.
         """
+        try:
+            return self._write_export(base)
+        except CollectorError as error:
+            if exit_code:
+                raise NotProfiledError(
+                    error.message, hint=error.hint, return_code=exit_code
+                ) from error
+            raise
+
+    def _write_export(self, base: Path) -> Path:
         # Loaded now, because the threads of its libraries would receive the forwarded signals.
         from aggregator.sources.collector.export import write_export  # noqa: PLC0415
 

@@ -296,6 +296,10 @@ void nvtx_category(uint32_t id, const char *text)
 {
     ((void (*)(uint32_t, const char *))core[12])(id, text);
 }
+void nvtx_thread(uint32_t id, const char *text)
+{
+    ((void (*)(uint32_t, const char *))core[14])(id, text);
+}
 void *nvtx_domain(const char *name) { return ((void *(*)(const char *))core2[12])(name); }
 void *nvtx_register(void *domain, const char *text)
 {

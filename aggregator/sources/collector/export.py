@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Columns = dict[str, Any]
 
 OVERHEADS: Final = "PROFILER_OVERHEAD"
+_PRAGMAS: Final = ("PRAGMA synchronous = OFF", "PRAGMA journal_mode = MEMORY")
 _NOT_SET: Final = (1 << 64) - 1
 _OVERHEAD_NAMES: Final = {
     1: "Driver compiler",
@@ -99,9 +100,10 @@ def _write(
     path: Path, processes: list[Records], start: int, utc_ns: int, system: Mapping[str, str]
 ) -> None:
     strings = Strings()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode = OFF")
     with ArrowConnection(str(path)) as connection:
+        # The file gets its name when it is complete.
+        for pragma in _PRAGMAS:
+            list(connection.batches(pragma))
         writer = _Writer(connection, path)
         end = start
         for one in processes:
@@ -131,6 +133,7 @@ class _Writer:
         missing = [name for name in arrays if name not in known]
         if missing:
             with closing(sqlite3.connect(self._path)) as plain:
+                plain.execute(_PRAGMAS[0])
                 _add_columns(plain, table, missing, arrays, is_new=not known)
                 plain.commit()
             known.update(missing)

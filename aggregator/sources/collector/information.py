@@ -25,6 +25,7 @@ COLLECTOR_KEY: Final = "DLPROF_COLLECTOR"
 """Row of the export's metadata that says that the collector made it, with CUPTI's version."""
 _WORK: Final = (kinds.KERNEL, kinds.COPY, kinds.SET)
 _NUMBERS: Final = ("clock", "major", "minor", "memory_clock", "bus_bits", "cache")
+_MAX_TIME: Final = 1 << 62
 _MAX_NUMBER: Final = 1 << 50
 
 
@@ -57,7 +58,7 @@ def information_tables(
 
 
 def _one(value: int) -> list[int]:
-    return [value]
+    return [min(max(value, 0), _MAX_TIME)]
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> Columns:

@@ -77,7 +77,8 @@ def thread_names(records: Records) -> dict[int, str]:
     found = {int(line[0]): line[1] for line in records.lines(kinds.THREADS) if len(line) == 2}
     events = records.columns[kinds.NVTX]
     rows = np.flatnonzero(events["kind"] == kinds.THREAD)
-    given = _texts(records, rows).to_pylist() if len(rows) else []
+    texts = _texts(records, rows).to_pylist() if len(rows) else []
+    given = [text.decode("utf-8", "replace") for text in texts]
     found.update(zip(events["id"][rows].tolist(), given, strict=True))
     return found
 

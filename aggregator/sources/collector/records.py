@@ -11,6 +11,7 @@ from aggregator.errors import CorruptProfileError
 from aggregator.texts import say
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     import numpy.typing as npt
@@ -96,19 +97,17 @@ def read_records(path: Path) -> Records:
         raise CorruptProfileError(
             say("'{path}' is not a file of records of dlprof's collector.", path=str(path))
         )
-    parts: dict[int, list[npt.NDArray[Any]]] = {kind: [] for kind in TYPES}
     found = Records(columns={})
+    parts: dict[int, list[npt.NDArray[Any]]] = {kind: [] for kind in TYPES}
     texts: list[bytes] = []
-    at = len(MAGIC)
-    while at + _HEADER.itemsize <= len(data):
-        kind, record_bytes, size = np.frombuffer(data, _HEADER, 1, at)[0].tolist()
-        at += _HEADER.itemsize
-        if size > len(data) - at:
-            break
-        if kind in TYPES and record_bytes == np.dtype(TYPES[kind]).itemsize:
-            part = np.frombuffer(data, TYPES[kind], size // record_bytes, at)
-            parts[kind].append(part)
+    for kind, record_bytes, at, size in _chunks(data):
+        if kind in TYPES:
+            if record_bytes != np.dtype(TYPES[kind]).itemsize or size % record_bytes:
+                break
+            parts[kind].append(np.frombuffer(data, TYPES[kind], size // record_bytes, at))
         elif kind == NVTX_TEXT:
+            if not parts[NVTX] or int(parts[NVTX][-1]["text_bytes"].sum()) != size:
+                break
             texts.append(data[at : at + size])
         elif kind == STRING:
             number = int.from_bytes(data[at : at + 4], "little")
@@ -116,7 +115,6 @@ def read_records(path: Path) -> Records:
         else:
             text = data[at : at + size].decode("utf-8", "replace")
             found.texts.setdefault(kind, []).append(text)
-        at += size
     # The texts of the last NVTX records may be missing.
     del parts[NVTX][len(texts) :]
     found.nvtx_text = b"".join(texts)
@@ -125,3 +123,15 @@ def read_records(path: Path) -> Records:
         found.columns[kind] = np.concatenate(arrays) if arrays else empty
     found.is_complete = len(found.columns[END]) > 0
     return found
+
+
+def _chunks(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Type, size of a record, begin and size of each complete chunk."""
+    at = len(MAGIC)
+    while at + _HEADER.itemsize <= len(data):
+        kind, record_bytes, size = np.frombuffer(data, _HEADER, 1, at)[0].tolist()
+        at += _HEADER.itemsize
+        if size > len(data) - at:
+            return
+        yield kind, record_bytes, at, size
+        at += size

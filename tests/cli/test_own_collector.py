@@ -1,0 +1,213 @@
+"""``dlprof --collector=cupti <application>``, with stand-ins for CUDA and NVTX."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler_cli.capture.native import find_compiler
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FAKE = REPOSITORY / "tests/collector/fake_cuda.c"
+LIMIT_S = 180
+#: The package ``nvtx``, through the stand-in.
+NVTX = """
+import ctypes, os
+fake = ctypes.CDLL(os.environ["FAKE_CUDA"])
+fake.nvtx_start.restype = ctypes.c_uint64
+fake.nvtx_init()
+
+class Domain:
+    def get_event_attributes(self, message):
+        return message.encode()
+    def push_range(self, text):
+        return fake.nvtx_push(text)
+    def pop_range(self):
+        return fake.nvtx_pop()
+    def start_range(self, text):
+        return fake.nvtx_start(text)
+    def end_range(self, number):
+        fake.nvtx_end(ctypes.c_uint64(number))
+
+def get_domain(name=None):
+    return Domain()
+"""
+CUDA = """
+import ctypes, os, sys, time
+fake = ctypes.CDLL(os.environ["FAKE_CUDA"])
+fake.fake_launch.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
+fake.nvtx_init()
+"""
+LOOP = """
+fake.fake_init()
+for step in range({steps}):
+    fake.nvtx_push(b"step")
+    fake.nvtx_push(b"aten::addmm, op_id = 1")
+    fake.fake_launch(b"kernel", 0)
+    fake.nvtx_pop()
+    fake.nvtx_pop()
+    fake.cuptiActivityFlushAll(0)
+    time.sleep({seconds})
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the stand-in for CUDA, and for the library of the collector."""
+    compiler = find_compiler()
+    if compiler is None:
+        pytest.skip("no C compiler is installed")
+    folder = tmp_path_factory.mktemp("own")
+    words = [compiler, "-O1", "-fPIC", "-shared", f"-I{REPOSITORY / 'dlprof_nvtx/native'}"]
+    target = ["-o", str(folder / "libcupti.so.99"), "-ldl"]
+    subprocess.run([*words, str(FAKE), *target], check=True)
+    return folder
+
+
+class Bench:
+    """A folder in which dlprof runs."""
+
+    def __init__(self, folder: Path, cache: Path) -> None:
+        self.folder = folder
+        (folder / "site" / "nvtx").mkdir(parents=True)
+        (folder / "site" / "nvtx" / "__init__.py").write_text(NVTX)
+        self.environment = {
+            **os.environ,
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "PYTHONPATH": f"{REPOSITORY}:{folder / 'site'}",
+            "DLPROF_CACHE_DIR": str(cache),
+            "FAKE_CUDA": str(cache / "libcupti.so.99"),
+        }
+
+    def run(self, script: str, *options: str, **more: str) -> subprocess.CompletedProcess[str]:
+        (self.folder / "train.py").write_text(CUDA + script)
+        return self.start(*options, sys.executable, "train.py", **more)
+
+    def start(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        code = "import sys; from profiler_cli.dlprof import main; sys.exit(main())"
+        return subprocess.run(
+            [sys.executable, "-c", code, *words],
+            cwd=self.folder,
+            env={**self.environment, **more},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+    def rows(self, query: str, file: str = "nsys_profile.sqlite") -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self.folder / file)) as connection:
+            return connection.execute(query).fetchall()
+
+    def left(self) -> list[str]:
+        """Folders of records that were kept."""
+        return [path.name for path in self.folder.glob("*.records*")]
+
+
+@pytest.fixture
+def bench(tmp_path: Path, cache: Path) -> Bench:
+    """A folder in which dlprof runs."""
+    return Bench(tmp_path, cache)
+
+
+def test_an_application_is_recorded_and_aggregated(bench: Bench) -> None:
+    done = bench.run(LOOP.format(steps=30, seconds=0), "--collector=cupti")
+    assert done.returncode == 0, done.stderr
+    assert "Profiling with dlprof's own collector" in done.stdout
+    assert bench.rows("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL") == [(30,)]
+    assert 'Found 31 iterations using key_node "/step/addmm"' in done.stdout
+    assert bench.left() == []
+
+
+def test_without_nsys_the_own_collector_is_chosen(bench: Bench) -> None:
+    if shutil.which("nsys", path=bench.environment["PATH"]):
+        pytest.skip("this machine has an nsys of its own")
+    done = bench.run(LOOP.format(steps=5, seconds=0), "--nsys_opts=-t osrt")
+    assert done.returncode == 0, done.stderr
+    assert "Profiling with dlprof's own collector" in done.stdout
+    assert "--nsys_opts has no effect" in done.stdout
+
+
+def test_the_exit_code_of_the_application_stays(bench: Bench) -> None:
+    done = bench.run(LOOP.format(steps=5, seconds=0) + "\nsys.exit(7)", "--collector=cupti")
+    assert done.returncode == 7
+    assert bench.rows("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL") == [(5,)]
+    done = bench.start("--collector=cupti", "sh", "-c", "exit 9")
+    assert done.returncode == 9
+    assert "used neither CUDA nor NVTX" in done.stderr
+    assert bench.start("--collector=cupti", "true").returncode == 3
+    assert bench.left() == []
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"FAKE_CUPTI_VERSION": "12"}, "CUPTI of the application is too old (API version 12)"),
+        ({"FAKE_SUBSCRIBED": "1"}, "Another profiler of the application uses CUPTI"),
+    ],
+)
+def test_the_reason_for_an_empty_capture_is_said(
+    bench: Bench, more: dict[str, str], said: str
+) -> None:
+    done = bench.run(LOOP.format(steps=3, seconds=0), "--collector=cupti", **more)
+    assert done.returncode == 3
+    assert said in done.stderr
+    assert "--collector=nsys" in done.stderr or "torch.profiler" in done.stderr
+
+
+def test_delay_and_duration_bound_the_collection(bench: Bench) -> None:
+    script = LOOP.format(steps=1000, seconds=0.05)
+    done = bench.run(script, "--collector=cupti", "--delay=1", "--duration=1.5")
+    assert done.returncode == 0, done.stderr
+    assert "was ended after --duration=1.5" in done.stdout
+    (first, last) = bench.rows('SELECT min(start), max("end") FROM CUPTI_ACTIVITY_KIND_KERNEL')[0]
+    assert 0.5e9 < last - first < 3e9
+
+
+def test_each_process_is_recorded(bench: Bench) -> None:
+    script = f"""
+import subprocess
+if "CHILD" not in os.environ:
+    words = [sys.executable, __file__]
+    children = [subprocess.Popen(words, env=dict(os.environ, CHILD="1")) for _ in range(2)]
+    sys.exit(max(child.wait() for child in children))
+{LOOP.format(steps=5, seconds=0)}
+"""
+    done = bench.run(script, "--collector=cupti", "--bare_steps=0")
+    assert done.returncode == 0, done.stderr
+    processes = "SELECT globalPid, count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY 1"
+    assert [count for _, count in bench.rows(processes)] == [5, 5]
+
+
+def test_first_steps_of_a_loop_are_timed_without_collection(bench: Bench) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    script = """
+import torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+fake.fake_init()
+for step in range(60):
+    time.sleep(0.04)
+    model(torch.zeros(2, 4)).sum().backward()
+    fake.fake_launch(b"kernel", 0)
+    optimizer.step()
+"""
+    done = bench.run(script, "--collector=cupti", "--bare_steps=6")
+    assert done.returncode == 0, done.stderr
+    phases = dict(bench.rows("SELECT phase, count(*) FROM DLPROF_STEP_TIMES GROUP BY 1"))
+    ((kernels,),) = bench.rows("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL")
+    assert phases["bare"] >= 5
+    # The kernels of the bare steps, and of those in which the loop was found, are not recorded.
+    assert kernels + phases["bare"] < 60
+    assert kernels >= phases["profiled"]
+    markers = "SELECT count(*) FROM NVTX_EVENTS WHERE text GLOB 'torch.nn*'"
+    assert bench.rows(markers)[0][0] > 0

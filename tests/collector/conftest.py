@@ -1,0 +1,31 @@
+"""The collector's library, and a stand-in for CUDA, CUPTI and NVTX that uses it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from profiler_cli.capture.native import build_library, find_compiler
+from tests.collector.programs import HERE, REPOSITORY, Program
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the compiled library and the stand-in for CUDA."""
+    compiler = find_compiler()
+    if compiler is None:
+        pytest.skip("no C compiler is installed")
+    folder = tmp_path_factory.mktemp("collector")
+    words = [compiler, "-O1", "-fPIC", "-shared", f"-I{REPOSITORY / 'dlprof_nvtx/native'}"]
+    files = [str(HERE / "fake_cuda.c"), "-o", str(folder / "libcupti.so.99"), "-ldl"]
+    subprocess.run([*words, *files], check=True)
+    return folder
+
+
+@pytest.fixture
+def program(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """A program with the collector in it."""
+    monkeypatch.setenv("DLPROF_CACHE_DIR", str(cache))
+    return Program(tmp_path, cache, build_library())

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+DEFAULT_PROFILE_NAME = "dlprof"
+"""Name of a profile that got none of its own."""
 GPU_PEAKS_VARIABLE = "DLPROF_GPU_PEAKS"
 """Environment variable with the default of ``gpu_peaks``."""
 

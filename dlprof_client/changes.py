@@ -5,11 +5,13 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.compare.document import to_document
+from aggregator.compare.figures import FIGURES, draw
 from aggregator.compare.result import Comparison
 from aggregator.compare.sides import Source, compare_files
+from aggregator.errors import InvalidValueError
 from aggregator.system.progress import NullProgress
 from dlprof_client.cells import table_html
 
@@ -20,6 +22,8 @@ except ImportError as error:
         "dlprof_client needs pandas and Plotly: pip install 'open-dlprof[notebook]'"
     ) from error
 
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 _TIMES: Final = ("base_ns", "new_ns", "difference_ns")
 
@@ -75,6 +79,20 @@ class Changes:
     def setup(self) -> pd.DataFrame:
         """What else differs."""
         return pd.DataFrame(self._document["setup"], columns=["key", "base", "new"])
+
+    def figure(self, name: str = "classes", row: int = 0) -> Figure:
+        """A figure: ``classes`` or ``causes`` of the change, or the iterations of one ``row``.
+
+        Raises:
+            InvalidValueError: There is no such figure or row.
+        """
+        if name not in FIGURES or not 0 <= row < len(self.comparison.rows):
+            raise InvalidValueError(
+                f"There is no figure '{name}' of row {row}.", hint=f"Known: {', '.join(FIGURES)}."
+            )
+        import plotly.graph_objects as go  # noqa: PLC0415 - takes a second
+
+        return go.Figure(draw(self.comparison, name, row))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.headline}>"

@@ -18,6 +18,7 @@ from aggregator.dldb.ownership import Ownership, find_ownership, read_span, stor
 from aggregator.dldb.ownership_columns import LOADER_TYPES
 from aggregator.dldb.writer import has_table
 from aggregator.errors import DatabaseError, ProfileError
+from aggregator.kernels.traits import kernel_traits
 from aggregator.texts import say
 
 _RANK: Final = re.compile(r"^/rank_\d+(?=/)")
@@ -36,6 +37,8 @@ class CaptureData:
     facts: dict[str, str]  # The set-up; what was not recorded is missing.
     domains: tuple[str, ...] = ()  # Custom NVTX domains, by name.
     started_ns: int | None = None  # Start of the capture, UTC; None: not recorded. Unit: ns.
+    # Time of the kernels launched in the iterations but those that communicate; None: unknown.
+    launched_ns: int | None = None
     is_storable: bool = False  # Whether the ownership is that of an aggregation and not stored.
 
 
@@ -89,6 +92,7 @@ def read_capture(
             connection, meta, ownership.devices, ((name, time_ns) for _, name, time_ns in kernels)
         ),
         domains=tuple(str(row[0]) for row in domains),
+        launched_ns=_launched_ns(kernels) if iterations is None else None,
         started_ns=_started_ns(str(meta.get("session_start_utc_ns", ""))),
         is_storable=iterations is None and not is_stored,
     )
@@ -152,6 +156,10 @@ def _kernels(connection: sqlite3.Connection, aggr: int) -> list[tuple[int, str, 
         (aggr,),
     )
     return [(int(op), str(name), int(time_ns)) for op, name, time_ns in rows]
+
+
+def _launched_ns(kernels: list[tuple[int, str, int]]) -> int:
+    return sum(time_ns for _, name, time_ns in kernels if not kernel_traits(name).is_communication)
 
 
 def _by_op(kernels: list[tuple[int, str, int]]) -> dict[int, frozenset[str]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -79,10 +79,16 @@ class History:
 
 
 @dataclass(frozen=True)
-class _Dated:
-    order: tuple[int, str]
-    started_at: str | None
-    data: CaptureData
+class HistoryEntry:
+    """What a history needs of one capture; times are means per step and GPU. Unit: ns."""
+
+    order_ns: int  # Its date, else that of the file. Unit: ns.
+    capture: HistoryCapture
+    classes_ns: tuple[float, ...]  # In the order of ``CLASSES``.
+    ops_ns: Mapping[tuple[str, str], float]  # By name and direction.
+
+
+ReadEntry: TypeAlias = Callable[[str, Path], "HistoryEntry | Skipped"]
 
 
 def databases_of(folder: Path) -> list[Path]:
@@ -111,17 +117,65 @@ def databases_of(folder: Path) -> list[Path]:
     return found
 
 
-def read_history(files: Sequence[tuple[str, Path]]) -> History:
-    """The history of databases and summaries, each with the name that it is shown by.
+def read_entry(name: str, path: Path) -> HistoryEntry | Skipped:
+    """Read a database or a summary, which is shown by a name."""
+    try:
+        if not is_summary(path):
+            require_aggregable(path)
+        data = read_source(Source(name, path), path)
+    except DlprofError as error:
+        return Skipped(name, error.message)
+    started_ns, started_at = data.started_ns, None
+    if started_ns is not None:
+        started_at = datetime.fromtimestamp(started_ns / 1e9, tz=UTC).isoformat(timespec="seconds")
+    lengths_ns = data.capture.lengths_ns
+    capture = HistoryCapture(
+        name=name,
+        started_at=started_at,
+        aggregation=data.capture.aggregation,
+        iterations=len(lengths_ns),
+        gpu=data.facts.get("GPU", ""),
+        step_ns=float(lengths_ns.mean()),
+    )
+    order_ns = path.stat().st_mtime_ns if started_ns is None else started_ns
+    return HistoryEntry(order_ns, capture, _classes(data), _ops(data))
+
+
+def _classes(data: CaptureData) -> tuple[float, ...]:
+    owned = data.ownership
+    steps = len(owned.lengths_ns) * owned.devices
+    sums = np.bincount(owned.kind, owned.owned_ns.sum(axis=0), len(CLASSES)) / steps
+    return tuple(sums.tolist())
+
+
+def _ops(data: CaptureData) -> dict[tuple[str, str], float]:
+    owned = data.ownership
+    has_op = owned.op >= 0
+    sums = owned.owned_ns.sum(axis=0)[has_op]
+    total = np.bincount(owned.op[has_op], sums) / (len(owned.lengths_ns) * owned.devices)
+    found: dict[tuple[str, str], float] = {}
+    for op in np.flatnonzero(total).tolist():  # two ranks may have an op of the same name
+        key = data.ops[op].key
+        found[key] = found.get(key, 0.0) + float(total[op])
+    return found
+
+
+def read_history(files: Sequence[tuple[str, Path]], read: ReadEntry = read_entry) -> History:
+    """The history of databases and summaries.
+
+    Args:
+        files: The name that each is shown by, and the file.
+        read: Reads one, or knows what it read before.
 
     Raises:
         ProfileError: No file is a database with GPU work.
     """
     with ThreadPoolExecutor(max_workers=2) as pool:
-        found = list(pool.map(_read, files))
-    dated = sorted((one for one in found if isinstance(one, _Dated)), key=lambda one: one.order)
+        found = list(pool.map(read, *zip(*files, strict=True))) if files else []
+    entries = [one for one in found if isinstance(one, HistoryEntry)]
+    entries.sort(key=lambda one: (one.order_ns, one.capture.name))
     skipped = tuple(one for one in found if isinstance(one, Skipped))
-    if not dated:
+    if not entries:
         raise ProfileError(
             say(
                 "None of {count} files is a database or summary that can be compared.",
@@ -129,11 +183,8 @@ def read_history(files: Sequence[tuple[str, Path]]) -> History:
             ),
             hint=skipped[0].reason if skipped else say("Import profiles with dlprof first."),
         )
-    return History(
-        tuple(_capture(one) for one in dated),
-        tuple(_trends([one.data for one in dated])),
-        skipped,
-    )
+    captures = tuple(one.capture for one in entries)
+    return History(captures, tuple(_trends(entries)), skipped)
 
 
 def to_document(history: History) -> dict[str, Any]:
@@ -163,41 +214,14 @@ def to_document(history: History) -> dict[str, Any]:
     }
 
 
-def _read(file: tuple[str, Path]) -> _Dated | Skipped:
-    name, path = file
-    try:
-        if not is_summary(path):
-            require_aggregable(path)
-        data = read_source(Source(name, path), path)
-    except DlprofError as error:
-        return Skipped(name, error.message)
-    started_ns, started_at = data.started_ns, None
-    if started_ns is not None:
-        started_at = datetime.fromtimestamp(started_ns / 1e9, tz=UTC).isoformat(timespec="seconds")
-    order_ns = path.stat().st_mtime_ns if started_ns is None else started_ns
-    return _Dated((order_ns, name), started_at, data)
-
-
-def _capture(dated: _Dated) -> HistoryCapture:
-    capture = dated.data.capture
-    return HistoryCapture(
-        name=capture.name,
-        started_at=dated.started_at,
-        aggregation=capture.aggregation,
-        iterations=len(capture.lengths_ns),
-        gpu=dated.data.facts.get("GPU", ""),
-        step_ns=float(capture.lengths_ns.mean()),
-    )
-
-
-def _trends(captures: Sequence[CaptureData]) -> Iterator[Trend]:
-    steps = [float(one.capture.lengths_ns.mean()) for one in captures]
+def _trends(entries: Sequence[HistoryEntry]) -> Iterator[Trend]:
+    steps = [one.capture.step_ns for one in entries]
     yield _trend("step", "step", "", steps, _changes)
     for kind, name in enumerate(CLASSES):
-        values = [_owned(one, one.ownership.kind == kind) for one in captures]
+        values = [one.classes_ns[kind] for one in entries]
         if any(values):
             yield _trend("class", name, "", values, _changes)
-    for (name, direction), values in _ops(captures, steps):
+    for (name, direction), values in _times_of_ops(entries, steps):
         yield _trend("op", name, direction, values, _changes_of_op)
 
 
@@ -223,28 +247,14 @@ def _changes_of_op(values: list[float]) -> list[ChangePoint]:
     return change_points_by_t_test(values, min_magnitude=_LEAST_MAGNITUDE)
 
 
-def _owned(data: CaptureData, owners: Any) -> float:
-    """Mean time per step and GPU of some owners."""
-    steps = len(data.capture.lengths_ns) * data.capture.devices
-    return float(data.ownership.owned_ns[:, owners].sum() / steps)
-
-
-def _ops(
-    captures: Sequence[CaptureData], steps: list[float]
+def _times_of_ops(
+    entries: Sequence[HistoryEntry], steps: list[float]
 ) -> list[tuple[tuple[str, str], list[float]]]:
     """Times of each op, largest first; an op that a capture lacks owns nothing there."""
-    times: dict[tuple[str, str], list[float]] = {}
-    for number, data in enumerate(captures):
-        sums = data.ownership.owned_ns.sum(axis=0).astype(np.float64)
-        has_op = data.ownership.op >= 0
-        steps_of_all = len(data.capture.lengths_ns) * data.capture.devices
-        total = np.bincount(data.ownership.op[has_op], weights=sums[has_op]) / steps_of_all
-        for op in np.flatnonzero(total).tolist():
-            values = times.setdefault(data.ops[op].key, [0.0] * len(captures))
-            values[number] += float(total[op])
-    share = {
-        key: max(value / step for value, step in zip(values, steps, strict=True) if step)
-        for key, values in times.items()
-    }
-    listed = [(key, values) for key, values in times.items() if share[key] >= _LEAST_SHARE]
+    listed = []
+    for key in {key for one in entries for key in one.ops_ns}:
+        values = [one.ops_ns.get(key, 0.0) for one in entries]
+        shares = (value / step for value, step in zip(values, steps, strict=True) if step)
+        if max(shares, default=0.0) >= _LEAST_SHARE:
+            listed.append((key, values))
     return sorted(listed, key=lambda one: (-sum(one[1]), one[0]))

@@ -15,6 +15,9 @@ from aggregator.texts import Text, say
 _LEAST_COMMON: Final = Fraction(1, 5)
 """Share of the time of ops in ops of both sides below which the sides may be other programs."""
 
+_AHEAD: Final = 1.5
+"""Kernels on several streams run at once, but hardly for more than this multiple of the time."""
+
 
 def without_loop(captures: Sequence[CaptureData]) -> list[str]:
     """Names of the captures whose whole profile counts as one iteration."""
@@ -27,6 +30,7 @@ def limits(
     """The sentences for two sides and the rows that were made of them."""
     notes = (
         _modes(base, new),
+        *_ahead((*base, *new)),
         _ops(rows),
         _key_nodes(base, new),
         _domains(base, new),
@@ -44,6 +48,24 @@ def _modes(base: Sequence[CaptureData], new: Sequence[CaptureData]) -> Text | No
         base=", ".join(modes[0]),
         new=", ".join(modes[1]),
     )
+
+
+def _ahead(captures: Sequence[CaptureData]) -> list[Text]:
+    """Captures whose GPU cannot have done in their iterations what was launched in them."""
+    return [
+        say(
+            "The CPU is ahead of the GPU in '{name}': kernels launched in its {count} steps take "
+            "{launched} ms, the steps {length} ms. Compare more steps, or steps that wait for the "
+            "GPU.",
+            name=data.capture.name,
+            count=len(data.capture.lengths_ns),
+            launched=f"{data.launched_ns / 1e6:.3f}",
+            length=f"{int(data.capture.lengths_ns.sum()) / 1e6:.3f}",
+        )
+        for data in captures
+        if data.launched_ns is not None
+        and data.launched_ns > _AHEAD * data.capture.devices * int(data.capture.lengths_ns.sum())
+    ]
 
 
 def _ops(rows: Sequence[Row]) -> Text | None:

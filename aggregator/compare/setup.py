@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from aggregator.compare.captures import CaptureData
+from aggregator.compare.matching import Op
 from aggregator.compare.result import Setting
 
 _MOST_SHAPES: Final = 3
@@ -34,13 +35,19 @@ def _joined(values: Iterable[str]) -> str:
 
 def _of_ops(base: CaptureData, new: CaptureData, what: str) -> list[Setting]:
     """The first ops that run with other shapes or parameters."""
-    before = {op.key: getattr(op, what) for op in base.ops}
+    before = {op.key: getattr(op, what) for op in _with_time(base)}
     found = [
         Setting(f"{what} of {op.name}", before[op.key], getattr(op, what))
-        for op in new.ops
+        for op in _with_time(new)
         if before.get(op.key) and getattr(op, what) not in ("", before[op.key])
     ]
     if len(found) <= _MOST_SHAPES:
         return found
     rest = Setting(f"{what} of {len(found) - _MOST_SHAPES} more ops", "...", "...")
     return [*found[:_MOST_SHAPES], rest]
+
+
+def _with_time(data: CaptureData) -> list[Op]:
+    """Ops that own time of the iterations, in order; others ran before the loop."""
+    owned = data.ownership.op[data.ownership.owned_ns.any(axis=0)]
+    return [data.ops[op] for op in sorted(set(owned.tolist()) - {-1})]

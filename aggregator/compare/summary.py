@@ -62,6 +62,7 @@ def _document(data: CaptureData) -> dict[str, Any]:
         "format": _FORMAT,
         "version": _VERSION,
         "started_ns": data.started_ns,
+        "launched_ns": data.launched_ns,
         "mode": data.mode,
         "aggregation": capture.aggregation,
         "iter_start": capture.first,
@@ -136,10 +137,8 @@ def _capture(document: Mapping[str, Any], name: str) -> CaptureData:
     ops = tuple(Op(*map(_text, op)) for op in document["ops"])
     groups = tuple(map(_text, document["groups"]))
     ownership = _ownership(document, len(ops), len(groups))
-    started = document["started_ns"]
+    started, launched = (_count(document[name]) for name in ("started_ns", "launched_ns"))
     kernels = {int(op): frozenset(map(_text, names)) for op, names in document["kernels"].items()}
-    if started is not None and not isinstance(started, int):
-        raise TypeError(started)
     if not all(0 <= op < len(ops) for op in kernels):
         raise IndexError
     return CaptureData(
@@ -160,6 +159,7 @@ def _capture(document: Mapping[str, Any], name: str) -> CaptureData:
         facts={key: _text(value) for key, value in document["facts"].items()},
         domains=tuple(map(_text, document["domains"])),
         started_ns=started,
+        launched_ns=launched,
     )
 
 
@@ -202,6 +202,12 @@ def _whole(values: Any) -> Int64:
     return found
 
 
+def _count(value: Any) -> int | None:
+    if value is not None and not isinstance(value, int):
+        raise TypeError(value)
+    return value
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
@@ -222,10 +228,17 @@ def _part(data: CaptureData, first: int, last: int) -> CaptureData:
             ),
         )
     rows = slice(first - capture.first, last - capture.first + 1)
+    if (first, last) == (capture.first, capture.last):
+        return data
     part: dict[str, Any] = {
         "first": first,
         "last": last,
         "lengths_ns": capture.lengths_ns[rows],
     }
     owned = replace(data.ownership, **part, owned_ns=data.ownership.owned_ns[rows])
-    return replace(data, capture=replace(capture, **part), ownership=owned.without_idle_owners())
+    return replace(
+        data,
+        capture=replace(capture, **part),
+        ownership=owned.without_idle_owners(),
+        launched_ns=None,
+    )

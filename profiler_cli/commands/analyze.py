@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from aggregator.dldb.guarded import few_rows, limited, time_limit_s
 from aggregator.dldb.reader import is_own_database, open_database
 from aggregator.errors import DatabaseError
-from aggregator.options import AggregationRequest, ImportOptions, Mode
+from aggregator.options import DEFAULT_PROFILE_NAME, AggregationRequest, ImportOptions, Mode
 from aggregator.pipeline import aggregate_copy, import_profile
 from aggregator.profile.profile import LOST_RECORDS, require_domains
 from aggregator.ranks.rank_import import import_ranks
@@ -22,7 +22,7 @@ from profiler_cli.commands.step_reference import (
     format_corrected,
     format_reference,
 )
-from profiler_cli.options.declared import DEFAULT_PROFILE_NAME, Options
+from profiler_cli.options.declared import Options
 from profiler_cli.options.parser import rank_files
 from profiler_cli.outputs import (
     DEFAULT_DOMAIN,

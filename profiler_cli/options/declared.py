@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aggregator.options import Mode
+from aggregator.options import DEFAULT_PROFILE_NAME, Mode
 from profiler_cli.options.values import (
     BOOLEAN,
     Kind,
@@ -22,7 +22,6 @@ from profiler_cli.reports.declared import REPORTS
 FORMATS: Final = ("csv", "json")
 DETAILS: Final = ("low", "normal", "high")
 VERBOSITIES: Final = ("quiet", "minimal", "normal", "detailed", "diagnostic")
-DEFAULT_PROFILE_NAME: Final = "dlprof"
 
 REPORTS_KIND: Final = Tokens(
     "report",

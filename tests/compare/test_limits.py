@@ -128,6 +128,29 @@ def test_what_differs_in_the_set_up_is_in_the_first_line(capture: CaptureData) -
     assert "set-up" not in found.headline
 
 
+def test_a_cpu_ahead_of_the_gpu(capture: CaptureData) -> None:
+    """Kernels that run for longer than the steps cannot have run in them."""
+    length_ns = int(capture.capture.lengths_ns.sum())
+    assert capture.launched_ns is not None
+    assert capture.launched_ns < length_ns
+    [note] = against(capture, launched_ns=3 * length_ns).notes
+    assert note.startswith("The CPU is ahead of the GPU in 'a.sqlite': kernels launched in its 18 ")
+    assert against(capture, launched_ns=None).notes == ()
+
+
+def test_shapes_of_ops_that_run_in_the_loop(capture: CaptureData) -> None:
+    """Ops that ran before the loop explain nothing."""
+    owned = set(capture.ownership.op.tolist())
+    in_loop = next(op for op in owned if op >= 0 and capture.ops[op].shapes)
+    before = next(op for op in range(len(capture.ops)) if op not in owned)
+    ops = tuple(
+        replace(op, shapes=f"<1>{op.shapes}") if number in (in_loop, before) else op
+        for number, op in enumerate(capture.ops)
+    )
+    [setting] = against(capture, ops=ops).setup
+    assert setting.key == f"shapes of {capture.ops[in_loop].name}"
+
+
 @pytest.mark.parametrize(
     ("factor", "is_called"), [(10, True), (2, False)], ids=["far longer", "a little longer"]
 )

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from contextlib import closing
 from fractions import Fraction
+from pathlib import Path
 
 import jsonschema
 import pytest
 
 from tests.contract.client import API, ApiClient, Served
 from tests.contract.test_errors import assert_error
+from viewer.api import comparisons
+from viewer.api.comparisons import _series
+from viewer.profiles.registry import ServedProfile
 
 
 def compare(api: ApiClient, ours: Served):
@@ -31,6 +38,50 @@ def test_rows_and_classes_add_up_to_the_difference(api: ApiClient, ours: Served)
         assert sum(exact(one["new_ns"]) for one in found[part]) == exact(found["new"]["step_ns"])
     assert found["verdict"] in ("faster", "slower", "same", "cannot tell")
     assert found["rows"][0]["class"]
+
+
+def test_rows_come_page_by_page_in_any_order_and_filtered(api: ApiClient, ours: Served) -> None:
+    sides = compare(api, ours)
+    rows = api.get("/api/v1/compare/", **sides).json["rows"]
+    pages = [
+        api.get("/api/v1/compare/rows/", **sides, page=page, page_size=200).json["results"]
+        for page in range(1, len(rows) // 200 + 2)
+    ]
+    walked = [row for page in pages for row in page]
+    assert [row.pop("row") for row in walked] == list(range(len(rows)))
+    assert walked == rows
+    chosen = [row for row in rows if row["class"] == "other compute" and "conv" in row["op_type"]]
+    query = {"class__in": "other compute", "op_type__icontains": "conv"}
+    found = api.get("/api/v1/compare/rows/", **sides, **query, ordering="-new_ns").json
+    assert found["count"] == len(chosen) > 0
+    times = [float(row["new_ns"]) for row in found["results"]]
+    assert times == sorted((float(row["new_ns"]) for row in chosen), reverse=True)[: len(times)]
+    for bad, code in (({"nope": 1}, "UNKNOWN_FILTER"), ({"ordering": "nope"}, "UNKNOWN_ORDERING")):
+        assert_error(api.get("/api/v1/compare/rows/", **sides, **bad), 400, code)
+
+
+def test_the_summary_is_the_comparison_without_its_rows(api: ApiClient, ours: Served) -> None:
+    sides = compare(api, ours)
+    whole = api.get("/api/v1/compare/", **sides).json
+    summary = api.get("/api/v1/compare/summary/", **sides).json
+    assert summary == {**whole, "rows": len(whole["rows"])}
+
+
+def test_figures_end_at_the_new_step_and_show_every_iteration(api: ApiClient, ours: Served) -> None:
+    sides = compare(api, ours)
+    whole = api.get("/api/v1/compare/", **sides).json
+    for name in ("classes", "causes"):
+        figure = api.get(f"/api/v1/compare/figures/{name}/", **sides).json
+        first, *changes, last = figure["data"][0]["customdata"]
+        assert first == pytest.approx(float(whole["base"]["step_ns"]))
+        assert first + sum(changes) == pytest.approx(last)
+        assert last == pytest.approx(float(whole["new"]["step_ns"]))
+    shown = api.get("/api/v1/compare/figures/row/", **sides, row=2, theme="dark").json["data"]
+    samples = api.get("/api/v1/compare/row/", **sides, row=2).json
+    assert [trace["customdata"] for trace in shown] == samples["base_ns"] + samples["new_ns"]
+    assert_error(api.get("/api/v1/compare/figures/no/", **sides), 404, "FIGURE_NOT_FOUND")
+    bad = api.get("/api/v1/compare/figures/row/", **sides, row=10**6)
+    assert_error(bad, 400, "INVALID_VALUE")
 
 
 def test_a_row_has_its_time_in_every_iteration(api: ApiClient, ours: Served) -> None:
@@ -72,15 +123,71 @@ def test_the_history_of_a_name(api: ApiClient, ours: Served) -> None:
     step = next(one for one in found["trends"] if one["kind"] == "step")
     classes = [one["values_ns"][0] for one in found["trends"] if one["kind"] == "class"]
     assert sum(classes) == pytest.approx(step["values_ns"][0], abs=len(classes))
+    assert api.get("/api/v1/history/", profile=profile["id"]).json == found
     assert_error(api.get("/api/v1/history/", name="no such name"), 400, "INVALID_VALUE")
+    both = {"name": profile["name"], "profile": profile["id"]}
+    assert_error(api.get("/api/v1/history/", **both), 400, "INVALID_VALUE")
+    missing = api.get("/api/v1/history/", profile="missing")
+    assert_error(missing, 404, "PROFILE_NOT_SERVED")
 
 
-@pytest.mark.parametrize("path", ["compare/", "compare/row/", "history/"])
+def test_profiles_without_a_name_are_a_series_if_the_same_command_made_them(
+    ours: Served, tmp_path: Path
+) -> None:
+    """Not all that have no name: they may be captures of other programs."""
+    made_by = {
+        "a": ("", "dlprof --output_path=1 python train.py"),
+        "b": ("dlprof", "dlprof --output_path=2 python train.py"),
+        "c": ("", "dlprof python other.py"),
+        "d": ("mine", "dlprof python train.py"),
+        "e": ("mine", "dlprof python other.py"),
+        "f": ("", "dlprof --database=a.sqlite"),
+        "g": ("", "dlprof --database=a.sqlite"),
+    }
+    served = {}
+    for stem, config in made_by.items():
+        path = tmp_path / f"{stem}.sqlite"
+        shutil.copyfile(ours.path, path)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            sql = "UPDATE system_config SET profile_name = ?, original_command = ?"
+            connection.execute(sql, config)
+        served[stem] = ServedProfile(stem, path)
+    series = {
+        stem: "".join(one.id for one in _series(profile, list(served.values())))
+        for stem, profile in served.items()
+    }
+    assert series == {"a": "ab", "b": "ab", "c": "c", "d": "de", "e": "de", "f": "f", "g": "g"}
+
+
+def test_a_history_reads_a_profile_once_and_has_a_limit(
+    api: ApiClient, ours: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = api.get("/api/v1/profiles/").json["results"][0]["id"]
+    first = api.get("/api/v1/history/", profile=profile).json
+
+    def unread(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(comparisons, "read_entry", unread)
+    assert api.get("/api/v1/history/", profile=profile).json == first
+    monkeypatch.setattr(comparisons, "MOST_PROFILES", 0)
+    assert_error(api.get("/api/v1/history/", profile=profile), 400, "INVALID_VALUE")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("compare/", "compare/row/", "compare/rows/", "compare/summary/"),
+        *("compare/figures/causes/", "history/"),
+    ],
+)
 def test_replies_are_as_described(api: ApiClient, ours: Served, path: str) -> None:
     document = api.get(f"{API}/schema/").json
     more = {} if path == "history/" else compare(api, ours)
     reply = api.get(f"{API}/{path}", **more, **({"row": 1} if path == "compare/row/" else {}))
     assert reply.status == 200
-    described = document["paths"][f"{API}/{path}"]["get"]["responses"]["200"]
+    described = document["paths"][f"{API}/{path.replace('causes', '{name}')}"]["get"]["responses"][
+        "200"
+    ]
     schema = described["content"]["application/json"]["schema"]
     jsonschema.validate(reply.json, schema | {"components": document["components"]})

@@ -4,32 +4,51 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from aggregator.compare.document import to_document
-from aggregator.compare.history import read_history
+from aggregator.compare.facts import program_of
+from aggregator.compare.figures import FIGURES, draw
+from aggregator.compare.history import HistoryEntry, Skipped, read_entry, read_history
 from aggregator.compare.history import to_document as history_document
 from aggregator.compare.result import Comparison
 from aggregator.compare.sides import Source, compare_files
 from aggregator.dldb.stored import require_aggregable
-from aggregator.errors import InvalidValueError, ProfileError
+from aggregator.errors import DlprofError, InvalidValueError, ProfileError
+from aggregator.options import DEFAULT_PROFILE_NAME
 from aggregator.system.progress import NullProgress
 from aggregator.system.untrusted_json import read_count
+from aggregator.tables.aggregation_data import list_reply
+from aggregator.tables.connection import opened
+from aggregator.tables.declared.comparison import COMPARE_ROWS
+from aggregator.tables.memory import query_records
+from aggregator.tables.plotly import Theme
+from aggregator.tables.request import parse_list_query
 from aggregator.texts import say
-from viewer.api.schema import ResourceView, query
+from viewer.api.schema import ResourceView, list_parameters, page_of, query
 from viewer.api.scope import environment, registry
 from viewer.api.serializers import (
     ComparisonSerializer,
+    ComparisonSummarySerializer,
+    FigureSerializer,
     HistorySerializer,
+    NumberedCompareRowSerializer,
     RowSamplesSerializer,
 )
+from viewer.api.summaries import one_of
+from viewer.errors import ViewerError
 from viewer.profiles.registry import ServedProfile
 from viewer.profiles.summary import describe
 
 MOST_CAPTURES = 20
+MOST_PROFILES = 200
+"""Profiles of a history: each takes up to a second when it is read first."""
+_TIMES = ("base_ns", "new_ns", "difference_ns")
 _SIDES = (
     query("base", "Captures of the base: PROFILE or PROFILE@AGGREGATION, with commas between."),
     query("new", "Captures of the new side, likewise."),
@@ -47,6 +66,69 @@ class CompareView(ResourceView):
         return Response(to_document(_comparison(request)))
 
 
+class CompareSummaryView(ResourceView):
+    """Why the step changed, without the rows."""
+
+    query_names = ("base", "new")
+
+    @extend_schema(parameters=list(_SIDES), responses=ComparisonSummarySerializer)
+    def get(self, request: Request) -> Response:
+        """Both sides, the difference with its doubt, classes, causes and set-up."""
+        found = to_document(_comparison(request))
+        return Response({**found, "rows": len(found["rows"])})
+
+
+class CompareRowsView(ResourceView):
+    """The rows of a comparison, page by page."""
+
+    query_names = None
+
+    @extend_schema(
+        parameters=[*_SIDES, *list_parameters(COMPARE_ROWS)],
+        responses=page_of(NumberedCompareRowSerializer),
+    )
+    def get(self, request: Request) -> Response:
+        """Rows that pass the filters, in order; by default the largest difference first."""
+        query = parse_list_query(COMPARE_ROWS, request.query_params.dict(), besides=("base", "new"))
+        rows = [
+            {**row, "row": number}
+            for number, row in enumerate(to_document(_comparison(request))["rows"])
+        ]
+        records = [
+            {**row, "id": row["row"], **{name: float(row[name]) for name in _TIMES}} for row in rows
+        ]
+        count, ids = query_records(COMPARE_ROWS, query, records)
+        return Response(list_reply(query, count, [rows[int(one)] for one in ids]))
+
+
+class CompareFigureView(ResourceView):
+    """A figure of a comparison."""
+
+    query_names = ("base", "new", "row", "theme")
+
+    @extend_schema(
+        parameters=[
+            *_SIDES,
+            query("row", "Of the figure ``row``: number of the row, from 0.", "integer", default=0),
+            query("theme", "Colors.", enum=list(Theme), default=Theme.LIGHT),
+        ],
+        responses=FigureSerializer,
+    )
+    def get(self, request: Request, name: str) -> Response:
+        """Traces and layout, as Plotly draws them."""
+        if name not in FIGURES:
+            raise ViewerError(
+                say("There is no figure {name!r}.", name=name),
+                "FIGURE_NOT_FOUND",
+                404,
+                hint=say("Known: {names}.", names=", ".join(FIGURES)),
+            )
+        theme = Theme(one_of(request.query_params.dict(), "theme", tuple(Theme)))
+        comparison = _comparison(request)
+        row = _row(request, comparison) if name == "row" else 0
+        return Response(draw(comparison, name, row, theme))
+
+
 class CompareRowView(ResourceView):
     """One row of a comparison."""
 
@@ -59,15 +141,7 @@ class CompareRowView(ResourceView):
     def get(self, request: Request) -> Response:
         """The times of the row in every iteration, one list per capture."""
         comparison = _comparison(request)
-        text = request.query_params.get("row", "")
-        number = read_count(text)
-        if number is None or number >= len(comparison.rows):
-            raise InvalidValueError(
-                say("The comparison has no row '{row}'.", row=text),
-                hint=say("It has {count} rows, from 0.", count=len(comparison.rows)),
-                parameter="row",
-            )
-        row = comparison.rows[number]
+        row = comparison.rows[_row(request, comparison)]
         return Response(
             {
                 "base_ns": [part.tolist() for part in row.base_samples],
@@ -79,26 +153,104 @@ class CompareRowView(ResourceView):
 class HistoryView(ResourceView):
     """What profiles did over time."""
 
-    query_names = ("name",)
+    query_names = ("name", "profile")
 
     @extend_schema(
-        parameters=[query("name", "Name of the profiles; all profiles if left out.")],
+        parameters=[
+            query("name", "Name of the profiles; all profiles if left out."),
+            query(
+                "profile",
+                "A profile, instead: those of its series, which have its name, or have none and "
+                "come from the same command.",
+            ),
+        ],
         responses=HistorySerializer,
     )
     def get(self, request: Request) -> Response:
         """Step, classes and ops of each profile, by date, and where they changed."""
-        wanted = request.query_params.get("name")
-        limit = environment().query_timeout_s
-        named = [
-            (served, str(describe(served, time_limit_s=limit)["name"]))
-            for served in registry().all()
-        ]
-        chosen = [served for served, name in named if wanted is None or name == wanted]
-        if not chosen:
-            raise InvalidValueError(
-                say("No profile has the name '{name}'.", name=wanted or ""), parameter="name"
+        history = read_history([(one.id, one.path) for one in _chosen(request)], _read_entry)
+        return Response(history_document(history))
+
+
+def _chosen(request: Request) -> Sequence[ServedProfile]:
+    """The profiles of a history: of a name, of a series, or all of them."""
+    name, profile = (request.query_params.get(one) for one in ("name", "profile"))
+    if name is not None and profile is not None:
+        raise InvalidValueError(say("Give a name or a profile, not both."), parameter="profile")
+    chosen: Sequence[ServedProfile] = registry().all()
+    if profile is not None:
+        chosen = _series(registry().get(profile), chosen)
+    elif name is not None:
+        chosen = [one for one in chosen if _described(one)["name"] == name]
+    if not chosen:
+        raise InvalidValueError(
+            say("No profile has the name '{name}'.", name=name or ""), parameter="name"
+        )
+    if len(chosen) > MOST_PROFILES:
+        raise InvalidValueError(
+            say(
+                "A history of the viewer shows at most {most} profiles, not {count}.",
+                count=len(chosen),
+                most=MOST_PROFILES,
+            ),
+            hint=say("Use dlprof history for the folder of their databases."),
+        )
+    return chosen
+
+
+def _series(wanted: ServedProfile, profiles: Sequence[ServedProfile]) -> Sequence[ServedProfile]:
+    """The profiles that are captures of one program, with the wanted one."""
+    key = _series_key(wanted)
+    if key is None:
+        return [wanted]
+    return [one for one in profiles if _series_key(one) == key]
+
+
+def _series_key(served: ServedProfile) -> tuple[str, str] | None:
+    """What captures of one program have in common; None: nothing that is known."""
+    if served.name:
+        return "name", served.name
+    try:
+        with opened(served.path, time_limit_s=environment().query_timeout_s) as database:
+            [(name, command)] = database.rows(
+                "SELECT profile_name, original_command FROM view_system_config"
             )
-        return Response(history_document(read_history([(one.id, one.path) for one in chosen])))
+    except (DlprofError, ValueError):
+        return None
+    if name and name != DEFAULT_PROFILE_NAME:
+        return "name", str(name)
+    program = program_of(str(command or ""))
+    return ("command", program) if program else None
+
+
+def _described(served: ServedProfile) -> dict[str, Any]:
+    return describe(served, time_limit_s=environment().query_timeout_s)
+
+
+def _read_entry(name: str, path: Path) -> HistoryEntry | Skipped:
+    """Read a database once while it stays as it is; one that went meanwhile is skipped."""
+    try:
+        state = path.stat()
+    except OSError:
+        return read_entry(name, path)
+    return _known_entry(name, path, (state.st_mtime_ns, state.st_size, state.st_ino))
+
+
+@functools.lru_cache(maxsize=2 * MOST_PROFILES)
+def _known_entry(name: str, path: Path, _: tuple[int, ...]) -> HistoryEntry | Skipped:
+    return read_entry(name, path)
+
+
+def _row(request: Request, comparison: Comparison) -> int:
+    text = request.query_params.get("row", "")
+    number = read_count(text)
+    if number is None or number >= len(comparison.rows):
+        raise InvalidValueError(
+            say("The comparison has no row '{row}'.", row=text),
+            hint=say("It has {count} rows, from 0.", count=len(comparison.rows)),
+            parameter="row",
+        )
+    return number
 
 
 def _comparison(request: Request) -> Comparison:

@@ -764,6 +764,12 @@ class CompareRowSerializer(CompareClassSerializer):
     new_kernels = ListField(child=CharField())
 
 
+class NumberedCompareRowSerializer(CompareRowSerializer):
+    """A row with its number in the comparison."""
+
+    row = IntegerField(help_text="0: the largest difference.")
+
+
 class CompareSettingSerializer(Serializer[Any]):
     """Something else that differs."""
 
@@ -772,8 +778,8 @@ class CompareSettingSerializer(Serializer[Any]):
     new = CharField()
 
 
-class ComparisonSerializer(Serializer[Any]):
-    """Why the step changed."""
+class ComparisonSummarySerializer(Serializer[Any]):
+    """Why the step changed, without the rows."""
 
     base = CompareSideSerializer()
     new = CompareSideSerializer()
@@ -785,8 +791,14 @@ class ComparisonSerializer(Serializer[Any]):
     notes = ListField(child=CharField())
     classes = CompareClassSerializer(many=True)
     causes = CompareCauseSerializer(many=True)
-    rows = CompareRowSerializer(many=True)
+    rows = IntegerField(help_text="Number of rows.")
     setup = CompareSettingSerializer(many=True)
+
+
+class ComparisonSerializer(ComparisonSummarySerializer):
+    """Why the step changed."""
+
+    rows = CompareRowSerializer(many=True)  # type: ignore[assignment]
 
 
 class RowSamplesSerializer(Serializer[Any]):

@@ -181,17 +181,17 @@ class FigureView(ResourceView):
         params = request.query_params.dict()
         check_parameters(params, (*_COMMON, *(_ZOOM if name in FIGURES_OF_ITERATIONS else ())))
         look = Look(
-            theme=Theme(_one_of(params, "theme", tuple(Theme))),
+            theme=Theme(one_of(params, "theme", tuple(Theme))),
             start=_index(params, "start"),
             stop=_index(params, "stop"),
-            only_profiled=_one_of(params, "view", _VIEWS) == "profiled",
+            only_profiled=one_of(params, "view", _VIEWS) == "profiled",
             max_bars=_bars(params),
         )
         with open_scope(request, parts) as scope:
             return Response(figures.draw(name, scope.data, look))
 
 
-def _one_of(params: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
+def one_of(params: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
     """A parameter that is one of few words; the first one if it is left out."""
     raw = params.get(name, known[0])
     if raw not in known:

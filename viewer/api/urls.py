@@ -7,7 +7,14 @@ from drf_spectacular.views import SpectacularJSONAPIView
 
 from aggregator.tables.declared.addresses import OBJECTS, TABLES
 from aggregator.tables.spec import TableSpec
-from viewer.api.comparisons import CompareRowView, CompareView, HistoryView
+from viewer.api.comparisons import (
+    CompareFigureView,
+    CompareRowsView,
+    CompareRowView,
+    CompareSummaryView,
+    CompareView,
+    HistoryView,
+)
 from viewer.api.gpu_memory import MemoryAliveView, MemoryCurveView, MemoryView
 from viewer.api.jobs import CancelJobView, JobsView, JobView, RetryJobView
 from viewer.api.profiles import (
@@ -69,7 +76,10 @@ urlpatterns = [
     path("uploads/", UploadsView.as_view()),
     path("uploads/<str:upload>/", UploadView.as_view()),
     path("compare/", CompareView.as_view()),
+    path("compare/summary/", CompareSummaryView.as_view()),
+    path("compare/rows/", CompareRowsView.as_view()),
     path("compare/row/", CompareRowView.as_view()),
+    path("compare/figures/<str:name>/", CompareFigureView.as_view()),
     path("history/", HistoryView.as_view()),
     path("jobs/", JobsView.as_view()),
     path("jobs/<str:job>/", JobView.as_view()),

@@ -7,6 +7,7 @@ API. The browser, a notebook and the HTML report show the same figures.
 from __future__ import annotations
 
 from aggregator.tables.plotly.bars import gpus, ranks
+from aggregator.tables.plotly.comparison import row_samples, step_changes
 from aggregator.tables.plotly.iterations import MAX_BARS, iteration_summary
 from aggregator.tables.plotly.roofline import roofline
 from aggregator.tables.plotly.shares import (
@@ -30,5 +31,7 @@ __all__ = [
     "ranks",
     "resource_usage",
     "roofline",
+    "row_samples",
+    "step_changes",
     "tensor_core_efficiency",
 ]

@@ -302,6 +302,27 @@ export interface Comparison {
   readonly verdict: string;
 }
 
+/** Why the step changed, without the rows. */
+export interface ComparisonSummary {
+  readonly base: CompareSide;
+  readonly causes: readonly CompareCause[];
+  readonly classes: readonly CompareClass[];
+  /** Whether the interval covers changes from run to run. */
+  readonly covers_runs: boolean;
+  /** Exact: a whole number, or a decimal as text. */
+  readonly difference_ns: number | string;
+  readonly headline: string;
+  /** 95 % interval. */
+  readonly interval_ns: readonly number[] | null;
+  readonly new: CompareSide;
+  readonly notes: readonly string[];
+  /** Number of rows. */
+  readonly rows: number;
+  readonly setup: readonly CompareSetting[];
+  /** faster, slower, same or cannot tell. */
+  readonly verdict: string;
+}
+
 /** What the steps wait for. */
 export interface CriticalPath {
   /** In order of time. */
@@ -1336,6 +1357,49 @@ export interface NewProfile {
   /** The id of an upload, instead of a path. */
   readonly upload?: string | null;
   readonly uploads?: readonly string[] | null;
+}
+
+/** The shape of every list. */
+export interface NumberedComparePage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly NumberedCompareRow[];
+}
+
+/** A row with its number in the comparison. */
+export interface NumberedCompareRow {
+  readonly base_kernels: readonly string[];
+  /** Path and name on the base side, where it differs. */
+  readonly base_name: string;
+  /** Exact: a whole number, or a decimal as text. */
+  readonly base_ns: number | string;
+  readonly class: string;
+  /** Exact: a whole number, or a decimal as text. */
+  readonly difference_ns: number | string;
+  readonly direction: string;
+  /** 95 % interval. */
+  readonly interval_ns: readonly number[] | null;
+  readonly mann_whitney_p: number | null;
+  /** same, aligned, module, only_base or only_new. */
+  readonly match: string;
+  readonly module: string;
+  readonly new_kernels: readonly string[];
+  /** Exact: a whole number, or a decimal as text. */
+  readonly new_ns: number | string;
+  readonly op: string;
+  readonly op_type: string;
+  readonly q_value: number | null;
+  /** Why the GPU was idle, or empty. */
+  readonly reason: string;
+  /** 0: the largest difference. */
+  readonly row: number;
+  /** faster, slower, same or cannot tell. */
+  readonly verdict: string;
+  readonly within_pct: number | null;
 }
 
 /** The calls of an op in the aggregated iterations. */

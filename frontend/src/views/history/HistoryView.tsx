@@ -22,8 +22,7 @@ export function HistoryView(): JSX.Element {
   const query = useQuery();
   const { profile } = useScope();
   const isAll = query.get("all") === "1";
-  const name = isAll ? null : (profile.name ?? profile.file_name);
-  const found = useResource<History>(apiUrl("history/", { name }));
+  const found = useResource<History>(apiUrl("history/", { profile: isAll ? null : profile.id }));
   return (
     <div class="view view-history">
       <h1 class="visually-hidden">{t("History")}</h1>

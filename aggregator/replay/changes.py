@@ -13,10 +13,17 @@ import numpy as np
 
 from aggregator.errors import UsageError
 from aggregator.profile.arrays import Bool, Int64
+from aggregator.replay.build import MAX_QUEUED_GAP_NS
 from aggregator.replay.communication import communication
 from aggregator.replay.graph import NEVER, EdgeKind, Edges, Graph, Source
 from aggregator.replay.inputs import COPY, GRAPH, KERNEL, SET
-from aggregator.replay.scenario import Change, Scenario, without_calls, without_gaps
+from aggregator.replay.scenario import (
+    Change,
+    Scenario,
+    launching_calls,
+    without_calls,
+    without_gaps,
+)
 from aggregator.texts import say
 
 COMMUNICATION = "communication"
@@ -187,7 +194,8 @@ def channels_last(scenario: Scenario) -> Scenario:
     """Nothing converts tensor layouts for convolutions."""
     graph, durations = scenario.graph, scenario.durations
     chosen = np.append(graph.data.converts, False)[graph.data.work.name[graph.work_row]]
-    return replace(_removed(scenario, chosen, durations.cpu_step_ns.copy()), is_bound=True)
+    step = without_calls(graph, durations.cpu_step_ns, launching_calls(graph, chosen))
+    return replace(_removed(scenario, chosen, step), is_bound=True)
 
 
 def matrix_rows(graph: Graph) -> Bool:
@@ -268,8 +276,12 @@ def launch_once(longest_ns: int) -> Change:
         lag_ns = scenario.durations.lag_ns
         is_thread = graph.edges.kind == EdgeKind.THREAD
         lag = np.where(is_thread, np.minimum(lag_ns, 0), lag_ns)
+        gap = scenario.durations.gap_ns
+        queued = (gap > GRAPH_GAP_NS) & (gap <= MAX_QUEUED_GAP_NS)
+        queued[graph.stream_first[:-1]] = False
         return scenario.with_durations(
             cpu_step_ns=np.where(graph.cpu_time_ns >= low, kept, step),
+            gap_ns=np.where(queued, GRAPH_GAP_NS, gap),
             lag_ns=np.where(lag_ns == NEVER, NEVER, lag),
         )
 
@@ -277,6 +289,8 @@ def launch_once(longest_ns: int) -> Change:
 
 
 LONGEST_NS = 1 << 60
+GRAPH_GAP_NS = 600
+"""Usual time between two nodes of a CUDA graph."""
 GRAPH_LAUNCH_NS = 20_000
 """Usual time that the launch of a CUDA graph takes on the CPU."""
 

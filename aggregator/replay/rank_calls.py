@@ -89,7 +89,7 @@ def arrange(calls: Calls, num_ranks: int, steady: Int64) -> ArrangedCalls:
 
 
 def _complete(calls: Calls) -> Calls:
-    """Calls that were found on all ranks of their communicator, in the iteration of the first."""
+    """Calls that were found on all ranks of their communicator, in an iteration of one of them."""
     pairs = np.unique(np.stack([calls.communicator, calls.rank]), axis=1)
     members = np.bincount(pairs[0])
     keys = np.stack([calls.communicator, calls.sequence])
@@ -97,11 +97,27 @@ def _complete(calls: Calls) -> Calls:
     code = code.ravel()
     first = np.full(len(count), np.iinfo(np.int64).max)
     np.minimum.at(first, code, calls.iteration)
+    # A rank that is late makes calls of a step when another one has begun the next.
+    own = calls.rank == _most_regular(calls)
+    first[code[own]] = calls.iteration[own]
     complete = (count[code] == members[calls.communicator]) & (members[calls.communicator] > 1)
     found = Calls(
         calls.kernel, calls.rank, calls.communicator, calls.sequence, first[code], calls.start_ns
     )
     return found.rows(np.flatnonzero(complete))
+
+
+def _most_regular(calls: Calls) -> int:
+    """The rank that makes the same number of calls in most iterations."""
+    if not len(calls.rank):
+        return 0
+    low = int(calls.iteration.min())
+    counts = np.zeros(
+        (int(calls.rank.max()) + 1, int(calls.iteration.max()) - low + 1), dtype=np.int64
+    )
+    np.add.at(counts, (calls.rank, calls.iteration - low), 1)
+    regular = [int(np.bincount(row[row > 0]).max(initial=0)) for row in counts]
+    return int(np.argmax(regular))
 
 
 def _usual(counts: Int64) -> int:

@@ -13,7 +13,7 @@ from aggregator.profile.intervals import Flattened
 from aggregator.replay.changes import fused
 from aggregator.replay.communication import overlapped
 from aggregator.replay.graph import NEVER, EdgeKind, Graph, Source
-from aggregator.replay.scenario import Change, Scenario
+from aggregator.replay.scenario import Change, Scenario, launching_calls
 
 Select: TypeAlias = Callable[[Graph], Bool]
 """Which rows of the work of a graph are changed."""
@@ -68,26 +68,6 @@ def _scaled(time_ns: Int64, rows: Bool, ratio: float) -> Int64:
     """Some of the times multiplied, where they are positive."""
     result = np.where(rows & (time_ns > 0), np.rint(time_ns * ratio), time_ns)
     return result.astype(np.int64)
-
-
-def launching_calls(graph: Graph, chosen: Bool) -> Bool:
-    """Calls that launch some rows of the work and no others, and those made to prepare them.
-
-    Those are the ones since the launch before it in the thread: queries, settings, allocations.
-    """
-    launch = graph.launch // 2
-    known = graph.launch >= 0
-    launches = np.unique(launch[known])
-    calls = np.zeros(len(graph.call_row), dtype=bool)
-    calls[launch[chosen & known]] = True
-    calls[launch[~chosen & known]] = False
-    thread = np.searchsorted(graph.thread_first, 2 * np.arange(len(calls)), side="right")
-    follows = np.searchsorted(launches, np.arange(len(calls)))
-    next_one = np.append(launches, len(calls))[follows]
-    inside = next_one < len(calls)
-    next_one = np.where(inside, next_one, 0)
-    result: Bool = inside & calls[next_one] & (thread[next_one] == thread)
-    return result
 
 
 def fuse_rows(select: Select, factor: float) -> Change:

@@ -56,3 +56,23 @@ def find_step(scenario: Scenario, rows: Int64) -> Int64:
     step = np.searchsorted(begin, start[rows], "right") - 1
     inside = (step >= 0) & (start[rows] < start[scenario.steps.next[step]])
     return np.where(inside, step, -1)
+
+
+def launching_calls(graph: Graph, chosen: Bool) -> Bool:
+    """Calls that launch some rows of the work and no others, and those made to prepare them.
+
+    Those are the ones since the launch before it in the thread: queries, settings, allocations.
+    """
+    launch = graph.launch // 2
+    known = graph.launch >= 0
+    launches = np.unique(launch[known])
+    calls = np.zeros(len(graph.call_row), dtype=bool)
+    calls[launch[chosen & known]] = True
+    calls[launch[~chosen & known]] = False
+    thread = np.searchsorted(graph.thread_first, 2 * np.arange(len(calls)), side="right")
+    follows = np.searchsorted(launches, np.arange(len(calls)))
+    next_one = np.append(launches, len(calls))[follows]
+    inside = next_one < len(calls)
+    next_one = np.where(inside, next_one, 0)
+    result: Bool = inside & calls[next_one] & (thread[next_one] == thread)
+    return result

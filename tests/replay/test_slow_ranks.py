@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from aggregator.replay.rank_calls import Calls, arrange
 from aggregator.replay.rank_steps import rank_steps
 from aggregator.replay.slow_ranks import SlowRanks, find_slow_ranks
 from tests.replay.simulated_job import Float64, Job, simulate, speeds
@@ -57,3 +58,22 @@ def test_balanced_ranks_name_no_rank(seed: int) -> None:
     found, _ = analyzed(job, speeds(job, seed), seed)
     assert found.named is None
     assert found.is_exact
+
+
+def test_calls_that_a_rank_makes_before_a_late_one_begins_the_step_are_of_that_step() -> None:
+    """Rank 0 begins the steps; before each second one it sleeps, and rank 1 does not."""
+    steps, in_step = 12, 3
+    count = steps * in_step
+    step = np.repeat(np.arange(steps), in_step)
+    early = np.where(step % 2 == 1, step - 1, step)
+    calls = Calls(
+        kernel=np.arange(2 * count),
+        rank=np.repeat([0, 1], count),
+        communicator=np.zeros(2 * count, dtype=np.int64),
+        sequence=np.tile(np.arange(count), 2),
+        iteration=np.r_[step, early],
+        start_ns=np.tile(1_000 * np.arange(count), 2),
+    )
+    found = arrange(calls, 2, np.arange(steps))
+    assert found.iteration.tolist() == list(range(1, steps))
+    assert found.kernel.shape == (2, steps, in_step)

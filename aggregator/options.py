@@ -34,6 +34,7 @@ class AggregationRequest:
     key_node: str = ""
     iter_start: int | None = None  # First iteration, inclusive; None: the first.
     iter_stop: int | None = None  # Last iteration, inclusive; None: the last found.
+    phase: str = ""  # Only iterations of this phase, ``decode``; empty: all.
     # Peak rates of the GPU that replace the built-in ones, ``float16=989,bandwidth=4800``.
     gpu_peaks: str = field(default_factory=lambda: os.environ.get(GPU_PEAKS_VARIABLE, ""))
 

@@ -155,8 +155,9 @@ def _describe_kernels(module: ModuleType) -> None:
         return (f"{metadata}{MARK}{text}" if metadata and text else metadata, *others)
 
     described._dlprof = True  # type: ignore[attr-defined]
-    for loaded in list(sys.modules.values()):
-        if getattr(loaded, "get_kernel_metadata", None) is original:
+    # Modules of other packages may import something when they are asked for an attribute.
+    for name, loaded in list(sys.modules.items()):
+        if name.startswith("torch.") and vars(loaded).get("get_kernel_metadata") is original:
             loaded.get_kernel_metadata = described  # type: ignore[attr-defined]
     _tag_cache()
 
@@ -317,6 +318,9 @@ def _change_after(loader: Any, change: Callable[[ModuleType], None]) -> None:
 
     def loaded(module: ModuleType) -> None:
         load(module)
-        change(module)
+        try:
+            change(module)
+        except Exception as error:  # noqa: BLE001 - the program must run as without the markers
+            print(f"dlprof_nvtx: compiled kernels have no modules: {error}", file=sys.stderr)
 
     loader.exec_module = loaded

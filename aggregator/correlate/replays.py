@@ -149,7 +149,7 @@ def add_replays(
     _mark_unknown(instances, pieces)
     more, owner = _executions(profile, columns, call_instance, pieces)
     owner = np.where(owner >= 0, owner + len(instances), -1).astype(np.int32)
-    instances.paths = paths
+    instances.paths, instances.path = paths, columns["path"][: len(instances)]
     forward = more["forward"]
     more["forward"] = np.where(forward >= 0, forward + len(instances), -1).astype(np.int32)
     lengths = np.cumsum([len(work) for work in works])
@@ -172,7 +172,10 @@ def _sources(
     """Columns of all instances, the instance of each call, and the paths that they refer to."""
     parts = [{name: getattr(instances, name) for name in ROW_COLUMNS}]
     call_instance = [instances.call_instance.astype(np.int64)]
-    code_of = {path: code for code, path in enumerate(instances.paths)}
+    # Two paths may be the same text: a group in one of the same name adds nothing.
+    code_of: dict[str, int] = {}
+    codes = [code_of.setdefault(path, len(code_of)) for path in instances.paths]
+    parts[0]["path"] = np.array(codes, dtype=np.int32)[instances.path]
     first = len(instances)
     for one in captured:
         part = {name: getattr(one, name) for name in ROW_COLUMNS}

@@ -433,6 +433,24 @@ CREATE TABLE range_names (
     name TEXT NOT NULL
 );
 
+-- Ranges of phases that the program or its serving engine named, the outermost only.
+CREATE TABLE phase_ranges (
+    -- Row id, in order of start. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Name of the phase: prefill, decode, train. Unit: none.
+    phase TEXT NOT NULL,
+    -- Row of processes. Unit: none.
+    process INTEGER NOT NULL,
+    -- Unit: ns.
+    start INTEGER NOT NULL,
+    -- Unit: ns.
+    stop INTEGER NOT NULL,
+    -- Tokens that it computes; NULL: unknown. Unit: count.
+    tokens INTEGER,
+    -- Sequences in its batch; NULL: unknown. Unit: count.
+    sequences INTEGER
+);
+
 -- Ranges that may mark an iteration: groups, data loaders, ranges of custom domains.
 CREATE TABLE named_ranges (
     -- Row id, in order of start. Unit: none.
@@ -499,7 +517,9 @@ CREATE TABLE aggregations (
     -- The request as JSON: the same request is not aggregated twice. Unit: none.
     request TEXT NOT NULL UNIQUE,
     -- When it was made, UTC. Unit: none.
-    created_at TEXT NOT NULL
+    created_at TEXT NOT NULL,
+    -- Phase of the iterations that are aggregated; empty: all. Unit: none.
+    phase TEXT NOT NULL DEFAULT ''
 );
 
 -- Candidates for the key node that were compared at import, best first.
@@ -570,6 +590,23 @@ CREATE TABLE iterations (
     kernel_low INTEGER NOT NULL,
     -- Row of kernels behind the last one. Unit: none.
     kernel_high INTEGER NOT NULL,
+    PRIMARY KEY (aggr, iter_value)
+) WITHOUT ROWID;
+
+-- Phases of iterations: prefill, decode, training and so on; iterations without one have no row.
+CREATE TABLE iteration_phases (
+    -- Row of aggregations. Unit: none.
+    aggr INTEGER NOT NULL,
+    -- Number of the iteration. Unit: none.
+    iter_value INTEGER NOT NULL,
+    -- The phase that covers most of it; mixed: several do. Unit: none.
+    phase TEXT NOT NULL,
+    -- Tokens that the phases in it compute; NULL: unknown. Unit: count.
+    tokens INTEGER,
+    -- Sequences in the batch; NULL: unknown. Unit: count.
+    sequences INTEGER,
+    -- Phases that end in it: the micro-steps of a training step. Unit: count.
+    parts INTEGER NOT NULL,
     PRIMARY KEY (aggr, iter_value)
 ) WITHOUT ROWID;
 

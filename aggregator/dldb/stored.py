@@ -31,6 +31,7 @@ from aggregator.metrics.model import (
     OpKernelColumns,
     RollupInput,
 )
+from aggregator.metrics.phases import PhaseColumns
 from aggregator.profile.arrays import Int32, Int64, distinct
 from aggregator.profile.intervals import Flattened
 from aggregator.profile.profile import LOST_RECORDS
@@ -165,6 +166,7 @@ class _Loader:
         self._devices = _devices(connection, kernel_device, memory_device)
         self._settings = stored_settings(connection)
         self._ranges = self._named_ranges()
+        self._phases = _phases(connection)
 
     def _count_rows(self) -> int:
         tables = ("op_instances", "kernels", "memory_ops", "named_ranges")
@@ -242,6 +244,7 @@ class _Loader:
             are_ranks=self._meta.get("are_ranks", "1") == "1",
             costs=InstanceCosts() if domain else self._costs_of(rows),
             settings=self._settings,
+            phases=self._phases,
         )
 
     def _costs_of(self, rows: Int64 | slice) -> InstanceCosts:
@@ -289,6 +292,28 @@ def _cost_units(connection: sqlite3.Connection) -> tuple[CostUnit, ...]:
         for name, inputs, output, flops, moved, matrix, precision, reason, hides in (
             connection.execute(query)
         )
+    )
+
+
+def _phases(connection: sqlite3.Connection) -> PhaseColumns:
+    """Phases of the program; none in a database of a version that read none."""
+    if not has_table(connection, "phase_ranges"):
+        return PhaseColumns()
+    query = (
+        "SELECT start, stop, process - 1, coalesce(tokens, -1), coalesce(sequences, -1), phase"
+        " FROM phase_ranges ORDER BY id"
+    )
+    rows = connection.execute(query).fetchall()
+    names = tuple(dict.fromkeys(str(row[5]) for row in rows))
+    numbers = np.array([row[:5] for row in rows], dtype=np.int64).reshape(-1, 5).T
+    return PhaseColumns(
+        np.array([names.index(str(row[5])) for row in rows], dtype=np.int32),
+        names,
+        numbers[0],
+        numbers[1],
+        numbers[2].astype(np.int32),
+        numbers[3],
+        numbers[4],
     )
 
 

@@ -19,10 +19,11 @@ CREATE VIEW view_gpu_names AS
 SELECT name AS gpu_name FROM devices;
 
 CREATE VIEW view_aggregations AS
-SELECT id AS aggr_id, iter_start, iter_stop, iter_stop - iter_start + 1 AS iter_aggregated,
+SELECT id AS aggr_id, iter_start, iter_stop,
+       (SELECT count(*) FROM iterations AS i WHERE i.aggr = a.id AND i.aggregated) AS iter_aggregated,
        key_node AS key_node_name, '' AS user_name, '' AS host_name, created_at AS aggr_start,
        0 AS aggr_end, key_node_reason, coalesce(t.is_steady, 0) AS is_steady, t.steady_note,
-       t.steps, t.median AS iter_median, t.p10 AS iter_p10, t.p90 AS iter_p90
+       t.steps, t.median AS iter_median, t.p10 AS iter_p10, t.p90 AS iter_p90, a.phase
 FROM aggregations AS a LEFT JOIN step_times AS t ON t.aggr = a.id;
 
 CREATE VIEW view_key_node_candidates AS
@@ -155,10 +156,54 @@ SELECT i.aggr AS aggr_id, d.name AS domain_name, i.iter_value, i.kind, i.aggrega
        t.non_tc AS non_tc_duration, t.memory AS memory_duration, t.dataloader AS dataloader_duration,
        t.io AS io_duration, t.cpu AS cpu_duration, t.other AS other_duration,
        t.communication AS communication_duration,
-       t.exposed_communication AS exposed_communication_duration, t.graph AS graph_duration
+       t.exposed_communication AS exposed_communication_duration, t.graph AS graph_duration,
+       p.phase, p.tokens, p.sequences, p.parts AS phase_parts
 FROM iterations AS i
 JOIN iteration_times AS t ON t.aggr = i.aggr AND t.iter_value = i.iter_value
-JOIN domains AS d ON d.id = t.domain;
+JOIN domains AS d ON d.id = t.domain
+LEFT JOIN iteration_phases AS p ON p.aggr = i.aggr AND p.iter_value = i.iter_value;
+
+-- Sums over the aggregated iterations of each phase. The bytes of a step are those of the ops for
+-- which they are known, so that the share of the bandwidth is a lower bound.
+CREATE VIEW view_phases AS
+SELECT i.aggr AS aggr_id, d.name AS domain_name, p.phase, count(*) AS phase_iterations,
+       sum(i.stop - i.start) AS duration,
+       iif(count(p.tokens) = count(*), sum(p.tokens), NULL) AS tokens,
+       round(avg(p.sequences), 6) AS sequences, round(avg(p.parts), 6) AS phase_parts,
+       iif(count(p.tokens) = count(*),
+           round(1e9 * sum(p.tokens) / nullif(sum(i.stop - i.start), 0), 6), NULL) AS tokens_per_second,
+       CASE WHEN p.phase = 'decode' AND count(p.tokens) = count(*) AND count(p.sequences) = count(*)
+            THEN CAST(round(1.0 * sum((i.stop - i.start) * p.sequences) / nullif(sum(p.tokens), 0)) AS INTEGER) END
+           AS token_interval,
+       round(100.0 * sum(t.tc + t.non_tc + t.graph) / nullif(sum(i.stop - i.start), 0), 6) AS gpu_busy_pct,
+       round(100.0 * sum(t.tc) / nullif(sum(t.tc + t.non_tc + t.graph), 0), 6) AS tc_time_pct,
+       sum(e.gpu_time) AS gpu_time_sum, sum(e.flops) AS flops, sum(e.bytes) AS bytes,
+       round(100.0 * sum(e.known_gpu_time) / nullif(sum(e.gpu_time), 0), 6) AS known_pct,
+       round(100.0 * sum(e.model_ideal_time) / nullif(sum(i.stop - i.start), 0)
+           / nullif(m.gpus, 0), 6) AS mfu_at_least,
+       round(1.0 * sum(e.bytes) / nullif(sum(i.stop - i.start), 0), 6) AS gbytes_per_second,
+       round(100.0 * sum(e.bytes) / nullif(sum(i.stop - i.start), 0) / nullif(m.gpus, 0) / nullif(
+           (SELECT rate FROM peak_rates AS r WHERE r.aggr = i.aggr AND r.name = 'bandwidth'), 0), 6)
+           AS bandwidth_pct
+FROM iterations AS i
+JOIN iteration_phases AS p ON p.aggr = i.aggr AND p.iter_value = i.iter_value
+JOIN domains AS d ON d.id = 1
+JOIN iteration_times AS t ON t.aggr = i.aggr AND t.iter_value = i.iter_value AND t.domain = d.id
+LEFT JOIN iteration_efficiency AS e ON e.aggr = i.aggr AND e.iter_value = i.iter_value
+LEFT JOIN model_efficiency AS m ON m.aggr = i.aggr
+WHERE i.aggregated AND i.kind = 'iteration'
+GROUP BY i.aggr, p.phase;
+
+-- How the ops of the GPU's work are known.
+CREATE VIEW view_name_evidence AS
+SELECT m.aggr AS aggr_id, d.name AS domain_name, o.name_grade, count(DISTINCT o.id) AS num_ops,
+       sum(m.calls) AS kernel_calls, sum(m.gpu_time_sum) AS gpu_time_sum,
+       round(100.0 * sum(m.gpu_time_sum) / nullif(sum(sum(m.gpu_time_sum)) OVER (PARTITION BY m.aggr, d.id), 0), 6)
+           AS gpu_time_pct,
+       min(o.name_reason) AS name_reason
+FROM kernel_metrics AS m JOIN op_kernels AS k ON k.id = m.op_kernel JOIN ops AS o ON o.id = k.op
+JOIN domains AS d ON d.id = o.domain
+GROUP BY m.aggr, d.id, o.name_grade;
 
 CREATE VIEW view_iterations_profiled AS
 SELECT aggr_id, domain_name, iter_value, start_time, duration, total_kernel_count,

@@ -21,6 +21,9 @@ OP_KINDS = (RangeKind.OP, RangeKind.WRAPPER, RangeKind.NODE, RangeKind.COMPILED)
 
 _OPTIMIZER_STEP = "Optimizer.step#"
 _DATALOADER = re.compile(r"^enumerate\(DataLoader\)#.*__next__$")
+MICRO_STEP = "micro-step"
+_SERVING_STEP = "serving step"
+_PHASE = re.compile(r"^dlprof\.phase: (?P<name>[^{ ]+)")
 _PROFILER_STEP = re.compile(r"^ProfilerStep#\d+$")
 _NODE = re.compile(r"^(?:\w+::)*(?:\w*Backward\d*|AccumulateGrad)$")
 _NAMESPACED_OP = re.compile(r"^[A-Za-z_][\w.]*(?:::[\w.]+)+$")
@@ -64,6 +67,9 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
         elif (kernel := read_kernel(name)) is not None:
             kind[row], text = RangeKind.COMPILED, kernel.label
             compiled[row] = kernel
+        elif (phase := _PHASE.match(name)) is not None:
+            is_part = phase["name"] in ("train", "eval")
+            kind[row], text = RangeKind.STEP, MICRO_STEP if is_part else _SERVING_STEP
         elif marker is None:
             kind[row], text = _classify(name)
         elif isinstance(marker.get("op"), str):

@@ -58,6 +58,12 @@ from aggregator.importing.named_ranges import (
     with_counters,
     with_templates,
 )
+from aggregator.importing.phases import (
+    SERVING_STEP,
+    find_phases,
+    phases_with_training,
+    serving_steps,
+)
 from aggregator.importing.rollup_inputs import rollup_inputs
 from aggregator.metrics.iterations import KeyNode, NamedRanges
 from aggregator.metrics.loops import Confidence
@@ -105,15 +111,19 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
             reading = replace(reading, meaning=meaning)
         _prepare(profile, reading)
     sort_ranges(profile.ranges)
+    phases = find_phases(profile)
     first = nest_process_ranges(profile, FRAMEWORK_DOMAINS)
     messages, first_ns = find_messages(profile, calls[0]), _first_event_ns(profile)
     if reading is not None:
-        imported = _framework_ops(profile, reading, (first, calls), progress)
+        imported = _framework_ops(profile, reading, (first, calls), serving_steps(phases), progress)
     else:
         choose_loop = mode is Mode.AUTO
-        imported = _simple(profile, (first, calls), progress, choose_loop=choose_loop)
+        known = (first, calls)
+        steps = serving_steps(phases)
+        imported = _simple(profile, known, steps, progress, choose_loop=choose_loop)
     imported.mode_reason, imported.messages = reason, messages
     imported.first_ns = first_ns
+    imported.phases = phases_with_training(phases, imported.ranges, imported.candidates)
     # Single ranges are not needed any more, and they are most of a profile.
     profile.release_ranges()
     release_memory()
@@ -248,7 +258,11 @@ def _prepare(profile: Profile, reading: Reading) -> None:
 
 
 def _framework_ops(
-    profile: Profile, reading: Reading, known: tuple[int, list[Int32]], progress: Progress
+    profile: Profile,
+    reading: Reading,
+    known: tuple[int, list[Int32]],
+    steps: NamedRanges,
+    progress: Progress,
 ) -> ImportedProfile:
     meaning, domain = reading.meaning, reading.domain
     process_rows, calls = known
@@ -256,7 +270,7 @@ def _framework_ops(
     progress.advance(1)
     instances = InstanceBuilder(profile, meaning, tree).build(call_range)
     plain = plain_ranges(profile) if domain else NamedRanges.empty()
-    found = joined_ranges(named_ranges(meaning, tree), plain)
+    found = joined_ranges(*_with_steps(named_ranges(meaning, tree), steps), plain)
     ranges = with_templates(found, profile.range_names)
     skipped = overhead_calls(meaning, tree, call_range) if meaning.overhead else None
     launches = launches_of(profile, calls, skipped)
@@ -274,9 +288,9 @@ def _framework_ops(
     )
     work = correlate_work(profile, instances, calls, replayed)
     release_memory()
-    steps = step_of_instances(profile, work.instances, key_node)
+    step_of = step_of_instances(profile, work.instances, key_node)
     table, costs = run_both(
-        lambda: build_op_table(profile, meaning, work, steps, reading.framework),
+        lambda: build_op_table(profile, meaning, work, step_of, reading.framework),
         lambda: compute_costs(profile, meaning, (tree, call_range), work),
     )
     costs = complete_costs(costs, table, profile.kernels, work.kernels.instance)
@@ -334,16 +348,27 @@ def _with_calls(
     return tree.without_depths(), call_range
 
 
+def _with_steps(ranges: NamedRanges, steps: NamedRanges) -> tuple[NamedRanges, ...]:
+    """The ranges with the steps of serving, which the framework's ranges only begin to name."""
+    if SERVING_STEP not in ranges.names:
+        return (ranges, steps)
+    rows = ranges.name != ranges.names.index(SERVING_STEP)
+    columns = (ranges.start_ns[rows], ranges.end_ns[rows], ranges.process[rows])
+    return (NamedRanges(ranges.name[rows], ranges.names, *columns), steps)
+
+
 def _simple(
     profile: Profile,
     known: tuple[int, list[Int32]],
+    steps: NamedRanges,
     progress: Progress,
     *,
     choose_loop: bool,
 ) -> ImportedProfile:
     """Import without ops. ``choose_loop``: whether a range of the user may mark the iterations."""
     process_rows, calls = known
-    ranges = with_templates(plain_ranges(profile), profile.range_names)
+    plain = joined_ranges(*_with_steps(plain_ranges(profile), steps))
+    ranges = with_templates(plain, profile.range_names)
     loop = find_key_node(ranges, launches_of(profile, calls), are_ranks=are_ranks(profile))
     if not choose_loop:
         reason = say("simple mode has no iterations unless a key node is named")

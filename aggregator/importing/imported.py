@@ -17,6 +17,7 @@ from aggregator.metrics.iterations import KeyNode, NamedRanges
 from aggregator.metrics.loops import Candidate
 from aggregator.metrics.memory.analysis import Recording
 from aggregator.metrics.model import RollupInput
+from aggregator.metrics.phases import PhaseColumns
 from aggregator.profile.arrays import Bool, Int32, Int64, Integers, ordered, row_codes
 from aggregator.profile.profile import Profile
 
@@ -63,6 +64,7 @@ class ImportedProfile:
     recordings: tuple[Recording, ...] = ()  # GPU memory.
     key_node_confidence: str = ""  # ``high``, ``medium`` or ``low``; empty: no key node.
     messages: Messages = field(default_factory=Messages)  # Sizes of collectives.
+    phases: PhaseColumns = field(default_factory=PhaseColumns)  # Prefill, decode and so on.
     # Input of aggregations: the default domain, then each custom one.
     rollups: tuple[RollupInput, ...] = ()
     # Row of ``profile.kernels`` at each position in order of launch.

@@ -12,7 +12,9 @@ from aggregator.correlate.instances import Instances, Origin
 from aggregator.correlate.op_table import OpTable
 from aggregator.correlate.range_tree import RangeTree
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
+from aggregator.frameworks.pytorch import MICRO_STEP
 from aggregator.importing.named_ranges import INTERNAL, NameableRanges
+from aggregator.importing.phases import SERVING_STEP
 from aggregator.metrics.iterations import KeyNode, NamedRanges, stops_by_process
 from aggregator.metrics.loops import (
     Candidate,
@@ -186,7 +188,8 @@ def _found(choice: _Choice, meaning: RangeMeaning | None, tree: RangeTree | None
     cutting = _cutting(choice)
     by_range, why = choice.stops_of(cutting.name), _reason(choice, cutting)
     key_node, instead = by_range, None
-    begun = None if cutting.kind is Kind.LOADER else _begun(choice, meaning, tree)
+    is_exact = cutting.kind is Kind.LOADER or cutting.name == SERVING_STEP
+    begun = None if is_exact else _begun(choice, meaning, tree)
     if begun is not None:
         key_node, owner = begun
         instead = by_range if key_node.name not in choice.ranges.names else None
@@ -268,7 +271,8 @@ def _kinds(
         for range_kind, kind in of_kind:
             known |= dict.fromkeys(_labels_of(meaning, tree, range_kind), kind)
         known |= dict.fromkeys(meaning.programs, Kind.PROGRAM)
-        known |= dict.fromkeys(meaning.overhead)
+        known |= dict.fromkeys((*meaning.overhead, MICRO_STEP))
+    known[SERVING_STEP] = Kind.STEP
     kinds = {
         name: known[name] if name in known else _kind_of_name(name, counts=name in ranges.counted)
         for name in ranges.all.names

@@ -80,6 +80,7 @@ def rollup_inputs(data: ImportedProfile) -> tuple[RollupInput, ...]:
         ranges=data.ranges,
         default_key=(data.key_node.name, data.key_node.reason),
         costs=data.costs,
+        phases=data.phases,
         settings=recorded_settings(profile.range_names),
     )
     inputs = [default]

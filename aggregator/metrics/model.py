@@ -10,6 +10,7 @@ import numpy as np
 
 from aggregator.costs.units import InstanceCosts
 from aggregator.metrics.iterations import NamedRanges, OpInstancesView
+from aggregator.metrics.phases import PhaseColumns
 from aggregator.profile.arrays import Bool, Int32, Int64, empty_i32
 from aggregator.profile.intervals import Flattened
 
@@ -122,6 +123,7 @@ class RollupInput:
     # Start of the first interval: 0 unless the capture is empty for most of its length. Unit: ns.
     first_ns: int = 0
     are_ranks: bool = True  # Whether the processes are ranks of one job.
+    phases: PhaseColumns = field(default_factory=PhaseColumns)  # Prefill, decode and so on.
     # Settings of the script that were recorded.
     settings: Mapping[str, Any] = field(default_factory=dict)
 

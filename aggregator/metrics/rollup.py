@@ -149,7 +149,7 @@ def _communication(data: RollupInput, edges: Int64, num_devices: int) -> tuple[I
 
 def device_utilization_pct(data: RollupInput, window: Window, times: IterationTimes) -> list[float]:
     """Share of the window in which a kernel ran, per visible GPU. Copies and sets do not count."""
-    wall = window.stop_ns - window.start_ns
+    wall = window.wall_ns
     busy = times.kernel_busy_ns[:, window.inside].sum(axis=1)
     return [percent(int(value), wall) for value in busy[: len(data.devices)]]
 
@@ -158,7 +158,7 @@ def compute_model_metrics(
     data: RollupInput, window: Window, ops: OpMetrics, times: IterationTimes
 ) -> dict[str, int | float]:
     """Totals of the window by column name of ``model_metrics``."""
-    wall = window.stop_ns - window.start_ns
+    wall = window.wall_ns
     inside = window.inside
     utilization = device_utilization_pct(data, window, times)
     used = [value for value, is_used in zip(utilization, data.devices.used, strict=True) if is_used]

@@ -58,8 +58,8 @@ def has_several_loops(data: RollupInput, window: Window) -> bool:
 
 def step_times(data: RollupInput, window: Window) -> StepTimes:
     """Percentiles over the steps of a window: its iterations except the one before the loop."""
-    first = max(window.first, int(window.iterations.has_key_node))
-    length = window.iterations.length_ns[first : window.last + 1]
+    numbers = window.numbers[window.numbers >= int(window.iterations.has_key_node)]
+    length = window.iterations.length_ns[numbers]
     if not len(length) or has_several_loops(data, window):
         return StepTimes(0, None, None, None)
     p10, median, p90 = np.rint(np.percentile(length, (10, 50, 90))).astype(np.int64).tolist()

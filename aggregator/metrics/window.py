@@ -16,6 +16,7 @@ import numpy as np
 from aggregator.errors import IterationRangeError, UsageError
 from aggregator.metrics.iterations import KeyNode, resolve_key_node
 from aggregator.metrics.model import RollupInput, ops_view
+from aggregator.metrics.phases import IterationPhases, phases_of_iterations
 from aggregator.options import AggregationRequest, Mode
 from aggregator.profile.arrays import Int32, Int64
 from aggregator.system.progress import Level, Progress
@@ -82,6 +83,8 @@ class Window:
     iterations: Iterations  # All iterations.
     first: int  # First aggregated iteration.
     last: int  # Last aggregated iteration.
+    phases: IterationPhases  # The phase of each iteration.
+    phase: str = ""  # Only iterations of this phase are aggregated; empty: all.
 
     @property
     def start_ns(self) -> int:
@@ -96,23 +99,38 @@ class Window:
     @property
     def count(self) -> int:
         """Number of aggregated iterations."""
-        return self.last - self.first + 1
+        return len(self.numbers)
 
     @property
-    def inside(self) -> slice:
+    def wall_ns(self) -> int:
+        """Length of the aggregated iterations. Unit: ns."""
+        return int(self.iterations.length_ns[self.inside].sum())
+
+    @property
+    def numbers(self) -> Int64:
+        """Numbers of the aggregated iterations."""
+        numbers = np.arange(self.first, self.last + 1)
+        return numbers[self.phases.is_of(self.phase)[numbers]] if self.phase else numbers
+
+    @property
+    def inside(self) -> slice | Int64:
         """The aggregated ones of all iterations."""
-        return slice(self.first, self.last + 1)
+        return self.numbers if self.phase else slice(self.first, self.last + 1)
 
-    def rows(self, sorted_time_ns: Int64) -> slice:
+    def rows(self, sorted_time_ns: Int64) -> slice | Int64:
         """Rows of time-ordered events that belong to the window's iterations."""
-        bounds = self.row_bounds(sorted_time_ns)
-        return slice(int(bounds[self.first]), int(bounds[self.last + 1]))
+        return self.numbered_rows(sorted_time_ns)[0]
 
-    def numbered_rows(self, sorted_time_ns: Int64) -> tuple[slice, Int32]:
+    def numbered_rows(self, sorted_time_ns: Int64) -> tuple[slice | Int64, Int32]:
         """Rows of time-ordered events in the window, and the iteration of each of them."""
-        bounds = self.row_bounds(sorted_time_ns)[self.first : self.last + 2]
-        number = np.arange(self.first, self.last + 1, dtype=np.int32)
-        return slice(int(bounds[0]), int(bounds[-1])), np.repeat(number, np.diff(bounds))
+        bounds = self.row_bounds(sorted_time_ns)
+        numbers = self.numbers
+        low, high = bounds[numbers], bounds[numbers + 1]
+        of_row = np.repeat(numbers, high - low).astype(np.int32)
+        if not self.phase:
+            return slice(int(low[0]), int(high[-1])), of_row
+        before = np.cumsum(high - low) - (high - low)
+        return np.arange(len(of_row)) + np.repeat(low - before, high - low), of_row
 
     def row_bounds(self, sorted_time_ns: Int64) -> Int64:
         """First row of every iteration, followed by the number of rows.
@@ -146,7 +164,22 @@ def open_window(inputs: tuple[RollupInput, ...], request: AggregationRequest) ->
     first = 0 if request.iter_start is None else request.iter_start
     last = final if request.iter_stop is None else request.iter_stop
     _check_range(first, last, final, stop_given=request.iter_stop is not None)
-    return Window(key_node, iterations, first, last)
+    phases = phases_of_iterations(data.phases, iterations.edges_ns)
+    window = Window(key_node, iterations, first, last, phases, request.phase)
+    if not window.count:
+        raise _no_such_phase(window)
+    return window
+
+
+def _no_such_phase(window: Window) -> UsageError:
+    found = window.phases.name[window.first : window.last + 1]
+    known = sorted({window.phases.names[code] for code in found.tolist() if code >= 0})
+    hint = (
+        say("Phases of the iterations: {names}.", names=", ".join(known))
+        if known
+        else say("No iteration has a phase; see docs/llm.md for how a program names its phases.")
+    )
+    return UsageError(say("No iteration is of the phase '{phase}'.", phase=window.phase), hint=hint)
 
 
 def _asks_for_iterations(request: AggregationRequest) -> bool:

@@ -17,6 +17,7 @@ const AGGREGATION: AggregationsRow = {
   iter_aggregated: 21,
   key_node: "CONV2D_1",
   key_node_reason: null,
+  phase: null,
   is_default: null,
   name: null,
   is_steady: null,

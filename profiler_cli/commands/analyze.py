@@ -88,7 +88,8 @@ def _chosen_reports(options: Options) -> list[tuple[Report, str]]:
 
 
 def _request(options: Options) -> AggregationRequest:
-    request = AggregationRequest(options.key_node, options.iter_start, options.iter_stop)
+    bounds = options.iter_start, options.iter_stop
+    request = AggregationRequest(options.key_node, *bounds, options.phase)
     return replace(request, gpu_peaks=options.gpu_peaks) if options.gpu_peaks else request
 
 

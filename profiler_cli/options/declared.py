@@ -59,6 +59,7 @@ class Options:
     bare_steps: int | None = None  # Steps timed before profiling; 0: none; None: as many as suit.
     detail: str = "normal"  # How much is recorded: one of ``DETAILS``.
     key_node: str = ""
+    phase: str = ""
     list_key_nodes: bool = False
     iter_start: int | None = None  # First iteration, inclusive; None for the first.
     iter_stop: int | None = None  # Last iteration, inclusive; None for the last.
@@ -218,6 +219,14 @@ AGGREGATION: Final = (
         "The op or range that marks the end of an iteration: an Op ID, an op name, or a range "
         "name with # for its counter, as in 'iteration #'.",
         "chosen from the profile",
+    ),
+    Option(
+        "phase",
+        ("--phase",),
+        any_text("NAME"),
+        "Aggregate only iterations of this phase: prefill or decode of a serving engine or of "
+        "generate(), train, or another name that the program gave (see docs/llm.md).",
+        "all iterations",
     ),
     Option(
         "list_key_nodes",

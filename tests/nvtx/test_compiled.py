@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -175,3 +176,38 @@ def test_other_sources_are_compiled_as_they_are() -> None:
     with pytest.raises(SyntaxError):
         compiled._compiled(f"# {compiled.MARK}\nx =", "a.py", "exec")
     assert isinstance(compiled.with_ranges(SOURCE), ast.Module)
+
+
+def test_lazy_modules_of_other_packages_are_not_asked_for_attributes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Lazy(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise ImportError(name)
+
+    def metadata(schedule: object, wrapper: object) -> tuple[str, str]:
+        return "", ""
+
+    utils, user = ModuleType("torch._inductor.utils"), ModuleType("torch._inductor.user")
+    for module in (utils, user):
+        module.get_kernel_metadata = metadata  # type: ignore[attr-defined]
+    utils.aggregate_origins = list  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "lazy_package", Lazy("lazy_package"))
+    monkeypatch.setitem(sys.modules, "torch._inductor.utils", utils)
+    monkeypatch.setitem(sys.modules, "torch._inductor.user", user)
+    monkeypatch.setattr(compiled, "_tag_cache", lambda: None)
+    compiled._describe_kernels(utils)
+    assert utils.get_kernel_metadata is user.get_kernel_metadata is not metadata
+
+
+def test_what_cannot_be_changed_does_not_stop_the_import(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    loader = SimpleNamespace(exec_module=lambda module: None)
+
+    def fail(module: ModuleType) -> None:
+        raise KeyError("gone")
+
+    compiled._change_after(loader, fail)
+    loader.exec_module(ModuleType("x"))
+    assert "compiled kernels have no modules: 'gone'" in capsys.readouterr().err

@@ -164,10 +164,10 @@ def _computing_pct(evidence: Evidence) -> list[float]:
     Communication kernels are excluded: a GPU that waits for another one in a collective runs such
     a kernel all the time.
     """
-    edges = np.array([evidence.window.start_ns, evidence.window.stop_ns], dtype=np.int64)
-    wall = max(int(edges[1] - edges[0]), 1)
+    window = evidence.window
+    edges, wall = window.iterations.edges_ns, max(window.wall_ns, 1)
     covered = (computing.covered_before(edges) for computing, _ in evidence.data.collectives)
-    return [100.0 * int(before[1] - before[0]) / wall for before in covered]
+    return [100.0 * int(np.diff(before)[window.inside].sum()) / wall for before in covered]
 
 
 def detect_small_batch(evidence: Evidence) -> Issue | None:

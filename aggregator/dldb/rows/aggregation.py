@@ -31,6 +31,8 @@ LONG_ITERATION = 20_000
 def _request_key(request: AggregationRequest) -> str:
     """One text per distinct request."""
     asked: list[object] = [request.key_node, request.iter_start, request.iter_stop]
+    if request.phase:
+        return json.dumps([*asked, request.gpu_peaks, request.phase])
     return json.dumps([*asked, request.gpu_peaks] if request.gpu_peaks else asked)
 
 
@@ -91,6 +93,7 @@ def _tables(
     tables = [
         _aggregation(rollups[0], request, aggr),
         _iterations(rollups[0], aggr),
+        _iteration_phases(rollups[0], aggr),
         _long_iterations(inputs[0], rollups[0], aggr),
     ]
     for data, rollup in zip(inputs, rollups, strict=True):
@@ -117,6 +120,7 @@ def _aggregation(rollup: Rollup, request: AggregationRequest, aggr: int) -> Tabl
             "key_node": window.key_node.name,
             "key_node_reason": window.key_node.reason,
             "request": _request_key(request),
+            "phase": request.phase,
             "created_at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"),
         },
     )
@@ -149,7 +153,7 @@ def _iterations(rollup: Rollup, aggr: int) -> Table:
             "aggr": aggr,
             "iter_value": number,
             "kind": iterations.kinds,
-            "aggregated": (number >= rollup.window.first) & (number <= rollup.window.last),
+            "aggregated": np.isin(number, rollup.window.numbers),
             "start": iterations.start_ns,
             "stop": iterations.stop_ns,
             "kernel_low": bounds[:-1],
@@ -158,14 +162,34 @@ def _iterations(rollup: Rollup, aggr: int) -> Table:
     )
 
 
+def _iteration_phases(rollup: Rollup, aggr: int) -> Table:
+    """Phases of the iterations that have one."""
+    phases = rollup.window.phases
+    number = np.flatnonzero(phases.name >= 0)
+    return Table(
+        "iteration_phases",
+        {
+            "aggr": aggr,
+            "iter_value": number,
+            "phase": [phases.names[code] for code in phases.name[number].tolist()],
+            "tokens": _known(phases.tokens[number]),
+            "sequences": _known(phases.sequences[number]),
+            "parts": phases.parts[number],
+        },
+        is_optional=True,
+    )
+
+
+def _known(values: Int64) -> list[int | None]:
+    return [value if value >= 0 else None for value in values.tolist()]
+
+
 def _long_iterations(data: RollupInput, rollup: Rollup, aggr: int) -> Table:
     """Sums of the ops in long iterations, which would take long to sum in a request."""
     bounds, window = rollup.times.kernel_bounds, rollup.window
     long = np.flatnonzero(np.diff(bounds) > LONG_ITERATION)
     ranges = [(one, slice(bounds[one], bounds[one + 1])) for one in long.tolist()]
-    parts = [
-        (one, _op_sums(data, rows)) for one, rows in ranges if window.first <= one <= window.last
-    ]
+    parts = [(one, _op_sums(data, rows)) for one, rows in ranges if one in window.numbers]
     names = ("op", "kernels", "tc_kernels", "gpu_time", "tc_gpu_time")
     none = np.zeros(0, dtype=np.int64)
     return Table(

@@ -91,6 +91,7 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     yield Table("warnings", attributes(profile.warnings, "code", "message", "count"))
     yield Table("model_config", _model_config(data))
     yield _key_node_candidates(data)
+    yield _phase_ranges(data)
     yield from _range_tables(data)
     yield from _busy_time(data)
 
@@ -418,3 +419,19 @@ def _api_calls(data: ImportedProfile) -> Iterator[Table]:
                 "correlation_id": api.correlation_id[row],
             },
         )
+
+
+def _phase_ranges(data: ImportedProfile) -> Table:
+    phases = data.phases
+    return Table(
+        "phase_ranges",
+        {
+            "id": np.arange(1, len(phases) + 1),
+            "phase": [phases.names[code] for code in phases.name.tolist()],
+            "process": phases.process + 1,
+            "start": phases.start_ns,
+            "stop": phases.end_ns,
+            "tokens": [value if value >= 0 else None for value in phases.tokens.tolist()],
+            "sequences": [value if value >= 0 else None for value in phases.sequences.tolist()],
+        },
+    )

@@ -64,10 +64,11 @@ def _mean(values: list[int]) -> float:
 
 def _device_times(data: RollupInput, rollup: Rollup, device: int) -> _DeviceTimes:
     """Utilization, and time of computing, of moving, and of moving while nothing computed."""
-    edges = np.array([rollup.window.start_ns, rollup.window.stop_ns], dtype=np.int64)
+    window = rollup.window
+    edges = window.iterations.edges_ns
     computing, moving = data.collectives[device]
     inside = [
-        int(np.diff(busy.covered_before(edges))[0])
+        int(np.diff(busy.covered_before(edges))[window.inside].sum())
         for busy in (computing, moving, union_of(computing, moving))
     ]
     return (rollup.device_utilization_pct[device], inside[0], inside[1], inside[2] - inside[0])

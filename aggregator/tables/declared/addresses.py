@@ -15,7 +15,13 @@ from aggregator.tables.declared.efficiency import (
     OP_UNITS,
     PEAK_RATES,
 )
-from aggregator.tables.declared.iterations import GPUS, ITERATIONS, KEY_NODE_CANDIDATES
+from aggregator.tables.declared.iterations import (
+    GPUS,
+    ITERATIONS,
+    KEY_NODE_CANDIDATES,
+    NAME_EVIDENCE,
+    PHASES,
+)
 from aggregator.tables.declared.kernels import (
     ITERATION_KERNELS,
     ITERATION_OP_KERNELS,
@@ -74,6 +80,8 @@ TABLES: dict[str, TableSpec] = {
     "peak-rates": PEAK_RATES,
     "owners": OWNERS,
     "owner-sums": OWNER_SUMS,
+    "phases": PHASES,
+    "name-evidence": NAME_EVIDENCE,
 }
 
 #: The tables whose address has no holes, by that address.

@@ -78,6 +78,25 @@ def _iteration(is_profiled: str) -> tuple[Column, ...]:
     )
 
 
+_NO_PHASE = "No range of a phase covers the iteration."
+_PHASE = (
+    replace(
+        choice(
+            "phase?",
+            "Phase that covers most of the iteration: prefill, decode, train, or another name that "
+            "the program gave; mixed: several.",
+        ),
+        when_null=_NO_PHASE,
+    ),
+    replace(
+        number("tokens?", "Tokens that its phases compute; null: unknown."), when_null=_NO_PHASE
+    ),
+    replace(
+        number("micro_steps?", "Ranges of phases that end in it.", "t.phase_parts"),
+        when_null=_NO_PHASE,
+    ),
+)
+
 #: Databases of DLProf have the breakdown of the aggregated iterations only.
 _ITERATIONS_OF_DLPROF = TableSpec(
     name="iterations",
@@ -94,7 +113,11 @@ _ITERATIONS_OF_DLPROF = TableSpec(
         ),
         where="t.aggr_id = :aggr_id",
     ),
-    columns=(*_iteration("t.iter_value BETWEEN a.iter_start AND a.iter_stop"), *_parts("p")),
+    columns=(
+        *_iteration("t.iter_value BETWEEN a.iter_start AND a.iter_stop"),
+        *_parts("p"),
+        *_PHASE,
+    ),
     default_ordering=("iteration_index",),
     key=("iteration_index",),
     lead=("iteration_index", "duration_ns"),
@@ -107,7 +130,7 @@ _ITERATIONS_OF_DLPROF = TableSpec(
 ITERATIONS = replace(
     _ITERATIONS_OF_DLPROF,
     source=Source(view="view_iterations_detail"),
-    columns=(*_iteration("t.is_aggregated"), *_parts("t")),
+    columns=(*_iteration("t.is_aggregated"), *_parts("t"), *_PHASE),
     fallback=_ITERATIONS_OF_DLPROF,
 )
 
@@ -165,6 +188,64 @@ KEY_NODE_CANDIDATES = TableSpec(
     lead=("name", "kind", "iterations", "score"),
 )
 
+_UNKNOWN_TOKENS = "The program or its serving engine does not say how many tokens it computes."
+
+PHASES = TableSpec(
+    name="phases",
+    title=say("Phases"),
+    source=Source(view="view_phases", where="t.aggr_id = :aggr_id"),
+    columns=(
+        text("phase", "Prefill, decode, train, or another name that the program gave."),
+        number("iterations", "Aggregated iterations of the phase.", "t.phase_iterations"),
+        number("duration_ns", "Time of these iterations.", "t.duration"),
+        replace(
+            number("tokens?", "Tokens computed: prompt tokens of a prefill, new ones of decoding."),
+            when_null=_UNKNOWN_TOKENS,
+        ),
+        real("sequences?", "Sequences in a batch, mean."),
+        real("micro_steps", "Ranges of the phase in an iteration, mean.", "t.phase_parts"),
+        replace(real("tokens_per_second?", "Tokens per second."), when_null=_UNKNOWN_TOKENS),
+        replace(
+            number(
+                "token_interval_ns?",
+                "Decoding: time from one token of a sequence to the next.",
+                "t.token_interval",
+            ),
+            when_null="Known for decoding only, if the tokens and sequences are.",
+        ),
+        real("gpu_busy_pct", "Share of the time in which the GPU ran kernels or CUDA graphs."),
+        real("tc_time_pct?", "Share of that time in which a Tensor Core kernel ran."),
+        real("mfu_at_least_pct?", "Model FLOPs utilization, at least.", "t.mfu_at_least"),
+        real(
+            "bandwidth_pct?",
+            "Share of the memory bandwidth that the known data of the ops takes: a lower bound.",
+        ),
+        real("known_pct?", "GPU time of ops with known data or operations."),
+    ),
+    default_ordering=("-duration_ns",),
+    key=("phase",),
+    lead=("phase", "iterations", "duration_ns", "tokens_per_second"),
+)
+
+NAME_EVIDENCE = TableSpec(
+    name="name-evidence",
+    title=say("Evidence of names"),
+    source=Source(
+        view="view_name_evidence", where="t.aggr_id = :aggr_id AND t.domain_name = :domain"
+    ),
+    columns=(
+        text("name_grade", "How it is known to which op the GPU's work belongs."),
+        number("num_ops", "Ops."),
+        number("kernel_calls", "Kernels."),
+        number("gpu_time_ns", "GPU time of the kernels.", "t.gpu_time_sum"),
+        real("gpu_time_pct?", "Share of the GPU time of all kernels."),
+        sentence("name_reason", "What the evidence is, or why it is unknown."),
+    ),
+    default_ordering=("-gpu_time_ns",),
+    key=("name_grade",),
+    lead=("name_grade", "gpu_time_ns", "gpu_time_pct"),
+)
+
 AGGREGATIONS = TableSpec(
     name="aggregations",
     title=say("Aggregations"),
@@ -185,6 +266,7 @@ AGGREGATIONS = TableSpec(
         number("iter_aggregated", "Number of aggregated iterations."),
         text("key_node", "Op that marks an iteration; empty: none found.", "t.key_node_name"),
         sentence("key_node_reason", "Why that op."),
+        text("phase?", "Phase of the aggregated iterations; empty: all."),
         boolean("is_steady?", "Whether it covers the steady range, which the import adds."),
         sentence("steady_note", "What the steady range leaves out, or why there is none."),
         number("steps?", "Aggregated iterations without the one before the loop."),

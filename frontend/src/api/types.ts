@@ -110,6 +110,8 @@ export interface AggregationsRow {
   readonly key_node_reason: string | null;
   /** Name given by a user; null: none. */
   readonly name: string | null;
+  /** Phase of the aggregated iterations; empty: all. */
+  readonly phase: string | null;
   /** What the steady range leaves out, or why there is none. */
   readonly steady_note: string | null;
   /** Aggregated iterations without the one before the loop. */
@@ -848,10 +850,14 @@ export interface IterationsRow {
   readonly kind: string | null;
   /** Time with only copies and sets running. */
   readonly memory_duration_ns: number | null;
+  /** Ranges of phases that end in it. */
+  readonly micro_steps: number | null;
   /** Time with only other kernels running. */
   readonly non_tc_duration_ns: number | null;
   /** The rest of the iteration. */
   readonly other_duration_ns: number | null;
+  /** Phase that covers most of the iteration: prefill, decode, train, or another name that the program gave; mixed: several. */
+  readonly phase: string | null;
   /** Start, from the start of the profile. */
   readonly start_time_ns: number | null;
   /** End, from the start of the profile. */
@@ -860,6 +866,8 @@ export interface IterationsRow {
   readonly tc_duration_ns: number | null;
   /** Kernels that used Tensor Cores. */
   readonly tc_kernel_count: number | null;
+  /** Tokens that its phases compute; null: unknown. */
+  readonly tokens: number | null;
   /** Number of kernel launches. */
   readonly total_kernel_count: number | null;
 }
@@ -1332,6 +1340,34 @@ export interface MergedOpsRow {
   readonly tc_eligible: boolean | null;
   /** Whether one of its kernels used Tensor Cores. */
   readonly using_tc: boolean | null;
+}
+
+/** The shape of every list. */
+export interface NameEvidencePage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly NameEvidenceRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface NameEvidenceRow {
+  /** GPU time of the kernels. */
+  readonly gpu_time_ns: number | null;
+  /** Share of the GPU time of all kernels. */
+  readonly gpu_time_pct: number | null;
+  /** Kernels. */
+  readonly kernel_calls: number | null;
+  /** How it is known to which op the GPU's work belongs. */
+  readonly name_grade: string;
+  /** What the evidence is, or why it is unknown. */
+  readonly name_reason: string | null;
+  /** Ops. */
+  readonly num_ops: number | null;
 }
 
 /** An aggregation to add. */
@@ -2093,6 +2129,48 @@ export interface PerformanceSummary {
   readonly waits_for_loader_pct: number | null;
   /** Sum of the iterations. */
   readonly wall_clock_time_ns: number | null;
+}
+
+/** The shape of every list. */
+export interface PhasesPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly PhasesRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface PhasesRow {
+  /** Share of the memory bandwidth that the known data of the ops takes: a lower bound. */
+  readonly bandwidth_pct: number | null;
+  /** Time of these iterations. */
+  readonly duration_ns: number | null;
+  /** Share of the time in which the GPU ran kernels or CUDA graphs. */
+  readonly gpu_busy_pct: number | null;
+  /** Aggregated iterations of the phase. */
+  readonly iterations: number | null;
+  /** GPU time of ops with known data or operations. */
+  readonly known_pct: number | null;
+  /** Model FLOPs utilization, at least. */
+  readonly mfu_at_least_pct: number | null;
+  /** Ranges of the phase in an iteration, mean. */
+  readonly micro_steps: number | null;
+  /** Prefill, decode, train, or another name that the program gave. */
+  readonly phase: string;
+  /** Sequences in a batch, mean. */
+  readonly sequences: number | null;
+  /** Share of that time in which a Tensor Core kernel ran. */
+  readonly tc_time_pct: number | null;
+  /** Decoding: time from one token of a sequence to the next. */
+  readonly token_interval_ns: number | null;
+  /** Tokens computed: prompt tokens of a prefill, new ones of decoding. */
+  readonly tokens: number | null;
+  /** Tokens per second. */
+  readonly tokens_per_second: number | null;
 }
 
 /** A profile with everything that no aggregation changes. */

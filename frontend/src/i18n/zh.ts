@@ -1374,4 +1374,45 @@ export const zh = {
   "Fused ops": "融合的算子",
   "Ops that TorchInductor fused into the kernel, from its name":
     "TorchInductor 融合到该内核中的算子（取自内核名称）",
+  "No range of a phase covers the iteration.": "没有任何阶段的范围覆盖该迭代。",
+  Tokens: "令牌数",
+  "Tokens that its phases compute; null: unknown": "其各阶段计算的令牌数；空：未知",
+  "Micro steps": "微步数",
+  "Ranges of phases that end in it": "在其中结束的阶段范围数",
+  "Name grade": "名称依据",
+  "How it is known to which op the GPU's work belongs": "如何得知 GPU 的工作属于哪个算子",
+  "GPU time of the kernels": "核函数的 GPU 时间",
+  "GPU time (%)": "GPU 时间（%）",
+  "Share of the GPU time of all kernels": "占全部核函数 GPU 时间的比例",
+  "Name reason": "名称依据说明",
+  "What the evidence is, or why it is unknown": "依据是什么，或为何未知",
+  Phase: "阶段",
+  "Prefill, decode, train, or another name that the program gave":
+    "预填充（prefill）、解码（decode）、训练（train），或程序给出的其他名称",
+  "Aggregated iterations of the phase": "该阶段被聚合的迭代数",
+  "Time of these iterations": "这些迭代的时间",
+  "Tokens per second": "每秒令牌数",
+  "The program or its serving engine does not say how many tokens it computes.":
+    "程序或其推理引擎没有说明计算了多少令牌。",
+  "Tokens computed: prompt tokens of a prefill, new ones of decoding":
+    "计算的令牌：预填充为提示令牌，解码为新令牌",
+  Sequences: "序列数",
+  "Sequences in a batch, mean": "每批序列数，平均",
+  "Ranges of the phase in an iteration, mean": "每个迭代中该阶段的范围数，平均",
+  "Token interval": "令牌间隔",
+  "Decoding: time from one token of a sequence to the next": "解码：同一序列相邻令牌之间的时间",
+  "Known for decoding only, if the tokens and sequences are.":
+    "仅对解码已知，且须知道令牌数与序列数。",
+  "GPU busy (%)": "GPU 忙碌（%）",
+  "Share of the time in which the GPU ran kernels or CUDA graphs":
+    "GPU 运行核函数或 CUDA 图的时间比例",
+  "TC time (%)": "TC 时间（%）",
+  "Share of that time in which a Tensor Core kernel ran": "其中运行 Tensor Core 核函数的比例",
+  "Model FLOPs utilization, at least": "模型 FLOPs 利用率，至少",
+  "Bandwidth (%)": "带宽（%）",
+  "Share of the memory bandwidth that the known data of the ops takes: a lower bound":
+    "算子已知数据量所占的显存带宽比例：下限",
+  "GPU time of ops with known data or operations": "数据量或运算量已知的算子的 GPU 时间",
+  "Phase that covers most of the iteration: prefill, decode, train, or another name that the program gave; mixed: several":
+    "覆盖该迭代大部分时间的阶段：prefill、decode、train，或程序给出的其他名称；mixed：多个阶段",
 } as const;

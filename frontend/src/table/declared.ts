@@ -12,11 +12,13 @@ import type {
   KernelsRow,
   KeyNodeCandidatesRow,
   MergedOpsRow,
+  NameEvidenceRow,
   OpEfficiencyRow,
   OpKernelsRow,
   OpTypeEfficiencyRow,
   OpTypesRow,
   OpsRow,
+  PhasesRow,
   RanksRow,
 } from "../api/types";
 import { t } from "../i18n";
@@ -153,6 +155,9 @@ export const ITERATIONS: readonly DeclaredColumn<IterationsRow>[] = [
   { key: "cpu_duration_ns", format: "time", title: t("CPU"), hint: t("Time with ops on the CPU only"), whenNull: t("This iteration is not aggregated."), unit: "ms" },
   { key: "other_duration_ns", format: "time", title: t("Other"), hint: t("The rest of the iteration"), whenNull: t("This iteration is not aggregated."), unit: "ms" },
   { key: "communication_duration_ns", format: "time", title: t("Communication"), hint: t("Time with only kernels running that move data between GPUs; part of Not TC"), whenNull: t("This iteration is not aggregated."), unit: "ms", isHiddenAtFirst: true },
+  { key: "phase", format: "choice", title: t("Phase"), hint: t("Phase that covers most of the iteration: prefill, decode, train, or another name that the program gave; mixed: several"), whenNull: t("No range of a phase covers the iteration.") },
+  { key: "tokens", format: "count", title: t("Tokens"), hint: t("Tokens that its phases compute; null: unknown"), whenNull: t("No range of a phase covers the iteration.") },
+  { key: "micro_steps", format: "count", title: t("Micro steps"), hint: t("Ranges of phases that end in it"), whenNull: t("No range of a phase covers the iteration.") },
 ];
 
 export const KERNELS: readonly DeclaredColumn<KernelsRow>[] = [
@@ -215,6 +220,15 @@ export const MERGED_OPS: readonly DeclaredColumn<MergedOpsRow>[] = [
   { key: "op_id", format: "text", title: t("Op ID"), hint: t("Name of the op on the slowest rank"), isHiddenAtFirst: true },
   { key: "source_line", format: "trace", title: t("Program line"), hint: t("The program's own line in the stack: the innermost outside PyTorch and Python"), isHiddenAtFirst: true },
   { key: "stack_trace", format: "trace", title: t("Stack trace"), hint: t("Source lines that called the op, outermost first, one per line") },
+];
+
+export const NAME_EVIDENCE: readonly DeclaredColumn<NameEvidenceRow>[] = [
+  { key: "name_grade", format: "text", title: t("Name grade"), hint: t("How it is known to which op the GPU's work belongs") },
+  { key: "gpu_time_ns", format: "time", title: t("GPU time"), hint: t("GPU time of the kernels"), unit: "ms" },
+  { key: "gpu_time_pct", format: "share", title: t("GPU time (%)"), hint: t("Share of the GPU time of all kernels") },
+  { key: "num_ops", format: "count", title: t("Ops"), hint: t("Ops") },
+  { key: "kernel_calls", format: "count", title: t("Kernel calls"), hint: t("Kernels") },
+  { key: "name_reason", format: "text", title: t("Name reason"), hint: t("What the evidence is, or why it is unknown") },
 ];
 
 export const OP_EFFICIENCY: readonly DeclaredColumn<OpEfficiencyRow>[] = [
@@ -329,6 +343,22 @@ export const OPS: readonly DeclaredColumn<OpsRow>[] = [
   { key: "peak_pct", format: "share", title: t("Share of peak (%)"), hint: t("Ideal time over GPU time: 100 % is the roofline"), isHiddenAtFirst: true },
   { key: "path_pct", format: "share", title: t("Critical path (%)"), hint: t("Share of the critical path of the steps that its work on the GPU fills"), whenNull: t("Its work was not replayed.") },
   { key: "slack_ns", format: "time", title: t("Slack"), hint: t("How much later its work may end without delaying a step"), whenNull: t("Any time, or it was not replayed."), unit: "ms" },
+];
+
+export const PHASES: readonly DeclaredColumn<PhasesRow>[] = [
+  { key: "phase", format: "text", title: t("Phase"), hint: t("Prefill, decode, train, or another name that the program gave") },
+  { key: "iterations", format: "count", title: t("Iterations"), hint: t("Aggregated iterations of the phase") },
+  { key: "duration_ns", format: "time", title: t("Duration"), hint: t("Time of these iterations"), unit: "ms" },
+  { key: "tokens_per_second", format: "rate", title: t("Tokens per second"), hint: t("Tokens per second"), whenNull: t("The program or its serving engine does not say how many tokens it computes.") },
+  { key: "tokens", format: "count", title: t("Tokens"), hint: t("Tokens computed: prompt tokens of a prefill, new ones of decoding"), whenNull: t("The program or its serving engine does not say how many tokens it computes.") },
+  { key: "sequences", format: "rate", title: t("Sequences"), hint: t("Sequences in a batch, mean") },
+  { key: "micro_steps", format: "rate", title: t("Micro steps"), hint: t("Ranges of the phase in an iteration, mean") },
+  { key: "token_interval_ns", format: "time", title: t("Token interval"), hint: t("Decoding: time from one token of a sequence to the next"), whenNull: t("Known for decoding only, if the tokens and sequences are."), unit: "ms" },
+  { key: "gpu_busy_pct", format: "share", title: t("GPU busy (%)"), hint: t("Share of the time in which the GPU ran kernels or CUDA graphs") },
+  { key: "tc_time_pct", format: "share", title: t("TC time (%)"), hint: t("Share of that time in which a Tensor Core kernel ran") },
+  { key: "mfu_at_least_pct", format: "share", title: t("Model FLOPs utilization at least (%)"), hint: t("Model FLOPs utilization, at least") },
+  { key: "bandwidth_pct", format: "share", title: t("Bandwidth (%)"), hint: t("Share of the memory bandwidth that the known data of the ops takes: a lower bound") },
+  { key: "known_pct", format: "share", title: t("Known (%)"), hint: t("GPU time of ops with known data or operations") },
 ];
 
 export const RANKS: readonly DeclaredColumn<RanksRow>[] = [

@@ -1,0 +1,148 @@
+"""Iterations of several kinds: prefill and decode of serving engines, training steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aggregator.errors import UsageError
+from aggregator.importing.phases import PhaseName, read_phase
+from tests.builders import Analyzed, Thread, Trace, analyze
+
+PHASES = (
+    "SELECT phase, phase_iterations, duration, tokens, tokens_per_second, token_interval, "
+    "phase_parts FROM view_phases WHERE aggr_id = 1 ORDER BY phase"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "phase"),
+    [
+        ("execute_context_2(700)_generation_0(0)", PhaseName("prefill", 700, 2)),
+        ("execute_context_1(128)_generation_31(31)", PhaseName("mixed", 159, 32)),
+        (
+            "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk55086sqsq32sqsk55086)",
+            PhaseName("decode", 32, 32),
+        ),
+        ("execute_context_0(0)_generation_0(0)", None),
+        ("step[DECODE bs=32]", PhaseName("decode", 32, 32)),
+        ("step[EXTEND bs=4 toks=512]", PhaseName("prefill", 512, 4)),
+        ("step[EXTEND bs=4]", PhaseName("prefill", -1, 4)),
+        ("step[IDLE bs=0]", None),
+        ('dlprof.phase: decode {"tokens":32}', PhaseName("decode", 32, -1)),
+        ("dlprof.phase: eval", PhaseName("eval")),
+        ('dlprof.phase: x {"tokens":-1,"sequences":true}', PhaseName("x")),
+        ("dlprof.phase: x {", None),
+        ("step 3", None),
+        ("execute", None),
+    ],
+)
+def test_names_of_phases(name: str, phase: PhaseName | None) -> None:
+    assert read_phase(name) == phase
+
+
+def serve(main: Thread, names: list[str], length: int = 100) -> None:
+    """One range a step; each launches a kernel of its own length."""
+    main.op("zeros", 0, 5)
+    for number, name in enumerate(names):
+        at = 1_000 + length * number
+        main.range(name, at, at + length - 10)
+        main.op("mm", at + 10, at + 30)
+        main.launch("gemm", at + 20, gpu=(at + 25, at + 26 + number))
+    main.call("cudaDeviceSynchronize_v3020", at + length, at + length + 10)
+
+
+def ours(phase: str, tokens: int, sequences: int) -> str:
+    return f'dlprof.phase: {phase} {{"tokens":{tokens},"sequences":{sequences}}}'
+
+
+def serving(tmp_path: Path, **request: object) -> Analyzed:
+    trace = Trace()
+    trace.gpu()
+    steps = [ours("prefill", 64, 4), *[ours("decode", 4, 4)] * 4]
+    serve(trace.thread(), steps * 2)
+    return analyze(trace, tmp_path, **request)
+
+
+def test_prefill_and_decode_have_their_own_sums(tmp_path: Path) -> None:
+    found = serving(tmp_path)
+    assert found.query("SELECT key_node FROM aggregations WHERE id = 1") == [("serving step",)]
+    assert found.query(PHASES) == [
+        ("decode", 8, 8 * 100, 8 * 4, 32 / 800e-9, 100, 1.0),
+        ("prefill", 2, 90 + 100, 2 * 64, round(128 / 190e-9, 6), None, 1.0),
+    ]
+
+
+def test_an_aggregation_covers_the_iterations_of_one_phase(tmp_path: Path) -> None:
+    found = serving(tmp_path)
+    whole = found.query("SELECT sum(calls), sum(gpu_time_sum) FROM kernel_metrics WHERE aggr = 1")
+    result = found.aggregate(phase="decode")
+    sums = "SELECT sum(calls), sum(gpu_time_sum) FROM kernel_metrics WHERE aggr = ?"
+    decode = found.query(sums, result.aggr_id)
+    assert decode == [(8, sum(range(2, 6)) + sum(range(7, 11)))]
+    prefill = found.query(sums, found.aggregate(phase="prefill").aggr_id)
+    assert prefill == [(2, 1 + 6)]
+    assert whole == [(10, 55)]
+    summary = "SELECT wall_time, profiled_iterations FROM model_metrics WHERE aggr = ?"
+    assert found.query(summary, result.aggr_id) == [(800, 8)]
+    aggregated = "SELECT iter_value FROM iterations WHERE aggr = ? AND aggregated"
+    assert [row[0] for row in found.query(aggregated, result.aggr_id)] == [2, 3, 4, 5, 7, 8, 9, 10]
+    again = found.aggregate(phase="decode")
+    assert (again.aggr_id, again.reused) == (result.aggr_id, True)
+
+
+def test_a_phase_that_no_iteration_has_is_refused(tmp_path: Path) -> None:
+    found = serving(tmp_path)
+    with pytest.raises(UsageError, match="No iteration is of the phase 'train'") as caught:
+        found.aggregate(phase="train")
+    assert caught.value.hint == "Phases of the iterations: decode, prefill."
+
+
+def test_the_outermost_of_two_names_for_a_step_counts(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    serve(main, ["execute_32_context_0(sq0)_generation_32(sq32)"] * 5)
+    for number in range(5):
+        main.range("step[DECODE bs=7]", 1_002 + 100 * number, 1_080 + 100 * number)
+    found = analyze(trace, tmp_path)
+    assert found.query("SELECT count(*), sum(tokens) FROM phase_ranges") == [(5, 160)]
+
+
+def test_an_iteration_of_two_phases_is_mixed(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    for number in range(4):
+        at = 1_000 * number
+        main.range(f"request {number}", at, at + 900)
+        main.range(ours("prefill", 64, 4), at + 10, at + 300)
+        main.op("mm", at + 20, at + 40)
+        main.launch("gemm", at + 30)
+        main.range(ours("decode", 4, 4), at + 310, at + 800)
+        main.op("mm", at + 320, at + 340)
+        main.launch("gemm", at + 330)
+    found = analyze(trace, tmp_path, key_node="request #")
+    assert found.query(
+        "SELECT DISTINCT phase, tokens, sequences, parts FROM iteration_phases "
+        "WHERE aggr = 1 AND iter_value < 3"
+    ) == [("mixed", 68, 4, 2)]
+
+
+def test_a_training_step_has_the_calls_of_its_model_as_micro_steps(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    for step in range(5):
+        for micro in range(3):
+            at = 1_000 * step + 200 * micro
+            main.range("torch.nn: Net (Net)", at, at + 100)
+            main.op("mm", at + 10, at + 30)
+            main.launch("gemm", at + 20)
+        main.range("Optimizer.step#SGD.step", 1_000 * step + 700, 1_000 * step + 800)
+        main.op("add_", 1_000 * step + 710, 1_000 * step + 730)
+        main.launch("add", 1_000 * step + 720)
+    found = analyze(trace, tmp_path)
+    assert found.query(PHASES)[0][::6] == ("train", 3.0)
+    assert found.query("SELECT DISTINCT tokens FROM iteration_phases") == [(None,)]

@@ -7,6 +7,8 @@ configurations were measured without any profiler.
 from __future__ import annotations
 
 import lzma
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,8 @@ from aggregator.metrics.memory.what_if import what_if
 from aggregator.sources.memory import read_memory
 
 CAPTURES = Path(__file__).parents[1] / "data/captures/memory"
-RUNS = ("transformer", "autocast", "convolution")
+RUNS = ("transformer", "autocast", "convolution", "gpt2", "gpt2_autocast", "mobilenet")
+STEPS = 5  # Four, and what follows the last.
 
 
 def unpacked(name: str, folder: Path) -> Path:
@@ -68,7 +71,7 @@ def test_kinds_are_the_models_own_counts(run: tuple[DeviceMemory, dict]) -> None
 def test_the_peak_is_named(run: tuple[DeviceMemory, dict]) -> None:
     device, _ = run
     assert device.unnamed_bytes_at_peak < 0.05 * device.counts.peak_allocated
-    assert len(device.whose.steps) == 5  # four, and what follows the last
+    assert len(device.whose.steps) == STEPS
     assert device.whose.steps.evidence == "recorded"
 
 
@@ -84,6 +87,63 @@ def test_the_peak_is_named(run: tuple[DeviceMemory, dict]) -> None:
 def test_predicted_peaks_are_the_measured_ones(tmp_path: Path, change: str, measured: int) -> None:
     (device,) = analyze(read_memory(unpacked("transformer.pickle", tmp_path)))
     assert what_if(device, change).peak_allocated_bytes == pytest.approx(measured, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("run", "change", "measured"),
+    [
+        # Predicted before they were measured.
+        ("gpt2", "checkpoint:transformer.h.*", 2_672_982_024),
+        ("gpt2", "batch:0.5", 3_866_474_504),
+        ("gpt2", "bf16-states", 6_548_324_360),
+        ("gpt2", "shard:4", 6_409_979_912),
+        ("gpt2_autocast", "checkpoint:transformer.h.*", 2_491_512_840),
+        ("gpt2_autocast", "batch:0.5", 3_372_791_944),
+        ("mobilenet", "checkpoint:mobilenet_v2.layer.*", 1_880_255_144),
+        ("mobilenet", "batch:0.5", 2_058_551_560),
+    ],
+)
+def test_peaks_of_models_of_other_people_are_predicted(
+    tmp_path: Path, run: str, change: str, measured: int
+) -> None:
+    """GPT-2 and MobileNetV2 of transformers 5, requested bytes."""
+    (device,) = analyze(read_memory(unpacked(f"{run}.pickle", tmp_path)))
+    assert what_if(device, change).peak_allocated_bytes == pytest.approx(measured, rel=0.016)
+
+
+def test_a_snapshot_with_frames_of_c_has_the_models_own_counts(tmp_path: Path) -> None:
+    """``stacks="all"``, without dlprof: torch.cuda.memory_stats and the model's own counts."""
+    (device,) = analyze(read_memory(unpacked("snapshot.pickle", tmp_path)))
+    counts = device.counts
+    assert counts.end_allocated == 907_601_920
+    assert counts.end_reserved == counts.peak_reserved == 2_971_664_384
+    assert device.unnamed_bytes_at_peak < 0.05 * counts.peak_allocated
+    kinds = device.bytes_by_kind(device.at_peak)
+    assert kinds["parameter"] == 279_115_776
+    assert kinds["optimizer state"] == 558_231_552
+
+
+def test_what_fills_the_memory_when_it_is_exhausted_is_named(tmp_path: Path) -> None:
+    """A limit of 6 GB, reached in the first forward pass."""
+    (device,) = analyze(read_memory(unpacked("exhausted.pickle", tmp_path)))
+    kinds = device.bytes_by_kind(device.at_peak)
+    assert kinds["activation"] > 0.9 * device.counts.peak_allocated
+    assert device.unnamed_bytes_at_peak < 0.05 * device.counts.peak_allocated
+
+
+def test_allocations_of_the_driver_are_those_in_the_export(tmp_path: Path) -> None:
+    """MobileNetV2 under nsys with --cuda-memory-usage=true, without dlprof."""
+    path = unpacked("usage.sqlite", tmp_path)
+    (device,) = analyze(read_memory(path))
+    with closing(sqlite3.connect(path)) as connection:
+        query = (
+            "SELECT sum(bytes) OVER (ORDER BY start, rowid) FROM (SELECT start, rowid, CASE"
+            " memoryOperationType WHEN 0 THEN bytes WHEN 1 THEN -bytes END AS bytes"
+            " FROM CUDA_GPU_MEMORY_USAGE_EVENTS WHERE memKind IN (2, 3, 5))"
+        )
+        expected = [row[0] for row in connection.execute(query)]
+    assert device.counts.allocated.tolist() == expected
+    assert len(expected) > 1000
 
 
 @pytest.mark.parametrize(

@@ -63,16 +63,21 @@ def leaks(memory: DeviceMemory) -> list[Leak]:
     """Call stacks that allocate in every step but the first and last, and release nothing of it.
 
     Gradients and states are replaced in each step, so that only those of the last one live at the
-    end. An allocation that lives on from each step is kept by a list, a cache or a graph.
+    end. An allocation that lives on from each step is kept by a list, a cache or a graph. The end
+    is that of the last complete step: a program that ends releases everything.
     """
     rows, whose = memory.rows, memory.whose
     steps = len(whose.steps)
     if steps < _FEWEST_STEPS + 1:
         return []
-    stays = (rows.free_event == NEVER) & (rows.alloc_event != NEVER) & ~rows.is_rounding
+    end = int(whose.steps.bounds[-1])
+    stays = (rows.free_event == NEVER) | ((rows.free_event >= end) & (rows.alloc_event < end))
+    stays &= (rows.alloc_event != NEVER) & ~rows.is_rounding
     stays &= whose.kind != Kind.WORKSPACE
     places = np.flatnonzero(stays)
-    keys = np.stack([whose.stack[places], whose.module[places], whose.op[places]])
+    module, op = whose.module[places], whose.op[places]
+    # Lines of the outer frames of a stack may differ; the module and the op name the line.
+    keys = np.stack([np.where((module > 0) | (op > 0), 0, whose.stack[places]), module, op])
     distinct, owner = np.unique(keys, axis=1, return_inverse=True)
     found = []
     for number in range(distinct.shape[1]):
@@ -80,8 +85,8 @@ def leaks(memory: DeviceMemory) -> list[Leak]:
         # The last step ends where the recording does, and what it holds is still in use.
         seen = np.unique(whose.step[own])
         if len(seen[(seen > 0) & (seen < steps - 1)]) >= max(steps - 2, _FEWEST_STEPS - 1):
-            _, module, op = distinct[:, number].tolist()
-            name = ": ".join(filter(None, (whose.names[module], whose.names[op]))) or "(unknown)"
+            names = [whose.names[code] for code in distinct[1:, number].tolist()]
+            name = ": ".join(filter(None, names)) or "(unknown)"
             found.append(Leak(name, int(rows.size[own].sum()), len(seen)))
     return sorted(found, key=lambda leak: -leak.bytes)
 

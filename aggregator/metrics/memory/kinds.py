@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from aggregator.metrics.memory.model import DeviceTrace, Int64, Narrow
+from aggregator.metrics.memory.model import Action, DeviceTrace, Int64, Narrow
 from aggregator.metrics.memory.phases import Phase, StackMeaning
 from aggregator.metrics.memory.replay import NEVER, Allocations
 from aggregator.metrics.memory.steps import Steps
@@ -55,6 +55,7 @@ class Evidence(IntEnum):
     WORKSPACE_SIZE = 12
     ROUNDING = 13
     RELEASED_BY = 14
+    OUT_OF_MEMORY = 15
 
 
 EVIDENCE_TEXTS: Final = (
@@ -73,6 +74,7 @@ EVIDENCE_TEXTS: Final = (
     "a size that libraries take as workspace, alive from its first use to the end",
     "the allocator rounds sizes up",
     "allocated before the recording; the call that released it names it",
+    "allocated in the forward pass, alive when the memory was exhausted before the backward pass",
 )
 _WORKSPACE_BYTES: Final = frozenset({8_519_680, 33_554_432, 34_603_008, 67_108_864})
 """What cuBLAS takes by default: 8.125 MiB, from Hopper on 32 MiB."""
@@ -137,8 +139,9 @@ def find_kinds(line: Timeline, meanings: tuple[StackMeaning, ...]) -> Kinds:
 def _by_lifetime(line: Timeline, found: Kinds) -> None:
     rows, phase = line.rows, line.phase
     is_new = rows.alloc_event != NEVER
-    free = np.where(rows.free_event == NEVER, _END, rows.free_event)
     ends = rows.free_event != NEVER
+    free = rows.free_event.astype(np.int64)
+    free[~ends] = _END
     backward = line.next_event(Phase.BACKWARD)
     after_backward = line.next_event(Phase.OPTIMIZER, Phase.FORWARD)
     after_optimizer = line.next_event(Phase.FORWARD, Phase.BACKWARD)
@@ -147,6 +150,13 @@ def _by_lifetime(line: Timeline, found: Kinds) -> None:
         forward_rows & (backward < free) & (backward != _END),
         Kind.ACTIVATION,
         Evidence.OUTLIVES_FORWARD,
+    )
+    exhausted = np.append(np.flatnonzero(line.trace.events.action == Action.OUT_OF_MEMORY), _END)
+    failure = exhausted[np.searchsorted(exhausted, rows.alloc_event)]
+    found.put(
+        forward_rows & (failure < free) & (failure < backward),
+        Kind.ACTIVATION,
+        Evidence.OUT_OF_MEMORY,
     )
     found.put(forward_rows & ends, Kind.TEMPORARY, Evidence.WITHIN_FORWARD)
     backward_rows = is_new & (phase == Phase.BACKWARD)

@@ -70,7 +70,7 @@ PROFILES: dict[str, tuple[list[str], list[str]]] = {
     "pytorch_bert_bf16": (["launch_bound", "unfused_optimizer"], ["batch_size"]),
     "pytorch_resnet50_amp": (
         [
-            *("launch_bound", "host_stalls", "layout_conversions", "synchronizing_calls"),
+            *("launch_bound", "layout_conversions", "host_stalls", "synchronizing_calls"),
         ],
         ["batch_size"],
     ),

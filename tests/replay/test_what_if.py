@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aggregator.dldb.replay_inputs import read_replayed
 from aggregator.errors import InvalidValueError, UsageError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.changes import find_ops, roofline, speed_up
@@ -280,3 +282,37 @@ def test_kinds_of_streams_are_read_from_an_export(tmp_path: Path) -> None:
         " JOIN processes AS p ON p.id = s.process ORDER BY 2"
     )
     assert found.query(sql) == [(101, 7, 1), (101, 13, 0)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted", "error"),
+    [
+        ("eager", "graphed", {"graph_launch": [""]}, 0.15),
+        ("item", "item_not", {"remove": ["item"]}, 0.05),
+        ("adam_loop", "adam_fused", {"fuse": ["*Optimizer.step*"]}, 0.1),
+    ],
+)
+def test_pairs_of_captures(
+    before: str, after: str, wanted: dict[str, list[str]], error: float, tmp_path: Path
+) -> None:
+    """One training each, captured without and with the change."""
+    found = [_replayed(name, tmp_path) for name in (before, after)]
+    predicted = found[0].predict(named_changes(wanted)).predicted_step_ns
+    assert predicted == pytest.approx(np.median(found[1].measured_ns), rel=error)
+
+
+def test_channels_last_makes_batch_normalization_faster(tmp_path: Path) -> None:
+    """In this capture the CPU limits the step, so only the time of the GPU shows it."""
+    before, after = (_replayed(name, tmp_path) for name in ("conv_fp16", "conv_fp16_channels_last"))
+    changes = named_changes({"graph_launch": [""], "channels_last": [""]})
+    times = [found.predict(changes).predicted_step_ns for found in (before, after)]
+    assert times[0] == pytest.approx(times[1], rel=0.15)
+
+
+def _replayed(name: str, folder: Path) -> ReplayedProfile:
+    packed = Path(__file__).parents[1] / "data" / "captures" / "advice" / f"{name}.sqlite.xz"
+    export = folder / f"{name}.sqlite"
+    export.write_bytes(lzma.decompress(packed.read_bytes()))
+    path = analyze_file(export, folder / f"{name}.dldb").path
+    with closing(sqlite3.connect(path)) as connection:
+        return read_replayed(connection, 1)

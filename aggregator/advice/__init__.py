@@ -129,22 +129,48 @@ def _rated(facts: Facts, finding: Finding) -> Finding:
     if finding.gain_pct is None:
         return finding
     finding = replace(finding, gain_source=GainSource.ESTIMATE)
-    if facts.trusted_replay is not None and finding.remedy is not None:
-        finding = _replayed(facts.trusted_replay, finding, finding.remedy)
+    step_ns = facts.step_ns
+    profile = facts.trusted_replay
+    if facts.trusted_correction is not None and facts.corrected_idle_pct is not None:
+        profile = facts.trusted_correction
+        finding = _of_bare_step(finding, step_ns, profile, facts.corrected_idle_pct)
+        step_ns = float(profile.measured_ns.mean())
+    if profile is not None and finding.remedy is not None:
+        finding = _replayed(profile, finding, finding.remedy, facts)
     certainty = finding.certainty
     if facts.steps.is_single or not facts.is_sure_of_steps:
         certainty = certainty.one_less
     share = (finding.gain_pct or 0.0) / 100.0
-    gain_ns = None if finding.is_per_sample else round(share * facts.step_ns)
+    gain_ns = None if finding.is_per_sample else round(share * step_ns)
     return replace(finding, gain_ns=gain_ns, certainty=certainty)
+
+
+_OF_IDLE_TIME = frozenset(
+    {input_bound.NAME, launch_bound.NAME, host_stalls.NAME, synchronizing_calls.NAME}
+)
+"""Advisers that save idle time of the GPU."""
+
+
+def _of_bare_step(
+    finding: Finding, step_ns: float, profile: ReplayedProfile, idle_pct: float
+) -> Finding:
+    """The estimate as a share of the step without profiling, whose idle time is shorter."""
+    gain_pct = finding.gain_pct or 0.0
+    if finding.advice in _OF_IDLE_TIME:
+        return replace(finding, gain_pct=min(gain_pct, idle_pct))
+    if finding.is_per_sample:
+        return finding
+    ratio = step_ns / max(float(profile.measured_ns.mean()), 1.0)
+    return replace(finding, gain_pct=min(gain_pct * max(ratio, 1.0), 100.0))
 
 
 OTHER_LIMIT_PCT = 10.0
 """A replay that saves less than the estimate by more than this says why. Unit: points."""
 
 
-def _replayed(profile: ReplayedProfile, finding: Finding, remedy: Remedy) -> Finding:
+def _replayed(profile: ReplayedProfile, finding: Finding, remedy: Remedy, facts: Facts) -> Finding:
     """The finding with the gain that a replay of its remedy shows."""
+    is_corrected = profile is facts.trusted_correction
     now = int(np.mean(profile.replayed_ns))
     then = profile.predict(remedy.changes).mean_step_ns
     gain_pct = 100.0 * max(now - then, 0) / max(now, 1)
@@ -157,7 +183,13 @@ def _replayed(profile: ReplayedProfile, finding: Finding, remedy: Remedy) -> Fin
     reasoning = say(
         "{count} steps were replayed {what}: a step takes {then} instead of {now} ms", **values
     )
-    if _is_limited(finding.gain_pct, gain_pct):
+    if is_corrected:
+        reasoning = say(
+            "{count} steps were replayed without the costs of profiling, and {what}: a step takes "
+            "{then} instead of {now} ms",
+            **values,
+        )
+    elif _is_limited(finding.gain_pct, gain_pct):
         reasoning = say(
             "{count} steps were replayed {what}: a step takes {then} instead of {now} ms. By its "
             "own time it would be {share:.0f}% less, but then something else limits the step. If "
@@ -168,7 +200,7 @@ def _replayed(profile: ReplayedProfile, finding: Finding, remedy: Remedy) -> Fin
     return replace(
         finding,
         gain_pct=gain_pct,
-        gain_source=GainSource.REPLAY,
+        gain_source=GainSource.CORRECTED if is_corrected else GainSource.REPLAY,
         estimate_pct=finding.gain_pct,
         reasoning=reasoning,
     )

@@ -18,6 +18,7 @@ from aggregator.profile.arrays import Bool, Int64, row_codes
 from aggregator.profile.intervals import Flattened, flatten
 from aggregator.profile.profile import SourceFormat
 from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.corrected import busy_ns
 from aggregator.replay.row_changes import Select, work_at
 from aggregator.texts import Text, say
 
@@ -172,6 +173,8 @@ class Facts:
     # Whether processes that are no ranks of a job use the GPUs: their steps are no common ones.
     has_several_loops: bool = False
     replayed: ReplayedProfile | None = None  # Replay of some of the steps; None: there is none.
+    # The same without the costs of profiling; None: it is not known what the steps take then.
+    corrected: ReplayedProfile | None = None
 
     @property
     def is_kineto(self) -> bool:
@@ -264,6 +267,31 @@ class Facts:
         """The replay, unless its confidence is low."""
         profile = self.replayed
         return None if profile is None or profile.confidence == "low" else profile
+
+    @property
+    def trusted_correction(self) -> ReplayedProfile | None:
+        """The replay without the costs of profiling, unless its confidence is low."""
+        return None if self.trusted_replay is None else self.corrected
+
+    @cached_property
+    def corrected_idle_pct(self) -> float | None:
+        """Share of the step without profiling in which the GPU is idle. Unit: percent."""
+        profile = self.trusted_correction
+        if profile is None:
+            return None
+        mean_ns = max(float(profile.measured_ns.mean()), 1.0)
+        return 100.0 * max(1.0 - busy_ns(profile) / mean_ns, 0.0)
+
+    def without_profiling_pct(self, gpu: Gpu, idle_ns: float) -> float | None:
+        """Idle time of a GPU as a share of the step without profiling. Unit: percent.
+
+        All idle time shrinks alike. None: unknown.
+        """
+        if self.corrected_idle_pct is None:
+            return None
+        idle_pct = 100.0 - self.gpu_share_pct(gpu, self.busy[gpu.device].covered_ns())
+        share = self.gpu_share_pct(gpu, idle_ns) / max(idle_pct, 1e-9)
+        return self.corrected_idle_pct * min(share, 1.0)
 
     def rows_of_replay(self, rows: Bool) -> Select:
         """The same work in the replay."""

@@ -38,6 +38,7 @@ class GainSource(StrEnum):
     """Where the time that a fix could save comes from."""
 
     REPLAY = "replay"  # The steps were replayed with the fix.
+    CORRECTED = "corrected"  # The same, without the costs of profiling.
     ESTIMATE = "estimate"  # A formula: a replay cannot express the fix, or there is none.
 
 

@@ -33,7 +33,9 @@ def advise(facts: Facts) -> Answer:
     here = facts.work.device == gpu.device
     waited = here & facts.came_late & (facts.gap_ns > 0) & (facts.gap_ns <= MAX_GAP_NS)
     total, gaps = int(facts.gap_ns[waited].sum()), int(waited.sum())
-    share = facts.gpu_share_pct(gpu, total)
+    profiled = facts.gpu_share_pct(gpu, total)
+    bare = facts.without_profiling_pct(gpu, total)
+    share = profiled if bare is None else bare
     if share < MIN_SHARE_PCT or gaps < MIN_GAPS * facts.steps.count:
         return None
     launches = int((facts.launched & here).sum()) // facts.steps.count
@@ -41,13 +43,7 @@ def advise(facts: Facts) -> Answer:
         advice=NAME,
         remedy=Remedy(say("with one launch for the work of a step"), (launch_once(MAX_GAP_NS),)),
         gain_pct=facts.gpu_share_pct(gpu, max(total - GRAPH_GAP_NS * gaps, 0)),
-        problem=say(
-            "GPU {device} waits {share:.0f}% of the step for work to be launched: {count} calls "
-            "per step launch it piece by piece",
-            device=gpu.device,
-            share=share,
-            count=launches,
-        ),
+        problem=_problem(gpu.device, launches, profiled, bare),
         recommendation=_recommendation(facts),
         reasoning=say(
             "Gaps of up to 1 ms before work that was launched when the GPU had no work "
@@ -55,7 +51,7 @@ def advise(facts: Facts) -> Answer:
             "slow down launching, so the time is shorter without them"
         ),
         certainty=Certainty.LIKELY,
-        needs=say("The step time without the profiler, to see how much of the waiting remains"),
+        needs=_STEP_WITHOUT if bare is None else None,
         evidence=(
             *op_items(facts, waited, facts.gap_ns),
             Item("gap", "median gap", int(np.median(facts.gap_ns[waited])), gaps),
@@ -66,6 +62,29 @@ def advise(facts: Facts) -> Answer:
             f"device_id = {gpu.device} AND {LATE} AND start - reached <= {MAX_GAP_NS}",
             "waiting_ns",
         ),
+    )
+
+
+_STEP_WITHOUT = say("The step time without the profiler, to see how much of the waiting remains")
+
+
+def _problem(device: int, launches: int, profiled_pct: float, bare_pct: float | None) -> Text:
+    if bare_pct is None:
+        return say(
+            "GPU {device} waits {share:.0f}% of the step for work to be launched: {count} calls "
+            "per step launch it piece by piece",
+            device=device,
+            share=profiled_pct,
+            count=launches,
+        )
+    return say(
+        "Without profiling, GPU {device} waits about {share:.0f}% of the step for work to be "
+        "launched (while profiled: {profiled:.0f}%): {count} calls per step launch it piece by "
+        "piece",
+        device=device,
+        share=bare_pct,
+        profiled=profiled_pct,
+        count=launches,
     )
 
 

@@ -30,6 +30,7 @@ from aggregator.advice.facts import (
 from aggregator.dldb.column_blobs import first_row, lookup, read_columns
 from aggregator.dldb.ownership_columns import LOADER_TYPES
 from aggregator.dldb.replay_inputs import read_few_steps
+from aggregator.dldb.rows.corrected import read_corrected
 from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.stored import lost_records, stored_settings
 from aggregator.errors import ReplayError
@@ -69,6 +70,7 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
     names = _read_names(connection)
     moves = np.append(names.communicates, False)[np.minimum(work.name, len(names.communicates))]
     several = _meta(connection, "are_ranks") == "0" and _launchers(connection) > 1
+    replayed = _replayed(connection, aggr, steps)
     return Facts(
         aggr=aggr,
         domain=str(connection.execute("SELECT name FROM domains WHERE id = 1").fetchone()[0]),
@@ -88,7 +90,8 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
         and not (lost_records(connection) or several),
         rank_waits=_read_rank_waits(connection, aggr, steps),
         has_several_loops=several,
-        replayed=_replayed(connection, aggr, steps),
+        replayed=replayed,
+        corrected=None if replayed is None else read_corrected(connection, aggr, replayed),
     )
 
 

@@ -1242,7 +1242,7 @@ CREATE TABLE advice (
     gain_pct REAL,
     -- Time of a step, or of the work of a GPU without steps; NULL: unknown, or per sample. Unit: ns.
     gain_ns INTEGER,
-    -- replay: the steps were replayed with the change; estimate: a formula; empty: no gain is known. Unit: none.
+    -- replay: the steps were replayed with the change; corrected: also without the costs of profiling; estimate: a formula; empty: no gain is known. Unit: none.
     gain_source TEXT NOT NULL,
     -- sure, likely or possible; empty: unknown. Unit: none.
     certainty TEXT NOT NULL,

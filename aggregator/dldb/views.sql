@@ -117,6 +117,26 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, m.tc_duration_pct, m.non_tc_dur
        m.other_duration_pct, m.graph_duration_pct
 FROM model_metrics AS m JOIN domains AS d ON d.id = m.domain;
 
+CREATE VIEW view_corrected_breakdown AS
+WITH parts AS (
+    SELECT b.*, c.corrected_busy_pct AS busy,
+           min(coalesce(c.waits_for_loader_pct, 0.0), 100.0 - c.corrected_busy_pct) AS loader,
+           nullif(b.tc_duration_pct + b.non_tc_duration_pct + coalesce(b.graph_duration_pct, 0.0)
+                  + b.memory_duration_pct, 0.0) AS worked,
+           coalesce(b.io_duration_pct, 0.0) + b.cpu_duration_pct + b.other_duration_pct AS idle
+    FROM view_resource_usage_breakdown AS b
+    JOIN view_corrected_step AS c ON c.aggr_id = b.aggr_id AND c.domain_name = b.domain_name)
+SELECT p.aggr_id, p.domain_name, p.tc_duration_pct * busy / worked AS corrected_tc_pct,
+       p.non_tc_duration_pct * busy / worked AS corrected_non_tc_pct,
+       m.exposed_communication_pct * busy / worked AS corrected_communication_pct,
+       p.graph_duration_pct * busy / worked AS corrected_graph_pct,
+       p.memory_duration_pct * busy / worked AS corrected_memory_pct, loader AS corrected_dataloader_pct,
+       iif(idle > 0, p.io_duration_pct * (100.0 - busy - loader) / idle, p.io_duration_pct) AS corrected_io_pct,
+       iif(idle > 0, p.cpu_duration_pct * (100.0 - busy - loader) / idle, 100.0 - busy - loader) AS corrected_cpu_pct,
+       iif(idle > 0, p.other_duration_pct * (100.0 - busy - loader) / idle, 0.0) AS corrected_other_pct
+FROM parts AS p JOIN view_model_summary AS m ON m.aggr_id = p.aggr_id AND m.domain_name = p.domain_name
+WHERE busy IS NOT NULL AND worked IS NOT NULL;
+
 CREATE VIEW view_kernel_summary AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, m.kernels_all_gpu_time AS total_gpu_time,
        m.kernels_all_count AS total_count, m.kernels_tc_gpu_time AS using_tc_gpu_time,

@@ -77,9 +77,8 @@ def correct(
             middle = (scale + high) / 2
             scale, high = (middle, high) if step(middle) > reachable else (scale, middle)
         scale = high
-    durations = _durations(profile.graph, cost, scale)
-    found = _with_durations(profile, durations)
-    taken = (profile.graph.cpu_step_ns - durations.cpu_step_ns)[_inside(profile)]
+    found = without_cost(profile, cost, scale)
+    taken = (profile.graph.cpu_step_ns - found.graph.cpu_step_ns)[_inside(profile)]
     missing = float(np.median(found.measured_ns)) - wanted
     return CorrectedStep(
         profile=found,
@@ -115,8 +114,15 @@ def _durations(graph: Graph, cost_ns: Int64, scale: float) -> Durations:
     return replace(Durations.measured(graph), cpu_step_ns=np.where(step > 0, shorter, step))
 
 
-def _with_durations(profile: ReplayedProfile, durations: Durations) -> ReplayedProfile:
-    """The same profile as if it had been measured with other durations of the CPU."""
+def without_cost(profile: ReplayedProfile, cost_ns: Int64, scale: float) -> ReplayedProfile:
+    """The same profile as if it had been measured without the costs of profiling.
+
+    Args:
+        profile: The profile as it was measured.
+        cost_ns: Usual cost in each segment of the CPU. Unit: ns.
+        scale: Cost by its usual one.
+    """
+    durations = _durations(profile.graph, cost_ns, scale)
     times: Times = replay(profile.graph, profile.schedule, durations)
     graph = replace(
         profile.graph,

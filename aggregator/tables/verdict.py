@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from aggregator.advice.verdict import PathShares, Roofline, StepShares, Symptoms, Verdict, judge
+from aggregator.advice.verdict import (
+    Limit,
+    PathShares,
+    Roofline,
+    StepShares,
+    Symptoms,
+    Verdict,
+    judge,
+)
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.declared.advice import ADVICE
 from aggregator.tables.declared.efficiency import EFFICIENCY
 from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY, RESOURCE_USAGE
+from aggregator.texts import say
 
 _NEEDED = ("tc_pct", "non_tc_pct", "memory_pct", "cpu_pct", "other_pct")
 _IDLE = ("io_pct", "cpu_pct", "other_pct")
@@ -18,18 +28,21 @@ _IDLE = ("io_pct", "cpu_pct", "other_pct")
 def read_verdict(data: AggregationData) -> dict[str, Any]:
     """The verdict as the API replies it."""
     summary = data.read_object(PERFORMANCE_SUMMARY)
-    found = judge(
-        Symptoms(
-            shares=_shares(data.read_object(RESOURCE_USAGE)),
-            mean_ns=summary["iter_avg_ns"],
-            median_ns=summary["iter_median_ns"],
-            steps=summary["steps"] or 0,
-            gains_pct=_gains(data),
-            roofline=_roofline(data.read_object(EFFICIENCY)),
-            path=_path(data),
-        )
+    profiled = Symptoms(
+        shares=_shares(data.read_object(RESOURCE_USAGE)),
+        mean_ns=summary["iter_avg_ns"],
+        median_ns=summary["iter_median_ns"],
+        steps=summary["steps"] or 0,
+        gains_pct=_gains(data),
+        roofline=_roofline(data.read_object(EFFICIENCY)),
+        path=_path(data),
     )
-    return _reply(found)
+    bare = _without_profiling(profiled, summary)
+    reply = _reply(judge(profiled if bare is None else bare))
+    if bare is None or reply["limit"] == Limit.UNKNOWN:
+        return reply
+    sentence = say("Without profiling: {sentence}", sentence=reply["sentence"])
+    return {**reply, "sentence": sentence, "is_corrected": True}
 
 
 def _reply(verdict: Verdict) -> dict[str, Any]:
@@ -38,7 +51,42 @@ def _reply(verdict: Verdict) -> dict[str, Any]:
         "sentence": verdict.sentence,
         "share_pct": verdict.share_pct,
         "advice": verdict.advice,
+        "is_corrected": False,
     }
+
+
+def _without_profiling(profiled: Symptoms, summary: Mapping[str, Any]) -> Symptoms | None:
+    """The same of the corrected step; None: it is unknown.
+
+    What the GPU does takes as long as before, of a shorter step.
+    """
+    step_ns, busy = summary["corrected_step_ns"], summary["corrected_busy_pct"]
+    raw, path = profiled.shares, profiled.path
+    if step_ns is None or busy is None or raw is None or path is None:
+        return None
+    loading, communication = (
+        summary[f"waits_for_{name}_pct"] or 0.0 for name in ("loader", "communication")
+    )
+    factor = busy / max(raw.computing + raw.communication + raw.copies, 1e-9)
+    shares = StepShares(
+        computing=raw.computing * factor,
+        communication=raw.communication * factor,
+        copies=raw.copies * factor,
+        loading=min(loading, 100.0 - busy),
+        idle=max(100.0 - busy - loading, 0.0),
+    )
+    of_gpu = summary["waits_for_gpu_pct"] or 0.0
+    copies = of_gpu * path.copies / max(path.copies + path.computing, 1e-9)
+    corrected = PathShares(
+        host=summary["waits_for_cpu_pct"] or 0.0,
+        loading=loading,
+        computing=of_gpu - copies,
+        communication=communication,
+        copies=copies,
+    )
+    return replace(
+        profiled, shares=shares, mean_ns=float(step_ns), median_ns=step_ns, path=corrected
+    )
 
 
 def _shares(usage: Mapping[str, Any]) -> StepShares | None:

@@ -37,7 +37,11 @@ EXIT_CODES: Final = {"low": 11, "medium": 12, "high": 13}
 """Exit code by the highest severity; 0 if there is no advice."""
 _ADVICE_VIEW: Final = "view_advice"
 _MAX_NAME: Final = 75
-_SOURCES: Final = {"replay": "replay", "estimate": "an estimate"}
+_SOURCES: Final = {
+    "replay": "replay",
+    "corrected": "replay without the costs of profiling",
+    "estimate": "an estimate",
+}
 _ADVICE_COLUMNS: Final = (
     *(
         "place",

@@ -30,6 +30,7 @@ class Program:
     think_us: int = 30  # Time of the CPU between two launches.
     kernel_us: int = 10
     call_us: int = 6
+    launches: int = LAUNCHES
 
     def trace(self) -> tuple[Trace, int]:
         """The capture, and the length of its steps. Unit: ns."""
@@ -42,7 +43,7 @@ class Program:
         for step in range(STEPS):
             begins.append(now)
             now += marker
-            for number in range(LAUNCHES):
+            for number in range(self.launches):
                 # Some ops have a range inside them: markers do not lie alike before all calls.
                 depth = 1 + number % 3
                 opened = now
@@ -55,7 +56,7 @@ class Program:
                 for inner in range(depth):
                     low, high = opened + inner, now - inner
                     thread.op(
-                        f"op{number}_{inner}", low, high, seq=100 * step + 10 * number + inner
+                        f"op{number}_{inner}", low, high, seq=1000 * step + 10 * number + inner
                     )
             now += marker
             thread.range(f"step {step}", begins[-1], now)
@@ -141,6 +142,52 @@ def test_a_step_that_the_gpu_limits_stays_what_it_is(tmp_path: Path) -> None:
     assert found.step_ns == pytest.approx(measured_ns, rel=0.005)
     assert found.unexplained_ns == pytest.approx(0.2 * measured_ns, rel=0.05)
     assert length_ns < measured_ns
+
+
+LAUNCH_BOUND = (
+    "SELECT gain_source, gain_pct, gain_ns, problem FROM view_advice"
+    " WHERE aggr_id = 1 AND advice_name = 'launch_bound'"
+)
+
+
+def test_advice_is_that_of_the_step_without_profiling(tmp_path: Path) -> None:
+    """Only profiling makes one step wait for launches; another one waits in any case."""
+    hidden = {"kernel_us": 38, "launches": 30}
+    trace, _ = Program(2.5, **hidden).trace()
+    assert query(analyze(trace, tmp_path).path, LAUNCH_BOUND)[0][0] == "replay"
+    for kernel_us in (38, 10):
+        shape = {"kernel_us": kernel_us, "launches": 30}
+        folder, of_bare = tmp_path / str(kernel_us), tmp_path / f"bare_{kernel_us}"
+        folder.mkdir()
+        of_bare.mkdir()
+        bare, _ = Program(0.0, **shape).trace()
+        with closing(sqlite3.connect(analyze(bare, of_bare).path)) as connection:
+            step_ns = int(np.median(read_replayed(connection, 1).measured_ns))
+        path, _ = imported(folder, Program(2.5, **shape), step_ns)
+        found = query(path, LAUNCH_BOUND)
+        if kernel_us == 38:
+            assert found == []
+            continue
+        source, gain_pct, gain_ns, problem = found[0]
+        assert source == "corrected"
+        idle_ns = step_ns - 30 * kernel_us * US
+        # One launch and the gaps between the kernels of a graph remain.
+        assert gain_ns == pytest.approx(idle_ns, rel=0.08)
+        assert gain_pct == pytest.approx(100 * gain_ns / step_ns, rel=0.01)
+        waits = 100 * idle_ns / step_ns
+        assert problem.startswith(f"Without profiling, GPU 0 waits about {waits:.0f}%"), problem
+
+
+def test_the_breakdown_of_the_corrected_step_adds_up(tmp_path: Path) -> None:
+    bare, bare_ns = Program(0.0).trace()
+    path, _ = imported(tmp_path, Program(2.0), bare_ns)
+    row = query(path, "SELECT * FROM view_corrected_breakdown WHERE aggr_id = 1")[0]
+    tc, non_tc, _, graph, memory, loader, io, cpu, other = (part or 0.0 for part in row[2:])
+    assert tc + non_tc + graph + memory + loader + io + cpu + other == pytest.approx(100.0)
+    busy = 100 * LAUNCHES * 10 * US / bare_ns
+    assert tc + non_tc == pytest.approx(busy, rel=0.02)
+    foreign = analyze(bare, tmp_path).path
+    assert query(foreign, "SELECT * FROM view_corrected_breakdown") == []
 
 
 def test_a_foreign_capture_has_no_corrected_step(tmp_path: Path) -> None:

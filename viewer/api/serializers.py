@@ -197,6 +197,7 @@ class VerdictSerializer(Serializer[Any]):
     sentence = CharField(help_text="The verdict in one sentence; for an unknown one the reason.")
     share_pct = FloatField(help_text="Share of the step it is based on.", allow_null=True)
     advice = CharField(help_text="Name of the advice that explains it.", allow_null=True)
+    is_corrected = BooleanField(help_text="Whether it is that of the step without profiling.")
 
 
 class TopKernelSerializer(Serializer[Any]):

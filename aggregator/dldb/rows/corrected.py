@@ -8,14 +8,22 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.dldb.column_blobs import decoded, narrowed
+from aggregator.dldb.column_blobs import decoded, first_row, narrowed
 from aggregator.dldb.guarded import DAMAGE
 from aggregator.dldb.replay_inputs import read_replayed
 from aggregator.dldb.writer import Table, Value, has_table, insert_rows
 from aggregator.errors import ReplayError
 from aggregator.importing.imported import ImportedProfile
 from aggregator.profile.arrays import Int64
-from aggregator.replay.corrected import CorrectedStep, busy_ns, correct, limits_pct
+from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.corrected import (
+    CorrectedStep,
+    busy_ns,
+    correct,
+    limits_pct,
+    segment_costs_ns,
+    without_cost,
+)
 
 _PART_ROWS: Final = 1 << 16
 _TABLE: Final = "corrected_steps"
@@ -57,6 +65,30 @@ def add_corrected_step(connection: sqlite3.Connection, aggr: int) -> None:
         return
     except DAMAGE as error:
         raise sqlite3.DatabaseError(f"its values do not fit together ({error})") from error
+
+
+def read_corrected(
+    connection: sqlite3.Connection, aggr: int, profile: ReplayedProfile
+) -> ReplayedProfile | None:
+    """A replay of steps of an aggregation without the costs of profiling; None: unknown.
+
+    Args:
+        connection: The database, which has the corrected step of the aggregation.
+        aggr: Number of the aggregation.
+        profile: A replay of some of its steps as they were measured.
+    """
+    if not (has_table(connection, _TABLE) and has_table(connection, "call_markers")):
+        return None
+    query = f"SELECT scale FROM {_TABLE} WHERE aggr = ?"
+    row = connection.execute(query, (aggr,)).fetchone()
+    calls = profile.graph.data.calls
+    if row is None or not len(calls):
+        return None
+    first = first_row(connection, "api_calls", "start", int(calls.start_ns[0])) - 1
+    markers = read_markers(connection)[first : first + len(calls)]
+    if len(markers) != len(calls):
+        return None
+    return without_cost(profile, segment_costs_ns(profile.graph, markers), float(row[0]))
 
 
 def read_markers(connection: sqlite3.Connection) -> Int64:

@@ -27,7 +27,8 @@ ADVICE = TableSpec(
         real("gain_pct?", "Share of the iteration time that it could save; null: unknown."),
         choice(
             "gain_source?",
-            "replay: the steps were replayed with the change; estimate: a formula.",
+            "replay: the steps were replayed with the change; corrected: also without the costs of "
+            "profiling; estimate: a formula.",
             "NULLIF(t.gain_source, '')",
         ),
         choice("certainty?", "sure, likely or possible.", "NULLIF(t.certainty, '')"),

@@ -106,6 +106,10 @@ PERFORMANCE_SUMMARY = ObjectSpec(
     ),
 )
 
+_CORRECTED_PARTS = (
+    *("tc", "non_tc", "communication", "graph", "memory", "dataloader", "io", "cpu", "other"),
+)
+
 RESOURCE_USAGE = ObjectSpec(
     "resource-usage",
     "Resource usage breakdown",
@@ -131,6 +135,13 @@ RESOURCE_USAGE = ObjectSpec(
             "exposed_communication_pct",
             "Only kernels that move data between GPUs run; part of non_tc_pct.",
             "number",
+        ),
+        *fields_of(
+            "view_corrected_breakdown",
+            {
+                f"corrected_{part}_pct%": f"The same of the corrected step: {part}."
+                for part in _CORRECTED_PARTS
+            },
         ),
     ),
 )

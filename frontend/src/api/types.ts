@@ -28,7 +28,7 @@ export interface AdviceRow {
   readonly gain_ns: number | null;
   /** Share of the iteration time that it could save; null: unknown. */
   readonly gain_pct: number | null;
-  /** replay: the steps were replayed with the change; estimate: a formula. */
+  /** replay: the steps were replayed with the change; corrected: also without the costs of profiling; estimate: a formula. */
   readonly gain_source: string | null;
   /** Data that would make it certain. */
   readonly needs: string | null;
@@ -2430,6 +2430,24 @@ export interface RemovedProfile {
 export interface ResourceUsage {
   /** Only kernels that move data between GPUs run; part of non_tc_pct. */
   readonly communication_pct: number | null;
+  /** The same of the corrected step: communication. */
+  readonly corrected_communication_pct: number | null;
+  /** The same of the corrected step: cpu. */
+  readonly corrected_cpu_pct: number | null;
+  /** The same of the corrected step: dataloader. */
+  readonly corrected_dataloader_pct: number | null;
+  /** The same of the corrected step: graph. */
+  readonly corrected_graph_pct: number | null;
+  /** The same of the corrected step: io. */
+  readonly corrected_io_pct: number | null;
+  /** The same of the corrected step: memory. */
+  readonly corrected_memory_pct: number | null;
+  /** The same of the corrected step: non_tc. */
+  readonly corrected_non_tc_pct: number | null;
+  /** The same of the corrected step: other. */
+  readonly corrected_other_pct: number | null;
+  /** The same of the corrected step: tc. */
+  readonly corrected_tc_pct: number | null;
   /** Only ops on the CPU run. */
   readonly cpu_pct: number | null;
   /** Only input is waited for. */
@@ -2599,6 +2617,8 @@ export interface Upload {
 export interface Verdict {
   /** Name of the advice that explains it. */
   readonly advice: string | null;
+  /** Whether it is that of the step without profiling. */
+  readonly is_corrected: boolean;
   readonly limit: "launch" | "host" | "loader" | "communication" | "copy" | "compute" | "memory" | "unknown";
   /** The verdict in one sentence; for an unknown one the reason. */
   readonly sentence: string;

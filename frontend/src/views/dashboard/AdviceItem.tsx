@@ -24,6 +24,7 @@ const SEVERITIES: Readonly<Record<string, string>> = {
 
 const SOURCES: Readonly<Record<string, string>> = {
   replay: t("by replay"),
+  corrected: t("by replay, corrected for profiling"),
   estimate: t("estimate"),
 };
 

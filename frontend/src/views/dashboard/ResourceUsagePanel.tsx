@@ -1,6 +1,7 @@
 /** Where an iteration goes: one stacked bar over all of the aggregated time. */
 
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 import type { PerformanceSummary, ResourceUsage } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -9,19 +10,23 @@ import { PARTS, type PartKey, RARE_PARTS, type Slice } from "../../lib/parts";
 import { durationText, formatTimeIn, pickTimeUnit } from "../../lib/units";
 import { useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
+import { Segmented } from "../../ui/Segmented";
 import { Empty, Loaded } from "../../ui/states";
 import { StackedBar } from "./StackedBar";
 
+/** Which step is broken down: that without profiling, or the one that was profiled. */
+type Source = "corrected_" | "";
+
 /** Communication is a part of its own here; the API counts it among the other kernels. */
-function shareOf(usage: ResourceUsage, part: PartKey): number | null {
-  const value = usage[`${part}_pct`];
+function shareOf(usage: ResourceUsage, part: PartKey, source: Source): number | null {
+  const value = usage[`${source}${part}_pct`];
   if (part !== "non_tc" || value === null) return value;
-  return Math.max(0, value - (usage.communication_pct ?? 0));
+  return Math.max(0, value - (usage[`${source}communication_pct`] ?? 0));
 }
 
-function slicesOf(usage: ResourceUsage): readonly Slice[] {
+function slicesOf(usage: ResourceUsage, source: Source): readonly Slice[] {
   return PARTS.flatMap((part) => {
-    const value = shareOf(usage, part.key);
+    const value = shareOf(usage, part.key, source);
     const isAbsent = value === null || (RARE_PARTS.has(part.key) && value === 0);
     return isAbsent ? [] : [{ key: part.key, label: part.label, hint: part.hint, value }];
   });
@@ -39,9 +44,19 @@ function missingText(usage: ResourceUsage): string {
   return `${t("Unknown: {parts}.", { parts: missing.map((part) => part.label).join(", ") })} ${reason}`;
 }
 
+const STEPS: readonly (readonly [isRaw: boolean, text: string])[] = [
+  [false, t("Without profiling")],
+  [true, t("As profiled")],
+];
+
 export function ResourceUsagePanel(): JSX.Element {
   const usage = useScoped<ResourceUsage>("resource-usage/");
-  const average = useScoped<PerformanceSummary>("performance-summary/").data?.iter_avg_ns ?? null;
+  const summary = useScoped<PerformanceSummary>("performance-summary/").data;
+  const [isRaw, setRaw] = useState(false);
+  const bare = summary?.corrected_step_ns ?? null;
+  const isCorrected = bare !== null && usage.data?.corrected_cpu_pct != null;
+  const source: Source = isCorrected && !isRaw ? "corrected_" : "";
+  const average = (source === "" ? summary?.iter_avg_ns : bare) ?? null;
   // One unit for all parts, that of the whole.
   const unit = pickTimeUnit(average ?? 0);
   const perIteration = (slice: Slice) =>
@@ -56,16 +71,26 @@ export function ResourceUsagePanel(): JSX.Element {
     >
       <Loaded resource={usage}>
         {(data) => {
-          const slices = slicesOf(data);
+          const slices = slicesOf(data, source);
           if (slices.length === 0) return <Empty title={t("This database has no breakdown")} />;
           const missing = missingText(data);
           return (
             <>
+              {isCorrected && (
+                <Segmented
+                  label={t("Which step")}
+                  choices={STEPS}
+                  value={isRaw}
+                  onChange={setRaw}
+                />
+              )}
               {average !== null && (
                 <p class="panel-lead">
-                  {t("Breakdown of the mean iteration, {time}", {
-                    time: durationText(average),
-                  })}
+                  {source === ""
+                    ? t("Breakdown of the mean iteration, {time}", { time: durationText(average) })
+                    : t("Breakdown of the step corrected for profiling, {time}", {
+                        time: durationText(average),
+                      })}
                 </p>
               )}
               <StackedBar

@@ -16,7 +16,7 @@ _SETTINGS = ("marked_steps", "markers_resumed")
 FIRST_LIGHT = 6
 """Iterations of a light capture that surely have no markers begin here."""
 _KERNELS = (
-    "SELECT k.id, k.process, n.name, o.op_name, o.direction FROM kernels AS k"
+    "SELECT k.id, k.process, n.long_name, o.op_name, o.direction FROM kernels AS k"
     " JOIN kernel_names AS n ON n.id = k.name JOIN op_kernels AS p ON p.id = k.op_kernel"
     " JOIN ops AS o ON o.id = p.op WHERE k.id > ? AND k.id <= ? ORDER BY k.process, k.id"
 )
@@ -44,6 +44,8 @@ def read_steps(export: Path, database: Path) -> dict[str, Any]:
         query = f"SELECT phase, count(*) FROM {STEP_TIMES} GROUP BY pid, phase"  # noqa: S608 - fixed name
         try:
             found["phases"] = connection.execute(query).fetchall()
+            notes = connection.execute("SELECT name, value FROM DLPROF_CAPTURE_NOTES").fetchall()
+            found["notes"] = notes
             query = "SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 8"
             found["tables"] = connection.execute(query).fetchall()
         except sqlite3.Error as error:

@@ -38,6 +38,7 @@ class _Events:
     thread: Int64
     code: Int64  # Equal for the same kind of event: call, kernel, grid and stream; start or end.
     coarse: Int64  # The same without the grid.
+    is_call: Bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +165,8 @@ def _shares(bounds: Int64, unmarked: Int64) -> Float64:
 def _carry(profile: Profile, calls: list[Int32], process: int, loop: _Loop) -> None:
     ranges = profile.ranges
     own = profile.thread_process[ranges.thread] == process
+    # Notes are written at any time.
+    own &= ~np.array([*(name.startswith("{") for name in profile.range_names), False])[ranges.name]
     common = _in_all_steps(profile, own & _is_inside(ranges, loop.unmarked))
     steps = _steps(_events(profile, calls, process, common & own), loop.bounds)
     marked = [step for step, share in zip(steps, loop.share, strict=True) if share == 0]
@@ -248,7 +251,8 @@ def _events(profile: Profile, calls: list[Int32], process: int, common: Bool) ->
         name = np.full(len(of_range), int(kind.max(initial=0)) + 1, dtype=np.int64)
         code = [2 * kind[rows], 2 * kind[rows] + 1, 2 * name, 2 * name + 1]
         codes.append(np.concatenate(code)[order])
-    return _Events(times[order], thread[order], *codes)
+    is_call = np.arange(len(times)) < 2 * len(rows)
+    return _Events(times[order], thread[order], *codes, is_call[order])
 
 
 def _call_kinds(profile: Profile, calls: list[Int32]) -> tuple[Int64, Int64]:
@@ -321,8 +325,9 @@ def _pairs(model: _Step, step: _Step, level: int) -> dict[int, Int64] | None:
             thread: align(model.codes[one][thread], code)
             for thread, code in step.codes[one].items()
         }
-        matched = sum(int(np.count_nonzero(pair >= 0)) for pair in pairs.values())
-        if matched >= LEAST_MATCHED * step.size:
+        is_call = {thread: step.events.is_call[rows] for thread, rows in step.rows.items()}
+        matched = sum(int((is_call[thread] & (pair >= 0)).sum()) for thread, pair in pairs.items())
+        if matched >= LEAST_MATCHED * sum(int(one.sum()) for one in is_call.values()):
             return pairs
     return None
 

@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -40,7 +41,9 @@ MAX_NS: Final = 1 << 53
 """Times of a step above it are no times."""
 _START_LIMIT_S: Final = 30
 _PYTHON: Final = re.compile(r"(?:^|/)(?:python|pypy)[\d.]*$")
+_RETRY_S: Final = 8.0
 _CUDA: Final = "/libcuda.so"
+_DEVICE: Final = re.compile(r"/dev/(?:nvidia\d|nvidia-uvm|nvhost-|nvmap|dxg)")
 # Switches of ``nsys profile`` that belong to ``nsys start`` if collection begins later.
 _SAMPLING: Final = ("-s", "--sample", "--cpuctxsw")
 
@@ -55,6 +58,8 @@ class Collection:
     is_started: bool = True  # Whether the collection has begun.
     steps: list[dict[str, Any]] = field(default_factory=list)  # What the processes wrote.
     problem: str = ""  # Why the collection could not be started; empty if it could.
+    cause: str = ""  # Why it was started when it was.
+    _deadline_s: float = 0.0  # Until when it is tried; 0: not yet.
 
     @property
     def session(self) -> str:
@@ -102,10 +107,26 @@ class Collection:
         """Begin the collection if it is time; ``pid`` is the process of Nsight Systems."""
         if self.is_started or self.folder is None:
             return
-        is_asked = any(name.startswith("start.") for name in _names(self.folder))
-        if is_asked or (not self._is_held() and _uses_cuda(pid) and not self._is_held()):
-            # Asked twice: a process may have begun to hold, and then loaded CUDA, meanwhile.
-            self._start()
+        if not self._deadline_s and not self._is_time(pid, self.folder):
+            return
+        self._deadline_s = self._deadline_s or time.monotonic() + _RETRY_S
+        self._start()
+        # A session may not be ready yet, or wait for another one of this machine.
+        if not self.problem or time.monotonic() > self._deadline_s:
+            self.is_started = True
+            with suppress(OSError):
+                (self.folder / STARTED).touch()
+
+    def _is_time(self, pid: int, folder: Path) -> bool:
+        """Whether a process asks for the collection, or uses CUDA and none asks to wait."""
+        if any(name.startswith("start.") for name in _names(folder)):
+            self.cause = "asked"
+            return True
+        # Asked twice: a process may have begun to hold, and then used CUDA, meanwhile.
+        if self._is_held() or not (user := _uses_cuda(pid)) or self._is_held():
+            return False
+        self.cause = f"CUDA used by {user}"
+        return True
 
     def _is_held(self) -> bool:
         return self.folder is not None and any(
@@ -113,7 +134,6 @@ class Collection:
         )
 
     def _start(self) -> None:
-        self.is_started = True
         words = [str(self.nsys.program), "start", f"--session={self.session}"]
         try:
             done = subprocess.run(
@@ -130,9 +150,6 @@ class Collection:
         else:
             said = (done.stdout + done.stderr).strip().splitlines()
             self.problem = (said or ["unknown error"])[-1] if done.returncode else ""
-        if self.folder is not None:
-            with suppress(OSError):
-                (self.folder / STARTED).touch()
 
     def read_steps(self) -> None:
         """Read what the processes of the application measured, after they have ended."""
@@ -195,7 +212,8 @@ class Collection:
                 connection.executemany(f'INSERT INTO "{STEP_TIMES}" VALUES ({marks})', rows)  # noqa: S608 - fixed names
                 query = f'CREATE TABLE IF NOT EXISTS "{CAPTURE_NOTES}" (name, value)'
                 connection.execute(query)
-                connection.execute(f'INSERT INTO "{CAPTURE_NOTES}" VALUES (?, ?)', (NOTE, reason))  # noqa: S608 - fixed names
+                notes = [(NOTE, reason), ("collectionBegan", self.cause)]
+                connection.executemany(f'INSERT INTO "{CAPTURE_NOTES}" VALUES (?, ?)', notes)  # noqa: S608 - fixed names
         except sqlite3.Error as error:
             return str(error)
         return ""
@@ -264,11 +282,28 @@ def _names(folder: Path) -> list[str]:
     return []
 
 
-def _uses_cuda(pid: int) -> bool:
-    """Whether a descendant of the process has loaded the driver's library."""
+def _uses_cuda(pid: int) -> str:
+    """Name of a descendant of the process that uses the driver; empty: there is none.
+
+    Nsight Systems may load the driver's library into a process at its start, and asks the driver
+    about the GPUs itself: only a program that has also opened the driver's devices uses it.
+    """
     for child in processes.descendants(pid):
+        place = Path(f"/proc/{child}")
         with suppress(OSError):
-            if _CUDA in Path(f"/proc/{child}/maps").read_text(errors="replace"):
+            program = (place / "exe").readlink()
+            if program.name.startswith("nsys") or not _has_device(place / "fd"):
+                continue
+            if _CUDA in (place / "maps").read_text(errors="replace"):
+                return program.name
+    return ""
+
+
+def _has_device(open_files: Path) -> bool:
+    """Whether a process has opened a device of the driver."""
+    for file in open_files.iterdir():
+        with suppress(OSError):
+            if _DEVICE.search(str(file.readlink())):
                 return True
     return False
 

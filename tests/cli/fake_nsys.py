@@ -2,7 +2,8 @@
 
 Environment: ``FAKE_VERSION`` (2025.3.2), ``FAKE_EXPORT`` (a file to copy; none: no result),
 ``FAKE_WRITES`` (suffixes, default ``.nsys-rep,.sqlite``), ``FAKE_LOG`` (its words, one per line),
-``FAKE_LATER`` (it can begin to collect later), ``FAKE_START_CODE`` (exit code of ``nsys start``).
+``FAKE_LATER`` (it can begin to collect later), ``FAKE_START_CODE`` (exit code of ``nsys start``),
+``FAKE_START_FAILURES`` (so many of them fail first).
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ def main() -> int:
     with Path(os.environ["FAKE_LOG"]).open("a") as log:
         log.write("\n".join([*words, "---", ""]))
     if words[0] == "start":
+        count = Path(os.environ["FAKE_LOG"]).read_text().split("\n").count("start")
+        if count <= int(os.environ.get("FAKE_START_FAILURES", "0")):
+            print("Configuring is not allowed in this state.")
+            return 1
         (Path(os.environ["FAKE_LOG"]).parent / "collecting").touch()
         return int(os.environ.get("FAKE_START_CODE", "0"))
     if words[0] == "export":

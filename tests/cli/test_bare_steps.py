@@ -155,7 +155,7 @@ def test_a_short_loop_of_unknown_length_is_profiled_too(bench: Bench, seconds: s
     assert done.returncode == 0, done.stderr
     assert bench.started()
     times = bench.times()
-    assert len(times["bare"]) == 5
+    assert 5 <= len(times["bare"]) <= 10
     assert len(times.get("profiled", ())) + len(times["marked"]) >= 4
 
 
@@ -212,12 +212,26 @@ def test_a_torch_that_cannot_be_imported_is_the_same_error_to_the_program(bench:
     assert "without libcudart" in done.stdout, done.stdout + done.stderr
 
 
-def test_cuda_without_torch_begins_the_collection(bench: Bench) -> None:
+@pytest.mark.parametrize("uses_driver", [True, False])
+def test_cuda_without_torch_begins_the_collection(bench: Bench, uses_driver: bool) -> None:
+    """The library alone may be loaded by Nsight Systems."""
     library = bench.folder / "libcuda.so.1"
     library.write_bytes(b"x" * 4096)
-    done = bench.run(MAP_CUDA + "time.sleep(1.5)\n", LIBRARY=str(library))
+    device = bench.folder / "dev" / ("nvidia-uvm" if uses_driver else "null")
+    device.parent.mkdir()
+    device.touch()
+    program = MAP_CUDA + f"used = open({str(device)!r})\ntime.sleep(1.5)\n"
+    done = bench.run(program, LIBRARY=str(library))
+    assert (done.returncode == 0) is uses_driver or "Nothing was profiled" in done.stderr
+    assert bench.started() is uses_driver
+
+
+def test_a_session_that_is_not_ready_is_asked_again(bench: Bench) -> None:
+    script = TRAIN.format(steps=40, seconds=0.04, end="")
+    done = bench.run(script, FAKE_START_FAILURES="2")
     assert done.returncode == 0, done.stderr
-    assert bench.started()
+    assert (bench.folder / "nsys.log").read_text().count("start\n") == 3
+    assert bench.times()["bare"]
 
 
 def test_a_program_without_a_loop_is_profiled_from_its_import_of_torch(bench: Bench) -> None:

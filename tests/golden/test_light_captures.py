@@ -1,0 +1,171 @@
+"""Captures whose markers end, resume and do not fit: against the names that each kernel has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.builders import Trace, analyze
+
+US = 1_000
+OPS = {
+    "short": ("embedding", "linear", "gelu"),
+    "long": ("embedding", "linear", "gelu", "linear", "softmax"),
+    "other": ("fft", "sort", "cumsum"),
+}
+ALL, NONE, LATE = "all", "none", "late"
+"""Markers in all of a step, in none of it, or from its second op on."""
+
+
+@dataclass
+class Loop:
+    """A loop with an optimizer, or of calls of a model only."""
+
+    has_optimizer: bool = True
+    trace: Trace = field(default_factory=Trace)
+    truth: dict[str, str] = field(default_factory=dict)  # Op by kernel; names are unique by length.
+
+    def __post_init__(self) -> None:
+        self.trace.gpu()
+        self.thread = self.trace.thread()
+        self.now = 10 * US
+        self.launched: list[str] = []
+        self.is_on = True
+        self.notes = 0
+
+    def note(self, text: str) -> None:
+        self.notes += 1
+        self.thread.range(f'{{"model_config":{{"{text}":{self.notes}}}}}', self.now, self.now + 1)
+        self.now += 5
+
+    def step(self, kind: str, markers: str = ALL, *, grid: int = 1) -> None:
+        if not self.has_optimizer and self.is_on and markers == NONE:
+            self.end_markers()
+        begin = self.now
+        self.now += 10 * US
+        for number, op in enumerate(OPS[kind]):
+            if markers == LATE and number == 1:
+                self.note("markers_resumed")
+                self.is_on = True
+            opened = self.now
+            self.now += 5 * US
+            self.thread.launch(f"k_{op}", self.now, length=4 * US)
+            row = self.trace.tables["CUPTI_ACTIVITY_KIND_KERNEL"][-1]
+            row["gridX"] = grid * (number + 1)
+            self.launched.append(op)
+            self.now += 8 * US
+            if self.is_on:
+                self.thread.op(op, opened, self.now)
+            self.now += US
+        self.thread.range("torch.nn: Net (Net)", begin, self.now)
+        if self.has_optimizer:
+            opened = self.now
+            self.now += 3 * US
+            self.thread.launch("k_adam", self.now)
+            self.launched.append("Optimizer.step#Adam.step")
+            self.now += 4 * US
+            self.thread.range("Optimizer.step#Adam.step", opened, self.now)
+            self.now += US
+
+    def end_markers(self) -> None:
+        self.note("marked_steps")
+        self.is_on = False
+
+    def names(self, folder: Path) -> tuple[list[tuple[str, str]], dict[str, int]]:
+        """What each kernel is and which op the database says, and the warnings."""
+        found = analyze(self.trace, folder)
+        rows = found.query(
+            "SELECT o.op_name FROM kernels AS k JOIN op_kernels AS p ON p.id = k.op_kernel"
+            " JOIN ops AS o ON o.id = p.op ORDER BY k.id"
+        )
+        assert len(rows) == len(self.launched)
+        pairs = [
+            (truth, name.rpartition("/")[2])
+            for truth, (name,) in zip(self.launched, rows, strict=True)
+        ]
+        return pairs, found.warnings()
+
+
+def wrong(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    known = {op for ops in OPS.values() for op in ops} | {"Optimizer.step#Adam.step"}
+    return [
+        (truth, name) for truth, name in pairs if name in known and not name.startswith(truth[:20])
+    ]
+
+
+def unnamed(pairs: list[tuple[str, str]]) -> int:
+    return sum(not name.startswith(truth[:12]) for truth, name in pairs)
+
+
+@pytest.mark.parametrize("has_optimizer", [True, False], ids=["optimizer", "calls"])
+def test_steps_of_two_kinds_get_the_names_of_their_own(has_optimizer: bool, tmp_path: Path) -> None:
+    loop = Loop(has_optimizer)
+    for kind in ("short", "short", "long", "short"):
+        loop.step(kind)
+    if has_optimizer:
+        loop.end_markers()
+    for kind in ("short", "long", "short", "short", "long", "short"):
+        loop.step(kind, NONE)
+    pairs, warnings = loop.names(tmp_path)
+    assert wrong(pairs) == []
+    # The last call of a model is followed by no other: it is no whole step.
+    assert unnamed(pairs) == (0 if has_optimizer else len(OPS["short"]))
+    assert warnings["ALIGNED_NAMES"] == (6 if has_optimizer else 5)
+
+
+def test_other_grids_change_no_name(tmp_path: Path) -> None:
+    loop = Loop()
+    for grid in (1, 2, 3):
+        loop.step("long", grid=grid)
+    loop.end_markers()
+    for grid in (4, 9, 1, 7):
+        loop.step("long", NONE, grid=grid)
+    pairs, warnings = loop.names(tmp_path)
+    assert unnamed(pairs) == 0
+    assert warnings["ALIGNED_NAMES"] == 4
+
+
+def test_markers_that_resume_in_a_step_name_it_and_later_ones_like_it(tmp_path: Path) -> None:
+    loop = Loop()
+    for _ in range(3):
+        loop.step("short")
+    loop.end_markers()
+    loop.step("short", NONE)
+    loop.step("long", LATE)
+    loop.end_markers()
+    for kind in ("short", "long", "short", "short"):
+        loop.step(kind, NONE)
+    pairs, _ = loop.names(tmp_path)
+    assert wrong(pairs) == []
+    # Of the kind that was seen from its second op on, the first one is known from other steps or
+    # not at all.
+    assert unnamed(pairs) <= 2
+
+
+def test_a_step_like_no_other_gets_no_names(tmp_path: Path) -> None:
+    loop = Loop()
+    for _ in range(3):
+        loop.step("long")
+    loop.end_markers()
+    for kind in ("long", "other", "long", "long"):
+        loop.step(kind, NONE)
+    pairs, warnings = loop.names(tmp_path)
+    assert wrong(pairs) == []
+    assert unnamed(pairs) == len(OPS["other"])
+    assert warnings["STEPS_WITHOUT_NAMES"] == 1
+    assert warnings["ALIGNED_NAMES"] == 3
+
+
+def test_repeated_notes_end_the_markers_once(tmp_path: Path) -> None:
+    loop = Loop()
+    for _ in range(3):
+        loop.step("short")
+    loop.end_markers()
+    for _ in range(4):
+        loop.step("short", NONE)
+        loop.note("marked_steps")
+    pairs, warnings = loop.names(tmp_path)
+    assert unnamed(pairs) == 0
+    assert warnings["ALIGNED_NAMES"] == 4

@@ -46,15 +46,15 @@ class Workload:
 
 
 WORKLOADS = (
-    Workload("resnet50_amp", "CPU", 100),
-    Workload("gpt_eager", "CPU", 80),
-    Workload("moe", "CPU", 60),
+    Workload("resnet50_amp", "CPU", 60),
     Workload("generate", "CPU", 240),
-    Workload("resnet50_fp32", "GPU", 80),
-    Workload("bert", "CPU", 80),
-    Workload("gpt_compiled", "GPU", 80),
-    Workload("trainer", "CPU", 50),
-    Workload("ddp", "CPU", 60, gpus=2),
+    Workload("gpt_eager", "CPU", 60),
+    Workload("resnet50_fp32", "GPU", 60),
+    Workload("bert", "CPU", 60),
+    Workload("trainer", "CPU", 40),
+    Workload("gpt_compiled", "GPU", 60),
+    Workload("moe", "CPU", 40),
+    Workload("ddp", "CPU", 50, gpus=2),
 )
 LIMIT_S = 150
 """A program that takes longer is ended."""

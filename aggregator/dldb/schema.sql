@@ -1541,6 +1541,8 @@ CREATE TABLE corrected_steps (
     cost INTEGER NOT NULL,
     -- What an event of profiling cost, by what it usually costs. Unit: ratio.
     scale REAL NOT NULL,
+    -- Share of the rest of the CPU's time that was taken out, too. Unit: ratio.
+    slower REAL NOT NULL,
     -- Time by which the steps without profiling were still shorter. Unit: ns.
     unexplained INTEGER NOT NULL,
     -- Share of the step that waits for work of the GPU. Unit: percent.

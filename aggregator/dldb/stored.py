@@ -241,6 +241,7 @@ class _Loader:
             ranges=self._ranges,
             default_key=(self._meta["key_node"], self._meta["key_node_reason"]),
             first_ns=int(self._meta.get("first_ns", 0)),
+            marked_until_ns=int(self._meta.get("marked_until_ns", 0)),
             are_ranks=self._meta.get("are_ranks", "1") == "1",
             costs=InstanceCosts() if domain else self._costs_of(rows),
             settings=self._settings,

@@ -76,7 +76,7 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, c.step AS corrected_step,
        c.p10 AS corrected_step_p10, c.p90 AS corrected_step_p90, c.measured AS replayed_step,
        100.0 * c.busy / nullif(c.mean, 0) AS corrected_busy_pct,
        max(c.mean - c.busy, 0) AS corrected_idle, c.cost AS profiling_cost,
-       c.scale AS profiling_cost_scale, c.unexplained AS corrected_unexplained,
+       c.scale AS profiling_cost_scale, 100.0 * c.slower AS profiling_slower_pct, c.unexplained AS corrected_unexplained,
        c.gpu_pct AS waits_for_gpu_pct, c.cpu_pct AS waits_for_cpu_pct,
        c.loader_pct AS waits_for_loader_pct, c.communication_pct AS waits_for_communication_pct,
        CASE max(c.gpu_pct, c.cpu_pct, c.loader_pct, c.communication_pct)

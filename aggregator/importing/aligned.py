@@ -58,7 +58,7 @@ class _Step:
         return sum(map(len, self.rows.values()))
 
 
-def carry_names(profile: Profile, calls: list[Int32]) -> Bool:
+def carry_names(profile: Profile, calls: list[Int32]) -> int:
     """Add ranges to steps without markers, if the program wrote that its markers ended.
 
     Args:
@@ -66,9 +66,9 @@ def carry_names(profile: Profile, calls: list[Int32]) -> Bool:
         calls: Row of the call that launched each kernel, copy, set and graph.
 
     Returns:
-        Which ranges were added, by row; empty if none were.
+        When the last process ended its markers; 0: none did. Unit: ns.
     """
-    added: Bool = np.zeros(0, dtype=bool)
+    ended_ns = 0
     for process, times in sorted(_unmarked(profile).items()):
         bounds = _step_bounds(profile, process, int(times[0, 0]))
         if len(bounds) < 3:
@@ -76,11 +76,9 @@ def carry_names(profile: Profile, calls: list[Int32]) -> Bool:
         unmarked = _at_bounds(profile, process, times, bounds)
         share = _shares(bounds, unmarked)
         if (share > 0).any() and (share < 1).any():
-            count = len(profile.ranges)
             _carry(profile, calls, process, _Loop(bounds, share, unmarked))
-            added = np.pad(added, (0, count - len(added)))
-            added = np.pad(added, (0, len(profile.ranges) - count), constant_values=True)
-    return added
+            ended_ns = max(ended_ns, int(unmarked[0, 0]))
+    return ended_ns
 
 
 @dataclass(frozen=True)
@@ -236,7 +234,7 @@ def _note(profile: Profile, carried: int, without: int) -> None:
 def _events(profile: Profile, calls: list[Int32], process: int, common: Bool) -> _Events:
     """Starts and ends of the calls of a process, and of the ranges that all steps have."""
     api, ranges = profile.api_calls, profile.ranges
-    kinds = _call_kinds(profile, calls)
+    exact, coarse = _call_kinds(profile, calls)
     rows = np.flatnonzero(profile.thread_process[api.thread] == process)
     of_range = np.flatnonzero(common)
     time = [api.start_ns[rows], api.end_ns[rows], ranges.start_ns[of_range]]
@@ -245,14 +243,16 @@ def _events(profile: Profile, calls: list[Int32], process: int, common: Bool) ->
     thread = np.concatenate([threads[0], threads[0], threads[1], threads[1]]).astype(np.int64)
     times = np.concatenate(time)
     order = np.lexsort((times, thread))
-    codes = []
-    for kind in kinds:
+
+    def coded(kind: Int64) -> Int64:
         # One code for all ranges: their names may have numbers.
         name = np.full(len(of_range), int(kind.max(initial=0)) + 1, dtype=np.int64)
         code = [2 * kind[rows], 2 * kind[rows] + 1, 2 * name, 2 * name + 1]
-        codes.append(np.concatenate(code)[order])
+        result: Int64 = np.concatenate(code)[order]
+        return result
+
     is_call = np.arange(len(times)) < 2 * len(rows)
-    return _Events(times[order], thread[order], *codes, is_call[order])
+    return _Events(times[order], thread[order], coded(exact), coded(coarse), is_call[order])
 
 
 def _call_kinds(profile: Profile, calls: list[Int32]) -> tuple[Int64, Int64]:

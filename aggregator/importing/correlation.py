@@ -104,7 +104,7 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
     progress.message(f"Mode: {chosen} ({reason})")
     if profile.reference.bare.median_ns is not None:
         profile.call_markers = markers_before_calls(profile)
-    carry_names(profile, calls)
+    marked_until_ns = carry_names(profile, calls)
     if reading is not None:
         if reading.framework.mode in (Mode.PYTORCH, Mode.SIMPLE):
             meaning = with_counters(profile, reading.meaning, reading.domain)
@@ -122,7 +122,7 @@ def correlate(profile: Profile, mode: Mode, progress: Progress) -> ImportedProfi
         steps = serving_steps(phases)
         imported = _simple(profile, known, steps, progress, choose_loop=choose_loop)
     imported.mode_reason, imported.messages = reason, messages
-    imported.first_ns = first_ns
+    imported.first_ns, imported.marked_until_ns = first_ns, marked_until_ns
     imported.phases = phases_with_training(phases, imported.ranges, imported.candidates)
     # Single ranges are not needed any more, and they are most of a profile.
     profile.release_ranges()

@@ -61,6 +61,8 @@ class ImportedProfile:
     mode_reason: str = ""  # Why that mode.
     candidates: tuple[Candidate, ...] = ()  # Candidates for the key node, best first.
     first_ns: int = 0  # Start of the first iteration. Unit: ns.
+    # When the markers ended, which slow the steps before down; 0: never. Unit: ns.
+    marked_until_ns: int = 0
     recordings: tuple[Recording, ...] = ()  # GPU memory.
     key_node_confidence: str = ""  # ``high``, ``medium`` or ``low``; empty: no key node.
     messages: Messages = field(default_factory=Messages)  # Sizes of collectives.

@@ -67,6 +67,7 @@ def rollup_inputs(data: ImportedProfile) -> tuple[RollupInput, ...]:
         domain=0,
         mode=data.mode,
         first_ns=data.first_ns,
+        marked_until_ns=data.marked_until_ns,
         last_ns=_end_of_profile(profile),
         are_ranks=are_ranks(profile),
         ops=_op_columns(data),

@@ -122,6 +122,8 @@ class RollupInput:
     costs: InstanceCosts = field(default_factory=InstanceCosts)
     # Start of the first interval: 0 unless the capture is empty for most of its length. Unit: ns.
     first_ns: int = 0
+    # When the markers ended, which slow the steps before down; 0: never. Unit: ns.
+    marked_until_ns: int = 0
     are_ranks: bool = True  # Whether the processes are ranks of one job.
     phases: PhaseColumns = field(default_factory=PhaseColumns)  # Prefill, decode and so on.
     # Settings of the script that were recorded.

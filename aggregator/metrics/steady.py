@@ -71,7 +71,7 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
 
     A step is typical if its time and its number of kernels are close to those of the median step.
     The range reaches from the first run of typical steps to the last typical step; what lies
-    between, such as a validation, belongs to it.
+    between, such as a validation, belongs to it. Steps with markers do not, if enough have none.
     """
     iterations = window.iterations
     if not iterations.has_key_node:
@@ -85,12 +85,16 @@ def find_steady_range(data: RollupInput, window: Window) -> SteadyRange:
         return SteadyRange(-1, -1, text)
     kernels = np.diff(window.row_bounds(data.kernels.api_start_ns))[1:]
     typical = _is_typical(iterations.length_ns[1:], kernels)
+    marked = int(np.searchsorted(iterations.start_ns[1:], data.marked_until_ns))
+    if typical[marked:].sum() >= MIN_STEPS:
+        typical[:marked] = False  # Markers slow them down; the later ones have none.
     low, high = _ends(typical)
     inside = typical[low : high + 1]
     if len(inside) < MIN_STEPS or inside.mean() < _MIN_TYPICAL:
         return SteadyRange(-1, -1, say("no steady range: the times of the steps differ too much"))
     first, last = low + 1, high + 1  # the iteration before the loop is no step
-    return SteadyRange(first, last, _note(iterations.length_ns, first, last))
+    is_marked = marked > 0 and first == marked + 1
+    return SteadyRange(first, last, _note(iterations.length_ns, first, last, is_marked=is_marked))
 
 
 def _is_typical(length_ns: Int64, kernels: Int64) -> Bool:
@@ -118,15 +122,19 @@ def _ends(typical: Bool) -> tuple[int, int]:
     return int(np.flatnonzero(runs)[0]), int(np.flatnonzero(typical)[-1])
 
 
-def _note(length_ns: Int64, first: int, last: int) -> str:
+def _note(length_ns: Int64, first: int, last: int, *, is_marked: bool) -> str:
     """What the steady range leaves out, and why."""
     return say(
         "iterations {first} to {last} are steady; left out: {begin}{end}",
         first=first,
         last=last,
-        begin=_begin(length_ns, first, last),
+        begin=_marked(first - 1) if is_marked else _begin(length_ns, first, last),
         end=_end(length_ns, first, last),
     )
+
+
+def _marked(last: int) -> Text:
+    return say("steps with markers, which slow them down (iterations 0 to {last})", last=last)
 
 
 def _end(length_ns: Int64, first: int, last: int) -> Text | str:

@@ -285,10 +285,17 @@ def _meta(databases: list[RankDatabase]) -> Table:
         "rank_files": str(len(databases)),
         "job_rank": "",
         "first_ns": _first_ns(databases),
+        "marked_until_ns": _marked_until_ns(databases),
         "are_ranks": "1",
         "is_part_of_job": "0",
     }
     return Table("dldb_meta", {"key": list(values), "value": list(values.values())})
+
+
+def _marked_until_ns(databases: list[RankDatabase]) -> str:
+    """When the last rank ended its markers; 0: none did."""
+    ends = [(int(one.meta.get("marked_until_ns", "0")), one.offset_ns) for one in databases]
+    return str(max((end + offset for end, offset in ends if end), default=0))
 
 
 def _first_ns(databases: list[RankDatabase]) -> str:

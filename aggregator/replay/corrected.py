@@ -2,12 +2,15 @@
 
 How much an event costs relative to another kind is known from measurements (docs/overhead.md); how
 much in this run follows from the steps that were timed without profiling: the costs are scaled
-until the replayed step is shorter by as much as the timed one was.
+until the replayed step is shorter by as much as the timed one was. Where that is not enough, the
+profiler slowed down the program's own work, too (its threads and buffers share cores and caches):
+the rest is taken evenly out of the CPU's time.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +26,8 @@ MARKER_NS, CALL_NS = 1_000, 4_000
 """Usual cost of the start or end of a range, and of a traced call. Unit: ns."""
 MAX_SCALE = 4.0
 """Events that had to cost more than this times the usual are not what made the steps longer."""
+MOST_SLOWER = 0.4
+"""More than this share of the CPU's own time was not lost by profiling."""
 HALVINGS = 12
 SAME_STEP = 0.002
 """Steps that differ by less are equal. Unit: share of the step."""
@@ -34,6 +39,7 @@ class CorrectedStep:
 
     profile: ReplayedProfile  # The graph without the costs; what-ifs work on it.
     scale: float  # Cost of an event by its usual cost; 0: nothing was taken out.
+    slower: float  # Share of the CPU's own time that was taken out, too.
     cost_ns: int  # Mean cost on the CPU that was taken out of a step. Unit: ns.
     unexplained_ns: int  # Time by which the timed steps are still shorter. Unit: ns.
 
@@ -62,30 +68,41 @@ def correct(
     """
     cost = segment_costs_ns(profile.graph, markers)
 
-    def step(scale: float) -> float:
-        times = replay(profile.graph, profile.schedule, _durations(profile.graph, cost, scale))
+    def step(scale: float, slower: float) -> float:
+        durations = _durations(profile.graph, cost, scale, slower)
+        times = replay(profile.graph, profile.schedule, durations)
         return float(np.median(profile.steps.lengths_ns(times.work_start_ns)))
 
-    measured = step(0.0)
+    measured = step(0.0, 0.0)
     wanted = measured * min(bare_ns / max(profiled_ns, 1), 1.0)
-    scale = 0.0
+    scale = slower = 0.0
     if wanted < measured * (1 - SAME_STEP):
-        # Of a step that the GPU limits, more costs change nothing: the least ones are taken out.
-        reachable = max(wanted, step(MAX_SCALE) * (1 + SAME_STEP))
-        scale, high = 0.0, MAX_SCALE
-        for _ in range(HALVINGS):
-            middle = (scale + high) / 2
-            scale, high = (middle, high) if step(middle) > reachable else (scale, middle)
-        scale = high
-    found = without_cost(profile, cost, scale)
+        scale = _least(lambda value: step(value, 0.0), MAX_SCALE, wanted)
+        if step(scale, 0.0) > wanted * (1 + SAME_STEP):
+            slower = _least(lambda value: step(scale, value), MOST_SLOWER, wanted)
+    found = without_cost(profile, cost, scale, slower)
     taken = (profile.graph.cpu_step_ns - found.graph.cpu_step_ns)[_inside(profile)]
     missing = float(np.median(found.measured_ns)) - wanted
     return CorrectedStep(
         profile=found,
         scale=scale,
+        slower=slower,
         cost_ns=round(float(taken.sum()) / len(profile.steps.number)),
         unexplained_ns=round(missing) if missing > 2 * SAME_STEP * measured else 0,
     )
+
+
+def _least(step: Callable[[float], float], most: float, wanted_ns: float) -> float:
+    """The least value, up to the most, with which a step takes no longer than wanted.
+
+    Of a step that the GPU limits, more changes nothing: the least value of those is returned.
+    """
+    reachable = max(wanted_ns, step(most) * (1 + SAME_STEP))
+    low, high = 0.0, most
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if step(middle) > reachable else (low, middle)
+    return high
 
 
 def segment_costs_ns(graph: Graph, markers: Int64) -> Int64:
@@ -107,22 +124,26 @@ def segment_costs_ns(graph: Graph, markers: Int64) -> Int64:
     return cost
 
 
-def _durations(graph: Graph, cost_ns: Int64, scale: float) -> Durations:
+def _durations(graph: Graph, cost_ns: Int64, scale: float, slower: float) -> Durations:
     """Durations without costs; no segment becomes shorter than nothing."""
     step = graph.cpu_step_ns
-    shorter = np.maximum(step - np.rint(scale * cost_ns).astype(np.int64), 0)
+    rest = np.maximum(step - np.rint(scale * cost_ns).astype(np.int64), 0)
+    shorter = np.rint(rest * (1 - slower)).astype(np.int64)
     return replace(Durations.measured(graph), cpu_step_ns=np.where(step > 0, shorter, step))
 
 
-def without_cost(profile: ReplayedProfile, cost_ns: Int64, scale: float) -> ReplayedProfile:
+def without_cost(
+    profile: ReplayedProfile, cost_ns: Int64, scale: float, slower: float
+) -> ReplayedProfile:
     """The same profile as if it had been measured without the costs of profiling.
 
     Args:
         profile: The profile as it was measured.
         cost_ns: Usual cost in each segment of the CPU. Unit: ns.
         scale: Cost by its usual one.
+        slower: Share of the rest of the CPU's time that is taken out, too.
     """
-    durations = _durations(profile.graph, cost_ns, scale)
+    durations = _durations(profile.graph, cost_ns, scale, slower)
     times: Times = replay(profile.graph, profile.schedule, durations)
     graph = replace(
         profile.graph,

@@ -169,3 +169,30 @@ def test_repeated_notes_end_the_markers_once(tmp_path: Path) -> None:
     pairs, warnings = loop.names(tmp_path)
     assert unnamed(pairs) == 0
     assert warnings["ALIGNED_NAMES"] == 4
+
+
+def test_the_steady_range_has_no_step_with_markers(tmp_path: Path) -> None:
+    loop = Loop()
+    for _ in range(3):
+        loop.step("long")
+    loop.end_markers()
+    for _ in range(8):
+        loop.step("long", NONE)
+    found = analyze(loop.trace, tmp_path)
+    row = found.query("SELECT iter_start, iter_stop FROM aggregations WHERE id = 2")
+    ends = found.query(
+        "SELECT i.start FROM iterations AS i JOIN aggregations AS a ON a.id = i.aggr"
+        " WHERE i.aggr = 2 AND i.iter_value = a.iter_start"
+    )
+    assert row[0][0] >= 3
+    off = next(
+        row["start"] for row in loop.trace.tables["NVTX_EVENTS"] if "marked_steps" in row["text"]
+    )
+    assert ends[0][0] >= off - US
+    # AND aggregating the stored events again knows it, too
+    again = found.aggregate()
+    assert again.aggr_id
+    notes = found.query(
+        "SELECT DISTINCT steady_note FROM view_performance_summary WHERE aggr_id = 2"
+    )
+    assert "steps with markers" in notes[0][0]

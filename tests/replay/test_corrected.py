@@ -132,6 +132,17 @@ def test_without_costs_the_corrected_step_is_the_measured_one(
         assert found.profile.measured_ns.tolist() == profile.measured_ns.tolist()
 
 
+def test_a_cpu_that_profiling_slows_down_is_as_fast_as_without_it(tmp_path: Path) -> None:
+    """Of two captures with the same costs, in one the program's own work takes a quarter longer."""
+    _, bare_ns = Program(0.0, think_us=30, call_us=6).trace()
+    path, length_ns = imported(tmp_path, Program(4.0, think_us=40, call_us=8), bare_ns)
+    profile, markers = replayed(path)
+    found = correct(profile, markers, bare_ns, length_ns)
+    assert found.slower == pytest.approx(0.25, abs=0.06)
+    assert found.step_ns == pytest.approx(bare_ns, rel=0.01)
+    assert found.unexplained_ns == 0
+
+
 def test_a_step_that_the_gpu_limits_stays_what_it_is(tmp_path: Path) -> None:
     trace, length_ns = Program(1.0, kernel_us=200).trace()
     with closing(sqlite3.connect(analyze(trace, tmp_path).path)) as connection:

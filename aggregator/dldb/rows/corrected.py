@@ -58,9 +58,10 @@ def add_corrected_step(connection: sqlite3.Connection, aggr: int) -> None:
         if len(markers) != len(profile.graph.data.calls) or len(profile.steps.number) < 2:
             return
         found = correct(profile, markers, int(bare), int(profiled))
-        insert_rows(
-            connection, Table(_TABLE, _row(aggr, found, int(np.median(profile.measured_ns))))
-        )
+        row = _row(aggr, found, int(np.median(profile.measured_ns)))
+        if not _has_slower(connection):
+            del row["slower"]
+        insert_rows(connection, Table(_TABLE, row))
     except ReplayError:
         return
     except DAMAGE as error:
@@ -79,7 +80,9 @@ def read_corrected(
     """
     if not (has_table(connection, _TABLE) and has_table(connection, "call_markers")):
         return None
-    query = f"SELECT scale FROM {_TABLE} WHERE aggr = ?"
+    if not _has_slower(connection):
+        return None
+    query = f"SELECT scale, slower FROM {_TABLE} WHERE aggr = ?"
     row = connection.execute(query, (aggr,)).fetchone()
     calls = profile.graph.data.calls
     if row is None or not len(calls):
@@ -88,7 +91,13 @@ def read_corrected(
     markers = read_markers(connection)[first : first + len(calls)]
     if len(markers) != len(calls):
         return None
-    return without_cost(profile, segment_costs_ns(profile.graph, markers), float(row[0]))
+    return without_cost(profile, segment_costs_ns(profile.graph, markers), *map(float, row))
+
+
+def _has_slower(connection: sqlite3.Connection) -> bool:
+    """Whether the table has the column, which earlier versions lack."""
+    columns = connection.execute(f"PRAGMA table_info({_TABLE})")
+    return any(row[1] == "slower" for row in columns)
 
 
 def read_markers(connection: sqlite3.Connection) -> Int64:
@@ -112,6 +121,7 @@ def _row(aggr: int, found: CorrectedStep, measured_ns: int) -> dict[str, list[Va
         "busy": busy,
         "cost": found.cost_ns,
         "scale": round(found.scale, 4),
+        "slower": round(found.slower, 4),
         "unexplained": found.unexplained_ns,
     }
     row |= {f"{limit}_pct": round(pct, 2) for limit, pct in limits_pct(found.profile).items()}

@@ -66,6 +66,7 @@ def _meta(data: ImportedProfile, options: ImportOptions) -> dict[str, str]:
         "key_node_reason": data.key_node.reason,
         "key_node_confidence": data.key_node_confidence,
         "first_ns": str(data.rollup.first_ns),
+        "marked_until_ns": str(data.rollup.marked_until_ns),
         "last_ns": str(data.rollup.last_ns),
         "has_ops": "0" if simple else "1",
         "no_ops_reason": NO_OPS if simple else "",

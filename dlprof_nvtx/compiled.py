@@ -11,8 +11,6 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
-import importlib.abc
-import importlib.util
 import json
 import re
 import sys
@@ -20,6 +18,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
+from dlprof_nvtx.imports import after_import
 from dlprof_nvtx.state import STATE
 
 PREFIX = "torch.inductor: "
@@ -276,51 +275,6 @@ def _load_with_ranges(module: ModuleType) -> None:
         module.compile = _compiled  # type: ignore[attr-defined]
 
 
-# --- as soon as Inductor is imported --------------------------------------------------------------
-
-_PATCHES: dict[str, Callable[[ModuleType], None]] = {
-    _METADATA: _describe_kernels,
-    _LOADING: _load_with_ranges,
-}
-
-
 def patch() -> None:
     """Wrap the functions of Inductor, now or when they are imported."""
-    waiting = {}
-    for name, change in _PATCHES.items():
-        if name in sys.modules:
-            change(sys.modules[name])
-        else:
-            waiting[name] = change
-    if waiting:
-        sys.meta_path.insert(0, _AfterImport(waiting))
-
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Finds modules as the other finders do, and changes them once they are loaded."""
-
-    def __init__(self, changes: dict[str, Callable[[ModuleType], None]]) -> None:
-        self._changes = changes
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return the spec of a module to change, with a loader that changes it."""
-        change = self._changes.pop(name, None)
-        if change is None:
-            return None
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            _change_after(spec.loader, change)
-        return spec
-
-
-def _change_after(loader: Any, change: Callable[[ModuleType], None]) -> None:
-    load = loader.exec_module
-
-    def loaded(module: ModuleType) -> None:
-        load(module)
-        try:
-            change(module)
-        except Exception as error:  # noqa: BLE001 - the program must run as without the markers
-            print(f"dlprof_nvtx: compiled kernels have no modules: {error}", file=sys.stderr)
-
-    loader.exec_module = loaded
+    after_import({_METADATA: _describe_kernels, _LOADING: _load_with_ranges})

@@ -77,9 +77,9 @@ def init(
 
 
 def _patch() -> None:
-    from dlprof_nvtx import compiled, loaders, memory, modules, profilers, settings
+    from dlprof_nvtx import compiled, loaders, memory, modules, phases, profilers, settings
 
-    for module in (modules, profilers, loaders, settings, memory, compiled):
+    for module in (modules, profilers, loaders, settings, memory, compiled, phases):
         module.patch()
     os.register_at_fork(after_in_child=forget_in_child)
     os.register_at_fork(after_in_child=REFERENCE.begin_in_child)

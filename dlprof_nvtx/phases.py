@@ -1,0 +1,173 @@
+"""Name the phases of a program: prefill and decode of ``generate()``, training, evaluation.
+
+A program that serves with a loop of its own names them itself::
+
+    with dlprof_nvtx.phase("decode", tokens=32, sequences=32):
+        model(...)
+
+Those of ``generate()`` and of the Trainer of Hugging Face are named without a change.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from types import ModuleType
+from typing import Any
+
+from dlprof_nvtx.imports import after_import
+from dlprof_nvtx.state import STATE
+
+PREFIX = "dlprof.phase: "
+"""Prefix of the text of ranges: ``dlprof.phase: decode {"tokens":32}``."""
+_LOOPS = ("_sample", "_beam_search", "_greedy_search", "greedy_search", "sample", "beam_search")
+"""Methods of ``generate()`` that call the model in a loop; PyTorch's versions differ."""
+_CONDITION = "_has_unfinished_sequences"
+
+
+def phase_text(name: str, tokens: int | None = None, sequences: int | None = None) -> str:
+    """Return the text of the range of a phase."""
+    known = {"tokens": tokens, "sequences": sequences}
+    more = {key: int(value) for key, value in known.items() if value is not None}
+    tail = f" {json.dumps(more, separators=(',', ':'))}" if more else ""
+    return f"{PREFIX}{name.replace('{', '(')}{tail}"
+
+
+class phase:
+    """A phase of the program, as a context manager.
+
+    Args:
+        name: Its name: ``prefill``, ``decode``, ``train``, ``eval``, or any other.
+        tokens: Tokens that it computes: those of a prompt, or the new ones.
+        sequences: Sequences in its batch.
+    """
+
+    def __init__(
+        self, name: str, *, tokens: int | None = None, sequences: int | None = None
+    ) -> None:
+        self._text = phase_text(name, tokens, sequences)
+        self._opened = False
+
+    def __enter__(self) -> phase:
+        if (STATE.on or STATE.is_light) and STATE.backend is not None:
+            STATE.backend.push(self._text)
+            self._opened = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._opened and STATE.backend is not None:
+            self._opened = False
+            STATE.backend.pop()
+
+
+def patch() -> None:
+    """Name the phases of the libraries that the program imports."""
+    changes = {"transformers.generation.utils": mark_generation}
+    after_import({**changes, "transformers.trainer": mark_trainer})
+
+
+# --- generate() -----------------------------------------------------------------------------------
+
+
+class _Loop:
+    """A loop over the tokens of one call of ``generate()``."""
+
+    def __init__(self, sequences: int, prompt: int) -> None:
+        self._sequences = sequences
+        self._steps = 0
+        self._open: phase | None = None
+        self._begin("prefill", sequences * prompt)
+
+    def _begin(self, name: str, tokens: int) -> None:
+        self._open = phase(name, tokens=tokens, sequences=self._sequences)
+        self._open.__enter__()
+
+    def end(self) -> None:
+        """End the phase that is open."""
+        if self._open is not None:
+            self._open.__exit__()
+            self._open = None
+
+    def step(self) -> None:
+        """Begin the computation of a token: the first one is that of the prefill."""
+        self._steps += 1
+        if self._steps > 1:
+            self.end()
+            self._begin("decode", self._sequences)
+
+
+class _Loops(threading.local):
+    """Loops that are active on this thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.active: list[_Loop] = []
+
+
+_ACTIVE = _Loops()
+
+
+def mark_generation(module: ModuleType) -> None:
+    """Name prefill and decode of ``generate()``."""
+    owner = getattr(module, "GenerationMixin", None)
+    condition = getattr(owner, _CONDITION, None)
+    if owner is None or condition is None:
+        return
+
+    @functools.wraps(condition)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        goes_on = condition(self, *args, **kwargs)
+        if _ACTIVE.active:
+            loop = _ACTIVE.active[-1]
+            if goes_on:
+                loop.step()
+            else:
+                loop.end()
+        return goes_on
+
+    setattr(owner, _CONDITION, checked)
+    for name in _LOOPS:
+        if name in vars(owner):
+            setattr(owner, name, _with_loop(getattr(owner, name)))
+
+
+def _with_loop(function: Any) -> Any:
+    @functools.wraps(function)
+    def looped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        shape = getattr(args[0] if args else kwargs.get("input_ids"), "shape", ())
+        if len(shape) != 2:
+            return function(self, *args, **kwargs)
+        loop = _Loop(int(shape[0]), int(shape[1]))
+        _ACTIVE.active.append(loop)
+        try:
+            return function(self, *args, **kwargs)
+        finally:
+            _ACTIVE.active.pop()
+            loop.end()
+
+    return looped
+
+
+# --- Trainer --------------------------------------------------------------------------------------
+
+
+def mark_trainer(module: ModuleType) -> None:
+    """Name the micro-steps of training, and the steps of evaluation."""
+    owner = getattr(module, "Trainer", None)
+    for method, name in (("training_step", "train"), ("prediction_step", "eval")):
+        if hasattr(owner, method):
+            setattr(owner, method, _with_phase(getattr(owner, method), name))
+
+
+def _with_phase(function: Any, name: str) -> Any:
+    @functools.wraps(function)
+    def named(self: Any, *args: Any, **kwargs: Any) -> Any:
+        inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
+        ids = inputs.get("input_ids") if hasattr(inputs, "get") else None
+        shape = getattr(ids, "shape", ())
+        is_text = len(shape) == 2
+        tokens, sequences = (shape[0] * shape[1], shape[0]) if is_text else (None, None)
+        with phase(name, tokens=tokens, sequences=sequences):
+            return function(self, *args, **kwargs)
+
+    return named

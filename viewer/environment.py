@@ -79,7 +79,7 @@ class Environment:
     url_prefix: str = _variable("DLPROF_URL_PREFIX", read=_prefix)
     log_format: str = _variable("DLPROF_LOG_FORMAT", "line")  # ``line`` or ``json``.
     log_level: str = _variable("DLPROF_LOG_LEVEL", "WARNING", str.upper)
-    # Web or mail address that feedback goes to; empty: a mail without an address.
+    # Web or mail address that feedback goes to; empty: the page has no such link.
     feedback: str = _variable("DLPROF_FEEDBACK")
 
     @classmethod

@@ -10,7 +10,12 @@ from aggregator.dldb.conversion import SOURCE_NAME
 from aggregator.dldb.reader import is_aggregable
 from aggregator.errors import DatabaseError, DlprofError
 from aggregator.tables.connection import ProfileDatabase, opened
-from aggregator.tables.declared.profile import profile_details, profile_id, profile_item
+from aggregator.tables.declared.profile import (
+    name_of_file,
+    profile_details,
+    profile_id,
+    profile_item,
+)
 from aggregator.texts import say
 from viewer.profiles.registry import ServedProfile, conversions_of
 
@@ -40,7 +45,7 @@ def describe(served: ServedProfile, *, time_limit_s: float) -> dict[str, Any]:
         )
     item = {
         "id": served.id,
-        "name": served.name or served.path.stem,
+        "name": served.name or name_of_file(served.path),
         "file_name": served.path.name,
         "path": str(served.path),
         "is_stored": served.is_stored,

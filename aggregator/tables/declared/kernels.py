@@ -95,7 +95,7 @@ _SOURCE_OPS = text(
     title="Fused ops",
 )
 
-_LEAD = ("readable_name", "kernel_name", "uses_tc", "num_calls", "gpu_time_ns", "share_pct")
+_LEAD = ("readable_name", "kernel_name", "gpu_time_ns", "share_pct", "uses_tc", "num_calls")
 
 # The ops of all ranks that a merged row stands for: those of its name without the rank.
 _OPS_OF_MERGED = """

@@ -75,7 +75,11 @@ def rate_columns(alias: str, when_null: str = "") -> tuple[Column, ...]:
         real("tflops_per_second?", "Operations per GPU time."),
         real("gbytes_per_second?", "Bytes to move per GPU time."),
         real("arithmetic_intensity?", "Operations per byte to move."),
-        choice("bound?", "What limits it: compute, memory or link."),
+        choice(
+            "bound?",
+            "What limits it: compute, memory or link.",
+            "iif(t.ideal_time IS NULL, NULL, t.bound)",
+        ),
         number(
             "ideal_time_ns?",
             "Per call the longer of: operations at the peak rate, bytes at the peak bandwidth.",
@@ -212,7 +216,7 @@ MERGED_OPS = TableSpec(
     ),
     default_ordering=("-gpu_time_ns",),
     key=("op_name", "direction", "op_type", "op_id"),
-    lead=("op_name", "ranks", "gpu_time_ns", "share_pct", "slowest_rank", "slowest_gpu_time_ns"),
+    lead=("op_name", "gpu_time_ns", "share_pct", "ranks", "slowest_rank", "slowest_gpu_time_ns"),
     hidden=("num_ranks", "op_id", "source_line"),
 )
 
@@ -279,7 +283,17 @@ OP_TYPES = TableSpec(
 GROUP_OPS = TableSpec(
     name="group-ops",
     title=say("Group ops"),
-    source=Source(view="view_group_ops"),
+    source=Source(
+        view="view_group_ops",
+        joins=(
+            Join(
+                "view_op_nodes",
+                "o",
+                "t.row_type = 2 AND o.aggr_id = t.aggr_id AND o.domain_name = t.domain_name "
+                "AND o.op_node_id = t.row_full_id",
+            ),
+        ),
+    ),
     columns=(
         identifier("id", "Path of a group, or the op_id of an op.", "t.row_full_id"),
         text("name", "Full path.", "t.row_full_name"),
@@ -298,11 +312,23 @@ GROUP_OPS = TableSpec(
         number("gpu_time_ns", "GPU time of all ops below.", "t.gpu_time_sum"),
         number("cpu_overhead_ns", "CPU time outside CUDA calls.", "t.cpu_overhead_sum"),
         number("gpu_idle_ns", "Gaps between the GPU work of a call.", "t.gpu_idle_sum"),
+        choice(
+            "direction?",
+            "fprop, bprop or recompute; empty: work outside every op.",
+            "o.direction",
+            when_null="Groups have none.",
+        ),
+        number(
+            "rank?",
+            "Rank that ran the op.",
+            "o.rank",
+            when_null="A group, or a run of one process.",
+        ),
     ),
     default_ordering=("name",),
     key=("name", "id"),
     lead=("name", "kind", "level", "gpu_time_ns", "cpu_time_ns", "cpu_overhead_ns", "gpu_idle_ns"),
-    hidden=("id", "trimmed_name"),
+    hidden=("id", "trimmed_name", "rank"),
 )
 
 ITERATION_OPS = TableSpec(

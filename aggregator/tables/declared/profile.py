@@ -43,6 +43,9 @@ def profile_id(path: Path) -> str:
     return f"{stem or 'profile'}-{digest}"
 
 
+_USUAL_STEM = "dlprof_dldb"
+
+
 def profile_item(path: Path, profile_id: str, database: ProfileDatabase) -> dict[str, Any]:
     """The item of a profile in the list of profiles."""
     config = _config_row(database)
@@ -76,7 +79,12 @@ def profile_details(database: ProfileDatabase) -> dict[str, Any]:
 
 def display_name(path: Path, database: ProfileDatabase) -> str:
     """Name of the profile, else the name of its file."""
-    return str(_config_row(database).get("profile_name") or path.stem)
+    return str(_config_row(database).get("profile_name") or name_of_file(path))
+
+
+def name_of_file(path: Path) -> str:
+    """Name of a profile without one: its file's, or its folder's for the file name of all runs."""
+    return (path.parent.name if path.stem == _USUAL_STEM else "") or path.stem
 
 
 def domains(database: ProfileDatabase) -> list[str]:

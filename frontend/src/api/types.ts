@@ -566,6 +566,8 @@ export interface GroupOpsRow {
   readonly cpu_overhead_ns: number | null;
   /** CPU time of all ops below. */
   readonly cpu_time_ns: number | null;
+  /** fprop, bprop or recompute; empty: work outside every op. */
+  readonly direction: string | null;
   /** Gaps between the GPU work of a call. */
   readonly gpu_idle_ns: number | null;
   /** GPU time of all ops below. */
@@ -584,6 +586,8 @@ export interface GroupOpsRow {
   readonly num_ops_using_tc: number | null;
   /** Ops below that could use Tensor Cores. */
   readonly num_tc_eligible_ops: number | null;
+  /** Rank that ran the op. */
+  readonly rank: number | null;
   /** Last part of the path. */
   readonly trimmed_name: string | null;
 }

@@ -13,6 +13,7 @@ import { IterationCard } from "./IterationCard";
 import {
   barAt,
   barsFor,
+  covers,
   type Drawing,
   drawFigure,
   type FigureBar,
@@ -44,6 +45,8 @@ export interface IterationChartProps {
 const START_UP = t(
   "From the start of the program to the end of the first key node: its set-up and, where the key node ends a step, the first step",
 );
+/** Where a line at a bound begins that would cross the length of a bar that is cut off. */
+const BELOW_CUTS = MARGIN.top + 18;
 const OUTSIDE = "outside";
 /** A pointer that moves less than this clicks. Unit: pixels. */
 const DRAG_FROM = 4;
@@ -291,7 +294,14 @@ function Picture(props: { drawing: Drawing; width: number; height: number }): JS
         />
       ))}
       {drawing.bounds.map((at) => (
-        <line key={at} class="plot-bound" x1={at} x2={at} y1={MARGIN.top} y2={bottom} />
+        <line
+          key={at}
+          class="plot-bound"
+          x1={at}
+          x2={at}
+          y1={drawing.cuts.some((label) => covers(label, at)) ? BELOW_CUTS : MARGIN.top}
+          y2={bottom}
+        />
       ))}
       {drawing.boundLabels.map((label) => (
         <text

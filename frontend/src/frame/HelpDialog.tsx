@@ -27,6 +27,7 @@ export function HelpDialog({
     keys: ["g", view.letter],
     does: view.title,
   }));
+  const feedback = feedbackHref(currentQuery().get("view") ?? "dashboard", version);
   return (
     <Dialog title={t("Help")} onClose={onClose}>
       <div class="help">
@@ -47,13 +48,11 @@ export function HelpDialog({
               <a href={apiUrl("schema/")}>/api/v1/schema/</a>.
             </>
           )}{" "}
-          <a
-            href={feedbackHref(currentQuery().get("view") ?? "dashboard", version)}
-            target="_blank"
-            rel="noopener noreferrer"
-          >
-            {t("Send feedback")}
-          </a>
+          {feedback !== null && (
+            <a href={feedback} target="_blank" rel="noopener noreferrer">
+              {t("Send feedback")}
+            </a>
+          )}
         </p>
       </div>
     </Dialog>

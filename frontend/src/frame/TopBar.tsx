@@ -89,9 +89,10 @@ function CopyLink(): JSX.Element {
   );
 }
 
-/** The configured address for feedback, else a mail with useful details. */
-export function feedbackHref(view: string, version: string | null): string {
+/** The configured address for feedback, or a mail to it with useful details; null: there is none. */
+export function feedbackHref(view: string, version: string | null): string | null {
   const address = document.getElementById("app")?.dataset.feedback ?? "";
+  if (address === "") return null;
   if (/^https?:\/\//.test(address)) return address;
   const subject = encodeURIComponent(`DLProf Viewer ${version ?? ""}`.trim());
   const body = encodeURIComponent(
@@ -100,12 +101,14 @@ export function feedbackHref(view: string, version: string | null): string {
   return `mailto:${address.replace(/^mailto:/, "")}?subject=${subject}&body=${body}`;
 }
 
-function FeedbackLink({ view }: { view: string }): JSX.Element {
+function FeedbackLink({ view }: { view: string }): JSX.Element | null {
   const version = useScope().profile.system_config.viewer_version;
+  const href = feedbackHref(view, version);
+  if (href === null) return null;
   return (
     <a
       class="icon-button only-roomy"
-      href={feedbackHref(view, version)}
+      href={href}
       target="_blank"
       rel="noopener noreferrer"
       aria-label={t("Send feedback")}

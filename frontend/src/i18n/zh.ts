@@ -1143,6 +1143,11 @@ export const zh = {
     "在聚合的迭代中，所有 rank 上的执行次数",
   "Name of the op on the slowest rank": "最慢 rank 上该算子的名称",
   "Rank that ran it": "运行它的 rank",
+  "Rank that ran the op": "运行该 op 的 rank",
+  "A group, or a run of one process.": "这是一个组，或只有一个进程的运行。",
+  "Operations and bytes follow from the shapes of the ops, which this profile does not have. Capture the program with dlprof, or record shapes in the trace of torch.profiler (record_shapes=True).":
+    "运算量和字节数由 op 的形状得出，而此性能分析中没有形状。请用 dlprof 采集程序，或在 torch.profiler 的跟踪中记录形状（record_shapes=True）。",
+  "Groups have none.": "组没有方向。",
   "Its process is not one of several ranks.": "其进程不是多个 rank 之一。",
   "{first} or {count} others": "{first} 或另外 {count} 个",
   "Ranks merged": "合并 rank",

@@ -81,6 +81,8 @@ export const GROUP_OPS: readonly DeclaredColumn<GroupOpsRow>[] = [
   { key: "num_op_instances", format: "count", title: t("Op instances"), hint: t("Executions of the ops below") },
   { key: "num_tc_eligible_ops", format: "count", title: t("TC eligible"), hint: t("Ops below that could use Tensor Cores"), whenNull: t("Unknown: the profile names no ops.") },
   { key: "num_ops_using_tc", format: "count", title: t("Using TC"), hint: t("Ops below that used Tensor Cores") },
+  { key: "direction", format: "choice", title: t("Direction"), hint: t("fprop, bprop or recompute; empty: work outside every op"), whenNull: t("Groups have none.") },
+  { key: "rank", format: "count", title: t("Rank"), hint: t("Rank that ran the op"), whenNull: t("A group, or a run of one process."), isHiddenAtFirst: true },
 ];
 
 export const ITERATION_EFFICIENCY: readonly DeclaredColumn<IterationEfficiencyRow>[] = [
@@ -163,10 +165,10 @@ export const ITERATIONS: readonly DeclaredColumn<IterationsRow>[] = [
 export const KERNELS: readonly DeclaredColumn<KernelsRow>[] = [
   { key: "readable_name", format: "name", title: t("Kernel"), hint: t("Library, operation, types, tile and layout, from the full name") },
   { key: "kernel_name", format: "name", title: t("Kernel name"), hint: t("Short name of the kernel"), isHiddenAtFirst: true },
-  { key: "uses_tc", format: "flag", title: t("Using TC"), hint: t("Whether it used Tensor Cores"), whenNull: t("Unknown from its name.") },
-  { key: "num_calls", format: "count", title: t("Calls"), hint: t("Number of launches") },
   { key: "gpu_time_ns", format: "time", title: t("GPU time"), hint: t("Sum of the durations of its launches"), unit: "ms" },
   { key: "share_pct", format: "share", title: t("Share (%)"), hint: t("Share of all kernels' time") },
+  { key: "uses_tc", format: "flag", title: t("Using TC"), hint: t("Whether it used Tensor Cores"), whenNull: t("Unknown from its name.") },
+  { key: "num_calls", format: "count", title: t("Calls"), hint: t("Number of launches") },
   { key: "kernel_long_name", format: "name", title: t("Long kernel name"), hint: t("Full name of the kernel"), isHiddenAtFirst: true },
   { key: "gpu_time_avg_ns", format: "time", title: t("GPU time avg"), hint: t("Mean duration of a launch"), unit: "µs" },
   { key: "gpu_time_min_ns", format: "time", title: t("GPU time min"), hint: t("Shortest duration of a launch"), unit: "µs" },
@@ -202,9 +204,9 @@ export const KEY_NODE_CANDIDATES: readonly DeclaredColumn<KeyNodeCandidatesRow>[
 
 export const MERGED_OPS: readonly DeclaredColumn<MergedOpsRow>[] = [
   { key: "op_name", format: "name", title: t("Op name"), hint: t("Path of the op in the model, without the rank") },
-  { key: "ranks", format: "text", title: t("Rank"), hint: t("Ranks that ran it, separated by commas") },
   { key: "gpu_time_ns", format: "time", title: t("GPU time"), hint: t("GPU time of all its ranks together"), unit: "ms" },
   { key: "share_pct", format: "share", title: t("GPU share (%)"), hint: t("Share of the GPU time of all ops") },
+  { key: "ranks", format: "text", title: t("Rank"), hint: t("Ranks that ran it, separated by commas") },
   { key: "slowest_rank", format: "count", title: t("Slowest rank"), hint: t("Rank on which it took the most GPU time") },
   { key: "slowest_gpu_time_ns", format: "time", title: t("Slowest GPU time"), hint: t("GPU time on that rank"), unit: "ms" },
   { key: "direction", format: "choice", title: t("Direction"), hint: t("fprop, bprop or recompute; empty: work outside every op") },
@@ -261,10 +263,10 @@ export const OP_EFFICIENCY: readonly DeclaredColumn<OpEfficiencyRow>[] = [
 export const OP_KERNELS: readonly DeclaredColumn<OpKernelsRow>[] = [
   { key: "readable_name", format: "name", title: t("Kernel"), hint: t("Library, operation, types, tile and layout, from the full name") },
   { key: "kernel_name", format: "name", title: t("Kernel name"), hint: t("Short name of the kernel"), isHiddenAtFirst: true },
-  { key: "uses_tc", format: "flag", title: t("Using TC"), hint: t("Whether it used Tensor Cores"), whenNull: t("Unknown from its name.") },
-  { key: "num_calls", format: "count", title: t("Calls"), hint: t("Number of launches") },
   { key: "gpu_time_ns", format: "time", title: t("GPU time"), hint: t("Sum of the durations of its launches"), unit: "ms" },
   { key: "share_pct", format: "share", title: t("Share (%)"), hint: t("Share of the op's kernel time") },
+  { key: "uses_tc", format: "flag", title: t("Using TC"), hint: t("Whether it used Tensor Cores"), whenNull: t("Unknown from its name.") },
+  { key: "num_calls", format: "count", title: t("Calls"), hint: t("Number of launches") },
   { key: "kernel_long_name", format: "name", title: t("Long kernel name"), hint: t("Full name of the kernel"), isHiddenAtFirst: true },
   { key: "gpu_time_avg_ns", format: "time", title: t("GPU time avg"), hint: t("Mean duration of a launch"), unit: "µs" },
   { key: "gpu_time_min_ns", format: "time", title: t("GPU time min"), hint: t("Shortest duration of a launch"), unit: "µs" },

@@ -84,7 +84,7 @@ function partCell(tone: string) {
 
 const PICK_COLUMNS = shownColumns(ITERATIONS, {
   iteration_index: { width: 150, align: "left", draw: indexCell, isWide: true },
-  gpu_time_ns: { title: t("Average GPU time"), width: 230, draw: partCell("non_tc") },
+  gpu_time_ns: { title: t("Average GPU time"), width: 230, draw: partCell("gpu") },
   tc_duration_ns: { title: t("Average TC GPU time"), width: 240, draw: partCell("tc") },
 });
 

@@ -22,8 +22,9 @@ export function missedTensorCores(op: TensorCoreUse): string | undefined {
   return isMissed ? t("Could use Tensor Cores and does not") : undefined;
 }
 
+/** An op without Tensor Cores may launch all other kinds of kernels, communication too. */
 export function opTone(op: TensorCoreUse): string {
-  return op.using_tc === true ? "tc" : "non_tc";
+  return op.using_tc === true ? "tc" : "gpu";
 }
 
 export const direction = { width: 124, draw: (value: string) => <Direction value={value} /> };

@@ -5,8 +5,7 @@ import { useCallback } from "preact/hooks";
 import { DetailsPane } from "../../frame/DetailsPane";
 import { t } from "../../i18n";
 import { navigate, useQuery } from "../../state/location";
-import { useScoped } from "../../state/scope";
-import { ADVICE_PARAMS } from "./advice";
+import { useAreFiguresKnown, useIsAdviceKnown } from "./arriving";
 import { GuidancePanel } from "./GuidancePanel";
 import { IterationSummaryPanel } from "./IterationSummaryPanel";
 import { KERNEL_DETAILS, KernelDetails, KernelTimePanel } from "./KernelTimePanel";
@@ -16,25 +15,16 @@ import { ResourceUsagePanel } from "./ResourceUsagePanel";
 import { SystemConfigPanel } from "./SystemConfigPanel";
 import { TopPanel } from "./TopPanel";
 
-/** Whether the heights of the first two rows are known, and so the places of those below. */
-function useIsAboveKnown(): boolean {
-  const resources = [
-    useScoped<unknown>("performance-summary/"),
-    useScoped<unknown>("verdict/"),
-    useScoped<unknown>("advice/", ADVICE_PARAMS),
-    useScoped<unknown>("recommendations/"),
-  ];
-  return resources.every(({ data, error }) => data !== null || error !== null);
-}
-
 export function DashboardView(): JSX.Element {
   const areDetailsOpen = useQuery().get("details") === KERNEL_DETAILS;
-  const isAboveKnown = useIsAboveKnown();
+  const areFiguresKnown = useAreFiguresKnown();
+  const isAdviceKnown = useIsAdviceKnown();
+  const missing = areFiguresKnown ? (isAdviceKnown ? "" : "needs-advice") : "needs-figures";
   const close = useCallback(() => navigate({ details: null }), []);
   return (
     <div class="view with-details">
       <div class="grid-frame">
-        <div class={`grid ${isAboveKnown ? "" : "is-arriving"}`}>
+        <div class={`grid ${missing}`}>
           <h1 class="visually-hidden">{t("Dashboard")}</h1>
           <PerformanceSummary />
           <RecommendationsPanel />

@@ -25,44 +25,50 @@ import type { QueryPatch } from "../../state/query";
 import { steadyOf, useScope, useScoped } from "../../state/scope";
 import { type Explanation, InfoTip } from "../../ui/Popover";
 import { Loaded, Skeleton, Unknown } from "../../ui/states";
+import { MISSED_PARAMS, useAreFiguresKnown } from "./arriving";
 import { Spark } from "./Spark";
 import { ViewLink } from "./ViewLink";
 
 const OP_NOUN = [t("op"), t("ops")] as const;
 
 export function PerformanceSummary(): JSX.Element {
+  const areFiguresKnown = useAreFiguresKnown();
   const summary = useScoped<Summary>("performance-summary/");
   const missed = useMissed();
   const efficiency = useScoped<Efficiency>("efficiency/").data;
   return (
     <section class="kpis span-12" aria-label={t("Performance summary")}>
       <Loaded resource={summary} skeleton={<KpiSkeleton />}>
-        {(data) => (
-          <>
-            <ReferenceLine data={data} />
-            <CorrectedLine data={data} />
-            <dl class="kpi-row">
-              {data.iter_median_ns === null ? (
-                <IterationTime data={data} />
-              ) : (
-                <StepTime data={data} />
-              )}
-              <Pct
-                title={t("GPU busy")}
-                info={EXPLANATIONS.gpuUtilization}
-                pct={data.gpu_utilization_pct}
-                reason={data.unknown?.gpu_utilization_pct}
-                tone="gpu"
-                view="gpus"
-              />
-              <TensorCores data={data} missed={missed} />
-              <Communication data={data} />
-              <ModelFlops data={efficiency} />
-              <Iterations data={data} />
-            </dl>
-            <SteadyLine data={data} />
-          </>
-        )}
+        {(data) =>
+          areFiguresKnown ? (
+            <>
+              <ReferenceLine data={data} />
+              <CorrectedLine data={data} />
+              <dl class="kpi-row">
+                {data.iter_median_ns === null ? (
+                  <IterationTime data={data} />
+                ) : (
+                  <StepTime data={data} />
+                )}
+                <Pct
+                  title={t("GPU busy")}
+                  info={EXPLANATIONS.gpuUtilization}
+                  pct={data.gpu_utilization_pct}
+                  reason={data.unknown?.gpu_utilization_pct}
+                  tone="gpu"
+                  view="gpus"
+                />
+                <TensorCores data={data} missed={missed} />
+                <Communication data={data} />
+                <ModelFlops data={efficiency} />
+                <Iterations data={data} />
+              </dl>
+              <SteadyLine data={data} />
+            </>
+          ) : (
+            <KpiSkeleton />
+          )
+        }
       </Loaded>
     </section>
   );
@@ -307,7 +313,7 @@ const MISSED: QueryPatch = { "ops.f.tc_eligible": "1", "ops.f.using_tc": "0" };
 
 /** How many there are; null: not known yet. */
 function useMissed(): number | null {
-  const found = useScoped<ListPage<OpsRow>>("ops/", { tc_eligible: 1, using_tc: 0, page_size: 25 });
+  const found = useScoped<ListPage<OpsRow>>("ops/", MISSED_PARAMS);
   return found.data?.count ?? null;
 }
 

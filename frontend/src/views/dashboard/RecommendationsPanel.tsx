@@ -1,6 +1,6 @@
 /** What limits a step, then the advice with the time that it could save, then DLProf's list. */
 
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import type { ListPage } from "../../api/lists";
 import type { AdviceRow, Recommendation, Verdict } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -11,7 +11,7 @@ import { patchForView, type QueryPatch } from "../../state/query";
 import { useScoped } from "../../state/scope";
 import { Icon } from "../../ui/icons";
 import { Panel } from "../../ui/Panel";
-import { Empty, Loaded, Skeleton } from "../../ui/states";
+import { Empty, ErrorNote, Loaded, Skeleton } from "../../ui/states";
 import { AdviceItem } from "./AdviceItem";
 import { ADVICE_PARAMS } from "./advice";
 
@@ -35,15 +35,26 @@ const DRILL_DOWNS: Readonly<Record<string, { label: string; view: string; patch:
 /** How many pieces of advice are shown at once. */
 const BEST = 3;
 
-/** What limits the step, in one sentence. */
-function VerdictLine(): JSX.Element {
+/** What limits the step, in one sentence; the advice comes with it, so that it does not move. */
+function WithVerdict({ children }: { children: ComponentChildren }): JSX.Element {
   const verdict = useScoped<Verdict>("verdict/");
+  if (verdict.error !== null) {
+    return (
+      <>
+        <ErrorNote error={verdict.error} onRetry={verdict.reload} />
+        {children}
+      </>
+    );
+  }
   return (
-    <Loaded resource={verdict} skeleton={<Skeleton lines={1} height={22} />}>
+    <Loaded resource={verdict}>
       {(data) => (
-        <p class={`verdict ${data.limit === "unknown" ? "verdict-unknown" : ""}`}>
-          {data.sentence}
-        </p>
+        <>
+          <p class={`verdict ${data.limit === "unknown" ? "verdict-unknown" : ""}`}>
+            {data.sentence}
+          </p>
+          {children}
+        </>
       )}
     </Loaded>
   );
@@ -58,19 +69,20 @@ export function RecommendationsPanel(): JSX.Element {
       span={7}
       class="panel-advice"
     >
-      <VerdictLine />
-      <Loaded resource={advice}>
-        {(data) =>
-          data.unknown?.problem === undefined ? (
-            <>
-              <OwnAdvice rows={data.results} hasTimes={data.unknown?.gain_ns === undefined} />
-              <DlprofList isFolded />
-            </>
-          ) : (
-            <DlprofList isFolded={false} />
-          )
-        }
-      </Loaded>
+      <WithVerdict>
+        <Loaded resource={advice}>
+          {(data) =>
+            data.unknown?.problem === undefined ? (
+              <>
+                <OwnAdvice rows={data.results} hasTimes={data.unknown?.gain_ns === undefined} />
+                <DlprofList isFolded />
+              </>
+            ) : (
+              <DlprofList isFolded={false} />
+            )
+          }
+        </Loaded>
+      </WithVerdict>
     </Panel>
   );
 }

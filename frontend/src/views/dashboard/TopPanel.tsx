@@ -69,7 +69,7 @@ function TopTypes(): JSX.Element {
       params={{ ordering: "-gpu_time_ns", page_size: 25 }}
       caption={t("Op types with the most GPU time")}
       time={(row) => row.gpu_time_ns}
-      tone={() => "non_tc"}
+      tone={() => "gpu"}
       name={(row) => row.op_type}
       to={(row) => ({ view: "ops", patch: { "ops.f.op_type__in": row.op_type } })}
       columns={[

@@ -20,7 +20,7 @@ import { AboutButton, ColumnMenu, ExportMenu } from "../../table/TableToolbar";
 import { useColumns } from "../../table/useColumns";
 import { useDebounced } from "../../table/useDebounced";
 import { Icon } from "../../ui/icons";
-import { Name } from "../../ui/Name";
+import { Direction, Name } from "../../ui/Name";
 import { ErrorNote } from "../../ui/states";
 import { openOp } from "../linking";
 import { NoOps } from "../NoOps";
@@ -30,6 +30,8 @@ import { keyAction } from "./treeKeys";
 /** Rows that a group shows before the button for more. */
 const PAGE_SIZE = 50;
 const INDENT_PX = 18;
+const NAME_WIDTH = 320;
+const SHARE_WIDTH = 130;
 const SORT = "groups.sort";
 /** The tree and the list have the same search. */
 const SEARCH = "groups.q";
@@ -77,7 +79,7 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
   const scope = useScope();
   const columns = useColumns(TREE_TABLE);
   const figures = GROUP_FIGURES.filter((column) => columns.isShown(column.key));
-  const width = figures.reduce((sum, column) => sum + column.width, 320 + 130);
+  const width = figures.reduce((sum, column) => sum + column.width, SHARE_WIDTH);
   const tree: Tree = { figures, open, sort, active, setActive, activate, search };
   return (
     <section class="data-table tree-table" aria-label={t("Groups and ops")}>
@@ -114,7 +116,10 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
         </div>
       </header>
       <div class="table-scroll">
-        <table role="treegrid" style={{ minWidth: `${width}px` }}>
+        <table
+          role="treegrid"
+          style={{ minWidth: `calc(${width}px + min(${NAME_WIDTH}px, var(--name-width)))` }}
+        >
           <caption class="visually-hidden">{t("Groups and ops")}</caption>
           <TreeHeader sort={sort} figures={figures} />
           <tbody
@@ -176,7 +181,7 @@ function TreeHeader({
     <>
       <colgroup>
         <col />
-        <col style={{ width: "130px" }} />
+        <col style={{ width: `${SHARE_WIDTH}px` }} />
         {figures.map((column) => (
           <col key={column.key} style={{ width: `${column.width}px` }} />
         ))}
@@ -322,10 +327,10 @@ function indent(level: number): number {
   return 16 + (level - 1) * INDENT_PX;
 }
 
-/** Kernel kinds have colors for ops only: a group contains all kinds. */
+/** Only ops on Tensor Cores have a color of their own: the others contain all kinds of kernels. */
 function toneOf(row: GroupOpsRow): string {
   if (row.kind === "group") return "gpu";
-  return (row.num_ops_using_tc ?? 0) > 0 ? "tc" : "non_tc";
+  return (row.num_ops_using_tc ?? 0) > 0 ? "tc" : "gpu";
 }
 
 interface TreeRowProps {
@@ -376,6 +381,10 @@ function TreeRow({ row, tree, whole, isFirst }: TreeRowProps): JSX.Element {
   );
 }
 
+function hasText(text: string | null): text is string {
+  return text !== null && text !== "";
+}
+
 function TreeName(props: { row: GroupOpsRow; isOpen: boolean; isFound: boolean }): JSX.Element {
   const { row, isOpen, isFound } = props;
   const own = row.trimmed_name ?? "";
@@ -386,7 +395,10 @@ function TreeName(props: { row: GroupOpsRow; isOpen: boolean; isFound: boolean }
         {row.kind === "group" && <Icon name={isOpen ? "chevronDown" : "chevronRight"} size={14} />}
       </span>
       <span class="tree-text">{isFound ? <Name name={name} /> : name}</span>
-      {row.kind === "op" && <span class="tree-id">{row.id}</span>}
+      {hasText(row.direction) && <Direction value={row.direction} />}
+      {row.rank !== null && !row.name.startsWith("/rank_") && (
+        <span class="tag">{t("Rank {rank}", { rank: row.rank })}</span>
+      )}
     </span>
   );
 }

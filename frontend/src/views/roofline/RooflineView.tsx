@@ -44,9 +44,26 @@ export function RooflineView(): JSX.Element {
           )}
           height={CHART_HEIGHT}
         />
+        <CostsNote />
       </Panel>
       <LeftToWin />
     </div>
+  );
+}
+
+/** With costs of less than this share of the GPU time the chart is as good as empty. */
+const FEW_COSTS_PCT = 1;
+
+/** What would fill an empty chart. */
+function CostsNote(): JSX.Element | null {
+  const { data } = useScoped<Efficiency>("efficiency/");
+  if (data === null || (data.known_pct ?? 0) >= FEW_COSTS_PCT) return null;
+  return (
+    <p class="panel-note">
+      {t(
+        "Operations and bytes follow from the shapes of the ops, which this profile does not have. Capture the program with dlprof, or record shapes in the trace of torch.profiler (record_shapes=True).",
+      )}
+    </p>
   );
 }
 

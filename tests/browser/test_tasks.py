@@ -1,0 +1,184 @@
+"""Tasks of a new user, with the number of interactions that each takes.
+
+The page itself counts: each press of a mouse button or key is an interaction, a drag is one.
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import MakeDatabase, StartViewer, Viewer
+from tests.browser.test_iterations import drag_over, drawn
+from tests.browser.test_linked_views import get
+
+COUNT_INTERACTIONS = """
+addEventListener('pointerdown', () => { sessionStorage.interactions = taken() + 1; }, true);
+addEventListener('keydown', () => { sessionStorage.interactions = taken() + 1; }, true);
+const taken = () => Number(sessionStorage.interactions ?? 0);
+"""
+CAPTURES = Path(__file__).resolve().parents[1] / "data/captures"
+#: Profiles of all kinds: several ranks, no names of ops, compiled, compiled with a single step.
+KINDS = ("ddp2_resnet50_amp", "simple_no_nvtx", "gpt", "torch_compile_triton__trace.json.gz")
+LARGE = "pytorch_gpt2_large"
+
+
+@pytest.fixture(scope="session")
+def database_of_capture(
+    make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """A function from a committed capture's name to its database."""
+    folder = tmp_path_factory.mktemp("captures")
+
+    def database(name: str) -> Path:
+        packed = CAPTURES / f"{name}.sqlite.xz"
+        unpacked = folder / packed.stem
+        unpacked.write_bytes(lzma.decompress(packed.read_bytes()))
+        return make_database(unpacked)
+
+    return database
+
+
+@pytest.fixture(scope="session")
+def two_profiles(
+    start_viewer: StartViewer, demo_database: Path, database_of_capture: Callable[[str], Path]
+) -> Viewer:
+    """A viewer of the demo, and of a convolutional network in FP32."""
+    return start_viewer(demo_database, database_of_capture("advice/conv_fp32"))
+
+
+@pytest.fixture
+def counted(page: Page) -> Page:
+    """A page that counts what its user does."""
+    page.add_init_script(COUNT_INTERACTIONS)
+    return page
+
+
+def interactions(page: Page) -> int:
+    return int(page.evaluate("() => Number(sessionStorage.interactions ?? 0)"))
+
+
+def test_presses_keys_and_drags_are_counted(counted: Page, viewer: Viewer) -> None:
+    counted.goto(viewer.address(view="iterations"))
+    drawn(counted)
+    assert interactions(counted) == 0
+    drag_over(counted, 3, 6)
+    counted.keyboard.press("Escape")
+    counted.get_by_role("link", name="GPUs").click()
+    assert interactions(counted) == 3
+
+
+@pytest.mark.parametrize("name", [*KINDS, LARGE])
+def test_the_cause_and_the_first_change_take_two_looks(
+    counted: Page, viewer_of: Callable[[str], Viewer], name: str
+) -> None:
+    viewer = viewer_of(name)
+    counted.set_viewport_size({"width": 1440, "height": 900})
+    counted.goto(viewer.address())
+    panel = counted.get_by_role("region", name="Recommendations")
+    expect(panel.locator(".verdict")).to_have_text(get(viewer, "verdict/")["sentence"])
+    expect(panel.locator(".verdict")).to_be_in_viewport(ratio=1)
+    # What to do: advice, or the data without which there is none.
+    found = [row for row in get(viewer, "advice/")["results"] if row["status"] == "found"]
+    first = panel.get_by_role("listitem").first
+    expect(first).to_contain_text("could save up to" if found else "Needed: ")
+    expect(first).to_be_in_viewport(ratio=1)
+    assert interactions(counted) == 0
+
+
+@pytest.fixture(scope="session")
+def viewer_of(
+    profile: Callable[[str], Path], make_database: MakeDatabase, start_viewer: StartViewer
+) -> Callable[[str], Viewer]:
+    """A function from a profile's name to a viewer of it."""
+    return lambda name: start_viewer(make_database(profile(name)))
+
+
+def test_the_most_expensive_kernel_is_on_the_dashboard(counted: Page, viewer: Viewer) -> None:
+    kernel = get(viewer, "top-kernels/")["results"][0]
+    counted.goto(viewer.address())
+    first = counted.get_by_role("table", name="Kernels with the most GPU time").locator("tbody tr")
+    expect(first.first).to_contain_text(kernel["readable_name"])
+    expect(first.first.locator(".name")).to_have_attribute("title", kernel["kernel_long_name"])
+    assert interactions(counted) == 0
+
+
+def test_kernels_that_could_use_tensor_cores_take_one_click(
+    counted: Page, start_viewer: StartViewer, database_of_capture: Callable[[str], Path]
+) -> None:
+    viewer = start_viewer(database_of_capture("advice/conv_fp32"))
+    missed = get(viewer, "ops/?tc_eligible=1&using_tc=0")["count"]
+    of_them = {row["op_id"] for row in get(viewer, "ops/?tc_eligible=1&using_tc=0")["results"]}
+    every = get(viewer, "kernels/?page_size=100")["results"]
+    kernels = sum(row["op_id"] in of_them for row in every)
+    assert 0 < missed <= len(of_them)
+    assert 0 < kernels < len(every)
+    counted.goto(viewer.address())
+    counted.get_by_role("link", name="Tensor Core use", exact=True).click()
+    expect(counted.get_by_text(re.compile(rf"^{missed} of \d+ ops$"))).to_be_visible()
+    table = counted.get_by_role("grid", name="Kernels of the filtered ops")
+    expect(table).to_have_attribute("aria-rowcount", str(kernels))
+    assert interactions(counted) == 1
+
+
+def test_aggregating_some_iterations_takes_a_drag_and_a_click(
+    counted: Page, own_viewer: Viewer
+) -> None:
+    counted.set_viewport_size({"width": 1440, "height": 1400})
+    counted.goto(own_viewer.address(aggregation=1))
+    drawn(counted)
+    drag_over(counted, 10, 15)
+    counted.get_by_role("button", name="Aggregate iterations 10\u201315", exact=True).click()
+    expect(counted.get_by_role("region", name="Re-aggregation", exact=True)).to_be_visible()
+    assert interactions(counted) == 2
+
+
+def test_another_key_node_takes_three(counted: Page, own_viewer: Viewer) -> None:
+    counted.goto(own_viewer.address())
+    counted.get_by_role("button", name=re.compile("^Another key node than")).click()
+    dialog = counted.get_by_role("dialog", name="Select key node")
+    dialog.locator("tbody tr[aria-rowindex]").first.click()
+    dialog.get_by_role("button", name="Aggregate with it").click()
+    expect(counted.get_by_role("region", name="Re-aggregation", exact=True)).to_be_visible()
+    assert interactions(counted) == 3
+
+
+def test_the_slow_rank_takes_one_and_is_a_sentence(
+    counted: Page, start_viewer: StartViewer, database_of_capture: Callable[[str], Path]
+) -> None:
+    viewer = start_viewer(database_of_capture("ddp"))
+    counted.goto(viewer.address())
+    counted.get_by_role("link", name="Ranks", exact=True).click()
+    expect(counted.locator(".rank-verdict").first).to_contain_text(re.compile("rank", re.I))
+    expect(counted.locator(".rank-verdict").first).to_be_in_viewport(ratio=1)
+    assert interactions(counted) == 1
+
+
+def test_a_colleague_sees_the_same_by_one_click(counted: Page, two_profiles: Viewer) -> None:
+    other = two_profiles.get("profiles/")["results"][1]["id"]
+    counted.goto(two_profiles.address(profile=other, view="ops", ops__q="relu"))
+    rows = counted.get_by_role("grid", name="Ops", exact=True).locator("tbody tr[aria-rowindex]")
+    expect(rows.first).to_be_visible()
+    mine = rows.first.inner_text()
+    counted.get_by_role("button", name="Copy the link to this page").click()
+    assert interactions(counted) == 1
+    link = counted.evaluate("() => navigator.clipboard.readText()")
+    counted.goto("about:blank")
+    counted.goto(link)
+    expect(rows.first).to_have_text(re.compile(r"relu"))
+    assert rows.first.inner_text() == mine
+    assert f"profile={other}" in counted.url
+
+
+def test_an_aggregation_is_deleted_by_two(counted: Page, viewer_of_a_copy: Viewer) -> None:
+    counted.goto(viewer_of_a_copy.address())
+    counted.get_by_role("button", name="Manage", exact=True).click()
+    dialog = counted.get_by_role("dialog", name="Aggregations")
+    dialog.get_by_role("button", name="Delete aggregation #2").click()
+    expect(dialog.get_by_role("status")).to_contain_text("Aggregation #2 was deleted")
+    assert interactions(counted) == 2

@@ -492,7 +492,7 @@ SELECT g.aggr AS aggr_id, d.name AS domain_name, 1 AS row_type, g.group_name AS 
        iif((SELECT value FROM dldb_meta WHERE key = 'has_ops') = '0', NULL, g.num_tc_eligible_ops)
            AS num_supported_leaf_ops,
        g.num_ops_using_tc AS num_tc_leaf_ops, g.cpu_time_sum, g.gpu_time_sum, g.cpu_overhead_sum,
-       g.gpu_idle_sum
+       g.gpu_idle_sum, NULL AS op_direction, NULL AS op_rank
 FROM group_metrics AS g JOIN domains AS d ON d.id = g.domain WHERE g.group_name <> '_CompleteModel_'
 UNION ALL
 SELECT m.aggr, d.name, 2, o.op_id, o.op_name,
@@ -502,7 +502,9 @@ SELECT m.aggr, d.name, 2, o.op_id, o.op_name,
             WHEN (SELECT value FROM dldb_meta WHERE key = 'has_ops') = '0' THEN NULL ELSE 0 END,
        iif(m.using_tc = 0 AND (m.aggr, m.op) IN (SELECT aggr_id, op FROM view_graph_ops), NULL, m.using_tc),
        m.cpu_time_sum, m.gpu_time_sum, m.cpu_overhead_sum,
-       m.gpu_idle_sum
+       m.gpu_idle_sum, o.direction,
+       (SELECT r.rank FROM ranks AS r
+        WHERE r.process = o.process AND (SELECT count(*) FROM ranks) > 1)
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
 
 CREATE VIEW view_op_instances AS

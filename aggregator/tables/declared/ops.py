@@ -283,17 +283,7 @@ OP_TYPES = TableSpec(
 GROUP_OPS = TableSpec(
     name="group-ops",
     title=say("Group ops"),
-    source=Source(
-        view="view_group_ops",
-        joins=(
-            Join(
-                "view_op_nodes",
-                "o",
-                "t.row_type = 2 AND o.aggr_id = t.aggr_id AND o.domain_name = t.domain_name "
-                "AND o.op_node_id = t.row_full_id",
-            ),
-        ),
-    ),
+    source=Source(view="view_group_ops"),
     columns=(
         identifier("id", "Path of a group, or the op_id of an op.", "t.row_full_id"),
         text("name", "Full path.", "t.row_full_name"),
@@ -315,13 +305,13 @@ GROUP_OPS = TableSpec(
         choice(
             "direction?",
             "fprop, bprop or recompute; empty: work outside every op.",
-            "o.direction",
+            "t.op_direction",
             when_null="Groups have none.",
         ),
         number(
             "rank?",
             "Rank that ran the op.",
-            "o.rank",
+            "t.op_rank",
             when_null="A group, or a run of one process.",
         ),
     ),

@@ -51,6 +51,7 @@ OWN_SWITCHES: Final = {
 FLUSH_SWITCH: Final = "--cuda-flush-interval"
 FLUSH_INTERVAL_MS: Final = 1_000
 MEMORY_SWITCH: Final = "--cuda-memory-usage"
+GRAPH_SWITCH: Final = "--cuda-graph-trace"
 # What a detail leaves out: its switch, and the details.
 LIGHT_SWITCHES: Final = {
     "--cpuctxsw=none": ("low", "normal"),
@@ -232,6 +233,8 @@ def profile_command(
         words.append(f"{FLUSH_SWITCH}={FLUSH_INTERVAL_MS}")
     if options.memory and not any(word.startswith(MEMORY_SWITCH) for word in given):
         words.append(f"{MEMORY_SWITCH}=true")
+    if options.graph_nodes and not any(word.startswith(GRAPH_SWITCH) for word in given):
+        words.append(f"{GRAPH_SWITCH}=node")
     words += light_switches(nsys, options)
     words.append(f"--show-output={'true' if show_output else 'false'}")
     if not nsys.version or nsys.version[:2] >= _FIRST_WITH_EXPORT_LIST:

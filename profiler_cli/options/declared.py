@@ -56,6 +56,7 @@ class Options:
     detailed_mode: bool = True
     nsys_profile_range: bool = False
     memory: bool = False  # Whether to record allocations of GPU memory.
+    graph_nodes: bool = False  # Whether to record each kernel of CUDA graphs.
     bare_steps: int | None = None  # Steps timed before profiling; 0: none; None: as many as suit.
     detail: str = "normal"  # How much is recorded: one of ``DETAILS``.
     key_node: str = ""
@@ -189,6 +190,14 @@ CAPTURE: Final = (
         BOOLEAN,
         "Record all allocations of GPU memory: those of the CUDA driver in the profile, and those "
         "of PyTorch with modules and call stacks in a snapshot for dlprof memory.",
+        "false",
+    ),
+    Option(
+        "graph_nodes",
+        ("--graph_nodes",),
+        BOOLEAN,
+        "Record each kernel of CUDA graphs (--cuda-graph-trace=node of nsys), not only whole "
+        "graphs: kernels then belong to the ops that were captured. Replays take longer.",
         "false",
     ),
     Option(

@@ -144,6 +144,20 @@ def test_every_switch_reaches_nsys(bench: Bench) -> None:
     assert (bench.folder / "out" / "dlprof_dldb.sqlite").is_file()
 
 
+def test_kernels_of_graphs_are_recorded_if_asked(bench: Bench) -> None:
+    bench.run("--graph_nodes=true", PYTHON, "-c", "pass")
+    assert bench.command().count("--cuda-graph-trace=node") == 1
+    bench.run(
+        "--graph_nodes=true",
+        "--force=true",
+        "--nsys_opts=-t cuda --cuda-graph-trace=graph",
+        *(PYTHON, "-c", "pass"),
+    )
+    assert "--cuda-graph-trace=node" not in bench.command()
+    bench.run("--force=true", PYTHON, "-c", "pass")
+    assert "--cuda-graph-trace=node" not in bench.command()
+
+
 def test_memory_is_recorded_by_nsys_and_by_the_application(bench: Bench) -> None:
     code = "import os; open(os.environ['DLPROF_MEMORY'] + '_7.pickle', 'w').close()"
     done = bench.run("--memory=true", PYTHON, "-c", code)

@@ -9,7 +9,9 @@ import { useAreFiguresKnown, useIsAdviceKnown } from "./arriving";
 import { GuidancePanel } from "./GuidancePanel";
 import { IterationSummaryPanel } from "./IterationSummaryPanel";
 import { KERNEL_DETAILS, KernelDetails, KernelTimePanel } from "./KernelTimePanel";
+import { NamesPanel } from "./NamesPanel";
 import { PerformanceSummary } from "./PerformanceSummary";
+import { PhasesPanel } from "./PhasesPanel";
 import { RecommendationsPanel } from "./RecommendationsPanel";
 import { ResourceUsagePanel } from "./ResourceUsagePanel";
 import { SystemConfigPanel } from "./SystemConfigPanel";
@@ -30,9 +32,11 @@ export function DashboardView(): JSX.Element {
           <RecommendationsPanel />
           <ResourceUsagePanel />
           <IterationSummaryPanel />
+          <PhasesPanel />
           <TopPanel />
           <KernelTimePanel isOpen={areDetailsOpen} />
           <SystemConfigPanel />
+          <NamesPanel />
           <GuidancePanel />
         </div>
       </div>

@@ -1,0 +1,91 @@
+/** Prefill, decode, training: what each kind of iteration takes. Absent if the program names none. */
+
+import type { JSX } from "preact";
+import type { ListPage } from "../../api/lists";
+import type { PhasesRow } from "../../api/types";
+import { t } from "../../i18n";
+import { durationText, exactNs, formatInt, formatPct } from "../../lib/units";
+import { useScoped } from "../../state/scope";
+import { Panel } from "../../ui/Panel";
+import { Unknown } from "../../ui/states";
+import { ViewLink } from "./ViewLink";
+
+const PHASES: Readonly<Record<string, string>> = {
+  prefill: t("prefill"),
+  decode: t("decode"),
+  mixed: t("prefill and decode"),
+  train: t("training"),
+  eval: t("evaluation"),
+};
+
+const COLUMNS: readonly string[] = [
+  t("Iterations"),
+  t("Time of one"),
+  t("Tokens per second"),
+  t("Token interval"),
+  t("Micro steps"),
+  t("GPU busy"),
+  t("Bandwidth, at least"),
+];
+
+export function PhasesPanel(): JSX.Element | null {
+  const phases = useScoped<ListPage<PhasesRow>>("phases/", { page_size: 100 });
+  const { data } = phases;
+  if (data === null || data.results.length === 0) return null;
+  return (
+    <Panel
+      title={t("Phases")}
+      span={12}
+      actions={<ViewLink view="iterations">{t("Iterations view")}</ViewLink>}
+    >
+      <table class="facts-table">
+        <thead>
+          <tr>
+            <th scope="col">{t("Phase")}</th>
+            {COLUMNS.map((title) => (
+              <th key={title} scope="col" class="align-right">
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {data.results.map((row) => (
+            <PhaseRow key={row.phase} row={row} unknown={data.unknown ?? {}} />
+          ))}
+        </tbody>
+      </table>
+    </Panel>
+  );
+}
+
+function PhaseRow(props: {
+  row: PhasesRow;
+  unknown: Readonly<Record<string, string>>;
+}): JSX.Element {
+  const { row } = props;
+  const known = (value: number | null, text: (value: number) => string, name: string) =>
+    value === null ? <Unknown reason={props.unknown[name]} /> : text(value);
+  const mean =
+    row.duration_ns === null || !row.iterations
+      ? null
+      : Math.round(row.duration_ns / row.iterations);
+  return (
+    <tr>
+      <th scope="row">{PHASES[row.phase ?? ""] ?? row.phase}</th>
+      <td class="align-right">{known(row.iterations, formatInt, "iterations")}</td>
+      <td class="align-right" title={mean === null ? undefined : exactNs(mean)}>
+        {known(mean, durationText, "duration_ns")}
+      </td>
+      <td class="align-right">
+        {known(row.tokens_per_second, (value) => formatInt(Math.round(value)), "tokens_per_second")}
+      </td>
+      <td class="align-right">{known(row.token_interval_ns, durationText, "token_interval_ns")}</td>
+      <td class="align-right">
+        {known(row.micro_steps, (value) => formatInt(Math.round(value)), "micro_steps")}
+      </td>
+      <td class="align-right">{known(row.gpu_busy_pct, formatPct, "gpu_busy_pct")}</td>
+      <td class="align-right">{known(row.bandwidth_pct, formatPct, "bandwidth_pct")}</td>
+    </tr>
+  );
+}

@@ -118,16 +118,23 @@ def test_one_capture_a_side_of_the_same_program_is_no_regression(
 
 
 @pytest.mark.parametrize(
-    ("base", "new", "causes"),
+    ("base", "new", "causes", "settings"),
     [
-        ("pytorch_resnet50_fp32", "pytorch_resnet50_amp", {"other compute", "op on the CPU"}),
-        ("pytorch_resnet50_amp", "ddp2_resnet50_amp", {"other compute", "communication"}),
+        (
+            *("pytorch_resnet50_fp32", "pytorch_resnet50_amp", {"other compute", "op on the CPU"}),
+            ("matrix products float32 -> float16", "<32, 3, 224, 224> -> <64, 3, 224, 224>"),
+        ),
+        (
+            *("pytorch_resnet50_amp", "ddp2_resnet50_amp", {"other compute", "communication"}),
+            ("GPUs used 1 -> 2", "<64, 3, 224, 224> -> <32, 3, 224, 224>"),
+        ),
     ],
 )
-def test_the_largest_causes_are_those_an_expert_would_name(
-    base: str, new: str, causes: set[str], imported: ProfileFactory
+def test_the_first_line_has_what_an_expert_would_name(
+    base: str, new: str, causes: set[str], settings: tuple[str, ...], imported: ProfileFactory
 ) -> None:
     found = _compared([imported(base)], [imported(new)])
+    assert all(setting in found.headline for setting in settings)
     assert {one.name for one in found.causes[:2]} == causes
     assert all(cause in found.headline for cause in causes)
     lines = to_text(found).splitlines()

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from aggregator.errors import DlprofError
+from aggregator.errors import DlprofError, InvalidValueError
 from dlprof_client.changes import compare
 from dlprof_client.client import connect
 from dlprof_client.run import ClientError, Run
@@ -178,6 +178,11 @@ def test_two_parts_of_a_run_are_compared_as_tables(database: Path) -> None:
         assert table["new_ns"].sum() == pytest.approx(step)
     assert list(changes.setup.columns) == ["key", "base", "new"]
     assert {"class", "reason", "module", "op", "verdict"} <= set(changes.rows.columns)
+    first, *parts, last = changes.figure("causes").data[0].customdata
+    assert first + sum(parts) == pytest.approx(last) == pytest.approx(step)
+    assert len(changes.figure("row", row=1).data) == 2
+    with pytest.raises(InvalidValueError):
+        changes.figure("row", row=10**6)
 
 
 def test_the_replay_is_the_same_from_both(runs: tuple[Run, Run]) -> None:

@@ -80,6 +80,8 @@ def compare_files(
         }
         with ThreadPoolExecutor(max_workers=2) as pool:
             read = dict(zip(opened, pool.map(read_source, opened, opened.values()), strict=True))
+        for side in (base, new):
+            _require_runs([read[source] for source in side])
         if keep:
             for source, path in opened.items():
                 if path == source.path:  # an imported profile's database is removed again
@@ -108,6 +110,20 @@ def _require_captures(side: Sequence[Source], *, are_parts: bool) -> None:
                 hint=say("The captures of a side are runs of their own."),
             )
         known.add(key)
+
+
+def _require_runs(side: Sequence[CaptureData]) -> None:
+    """Refuse a copy of a capture, or its summary beside its database, as a capture of its own."""
+    known: dict[tuple[bytes, bytes], str] = {}
+    for data in side:
+        times = data.capture.lengths_ns.tobytes(), data.ownership.owned_ns.tobytes()
+        if (other := known.setdefault(times, data.capture.name)) != data.capture.name:
+            raise UsageError(
+                say(
+                    "'{name}' and '{other}' are the same run.", name=other, other=data.capture.name
+                ),
+                hint=say("The captures of a side are runs of their own."),
+            )
 
 
 def _opened(source: Source, stack: ExitStack, progress: Progress) -> Path:

@@ -15,7 +15,12 @@ from aggregator.compare.document import to_document
 from aggregator.compare.history import databases_of, read_history
 from aggregator.compare.sides import Source, compare_files
 from aggregator.compare.summary import SUFFIX, is_summary, read_summary
-from aggregator.errors import AggregationNotFoundError, CorruptProfileError, IterationRangeError
+from aggregator.errors import (
+    AggregationNotFoundError,
+    CorruptProfileError,
+    IterationRangeError,
+    UsageError,
+)
 from aggregator.system.progress import NullProgress
 from profiler_cli.dlprof import main
 from tests.conftest import DEMO_PROFILE, ProfileFactory
@@ -74,6 +79,12 @@ def test_a_summary_is_the_same_each_time_and_of_the_chosen_aggregation(
     assert summary(database, tmp_path / f"b{SUFFIX}").read_bytes() == small.read_bytes()
     whole = summary(database, tmp_path / f"c{SUFFIX}", "--aggregation=1")
     assert document(whole, small) == document(f"{database}@1", small)
+
+
+def test_a_summary_and_its_database_are_one_run(database: Path, small: Path) -> None:
+    side = [Source.parse(str(name)) for name in (database, small)]
+    with pytest.raises(UsageError, match="are the same run"):
+        compare_files(side, [Source.parse(f"{database}@1")], NullProgress())
 
 
 def test_a_history_takes_summaries_and_databases(

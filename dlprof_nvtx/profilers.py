@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +77,21 @@ def _mark_functions(owner: Any) -> None:
     owner.__enter__, owner.__exit__ = entered, left
 
 
+_WARNED: list[bool] = []
+
+
+def _warn_of_own_collector() -> None:
+    """Say once that a profiler of the script cannot record the GPU."""
+    if STATE.is_held or not os.environ.get("DLPROF_COLLECT") or _WARNED:
+        return
+    _WARNED.append(True)
+    print(
+        "dlprof: torch.profiler records no work of the GPU in this run: CUPTI serves one profiler"
+        " at a time, and dlprof's own collector uses it",
+        file=sys.stderr,
+    )
+
+
 def _pause_for(owner: Any, enter_name: str, leave_name: str) -> None:
     """Pause the markers between two methods of another profiler."""
     enter: Callable[..., Any] | None = getattr(owner, enter_name, None)
@@ -85,6 +102,7 @@ def _pause_for(owner: Any, enter_name: str, leave_name: str) -> None:
     @functools.wraps(enter)
     def entered(self: Any, *args: Any, **kwargs: Any) -> Any:
         note_config({"autograd_profile": True})
+        _warn_of_own_collector()
         STATE.suspended += 1
         STATE.disable_ops()
         return enter(self, *args, **kwargs)

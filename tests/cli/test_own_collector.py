@@ -200,6 +200,9 @@ for step in range(60):
     model(torch.zeros(2, 4)).sum().backward()
     fake.fake_launch(b"kernel", 0)
     optimizer.step()
+for _ in range(2):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        model(torch.zeros(2, 4))
 """
     done = bench.run(script, "--collector=cupti", "--bare_steps=6")
     assert done.returncode == 0, done.stderr
@@ -209,5 +212,6 @@ for step in range(60):
     # The kernels of the bare steps, and of those in which the loop was found, are not recorded.
     assert kernels + phases["bare"] < 60
     assert kernels >= phases["profiled"]
+    assert done.stderr.count("torch.profiler records no work of the GPU in this run") == 1
     markers = "SELECT count(*) FROM NVTX_EVENTS WHERE text GLOB 'torch.nn*'"
     assert bench.rows(markers)[0][0] > 0

@@ -96,5 +96,7 @@ def test_ops_and_iterations_are_the_same(
         " FROM view_op_nodes WHERE kernel_calls > 0"
     )
     assert sorted(_rows(database, ops)) == expected["ops"]
+    ((made_by,),) = _rows(database, "SELECT nsys_version FROM view_system_config")
+    assert made_by == "none (dlprof, CUPTI 130001)"
     iterations = "SELECT iter_value, kind FROM view_iterations_all ORDER BY 1"
     assert _rows(database, iterations) == expected["iterations"]

@@ -13,6 +13,7 @@ from aggregator.sources.nsys.diagnostics import (
     OWN_UNFINISHED,
 )
 from aggregator.sources.nsys.schema import PID_MASK
+from aggregator.sources.nsys.system import OWN_COLLECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     Columns = dict[str, Any]
 
-COLLECTOR_KEY: Final = "DLPROF_COLLECTOR"
-"""Row of the export's metadata that says that the collector made it, with CUPTI's version."""
 _WORK: Final = (kinds.KERNEL, kinds.COPY, kinds.SET)
 _NUMBERS: Final = ("clock", "major", "minor", "memory_clock", "bus_bits", "cache")
 _MAX_TIME: Final = 1 << 62
@@ -50,8 +49,8 @@ def information_tables(
         names.SESSION_START: {"utcEpochNs": _one(utc_ns)},
         names.CAPTURE: {"duration": _one(duration_ns), "startTime": _one(0)},
         names.EXPORT_META: {
-            "name": ["EXPORT_PRODUCT_NAME", COLLECTOR_KEY],
-            "value": ["open-dlprof", ",".join(versions) or "cupti"],
+            "name": ["EXPORT_PRODUCT_NAME", OWN_COLLECTOR],
+            "value": ["open-dlprof", ",".join(versions) or "not used"],
         },
         names.DIAGNOSTICS: _columns(_diagnostics(processes)),
     }

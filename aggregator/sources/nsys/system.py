@@ -150,8 +150,17 @@ def _from_export(connection: sqlite3.Connection, schema: Schema) -> SystemInfo:
         cpu_model=env.get("CpuDescription", ""),
         driver_version=env.get("NvDriverVersion", ""),
         cuda_version=cuda_version(env.get("CudaDriverVersion", "")),
-        nsys_version=meta.get("EXPORT_PRODUCT_VERSION", ""),
+        nsys_version=meta.get("EXPORT_PRODUCT_VERSION", "") or _own_collector(meta),
     )
+
+
+OWN_COLLECTOR = "DLPROF_COLLECTOR"
+"""Row of the metadata of an export that dlprof's own collector made: the version of CUPTI."""
+
+
+def _own_collector(meta: dict[str, str]) -> str:
+    """What recorded a capture that Nsight Systems did not; empty: unknown."""
+    return f"none (dlprof, CUPTI {meta[OWN_COLLECTOR]})" if OWN_COLLECTOR in meta else ""
 
 
 def cuda_version(number: str) -> str:

@@ -39,7 +39,7 @@ UNKNOWN_LOOP_SEARCHED, UNKNOWN_LOOP_STEPS = 8, 5
 """The same of a loop of unknown length, and its bare steps: it may end soon, and steps that have
 passed are not profiled. ``--bare_steps`` asks for more."""
 UNKNOWN_LOOP_NS = 500_000_000
-"""While less time has passed, the usual number of them is taken."""
+"""While less time has passed, the usual number of even steps is taken."""
 CALLS_PER_STEP = 64
 """A model may be called so often for one step of an optimizer."""
 MOST_STORED, WRITE_S, WAIT_S = 20_000, 2.0, 20.0
@@ -175,8 +175,8 @@ class Reference:
         if steps >= LEAST_STEPS and passed_ns >= MOST_NS:
             return True
         if may_end_soon:
-            least = UNKNOWN_LOOP_STEPS if passed_ns >= UNKNOWN_LOOP_NS else self.wanted
-            return steps >= min(self.wanted, least)
+            is_short = self.found <= most_searched and passed_ns < UNKNOWN_LOOP_NS
+            return steps >= (self.wanted if is_short else min(self.wanted, UNKNOWN_LOOP_STEPS))
         if steps < self.wanted or passed_ns < LEAST_NS:
             return False
         lengths = _gaps([tick[0] for tick in ticks[self.found - 1 :]])

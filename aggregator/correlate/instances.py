@@ -39,17 +39,19 @@ class Evidence(IntEnum):
     """The work was launched inside the op's range."""
     PROVENANCE = 1
     """The compiler recorded the modules and ops of the kernel that was launched here."""
-    NODE = 2
+    ALIGNED = 2
+    """Its step ran without markers; a step that makes the same calls has the op there."""
+    NODE = 3
     """A CUDA graph replayed it; the op was running when its node was captured."""
-    ORDER = 3
+    ORDER = 4
     """As ``NODE``, but known from the order of the kernels in a recorded capture."""
-    NO_CAPTURE = 4
+    NO_CAPTURE = 5
     """A CUDA graph replayed it, and the capture of the graph is not recorded."""
-    AMBIGUOUS = 5
+    AMBIGUOUS = 6
     """A CUDA graph replayed it; several captures of the same kernels belong to different ops."""
-    UPDATED = 6
+    UPDATED = 7
     """A CUDA graph replayed it after a graph was changed in place."""
-    OUTSIDE = 7
+    OUTSIDE = 8
     """A CUDA graph replayed it; its node was captured outside every op."""
 
 

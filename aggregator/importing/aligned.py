@@ -77,6 +77,7 @@ def carry_names(profile: Profile, calls: list[Int32]) -> int:
         share = _shares(bounds, unmarked)
         if (share > 0).any() and (share < 1).any():
             _carry(profile, calls, process, _Loop(bounds, share, unmarked))
+            profile.unmarked[process] = unmarked
             ended_ns = max(ended_ns, int(unmarked[0, 0]))
     return ended_ns
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from aggregator.correlate.combined_backward import adopt_by_time, has_engine_threads
 from aggregator.correlate.custom_domains import DomainWork, correlate_domain
-from aggregator.correlate.instances import Instances
+from aggregator.correlate.instances import Evidence, Instances
 from aggregator.correlate.op_table import (
     build_op_table,
     simple_instances,
@@ -269,6 +269,7 @@ def _framework_ops(
     tree, call_range = _with_calls(profile, meaning, domain, calls[0])
     progress.advance(1)
     instances = InstanceBuilder(profile, meaning, tree).build(call_range)
+    _grade_aligned(profile, instances)
     plain = plain_ranges(profile) if domain else NamedRanges.empty()
     found = joined_ranges(*_with_steps(named_ranges(meaning, tree), steps), plain)
     ranges = with_templates(found, profile.range_names)
@@ -310,6 +311,17 @@ def _framework_ops(
         costs=costs,
         domains=domains,
     )
+
+
+def _grade_aligned(profile: Profile, instances: Instances) -> None:
+    """Lower the evidence of instances in steps that got their names from other steps."""
+    process = profile.thread_process[instances.thread]
+    for one, times in profile.unmarked.items():
+        start = instances.start_ns
+        # Odd positions lie between the begin and the end of a time without markers.
+        inside = np.searchsorted(times.ravel(), start, side="right") % 2 == 1
+        rows = inside & (process == one) & (instances.evidence < Evidence.ALIGNED)
+        instances.evidence[rows] = Evidence.ALIGNED
 
 
 def _captured(capture: Profile, meaning: RangeMeaning, domain: int) -> Instances:

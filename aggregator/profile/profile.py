@@ -298,6 +298,9 @@ class Profile:
     session: Session = field(default_factory=Session)
     # What a step takes without profiling.
     reference: StepReference = field(default_factory=StepReference)
+    # Starts and ends of the times without markers by process, where their steps got names from
+    # others. Unit: ns.
+    unmarked: dict[int, Int64] = field(default_factory=dict)
     # Starts and ends of ranges before each call of CUDA, in order of start; empty: not needed.
     call_markers: Int64 = field(default_factory=empty_i64)
     warnings: list[ProfileWarning] = field(default_factory=list)

@@ -273,7 +273,7 @@ def test_a_data_loader_leaves_half_of_its_steps_to_the_profile(bench: Bench) -> 
     assert done.returncode == 0, done.stderr
     times = bench.times()
     assert 3 <= len(times["bare"]) <= 10
-    assert len(times["profiled"]) >= 8
+    assert len(times["profiled"]) + len(times["marked"]) >= 8
 
 
 def test_steps_of_many_lengths_still_begin_the_collection(bench: Bench) -> None:

@@ -12,12 +12,20 @@ from aggregator.texts import say
 RECORDED: Final = "recorded"
 CAPTURE: Final = "capture"
 PROVENANCE: Final = "provenance"
+ALIGNED: Final = "aligned"
 UNKNOWN: Final = "unknown"
 
 _OF_EVIDENCE: Final = {
     Evidence.PROVENANCE: (
         PROVENANCE,
         say("The compiler recorded the modules and ops that the kernel computes."),
+    ),
+    Evidence.ALIGNED: (
+        ALIGNED,
+        say(
+            "It was launched inside the range of the op in steps with markers; in the others its "
+            "place is that of the same calls."
+        ),
     ),
     Evidence.NODE: (
         CAPTURE,

@@ -134,7 +134,7 @@ def mark_generation(module: ModuleType) -> None:
 def _with_loop(function: Any) -> Any:
     @functools.wraps(function)
     def looped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        shape = getattr(args[0] if args else kwargs.get("input_ids"), "shape", ())
+        shape: Any = getattr(args[0] if args else kwargs.get("input_ids"), "shape", ())
         if len(shape) != 2:
             return function(self, *args, **kwargs)
         loop = _Loop(int(shape[0]), int(shape[1]))
@@ -162,9 +162,9 @@ def mark_trainer(module: ModuleType) -> None:
 def _with_phase(function: Any, name: str) -> Any:
     @functools.wraps(function)
     def named(self: Any, *args: Any, **kwargs: Any) -> Any:
-        inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
+        inputs: Any = args[1] if len(args) > 1 else kwargs.get("inputs")
         ids = inputs.get("input_ids") if hasattr(inputs, "get") else None
-        shape = getattr(ids, "shape", ())
+        shape: Any = getattr(ids, "shape", ())
         is_text = len(shape) == 2
         tokens, sequences = (shape[0] * shape[1], shape[0]) if is_text else (None, None)
         with phase(name, tokens=tokens, sequences=sequences):

@@ -57,12 +57,12 @@ def ours(phase: str, tokens: int, sequences: int) -> str:
     return f'dlprof.phase: {phase} {{"tokens":{tokens},"sequences":{sequences}}}'
 
 
-def serving(tmp_path: Path, **request: object) -> Analyzed:
+def serving(tmp_path: Path) -> Analyzed:
     trace = Trace()
     trace.gpu()
     steps = [ours("prefill", 64, 4), *[ours("decode", 4, 4)] * 4]
     serve(trace.thread(), steps * 2)
-    return analyze(trace, tmp_path, **request)
+    return analyze(trace, tmp_path)
 
 
 def test_prefill_and_decode_have_their_own_sums(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 from unicodedata import category
 
 from rest_framework.exceptions import ParseError
@@ -287,6 +287,9 @@ class AggregationChangeSerializer(Body):
     is_default = FlagField(required=False, help_text="Whether the profile is opened with it.")
 
 
+MAX_PHASE: Final = 200
+
+
 class NewAggregationSerializer(Body):
     """An aggregation to add."""
 
@@ -296,3 +299,7 @@ class NewAggregationSerializer(Body):
     )
     iter_start = IterationField(help_text="First iteration, inclusive.")
     iter_stop = IterationField(help_text="Last iteration, inclusive.")
+    phase = LineField(
+        max_length=MAX_PHASE,
+        help_text="Only iterations of this phase, a name of phases/; empty or null: all.",
+    )

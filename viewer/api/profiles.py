@@ -224,6 +224,7 @@ def _requested(request: Request, database: ProfileDatabase) -> AggregationReques
         key_node=body.get("key_node") or "",
         iter_start=body.get("iter_start"),
         iter_stop=body.get("iter_stop"),
+        phase=body.get("phase") or "",
     )
     start, stop = wanted.iter_start, wanted.iter_stop
     if start is not None and stop is not None and start > stop:

@@ -127,6 +127,7 @@ class AggregationRequestSerializer(Serializer[Any]):
     key_node = CharField(help_text="Op ID, op name or range name; empty: chosen from the profile.")
     iter_start = IntegerField(help_text="First iteration, inclusive.", allow_null=True)
     iter_stop = IntegerField(help_text="Last iteration, inclusive.", allow_null=True)
+    phase = CharField(help_text="Only iterations of this phase; empty: all.")
 
 
 class RankFileSerializer(Serializer[Any]):

@@ -116,7 +116,9 @@ def send(job: Job) -> None:
 
 def request_of(job: Job) -> dict[str, JSONValue]:
     """Return the request of a job as its task receives it."""
-    aggregation = AggregationRequest(job.key_node, job.iter_start, job.iter_stop)
+    aggregation = AggregationRequest(
+        job.key_node, job.iter_start, job.iter_stop, job.iteration_phase
+    )
     return {
         "database": job.database,
         "request": asdict(aggregation),

@@ -51,7 +51,10 @@ def present(job: Job, jobs_before: int | None = None) -> dict[str, Any]:
         "error": job.error and from_templates(job.error),
         "result_profile_id": profile_id(Path(job.result)) if job.result else None,
         "is_cancel_requested": job.cancel_requested,
-        "request": {name: getattr(job, name) for name in ("key_node", "iter_start", "iter_stop")},
+        "request": {
+            **{name: getattr(job, name) for name in ("key_node", "iter_start", "iter_stop")},
+            "phase": job.iteration_phase,
+        },
         "jobs_before": jobs_before,
         "files": _files(job),
     }

@@ -51,6 +51,7 @@ def submit(served: ServedProfile, request: AggregationRequest, client: str = "")
         "key_node": request.key_node,
         "iter_start": request.iter_start,
         "iter_stop": request.iter_stop,
+        "iteration_phase": request.phase,
     }
     with transaction.atomic():
         running = Job.objects.filter(**wanted, state__in=ACTIVE_STATES, cancel_requested=False)

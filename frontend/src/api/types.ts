@@ -68,6 +68,8 @@ export interface AggregationRequest {
   readonly iter_stop: number | null;
   /** Op ID, op name or range name; empty: chosen from the profile. */
   readonly key_node: string;
+  /** Only iterations of this phase; empty: all. */
+  readonly phase: string;
 }
 
 /** The shape of every list. */
@@ -1382,6 +1384,8 @@ export interface NewAggregation {
   readonly iter_stop?: number | null;
   /** Op ID, op name or range name; empty: chosen from the profile. */
   readonly key_node?: string | null;
+  /** Only iterations of this phase, a name of phases/; empty or null: all. */
+  readonly phase?: string | null;
 }
 
 /** A profile to add: exactly one of path, upload, paths and uploads. */

@@ -54,8 +54,8 @@ export function AggregationsDialog(props: { jobs: JobControl; onClose: () => voi
     });
   const restore = (row: AggregationsRow) => {
     setDeleted(null);
-    const { key_node, iter_start, iter_stop } = row;
-    props.jobs.start({ key_node, iter_start, iter_stop }).catch((failed: unknown) => {
+    const { key_node, iter_start, iter_stop, phase } = row;
+    props.jobs.start({ key_node, iter_start, iter_stop, phase }).catch((failed: unknown) => {
       setError(toApiError(failed));
     });
   };

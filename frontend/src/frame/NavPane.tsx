@@ -92,6 +92,7 @@ export function aggregationLabel(aggregation: AggregationsRow): string {
   const parts = [`#${id}`];
   if (aggregation.name !== null && aggregation.name !== "") parts.push(aggregation.name);
   if (start !== null && stop !== null) parts.push(start === stop ? `${start}` : `${start}–${stop}`);
+  if (aggregation.phase !== null && aggregation.phase !== "") parts.push(aggregation.phase);
   if (aggregation.is_steady === true) parts.push(t("steady"));
   return parts.join(" · ");
 }

@@ -63,7 +63,9 @@ function EvidenceRow({ row }: { row: NameEvidenceRow }): JSX.Element {
   return (
     <tr>
       <th scope="row">{GRADES[row.name_grade ?? ""] ?? row.name_grade}</th>
-      <td class="align-right">{row.gpu_time_pct === null ? "" : formatPct(row.gpu_time_pct)}</td>
+      <td class="align-right">
+        {row.gpu_time_pct === null ? "" : `${formatPct(row.gpu_time_pct)} %`}
+      </td>
       <td
         class="align-right"
         title={row.gpu_time_ns === null ? undefined : exactNs(row.gpu_time_ns)}

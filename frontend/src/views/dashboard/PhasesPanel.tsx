@@ -28,6 +28,8 @@ const COLUMNS: readonly string[] = [
   t("Bandwidth, at least"),
 ];
 
+const pct = (value: number) => `${formatPct(value)} %`;
+
 export function PhasesPanel(): JSX.Element | null {
   const phases = useScoped<ListPage<PhasesRow>>("phases/", { page_size: 100 });
   const { data } = phases;
@@ -84,8 +86,8 @@ function PhaseRow(props: {
       <td class="align-right">
         {known(row.micro_steps, (value) => formatInt(Math.round(value)), "micro_steps")}
       </td>
-      <td class="align-right">{known(row.gpu_busy_pct, formatPct, "gpu_busy_pct")}</td>
-      <td class="align-right">{known(row.bandwidth_pct, formatPct, "bandwidth_pct")}</td>
+      <td class="align-right">{known(row.gpu_busy_pct, pct, "gpu_busy_pct")}</td>
+      <td class="align-right">{known(row.bandwidth_pct, pct, "bandwidth_pct")}</td>
     </tr>
   );
 }

@@ -27,6 +27,8 @@ USUAL_CALL_NS = 5_000
 """Time that a call takes which need not wait, where the profile shows none."""
 USUAL_FACTOR = 3
 """A lag longer than the usual one by this factor is idle time that no edge explains."""
+MIN_UNMATCHED_PCT = 1
+"""Share of the time of the GPU above which collectives without their other ranks are named."""
 MAX_ORDER_LAG_NS = 10_000
 """Work that begins so soon after work of another stream may have waited for it."""
 
@@ -308,4 +310,26 @@ def _notes(data: ReplayInput, streams: StreamChains, launch: Int64) -> list[Text
     lost = int(np.count_nonzero((launch < 0) & ~_transfers(streams)))
     if 100 * lost > len(launch):
         notes.append(say("{count} pieces of work have no call that launched them.", count=lost))
+    if idle := _launches_without_work(data):
+        notes.append(say("{count} launches have no work in the capture.", count=idle))
+    work = data.work
+    alone = np.append(data.communicates, False)[work.name] & (work.collective < 0)
+    taken = work.end_ns - work.start_ns
+    if 100 * int(taken[alone].sum()) > MIN_UNMATCHED_PCT * int(taken.sum()):
+        notes.append(
+            say("Waiting for ranks that are not in the profile counts as time of its collectives.")
+        )
     return notes
+
+
+def _launches_without_work(data: ReplayInput) -> int:
+    """Launches in the steps whose kernels were not recorded; 0: as few as there always are."""
+    calls = data.calls
+    launches = calls.named("LaunchKernel", "LaunchCooperativeKernel")
+    if len(data.iteration):
+        launches &= calls.start_ns >= data.iteration_start_ns[0]
+        launches &= calls.start_ns < data.iteration_stop_ns[-1]
+    found = np.zeros(len(calls), dtype=bool)
+    found[data.work.call[data.work.call >= 0]] = True
+    lost = int(np.count_nonzero(launches & ~found))
+    return lost if 100 * lost > int(np.count_nonzero(launches)) else 0

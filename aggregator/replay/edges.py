@@ -179,7 +179,9 @@ class EdgeFinder:
             of_chain = np.where(same, chain, -1)
             source = self._streams.launched_before(of_chain, calls.start_ns[call])
             end = self._streams.end_ns[source]
-            known = (source >= 0) & (end <= calls.end_ns[call] + TOLERANCE_NS)
+            # Work of another GPU may go on; that of the only one cannot, if the clocks fit.
+            is_only = self._has_one_device(int(self._streams.process[chain]))
+            known = (source >= 0) & ((end <= calls.end_ns[call] + TOLERANCE_NS) | (exact & is_only))
             parts.append(np.stack([call[known & exact], source[known & exact]]))
             waited = known & ~exact & (end > calls.start_ns[call])
             # An allocation that goes on long after the work did something else.
@@ -189,6 +191,11 @@ class EdgeFinder:
             )
         parts.append(np.stack([call[~exact], best[~exact]]))
         return np.concatenate(parts, axis=1)
+
+    def _has_one_device(self, process: int) -> bool:
+        """Whether a process has work on one GPU only."""
+        devices = self._streams.device[self._streams.process == process]
+        return bool((devices == devices[0]).all())
 
     def _blocking_copies(self) -> Int64:
         """Calls that return after their own copy; shape (2, n)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -25,6 +26,7 @@ from aggregator.replay.changes import (
     remove,
     speed_up,
 )
+from aggregator.replay.graph import EdgeKind
 from aggregator.tables.replay import parse_changes
 from profiler_cli.dlprof import main
 from tests.builders import Trace, analyze, analyze_file
@@ -219,7 +221,7 @@ def test_data_in_time_predicts_the_runs_with_workers(shared_dir: Path, tmp_path:
 HTA = "critical_path__end_to_end__simple_add__output__overlaid_critical_path_trace.json.gz"
 
 
-def test_work_on_the_critical_path_is_that_of_hta(shared_dir: Path, tmp_path: Path) -> None:
+def test_the_critical_path_is_that_of_hta(shared_dir: Path, tmp_path: Path) -> None:
     """HTA's own critical path, as flags in the trace; the replay ends with the last launch."""
     source = shared_dir / "public" / "critical_path" / HTA
     if not source.is_file():
@@ -237,6 +239,31 @@ def test_work_on_the_critical_path_is_that_of_hta(shared_dir: Path, tmp_path: Pa
     ours = set(((starts[profile.path.work] - starts.min()) // US).tolist())
     assert ours == theirs - {max(theirs)}
     assert len(ours) == 21
+    calls = {one["ts"] - first_us: one for one in events if one.get("cat") == "cuda_runtime"}
+    on_path, last = _calls_on_path_us(profile)
+    flagged = {at for at, one in calls.items() if one["args"].get("critical")}
+    assert len(flagged & on_path) == 235
+    # 4 calls before the first work; memory that is freed and a synchronization after the last one.
+    assert len([at for at in flagged - on_path if at < 0]) == 4
+    after = Counter(calls[at]["name"] for at in flagged - on_path if at > last)
+    assert after == {"cudaFree": 10, "cudaDeviceSynchronize": 1}
+    assert len(flagged - on_path) == 15
+    # HTA leaves out calls that took no time.
+    assert {calls[at]["dur"] for at in on_path - flagged} == {0}
+
+
+def _calls_on_path_us(profile: ReplayedProfile) -> tuple[set[int], int]:
+    """Starts of the calls on the path from the first work on, and the end of the last one."""
+    graph, path = profile.graph, profile.path
+    calls, edges = graph.data.calls, graph.edges
+    steps = np.flatnonzero(path.steps)
+    waits = path.edges[edges.kind[path.edges] == EdgeKind.SYNC]
+    position = np.concatenate(
+        [steps[steps % 2 == 1], edges.target[waits], graph.launch[path.launches]]
+    )
+    row, first_ns = graph.call_row[position // 2], graph.work_start_ns.min()
+    end = calls.end_ns[graph.call_row[steps // 2]].max() - first_ns
+    return set(((calls.start_ns[row] - first_ns) // US).tolist()), int(end // US)
 
 
 PROFILES = (

@@ -111,11 +111,12 @@ class OwnCollection(Collection):
         """Whether the processes have written all that they recorded."""
         return len(list(self.records.glob("complete.*"))) >= len(list(self.records.glob(RECORDS)))
 
-    def __exit__(self, *details: object) -> None:
-        super().__exit__(*details)
-        with suppress(OSError):
-            if not any(self.records.glob(RECORDS)):
-                shutil.rmtree(self.records)
+    def __exit__(self, kind: object = None, *details: object) -> None:
+        super().__exit__(kind, *details)
+        # What was recorded is kept only if an error says where it is.
+        is_ended = kind in {KeyboardInterrupt, SystemExit}
+        if is_ended or not any(self.records.glob(RECORDS)):
+            shutil.rmtree(self.records, ignore_errors=True)
 
     def write_export(self, base: Path, exit_code: int) -> Path | None:
         """Write the export of what the processes recorded.
@@ -143,20 +144,22 @@ class OwnCollection(Collection):
                 "Nothing was recorded: the application used neither CUDA nor NVTX.",
                 hint="Does it use the GPU? Was its environment passed on to the process that does?",
             )
-        self._check_notes(files)
+        self._check_problem()
         export = base.with_name(base.name + EXPORT_SUFFIX)
         try:
-            write_export(files, export, _system())
+            kernels = write_export(files, export, _system())
         except OSError as error:
             raise CollectorError(
                 f"The export could not be written: {error.strerror or error}.",
                 hint=f"The records were kept in {shlex.quote(display(self.records))}.",
             ) from error
+        if not kernels:
+            self._check_notes(files, export)
         shutil.rmtree(self.records, ignore_errors=True)
         return export
 
-    def _check_notes(self, files: Sequence[Path]) -> None:
-        """Check that CUPTI could be used in some process, if any used CUDA."""
+    def _check_problem(self) -> None:
+        """Check that the processes could write their files."""
         problem = next(iter(sorted(self.records.glob("problem.*"))), None)
         if problem is not None:
             with suppress(OSError):
@@ -164,16 +167,19 @@ class OwnCollection(Collection):
                 raise CollectorError(
                     f"The collector failed: {reason}.", hint="Is the disk full or read-only?"
                 )
-        from aggregator.sources.collector.records import KERNEL, read_records  # noqa: PLC0415
+
+    def _check_notes(self, files: Sequence[Path], export: Path) -> None:
+        """Check that CUPTI could be used in some process, if any used CUDA."""
+        from aggregator.sources.collector.records import read_records  # noqa: PLC0415
 
         found: dict[str, str] = {}
         for path in files:
             one = read_records(path)
-            if len(one.columns[KERNEL]):
-                return
             found |= {name: text for name in _REASONS for text in one.notes(name)}
         for name, (message, hint) in _REASONS.items():
             if name in found:
+                export.unlink(missing_ok=True)
+                shutil.rmtree(self.records, ignore_errors=True)
                 raise CollectorError(message.format(found[name]), hint=hint)
 
 

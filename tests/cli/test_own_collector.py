@@ -162,6 +162,20 @@ def test_the_reason_for_an_empty_capture_is_said(
     assert done.returncode == 3
     assert said in done.stderr
     assert "--collector=nsys" in done.stderr or "torch.profiler" in done.stderr
+    assert bench.left() == []
+    assert not (bench.folder / "nsys_profile.sqlite").exists()
+
+
+def test_a_terminated_run_leaves_no_records(bench: Bench) -> None:
+    script = LOOP.format(steps=1000, seconds=0.05).replace(
+        "range(1000):",
+        """range(1000):
+    if step == 5:
+        os.kill(os.getppid(), 15)""",
+    )
+    done = bench.run(script, "--collector=cupti", "--bare_steps=0")
+    assert done.returncode == 143
+    assert bench.left() == []
 
 
 def test_delay_and_duration_bound_the_collection(bench: Bench) -> None:

@@ -17,7 +17,7 @@ from aggregator.kernels.names import demangle, short_name
 from aggregator.sources.collector import records as kinds
 from aggregator.sources.collector.information import information_tables
 from aggregator.sources.collector.ranges import nvtx_columns, thread_names
-from aggregator.sources.collector.records import Records, read_records
+from aggregator.sources.collector.records import Records, read_begin, read_records
 from aggregator.sources.nsys import schema as names
 from aggregator.sources.nsys.schema import PID_SHIFT
 from aggregator.system.arrow_arrays import from_numpy, from_values
@@ -66,7 +66,7 @@ class Strings:
         return np.array(found, dtype=np.int64)[code]
 
 
-def write_export(files: Sequence[Path], export: Path, system: Mapping[str, str]) -> None:
+def write_export(files: Sequence[Path], export: Path, system: Mapping[str, str]) -> int:
     """Write the records of all processes into one export.
 
     Args:
@@ -74,46 +74,52 @@ def write_export(files: Sequence[Path], export: Path, system: Mapping[str, str])
         export: The file to write; it is complete or not there.
         system: Rows of the table of the system: host, CPU, driver.
 
+    Returns:
+        The number of kernels.
+
     Raises:
         CorruptProfileError: A file holds something else.
         NoGpuActivityError: No process recorded anything.
         OSError: The export cannot be written.
     """
-    processes = [read_records(path) for path in sorted(files)]
-    processes = [one for one in processes if len(one.columns[kinds.PROCESS])]
-    if not processes:
+    begins = {path: begin for path in sorted(files) if (begin := read_begin(path))}
+    if not begins:
         raise NoGpuActivityError(say("The collector recorded nothing."))
-    start = min(one.columns[kinds.PROCESS][0]["time_ns"] for one in processes)
-    first = next(
-        one for one in processes if one.columns[kinds.PROCESS][0]["time_ns"] == start
-    ).columns[kinds.PROCESS][0]
+    start, utc_ns = min(begins.values())
     part = export.with_name(f"{export.name}.part")
     part.unlink(missing_ok=True)
     try:
-        _write(part, processes, int(start), int(first["utc_ns"]), system)
+        kernels = _write(part, list(begins), start, utc_ns, system)
         part.replace(export)
     finally:
         part.unlink(missing_ok=True)
+    return kernels
 
 
 def _write(
-    path: Path, processes: list[Records], start: int, utc_ns: int, system: Mapping[str, str]
-) -> None:
+    path: Path, files: Sequence[Path], start: int, utc_ns: int, system: Mapping[str, str]
+) -> int:
     strings = Strings()
     with ArrowConnection(str(path)) as connection:
         # The file gets its name when it is complete.
         for pragma in _PRAGMAS:
             list(connection.batches(pragma))
         writer = _Writer(connection, path)
-        end = start
-        for one in processes:
+        end, kernels = start, 0
+        processes = []
+        for file in files:
+            one = read_records(file)
             for table, columns in _tables(one, strings, start).items():
                 writer.add(table, columns)
             end = max(end, _end_ns(one))
+            kernels += len(one.columns[kinds.KERNEL])
+            # One process at a time is held in memory.
+            processes.append(one.summary())
         for table, columns in information_tables(processes, end - start, utc_ns, system).items():
             writer.add(table, columns)
         ids = np.array(list(strings.ids.values()), dtype=np.int64)
         writer.add(names.STRINGS, {"id": ids, "value": list(strings.ids)})
+    return kernels
 
 
 class _Writer:
@@ -189,7 +195,7 @@ def _tables(one: Records, strings: Strings, start: int) -> dict[str, Columns]:
         names.THREAD_NAMES: _thread_names(one, strings, process),
     }
     nodes = one.columns[kinds.GRAPH_NODE]
-    if len(nodes) or any(one.columns[kind]["graph_node"].any() for kind in _WORK):
+    if len(nodes) or any(one.columns[kind]["graph_node"].any() for kind in kinds.WORK):
         found[names.GRAPH_NODES] = {
             "start": _since(nodes["time"], start),
             "end": _since(nodes["time"], start),
@@ -200,9 +206,6 @@ def _tables(one: Records, strings: Strings, start: int) -> dict[str, Columns]:
     return found
 
 
-_WORK: Final = (kinds.KERNEL, kinds.COPY, kinds.SET)
-
-
 def _since(times: npt.NDArray[Any], start: int) -> Int64:
     return np.maximum(times.astype(np.int64) - start, 0)
 
@@ -211,7 +214,7 @@ def _end_ns(one: Records) -> int:
     """When the process ended, or its last record if it did not get that far."""
     if one.is_complete:
         return int(one.columns[kinds.END][-1]["time_ns"])
-    last = [int(one.columns[kind]["end"].max(initial=0)) for kind in (kinds.API, *_WORK)]
+    last = [int(one.columns[kind]["end"].max(initial=0)) for kind in (kinds.API, *kinds.WORK)]
     events = one.columns[kinds.NVTX]
     times = events["time"][events["kind"] != kinds.ATTRIBUTES]
     return max(*last, int(times.max(initial=0)), int(one.columns[kinds.PROCESS][0]["time_ns"]))
@@ -317,7 +320,7 @@ def _sets(one: Records, process: int, start: int) -> Columns:
 def _device_of_context(one: Records) -> dict[int, int]:
     """Device of each context, from the work in it."""
     found: dict[int, int] = {}
-    for kind in _WORK:
+    for kind in kinds.WORK:
         rows = one.columns[kind]
         pairs = np.unique(np.stack([rows["context"], rows["device"]], axis=1), axis=0)
         found.update((int(context), int(device)) for context, device in pairs)

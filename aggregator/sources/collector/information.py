@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     Columns = dict[str, Any]
 
-_WORK: Final = (kinds.KERNEL, kinds.COPY, kinds.SET)
 _NUMBERS: Final = ("clock", "major", "minor", "memory_clock", "bus_bits", "cache")
 _MAX_TIME: Final = 1 << 62
 _MAX_NUMBER: Final = 1 << 50
@@ -128,9 +127,8 @@ def _diagnostics(processes: Sequence[Records]) -> list[dict[str, Any]]:
             add(pid, f"{OWN_DROPPED}{dropped}")
         if not one.is_complete:
             add(pid, OWN_INCOMPLETE)
-        unfinished = sum(int((one.columns[kind]["end"] == 0).sum()) for kind in _WORK)
-        if unfinished:
-            add(pid, f"{OWN_UNFINISHED}{unfinished}")
+        if one.unfinished:
+            add(pid, f"{OWN_UNFINISHED}{one.unfinished}")
         for text in one.notes("cupti_error"):
             add(pid, f"{OWN_ERROR}{text}")
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from mmap import ACCESS_READ, mmap
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ _HEADER: Final = np.dtype([("type", "u4"), ("record_bytes", "u4"), ("bytes", "u8
 
 PROCESS, STRING, API, KERNEL, COPY, SET, SYNC, EVENT = range(1, 9)
 OVERHEAD, GRAPH_NODE, NVTX, NVTX_TEXT, DEVICES, THREADS, NOTE, END = range(9, 17)
+WORK: Final = (KERNEL, COPY, SET)
 PUSH, POP, START, STOP, MARK, DOMAIN, CATEGORY, THREAD, ATTRIBUTES = range(1, 10)
 
 _TIMES: Final = [("start", "u8"), ("end", "u8")]
@@ -74,6 +76,7 @@ class Records:
     nvtx_text: bytes = b""  # Texts of the NVTX records, joined in their order.
     texts: dict[int, list[str]] = field(default_factory=dict)  # Text chunks by type.
     is_complete: bool = False  # Whether the process ended the file itself.
+    unfinished: int = 0  # Kernels, copies and sets that the GPU had not finished.
 
     def notes(self, name: str) -> list[str]:
         """Values that the collector noted under a name."""
@@ -85,6 +88,28 @@ class Records:
         chunks = self.texts.get(kind, ())
         return [line.split("\t") for text in chunks for line in text.splitlines()]
 
+    def summary(self) -> Records:
+        """The same without what fills the memory."""
+        kept = {kind: self.columns[kind] for kind in (PROCESS, END)}
+        return Records(
+            kept, texts=self.texts, is_complete=self.is_complete, unfinished=self.unfinished
+        )
+
+
+def read_begin(path: Path) -> tuple[int, int] | None:
+    """When the collection began in a process, by the collector's clock and in UTC; None: not.
+
+    Raises:
+        CorruptProfileError: It is not such a file.
+    """
+    data = _content(path)
+    size_of = np.dtype(TYPES[PROCESS]).itemsize
+    for kind, record_bytes, at, size in _chunks(data):
+        if kind == PROCESS and record_bytes == size_of and size >= size_of:
+            begin = np.frombuffer(data, TYPES[PROCESS], 1, at)[0]
+            return int(begin["time_ns"]), int(begin["utc_ns"])
+    return None
+
 
 def read_records(path: Path) -> Records:
     """Read the file of one process, which may end anywhere.
@@ -92,11 +117,7 @@ def read_records(path: Path) -> Records:
     Raises:
         CorruptProfileError: It is not such a file.
     """
-    data = path.read_bytes()
-    if data[: len(MAGIC)] != MAGIC:
-        raise CorruptProfileError(
-            say("'{path}' is not a file of records of dlprof's collector.", path=str(path))
-        )
+    data = _content(path)
     found = Records(columns={})
     parts: dict[int, list[npt.NDArray[Any]]] = {kind: [] for kind in TYPES}
     texts: list[bytes] = []
@@ -122,10 +143,22 @@ def read_records(path: Path) -> Records:
         empty = np.empty(0, TYPES[kind])
         found.columns[kind] = np.concatenate(arrays) if arrays else empty
     found.is_complete = len(found.columns[END]) > 0
+    found.unfinished = sum(int((found.columns[kind]["end"] == 0).sum()) for kind in WORK)
     return found
 
 
-def _chunks(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+def _content(path: Path) -> mmap:
+    """The bytes of a file, which are read as they are used."""
+    with path.open("rb") as file:
+        head = file.read(len(MAGIC))
+        if head == MAGIC:
+            return mmap(file.fileno(), 0, access=ACCESS_READ)
+    raise CorruptProfileError(
+        say("'{path}' is not a file of records of dlprof's collector.", path=str(path))
+    )
+
+
+def _chunks(data: mmap) -> Iterator[tuple[int, int, int, int]]:
     """Type, size of a record, begin and size of each complete chunk."""
     at = len(MAGIC)
     while at + _HEADER.itemsize <= len(data):

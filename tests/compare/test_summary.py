@@ -47,7 +47,7 @@ def small(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def document(base: str | Path, new: str | Path) -> dict[str, Any]:
     """A comparison without the names of the files."""
     sides = [[Source.parse(str(name))] for name in (base, new)]
-    found = to_document(compare_files(*sides, NullProgress()))
+    found = to_document(compare_files(sides[0], sides[1], NullProgress()))
     for side in ("base", "new"):
         del found[side]["sources"][0]["name"]
     return found

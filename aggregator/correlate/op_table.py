@@ -42,6 +42,8 @@ class Op:
     domain: int = 0  # Code into ``Profile.domain_names``; 0 holds the framework's ops.
     # How the op of its work is known: the weakest evidence of its instances.
     evidence: Evidence = Evidence.RECORDED
+    # Modules that a kernel of compiled code computes for, if they are several; empty: one.
+    shared_modules: str = ""
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,7 @@ def _describe(names: _Names, framework: Framework, ran_tc: Bool) -> tuple[Op, ..
                 origin=origin,
                 tc_eligible=eligible and not names.is_overhead(row),
                 evidence=Evidence(int(names.evidence[row])),
+                shared_modules=names.shared_modules(row),
             )
         )
     return tuple(ops)
@@ -375,6 +378,11 @@ class _Names:
     def compiled(self, row: int) -> CompiledKernel | None:
         """What the compiler recorded about an op; None: it is not part of compiled code."""
         return self._meaning.compiled.get(int(self._instances.range_name[self._sample[row]]))
+
+    def shared_modules(self, row: int) -> str:
+        """Modules that the compiler merged into an op; empty: one, or unknown."""
+        kernel = self.compiled(row)
+        return kernel.shared if kernel is not None else ""
 
     def stack_trace(self, row: int) -> str:
         """Call sites from a marker; empty: not recorded."""

@@ -162,7 +162,9 @@ CREATE TABLE ops (
     -- How it is known that the work belongs to it: recorded, provenance (by the compiler), aligned (with a step that has markers), capture (of a CUDA graph) or unknown. Unit: none.
     name_grade TEXT NOT NULL,
     -- What the evidence is, or why it is unknown. Unit: none.
-    name_reason TEXT NOT NULL
+    name_reason TEXT NOT NULL,
+    -- Modules that a kernel of compiled code computes for, if they are several. Unit: none.
+    shared_modules TEXT NOT NULL DEFAULT ''
 );
 
 -- Distinct texts of shapes and parameters, as DLProf's reports show them.

@@ -242,7 +242,7 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, m.gpu_time_sum AS gpu_time, m.c
        o.data_type, o.stack_trace, o.op_id AS op_node_id, m.id AS row_id,
        (SELECT r.rank FROM ranks AS r
         WHERE r.process = o.process AND (SELECT count(*) FROM ranks) > 1) AS rank,
-       o.name_grade, o.name_reason
+       o.name_grade, o.name_reason, o.shared_modules
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
 
 CREATE VIEW view_merged_ops AS
@@ -263,7 +263,7 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name,
        CASE WHEN sum(m.using_tc) > 0 THEN 1
             WHEN sum((m.aggr, m.op) IN (SELECT aggr_id, op FROM view_graph_ops)) > 0 THEN NULL
             ELSE 0 END AS using_tc,
-       o.data_type, o.stack_trace, o.name_grade, o.name_reason
+       o.data_type, o.stack_trace, o.name_grade, o.name_reason, o.shared_modules
 FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain
 LEFT JOIN ranks AS r ON r.process = o.process
 WHERE (SELECT count(*) FROM ranks) > 1

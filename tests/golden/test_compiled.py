@@ -81,6 +81,8 @@ def test_forward_backward_and_recomputed_kernels_have_the_path_of_their_module(
             3,
         ),
     ]
+    shared = found.query("SELECT DISTINCT shared_modules FROM ops ORDER BY 1")
+    assert shared == [("",), ("h.0 / attn, h.0 / mlp",)]
     assert {row[4] for row in found.query(OPS) if row[3] == "provenance"} == {"/train.py:7"}
 
 

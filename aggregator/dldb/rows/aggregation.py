@@ -16,6 +16,7 @@ from aggregator.dldb.conversion import SOURCE_NAME
 from aggregator.dldb.rows.advice import add_advice
 from aggregator.dldb.rows.corrected import add_corrected_step
 from aggregator.dldb.rows.efficiency import write_efficiency
+from aggregator.dldb.rows.phases import iteration_phases
 from aggregator.dldb.rows.rank_iterations import write_rank_metrics
 from aggregator.dldb.writer import Column, Table, Value, attributes, insert_rows
 from aggregator.metrics.model import LEVELS, RollupInput
@@ -93,7 +94,7 @@ def _tables(
     tables = [
         _aggregation(rollups[0], request, aggr),
         _iterations(rollups[0], aggr),
-        _iteration_phases(rollups[0], aggr),
+        iteration_phases(rollups[0].window.phases, aggr),
         _long_iterations(inputs[0], rollups[0], aggr),
     ]
     for data, rollup in zip(inputs, rollups, strict=True):
@@ -160,28 +161,6 @@ def _iterations(rollup: Rollup, aggr: int) -> Table:
             "kernel_high": bounds[1:],
         },
     )
-
-
-def _iteration_phases(rollup: Rollup, aggr: int) -> Table:
-    """Phases of the iterations that have one."""
-    phases = rollup.window.phases
-    number = np.flatnonzero(phases.name >= 0)
-    return Table(
-        "iteration_phases",
-        {
-            "aggr": aggr,
-            "iter_value": number,
-            "phase": [phases.names[code] for code in phases.name[number].tolist()],
-            "tokens": _known(phases.tokens[number]),
-            "sequences": _known(phases.sequences[number]),
-            "parts": phases.parts[number],
-        },
-        is_optional=True,
-    )
-
-
-def _known(values: Int64) -> list[int | None]:
-    return [value if value >= 0 else None for value in values.tolist()]
 
 
 def _long_iterations(data: RollupInput, rollup: Rollup, aggr: int) -> Table:

@@ -14,6 +14,7 @@ from aggregator.dldb.rows.corrected import marker_tables
 from aggregator.dldb.rows.costs import cost_numbers, cost_tables, op_flops
 from aggregator.dldb.rows.domains import domain_tables, graph_launches
 from aggregator.dldb.rows.evidence import evidence_of
+from aggregator.dldb.rows.phases import phase_ranges
 from aggregator.dldb.rows.ranks import call_table, message_table, rank_table
 from aggregator.dldb.rows.shapes import recorded_shapes, shape_texts, tensor_core_fits
 from aggregator.dldb.writer import Table, attributes
@@ -91,7 +92,7 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     yield Table("warnings", attributes(profile.warnings, "code", "message", "count"))
     yield Table("model_config", _model_config(data))
     yield _key_node_candidates(data)
-    yield _phase_ranges(data)
+    yield phase_ranges(data.phases)
     yield from _range_tables(data)
     yield from _busy_time(data)
 
@@ -203,6 +204,7 @@ def _ops(data: ImportedProfile) -> Table:
             "flops": op_flops(data.costs, data.ops.op_of_instance, len(ops)),
             "name_grade": [grade for grade, _ in evidence],
             "name_reason": [reason for _, reason in evidence],
+            "shared_modules": [op.shared_modules for op in ops],
         },
     )
 
@@ -419,19 +421,3 @@ def _api_calls(data: ImportedProfile) -> Iterator[Table]:
                 "correlation_id": api.correlation_id[row],
             },
         )
-
-
-def _phase_ranges(data: ImportedProfile) -> Table:
-    phases = data.phases
-    return Table(
-        "phase_ranges",
-        {
-            "id": np.arange(1, len(phases) + 1),
-            "phase": [phases.names[code] for code in phases.name.tolist()],
-            "process": phases.process + 1,
-            "start": phases.start_ns,
-            "stop": phases.end_ns,
-            "tokens": [value if value >= 0 else None for value in phases.tokens.tolist()],
-            "sequences": [value if value >= 0 else None for value in phases.sequences.tolist()],
-        },
-    )

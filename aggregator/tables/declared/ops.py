@@ -66,6 +66,10 @@ EVIDENCE: tuple[Column, ...] = (
         "What the evidence is, or why the op is unknown.",
         title="Name evidence, why",
     ),
+    text(
+        "shared_modules?",
+        "Modules that a kernel of compiled code computes for, if they are several; empty: one.",
+    ),
 )
 
 
@@ -167,7 +171,7 @@ OPS = TableSpec(
     hidden=(
         *("op_id", "source_line", "is_bad_data_type", "tflops_per_second", "gbytes_per_second"),
         *("arithmetic_intensity", "bound", "ideal_time_ns", "left_time_ns", "peak_pct"),
-        "name_reason",
+        *("name_reason", "shared_modules"),
     ),
 )
 

@@ -1655,6 +1655,8 @@ export interface OpRow {
   readonly rank: number | null;
   /** Share of the GPU time of all ops. */
   readonly share_pct: number | null;
+  /** Modules that a kernel of compiled code computes for, if they are several; empty: one. */
+  readonly shared_modules: string | null;
   /** How much later its work may end without delaying a step. */
   readonly slack_ns: number | null;
   /** The program's own line in the stack: the innermost outside PyTorch and Python. */
@@ -1943,6 +1945,8 @@ export interface OpsRow {
   readonly rank: number | null;
   /** Share of the GPU time of all ops. */
   readonly share_pct: number | null;
+  /** Modules that a kernel of compiled code computes for, if they are several; empty: one. */
+  readonly shared_modules: string | null;
   /** How much later its work may end without delaying a step. */
   readonly slack_ns: number | null;
   /** The program's own line in the stack: the innermost outside PyTorch and Python. */

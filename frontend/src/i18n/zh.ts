@@ -1440,4 +1440,7 @@ export const zh = {
   "Bandwidth, at least": "带宽，至少",
   Phases: "阶段",
   "Evidence of names": "名称的依据",
+  "Shared modules": "共享模块",
+  "Modules that a kernel of compiled code computes for, if they are several; empty: one":
+    "编译代码的核函数所计算的多个模块；空：只有一个",
 } as const;

@@ -334,6 +334,7 @@ export const OPS: readonly DeclaredColumn<OpsRow>[] = [
   { key: "rank", format: "count", title: t("Rank"), hint: t("Rank that ran it"), whenNull: t("Its process is not one of several ranks.") },
   { key: "name_grade", format: "choice", title: t("Name evidence"), hint: t("How it is known that the GPU's work belongs to the op: recorded, provenance (by the compiler), capture (of a CUDA graph) or unknown") },
   { key: "name_reason", format: "text", title: t("Name evidence, why"), hint: t("What the evidence is, or why the op is unknown"), isHiddenAtFirst: true },
+  { key: "shared_modules", format: "text", title: t("Shared modules"), hint: t("Modules that a kernel of compiled code computes for, if they are several; empty: one"), isHiddenAtFirst: true },
   { key: "source_line", format: "trace", title: t("Program line"), hint: t("The program's own line in the stack: the innermost outside PyTorch and Python"), isHiddenAtFirst: true },
   { key: "stack_trace", format: "trace", title: t("Stack trace"), hint: t("Source lines that called the op, outermost first, one per line") },
   { key: "tflops_per_second", format: "rate", title: t("TFLOP/s"), hint: t("Operations per GPU time"), isHiddenAtFirst: true },

@@ -29,13 +29,15 @@ _TIMEOUT_S: Final = 120
 _LAST_LINES: Final = 5
 # Where CUPTI is installed: PyTorch's and JAX's packages, conda, CUDA's toolkit.
 _IN_PYTHON: Final = (
-    "lib/python3*/site-packages/nvidia/cu[0-9]*/lib/libcupti.so.*",
-    "lib/python3*/site-packages/nvidia/cuda_cupti/lib/libcupti.so.*",
+    "lib/python3*/*-packages/nvidia/cu[0-9]*/lib/libcupti.so.*",
+    "lib/python3*/*-packages/nvidia/cuda_cupti/lib/libcupti.so.*",
     "lib/libcupti.so.*",
 )
 _IN_SYSTEM: Final = (
     "usr/local/cuda/extras/CUPTI/lib64/libcupti.so.*",
+    "usr/local/cuda/targets/*-linux/lib/libcupti.so.*",
     "usr/local/cuda-*/extras/CUPTI/lib64/libcupti.so.*",
+    "usr/local/cuda-*/targets/*-linux/lib/libcupti.so.*",
     "usr/lib/*-linux-gnu/libcupti.so.*",
     "opt/cuda/extras/CUPTI/lib64/libcupti.so.*",
 )

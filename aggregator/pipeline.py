@@ -19,6 +19,7 @@ from aggregator.dldb.aggregations import next_number
 from aggregator.dldb.conversion import find_conversion
 from aggregator.dldb.gpu_memory import memory_tables
 from aggregator.dldb.guarded import GLANCE_S, limited
+from aggregator.dldb.memory_owners import write_owners
 from aggregator.dldb.reader import damaged, open_database
 from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation, find_aggregation
 from aggregator.dldb.rows.collectives import read_collectives, write_collectives
@@ -47,6 +48,7 @@ from aggregator.importing.gpu_memory import find_recordings
 from aggregator.importing.imported import ImportedProfile
 from aggregator.importing.recorded import RecordedImport, correlate_recorded
 from aggregator.metrics.loops import Candidate
+from aggregator.metrics.memory.analysis import Recording
 from aggregator.metrics.model import RollupInput
 from aggregator.metrics.rollup import Rollup, roll_up, roll_up_part
 from aggregator.metrics.steady import find_steady_range
@@ -99,6 +101,7 @@ class WrittenEvents:
     mode_reason: str  # Why.
     counts: dict[str, int]  # Rows per kind of event.
     warnings: tuple[ProfileWarning, ...]  # Notes on data that was not used, repaired or guessed.
+    recordings: tuple[Recording, ...] = ()  # Recordings of GPU memory.
 
 
 def import_profile(options: ImportOptions, progress: Progress) -> ImportResult:
@@ -270,6 +273,7 @@ def write_aggregations(
     collectives = read_collectives(path)
     with aggregation_transaction(path) as connection:
         write_collectives(connection, collectives)
+        write_owners(connection, events.recordings)
         facts: Facts | None = None
         for aggr, aggregated in enumerate(done, start=1):
             known = facts if aggregated.is_steady else None
@@ -388,6 +392,7 @@ def _write_events(
         mode_reason=data.mode_reason,
         counts=counts | {"ops": len(data.ops.ops)},
         warnings=tuple(data.profile.warnings),
+        recordings=data.recordings,
     )
 
 

@@ -25,6 +25,9 @@ from aggregator.advice import (
     late_ranks,
     launch_bound,
     layout_conversions,
+    memory_fragmentation,
+    memory_growth,
+    memory_peak,
     norm_copies,
     pageable_copies,
     parameter_loop,
@@ -90,6 +93,9 @@ ADVISERS: tuple[Adviser, ...] = (
     debugging_aids,
     cudnn_benchmark,
     unused_gpus,
+    memory_peak,
+    memory_growth,
+    memory_fragmentation,
 )
 """In this order advice of equal gain, and open questions, are listed."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.advice.recorded_memory import RecordedMemory
 from aggregator.profile.arrays import Bool, Int64, row_codes
 from aggregator.profile.intervals import Flattened, flatten
 from aggregator.profile.profile import SourceFormat
@@ -172,6 +173,7 @@ class Facts:
     is_sure_of_steps: bool = True
     # Whether processes that are no ranks of a job use the GPUs: their steps are no common ones.
     has_several_loops: bool = False
+    memories: tuple[RecordedMemory, ...] = ()  # Recordings of GPU memory.
     replayed: ReplayedProfile | None = None  # Replay of some of the steps; None: there is none.
     # The same without the costs of profiling; None: it is not known what the steps take then.
     corrected: ReplayedProfile | None = None

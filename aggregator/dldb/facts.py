@@ -28,6 +28,7 @@ from aggregator.advice.facts import (
     Work,
 )
 from aggregator.dldb.column_blobs import first_row, lookup, read_columns
+from aggregator.dldb.memory_facts import read_recorded_memory
 from aggregator.dldb.ownership_columns import LOADER_TYPES
 from aggregator.dldb.replay_inputs import read_few_steps
 from aggregator.dldb.rows.corrected import read_corrected
@@ -90,6 +91,7 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
         and not (lost_records(connection) or several),
         rank_waits=_read_rank_waits(connection, aggr, steps),
         has_several_loops=several,
+        memories=read_recorded_memory(connection),
         replayed=replayed,
         corrected=None if replayed is None else read_corrected(connection, aggr, replayed),
     )

@@ -12,17 +12,19 @@ from typing import Any, Final
 import numpy as np
 
 from aggregator.dldb.column_blobs import decoded, narrowed, read_columns
+from aggregator.dldb.memory_owners import write_owners
 from aggregator.dldb.stored import require_aggregable
 from aggregator.dldb.writer import Table, aggregation_transaction, has_table, insert_rows
 from aggregator.errors import DldbVersionError
 from aggregator.metrics.memory.analysis import DeviceMemory, Recording
-from aggregator.metrics.memory.answers import step_peaks
+from aggregator.metrics.memory.answers import leaks, step_peaks
 from aggregator.metrics.memory.attribution import Attribution
 from aggregator.metrics.memory.kinds import EVIDENCE_TEXTS, KIND_NAMES
 from aggregator.metrics.memory.model import Blocks, Stacks
 from aggregator.metrics.memory.phases import PHASE_NAMES
 from aggregator.metrics.memory.replay import Allocations, Changes, Replay
 from aggregator.metrics.memory.steps import Steps
+from aggregator.metrics.memory.what_if import usual_changes
 from aggregator.profile.arrays import Int64
 from aggregator.texts import say
 
@@ -44,6 +46,8 @@ def memory_tables(
         yield _recording(number, recording)
         yield _counts(number, memory)
         yield _steps(number, memory)
+        yield _growth(number, memory)
+        yield _changes(number, memory)
         used, stack = np.unique(memory.whose.stack, return_inverse=True)
         yield _allocations(number, memory, stack.ravel(), first_row)
         first_row += len(memory.rows)
@@ -80,6 +84,10 @@ def _recording(number: int, recording: Recording) -> Table:
         "end_active": counts.end_active,
         "end_reserved": counts.end_reserved,
         "step_evidence": memory.whose.steps.evidence,
+        # Other sources do not record when a stream has finished with what was released.
+        "peak_active": counts.peak_active if memory.source == "snapshot" else None,
+        "failures": memory.failures,
+        "failed_bytes": memory.failed_bytes,
     }
     return Table("memory_recordings", {name: [value] for name, value in values.items()})
 
@@ -109,6 +117,27 @@ def _steps(number: int, memory: DeviceMemory) -> Table:
             "peak_allocated": [one.allocated_bytes for one in peaks],
         },
     )
+
+
+def _growth(number: int, memory: DeviceMemory) -> Table:
+    found = leaks(memory)
+    columns: dict[str, list[Any]] = {
+        "recording": [number] * len(found),
+        "name": [one.name for one in found],
+        "bytes": [one.bytes for one in found],
+        "steps": [one.steps for one in found],
+    }
+    return Table("memory_growth", columns, is_optional=True)
+
+
+def _changes(number: int, memory: DeviceMemory) -> Table:
+    found = usual_changes(memory)
+    columns: dict[str, list[Any]] = {
+        "recording": [number] * len(found),
+        "change": [one.change for one in found],
+        "peak_allocated": [one.peak_allocated_bytes for one in found],
+    }
+    return Table("memory_changes", columns, is_optional=True)
 
 
 def _allocations(number: int, memory: DeviceMemory, stack: Int64, first_row: int) -> Table:
@@ -172,6 +201,7 @@ def add_recordings(database: Path, recordings: Sequence[Recording]) -> None:
         ((row,),) = connection.execute(f"{last} memory_allocations").fetchall()
         for table in memory_tables(recordings, first, row):
             insert_rows(connection, table)
+        write_owners(connection, recordings)
         connection.execute("INSERT OR REPLACE INTO dldb_meta VALUES ('has_memory', '1')")
 
 

@@ -1375,7 +1375,51 @@ CREATE TABLE memory_recordings (
     -- Taken from the driver after the last event. Unit: bytes.
     end_reserved INTEGER NOT NULL,
     -- What cut the steps: recorded, annotations or stacks; empty: there is one step. Unit: none.
-    step_evidence TEXT NOT NULL
+    step_evidence TEXT NOT NULL,
+    -- Most that was allocated or still used by a stream; NULL: not recorded. Unit: bytes.
+    peak_active INTEGER,
+    -- Requests that failed because the memory was exhausted. Unit: count.
+    failures INTEGER NOT NULL,
+    -- The largest of these requests. Unit: bytes.
+    failed_bytes INTEGER NOT NULL
+);
+
+-- What each step of a recording of memory allocates and no later one releases.
+CREATE TABLE memory_growth (
+    -- Row of memory_recordings. Unit: none.
+    recording INTEGER NOT NULL,
+    -- Module and op. Unit: none.
+    name TEXT NOT NULL,
+    -- All of it after the last step. Unit: bytes.
+    bytes INTEGER NOT NULL,
+    -- Steps that added to it. Unit: count.
+    steps INTEGER NOT NULL
+);
+
+-- Peaks of a recording of memory with another configuration, by replay.
+CREATE TABLE memory_changes (
+    -- Row of memory_recordings. Unit: none.
+    recording INTEGER NOT NULL,
+    -- The change, as --what-if takes it. Unit: none.
+    change TEXT NOT NULL,
+    -- Most that would be allocated. Unit: bytes.
+    peak_allocated INTEGER NOT NULL
+);
+
+-- What ops allocated and holds memory at the peak of their GPU.
+CREATE TABLE op_memory (
+    -- Row of ops. Unit: none.
+    op INTEGER PRIMARY KEY,
+    -- Unit: bytes.
+    peak_bytes INTEGER NOT NULL
+);
+
+-- What ops and modules of groups hold at the peak of their GPU.
+CREATE TABLE group_memory (
+    -- Prefix with a slash at its end. Unit: none.
+    group_name TEXT PRIMARY KEY,
+    -- Unit: bytes.
+    peak_bytes INTEGER NOT NULL
 );
 
 -- What a recording counts at each of its events, as arrays.

@@ -242,8 +242,10 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, m.gpu_time_sum AS gpu_time, m.c
        o.data_type, o.stack_trace, o.op_id AS op_node_id, m.id AS row_id,
        (SELECT r.rank FROM ranks AS r
         WHERE r.process = o.process AND (SELECT count(*) FROM ranks) > 1) AS rank,
-       o.name_grade, o.name_reason, o.shared_modules
-FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
+       o.name_grade, o.name_reason, o.shared_modules,
+       iif(EXISTS (SELECT 1 FROM memory_recordings), coalesce(h.peak_bytes, 0), NULL) AS peak_bytes
+FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain
+LEFT JOIN op_memory AS h ON h.op = m.op;
 
 CREATE VIEW view_merged_ops AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name,
@@ -492,8 +494,11 @@ SELECT g.aggr AS aggr_id, d.name AS domain_name, 1 AS row_type, g.group_name AS 
        iif((SELECT value FROM dldb_meta WHERE key = 'has_ops') = '0', NULL, g.num_tc_eligible_ops)
            AS num_supported_leaf_ops,
        g.num_ops_using_tc AS num_tc_leaf_ops, g.cpu_time_sum, g.gpu_time_sum, g.cpu_overhead_sum,
-       g.gpu_idle_sum, NULL AS op_direction, NULL AS op_rank
-FROM group_metrics AS g JOIN domains AS d ON d.id = g.domain WHERE g.group_name <> '_CompleteModel_'
+       g.gpu_idle_sum, NULL AS op_direction, NULL AS op_rank,
+       iif(EXISTS (SELECT 1 FROM memory_recordings), coalesce(h.peak_bytes, 0), NULL) AS peak_bytes
+FROM group_metrics AS g JOIN domains AS d ON d.id = g.domain
+LEFT JOIN group_memory AS h ON h.group_name = g.group_name AND g.domain = 1
+WHERE g.group_name <> '_CompleteModel_'
 UNION ALL
 SELECT m.aggr, d.name, 2, o.op_id, o.op_name,
        replace(o.op_name, rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', '')), ''),
@@ -504,8 +509,10 @@ SELECT m.aggr, d.name, 2, o.op_id, o.op_name,
        m.cpu_time_sum, m.gpu_time_sum, m.cpu_overhead_sum,
        m.gpu_idle_sum, o.direction,
        (SELECT r.rank FROM ranks AS r
-        WHERE r.process = o.process AND (SELECT count(*) FROM ranks) > 1)
-FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain;
+        WHERE r.process = o.process AND (SELECT count(*) FROM ranks) > 1),
+       iif(EXISTS (SELECT 1 FROM memory_recordings), coalesce(h.peak_bytes, 0), NULL)
+FROM op_metrics AS m JOIN ops AS o ON o.id = m.op JOIN domains AS d ON d.id = o.domain
+LEFT JOIN op_memory AS h ON h.op = m.op;
 
 CREATE VIEW view_op_instances AS
 SELECT d.name AS domain_name, o.op_id AS op_node_id, j.start AS start_time, j.stop AS stop_time,
@@ -692,8 +699,14 @@ SELECT id AS recording, device AS memory_device, source AS memory_source, source
        clock_offset, events AS memory_events, peak_allocated AS peak_allocated_bytes,
        nullif(peak_event, -1) AS peak_event, peak_reserved AS peak_reserved_bytes,
        end_allocated AS end_allocated_bytes, end_active AS end_active_bytes,
-       end_reserved AS end_reserved_bytes
+       end_reserved AS end_reserved_bytes, peak_active AS peak_active_bytes, failures, failed_bytes
 FROM memory_recordings;
+
+CREATE VIEW view_memory_growth AS
+SELECT recording, name AS owner, bytes AS growth_bytes, steps AS growth_steps FROM memory_growth;
+
+CREATE VIEW view_memory_changes AS
+SELECT recording, change, peak_allocated AS peak_allocated_bytes FROM memory_changes;
 
 CREATE VIEW view_memory_allocations AS
 SELECT a.recording, a.id AS allocation, a.bytes AS allocation_bytes,

@@ -29,6 +29,9 @@ def database_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]
             source = folder / f"{name}.sqlite"
             source.write_bytes(lzma.decompress((CAPTURES / f"{name}.sqlite.xz").read_bytes()))
             request = AggregationRequest("", first, last)
+            recordings = CAPTURES.glob(f"{name}_memory_*.pickle.xz")
+            for recording in recordings:
+                (folder / recording.stem).write_bytes(lzma.decompress(recording.read_bytes()))
             import_profile(ImportOptions(source, path, request=request), NullProgress())
             source.unlink()
         return path

@@ -104,12 +104,14 @@ PAIRS = {
     "debugging_aids": ("anomaly", "eager"),
     "cudnn_benchmark": ("conv_fp32", "conv_fp16"),
     "unused_gpus": ("one_of_two", "graphed_nodes"),
+    "memory_growth": ("memory_kept", "memory_released"),
+    "memory_peak": ("memory_exhausted", "memory_released"),
 }
 
 #: Advice that no small capture has.
 ELSEWHERE = {
     *("checkpointing", "host_stalls", "late_ranks", "norm_copies", "parameter_loop"),
-    *("separate_experts", "vocabulary_size"),
+    *("separate_experts", "vocabulary_size", "memory_fragmentation"),
 }
 
 #: Advice -> step time in ms before and after, without a profiler, and how far the prediction may

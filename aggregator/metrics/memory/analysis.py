@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from aggregator.metrics.memory.attribution import Attribution, attribute
 from aggregator.metrics.memory.kinds import EVIDENCE_TEXTS, KIND_NAMES, Kind
-from aggregator.metrics.memory.model import Blocks, Int64, MemoryTrace, Stacks
+from aggregator.metrics.memory.model import Action, Blocks, Int64, MemoryTrace, Stacks
 from aggregator.metrics.memory.phases import PHASE_NAMES, read_stacks
 from aggregator.metrics.memory.replay import (
     NEVER,
@@ -54,6 +54,8 @@ class DeviceMemory:
     whose: Attribution
     blocks: Blocks  # At the end.
     stacks: Stacks
+    failures: int = 0  # Requests that failed because the memory was exhausted.
+    failed_bytes: int = 0  # The largest of them.
 
     @cached_property
     def at_peak(self) -> Bool:
@@ -165,6 +167,7 @@ def analyze(memory: MemoryTrace) -> tuple[DeviceMemory, ...]:
         rows = pair_allocations(trace)
         trace = replace(trace, events=replace(trace.events, address=_NO_ADDRESSES))
         whose = attribute(memory, trace, rows, meanings)
+        failed = trace.events.action == Action.OUT_OF_MEMORY
         found.append(
             DeviceMemory(
                 device=trace.device,
@@ -175,6 +178,8 @@ def analyze(memory: MemoryTrace) -> tuple[DeviceMemory, ...]:
                 whose=whose,
                 blocks=trace.blocks,
                 stacks=memory.stacks,
+                failures=int(failed.sum()),
+                failed_bytes=int(trace.events.size[failed].max(initial=0)),
             )
         )
     return tuple(found)

@@ -63,6 +63,11 @@ class Replay:
         return max(int(self.allocated.max(initial=0)), self.start_allocated)
 
     @property
+    def peak_active(self) -> int:
+        """Most bytes in use by the program or by a stream."""
+        return max(int(self.active.max(initial=0)), self.start_allocated)
+
+    @property
     def peak_reserved(self) -> int:
         """Most reserved bytes."""
         return max(int(self.reserved_changes.values.max(initial=0)), self.start_reserved)

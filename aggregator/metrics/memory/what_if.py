@@ -20,6 +20,7 @@ from aggregator.metrics.memory.phases import Phase
 from aggregator.metrics.memory.replay import NEVER
 from aggregator.texts import say
 
+_OF_LIST: Final = re.compile(r"(\w+(?:\.[A-Za-z_]\w*)*)\.(\d+)(?:\.|$)")
 _SMALLEST_STATE: Final = 1024
 """Counters of steps are states too, and keep their data type. Unit: bytes."""
 
@@ -56,6 +57,31 @@ def what_if(memory: DeviceMemory, change: str) -> WhatIf:
     start = memory.counts.start_allocated + int(delta[0])
     peak = max(int((counts + np.cumsum(delta)[1:]).max(initial=0)), start)
     return WhatIf(change, peak, memory.counts.peak_allocated - peak)
+
+
+def usual_changes(memory: DeviceMemory) -> list[WhatIf]:
+    """The changes that are usual against a full memory and lower the peak, the best first."""
+    changes = ["batch:0.5", "bf16-states", "shard:2"]
+    if pattern := repeated_modules(memory):
+        changes.append(f"checkpoint:{pattern}")
+    found = [what_if(memory, change) for change in changes]
+    lower = [one for one in found if one.saved_bytes > 0]
+    return sorted(lower, key=lambda one: (one.peak_allocated_bytes, one.change))
+
+
+def repeated_modules(memory: DeviceMemory) -> str:
+    """Pattern of the outermost modules of a list that hold most activations; empty: none."""
+    whose, rows = memory.whose, memory.rows
+    own = memory.at_peak & (whose.kind == Kind.ACTIVATION)
+    held = np.bincount(whose.module[own], weights=rows.size[own], minlength=len(whose.names))
+    sums: dict[str, float] = {}
+    numbers: dict[str, set[str]] = {}
+    for code in np.flatnonzero(held).tolist():
+        if match := _OF_LIST.match(whose.names[code]):
+            sums[match[1]] = sums.get(match[1], 0.0) + held[code]
+            numbers.setdefault(match[1], set()).add(match[2])
+    lists = [name for name in sums if len(numbers[name]) > 1]
+    return f"{max(lists, key=lambda name: sums[name])}.*" if lists else ""
 
 
 def _scaled(memory: DeviceMemory, where: Int64, factor: float) -> Int64:
@@ -152,9 +178,8 @@ def _recompute(memory: DeviceMemory, own: Int64, delta: Int64) -> None:
     free = rows.free_event[kept]
     used = [int(one) for one in free[free != NEVER].tolist()]
     used += rows.alloc_event[backward].tolist()
-    again = min((event for event in used if event > left), default=NEVER)
-    if again == NEVER:
-        return
+    # Without a backward pass (the memory was exhausted before it) they stay released.
+    again = min((event for event in used if event > left), default=len(delta) - 2)
     size = rows.size[kept]
     end = np.where(free == NEVER, len(delta) - 2, free)
     np.subtract.at(delta, np.minimum(end, left) + 1, size)

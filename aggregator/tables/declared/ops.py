@@ -23,6 +23,7 @@ _ALL_OPS_GPU_TIME = (
 )
 
 _WHOLE_PATH = "(SELECT SUM(path_ns) FROM view_critical_path WHERE aggr_id = :aggr_id)"
+_NO_MEMORY = "GPU memory was not recorded."
 _NOT_REPLAYED = "Its work was not replayed."
 
 TOP_OPS = 10  # How many ops the dashboard lists.
@@ -130,6 +131,12 @@ _OP_COLUMNS: tuple[Column, ...] = (
         title="GPU share (%)",
     ),
     *rate_columns("m"),
+    number(
+        "peak_bytes?",
+        "GPU memory that it allocated and that is held at the peak.",
+        title="Memory at the peak (GiB)",
+        when_null=_NO_MEMORY,
+    ),
     real(
         "path_pct?",
         "Share of the critical path of the steps that its work on the GPU fills.",
@@ -171,7 +178,7 @@ OPS = TableSpec(
     hidden=(
         *("op_id", "source_line", "is_bad_data_type", "tflops_per_second", "gbytes_per_second"),
         *("arithmetic_intensity", "bound", "ideal_time_ns", "left_time_ns", "peak_pct"),
-        *("name_reason", "shared_modules"),
+        *("name_reason", "shared_modules", "peak_bytes"),
     ),
 )
 
@@ -317,6 +324,12 @@ GROUP_OPS = TableSpec(
             "Rank that ran the op.",
             "t.op_rank",
             when_null="A group, or a run of one process.",
+        ),
+        number(
+            "peak_bytes?",
+            "GPU memory of its ops and of the tensors of its modules at the peak.",
+            title="Memory at the peak (GiB)",
+            when_null=_NO_MEMORY,
         ),
     ),
     default_ordering=("name",),

@@ -588,6 +588,8 @@ export interface GroupOpsRow {
   readonly num_ops_using_tc: number | null;
   /** Ops below that could use Tensor Cores. */
   readonly num_tc_eligible_ops: number | null;
+  /** GPU memory of its ops and of the tensors of its modules at the peak. */
+  readonly peak_bytes: number | null;
   /** Rank that ran the op. */
   readonly rank: number | null;
   /** Last part of the path. */
@@ -1649,6 +1651,8 @@ export interface OpRow {
   readonly op_type: string | null;
   /** Share of the critical path of the steps that its work on the GPU fills. */
   readonly path_pct: number | null;
+  /** GPU memory that it allocated and that is held at the peak. */
+  readonly peak_bytes: number | null;
   /** Ideal time over GPU time: 100 % is the roofline. */
   readonly peak_pct: number | null;
   /** Rank that ran it. */
@@ -1939,6 +1943,8 @@ export interface OpsRow {
   readonly op_type: string | null;
   /** Share of the critical path of the steps that its work on the GPU fills. */
   readonly path_pct: number | null;
+  /** GPU memory that it allocated and that is held at the peak. */
+  readonly peak_bytes: number | null;
   /** Ideal time over GPU time: 100 % is the roofline. */
   readonly peak_pct: number | null;
   /** Rank that ran it. */

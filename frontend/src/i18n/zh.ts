@@ -1334,6 +1334,14 @@ export const zh = {
   "a size that libraries take as workspace, alive from its first use to the end":
     "库用作工作区的大小，从首次使用到结束一直存在",
   "the allocator rounds sizes up": "分配器向上取整",
+  "allocated in the forward pass, alive when the memory was exhausted before the backward pass":
+    "在前向传播中分配，显存在反向传播之前耗尽时仍存活",
+  "Memory at the peak (GiB)": "峰值时显存 (GiB)",
+  "GPU memory of its ops and of the tensors of its modules at the peak":
+    "峰值时其算子及其模块的张量所占的 GPU 显存",
+  "GPU memory that it allocated and that is held at the peak":
+    "由其分配且在峰值时仍占用的 GPU 显存",
+  "GPU memory was not recorded.": "未记录 GPU 显存。",
   "allocated before the recording; the call that released it names it":
     "在记录之前分配；由释放它的调用得知",
   "event {number}": "事件 {number}",

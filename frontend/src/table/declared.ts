@@ -83,6 +83,7 @@ export const GROUP_OPS: readonly DeclaredColumn<GroupOpsRow>[] = [
   { key: "num_ops_using_tc", format: "count", title: t("Using TC"), hint: t("Ops below that used Tensor Cores") },
   { key: "direction", format: "choice", title: t("Direction"), hint: t("fprop, bprop or recompute; empty: work outside every op"), whenNull: t("Groups have none.") },
   { key: "rank", format: "count", title: t("Rank"), hint: t("Rank that ran the op"), whenNull: t("A group, or a run of one process."), isHiddenAtFirst: true },
+  { key: "peak_bytes", format: "memory", title: t("Memory at the peak (GiB)"), hint: t("GPU memory of its ops and of the tensors of its modules at the peak"), whenNull: t("GPU memory was not recorded.") },
 ];
 
 export const ITERATION_EFFICIENCY: readonly DeclaredColumn<IterationEfficiencyRow>[] = [
@@ -344,6 +345,7 @@ export const OPS: readonly DeclaredColumn<OpsRow>[] = [
   { key: "ideal_time_ns", format: "time", title: t("Ideal time"), hint: t("Per call the longer of: operations at the peak rate, bytes at the peak bandwidth"), unit: "ms", isHiddenAtFirst: true },
   { key: "left_time_ns", format: "time", title: t("Time above ideal"), hint: t("GPU time beyond the ideal time"), unit: "ms", isHiddenAtFirst: true },
   { key: "peak_pct", format: "share", title: t("Share of peak (%)"), hint: t("Ideal time over GPU time: 100 % is the roofline"), isHiddenAtFirst: true },
+  { key: "peak_bytes", format: "memory", title: t("Memory at the peak (GiB)"), hint: t("GPU memory that it allocated and that is held at the peak"), whenNull: t("GPU memory was not recorded."), isHiddenAtFirst: true },
   { key: "path_pct", format: "share", title: t("Critical path (%)"), hint: t("Share of the critical path of the steps that its work on the GPU fills"), whenNull: t("Its work was not replayed.") },
   { key: "slack_ns", format: "time", title: t("Slack"), hint: t("How much later its work may end without delaying a step"), whenNull: t("Any time, or it was not replayed."), unit: "ms" },
 ];

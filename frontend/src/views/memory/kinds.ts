@@ -38,6 +38,9 @@ const EVIDENCE: Readonly<Record<string, string>> = {
     "a size that libraries take as workspace, alive from its first use to the end",
   ),
   "the allocator rounds sizes up": t("the allocator rounds sizes up"),
+  "allocated in the forward pass, alive when the memory was exhausted before the backward pass": t(
+    "allocated in the forward pass, alive when the memory was exhausted before the backward pass",
+  ),
   "allocated before the recording; the call that released it names it": t(
     "allocated before the recording; the call that released it names it",
   ),

@@ -161,15 +161,24 @@ def convert(database: Path, progress: Progress) -> Path:
     if exists:
         return target
     try:
-        with new_database(target, overwrite=False) as partial:
-            data, options = _read(ImportOptions(source=database, database=target), progress)
-            requests = data.requests if isinstance(data, RecordedImport) else ()
-            _write_import(partial, data, requests or (options.request,), options, progress)
+        convert_into(database, target, progress, overwrite=False)
     except DatabaseWriteError:
         target, exists = find_conversion(database)
         if not exists:  # otherwise another process converted it at the same time
             raise
     return target
+
+
+def convert_into(database: Path, target: Path, progress: Progress, *, overwrite: bool) -> None:
+    """Convert a database of NVIDIA's DLProf: a new file with the same aggregations.
+
+    Raises:
+        DatabaseError: The original cannot be read, or the new file cannot be written.
+    """
+    with new_database(target, overwrite=overwrite) as partial:
+        data, options = _read(ImportOptions(source=database, database=target), progress)
+        requests = data.requests if isinstance(data, RecordedImport) else ()
+        _write_import(partial, data, requests or (options.request,), options, progress)
 
 
 def aggregate(database: Path, request: AggregationRequest, progress: Progress) -> AggregationResult:

@@ -9,6 +9,7 @@ from typing import Any
 from aggregator.errors import DatabaseError
 from aggregator.tables.connection import ProfileDatabase
 from aggregator.tables.declared.ops import OPS, TOP_OPS
+from aggregator.tables.declared.timeline import EVENTS_VIEW
 from aggregator.tables.owners import VIEWS as OWNER_VIEWS
 from aggregator.tables.owners import provide_owners
 from aggregator.tables.request import ListQuery, parse_list_query
@@ -23,6 +24,7 @@ from aggregator.tables.sql import (
     read_columns,
     read_page,
 )
+from aggregator.tables.timeline.events_view import provide_events
 from aggregator.texts import say
 from aggregator.texts.recognition import recognized
 
@@ -49,6 +51,8 @@ class AggregationData:
         """A table as this database can answer it."""
         if spec.source.view in OWNER_VIEWS:
             provide_owners(self.database, int(self.params["aggr_id"]))
+        if spec.source.view == EVENTS_VIEW:
+            provide_events(self.database)
         return bind(spec, self.database, self.params)
 
     def page(self, spec: TableSpec, query: ListQuery) -> dict[str, Any]:

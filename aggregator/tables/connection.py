@@ -203,7 +203,9 @@ class ProfileDatabase(Queryable):
         except (MemoryError, *DAMAGE) as error:
             raise damaged(self._dldb.path, error) from error
 
-    def add_temporary(self, statements: Iterable[str], views: Iterable[str], rows: Table) -> None:
+    def add_temporary(
+        self, statements: Iterable[str], views: Iterable[str], rows: Table | None = None
+    ) -> None:
         """Make a table with its rows, and views, in this connection only; the file stays as it is.
 
         They hide those of the file with the same names.
@@ -215,7 +217,8 @@ class ProfileDatabase(Queryable):
             with self._translated():
                 for statement in statements:
                     connection.execute(statement)
-                insert_rows(connection, rows)
+                if rows is not None:
+                    insert_rows(connection, rows)
         finally:
             connection.execute("PRAGMA query_only = ON")
             connection.set_authorizer(authorize)

@@ -43,7 +43,7 @@ def read_critical_path(data: AggregationData, iteration: int | None) -> Reply:
         ReplayError: The profile cannot be replayed.
         InvalidValueError: The iteration is no steady one.
     """
-    profile = _profile(data)
+    profile = replayed_profile(data)
     shares = _remembered(
         data, "shares", lambda: {"shares": [vars(one) for one in profile.critical_path_shares()]}
     )
@@ -61,7 +61,7 @@ def read_op_sensitivity(data: AggregationData) -> Reply:
     Raises:
         ReplayError: The profile cannot be replayed.
     """
-    profile = _profile(data)
+    profile = replayed_profile(data)
 
     def answer() -> Reply:
         ops = profile.graph.data.ops
@@ -99,7 +99,7 @@ def read_what_if(data: AggregationData, params: Mapping[str, str]) -> Reply:
         InvalidValueError, UsageError: A change is none, or changes nothing.
     """
     changes = parse_changes(params)
-    profile = _profile(data)
+    profile = replayed_profile(data)
     rank = params.get(RANK_AS_MEDIAN, "")
     if not changes and not rank:
         return {**_fit(profile), "predicted_step_ns": None, "interval_ns": None, "is_bound": None}
@@ -121,7 +121,7 @@ def read_can_replay(data: AggregationData, *, is_of_ranks: bool) -> Reply:
         if is_of_ranks:
             _rank_report(data)
         else:
-            _profile(data)
+            replayed_profile(data)
     except ReplayError as error:
         return {"can_replay": False, "reason": error.message}
     return {"can_replay": True, "reason": None}
@@ -174,7 +174,12 @@ def _require_events(data: AggregationData) -> None:
 _NO_EVENTS: Final[Text] = say("The database has no single calls and kernels to replay.")
 
 
-def _profile(data: AggregationData) -> ReplayedProfile:
+def replayed_profile(data: AggregationData) -> ReplayedProfile:
+    """All steady steps, replayed; kept for some profiles.
+
+    Raises:
+        ReplayError: The profile cannot be replayed.
+    """
     _require_events(data)
     aggr = int(data.params["aggr_id"])
     return _profiles.get(

@@ -15,7 +15,7 @@ from aggregator.dldb.guarded import DAMAGE, limited, time_limit_s
 from aggregator.dldb.reader import Dldb, damaged
 from aggregator.errors import DatabaseError, DatabaseWriteError, UsageError
 from aggregator.system.plain_text import shown
-from aggregator.tables.timeline.events import Events, Window
+from aggregator.tables.timeline.events import Events, Window, iteration_window
 from aggregator.tables.timeline.perfetto import write_trace
 from profiler_cli.commands.databases import open_or_import
 from profiler_cli.console import EXIT_DONE
@@ -141,21 +141,13 @@ def _window(database: Dldb, aggregation: int, first: int | None, last: int | Non
     Raises:
         UsageError: The aggregation has none of these iterations.
     """
-    if first is None and last is None:
-        return Window()
-    sql = (
-        "SELECT min(start_time), max(stop_time) FROM view_iterations_all WHERE aggr_id = ?"
-        " AND iter_value BETWEEN ? AND ?"
-    )
-    low, high = (0 if first is None else first), (2**62 if last is None else last)
-    bounds = (aggregation, *(max(min(bound, 2**62), -1) for bound in (low, high)))
-    low, high = database.connection.execute(sql, bounds).fetchone()
-    if low is None or high is None:
+    window = iteration_window(database.connection, aggregation, first, last)
+    if window is None:
         raise UsageError(
             "The aggregation has none of these iterations.",
             hint="The iteration report lists them: --reports=iteration.",
         )
-    return Window(int(low), int(high))
+    return window
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -26,8 +26,8 @@ def open_timeline(page: Page, viewer: Viewer, **more: str) -> None:
 def test_lanes_and_totals_are_those_of_the_api(page: Page, viewer: Viewer) -> None:
     open_timeline(page, viewer)
     timeline = get(viewer, "timeline/")
-    titles = [lane["title"] for lane in timeline["lanes"] if lane["title"]]
-    for title in titles:
+    titles = [lane["title"].replace("_", " ") for lane in timeline["lanes"] if lane["title"]]
+    for title in titles[:12]:
         expect(page.locator(".timeline-label", has_text=title).first).to_be_attached()
     lanes = ",".join(lane["key"] for lane in timeline["lanes"])
     totals = get(

@@ -40,6 +40,8 @@ TABLES = {
     ),
     "iterations": "SELECT start, stop FROM iterations WHERE aggr = 1",
 }
+#: Calls that block have a lane of their own.
+KINDS = {"calls": ("calls", "waits")}
 
 
 @contextmanager
@@ -74,7 +76,8 @@ def test_counts_and_busy_times_of_any_window_are_those_of_the_rows(
             windows.append((middle, middle + length, random.choice([1, 7, 300, 2_000])))
         for low, high, pixels in windows:
             for kind, table in TABLES.items():
-                keys = [lane["key"] for lane in lanes["lanes"] if lane["kind"] == kind]
+                kinds = KINDS.get(kind, (kind,))
+                keys = [lane["key"] for lane in lanes["lanes"] if lane["kind"] in kinds]
                 if not keys:
                     continue
                 items = timeline.items(keys, low, high, pixels)
@@ -119,6 +122,8 @@ def test_tiles_are_small_and_those_of_a_grid_hold_every_event_once(
         length = lanes["stop_ns"] - lanes["start_ns"]
         shift = (length // (20 * TILE_BINS)).bit_length()
         for lane in lanes["lanes"]:
+            if lane["kind"] == "path":
+                continue
             count = 0
             for number in range(length // (TILE_BINS << shift) + 1):
                 tile = timeline.tiles([lane["key"]], shift, number)
@@ -151,7 +156,7 @@ def test_a_kept_timeline_answers_as_a_new_one_and_a_damaged_one_is_made_anew(
         with opened_data(database) as data:
             timeline = TimelineAnswers(data, folder)
             lanes = timeline.lanes()
-            keys = [lane["key"] for lane in lanes["lanes"]]
+            keys = [lane["key"] for lane in lanes["lanes"] if lane["kind"] != "path"]
             bounds = lanes["start_ns"], lanes["stop_ns"]
             return [lanes, timeline.items(keys, *bounds, 700), timeline.range(keys, *bounds)]
 
@@ -215,7 +220,7 @@ def test_the_totals_of_a_range_are_those_of_the_rows(imported: ProfileFactory) -
     database = imported("pytorch_resnet50_amp")
     with opened_data(database) as data, closing(sqlite3.connect(database)) as connection:
         timeline = TimelineAnswers(data)
-        keys = [lane["key"] for lane in timeline.lanes()["lanes"]]
+        keys = [lane["key"] for lane in timeline.lanes()["lanes"] if lane["kind"] != "path"]
         low, high = connection.execute(
             "SELECT start, (start + stop) / 2 FROM iterations WHERE aggr = 1 AND iter_value = 12"
         ).fetchone()

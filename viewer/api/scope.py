@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -19,6 +20,7 @@ from aggregator.texts import say
 from viewer.environment import Environment
 from viewer.errors import ViewerError
 from viewer.exports.header import ExportHeader
+from viewer.profiles.event_copies import event_copy, same_aggregation
 from viewer.profiles.registry import Registry, ServedProfile
 from viewer.profiles.storage import kept_profiles
 
@@ -88,6 +90,30 @@ def open_scope(
             params["op_id"] = parts["op_id"]
             _check_op(database, params)
         yield Scope(served, AggregationData(database, params))
+
+
+@contextmanager
+def open_event_scope(request: Request, parts: Mapping[str, Any]) -> Iterator[Scope]:
+    """The same for what needs single events: a copy of a database of NVIDIA's has them.
+
+    Raises:
+        ViewerError: A part of the address, or the domain, does not exist.
+    """
+    # A large profile is prepared, or copied, at its first use: that takes longer than a query.
+    limit_s = environment().export_timeout_s
+    with open_scope(request, parts, time_limit_s=limit_s) as scope:
+        if scope.database.is_ours:
+            yield scope
+            return
+        copy = event_copy(scope.served.path, timeline_folder())
+        with opened(copy, time_limit_s=limit_s) as database:
+            params = same_aggregation(scope.database, database, scope.data.params)
+            yield Scope(scope.served, AggregationData(database, params))
+
+
+def timeline_folder() -> Path:
+    """Where prepared timelines, and copies of databases for them, are kept."""
+    return environment().state_dir / "timelines"
 
 
 def _check_aggregation(database: ProfileDatabase, params: Mapping[str, str | int]) -> None:

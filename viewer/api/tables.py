@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, ClassVar
 
@@ -15,6 +16,7 @@ from aggregator.errors import InvalidValueError
 from aggregator.html_report.report import ReportRequest, write_html_report
 from aggregator.tables.declared.ops import OPS
 from aggregator.tables.declared.profile import domains
+from aggregator.tables.declared.timeline import TIMELINE_EVENTS
 from aggregator.tables.request import parse_list_query
 from aggregator.tables.spec import Column, TableSpec
 from aggregator.tables.sql import distinct_values, iter_all
@@ -27,7 +29,7 @@ from viewer.api.schema import (
     selection_parameters,
     table_page,
 )
-from viewer.api.scope import environment, open_scope
+from viewer.api.scope import Scope, environment, open_event_scope, open_scope
 from viewer.api.serializers import DistinctValuesSerializer, ExportSerializer
 from viewer.errors import ViewerError
 from viewer.exports.formats import FORMATS
@@ -53,7 +55,7 @@ class TableView(ResourceView):
     def get(self, request: Request, **parts: Any) -> Response:
         """Rows in order, filtered."""
         wanted = parse_list_query(self.spec, request.query_params.dict(), besides=["domain"])
-        with open_scope(request, parts) as scope:
+        with _opened(self.spec, request, parts) as scope:
             return Response(scope.data.page(self.spec, wanted))
 
 
@@ -89,7 +91,7 @@ class DistinctView(ResourceView):
         params = request.query_params.dict()
         wanted = parse_list_query(self.spec, params, besides=["domain", "column"])
         column = _column(self.spec, params.get("column", ""))
-        with open_scope(request, parts) as scope:
+        with _opened(self.spec, request, parts) as scope:
             table = scope.data.bind(self.spec)
             rows = distinct_values(table, wanted, column, scope.database, _DISTINCT_VALUES + 1)
         values = [{"value": value, "count": count} for value, count in rows[:_DISTINCT_VALUES]]
@@ -136,7 +138,7 @@ class ExportView(ResourceView):
             )
         names = _columns(self.spec, params.get("columns", ""))
         limit = environment().export_timeout_s
-        with open_scope(request, parts, time_limit_s=limit) as scope:
+        with _opened(self.spec, request, parts, limit) as scope:
             header = scope.header(self.spec.name, self.spec.title, names)
             records = iter_all(scope.data.bind(self.spec), wanted, scope.database)
             rows = (tuple(record[name] for name in names) for record in records)
@@ -169,6 +171,15 @@ class ReportView(ResourceView):
             f"{header.file_stem}.html",
             "text/html; charset=utf-8",
         )
+
+
+def _opened(
+    spec: TableSpec, request: Request, parts: dict[str, Any], limit_s: float | None = None
+) -> AbstractContextManager[Scope]:
+    """The database that has the rows of a table."""
+    if spec is TIMELINE_EVENTS:
+        return open_event_scope(request, parts)
+    return open_scope(request, parts, time_limit_s=limit_s)
 
 
 def spooled(write: Callable[[IO[bytes]], None], name: str, content_type: str) -> FileResponse:

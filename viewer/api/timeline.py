@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
-from django.http import HttpResponse
+from django.http import FileResponse, HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -14,15 +14,22 @@ from rest_framework.response import Response
 
 from aggregator.errors import InvalidValueError
 from aggregator.tables.timeline.answers import MOST_PIXELS, TimelineAnswers
+from aggregator.tables.timeline.events import Events, iteration_window
+from aggregator.tables.timeline.hits import NAMES as SELECTION_NAMES
+from aggregator.tables.timeline.hits import Selection
 from aggregator.tables.timeline.levels import LARGEST_SHIFT
+from aggregator.tables.timeline.perfetto import write_trace
 from aggregator.texts import say
 from viewer.api.schema import DOMAIN, ResourceView, query
-from viewer.api.scope import environment, open_scope
+from viewer.api.scope import open_event_scope, timeline_folder
 from viewer.api.serializers import (
+    TimelineEventSerializer,
+    TimelineHitsSerializer,
     TimelineItemsSerializer,
     TimelineRangeSerializer,
     TimelineSerializer,
 )
+from viewer.api.tables import spooled
 from viewer.errors import ViewerError
 
 _MOST_LANES = 500
@@ -34,9 +41,8 @@ _LARGEST = 2**62
 
 @contextmanager
 def _timeline(request: Request, parts: dict[str, Any]) -> Iterator[TimelineAnswers]:
-    # The timeline of a large profile is prepared at its first use: that takes longer than a query.
-    with open_scope(request, parts, time_limit_s=environment().export_timeout_s) as scope:
-        yield TimelineAnswers(scope.data, environment().state_dir / "timelines")
+    with open_event_scope(request, parts) as scope:
+        yield TimelineAnswers(scope.data, timeline_folder())
 
 
 class TimelineView(ResourceView):
@@ -51,10 +57,18 @@ class TimelineView(ResourceView):
             return Response(timeline.lanes())
 
 
-_RANGE = (
-    query("lanes", "Keys of lanes, separated by commas.", required=True),
+_LANES = query("lanes", "Keys of lanes, separated by commas.", required=True)
+_TIMES = (
     query("start_ns", "Start of the time.", "integer", required=True),
     query("stop_ns", "Its end.", "integer", required=True),
+)
+_SELECTION = (
+    query("op", "Only events of the op with this Op ID."),
+    query("op_type", "Only events of ops of this type."),
+    query("group", "Only events of ops below this path, with a slash at its end."),
+    query("kernel", "Only launches of the kernel with this full or short name."),
+    query("search", "Only events whose name or Op ID contains this text, ignoring case."),
+    query("iteration", "Only events that begin in the iteration of this number."),
 )
 
 
@@ -66,7 +80,8 @@ class TimelineItemsView(ResourceView):
     @extend_schema(
         parameters=[
             DOMAIN,
-            *_RANGE,
+            _LANES,
+            *_TIMES,
             query(
                 "pixels",
                 "Width: shorter events that begin in one pixel are joined.",
@@ -80,7 +95,7 @@ class TimelineItemsView(ResourceView):
     )
     def get(self, request: Request, **parts: Any) -> Response:
         """Columns of each lane, in order of start; times are counted from ``start_ns``."""
-        lanes, low_ns, high_ns = _range(request)
+        lanes, (low_ns, high_ns) = _lane_keys(request), _times(request)
         pixels = whole_number("pixels", request.query_params.get("pixels", "1000"))
         with _timeline(request, parts) as timeline:
             return Response(timeline.items(lanes, low_ns, high_ns, pixels))
@@ -89,12 +104,12 @@ class TimelineItemsView(ResourceView):
 class TimelineTilesView(ResourceView):
     """Tiles: what lanes show of one stretch of a grid."""
 
-    query_names = ("domain", "lanes", "shift", "number", "version")
+    query_names = ("domain", "lanes", "shift", "number", "version", *SELECTION_NAMES)
 
     @extend_schema(
         parameters=[
             DOMAIN,
-            query("lanes", "Keys of lanes, separated by commas.", required=True),
+            _LANES,
             query(
                 "shift",
                 "Bins of 2**shift ns: shorter events that begin in one bin are joined.",
@@ -105,6 +120,7 @@ class TimelineTilesView(ResourceView):
             ),
             query("number", "Which tile; 0 is the first.", "integer", minimum=0, required=True),
             query("version", "The version of the timeline that the lanes are of.", required=True),
+            *_SELECTION,
         ],
         responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
     )
@@ -126,7 +142,7 @@ class TimelineTilesView(ResourceView):
                     409,
                     hint=say("Load the page again."),
                 )
-            data = timeline.tiles(lanes, shift, number)
+            data = timeline.tiles(lanes, shift, number, Selection.of(params.dict()))
         response = HttpResponse(data, content_type="application/octet-stream")
         response.headers["Cache-Control"] = _KEPT
         return response
@@ -137,18 +153,124 @@ class TimelineRangeView(ResourceView):
 
     query_names = ("domain", "lanes", "start_ns", "stop_ns")
 
-    @extend_schema(parameters=[DOMAIN, *_RANGE], responses=TimelineRangeSerializer)
+    @extend_schema(
+        parameters=[
+            DOMAIN,
+            query("lanes", "Keys of lanes, separated by commas; all if left out."),
+            *_TIMES,
+        ],
+        responses=TimelineRangeSerializer,
+    )
     def get(self, request: Request, **parts: Any) -> Response:
         """GPU time by kind of work and by op within the time, and its longest events."""
-        lanes, low_ns, high_ns = _range(request)
+        low_ns, high_ns = _times(request)
+        lanes = _lane_keys(request) if "lanes" in request.query_params else None
         with _timeline(request, parts) as timeline:
             return Response(timeline.range(lanes, low_ns, high_ns))
 
 
-def _range(request: Request) -> tuple[list[str], int, int]:
+class TimelineHitsView(ResourceView):
+    """Events that a search, an op or a kernel selects."""
+
+    query_names = ("domain", "after_ns", "number", *SELECTION_NAMES)
+
+    @extend_schema(
+        parameters=[
+            DOMAIN,
+            *_SELECTION,
+            query("after_ns", "event is the first one that begins then or later.", "integer"),
+            query("number", "event is the one of this number, from 0.", "integer", minimum=0),
+        ],
+        responses=TimelineHitsSerializer,
+    )
+    def get(self, request: Request, **parts: Any) -> Response:
+        """Their number, the first, the longest and the median one, and one to step to.
+
+        Work of GPUs is selected; ops, else calls, where there is no such work. A search selects
+        events of all of these kinds.
+        """
+        params = request.query_params.dict()
+        wanted = Selection.of(params)
+        if wanted is None:
+            raise InvalidValueError(
+                say("Nothing is selected: give one of {names}.", names=", ".join(SELECTION_NAMES))
+            )
+        after_ns, number = (
+            whole_number(name, params[name]) if name in params else None
+            for name in ("after_ns", "number")
+        )
+        with _timeline(request, parts) as timeline:
+            return Response(timeline.hits(wanted, after_ns, number))
+
+
+class TimelineEventView(ResourceView):
+    """One event."""
+
+    query_names = ("domain", "lane", "start_ns", "row_id")
+
+    @extend_schema(
+        parameters=[
+            DOMAIN,
+            query("lane", "Key of its lane.", required=True),
+            query("start_ns", "Its start.", "integer", required=True),
+            query("row_id", "Its row id, as tiles have it.", "integer", required=True),
+        ],
+        responses=TimelineEventSerializer,
+    )
+    def get(self, request: Request, **parts: Any) -> Response:
+        """What is known of it, the call that launched it, its partner in the other direction."""
+        params = request.query_params
+        start_ns, row = (
+            whole_number(name, params.get(name, "")) for name in ("start_ns", "row_id")
+        )
+        with _timeline(request, parts) as timeline:
+            found = timeline.event(params.get("lane", ""), start_ns, row)
+        if found is None:
+            raise ViewerError(say("The timeline has no such event."), "EVENT_NOT_FOUND", 404)
+        return Response(found)
+
+
+class TimelineTraceView(ResourceView):
+    """The profile as a Perfetto trace."""
+
+    query_names = ("domain", "iter_start", "iter_stop")
+
+    @extend_schema(
+        parameters=[
+            DOMAIN,
+            query("iter_start", "First iteration; the first of all if left out.", "integer"),
+            query("iter_stop", "Last iteration; the last of all if left out.", "integer"),
+        ],
+        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
+    )
+    def get(self, request: Request, **parts: Any) -> FileResponse:
+        """A file for https://ui.perfetto.dev, as ``dlprof export --format=perfetto`` writes it."""
+        params = request.query_params
+        bounds = [
+            whole_number(name, params[name]) if name in params else None
+            for name in ("iter_start", "iter_stop")
+        ]
+        with open_event_scope(request, parts) as scope:
+            aggregation = int(scope.data.params["aggr_id"])
+            window = scope.database.read_with(
+                lambda found: iteration_window(found, aggregation, *bounds)
+            )
+            if window is None:
+                raise InvalidValueError(say("The aggregation has none of these iterations."))
+
+            def write(file: IO[bytes]) -> None:
+                scope.database.read_with(
+                    lambda found: write_trace(Events(found, window), aggregation, file)
+                )
+
+            name = f"{scope.header('timeline', 'Timeline').file_stem}.pftrace"
+            return spooled(write, name, "application/octet-stream")
+
+
+def _times(request: Request) -> tuple[int, int]:
     params = request.query_params
     low_ns, high_ns = (whole_number(name, params.get(name, "")) for name in ("start_ns", "stop_ns"))
-    return _lane_keys(request), low_ns, high_ns
+    return low_ns, high_ns
 
 
 def _lane_keys(request: Request) -> list[str]:

@@ -44,9 +44,12 @@ from viewer.api.summaries import (
 )
 from viewer.api.tables import DistinctView, ExportView, ReportView, TableView, TopOpsView
 from viewer.api.timeline import (
+    TimelineEventView,
+    TimelineHitsView,
     TimelineItemsView,
     TimelineRangeView,
     TimelineTilesView,
+    TimelineTraceView,
     TimelineView,
 )
 
@@ -97,6 +100,9 @@ urlpatterns = [
     path(f"{_AGGREGATION}/timeline/items/", TimelineItemsView.as_view()),
     path(f"{_AGGREGATION}/timeline/tiles/", TimelineTilesView.as_view()),
     path(f"{_AGGREGATION}/timeline/range/", TimelineRangeView.as_view()),
+    path(f"{_AGGREGATION}/timeline/hits/", TimelineHitsView.as_view()),
+    path(f"{_AGGREGATION}/timeline/event/", TimelineEventView.as_view()),
+    path(f"{_AGGREGATION}/timeline/perfetto/", TimelineTraceView.as_view()),
     path(f"{_AGGREGATION}/memory/", MemoryView.as_view()),
     path(f"{_AGGREGATION}/memory/curve/", MemoryCurveView.as_view()),
     path(f"{_AGGREGATION}/memory/alive/", MemoryAliveView.as_view()),

@@ -39,6 +39,7 @@ from aggregator.tables.declared.summaries import (
     RESOURCE_USAGE,
     TENSOR_CORE_EFFICIENCY,
 )
+from aggregator.tables.declared.timeline import TIMELINE_EVENTS
 from aggregator.tables.spec import ObjectSpec, TableSpec
 
 _HOLE = re.compile(r"{(\w+)}")
@@ -82,6 +83,7 @@ TABLES: dict[str, TableSpec] = {
     "owner-sums": OWNER_SUMS,
     "phases": PHASES,
     "name-evidence": NAME_EVIDENCE,
+    "timeline/events": TIMELINE_EVENTS,
 }
 
 #: The tables whose address has no holes, by that address.

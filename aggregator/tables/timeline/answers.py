@@ -1,28 +1,31 @@
-"""What a timeline answers: its lanes, what they show of some time, and the totals of a range."""
+"""What a timeline answers: its lanes, what they show of some time, and what is selected."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from aggregator.errors import InvalidValueError
-from aggregator.profile.arrays import Int64, dense_codes
 from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.timeline.details import EventDetails
+from aggregator.tables.timeline.hits import Hits, Selection, chosen_hits, find_hits, hit_at
 from aggregator.tables.timeline.items import Items, joined
-from aggregator.tables.timeline.levels import LARGEST_SHIFT
+from aggregator.tables.timeline.levels import LARGEST_SHIFT, shown_items
+from aggregator.tables.timeline.path import PATH_KEY, has_path, path_lane
 from aggregator.tables.timeline.prepared import prepared_timeline
+from aggregator.tables.timeline.range_totals import range_totals
 from aggregator.tables.timeline.stored import StoredLane, StoredTimeline
 from aggregator.texts import say
 
 TILE_BINS: Final = 512
 MOST_PIXELS: Final = 8_192
-MOST_LISTED: Final = 100  # Ops and events of a range.
 NOT_RECORDED = say("The database holds no single events: it was not written by this program.")
+_ABOVE_PATH: Final = frozenset({"iterations", "key", "advice"})
 
 
 class TimelineAnswers:
@@ -33,6 +36,7 @@ class TimelineAnswers:
     """
 
     def __init__(self, data: AggregationData, folder: Path | None = None) -> None:
+        self._data = data
         self._stored: StoredTimeline | None = None
         if data.database.is_ours:
             self._stored = prepared_timeline(data, folder)
@@ -47,46 +51,56 @@ class TimelineAnswers:
         """The lanes, without their events, and the labels of all events."""
         stored = self._stored
         if stored is None or stored.stop_ns is None:
-            unknown = {"lanes": NOT_RECORDED} if stored is None else {}
             return {
                 "version": self.version,
                 "tile_bins": TILE_BINS,
                 "start_ns": None,
                 "stop_ns": None,
                 "lanes": [],
-                "labels": {"name": [], "category": [], "op": []},
+                "labels": {"name": [], "category": [], "op": [], "op_type": []},
                 "names": [],
-                "unknown": unknown,
+                "unknown": {"lanes": NOT_RECORDED} if stored is None else {},
             }
         names: dict[str, int] = {}
-        code = [names.setdefault(label.name, len(names)) for label in stored.labels]
-        op = [
-            -1 if label.op_id is None else names.setdefault(label.op_id, len(names))
-            for label in stored.labels
-        ]
+        code, op, op_type = (
+            [-1 if text is None else names.setdefault(text, len(names)) for text in texts]
+            for texts in (
+                [label.name for label in stored.labels],
+                [label.op_id for label in stored.labels],
+                [label.op_type or None for label in stored.labels],
+            )
+        )
+        category = [label.category for label in stored.labels]
         return {
             "version": self.version,
             "start_ns": stored.origin_ns,
             "stop_ns": stored.origin_ns + stored.stop_ns,
             "tile_bins": TILE_BINS,
-            "lanes": [
-                {
-                    **{name: getattr(lane, name) for name in ("key", "kind", "group", "title")},
-                    "num_events": lane.num_events,
-                    "busy_ns": lane.busy_ns,
-                }
-                for lane in stored.lanes.values()
-            ],
+            "lanes": self._shown_lanes(stored),
             "names": list(names),
-            "labels": {
-                "name": code,
-                "op": op,
-                "category": [label.category for label in stored.labels],
-            },
+            "labels": {"name": code, "op": op, "op_type": op_type, "category": category},
             "unknown": {},
         }
 
-    def tiles(self, keys: Sequence[str], shift: int, number: int) -> bytes:
+    def _shown_lanes(self, stored: StoredTimeline) -> list[dict[str, Any]]:
+        """All lanes; the critical path, which is found when it is asked for, comes after advice."""
+        lanes = [
+            {
+                **{name: getattr(lane, name) for name in ("key", "kind", "group", "title")},
+                "num_events": lane.num_events,
+                "busy_ns": lane.busy_ns,
+            }
+            for lane in stored.lanes.values()
+        ]
+        if has_path(self._data):
+            place = sum(lane["kind"] in _ABOVE_PATH for lane in lanes)
+            path = {"key": PATH_KEY, "kind": "path", "group": "", "title": "Critical path"}
+            lanes.insert(place, {**path, "num_events": None, "busy_ns": None})
+        return lanes
+
+    def tiles(
+        self, keys: Sequence[str], shift: int, number: int, wanted: Selection | None = None
+    ) -> bytes:
         """One tile of each of some lanes, as columns.
 
         A tile shows ``TILE_BINS`` bins of ``2**shift`` ns; the first one begins at the origin. The
@@ -95,26 +109,27 @@ class TimelineAnswers:
         and duration after the start of the tile and busy time in ns as float64; count, label and
         row as int32. All numbers are little-endian.
 
+        Args:
+            keys: Lanes.
+            shift: Width of a bin.
+            number: Number of the tile.
+            wanted: Only events of this selection; None: all.
+
         Raises:
             InvalidValueError: There is no such lane or tile.
         """
         if not 0 <= shift <= LARGEST_SHIFT or not 0 <= number < 2**62 >> min(shift + 9, 62):
             raise InvalidValueError(say("The timeline has no such tile."))
         first = number * TILE_BINS
-        parts = [lane.shown(shift, first, first + TILE_BINS) for _, lane in self._chosen(keys)]
-        items = joined(parts)
-        low_ns = first << shift
-        head = json.dumps({"counts": [len(part) for part in parts]}).encode()
-        head += b" " * (-(len(head) + 4) % 8)
-        wide = (items.start_ns - low_ns, items.stop_ns - items.start_ns, items.busy_ns)
-        narrow = (items.count, items.label, items.row)
-        return b"".join(
-            [
-                *(len(head).to_bytes(4, "little"), head),
-                *(column.astype("<f8").tobytes() for column in wide),
-                *(column.astype("<i4").tobytes() for column in narrow),
+        lanes = self._chosen(keys)
+        if wanted is None:
+            parts = [lane.shown(shift, first, first + TILE_BINS) for _, lane in lanes]
+        else:
+            hits = self._hits(wanted)
+            parts = [
+                shown_items(hits.of_lane(key), shift, first, first + TILE_BINS) for key, _ in lanes
             ]
-        )
+        return _packed(parts, first << shift)
 
     def items(self, keys: Sequence[str], low_ns: int, high_ns: int, pixels: int) -> dict[str, Any]:
         """What lanes show of some time at some width.
@@ -169,85 +184,127 @@ class TimelineAnswers:
             ],
         }
 
-    def range(self, keys: Sequence[str], low_ns: int, high_ns: int) -> dict[str, Any]:
-        """Totals of some time by kind of work and by op, and its longest events.
+    def range(self, keys: Sequence[str] | None, low_ns: int, high_ns: int) -> dict[str, Any]:
+        """Totals of some time by kind of work and by op, its longest events and its iterations.
 
         Times are those within the range: events are cut at its ends.
+
+        Args:
+            keys: Lanes; None: all that hold events of their own.
+            low_ns: Start of the time.
+            high_ns: Its end.
 
         Raises:
             InvalidValueError: A lane is unknown, or the time is none.
         """
-        lanes = self._chosen(keys, low_ns, high_ns)
-        low, high = low_ns - self._origin_ns, high_ns - self._origin_ns
-        work = joined([lane.events(low, high) for _, lane in lanes if lane.kind == "work"])
-        time_ns = np.minimum(work.stop_ns, high) - np.maximum(work.start_ns, low)
-        longest = [row for _, lane in lanes for row in self._longest(lane, low, high)]
-        num_events = sum(lane.num_events_between(low, high) for _, lane in lanes)
+        if low_ns >= high_ns:
+            raise InvalidValueError(say("stop_ns must be after start_ns."))
+        chosen = None if keys is None else [lane for _, lane in self._chosen(keys)]
+        return range_totals(self._stored, chosen, low_ns, high_ns)
+
+    def hits(self, wanted: Selection, after_ns: int | None, number: int | None) -> dict[str, Any]:
+        """How many events are selected, and some of them.
+
+        Args:
+            wanted: What is selected.
+            after_ns: The first event that begins then or later is given as ``event``.
+            number: The event of this number, counted from 0, is given as ``event``.
+
+        Raises:
+            InvalidValueError: The iteration or the number is none.
+        """
+        if self._stored is None:
+            return {"count": 0, "is_listed": True, "time_ns": 0, "lanes": [], "event": None}
+        hits = self._hits(wanted)
+        if number is not None and not 0 <= number < max(len(hits), 1):
+            raise InvalidValueError(say("number must be from 0 to {last}.", last=len(hits) - 1))
+        if after_ns is not None:
+            number = hit_at(hits, after_ns - self._origin_ns)
+        chosen = {"first": None, "longest": None, "median": None, **chosen_hits(hits)}
+        counts = np.bincount(hits.lane, minlength=len(hits.lanes))
         return {
-            "start_ns": low_ns,
-            "stop_ns": high_ns,
-            "categories": self._categories(work, time_ns),
-            "ops": self._ops(work, time_ns),
-            "num_events": num_events,
-            "events": sorted(longest, key=lambda row: (-row["duration_ns"], row["start_ns"]))[
-                :MOST_LISTED
+            "count": hits.count,
+            "is_listed": len(hits) == hits.count,
+            "time_ns": int(hits.items.busy_ns.sum()),
+            "lanes": [
+                {"key": key, "num_events": count}
+                for key, count in zip(hits.lanes, counts.tolist(), strict=True)
+                if count
             ],
+            "event": self._hit(hits, number),
+            **{name: self._hit(hits, place) for name, place in chosen.items()},
         }
+
+    def event(self, key: str, start_ns: int, row: int) -> dict[str, Any] | None:
+        """All about one event; None: there is none like that.
+
+        Args:
+            key: Its lane.
+            start_ns: Its start.
+            row: Its row id.
+
+        Raises:
+            InvalidValueError: The lane is unknown.
+        """
+        self._chosen([key])
+        stored, aggregation = self._stored, int(self._data.params["aggr_id"])
+        if stored is None or key == PATH_KEY:
+            return None
+        return self._data.database.read_with(
+            lambda connection: EventDetails(connection, stored, aggregation).read(
+                key, start_ns, row
+            )
+        )
+
+    def _hit(self, hits: Hits, number: int | None) -> dict[str, Any] | None:
+        if number is None or self._stored is None or not len(hits):
+            return None
+        items = hits.items
+        label = self._stored.labels[int(items.label[number])]
+        return {
+            "number": number,
+            "lane": hits.lanes[int(hits.lane[number])],
+            "row_id": int(items.row[number]),
+            "name": label.name,
+            "op_id": label.op_id,
+            "start_ns": self._origin_ns + int(items.start_ns[number]),
+            "duration_ns": int(items.busy_ns[number]),
+        }
+
+    def _hits(self, wanted: Selection) -> Hits:
+        if self._stored is None:
+            return Hits(0, (), np.zeros(0, dtype=np.int32), joined([]))
+        return find_hits(self._data, self._stored, wanted)
 
     @property
     def _origin_ns(self) -> int:
         return 0 if self._stored is None else self._stored.origin_ns
-
-    def _categories(self, work: Items, time_ns: Int64) -> list[dict[str, Any]]:
-        if self._stored is None:
-            return []
-        return [
-            {"category": code, "num_events": count, "time_ns": total}
-            for code, count, total in _sums(self._stored.category_of_label[work.label], time_ns)
-        ]
-
-    def _ops(self, work: Items, time_ns: Int64) -> list[dict[str, Any]]:
-        if self._stored is None:
-            return []
-        op_ids, codes = self._stored.op_ids
-        return [
-            {"op_id": op_ids[code], "num_events": count, "time_ns": total}
-            for code, count, total in _sums(codes[work.label], time_ns)
-            if code >= 0
-        ][:MOST_LISTED]
-
-    def _longest(self, lane: StoredLane, low: int, high: int) -> Iterator[dict[str, Any]]:
-        if self._stored is None:
-            return
-        found = lane.longest(low, high, MOST_LISTED)
-        columns = (found.start_ns, found.busy_ns, found.label)
-        for start, duration, label in zip(*(one.tolist() for one in columns), strict=True):
-            yield {
-                "lane": lane.key,
-                "name": self._stored.labels[label].name,
-                "op_id": self._stored.labels[label].op_id,
-                "start_ns": self._origin_ns + start,
-                "duration_ns": duration,
-            }
 
     def _chosen(
         self, keys: Sequence[str], low_ns: int = 0, high_ns: int = 1
     ) -> list[tuple[str, StoredLane]]:
         if low_ns >= high_ns:
             raise InvalidValueError(say("stop_ns must be after start_ns."))
-        lanes = {} if self._stored is None else self._stored.lanes
+        lanes: Mapping[str, StoredLane] = {} if self._stored is None else self._stored.lanes
+        if PATH_KEY in keys and self._stored is not None and has_path(self._data):
+            path = path_lane(self._data, self._stored)
+            lanes = lanes if path is None else {**lanes, PATH_KEY: path}
         unknown = [key for key in keys if key not in lanes]
         if unknown:
             raise InvalidValueError(say("The timeline has no lane {key!r}.", key=unknown[0]))
         return [(key, lanes[key]) for key in keys]
 
 
-def _sums(codes: Int64, time_ns: Int64) -> list[tuple[int, int, int]]:
-    """Code, number and time of the rows of each code, most time first."""
-    values, dense = dense_codes(codes)
-    count = np.bincount(dense, minlength=len(values))
-    total = np.zeros(len(values), dtype=np.int64)
-    np.add.at(total, dense, time_ns)
-    order = np.lexsort((values, -total))
-    columns = (values[order], count[order], total[order])
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+def _packed(parts: Sequence[Items], low_ns: int) -> bytes:
+    items = joined(parts)
+    head = json.dumps({"counts": [len(part) for part in parts]}).encode()
+    head += b" " * (-(len(head) + 4) % 8)
+    wide = (items.start_ns - low_ns, items.stop_ns - items.start_ns, items.busy_ns)
+    narrow = (items.count, items.label, items.row)
+    return b"".join(
+        [
+            *(len(head).to_bytes(4, "little"), head),
+            *(column.astype("<f8").tobytes() for column in wide),
+            *(column.astype("<i4").tobytes() for column in narrow),
+        ]
+    )

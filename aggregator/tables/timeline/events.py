@@ -9,11 +9,12 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
 from aggregator.dldb.column_blobs import read_columns
+from aggregator.dldb.writer import has_table
 from aggregator.kernels.traits import communication_kernels
 from aggregator.profile.arrays import Bool, Int64
 
@@ -122,6 +123,32 @@ class Window:
         return held
 
 
+def iteration_window(
+    connection: sqlite3.Connection, aggregation: int, first: int | None, last: int | None
+) -> Window | None:
+    """The time of some iterations; of all events if none are named.
+
+    Args:
+        connection: The database.
+        aggregation: Its aggregation that has the iterations.
+        first: The first; None: from the beginning on.
+        last: The last; None: to the end.
+
+    Returns:
+        The time; None: the aggregation has none of these iterations.
+    """
+    if first is None and last is None:
+        return Window()
+    sql = (
+        "SELECT min(start_time), max(stop_time) FROM view_iterations_all WHERE aggr_id = ?"
+        " AND iter_value BETWEEN ? AND ?"
+    )
+    low, high = (0 if first is None else first), (2**62 if last is None else last)
+    bounds = (aggregation, *(max(min(bound, 2**62), -1) for bound in (low, high)))
+    low, high = connection.execute(sql, bounds).fetchone()
+    return None if low is None or high is None else Window(int(low), int(high))
+
+
 Chosen = TypeVar("Chosen", Work, Calls, OpCalls)
 
 
@@ -156,6 +183,13 @@ class Events:
         """Process ids by row."""
         return {int(row[0]): int(row[1]) for row in self._all("SELECT id, pid FROM processes")}
 
+    def ranks(self) -> dict[int, int]:
+        """Number of the rank of each process that has one, in their order, by row of processes."""
+        if not has_table(self._connection, "ranks"):
+            return {}
+        rows = self._all("SELECT process, rank FROM ranks ORDER BY rank")
+        return {int(process): int(rank) for process, rank in rows}
+
     def devices(self) -> dict[int, tuple[int, str]]:
         """Number and name of each GPU by row."""
         sql = "SELECT id, device_id, name FROM devices"
@@ -177,14 +211,20 @@ class Events:
             " AND start < ? ORDER BY start"
         )
         bounds = (aggregation, self._window.low_ns, self._window.high_ns)
-        return [(int(a), int(b), int(c)) for a, b, c in self._connection.execute(sql, bounds)]
+        rows = self._connection.execute(sql, bounds).fetchall()
+        times = limited(np.array([row[1:] for row in rows], dtype=np.int64).reshape(-1, 2))
+        return [
+            (int(row[0]), start, max(start, stop))
+            for row, (start, stop) in zip(rows, times.tolist(), strict=True)
+        ]
 
     def op_calls(self) -> OpCalls:
         """Executions of ops of the default domain."""
         names = ("op", "start", "stop", "thread", "shapes")
         op, start, stop, thread, shapes = self._read("op_instances", names)
         default = np.array([row[0] for row in self._all("SELECT id FROM ops WHERE domain = 1")])
-        found = OpCalls(start, stop, thread, op, shapes, _row_ids(start))
+        start, stop = limited(start), limited(stop)
+        found = OpCalls(start, np.maximum(stop, start), thread, op, shapes, _row_ids(start))
         return self._chosen(found.rows(np.isin(op, default)))
 
     def calls(self) -> Calls:
@@ -192,7 +232,8 @@ class Events:
         name, op, start, duration, thread = self._read(
             "api_calls", ("name", "op", "start", "duration", "thread")
         )
-        return self._chosen(Calls(start, start + duration, thread, name, op, _row_ids(start)))
+        start, stop = _times(start, duration)
+        return self._chosen(Calls(start, stop, thread, name, op, _row_ids(start)))
 
     def work(self) -> tuple[Work, list[str], dict[int, str]]:
         """Work of the GPUs, its names, and the full names of those of kernels."""
@@ -228,7 +269,7 @@ class Events:
         category = np.where(is_tensor_core[name - 1], Category.TENSOR_CORE, Category.COMPUTE)
         category[is_communication[name - 1]] = Category.COMMUNICATION
         return Work(
-            *(start, start + duration, device, stream, process, name - 1, category),
+            *(*_times(start, duration), device, stream, process, name - 1, category),
             *(self._op_of_pair()[pair], _row_ids(start), api_start, api_duration),
         )
 
@@ -245,7 +286,7 @@ class Events:
             name[(is_copy > 0) & (kind == known)] += number + 1
         category = np.where(is_copy > 0, Category.COPY, Category.SET)
         return Work(
-            *(start, start + duration, device, stream, process, name, category),
+            *(*_times(start, duration), device, stream, process, name, category),
             *(op, _row_ids(start), api_start, api_duration),
         )
 
@@ -257,7 +298,7 @@ class Events:
         names.append(GRAPH_NAME)
         category = np.full(len(op), int(Category.GRAPH))
         return Work(
-            *(start, start + duration, device, stream, process, name, category),
+            *(*_times(start, duration), device, stream, process, name, category),
             *(op, _row_ids(start), api_start, api_duration),
         )
 
@@ -283,6 +324,22 @@ class Events:
         rows = np.flatnonzero(self._window.holds(found.start_ns, found.stop_ns))
         start, stop, row = found.start_ns[rows], found.stop_ns[rows], found.row[rows]
         return found.rows(rows[np.lexsort((row, -stop, start))])
+
+
+FURTHEST_NS: Final = 2**61
+"""Times that are further from 0 (73 years) are drawn there: differences then fit into 64 bits."""
+
+
+def limited(times_ns: Int64) -> Int64:
+    """Times that can be subtracted from each other."""
+    found: Int64 = np.clip(times_ns, -FURTHEST_NS, FURTHEST_NS)
+    return found
+
+
+def _times(start_ns: Int64, duration_ns: Int64) -> tuple[Int64, Int64]:
+    """Starts and ends; no event ends before it starts."""
+    start = limited(start_ns)
+    return start, limited(start + np.clip(duration_ns, 0, FURTHEST_NS))
 
 
 def _row_ids(column: Int64) -> Int64:

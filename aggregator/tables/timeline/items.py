@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from aggregator.profile.arrays import Int64
-from aggregator.tables.timeline.events import Columns
+from aggregator.tables.timeline.events import Columns, Op
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Label:
     name: str
     category: int  # ``Category``; -1: none.
     op_id: str | None
+    op_type: str = ""  # Of that op.
 
 
 class Labels:
@@ -50,13 +51,20 @@ class Labels:
     def __init__(self) -> None:
         self._known: dict[Label, int] = {}
 
-    def number(self, name: str, category: int = -1, op_id: str | None = None) -> int:
+    def number(self, name: str, category: int = -1, op: Op | None = None) -> int:
         """The number of a label."""
-        return self._known.setdefault(Label(name, category, op_id), len(self._known))
+        label = Label(name, category, None)
+        if op is not None:
+            label = Label(name, category, op.op_id or op.name, op.type)
+        return self._known.setdefault(label, len(self._known))
 
     def all(self) -> tuple[Label, ...]:
         """Labels by number."""
         return tuple(self._known)
+
+
+DERIVED: Final = frozenset({"key", "advice", "path", "idle", "modules", "loader"})
+"""Kinds whose items show other events again, or the time between them."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,9 @@ class EventLane:
     """A row of a timeline with its events, which do not overlap where that can be had."""
 
     key: str  # Stable name of the lane in its aggregation.
-    kind: str  # iterations, work, modules, ops or calls.
+    # iterations, key (node), advice, path (the critical one), idle, work, modules, ops, calls,
+    # waits (calls that block) or loader.
+    kind: str
     group: str  # What it belongs to: a GPU, or a thread of a process.
     title: str
     events: Items

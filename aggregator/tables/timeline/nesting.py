@@ -100,7 +100,11 @@ class ModuleSpans:
 
 
 def module_spans(
-    op_calls: OpCalls, names: Mapping[int, str], iteration_start_ns: Int64
+    op_calls: OpCalls,
+    names: Mapping[int, str],
+    iteration_start_ns: Int64,
+    *,
+    is_cut: bool = False,
 ) -> ModuleSpans:
     """The modules of a thread's ops, from the paths in their names.
 
@@ -111,8 +115,9 @@ def module_spans(
         op_calls: Calls of one thread in order of start.
         names: Path of each op by row, such as ``/GPT2/h/0/attn/Linear``.
         iteration_start_ns: Starts of iterations in order.
+        is_cut: A span ends where the next one of its level begins, even within a call.
     """
-    paths = {row: _parents(name) for row, name in names.items()}
+    paths = _module_paths(names)
     deepest = max((len(path) for path in paths.values()), default=0)
     codes: dict[str, int] = {}
     iteration = np.searchsorted(iteration_start_ns, op_calls.start_ns, side="right")
@@ -128,6 +133,8 @@ def module_spans(
         heads = run_heads(run)
         if len(heads):
             stop = np.maximum.reduceat(op_calls.stop_ns, heads)
+            if is_cut:
+                stop[:-1] = np.minimum(stop[:-1], op_calls.start_ns[heads[1:]])
             in_module = code[heads] >= 0
             span = op_calls.start_ns[heads], stop, code[heads]
             parts.append(tuple(column[in_module] for column in span))  # type: ignore[arg-type]
@@ -137,9 +144,21 @@ def module_spans(
     return ModuleSpans(start, stop, name, tuple(codes))
 
 
-def _parents(name: str) -> tuple[str, ...]:
-    """Paths of the modules around an op, outermost first."""
-    words = name.strip("/").split("/")[:-1]
+def _module_paths(names: Mapping[int, str]) -> dict[int, tuple[str, ...]]:
+    """Paths of the modules around each op, outermost first.
+
+    An op whose path is that of a module itself, as the range of an iteration, is within it.
+    """
+    around = {row: _prefixes(name) for row, name in names.items()}
+    modules = {path for paths in around.values() for path in paths[:-1]}
+    return {
+        row: paths if paths and paths[-1] in modules else paths[:-1]
+        for row, paths in around.items()
+    }
+
+
+def _prefixes(name: str) -> tuple[str, ...]:
+    words = name.strip("/").split("/")
     return tuple("/" + "/".join(words[: number + 1]) for number in range(len(words)))
 
 

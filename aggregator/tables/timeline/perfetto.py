@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import BinaryIO, Final
+from typing import IO, Final
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Slices:
         return len(self.start_ns)
 
 
-def write_trace(events: Events, aggregation: int, out: BinaryIO) -> int:
+def write_trace(events: Events, aggregation: int, out: IO[bytes]) -> int:
     """Write the events as a Perfetto trace.
 
     Args:
@@ -102,7 +102,7 @@ class _Names:
 
 
 class _Trace:
-    def __init__(self, events: Events, aggregation: int, out: BinaryIO) -> None:
+    def __init__(self, events: Events, aggregation: int, out: IO[bytes]) -> None:
         self._events = events
         self._out = out
         self._names, self._keys, self._texts = _Names(), _Names(), _Names()

@@ -18,13 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from aggregator.dldb.column_blobs import decoded, narrowed
-from aggregator.profile.arrays import Int64
+from aggregator.profile.arrays import Bool, Int64
 from aggregator.tables.timeline.items import EventLane, Items, Label, joined
 from aggregator.tables.timeline.levels import EVENTS, lane_levels, shown_items
 
 PART_ITEMS: Final = 8_192
-_MAGIC: Final = b"DLPROF timeline 1\n"
+_MAGIC: Final = b"DLPROF timeline 2\n"
 _LENGTH_BYTES: Final = 8
+_MOST_INDEX_BYTES: Final = 2**30
 _CODEC: Final = pa.Codec("zstd")
 
 
@@ -51,6 +52,7 @@ class StoredLane:
     title: str
     num_events: int
     busy_ns: int
+    labels: tuple[tuple[int, int], ...]  # Number of events of each label that it has.
     levels: tuple[tuple[int, tuple[Part, ...]], ...]  # Shift and parts, the finest level first.
     data: pa.Buffer
 
@@ -73,6 +75,22 @@ class StoredLane:
             elif part.first_ns < high_ns and (part.last_ns >= low_ns or part.latest_ns > low_ns):
                 total += len(_overlapping(_unpacked(self.data, part), low_ns, high_ns))
         return total
+
+    def labeled(self, wanted: Bool, low_ns: int, high_ns: int) -> Iterator[Items]:
+        """The events whose labels are wanted, a part at a time in order of start.
+
+        Args:
+            wanted: By label.
+            low_ns: Parts that end before this are left out.
+            high_ns: Parts that begin then or later are left out.
+        """
+        if not any(wanted[label] for label, _ in self.labels):
+            return
+        for part in self.levels[0][1]:
+            if part.last_ns < low_ns or part.first_ns >= high_ns:
+                continue
+            items = _unpacked(self.data, part)
+            yield items.rows(wanted[items.label])
 
     def longest(self, low_ns: int, high_ns: int, most: int) -> Items:
         """The longest of the events that overlap some time, or begin in it."""
@@ -135,7 +153,7 @@ class TimelineWriter:
     def add(self, lane: EventLane) -> None:
         """Write a lane with its levels."""
         levels = [
-            (shift, [asdict(part) for part in self._parts(items)])
+            (shift, [vars(part) for part in self._parts(items)])
             for shift, items in lane_levels(lane.events)
         ]
         stop_ns = int(lane.events.stop_ns.max())
@@ -145,6 +163,7 @@ class TimelineWriter:
                 **{name: getattr(lane, name) for name in ("key", "kind", "group", "title")},
                 "num_events": len(lane.events),
                 "busy_ns": sum(lane.events.busy_ns.tolist()),
+                "labels": list(_counts(lane.events.label)),
                 "levels": levels,
             }
         )
@@ -153,8 +172,10 @@ class TimelineWriter:
         """Write the index."""
         index = self._index | {"stop_ns": self._stop_ns, "labels": [asdict(one) for one in labels]}
         text = json.dumps(index, separators=(",", ":")).encode()
-        self._out.write(text)
-        self._out.write(len(text).to_bytes(_LENGTH_BYTES, "little"))
+        compressed = bytes(_CODEC.compress(text))
+        self._out.write(compressed)
+        for length in (len(text), len(compressed)):
+            self._out.write(length.to_bytes(_LENGTH_BYTES, "little"))
 
     def _parts(self, items: Items) -> Iterator[Part]:
         for low in range(0, len(items), PART_ITEMS):
@@ -177,11 +198,16 @@ def read_timeline(data: pa.Buffer) -> StoredTimeline:
     view = memoryview(data)
     if bytes(view[: len(_MAGIC)]) != _MAGIC:
         raise ValueError("the file holds no timeline of this version")
-    end = len(view) - _LENGTH_BYTES
-    start = end - int.from_bytes(view[end:], "little")
-    if start < len(_MAGIC):
+    end = len(view) - 2 * _LENGTH_BYTES
+    length, compressed = (
+        int.from_bytes(view[low : low + _LENGTH_BYTES], "little")
+        for low in (end, end + _LENGTH_BYTES)
+    )
+    start = end - compressed
+    if start < len(_MAGIC) or length > _MOST_INDEX_BYTES:
         raise ValueError("the file is cut off")
-    return StoredTimeline(data, json.loads(bytes(view[start:end])))
+    text = _CODEC.decompress(data.slice(start, compressed), length)
+    return StoredTimeline(data, json.loads(bytes(text)))
 
 
 def map_timeline(path: Path) -> StoredTimeline:
@@ -205,7 +231,14 @@ def _lane(stored: Mapping[str, Any], data: pa.Buffer) -> StoredLane:
         (int(shift), tuple(Part(**{**part, "columns": tuple(part["columns"])}) for part in parts))
         for shift, parts in stored["levels"]
     )
-    return StoredLane(**{**stored, "levels": levels}, data=data)
+    labels = tuple((int(label), int(count)) for label, count in stored["labels"])
+    return StoredLane(**{**stored, "levels": levels, "labels": labels}, data=data)
+
+
+def _counts(labels: Int64) -> Iterator[tuple[int, int]]:
+    counts = np.bincount(labels)
+    used = np.flatnonzero(counts)
+    return zip(used.tolist(), counts[used].tolist(), strict=True)
 
 
 def _packed(items: Items) -> tuple[tuple[tuple[int, int], ...], bytes]:

@@ -101,6 +101,19 @@ export function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
   return early === null ? ask() : early.then((answer) => answer as T, ask);
 }
 
+/** The body of a reply as bytes. */
+export async function getBuffer(url: string, signal: AbortSignal): Promise<ArrayBuffer> {
+  let response: Response;
+  try {
+    response = await fetch(url, { credentials: "same-origin", headers: WANTED, signal });
+  } catch (error) {
+    if (isAbort(error)) throw error;
+    throw noAnswer(url);
+  }
+  if (!response.ok) throw await errorFrom(response);
+  return response.arrayBuffer();
+}
+
 /** How much of a file has come. Unit: bytes; `size` is null while it is not known. */
 export interface Download {
   readonly received: number;

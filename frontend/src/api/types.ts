@@ -642,6 +642,25 @@ export interface HistoryTrend {
   readonly values_ns: readonly number[];
 }
 
+/** A selected event. */
+export interface Hit {
+  readonly duration_ns: number;
+  readonly lane: string;
+  readonly name: string;
+  /** Its place among the selected events by start, from 0. */
+  readonly number: number;
+  readonly op_id: string | null;
+  /** Row of the event in its table; 0: it has none. */
+  readonly row_id: number;
+  readonly start_ns: number;
+}
+
+/** A lane with selected events. */
+export interface HitLane {
+  readonly key: string;
+  readonly num_events: number;
+}
+
 /** The shape of every list. */
 export interface IterationEfficiencyPage {
   /** Number of rows that pass the filters, on all pages. */
@@ -1116,14 +1135,15 @@ export interface KeyNodeCandidatesRow {
 /** A row of a timeline. */
 export interface Lane {
   /** Sum of the durations of its events. */
-  readonly busy_ns: number;
+  readonly busy_ns: number | null;
   /** The GPU or thread that it belongs to. */
   readonly group: string;
   /** Its name in the address of its items. */
   readonly key: string;
-  /** iterations, work, modules, ops or calls. */
+  /** iterations, key (node), advice, path (the critical one), idle, work (of a GPU), modules, ops, loader, calls or waits (calls that block). */
   readonly kind: string;
-  readonly num_events: number;
+  /** null: the lane is computed when its tiles are asked for. */
+  readonly num_events: number | null;
   /** Empty: it continues the lane before. */
   readonly title: string;
 }
@@ -2308,7 +2328,15 @@ export interface RangeEvent {
   readonly lane: string;
   readonly name: string;
   readonly op_id: string | null;
+  /** Row of the event in its table; 0: it has none. */
+  readonly row_id: number;
   readonly start_ns: number;
+}
+
+/** Iterations in a range of time. */
+export interface RangeIterations {
+  readonly first: number;
+  readonly last: number;
 }
 
 /** Work of one op in a range of time. */
@@ -2437,6 +2465,22 @@ export interface Recommendations {
   readonly results: readonly Recommendation[];
 }
 
+/** An event that another one belongs to. */
+export interface RelatedEvent {
+  /** As in the items of a timeline. */
+  readonly category: number;
+  readonly duration_ns: number;
+  readonly lane: string;
+  readonly name: string;
+  readonly op_id: string | null;
+  readonly op_type: string;
+  /** launched by, launched, op (in which it was launched), forward or backward (the same call of the op in the other direction). */
+  readonly relation: string;
+  /** Row of the event in its table; 0: it has none. */
+  readonly row_id: number;
+  readonly start_ns: number;
+}
+
 /** The result of removing a profile. */
 export interface RemovedProfile {
   readonly deleted_files: readonly string[];
@@ -2559,6 +2603,118 @@ export interface Timeline {
   readonly version: string;
 }
 
+/** One event; what is not known, or is not of its kind, is left out or null. */
+export interface TimelineEvent {
+  /** Start of the launching call. Unit: ns. */
+  readonly api_start_ns?: number;
+  /** Its duration; 0: not recorded. */
+  readonly api_time_ns?: number;
+  readonly block?: string;
+  /** Moved or set. */
+  readonly bytes?: number | null;
+  /** As in the items of a timeline. */
+  readonly category: number;
+  readonly correlation_id?: number;
+  /** Of this execution of the op. */
+  readonly cpu_time_ns?: number;
+  /** Element type; empty: not recorded. */
+  readonly data_type?: string;
+  readonly direction?: string;
+  readonly duration_ns: number;
+  /** Of this execution of the op. */
+  readonly gpu_time_ns?: number;
+  readonly grid?: string;
+  /** pageable, pinned or empty. */
+  readonly host_memory?: string;
+  readonly input_shapes?: string | null;
+  readonly lane: string;
+  /** Full name of the kernel. */
+  readonly long_name?: string;
+  /** Path of the op without its last part. */
+  readonly module?: string;
+  readonly name: string;
+  /** How it is known that it is of the op. */
+  readonly name_reason?: string;
+  /** Number of ops. */
+  readonly of_ops?: number;
+  readonly op_id: string | null;
+  readonly op_name?: string;
+  readonly op_type: string;
+  readonly output_shapes?: string | null;
+  /** Of the op by GPU time, from 1. */
+  readonly place?: number;
+  readonly readable_name?: string;
+  readonly related: readonly RelatedEvent[];
+  /** Row of the event in its table; 0: it has none. */
+  readonly row_id: number;
+  /** Of the GPU time of all ops. */
+  readonly share_pct?: number | null;
+  /** Ops that TorchInductor fused into it. */
+  readonly source_ops?: string;
+  readonly start_ns: number;
+  /** Whether the op can use Tensor Cores. */
+  readonly tc_eligible?: boolean;
+  /** What in the name of the kernel says so. */
+  readonly tc_evidence?: string;
+  /** Why. */
+  readonly tc_fit_reason?: string;
+  readonly uses_tc?: boolean | null;
+}
+
+/** The shape of every list. */
+export interface TimelineEventsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly TimelineEventsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface TimelineEventsRow {
+  /** GPU; null: it ran on the CPU. */
+  readonly device_id: number | null;
+  /** Its length. */
+  readonly duration_ns: number | null;
+  /** kernel, copy, set, graph, op or call. */
+  readonly event_kind: string;
+  /** Kernel, CUDA call or Op ID. */
+  readonly event_name: string | null;
+  /** Row id in the table of its kind. */
+  readonly event_row: number;
+  /** The op that it belongs to. */
+  readonly op_id: string | null;
+  /** Path of that op. */
+  readonly op_name: string | null;
+  /** Process. */
+  readonly process_id: number | null;
+  /** Start on the clock of the profile. */
+  readonly start_time_ns: number | null;
+  /** CUDA stream; null: none was recorded. */
+  readonly stream_id: number | null;
+  /** Thread; null: it ran on a GPU. */
+  readonly thread_id: number | null;
+}
+
+/** Selected events. */
+export interface TimelineHits {
+  readonly count: number;
+  /** The one that was asked for. */
+  readonly event: Hit | null;
+  readonly first: Hit | null;
+  /** False: there are too many to step through. */
+  readonly is_listed: boolean;
+  readonly lanes: readonly HitLane[];
+  readonly longest: Hit | null;
+  /** The one of median duration. */
+  readonly median: Hit | null;
+  /** Sum of the durations of those that are listed. */
+  readonly time_ns: number;
+}
+
 /** What lanes show of some time. */
 export interface TimelineItems {
   /** Shorter events that begin in one bin are joined. */
@@ -2579,6 +2735,8 @@ export interface TimelineLabels {
   readonly name: readonly number[];
   /** Index of the op's id in names; -1: none. */
   readonly op: readonly number[];
+  /** Index of its type in names; -1: none. */
+  readonly op_type: readonly number[];
 }
 
 /** Totals of a range of time. */
@@ -2587,6 +2745,8 @@ export interface TimelineRange {
   readonly categories: readonly RangeCategory[];
   /** The longest of them. */
   readonly events: readonly RangeEvent[];
+  /** Those of which at least half lies in the range; null: none. */
+  readonly iterations: RangeIterations | null;
   /** Events of all lanes asked for. */
   readonly num_events: number;
   /** The ops with the most GPU time in the range. */

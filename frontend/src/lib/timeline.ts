@@ -1,6 +1,4 @@
-/** Windows of time and the items of lanes. Pure functions only. */
-
-import type { LaneItems } from "../api/types";
+/** Windows of time, in ns after the first event of a timeline, and what an address says of them. */
 
 /** What part of the time is shown: from `low` to `high`, in ns. */
 export interface Span {
@@ -34,6 +32,12 @@ export function moved(span: Span, share: number, all: Span): Span {
   return within({ low: span.low + by, high: span.high + by }, all);
 }
 
+/** The window around an event, which takes a third of the width. */
+export function around(start: number, duration: number, all: Span): Span {
+  const length = Math.max(duration, SHORTEST_NS);
+  return within({ low: start - length, high: start + 2 * length }, all);
+}
+
 /** Times for the marks of an axis: 1, 2 or 5 times a power of ten apart, at most `most` of them. */
 export function ticks(span: Span, most: number): readonly number[] {
   const least = lengthOf(span) / Math.max(most, 1);
@@ -44,31 +48,59 @@ export function ticks(span: Span, most: number): readonly number[] {
   return Array.from({ length: count }, (_, index) => first + index * step);
 }
 
-/** The item of a lane at a time, counted from the start of its columns; -1: none. */
-export function itemAt(items: LaneItems, offset: number, slack: number): number {
-  let low = 0;
-  let high = items.offset_ns.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((items.offset_ns[middle] ?? 0) <= offset + slack) low = middle + 1;
-    else high = middle;
-  }
-  for (let index = low - 1; index >= Math.max(low - 3, 0); index -= 1) {
-    const end = (items.offset_ns[index] ?? 0) + (items.duration_ns[index] ?? 0);
-    if (end + slack >= offset) return index;
-  }
-  return -1;
+/** A time of the profile as text: whole, also beyond 2^53 ns. */
+export function absolute(offset: number, origin: bigint): string {
+  return String(origin + BigInt(Math.round(offset)));
 }
 
-/** A window as the address has it, and back; null: it is none. */
-export function spanText({ low, high }: Span): string {
-  return `${Math.round(low)}-${Math.round(high)}`;
+/** A window as the address has it, in times of the profile, and back; null: it is none. */
+export function spanText({ low, high }: Span, origin = 0n): string {
+  return `${absolute(low, origin)}-${absolute(high, origin)}`;
 }
 
-export function readSpan(text: string | undefined, all: Span): Span | null {
+export function readSpan(text: string | undefined, all: Span, origin = 0n): Span | null {
   const found = /^(-?\d{1,19})-(-?\d{1,19})$/.exec(text ?? "");
   if (found === null) return null;
-  const [low, high] = [Number(found[1]), Number(found[2])];
+  const [low, high] = [found[1], found[2]].map((part) => Number(BigInt(part ?? "0") - origin));
+  if (low === undefined || high === undefined) return null;
   if (!(low < high) || high <= all.low || low >= all.high) return null;
   return within({ low, high }, all);
+}
+
+/** What names an event of a timeline: its lane, start and row. */
+export interface EventRef {
+  readonly lane: string;
+  /** In ns after the first event. */
+  readonly start: number;
+  readonly row: number;
+}
+
+export function eventText({ lane, start, row }: EventRef, origin: bigint): string {
+  return `${lane}~${absolute(start, origin)}~${row}`;
+}
+
+export function readEvent(text: string | undefined, origin: bigint): EventRef | null {
+  const found = /^([\w.]{1,200})~(-?\d{1,19})~(\d{1,10})$/.exec(text ?? "");
+  if (found === null) return null;
+  const [, lane = "", start = "0", row = "0"] = found;
+  return { lane, start: Number(BigInt(start) - origin), row: Number(row) };
+}
+
+/** Ways to select events, as the API names them. */
+export const SELECTORS = ["op", "op_type", "group", "kernel", "search", "iteration"] as const;
+
+export type Selection = Readonly<Partial<Record<(typeof SELECTORS)[number], string>>>;
+
+/** "op=CONV2D_1", as the address has it; null: it selects nothing. */
+export function readSelection(text: string | undefined): Selection | null {
+  const found = new URLSearchParams(text ?? "");
+  const entries = SELECTORS.flatMap((name) => {
+    const value = found.get(name);
+    return value ? [[name, value] as const] : [];
+  });
+  return entries.length === 0 ? null : Object.fromEntries(entries);
+}
+
+export function selectionText(selection: Selection): string {
+  return new URLSearchParams(Object.entries(selection)).toString();
 }

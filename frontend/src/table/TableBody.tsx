@@ -3,8 +3,13 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { UnknownReasons } from "../api/lists";
-import { openPageOf } from "../ui/PageLink";
+import { isReport } from "../api/source";
+import { t } from "../i18n";
+import { navigate } from "../state/location";
+import { Icon } from "../ui/icons";
+import { openPageOf, PageAnchor } from "../ui/PageLink";
 import type { Column, TableSpec } from "./spec";
+import { timelineOf } from "./timelineLink";
 import { RowsBelow, useDrawnRows } from "./useDrawnRows";
 
 const SKELETON_ROWS = 8;
@@ -141,6 +146,11 @@ export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
     const row = rows[entry];
     if (row === undefined || (event.target as HTMLElement).tagName !== "TR") return;
     if (event.key === "Enter" && event.shiftKey && openPageOf(event.target as HTMLElement)) return;
+    if (event.key === "l" && openTimelineOf(row, props.spec)) {
+      event.preventDefault();
+      event.stopPropagation();
+      return;
+    }
     const next = rowAfterKey(event.key, entry, rows.length);
     const action = next === null ? actionOf(event.key, row, props, turn) : () => moveFocus(next);
     if (action === undefined) return;
@@ -216,9 +226,10 @@ function BodyRow<Row>(props: BodyRowProps<Row>): JSX.Element {
         onFocus={props.onFocus}
         onClick={() => props.onSelect?.(row)}
       >
-        {columns.map((column) => (
+        {columns.map((column, index) => (
           <td key={column.key} class={`align-${column.align ?? "left"}`}>
             {column.cell(row, context)}
+            {index === 0 && <TimelineAnchor row={row} spec={spec} />}
           </td>
         ))}
       </tr>
@@ -228,6 +239,33 @@ function BodyRow<Row>(props: BodyRowProps<Row>): JSX.Element {
         </tr>
       )}
     </>
+  );
+}
+
+/** Whether rows of a table lead to the timeline: a report in one file has none. */
+function hasTimeline<Row>(spec: TableSpec<Row>): boolean {
+  return !isReport() && spec.isOfDialog !== true;
+}
+
+/** Opens the timeline with what a row is about; false: there is none. */
+function openTimelineOf<Row>(row: Row, spec: TableSpec<Row>): boolean {
+  const to = hasTimeline(spec) ? timelineOf(row) : null;
+  if (to !== null) navigate(to);
+  return to !== null;
+}
+
+function TimelineAnchor<Row>(props: { row: Row; spec: TableSpec<Row> }): JSX.Element | null {
+  const to = hasTimeline(props.spec) ? timelineOf(props.row) : null;
+  if (to === null) return null;
+  return (
+    <PageAnchor
+      to={to}
+      class="row-page row-timeline"
+      label={t("Show in the timeline")}
+      tabIndex={-1}
+    >
+      <Icon name="timeline" size={13} />
+    </PageAnchor>
   );
 }
 

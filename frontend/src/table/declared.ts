@@ -20,6 +20,7 @@ import type {
   OpsRow,
   PhasesRow,
   RanksRow,
+  TimelineEventsRow,
 } from "../api/types";
 import { t } from "../i18n";
 import type { DeclaredColumn } from "./columns";
@@ -388,4 +389,18 @@ export const RANKS: readonly DeclaredColumn<RanksRow>[] = [
   { key: "clock_residual_ns", format: "time", title: t("Clock residual"), hint: t("Median distance of its ends of collectives from those of the first rank"), whenNull: t("There was nothing to compare it with."), unit: "µs" },
   { key: "source_file", format: "text", title: t("File"), hint: t("File that it was read from") },
   { key: "process_id", format: "count", title: t("Process ID"), hint: t("Process ID on its machine"), isHiddenAtFirst: true },
+];
+
+export const TIMELINE_EVENTS: readonly DeclaredColumn<TimelineEventsRow>[] = [
+  { key: "event_name", format: "name", title: t("Event"), hint: t("Kernel, CUDA call or Op ID") },
+  { key: "event_kind", format: "choice", title: t("Kind"), hint: t("kernel, copy, set, graph, op or call") },
+  { key: "start_time_ns", format: "time", title: t("Start"), hint: t("Start on the clock of the profile"), unit: "ms" },
+  { key: "duration_ns", format: "time", title: t("Duration"), hint: t("Its length"), unit: "µs" },
+  { key: "op_id", format: "text", title: t("Op ID"), hint: t("The op that it belongs to") },
+  { key: "device_id", format: "count", title: t("Device ID"), hint: t("GPU; null: it ran on the CPU"), whenNull: t("It ran on the CPU.") },
+  { key: "op_name", format: "name", title: t("Op name"), hint: t("Path of that op"), isHiddenAtFirst: true },
+  { key: "stream_id", format: "count", title: t("Stream"), hint: t("CUDA stream; null: none was recorded") },
+  { key: "process_id", format: "count", title: t("Process ID"), hint: t("Process"), isHiddenAtFirst: true },
+  { key: "thread_id", format: "count", title: t("Thread ID"), hint: t("Thread; null: it ran on a GPU"), whenNull: t("It ran on a GPU.") },
+  { key: "event_row", format: "count", title: t("Event row"), hint: t("Row id in the table of its kind"), isHiddenAtFirst: true },
 ];

@@ -38,6 +38,8 @@ export interface TableSpec<Row> {
   readonly rowKey: (row: Row) => string;
   /** The one column that the search looks in; left out: all that hold text. */
   readonly searchIn?: string;
+  /** Shown in a dialog, which links to other views would leave. */
+  readonly isOfDialog?: boolean;
   /** What is unfolded below a row. */
   readonly unfolded?: (row: Row) => ComponentChildren;
 }

@@ -86,7 +86,7 @@ export function KernelName({ name, full }: { name: string; full: string }): JSX.
 
 /** Follows the link to the page of a row; false: the row has none. */
 export function openPageOf(row: HTMLElement): boolean {
-  const link = row.querySelector<HTMLElement>(".row-page");
+  const link = row.querySelector<HTMLElement>(".row-page:not(.row-timeline)");
   link?.click();
   return link !== null;
 }

@@ -77,6 +77,7 @@ export const MERGED_OPS_TABLE: TableSpec<MergedOpsRow> = {
 
 export const KEY_NODE_TABLE: TableSpec<OpsRow> = {
   id: "keynode",
+  isOfDialog: true,
   // Made of the op's own name: the path of an op contains the names of all ranges around it.
   searchIn: "op_id",
   noun: OPS_TABLE.noun,

@@ -1,67 +1,54 @@
-/** The lanes of a timeline: canvas, axis, pointer and keys. */
+/** The lanes of a timeline: labels, canvas, pointer and keys. */
 
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Lane, LaneItems, Timeline, TimelineItems } from "../../api/types";
+import { type ApiError, isAbort } from "../../api/client";
+import type { Timeline } from "../../api/types";
 import { t } from "../../i18n";
-import { itemAt, lengthOf, moved, type Span, ticks, zoomed } from "../../lib/timeline";
+import {
+  lengthOf,
+  moved,
+  type Selection,
+  type Span,
+  selectionText,
+  zoomed,
+} from "../../lib/timeline";
 import { durationText, formatInt } from "../../lib/units";
+import { scopedUrl, useScope } from "../../state/scope";
 import { useTheme } from "../../state/theme";
 import { ErrorNote } from "../../ui/states";
-import { draw, HEAD, ROW, type Row, readColors } from "./draw";
-import { useItems } from "./useItems";
+import { type ColorMode, readPalette } from "./colors";
+import { type LaneRow, layOut, type Row, rowsBetween } from "./layout";
+import { AXIS, type Found, Scene, type Spot } from "./scene";
+import { TileStore } from "./tiles";
 
-const AXIS = 24;
-const MOST_HEIGHT = 620;
+/** Height of the lanes: about half of the window, so that what is chosen is seen below. */
+const LEAST_HEIGHT = 300;
+const SHARE_OF_WINDOW = 0.55;
 const LEAST_DRAG = 4;
-const TICK_WIDTH = 120;
 const ZOOM = 1.25;
 const STEP = 0.2;
-
-/** An event that was clicked. */
-export interface Chosen {
-  readonly name: string;
-  readonly opId: string | null;
-  readonly count: number;
-  readonly startNs: number;
-  readonly durationNs: number;
-  readonly busyNs: number;
-}
+/** The rest of the page follows when the window has come to rest. */
+const REST_MS = 250;
+const ROOM = 300;
 
 interface LaneChartProps {
   readonly timeline: Timeline;
   readonly all: Span;
   readonly span: Span;
   readonly range: Span | null;
-  readonly search: string;
+  readonly mode: ColorMode;
+  readonly selection: Selection | null;
+  readonly chosen: Spot | null;
+  readonly related: readonly Spot[];
+  readonly folded: ReadonlySet<string>;
+  readonly onFold: (group: string) => void;
   readonly onSpan: (span: Span) => void;
   readonly onRange: (range: Span | null) => void;
-  readonly onEvent: (event: Chosen | null) => void;
+  readonly onEvent: (event: Found | null) => void;
 }
 
-/** Rows with their places: a heading for each group, then its lanes. */
-function layOut(
-  lanes: readonly Lane[],
-  folded: ReadonlySet<string>,
-): { rows: Row[]; height: number } {
-  const rows: Row[] = [];
-  let y = 0;
-  let group: string | null = null;
-  for (const lane of lanes) {
-    if (lane.group !== group) {
-      group = lane.group;
-      if (group !== "") {
-        rows.push({ kind: "group", title: group, y });
-        y += HEAD;
-      }
-    }
-    if (folded.has(lane.group)) continue;
-    rows.push({ kind: "lane", key: lane.key, type: lane.title, y });
-    y += ROW;
-  }
-  return { rows, height: y };
-}
-
+/** The element, its width, and how far it is scrolled. */
 function useSize(): readonly [(element: HTMLElement | null) => void, number, HTMLElement | null] {
   const [element, setElement] = useState<HTMLElement | null>(null);
   const [width, setWidth] = useState(0);
@@ -75,80 +62,118 @@ function useSize(): readonly [(element: HTMLElement | null) => void, number, HTM
   return [setElement, width, element];
 }
 
+interface Stores {
+  readonly tiles: TileStore | null;
+  readonly hits: TileStore | null;
+  readonly error: ApiError | null;
+}
+
+/** The tiles of all events, and those of the selected ones. */
+function useStores(
+  timeline: Timeline,
+  all: Span,
+  selection: Selection | null,
+  onChange: () => void,
+): Stores {
+  const scope = useScope();
+  const [error, setError] = useState<ApiError | null>(null);
+  const [tiles, setTiles] = useState<TileStore | null>(null);
+  const [hits, setHits] = useState<TileStore | null>(null);
+  const text = selection === null ? "" : selectionText(selection);
+  useEffect(() => {
+    const url = (params: object) =>
+      scopedUrl(scope, "timeline/tiles/", { ...params, version: timeline.version });
+    const store = new TileStore(url, timeline.tile_bins, all, onChange, setError);
+    setTiles(store);
+    setError(null);
+    return () => store.close();
+  }, [scope, timeline, all, onChange]);
+  useEffect(() => {
+    if (text === "") return;
+    const wanted = Object.fromEntries(new URLSearchParams(text));
+    const url = (params: object) =>
+      scopedUrl(scope, "timeline/tiles/", { ...params, ...wanted, version: timeline.version });
+    const store = new TileStore(url, timeline.tile_bins, all, onChange, (failure) => {
+      if (!isAbort(failure)) setError(failure);
+    });
+    setHits(store);
+    return () => {
+      store.close();
+      setHits(null);
+    };
+  }, [scope, timeline, all, text, onChange]);
+  return { tiles, hits, error };
+}
+
 export function LaneChart(props: LaneChartProps): JSX.Element {
-  const { timeline, all, span, range, search, onSpan } = props;
-  const [folded, setFolded] = useState<ReadonlySet<string>>(new Set());
-  const { rows, height } = useMemo(() => layOut(timeline.lanes, folded), [timeline, folded]);
+  const { timeline, all, span, range, mode, selection, chosen, related, folded, onSpan } = props;
+  const layout = useMemo(() => layOut(timeline.lanes, folded), [timeline, folded]);
   const [measure, width, plot] = useSize();
   const [top, setTop] = useState(0);
-  const shownHeight = Math.min(height, MOST_HEIGHT);
-  const keys = useMemo(
-    () =>
-      rows.flatMap((row) =>
-        row.kind === "lane" && row.y + ROW > top - shownHeight && row.y < top + 2 * shownHeight
-          ? [row.key]
-          : [],
-      ),
-    [rows, top, shownHeight],
-  );
-  const { items, error, isLoading } = useItems(keys, span, width, all);
-  const canvas = useRef<HTMLCanvasElement>(null);
+  const room = Math.max(window.innerHeight * SHARE_OF_WINDOW, LEAST_HEIGHT);
+  const height = Math.min(layout.height, Math.round(room));
   const theme = useTheme();
-  useEffect(() => {
-    const context = canvas.current?.getContext("2d");
-    if (context == null || width === 0) return;
-    const frame = requestAnimationFrame(() => {
-      const scale = window.devicePixelRatio || 1;
-      context.canvas.width = Math.round(width * scale);
-      context.canvas.height = Math.round(shownHeight * scale);
-      context.setTransform(scale, 0, 0, scale, 0, 0);
-      const colors = readColors(theme === "dark");
-      draw({
-        context,
-        width,
-        height: shownHeight,
-        top,
-        rows,
-        items,
-        span,
-        chosen: range,
-        search,
-        colors,
-      });
-    });
-    return () => cancelAnimationFrame(frame);
-  }, [items, span, range, search, rows, top, width, shownHeight, theme]);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const axis = useRef<HTMLCanvasElement>(null);
+  const scene = useRef<Scene | null>(null);
+  const [isLoading, setLoading] = useState(true);
+  const stores = useRef<Stores>({ tiles: null, hits: null, error: null });
+  const onChange = useRef(() => scene.current?.redraw()).current;
+  const onDrawn = useRef(() => {
+    const { tiles, hits } = stores.current;
+    setLoading((tiles?.isLoading ?? true) || (hits?.isLoading ?? false));
+  }).current;
+  stores.current = useStores(timeline, all, selection, onChange);
+  const { tiles, hits, error } = stores.current;
 
-  const pointer = usePointer(props, { plot, width, top, rows, items });
+  const rest = useRest(onSpan);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: one scene for the canvas
+  useEffect(() => {
+    if (canvas.current === null || axis.current === null) return;
+    scene.current = new Scene(canvas.current, axis.current, span, rest, onDrawn);
+    return () => scene.current?.close();
+  }, []);
+  useEffect(() => {
+    const goal = scene.current?.goal;
+    if (goal !== undefined && (goal.low !== span.low || goal.high !== span.high)) {
+      scene.current?.moveTo(span, true);
+    }
+  }, [span]);
+  useLayoutEffect(() => {
+    scene.current?.resize(width, height, top);
+  }, [width, height, top]);
+  useEffect(() => {
+    if (tiles === null) return;
+    const palette = readPalette(timeline, mode, theme === "dark");
+    scene.current?.show({ timeline, all, layout, palette, tiles, hits, range, chosen, related });
+  }, [timeline, all, layout, tiles, hits, range, chosen, related, mode, theme]);
+  useScrollTo(plot, layout.rows, chosen?.lane ?? null);
+
+  const pointer = usePointer(props, { plot, width, top, scene });
   const onKeyDown = (event: KeyboardEvent) => {
-    const next = keyed(event, span, all);
-    if (next === null) return;
+    if (scene.current === null || !followKey(event, scene.current, layout.rows, props)) return;
     event.preventDefault();
     event.stopPropagation();
-    onSpan(next);
   };
-  useWheel(plot, span, all, width, onSpan);
-  const fold = (group: string) => {
-    const next = new Set(folded);
-    if (!next.delete(group)) next.add(group);
-    setFolded(next);
-  };
+  useWheel(plot, scene, all, width);
   if (error !== null) return <ErrorNote error={error} />;
   return (
     <div class="timeline" aria-busy={isLoading}>
-      <Axis span={span} width={width} origin={all.low} />
+      <div class="timeline-axis" aria-hidden="true">
+        <canvas ref={axis} style={{ width: `${width}px`, height: `${AXIS}px` }} />
+      </div>
       <div
         class="timeline-scroll"
-        style={{ height: `${shownHeight}px` }}
+        style={{ height: `${height}px` }}
         onScroll={(event) => setTop(event.currentTarget.scrollTop)}
       >
-        <div class="timeline-labels" style={{ height: `${height}px` }}>
-          {rows.map((row) => (
+        <div class="timeline-labels" style={{ height: `${layout.height}px` }}>
+          {rowsBetween(layout.rows, top - ROOM, top + height + ROOM).map((row) => (
             <Label
               key={`${row.kind}${row.y}`}
               row={row}
               isFolded={row.kind === "group" && folded.has(row.title)}
-              onFold={fold}
+              onFold={props.onFold}
             />
           ))}
         </div>
@@ -159,21 +184,44 @@ export function LaneChart(props: LaneChartProps): JSX.Element {
           tabIndex={0}
           role="img"
           aria-label={t(
-            "Timeline from {low} to {high}; the tables below have its totals and longest events",
-            {
-              low: durationText(span.low - all.low),
-              high: durationText(span.high - all.low),
-            },
+            "Timeline from {low} to {high}; the tables below have its totals and all events",
+            { low: durationText(span.low), high: durationText(span.high) },
           )}
+          aria-keyshortcuts="W S A D F M , ."
           onKeyDown={onKeyDown}
           {...pointer.handlers}
         >
-          <canvas ref={canvas} style={{ width: `${width}px`, height: `${shownHeight}px` }} />
+          <canvas ref={canvas} style={{ width: `${width}px`, height: `${height}px` }} />
         </div>
       </div>
       {pointer.tip}
     </div>
   );
+}
+
+/** Reports a window to the page when it has come to rest. */
+function useRest(onSpan: (span: Span) => void): (span: Span) => void {
+  const timer = useRef(0);
+  const latest = useRef(onSpan);
+  latest.current = onSpan;
+  useEffect(() => () => window.clearTimeout(timer.current), []);
+  return (span) => {
+    window.clearTimeout(timer.current);
+    timer.current = window.setTimeout(() => latest.current(span), REST_MS);
+  };
+}
+
+/** Scrolls the lane of a chosen event into view. */
+function useScrollTo(plot: HTMLElement | null, rows: readonly Row[], lane: string | null): void {
+  useEffect(() => {
+    const scroll = plot?.parentElement;
+    const row = rows.find((one) => one.kind === "lane" && one.key === lane);
+    if (scroll == null || row === undefined) return;
+    const { scrollTop, clientHeight } = scroll;
+    if (row.y < scrollTop || row.y + row.height > scrollTop + clientHeight) {
+      scroll.scrollTop = row.y - clientHeight / 2;
+    }
+  }, [plot, rows, lane]);
 }
 
 function Label(props: {
@@ -184,8 +232,8 @@ function Label(props: {
   const { row, isFolded, onFold } = props;
   if (row.kind === "lane") {
     return (
-      <span class="timeline-label" style={{ top: `${row.y}px` }} title={row.type}>
-        {row.type}
+      <span class="timeline-label" style={{ top: `${row.y}px` }} title={row.title}>
+        {row.title}
       </span>
     );
   }
@@ -203,33 +251,52 @@ function Label(props: {
   );
 }
 
-function Axis({ span, width, origin }: { span: Span; width: number; origin: number }): JSX.Element {
-  const marks =
-    width === 0
-      ? []
-      : ticks({ low: span.low - origin, high: span.high - origin }, width / TICK_WIDTH);
-  const scale = width / lengthOf(span);
-  return (
-    <svg class="timeline-axis" width={width} height={AXIS} aria-hidden="true">
-      {marks.map((time) => {
-        const x = (time + origin - span.low) * scale;
-        return (
-          <g key={time}>
-            <line x1={x} x2={x} y1={AXIS - 6} y2={AXIS} />
-            <text x={x + 3} y={AXIS - 8}>
-              {durationText(time)}
-            </text>
-          </g>
-        );
-      })}
-    </svg>
-  );
+/** Does what a key says; false: it is for something else. */
+function followKey(
+  event: KeyboardEvent,
+  scene: Scene,
+  rows: readonly Row[],
+  props: LaneChartProps,
+): boolean {
+  if (event.ctrlKey || event.metaKey || event.altKey) return false;
+  const { all, chosen, onRange, onEvent } = props;
+  const window_ = windowAfter(event.key.toLowerCase(), scene.goal, props);
+  if (window_ !== null) {
+    scene.moveTo(window_, true);
+    return true;
+  }
+  switch (event.key) {
+    case "m":
+      if (chosen !== null) {
+        onRange({ low: chosen.start, high: chosen.start + Math.max(chosen.duration, 1) });
+      }
+      return chosen !== null;
+    case ".":
+    case ",":
+      stepTo(nextOf(scene, rows, chosen, event.key === "."), scene, all, onEvent);
+      return true;
+    case "ArrowDown":
+    case "ArrowUp":
+      stepTo(
+        inOtherLane(scene, rows, chosen, event.key === "ArrowDown" ? 1 : -1),
+        scene,
+        all,
+        onEvent,
+      );
+      return true;
+    case "Escape":
+      onEvent(null);
+      onRange(null);
+      return true;
+    default:
+      return false;
+  }
 }
 
-/** The window after a key; null: the key is for something else. */
-function keyed(event: KeyboardEvent, span: Span, all: Span): Span | null {
-  if (event.ctrlKey || event.metaKey || event.altKey) return null;
-  switch (event.key.toLowerCase()) {
+/** The window after a key; null: the key does not move it. */
+function windowAfter(key: string, span: Span, props: LaneChartProps): Span | null {
+  const { all, chosen } = props;
+  switch (key) {
     case "w":
     case "+":
       return zoomed(span, 1 / ZOOM, 0.5, all);
@@ -242,91 +309,167 @@ function keyed(event: KeyboardEvent, span: Span, all: Span): Span | null {
     case "d":
     case "arrowright":
       return moved(span, STEP, all);
-    case "f":
-      return all;
+    case "f": {
+      if (chosen === null) return all;
+      const length = Math.max(chosen.duration, 1);
+      return zoomed({ low: chosen.start, high: chosen.start + length }, 3, 0.5, all);
+    }
     default:
       return null;
   }
 }
 
-/** Zooms with Ctrl and moves with Shift; the wheel alone scrolls the lanes. */
-function useWheel(
-  plot: HTMLElement | null,
-  span: Span,
+function laneRows(rows: readonly Row[]): LaneRow[] {
+  return rows.flatMap((row) => (row.kind === "lane" ? [row] : []));
+}
+
+function middleOf(spot: Spot): number {
+  return spot.start + spot.duration / 2;
+}
+
+/** The next event of the lane of the chosen one; without one, the first of any lane. */
+function nextOf(
+  scene: Scene,
+  rows: readonly Row[],
+  chosen: Spot | null,
+  isNext: boolean,
+): Found | null {
+  if (chosen !== null) return scene.neighbor(chosen.lane, chosen.start, isNext);
+  for (const row of laneRows(rows)) {
+    const found =
+      row.laneKind === "work" ? scene.neighbor(row.key, scene.span.low - 1, true) : null;
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+/** The event at the same time in the next lane below or above that has one. */
+function inOtherLane(
+  scene: Scene,
+  rows: readonly Row[],
+  chosen: Spot | null,
+  step: number,
+): Found | null {
+  if (chosen === null) return nextOf(scene, rows, null, true);
+  const lanes = laneRows(rows);
+  const time = middleOf(chosen);
+  for (
+    let index = lanes.findIndex((row) => row.key === chosen.lane) + step;
+    index >= 0 && index < lanes.length;
+    index += step
+  ) {
+    const key = lanes[index]?.key ?? "";
+    const near = [scene.neighbor(key, time, false), scene.neighbor(key, time, true)];
+    const found = near
+      .filter((one): one is Found => one !== null)
+      .sort((a, b) => Math.abs(middleOf(a) - time) - Math.abs(middleOf(b) - time))[0];
+    if (found !== undefined) return found;
+  }
+  return null;
+}
+
+/** Chooses an event and moves the window if it lies outside. */
+function stepTo(
+  found: Found | null,
+  scene: Scene,
   all: Span,
-  width: number,
-  onSpan: (span: Span) => void,
+  onEvent: (event: Found | null) => void,
 ): void {
+  if (found === null) return;
+  const { low, high } = scene.goal;
+  if (found.start < low || found.start > high) {
+    scene.moveTo(moved(scene.goal, (found.start - (low + high) / 2) / (high - low), all), true);
+  }
+  onEvent(found);
+}
+
+interface SceneRef {
+  readonly current: Scene | null;
+}
+
+/** Zooms with Ctrl and moves with Shift; the wheel alone scrolls the lanes. */
+function useWheel(plot: HTMLElement | null, scene: SceneRef, all: Span, width: number): void {
   useEffect(() => {
     if (plot === null) return;
     const onWheel = (event: WheelEvent) => {
+      if (scene.current === null) return;
+      const span = scene.current.goal;
       if (event.ctrlKey) {
         const share = (event.clientX - plot.getBoundingClientRect().left) / Math.max(width, 1);
-        onSpan(zoomed(span, ZOOM ** (event.deltaY / 100), share, all));
+        scene.current.moveTo(zoomed(span, ZOOM ** (event.deltaY / 100), share, all), false);
       } else if (event.shiftKey || event.deltaX !== 0) {
-        onSpan(moved(span, (event.deltaX || event.deltaY) / Math.max(width, 1), all));
+        const by = (event.deltaX || event.deltaY) / Math.max(width, 1);
+        scene.current.moveTo(moved(span, by, all), false);
       } else return;
       event.preventDefault();
     };
     // Preact adds passive listeners, which cannot keep the page from zooming.
     plot.addEventListener("wheel", onWheel, { passive: false });
     return () => plot.removeEventListener("wheel", onWheel);
-  }, [plot, span, all, width, onSpan]);
+  }, [plot, scene, all, width]);
 }
 
 interface Place {
   readonly plot: HTMLElement | null;
   readonly width: number;
   readonly top: number;
-  readonly rows: readonly Row[];
-  readonly items: TimelineItems | null;
+  readonly scene: SceneRef;
 }
 
+type Drag = { readonly kind: "range" | "move"; readonly x: number; readonly span: Span };
+
 function usePointer(props: LaneChartProps, place: Place) {
-  const { span, onRange, onEvent } = props;
-  const [from, setFrom] = useState<number | null>(null);
-  const [tip, setTip] = useState<{ x: number; y: number; event: Chosen } | null>(null);
+  const { all, onRange, onEvent } = props;
+  const drag = useRef<Drag | null>(null);
+  const [tip, setTip] = useState<{ x: number; y: number; event: Found } | null>(null);
+  const { scene, width, top } = place;
   const inPlot = (event: PointerEvent) => {
     const box = place.plot?.getBoundingClientRect();
     return { x: event.clientX - (box?.left ?? 0), y: event.clientY - (box?.top ?? 0) };
   };
-  const timeAt = (x: number) => span.low + (x / Math.max(place.width, 1)) * lengthOf(span);
-  const found = (x: number, y: number) =>
-    eventAt(place, y, timeAt(x), lengthOf(span) / Math.max(place.width, 1));
+  const timeAt = (x: number, { low, high }: Span) => low + (x / Math.max(width, 1)) * (high - low);
+  const found = (x: number, y: number) => scene.current?.itemAt(x, y - top) ?? null;
   const handlers = {
     onPointerDown: (event: PointerEvent) => {
-      if (event.button !== 0) return;
+      if (event.button > 1 || scene.current === null) return;
       place.plot?.setPointerCapture(event.pointerId);
-      setFrom(inPlot(event).x);
+      const kind = event.button === 1 || event.shiftKey ? "move" : "range";
+      drag.current = { kind, x: inPlot(event).x, span: scene.current.goal };
       setTip(null);
     },
     onPointerMove: (event: PointerEvent) => {
       const { x, y } = inPlot(event);
-      if (from !== null) {
-        if (Math.abs(x - from) >= LEAST_DRAG) onRange(rangeOf(timeAt(from), timeAt(x), props.all));
-        return;
+      const from = drag.current;
+      if (from === null) {
+        const over = found(x, y);
+        setTip(over === null ? null : { x, y, event: over });
+      } else if (from.kind === "move") {
+        scene.current?.moveTo(moved(from.span, (from.x - x) / Math.max(width, 1), all), false);
+      } else if (Math.abs(x - from.x) >= LEAST_DRAG) {
+        onRange(rangeOf(timeAt(from.x, from.span), timeAt(x, from.span), all));
       }
-      const over = found(x, y);
-      setTip(over === null ? null : { x, y, event: over });
     },
     onPointerUp: (event: PointerEvent) => {
       const { x, y } = inPlot(event);
-      if (from !== null && Math.abs(x - from) < LEAST_DRAG) {
+      const from = drag.current;
+      if (from !== null && Math.abs(x - from.x) < LEAST_DRAG) {
         onRange(null);
         onEvent(found(x, y));
       }
-      setFrom(null);
+      drag.current = null;
     },
     onPointerLeave: () => setTip(null),
-    onPointerCancel: () => setFrom(null),
+    onPointerCancel: () => {
+      drag.current = null;
+    },
   };
   const shown = tip && (
     <div
       class="timeline-tip"
       aria-hidden="true"
       style={{
-        left: `${Math.min(tip.x, Math.max(place.width - 280, 0))}px`,
-        top: `${tip.y - place.top + 44}px`,
+        left: `${Math.min(tip.x, Math.max(width - 280, 0))}px`,
+        top: `${tip.y - top + 44}px`,
       }}
     >
       <strong>{tip.event.name}</strong>
@@ -334,38 +477,21 @@ function usePointer(props: LaneChartProps, place: Place) {
         {tip.event.count > 1
           ? t("{count} events, {time} in all", {
               count: formatInt(tip.event.count),
-              time: durationText(tip.event.busyNs),
+              time: durationText(tip.event.busy),
             })
-          : durationText(tip.event.durationNs)}
+          : durationText(tip.event.duration)}
       </span>
+      {tip.event.opId !== null && tip.event.opId !== tip.event.name && (
+        <span>{tip.event.opId}</span>
+      )}
     </div>
   );
   return { handlers, tip: shown };
 }
 
 function rangeOf(first: number, second: number, all: Span): Span {
-  return {
-    low: Math.max(Math.min(first, second), all.low),
-    high: Math.min(Math.max(first, second), all.high),
-  };
-}
-
-function eventAt(place: Place, y: number, time: number, slack: number): Chosen | null {
-  const { items, rows } = place;
-  if (items === null) return null;
-  const row = rows.find((one) => one.kind === "lane" && y >= one.y && y < one.y + ROW);
-  const lane: LaneItems | undefined =
-    row?.kind === "lane" ? items.lanes.find((one) => one.key === row.key) : undefined;
-  if (lane === undefined) return null;
-  const index = itemAt(lane, time - items.start_ns, slack);
-  if (index < 0) return null;
-  const op = lane.op[index] ?? -1;
-  return {
-    name: items.names[lane.name[index] ?? 0] ?? "",
-    opId: op < 0 ? null : (items.names[op] ?? null),
-    count: lane.count[index] ?? 1,
-    startNs: items.start_ns + (lane.offset_ns[index] ?? 0),
-    durationNs: lane.duration_ns[index] ?? 0,
-    busyNs: lane.busy_ns[index] ?? 0,
-  };
+  const span = { low: Math.min(first, second), high: Math.max(first, second) };
+  return lengthOf(span) < 1
+    ? { low: span.low, high: span.low + 1 }
+    : { low: Math.max(span.low, all.low), high: Math.min(span.high, all.high) };
 }

@@ -1,48 +1,50 @@
 /** Totals of a range of time by kind of work and by op, and its longest events. */
 
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { type ApiError, toApiError } from "../../api/client";
 import type { Timeline, TimelineRange } from "../../api/types";
 import { t } from "../../i18n";
-import { lengthOf, type Span } from "../../lib/timeline";
+import { absolute, lengthOf, type Span } from "../../lib/timeline";
 import { durationText, formatInt, formatPct } from "../../lib/units";
-import { useScoped } from "../../state/scope";
+import { useJobControl } from "../../state/jobContext";
+import { isActive } from "../../state/jobs";
+import { useScope, useScoped } from "../../state/scope";
 import { opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
-import { Empty, Loaded } from "../../ui/states";
+import { Empty, ErrorNote, Loaded } from "../../ui/states";
 import { SmallTable, time } from "../one/parts";
-import type { Chosen } from "./LaneChart";
 
 const CATEGORIES = [
   ...[t("Tensor Core kernels"), t("Other kernels"), t("Communication"), t("Copies"), t("Sets")],
   t("CUDA graphs"),
 ];
 const COLORS = ["tc", "non_tc", "communication", "memory", "memory", "graph"];
-const MOST_LANES = 500;
 const MOST_ROWS = 25;
 
 export function RangeTotals(props: {
   timeline: Timeline;
   span: Span;
+  origin: bigint;
   isChosen: boolean;
-  event: Chosen | null;
 }): JSX.Element {
-  const { timeline, span, isChosen, event } = props;
+  const { timeline, span, isChosen, origin } = props;
   const found = useScoped<TimelineRange>("timeline/range/", {
-    lanes: timeline.lanes
-      .slice(0, MOST_LANES)
-      .map((lane) => lane.key)
-      .join(","),
-    start_ns: Math.floor(span.low),
-    stop_ns: Math.ceil(span.high),
+    start_ns: absolute(Math.floor(span.low), origin),
+    stop_ns: absolute(Math.ceil(span.high), origin),
   });
   const titles = new Map(timeline.lanes.map((lane) => [lane.key, lane]));
   return (
     <>
-      {event !== null && <OneEvent event={event} origin={timeline.start_ns ?? 0} />}
       <Panel
         title={isChosen ? t("GPU time in the range") : t("GPU time shown")}
         unit={durationText(lengthOf(span))}
         span={5}
+        actions={
+          isChosen && found.data !== null && found.data.iterations !== null ? (
+            <Aggregate {...found.data.iterations} />
+          ) : undefined
+        }
       >
         <Loaded resource={found}>
           {(data) =>
@@ -147,26 +149,34 @@ function laneName(lane: Timeline["lanes"][number] | undefined): string {
     : [lane.group, lane.title].filter((text) => text !== "").join(", ");
 }
 
-function OneEvent({ event, origin }: { event: Chosen; origin: number }): JSX.Element {
+/** Aggregates the iterations of the range: a job does it, and the page reports on it. */
+function Aggregate({ first, last }: { first: number; last: number }): JSX.Element {
+  const { aggregation, profile } = useScope();
+  const jobs = useJobControl();
+  const [error, setError] = useState<ApiError | null>(null);
+  const isBusy = jobs.job !== null && jobs.isOwn && isActive(jobs.job);
+  const isShown = aggregation.iter_start === first && aggregation.iter_stop === last;
   return (
-    <Panel title={event.count > 1 ? t("Events") : t("Event")} span={12}>
-      <p class="timeline-event">
-        <strong>{event.name}</strong>{" "}
-        {event.count > 1
-          ? t("{count} events, {time} in all; most of it in this one.", {
-              count: formatInt(event.count),
-              time: durationText(event.busyNs),
-            })
-          : t("{time}, from {start} on.", {
-              time: durationText(event.durationNs),
-              start: durationText(event.startNs - origin),
-            })}{" "}
-        {event.opId !== null && (
-          <PageAnchor class="link" to={opPage(event.opId)}>
-            {event.opId}
-          </PageAnchor>
-        )}
-      </p>
-    </Panel>
+    <>
+      <button
+        type="button"
+        class="button"
+        disabled={!profile.can_reaggregate || isBusy || isShown}
+        title={isShown ? t("This aggregation has these iterations.") : undefined}
+        onClick={() => {
+          setError(null);
+          jobs
+            .start({ iter_start: first, iter_stop: last, ...keyNodeOf(aggregation.key_node) })
+            .catch((reason: unknown) => setError(toApiError(reason)));
+        }}
+      >
+        {t("Aggregate iterations {first} to {last}", { first, last })}
+      </button>
+      {error !== null && <ErrorNote error={error} />}
+    </>
   );
+}
+
+function keyNodeOf(name: string | null): { readonly key_node?: string } {
+  return name === null || name === "" ? {} : { key_node: name };
 }

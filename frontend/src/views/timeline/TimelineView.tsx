@@ -1,22 +1,48 @@
 /** What happened when: streams of GPUs, and modules, ops and CUDA calls of threads. */
 
 import type { JSX } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Timeline } from "../../api/types";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Hit, Timeline, TimelineEvent } from "../../api/types";
+import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
-import { lengthOf, readSpan, type Span, spanText } from "../../lib/timeline";
+import {
+  absolute,
+  around,
+  type EventRef,
+  eventText,
+  lengthOf,
+  readEvent,
+  readSelection,
+  readSpan,
+  type Selection,
+  type Span,
+  selectionText,
+  spanText,
+} from "../../lib/timeline";
 import { durationText, formatInt } from "../../lib/units";
 import { currentQuery, navigate, useQuery } from "../../state/location";
-import { useScoped } from "../../state/scope";
+import { scopedUrl, useScope, useScoped } from "../../state/scope";
+import { Icon } from "../../ui/icons";
 import { Panel } from "../../ui/Panel";
+import { Segmented } from "../../ui/Segmented";
 import { Empty, Loaded } from "../../ui/states";
-import { type Chosen, LaneChart } from "./LaneChart";
+import { ChosenEvent, ChosenRun } from "./ChosenEvent";
+import type { ColorMode } from "./colors";
+import { EventsPanel } from "./EventsPanel";
+import { LaneChart } from "./LaneChart";
 import { RangeTotals } from "./RangeTotals";
+import { SelectedEvents, type StartAt } from "./SelectedEvents";
+import type { Found, Spot } from "./scene";
 
 const WINDOW = "span";
 const CHOSEN = "range";
-/** The address follows when the window has come to rest. */
-const REST_MS = 300;
+const EVENT = "event";
+const SHOW = "timeline.show";
+const AT = "timeline.at";
+const FOLDED = "timeline.folded";
+const COLORS = "timeline.colors";
+const TAB = "timeline.tab";
+const TYPING_MS = 250;
 
 export function TimelineView(): JSX.Element {
   const timeline = useScoped<Timeline>("timeline/");
@@ -30,7 +56,7 @@ export function TimelineView(): JSX.Element {
               {data.unknown.lanes ?? t("The profile contains no events.")}
             </Empty>
           ) : (
-            <Lanes timeline={data} all={{ low: data.start_ns, high: data.stop_ns }} />
+            <Lanes timeline={data} length={data.stop_ns - data.start_ns} />
           )
         }
       </Loaded>
@@ -39,33 +65,112 @@ export function TimelineView(): JSX.Element {
 }
 
 /** A window that is also in the address. */
-function useWindow(all: Span): readonly [Span, (span: Span) => void] {
-  const [span, setSpan] = useState(() => readSpan(currentQuery().get(WINDOW), all) ?? all);
+function useWindow(all: Span, origin: bigint): readonly [Span, (span: Span) => void] {
+  const [span, setSpan] = useState(() => readSpan(currentQuery().get(WINDOW), all, origin) ?? all);
   const inAddress = useQuery().get(WINDOW);
   // biome-ignore lint/correctness/useExhaustiveDependencies: only the way back and links change it
   useEffect(() => {
-    const wanted = readSpan(inAddress, all) ?? all;
-    if (spanText(wanted) !== spanText(span)) setSpan(wanted);
+    const wanted = readSpan(inAddress, all, origin) ?? all;
+    if (spanText(wanted, origin) !== spanText(span, origin)) setSpan(wanted);
   }, [inAddress]);
-  useEffect(() => {
-    const timer = window.setTimeout(() => {
-      const text = lengthOf(span) >= lengthOf(all) ? null : spanText(span);
-      navigate({ [WINDOW]: text }, { replace: true });
-    }, REST_MS);
-    return () => window.clearTimeout(timer);
-  }, [span, all]);
-  return [span, setSpan];
+  const show = (next: Span) => {
+    setSpan(next);
+    const text = lengthOf(next) >= lengthOf(all) ? null : spanText(next, origin);
+    navigate({ [WINDOW]: text }, { replace: true });
+  };
+  return [span, show];
 }
 
-function Lanes({ timeline, all }: { timeline: Timeline; all: Span }): JSX.Element {
-  const whole = useMemo(() => ({ low: all.low, high: all.high }), [all.low, all.high]);
-  const [span, setSpan] = useWindow(whole);
+/** Groups that are folded: their places among all groups are in the address. */
+function useFolded(timeline: Timeline): readonly [ReadonlySet<string>, (group: string) => void] {
+  const text = useQuery().get(FOLDED) ?? "";
+  const groups = useMemo(
+    () => [...new Set(timeline.lanes.map((lane) => lane.group))].filter((group) => group !== ""),
+    [timeline],
+  );
+  const folded = useMemo(
+    () => new Set(text.split(",").flatMap((place) => groups[Number(place || -1)] ?? [])),
+    [text, groups],
+  );
+  const fold = (group: string) => {
+    const next = new Set(folded);
+    if (!next.delete(group)) next.add(group);
+    const places = groups.flatMap((one, place) => (next.has(one) ? [place] : []));
+    navigate({ [FOLDED]: places.join(",") }, { replace: true });
+  };
+  return [folded, fold];
+}
+
+/** The chosen event: by its place in the address, or several short ones that were clicked. */
+function useChosen(timeline: Timeline, origin: bigint) {
+  const scope = useScope();
+  const text = useQuery().get(EVENT);
+  const ref = useMemo(() => readEvent(text, origin), [text, origin]);
+  const [found, setFound] = useState<Found | null>(null);
+  const resource = useResource<TimelineEvent>(
+    ref === null || ref.row < 0
+      ? null
+      : scopedUrl(scope, "timeline/event/", {
+          lane: ref.lane,
+          start_ns: absolute(ref.start, origin),
+          row_id: ref.row,
+        }),
+  );
+  const event = ref === null || resource.isStale ? null : resource.data;
+  const first = timeline.start_ns ?? 0;
+  const spot: Spot | null = useMemo(() => {
+    if (ref === null) return found;
+    return { lane: ref.lane, start: ref.start, duration: event?.duration_ns ?? 0 };
+  }, [ref, found, event]);
+  const related: readonly Spot[] = useMemo(
+    () =>
+      (event?.related ?? []).map((one) => ({
+        lane: one.lane,
+        start: one.start_ns - first,
+        duration: one.duration_ns,
+      })),
+    [event, first],
+  );
+  const choose = (next: EventRef | null) => {
+    setFound(null);
+    navigate({ [EVENT]: next === null ? null : eventText(next, origin) }, { replace: true });
+  };
+  const click = (next: Found | null) => {
+    const isOne = next !== null && next.count === 1;
+    choose(isOne ? next : null);
+    if (!isOne) setFound(next);
+  };
+  return { resource, ref, run: ref === null ? found : null, spot, related, choose, click };
+}
+
+function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JSX.Element {
+  const all = useMemo(() => ({ low: 0, high: Math.max(length, 1) }), [length]);
+  const origin = useMemo(() => BigInt(timeline.start_ns ?? 0), [timeline]);
+  const [span, setSpan] = useWindow(all, origin);
   const query = useQuery();
-  const search = query.get("timeline.q") ?? "";
-  const range = readSpan(query.get(CHOSEN), whole);
-  const [event, setEvent] = useState<Chosen | null>(null);
-  const choose = (chosen: Span | null) =>
-    navigate({ [CHOSEN]: chosen === null ? null : spanText(chosen) }, { replace: true });
+  const show = query.get(SHOW);
+  const selection = useMemo(() => readSelection(show), [show]);
+  const rangeText = query.get(CHOSEN);
+  const range = useMemo(() => readSpan(rangeText, all, origin), [rangeText, all, origin]);
+  const mode: ColorMode = query.get(COLORS) === "op_type" ? "op_type" : "tensor_cores";
+  const [folded, fold] = useFolded(timeline);
+  const chosen = useChosen(timeline, origin);
+  const choose = (next: Span | null) =>
+    navigate({ [CHOSEN]: next === null ? null : spanText(next, origin) }, { replace: true });
+  const select = (next: Selection | null) =>
+    navigate({ [SHOW]: next === null ? null : selectionText(next), [AT]: null }, { replace: true });
+  const jump = (spot: Spot & { readonly row: number }) => {
+    const isFar = spot.start < span.low || spot.start > span.high;
+    if (isFar || spot.duration * 1_000 < lengthOf(span)) {
+      setSpan(around(spot.start, Math.max(spot.duration, lengthOf(span) / 1_000), all));
+    }
+    chosen.choose(spot);
+  };
+  const onHit = (hit: Hit) => {
+    const start = hit.start_ns - (timeline.start_ns ?? 0);
+    setSpan(around(start, hit.duration_ns, all));
+    chosen.choose({ lane: hit.lane, start, row: hit.row_id });
+  };
   return (
     <div class="grid">
       <Panel
@@ -73,53 +178,167 @@ function Lanes({ timeline, all }: { timeline: Timeline; all: Span }): JSX.Elemen
         span={12}
         class="timeline-panel"
         unit={durationText(lengthOf(span))}
-        actions={
-          <>
-            <label class="table-search">
-              <span class="visually-hidden">{t("Highlight events by name")}</span>
-              <input
-                type="search"
-                value={search}
-                placeholder={t("Highlight events by name")}
-                onInput={(input) =>
-                  navigate({ "timeline.q": input.currentTarget.value || null }, { replace: true })
-                }
-              />
-            </label>
-            <button type="button" class="button" onClick={() => setSpan(whole)}>
-              {t("Show all")}
-            </button>
-            {range !== null && (
-              <button type="button" class="button" onClick={() => setSpan(range)}>
-                {t("Zoom to the range")}
-              </button>
-            )}
-          </>
-        }
       >
+        <Tools
+          selection={selection}
+          range={range}
+          mode={mode}
+          onSelect={select}
+          onAll={() => setSpan(all)}
+          onZoom={setSpan}
+        />
+        {selection !== null && (
+          <SelectedEvents
+            key={show}
+            selection={selection}
+            startAt={startOf(query.get(AT))}
+            low={span.low}
+            origin={origin}
+            onHit={onHit}
+            onClear={() => select(null)}
+          />
+        )}
         <LaneChart
           timeline={timeline}
-          all={whole}
+          all={all}
           span={span}
           range={range}
-          search={search.toLowerCase()}
+          mode={mode}
+          selection={selection}
+          chosen={chosen.spot}
+          related={chosen.related}
+          folded={folded}
+          onFold={fold}
           onSpan={setSpan}
           onRange={choose}
-          onEvent={setEvent}
+          onEvent={chosen.click}
         />
         <p class="timeline-note">
           {t(
-            "Drag: choose a range. Wheel with Ctrl, or W and S: zoom. Wheel with Shift, or A and D: move. F: show all. Click: an event.",
+            "Drag: choose a range. Wheel with Ctrl, or W and S: zoom. Wheel or drag with Shift, or A and D: move. F: the event, or all. M: its time as the range. Comma and period, up and down: other events. /: search.",
           )}{" "}
-          {formatInt(timeline.lanes.reduce((sum, lane) => sum + lane.num_events, 0))} {t("events")}
+          {formatInt(timeline.lanes.reduce((sum, lane) => sum + (lane.num_events ?? 0), 0))}{" "}
+          {t("events")}
         </p>
       </Panel>
-      <RangeTotals
-        timeline={timeline}
-        span={range ?? readSpan(query.get(WINDOW), whole) ?? whole}
-        isChosen={range !== null}
-        event={event}
+      {chosen.ref !== null && (
+        <ChosenEvent
+          timeline={timeline}
+          resource={chosen.resource}
+          onJump={jump}
+          onHighlight={(op) => select({ op })}
+          onClose={() => chosen.choose(null)}
+        />
+      )}
+      {chosen.run !== null && (
+        <ChosenRun
+          run={chosen.run}
+          onZoom={() => {
+            if (chosen.run !== null) setSpan(around(chosen.run.start, chosen.run.duration, all));
+          }}
+          onClose={() => chosen.click(null)}
+        />
+      )}
+      <Below timeline={timeline} span={range ?? span} origin={origin} isChosen={range !== null} />
+    </div>
+  );
+}
+
+function startOf(text: string | undefined): StartAt {
+  return text === "first" || text === "longest" || text === "median" ? text : null;
+}
+
+/** Totals of the time, or its events one by one. */
+function Below(props: {
+  timeline: Timeline;
+  span: Span;
+  origin: bigint;
+  isChosen: boolean;
+}): JSX.Element {
+  const tab = useQuery().get(TAB) === "events" ? "events" : "totals";
+  const choices = [
+    ["totals", t("Totals")],
+    ["events", t("Events")],
+  ] as const;
+  return (
+    <>
+      <div class="span-12 timeline-tabs">
+        <Segmented
+          label={t("Shown of this time")}
+          choices={choices}
+          value={tab}
+          onChange={(next) =>
+            navigate({ [TAB]: next === "totals" ? null : next }, { replace: true })
+          }
+        />
+      </div>
+      {tab === "totals" ? <RangeTotals {...props} /> : <EventsPanel {...props} />}
+    </>
+  );
+}
+
+function Tools(props: {
+  selection: Selection | null;
+  range: Span | null;
+  mode: ColorMode;
+  onSelect: (selection: Selection | null) => void;
+  onAll: () => void;
+  onZoom: (span: Span) => void;
+}): JSX.Element {
+  const { selection, range, mode, onSelect, onAll, onZoom } = props;
+  const scope = useScope();
+  const timer = useRef(0);
+  useEffect(() => () => window.clearTimeout(timer.current), []);
+  const search = (text: string) => {
+    window.clearTimeout(timer.current);
+    timer.current = window.setTimeout(
+      () => onSelect(text === "" ? null : { search: text }),
+      TYPING_MS,
+    );
+  };
+  const modes = [
+    ["tensor_cores", t("Tensor Cores")],
+    ["op_type", t("Op type")],
+  ] as const;
+  return (
+    <div class="timeline-tools">
+      <label class="table-search">
+        <span class="visually-hidden">{t("Find events by name or op")}</span>
+        <input
+          type="search"
+          data-search
+          value={selection?.search ?? ""}
+          placeholder={t("Find events by name or op")}
+          onInput={(input) => search(input.currentTarget.value)}
+        />
+      </label>
+      <Segmented
+        label={t("Colors of kernels")}
+        choices={modes}
+        value={mode}
+        onChange={(next) =>
+          navigate({ [COLORS]: next === "op_type" ? next : null }, { replace: true })
+        }
       />
+      <button type="button" class="button" onClick={onAll}>
+        {t("Show all")}
+      </button>
+      <button
+        type="button"
+        class="button"
+        disabled={range === null}
+        onClick={() => range !== null && onZoom(range)}
+      >
+        {t("Zoom to the range")}
+      </button>
+      <a
+        class="button"
+        href={scopedUrl(scope, "timeline/perfetto/")}
+        download
+        title={t("All events as a trace for ui.perfetto.dev")}
+      >
+        <Icon name="download" /> Perfetto
+      </a>
     </div>
   );
 }

@@ -1,0 +1,59 @@
+"""The view of all events of a timeline: of the connection, so that older files have it as well."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aggregator.tables.connection import ProfileDatabase
+from aggregator.tables.declared.timeline import EVENTS_VIEW
+
+# Names are looked up by sub-queries: counting and filtering by time does not need them.
+_OP: Final = (
+    "(SELECT op_id FROM ops WHERE id = {op}) AS op_id,"
+    " (SELECT op_name FROM ops WHERE id = {op}) AS op_name"
+)
+_GPU: Final = (
+    "e.start AS start_ns, e.duration AS duration_ns,"
+    " (SELECT device_id FROM devices WHERE id = e.device) AS device_id,"
+    " nullif(e.stream_id, -1) AS stream_id,"
+    " (SELECT pid FROM processes WHERE id = e.process) AS process_id, NULL AS thread_id,"
+    " e.id AS event_row"
+)
+_CPU: Final = (
+    "NULL AS device_id, NULL AS stream_id, (SELECT p.pid FROM threads AS t JOIN processes AS p"
+    " ON p.id = t.process WHERE t.id = e.thread) AS process_id,"
+    " (SELECT tid FROM threads WHERE id = e.thread) AS thread_id, e.id AS event_row"
+)
+_OF_KERNEL: Final = _OP.format(op="(SELECT op FROM op_kernels WHERE id = e.op_kernel)")
+_OF_ROW: Final = _OP.format(op="e.op")
+_COPY_NAME: Final = (
+    "CASE WHEN e.is_copy = 0 THEN 'Memset' WHEN e.copy_kind = 1 THEN 'Memcpy HtoD'"
+    " WHEN e.copy_kind = 2 THEN 'Memcpy DtoH' WHEN e.copy_kind = 8 THEN 'Memcpy DtoD'"
+    " WHEN e.copy_kind = 10 THEN 'Memcpy PtoP' ELSE 'Memcpy' END"
+)
+_SQL: Final = f"""
+    CREATE TEMP VIEW {EVENTS_VIEW} AS
+    SELECT 'kernel' AS event_kind, (SELECT name FROM kernel_names WHERE id = e.name) AS event_name,
+           {_OF_KERNEL}, {_GPU} FROM kernels AS e
+    UNION ALL
+    SELECT iif(e.is_copy, 'copy', 'set'), {_COPY_NAME}, {_OF_ROW}, {_GPU} FROM memory_ops AS e
+    UNION ALL
+    SELECT 'graph', 'CUDA graph', {_OF_ROW}, {_GPU} FROM graph_launches AS e
+    UNION ALL
+    SELECT 'op', o.op_id, o.op_id, o.op_name, e.start, e.stop - e.start, {_CPU}
+    FROM op_instances AS e JOIN ops AS o ON o.id = e.op WHERE o.domain = 1
+    UNION ALL
+    SELECT 'call', (SELECT name FROM api_names WHERE id = e.name), {_OF_ROW}, e.start, e.duration,
+           {_CPU} FROM api_calls AS e
+"""  # noqa: S608
+
+
+def provide_events(database: ProfileDatabase) -> None:
+    """Make the view, if the database is of this program.
+
+    Raises:
+        DatabaseError: The database is damaged.
+    """
+    if not database.is_ours or database.has(EVENTS_VIEW):
+        return
+    database.add_temporary((_SQL,), (EVENTS_VIEW,))

@@ -10,6 +10,7 @@ from aggregator.errors import DatabaseError
 from aggregator.tables.connection import ProfileDatabase
 from aggregator.tables.declared.ops import OPS, TOP_OPS
 from aggregator.tables.declared.timeline import EVENTS_VIEW
+from aggregator.tables.events_view import provide_events
 from aggregator.tables.owners import VIEWS as OWNER_VIEWS
 from aggregator.tables.owners import provide_owners
 from aggregator.tables.request import ListQuery, parse_list_query
@@ -24,7 +25,6 @@ from aggregator.tables.sql import (
     read_columns,
     read_page,
 )
-from aggregator.tables.timeline.events_view import provide_events
 from aggregator.texts import say
 from aggregator.texts.recognition import recognized
 

@@ -93,3 +93,44 @@ def test_a_tile_that_is_none(api: ApiClient, ours: Served, change: dict[str, str
     version = api.get(ours.at("timeline/")).json["version"]
     tile = {"lanes": "iterations.0", "shift": 10, "number": 0, "version": version}
     assert_error(api.get(ours.at("timeline/tiles/"), **tile | change), 400, "INVALID_VALUE")
+
+
+def test_selected_events_and_one_event(api: ApiClient, ours: Served) -> None:
+    op = api.get(ours.at("ops/"), ordering="-gpu_time_ns", page_size=10).json["results"][0]["op_id"]
+    hits = api.get(ours.at("timeline/hits/"), op=op, number=0).json
+    assert hits["count"] == sum(lane["num_events"] for lane in hits["lanes"]) > 0
+    assert hits["event"] == hits["first"]
+    hit = hits["longest"]
+    event = api.get(
+        ours.at("timeline/event/"),
+        lane=hit["lane"],
+        start_ns=hit["start_ns"],
+        row_id=hit["row_id"],
+    ).json
+    assert (event["op_id"], event["duration_ns"]) == (op, hit["duration_ns"])
+    missing = api.get(ours.at("timeline/event/"), lane=hit["lane"], start_ns=1, row_id=1)
+    assert_error(missing, 404, "EVENT_NOT_FOUND")
+    assert_error(api.get(ours.at("timeline/hits/")), 400, "INVALID_VALUE")
+    assert_error(api.get(ours.at("timeline/hits/"), op=op, number=10**9), 400, "INVALID_VALUE")
+
+
+def test_the_trace_for_perfetto_is_a_file(api: ApiClient, ours: Served) -> None:
+    reply = api.get(ours.at("timeline/perfetto/"), iter_start=1, iter_stop=2)
+    assert reply.status == 200
+    assert reply.headers["Content-Disposition"].endswith('.pftrace"')
+    assert reply.body[:1] == b"\x0a"
+    assert_error(api.get(ours.at("timeline/perfetto/"), iter_start=10**6), 400, "INVALID_VALUE")
+
+
+def test_a_database_of_nvidia_has_its_events_and_stays_as_it_is(
+    api: ApiClient, nvidia: Served
+) -> None:
+    before = nvidia.path.read_bytes()
+    timeline = api.get(nvidia.at("timeline/")).json
+    work = [lane for lane in timeline["lanes"] if lane["kind"] == "work"]
+    with closing(sqlite3.connect(nvidia.path)) as database:
+        ((count,),) = database.execute("SELECT count(*) FROM read_only_kernels")
+    assert sum(lane["num_events"] for lane in work) >= count > 0
+    events = api.get(nvidia.at("timeline/events/"), page_size=10).json
+    assert events["count"] >= count
+    assert nvidia.path.read_bytes() == before

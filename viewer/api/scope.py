@@ -17,10 +17,10 @@ from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import ProfileDatabase, opened
 from aggregator.tables.declared.profile import display_name, domains
 from aggregator.texts import say
+from viewer.api.event_copies import event_copy, same_aggregation
 from viewer.environment import Environment
 from viewer.errors import ViewerError
 from viewer.exports.header import ExportHeader
-from viewer.profiles.event_copies import event_copy, same_aggregation
 from viewer.profiles.registry import Registry, ServedProfile
 from viewer.profiles.storage import kept_profiles
 

@@ -6,7 +6,7 @@ from aggregator.tables.spec import Source, TableSpec, choice, identifier, number
 from aggregator.texts import say
 
 EVENTS_VIEW = "view_timeline_events"
-"""A view of the connection: see ``timeline.events_view``."""
+"""A view of the connection: see ``tables.events_view``."""
 
 TIMELINE_EVENTS = TableSpec(
     name="timeline-events",

@@ -83,7 +83,7 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
     assert recorder.open == []
 
 
-class Net(torch.nn.Module):  # type: ignore[name-defined,misc] # torch is optional
+class Net(torch.nn.Module):  # type: ignore[name-defined] # torch is optional
     def __init__(self) -> None:
         super().__init__()
         self.one, self.two = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
@@ -171,7 +171,7 @@ def test_calls_of_a_model_are_steps_without_an_optimizer(begin: Begin) -> None:
 
 
 def test_a_failing_model_leaves_no_range_open(begin: Begin) -> None:
-    class Fails(torch.nn.Module):  # type: ignore[name-defined,misc] # torch is optional
+    class Fails(torch.nn.Module):  # type: ignore[name-defined] # torch is optional
         def forward(self, x: Any) -> Any:
             raise KeyError("user code")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.rows.corrected import read_corrected
 from aggregator.dldb.slow_ranks import RankReport, rank_prediction, read_slow_ranks
 from aggregator.errors import InvalidValueError, ReplayError
 from aggregator.replay.analysis import ReplayedProfile
@@ -27,41 +29,46 @@ CHANGE_NAMES: Final = (*LISTS, *OPTIONAL, *NUMBERS, *SWITCHES, RANK_AS_MEDIAN)
 """Parameters that change something."""
 
 # A graph takes some hundred bytes for each kernel and call of the profile.
-_profiles: Remembered[ReplayedProfile] = Remembered(2)
+_profiles: Remembered[tuple[ReplayedProfile, bool]] = Remembered(2)
 _answers: Remembered[Reply] = Remembered(64)
 _ranks: Remembered[RankReport] = Remembered(16)
 
 
-def read_critical_path(data: AggregationData, iteration: int | None) -> Reply:
+def read_critical_path(
+    data: AggregationData, iteration: int | None, *, corrected: bool = False
+) -> Reply:
     """The critical path by kind and owner, and the chain of one step.
 
     Args:
         data: The aggregation.
         iteration: Number of the iteration; None: that of median length.
+        corrected: Without the costs of profiling, where the step without it is known.
 
     Raises:
         ReplayError: The profile cannot be replayed.
         InvalidValueError: The iteration is no steady one.
     """
-    profile = replayed_profile(data)
+    profile, is_corrected = _profile(data, corrected=corrected)
     shares = _remembered(
-        data, "shares", lambda: {"shares": [vars(one) for one in profile.critical_path_shares()]}
+        data,
+        f"shares{is_corrected}",
+        lambda: {"shares": [vars(one) for one in profile.critical_path_shares()]},
     )
     names = dict(zip(profile.graph.data.ops.op_ids, profile.graph.data.ops.names, strict=True))
     return {
-        **_fit(profile),
+        **_fit(profile, is_corrected=is_corrected),
         "critical_path": [{**one, "op_name": names.get(one["owner"])} for one in shares["shares"]],
         **_chain(step_chain(profile, _row(profile, iteration)), profile, names),
     }
 
 
-def read_op_sensitivity(data: AggregationData) -> Reply:
+def read_op_sensitivity(data: AggregationData, *, corrected: bool = False) -> Reply:
     """What each op that takes less time would change.
 
     Raises:
         ReplayError: The profile cannot be replayed.
     """
-    profile = replayed_profile(data)
+    profile, is_corrected = _profile(data, corrected=corrected)
 
     def answer() -> Reply:
         ops = profile.graph.data.ops
@@ -84,31 +91,37 @@ def read_op_sensitivity(data: AggregationData) -> Reply:
             ]
         }
 
-    return {**_fit(profile), **_remembered(data, "sensitivity", answer)}
+    fit = _fit(profile, is_corrected=is_corrected)
+    return {**fit, **_remembered(data, f"sensitivity{is_corrected}", answer)}
 
 
-def read_what_if(data: AggregationData, params: Mapping[str, str]) -> Reply:
+def read_what_if(
+    data: AggregationData, params: Mapping[str, str], *, corrected: bool = False
+) -> Reply:
     """The step with changes.
 
     Args:
         data: The aggregation.
         params: Values of ``CHANGE_NAMES``.
+        corrected: Without the costs of profiling, where the step without it is known.
 
     Raises:
         ReplayError: The profile cannot be replayed.
         InvalidValueError, UsageError: A change is none, or changes nothing.
     """
     changes = parse_changes(params)
-    profile = replayed_profile(data)
     rank = params.get(RANK_AS_MEDIAN, "")
+    # Ranks are compared as they were measured.
+    profile, is_corrected = _profile(data, corrected=corrected and not rank)
+    fit = _fit(profile, is_corrected=is_corrected)
     if not changes and not rank:
-        return {**_fit(profile), "predicted_step_ns": None, "interval_ns": None, "is_bound": None}
+        return {**fit, "predicted_step_ns": None, "interval_ns": None, "is_bound": None}
     if rank:
         found = rank_prediction(_rank_report(data), rank, alone=not changes)
     else:
         found = profile.predict(changes)
     return {
-        **_fit(profile),
+        **fit,
         "predicted_step_ns": found.predicted_step_ns,
         "interval_ns": list(found.interval_ns),
         "is_bound": found.is_bound,
@@ -180,13 +193,24 @@ def replayed_profile(data: AggregationData) -> ReplayedProfile:
     Raises:
         ReplayError: The profile cannot be replayed.
     """
+    return _profile(data)[0]
+
+
+def _profile(data: AggregationData, *, corrected: bool = False) -> tuple[ReplayedProfile, bool]:
+    """The replayed profile, and whether it is without the costs of profiling."""
     _require_events(data)
     aggr = int(data.params["aggr_id"])
+
+    def read(connection: sqlite3.Connection) -> tuple[ReplayedProfile, bool]:
+        profile = read_replayed(connection, aggr)
+        found = read_corrected(connection, aggr, profile) if corrected else None
+        return (profile, False) if found is None else (found, True)
+
     return _profiles.get(
         data.database.state,
-        "profile",
+        f"profile{corrected}",
         {"aggr": aggr},
-        lambda: data.database.read_with(lambda connection: read_replayed(connection, aggr)),
+        lambda: data.database.read_with(read),
     )
 
 
@@ -195,9 +219,10 @@ def _remembered(data: AggregationData, name: str, read: Any) -> Reply:
     return _answers.get(data.database.state, name, params, read)
 
 
-def _fit(profile: ReplayedProfile) -> Reply:
+def _fit(profile: ReplayedProfile, *, is_corrected: bool) -> Reply:
     errors = profile.errors_pct
     return {
+        "is_corrected": is_corrected,
         "measured_step_ns": int(np.median(profile.measured_ns)),
         "replayed_step_ns": int(np.median(profile.replayed_ns)),
         "error_pct": {

@@ -15,6 +15,9 @@ from aggregator.dldb.rows.corrected import read_markers
 from aggregator.profile.arrays import Int64
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.corrected import CALL_NS, MARKER_NS, busy_ns, correct
+from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.connection import opened
+from aggregator.tables.replay import read_critical_path, read_what_if
 from profiler_cli.dlprof import main
 from tests.builders import Trace, analyze, query
 
@@ -187,6 +190,21 @@ def test_advice_is_that_of_the_step_without_profiling(tmp_path: Path) -> None:
         assert gain_pct == pytest.approx(100 * gain_ns / step_ns, rel=0.01)
         waits = 100 * idle_ns / step_ns
         assert problem.startswith(f"Without profiling, GPU 0 waits about {waits:.0f}%"), problem
+
+
+def test_critical_path_and_what_ifs_of_the_step_without_profiling(tmp_path: Path) -> None:
+    _, bare_ns = Program(0.0).trace()
+    path, length_ns = imported(tmp_path, Program(2.0), bare_ns)
+    with opened(path, time_limit_s=60) as database:
+        params: dict[str, str | int] = {"aggr_id": 1, "domain": "default-domain"}
+        data = AggregationData(database, params)
+        raw, bare = (read_critical_path(data, None, corrected=one) for one in (False, True))
+        changed = read_what_if(data, {"graph_launch": "1"}, corrected=True)
+    assert (raw["is_corrected"], bare["is_corrected"]) == (False, True)
+    assert raw["measured_step_ns"] == length_ns
+    assert bare["measured_step_ns"] == pytest.approx(bare_ns, rel=0.005)
+    assert changed["measured_step_ns"] == bare["measured_step_ns"]
+    assert changed["predicted_step_ns"] < 0.7 * bare_ns
 
 
 def test_the_breakdown_of_the_corrected_step_adds_up(tmp_path: Path) -> None:

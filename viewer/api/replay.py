@@ -29,6 +29,21 @@ from viewer.api.serializers import (
 )
 from viewer.api.timeline import whole_number
 
+_CORRECTED = query(
+    "corrected",
+    "1: without the costs of profiling, where the step without it is known.",
+    enum=["0", "1"],
+)
+
+
+def _is_corrected(request: Request) -> bool:
+    value = request.query_params.get("corrected", "0")
+    if value not in {"0", "1"}:
+        raise InvalidValueError(
+            say("{name} must be 0 or 1.", name="corrected"), parameter="corrected"
+        )
+    return value == "1"
+
 
 class CanReplayView(ResourceView):
     """Whether there is a replay."""
@@ -51,7 +66,7 @@ class CanReplayView(ResourceView):
 class CriticalPathView(ResourceView):
     """What the steps wait for."""
 
-    query_names = ("domain", "iteration_index")
+    query_names = ("domain", "iteration_index", "corrected")
 
     @extend_schema(
         parameters=[
@@ -61,6 +76,7 @@ class CriticalPathView(ResourceView):
                 "Iteration of the chain (default: that of median length).",
                 "integer",
             ),
+            _CORRECTED,
         ],
         responses=CriticalPathSerializer,
     )
@@ -69,19 +85,21 @@ class CriticalPathView(ResourceView):
         raw = request.query_params.get("iteration_index")
         iteration = None if raw is None else whole_number("iteration_index", raw)
         with open_scope(request, parts) as scope:
-            return Response(read_critical_path(scope.data, iteration))
+            return Response(
+                read_critical_path(scope.data, iteration, corrected=_is_corrected(request))
+            )
 
 
 class OpSensitivityView(ResourceView):
     """What ops that take less time change."""
 
-    query_names = ("domain",)
+    query_names = ("domain", "corrected")
 
-    @extend_schema(parameters=[DOMAIN], responses=OpSensitivitiesSerializer)
+    @extend_schema(parameters=[DOMAIN, _CORRECTED], responses=OpSensitivitiesSerializer)
     def get(self, request: Request, **parts: Any) -> Response:
         """For each op the time that a step gains when the op gains 1 ns, and its slack."""
         with open_scope(request, parts) as scope:
-            return Response(read_op_sensitivity(scope.data))
+            return Response(read_op_sensitivity(scope.data, corrected=_is_corrected(request)))
 
 
 _NAMES = "an op type, Op ID, op or kernel name, or communication, kernels, copies, sets"
@@ -90,11 +108,12 @@ _NAMES = "an op type, Op ID, op or kernel name, or communication, kernels, copie
 class WhatIfView(ResourceView):
     """The step with changes."""
 
-    query_names = ("domain", *CHANGE_NAMES)
+    query_names = ("domain", "corrected", *CHANGE_NAMES)
 
     @extend_schema(
         parameters=[
             DOMAIN,
+            _CORRECTED,
             query("speedup", f"NAME=Kx, separated by semicolons; NAME: {_NAMES}."),
             query("remove", "Names of work that does not run, separated by semicolons."),
             query("fuse", "Names of work that one call launches, separated by semicolons."),
@@ -121,7 +140,7 @@ class WhatIfView(ResourceView):
             if name in CHANGE_NAMES
         }
         with open_scope(request, parts) as scope:
-            return Response(read_what_if(scope.data, params))
+            return Response(read_what_if(scope.data, params, corrected=_is_corrected(request)))
 
 
 class StragglersView(ResourceView):

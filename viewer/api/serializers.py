@@ -628,6 +628,7 @@ class ErrorPctSerializer(Serializer[Any]):
 class ReplaySerializer(Serializer[Any]):
     """How well the replay of the unchanged profile fits."""
 
+    is_corrected = BooleanField(help_text="Whether it is without the costs of profiling.")
     measured_step_ns = IntegerField(help_text="Median of the measured steps.")
     replayed_step_ns = IntegerField(help_text="Median of the replayed steps.")
     error_pct = ErrorPctSerializer()

@@ -96,8 +96,9 @@ def read_corrected(
 
 def _has_slower(connection: sqlite3.Connection) -> bool:
     """Whether the table has the column, which earlier versions lack."""
-    columns = connection.execute(f"PRAGMA table_info({_TABLE})")
-    return any(row[1] == "slower" for row in columns)
+    query = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?"
+    row = connection.execute(query, (_TABLE,)).fetchone()
+    return row is not None and " slower " in str(row[0])
 
 
 def read_markers(connection: sqlite3.Connection) -> Int64:

@@ -336,6 +336,8 @@ export interface CriticalPath {
   /** Of all steps, longest first. */
   readonly critical_path: readonly PathShare[];
   readonly error_pct: ErrorPct;
+  /** Whether it is without the costs of profiling. */
+  readonly is_corrected: boolean;
   /** Iteration of the chain. */
   readonly iteration_index: number;
   /** The iterations that were replayed. */
@@ -1702,6 +1704,8 @@ export interface OpSensitivities {
   /** high, medium or low. */
   readonly confidence: string;
   readonly error_pct: ErrorPct;
+  /** Whether it is without the costs of profiling. */
+  readonly is_corrected: boolean;
   /** The iterations that were replayed. */
   readonly iterations: readonly number[];
   /** Median of the measured steps. */
@@ -2813,6 +2817,8 @@ export interface WhatIf {
   readonly interval_ns: readonly number[] | null;
   /** Whether it is only a bound. */
   readonly is_bound: boolean | null;
+  /** Whether it is without the costs of profiling. */
+  readonly is_corrected: boolean;
   /** The iterations that were replayed. */
   readonly iterations: readonly number[];
   /** Median of the measured steps. */

@@ -11,6 +11,7 @@ import { useScoped } from "../../state/scope";
 import { IconButton } from "../../ui/IconButton";
 import { opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
+import { Segmented } from "../../ui/Segmented";
 import { Empty, Loaded, Skeleton } from "../../ui/states";
 import { type Piece, pieces } from "./scenario";
 import { kindName, WhatIf } from "./WhatIf";
@@ -33,14 +34,26 @@ export function CriticalPathView(): JSX.Element {
   );
 }
 
+const STEPS: readonly (readonly [isRaw: boolean, text: string])[] = [
+  [false, t("Without profiling")],
+  [true, t("As profiled")],
+];
+
 function Replayed(): JSX.Element {
   const [iteration, setIteration] = useState<number | null>(null);
-  const params = iteration === null ? {} : { iteration_index: iteration };
+  const [isRaw, setRaw] = useState(false);
+  const params = {
+    ...(iteration === null ? {} : { iteration_index: iteration }),
+    ...(isRaw ? {} : { corrected: 1 }),
+  };
   const path = useScoped<CriticalPath>("critical-path/", params);
   return (
     <Loaded resource={path} skeleton={<Skeleton lines={6} height={30} />}>
       {(found) => (
         <>
+          {(found.is_corrected || isRaw) && (
+            <Segmented label={t("Which step")} choices={STEPS} value={isRaw} onChange={setRaw} />
+          )}
           <Fit found={found} />
           <WhatIf fit={found} />
           <Panel
@@ -82,10 +95,12 @@ function Fit({ found }: { found: CriticalPath }): JSX.Element {
   return (
     <div class="replay-fit">
       <p class="rank-verdict">
-        {t("The step of {step} waits for: {parts}.", {
-          step: durationText(found.measured_step_ns),
-          parts: parts.join(", "),
-        })}
+        {t(
+          found.is_corrected
+            ? "Corrected for profiling, the step of {step} waits for: {parts}."
+            : "The step of {step} waits for: {parts}.",
+          { step: durationText(found.measured_step_ns), parts: parts.join(", ") },
+        )}
       </p>
       <p class="muted">
         {CONFIDENCE[found.confidence] ?? found.confidence}.{" "}

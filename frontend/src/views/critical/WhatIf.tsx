@@ -164,7 +164,11 @@ interface PredictedProps {
 }
 
 function Predicted({ fit, scenario, onReset }: PredictedProps): JSX.Element {
-  const answer = useScoped<Answer>("what-if/", requestOf(useThrottled(scenario)));
+  const request = requestOf(useThrottled(scenario));
+  const answer = useScoped<Answer>(
+    "what-if/",
+    fit.is_corrected ? { ...request, corrected: "1" } : request,
+  );
   const before = fit.measured_step_ns;
   const step = answer.data?.predicted_step_ns ?? null;
   const after = step ?? before;

@@ -12,14 +12,16 @@ from typing import Any, Final
 from aggregator.dldb.gpu_memory import add_recordings, read_recordings, start_utc_ns
 from aggregator.dldb.reader import is_own_database, open_database
 from aggregator.dldb.stored import reading_errors
-from aggregator.errors import UnsupportedProfileError
+from aggregator.errors import UnsupportedProfileError, UsageError
 from aggregator.importing.gpu_memory import recorded
 from aggregator.metrics.memory.analysis import DeviceMemory, analyze
 from aggregator.metrics.memory.answers import fragmentation, leaks, step_peaks
+from aggregator.metrics.memory.difference import Part, PeakDifference, compare_peaks
 from aggregator.metrics.memory.kinds import KIND_NAMES
 from aggregator.metrics.memory.what_if import WhatIf, what_if
 from aggregator.sources.memory import read_memory
 from aggregator.system.plain_text import on_one_line, shown
+from aggregator.texts import say
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 
@@ -40,6 +42,8 @@ def run_memory(words: Sequence[str]) -> int:
         DlprofError: The file cannot be used.
     """
     options = _parser().parse_args(list(words))
+    if options.new is not None:
+        return _compare(options)
     devices = _devices(options.file)
     if options.into is not None:
         _add(options.into, options.file, devices)
@@ -54,6 +58,57 @@ def run_memory(words: Sequence[str]) -> int:
         for device, results in zip(devices, changes, strict=True):
             print(shown("\n".join((*_text(device), *_answers(device), *_what_ifs(results)))))
     return EXIT_DONE
+
+
+def _compare(options: argparse.Namespace) -> int:
+    """Show what makes the peak of one recording higher than that of another."""
+    if options.what_if or options.into is not None:
+        raise UsageError(say("--what-if and --into need a single recording."))
+    found = compare_peaks(_devices(options.file), _devices(options.new))
+    if not found:
+        raise UnsupportedProfileError(
+            say("There are no recordings of GPU memory of the same devices in both.")
+        )
+    if options.format == "json":
+        print(json.dumps({"differences": [_difference_json(one) for one in found]}, indent=2))
+    else:
+        for one in found:
+            print(shown("\n".join(_difference_text(one))))
+    return EXIT_DONE
+
+
+def _difference_json(found: PeakDifference) -> dict[str, Any]:
+    def parts(items: Sequence[Part]) -> list[dict[str, Any]]:
+        return [asdict(one) | {"difference_bytes": one.difference_bytes} for one in items]
+
+    return {
+        "device": found.device,
+        "base_peak_allocated_bytes": found.base_bytes,
+        "new_peak_allocated_bytes": found.new_bytes,
+        "difference_bytes": found.difference_bytes,
+        "kinds": parts(found.kinds),
+        "owners": parts(found.owners),
+    }
+
+
+def _difference_text(found: PeakDifference) -> Iterator[str]:
+    peaks = f"{_size(found.base_bytes)} to {_size(found.new_bytes)}"
+    yield f"GPU {found.device}: peak {_signed(found.difference_bytes)}, from {peaks}"
+    yield "  By kind:"
+    for one in found.kinds:
+        sizes = f"{_size(one.base_bytes)} to {_size(one.new_bytes)}"
+        yield f"    {_signed(one.difference_bytes):>11}  {one.kind}: {sizes}"
+    changed = [one for one in found.owners if one.difference_bytes]
+    if changed:
+        yield "  By owner:"
+    for one in changed[:_OWNERS]:
+        yield f"    {_signed(one.difference_bytes):>11}  {one.kind}  {_shortened(one.owner)}"
+    if rest := sum(one.difference_bytes for one in changed[_OWNERS:]):
+        yield f"    {_signed(rest):>11}  {len(changed) - _OWNERS} others"
+
+
+def _signed(size: int) -> str:
+    return f"{'+' if size > 0 else ''}{_size(size)}"
 
 
 def _devices(file: Path) -> tuple[DeviceMemory, ...]:
@@ -85,6 +140,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "file", metavar="FILE", type=Path, help="snapshot, export, trace or database"
+    )
+    parser.add_argument(
+        "new",
+        metavar="NEW",
+        type=Path,
+        nargs="?",
+        help="a second one: show what makes its peak higher or lower than that of FILE",
     )
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="output format (default: text)"

@@ -65,14 +65,16 @@ def launching_calls(graph: Graph, chosen: Bool) -> Bool:
     """
     launch = graph.launch // 2
     known = graph.launch >= 0
-    launches = np.unique(launch[known])
-    calls = np.zeros(len(graph.call_row), dtype=bool)
+    count = len(graph.call_row)
+    calls = np.zeros(count, dtype=bool)
     calls[launch[chosen & known]] = True
     calls[launch[~chosen & known]] = False
-    thread = np.searchsorted(graph.thread_first, 2 * np.arange(len(calls)), side="right")
-    follows = np.searchsorted(launches, np.arange(len(calls)))
-    next_one = np.append(launches, len(calls))[follows]
-    inside = next_one < len(calls)
-    next_one = np.where(inside, next_one, 0)
-    result: Bool = inside & calls[next_one] & (thread[next_one] == thread)
+    launches = np.full(count, count)
+    launches[launch[known]] = launch[known]
+    next_one = np.minimum.accumulate(launches[::-1])[::-1]
+    # Calls after the last launch of a thread prepare nothing.
+    bounds = graph.thread_first // 2
+    last = np.repeat(bounds[1:], np.diff(bounds))
+    inside = next_one < last
+    result: Bool = inside & calls[np.where(inside, next_one, 0)]
     return result

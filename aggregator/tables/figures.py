@@ -11,6 +11,7 @@ from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import Remembered
 from aggregator.tables.declared.efficiency import OP_EFFICIENCY, PEAK_RATES
 from aggregator.tables.declared.iterations import GPUS, ITERATIONS
+from aggregator.tables.declared.ops import OPS
 from aggregator.tables.declared.ranks import RANKS
 from aggregator.tables.declared.summaries import (
     GPU_UTILIZATION,
@@ -80,6 +81,7 @@ FIGURES: dict[str, _Builder] = {
     "iteration-summary": _iteration_summary,
     "gpus": _of(plotly.gpus, GPUS),
     "ranks": _of(plotly.ranks, RANKS),
+    "critical-path": _of(plotly.critical_path, OPS),
 }
 
 #: Figures that show iterations, and take a range of them.

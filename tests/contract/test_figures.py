@@ -32,7 +32,7 @@ def test_plotly_takes_every_figure_in_both_themes(
     drawn = go.Figure(reply.json)
     # A database of NVIDIA's DLProf has no ranks: the figure says so.
     assert len(drawn.data) > 0 or (
-        name in ("ranks", "roofline") and drawn.layout.annotations[0].text
+        name in ("ranks", "roofline", "critical-path") and drawn.layout.annotations[0].text
     )
     assert drawn.layout.title.text is None
     assert drawn.layout.paper_bgcolor == "rgba(0,0,0,0)"
@@ -197,3 +197,12 @@ def test_unknown_values_are_not_drawn_as_zero() -> None:
 )
 def test_the_unit_follows_the_size(largest_ns: int, symbol: str) -> None:
     assert choose_unit(largest_ns).symbol == symbol
+
+
+def test_the_critical_path_shows_the_ops_with_the_largest_shares(
+    api: ApiClient, ours: Served
+) -> None:
+    rows = api.get(ours.at("ops/"), page_size=100, ordering="-path_pct").json["results"]
+    wanted = [(row["op_id"], row["path_pct"]) for row in rows if row["path_pct"]][:15]
+    (trace,) = api.get(ours.at("figures/critical-path/")).json["data"]
+    assert list(zip(trace["y"], trace["x"], strict=True)) == wanted != []

@@ -6,7 +6,7 @@ API. The browser, a notebook and the HTML report show the same figures.
 
 from __future__ import annotations
 
-from aggregator.tables.plotly.bars import gpus, ranks
+from aggregator.tables.plotly.bars import critical_path, gpus, ranks
 from aggregator.tables.plotly.comparison import row_samples, step_changes
 from aggregator.tables.plotly.iterations import MAX_BARS, iteration_summary
 from aggregator.tables.plotly.roofline import roofline
@@ -24,6 +24,7 @@ __all__ = [
     "Figure",
     "Table",
     "Theme",
+    "critical_path",
     "gpu_utilization",
     "gpus",
     "iteration_summary",

@@ -75,3 +75,36 @@ def ranks(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
         "yaxis": axis(theme, say("Time ({unit})", unit=unit.symbol), rangemode="tozero"),
     }
     return {"data": traces, "layout": layout}
+
+
+MAX_OPS = 15  # Ops on the critical path that are drawn.
+
+
+def critical_path(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
+    """The ops that fill most of the critical path, and what they could be later for free.
+
+    From ``op_id``, ``op_name``, ``path_pct`` and ``slack_ns``.
+    """
+    names = ("path_pct", "op_id", "op_name", "slack_ns")
+    rows = list(zip(*(column(table, name) for name in names), strict=True))
+    shown = sorted((row for row in rows if row[0]), key=lambda row: (-row[0], row[1]))[:MAX_OPS]
+    if not shown:
+        return empty_figure(theme, say("The steps were not replayed, or no op is on their path"))
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "name": say("Critical path"),
+        "x": [row[0] for row in shown],
+        "y": [row[1] for row in shown],
+        "customdata": [[row[2], "-" if row[3] is None else f"{row[3]:,} ns"] for row in shown],
+        "marker": {"color": GPU[theme]},
+        "hovertemplate": say(
+            "%{{customdata[0]}}: %{{x:.2f}} %, slack %{{customdata[1]}}<extra></extra>"
+        ),
+    }
+    layout = base_layout(theme) | {
+        "showlegend": False,
+        "xaxis": axis(theme, say("Share of the critical path (%)"), rangemode="tozero"),
+        "yaxis": axis(theme, "", type="category", autorange="reversed"),
+    }
+    return {"data": [trace], "layout": layout}

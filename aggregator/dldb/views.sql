@@ -211,7 +211,7 @@ JOIN domains AS d ON d.id = 1
 JOIN iteration_times AS t ON t.aggr = i.aggr AND t.iter_value = i.iter_value AND t.domain = d.id
 LEFT JOIN iteration_efficiency AS e ON e.aggr = i.aggr AND e.iter_value = i.iter_value
 LEFT JOIN model_efficiency AS m ON m.aggr = i.aggr
-WHERE i.aggregated AND i.kind = 'iteration'
+WHERE i.aggregated
 GROUP BY i.aggr, p.phase;
 
 -- How the ops of the GPU's work are known.

@@ -35,6 +35,7 @@ _SGLANG = re.compile(
 )
 _SGLANG_PHASES = {"DECODE": DECODE, "EXTEND": PREFILL, "PREFILL": PREFILL, "MIXED": MIXED}
 _MOST_TOKENS = 1 << 40
+_LEAST_STEPS = 2
 _NOT_SERVING = frozenset({TRAIN, EVAL})
 
 
@@ -112,6 +113,8 @@ def serving_steps(phases: PhaseColumns) -> NamedRanges:
     if not len(phases) or not serving[phases.name].any():
         return NamedRanges.empty()
     rows = phases.at(serving[phases.name])
+    if np.bincount(rows.process).max() < _LEAST_STEPS:
+        return NamedRanges.empty()
     process, first = np.unique(rows.process, return_index=True)
     start = np.concatenate([rows.start_ns[first], rows.start_ns])
     end = np.concatenate([rows.start_ns[first], rows.end_ns])

@@ -16,6 +16,8 @@ PREFILL, DECODE, MIXED, TRAIN, EVAL = "prefill", "decode", "mixed", "train", "ev
 NO_PHASE = -1
 _OTHER_SHARE = 0.1
 """Share of an iteration from which a second phase makes it a mixed one."""
+_START_SHARE = 0.5
+"""Share of the first interval, with the start of the program, from which it is of a phase."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,10 @@ def phases_of_iterations(phases: PhaseColumns, edges_ns: Int64) -> IterationPhas
     phases = phases.at(phases.process == main)
     covered = _covered_ns(phases, len(names), edges_ns)
     name = np.where(covered.any(axis=0), covered.argmax(axis=0), NO_PHASE)
+    if covered[:, 0].sum() < _START_SHARE * (edges_ns[1] - edges_ns[0]):
+        name[0] = NO_PHASE
     second = np.sort(covered, axis=0)[-2] if len(names) > 1 else np.zeros(count)
-    name[second > _OTHER_SHARE * np.diff(edges_ns)] = names.index(MIXED)
+    name[(second > _OTHER_SHARE * np.diff(edges_ns)) & (name >= 0)] = names.index(MIXED)
     ends_in = np.clip(np.searchsorted(edges_ns, phases.end_ns, side="left") - 1, 0, count - 1)
     tokens, sequences = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
     np.add.at(tokens, ends_in, np.maximum(phases.tokens, 0))

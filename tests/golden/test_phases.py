@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.errors import UsageError
 from aggregator.importing.phases import PhaseName, read_phase
-from tests.builders import Analyzed, Thread, Trace, analyze
+from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file
 
 PHASES = (
     "SELECT phase, phase_iterations, duration, tokens, tokens_per_second, token_interval, "
@@ -110,6 +110,24 @@ def test_the_outermost_of_two_names_for_a_step_counts(tmp_path: Path) -> None:
     assert found.query("SELECT count(*), sum(tokens) FROM phase_ranges") == [(5, 160)]
 
 
+SERVING = {
+    "inference__sglang_decode__sglang_Qwen3-8B_decode": ("decode", 32, 32.0),
+    "inference__vllm_decode_full__graph_execution": ("decode", 32, 32.0),
+}
+
+
+@pytest.mark.parametrize("name", SERVING)
+def test_public_traces_have_the_phase_and_batch_of_their_annotations(
+    name: str, shared_dir: Path, tmp_path: Path
+) -> None:
+    path = shared_dir / "public" / "serving" / f"{name}.json.gz"
+    if not path.exists():
+        pytest.skip("the public captures are not here")
+    found = analyze_file(path, tmp_path / "out.sqlite")
+    query = "SELECT phase, tokens, sequences, phase_iterations FROM view_phases"
+    assert found.query(query) == [(*SERVING[name], 1)]
+
+
 def test_an_iteration_of_two_phases_is_mixed(tmp_path: Path) -> None:
     trace = Trace()
     trace.gpu()
@@ -146,3 +164,16 @@ def test_a_training_step_has_the_calls_of_its_model_as_micro_steps(tmp_path: Pat
     found = analyze(trace, tmp_path)
     assert found.query(PHASES)[0][::6] == ("train", 3.0)
     assert found.query("SELECT DISTINCT tokens FROM iteration_phases") == [(None,)]
+
+
+def test_a_capture_of_a_single_step_is_of_its_phase(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    main.range("execute_32_context_0(sq0sk0)_generation_32(sq32sk900)", 0, 400)
+    main.op("mm", 10, 30)
+    main.launch("gemm", 20, gpu=(40, 300))
+    found = analyze(trace, tmp_path)
+    assert found.query("SELECT key_node FROM aggregations WHERE id = 1") == [("",)]
+    query = "SELECT phase, tokens, sequences, phase_iterations FROM view_phases"
+    assert found.query(query) == [("decode", 32, 32.0, 1)]

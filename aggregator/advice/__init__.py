@@ -191,7 +191,7 @@ def _replayed(profile: ReplayedProfile, finding: Finding, remedy: Remedy, facts:
     )
     if is_corrected:
         reasoning = say(
-            "{count} steps were replayed without the costs of profiling, and {what}: a step takes "
+            "{count} steps were replayed {what}, and without the costs of profiling: a step takes "
             "{then} instead of {now} ms",
             **values,
         )

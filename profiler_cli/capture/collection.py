@@ -42,6 +42,8 @@ MAX_NS: Final = 1 << 53
 _START_LIMIT_S: Final = 30
 _PYTHON: Final = re.compile(r"(?:^|/)(?:python|pypy)[\d.]*$")
 _RETRY_S: Final = 8.0
+# Programs of Nsight Systems that use the driver themselves.
+_HELPERS: Final = ("nsys", "CudaGpuInfoDumper", "Qdstrm")
 _CUDA: Final = "/libcuda.so"
 _DEVICE: Final = re.compile(r"/dev/(?:nvidia\d|nvidia-uvm|nvhost-|nvmap|dxg)")
 # Switches of ``nsys profile`` that belong to ``nsys start`` if collection begins later.
@@ -292,7 +294,7 @@ def _uses_cuda(pid: int) -> str:
         place = Path(f"/proc/{child}")
         with suppress(OSError):
             program = (place / "exe").readlink()
-            if program.name.startswith("nsys") or not _has_device(place / "fd"):
+            if program.name.startswith(_HELPERS) or not _has_device(place / "fd"):
                 continue
             if _CUDA in (place / "maps").read_text(errors="replace"):
                 return program.name

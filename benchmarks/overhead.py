@@ -56,7 +56,8 @@ WORKLOADS = (
     Workload("moe", "CPU", 40),
     Workload("ddp", "CPU", 50, gpus=2),
 )
-LIMIT_S = 150
+DETAILS: tuple[str, ...] = ("normal", "high")
+LIMIT_S = 80
 """A program that takes longer is ended."""
 NSYS: dict[str, list[str]] = {
     "nothing (no nsys)": [],
@@ -81,7 +82,7 @@ class Bench:
 
     def __init__(self, folder: Path, dlprof: str, runs: int, deadline_s: float) -> None:
         self.folder, self.dlprof, self.runs = folder, shlex.split(dlprof), runs
-        self.deadline_s = deadline_s
+        self.deadline_s, self.details = deadline_s, DETAILS
         self.results: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
 
@@ -93,17 +94,15 @@ class Bench:
             if times:
                 result["own_ms"].append(statistics.median(times["times_ms"][times["warm_up"] :]))
             self._keep(workload.name, result)
-        for detail in ("normal", "high"):
+        for detail in self.details:
             self._captured(workload, gpus, detail, result)
             self._keep(workload.name, result)
-        databases = [self._place(workload, detail) / "dlprof_dldb.sqlite" for detail in self.pair]
+        databases = [self._place(workload, detail) / "dlprof_dldb.sqlite" for detail in DETAILS]
         if all(path.is_file() for path in databases):
             result["names"] = compare_names(*databases)
         self._keep(workload.name, result)
-        for detail in self.pair:
+        for detail in DETAILS:
             shutil.rmtree(self._place(workload, detail), ignore_errors=True)
-
-    pair = ("normal", "high")
 
     def _place(self, workload: Workload, detail: str) -> Path:
         return self.folder / "captures" / f"{workload.name}_{detail}"
@@ -248,6 +247,7 @@ def main() -> int:
     names = [workload.name for workload in WORKLOADS]
     parser.add_argument("--workloads", default=",".join(names), help="comma list, or none")
     parser.add_argument("--runs", type=int, default=3, help="runs without dlprof")
+    parser.add_argument("--details", default=",".join(DETAILS), help="captures to take")
     parser.add_argument("--gpus", default="0", help="comma list of GPUs that work side by side")
     parser.add_argument("--costs", type=int, default=0, metavar="N", help="rounds of launch costs")
     parser.add_argument("--nsys", default="nsys")
@@ -258,6 +258,7 @@ def main() -> int:
     options.folder.mkdir(parents=True, exist_ok=True)
     folder = options.folder.resolve()
     bench = Bench(folder, options.dlprof, options.runs, time.monotonic() + options.limit)
+    bench.details = tuple(options.details.split(","))
     gpus = options.gpus.split(",")
     wanted = options.workloads.split(",")
     run_all(bench, [one for one in WORKLOADS if one.name in wanted], gpus)

@@ -37,14 +37,18 @@ VIEWS: Final[dict[str, dict[str, str]]] = {
     "kernels-by-op": {"iteration": "5", "op": "BATCH_NORM_BPROP_1"},
     "iterations": {},
     "timeline": {},
+    "critical-path": {},
     "roofline": {},
     "op": {"op": "CONV2D_1"},
     # The kernel with the most GPU time, filled in from the profile.
     "kernel": {},
 }
 VIEWS_OF_RANKS: Final = ("gpus", "ranks")
+#: Runs of one program with three optimizers, oldest first, to compare.
+OPTIMIZERS: Final = ("adam_loop", "adam_foreach", "adam_fused")
 #: A recording of GPU memory, of another training than the rest.
 SNAPSHOT = REPOSITORY / "tests/data/captures/memory/transformer.pickle.xz"
+KEPT_COLORS: Final = 128
 # The browser gets no network but the viewer: some systems forbid its own background requests.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
@@ -65,6 +69,8 @@ def main() -> None:
                     take_view(browser, viewer.url, view, {})
             with running(str(add_memory(Path(folder)))) as viewer:
                 take_view(browser, viewer.url, "memory", {})
+            with running(str(import_optimizers(Path(folder)))) as viewer:
+                take_comparison(browser, viewer.url)
         browser.close()
 
 
@@ -79,12 +85,39 @@ def longest_kernel(url: str) -> str:
 
 def import_ranks(folder: Path) -> Path:
     """The database of the run of two ranks."""
-    capture = folder / "two_ranks.sqlite"
-    capture.write_bytes(lzma.decompress(TWO_RANKS.read_bytes()))
-    words = (f"--database={capture}", f"--output_path={folder}", "--profile_name=Two ranks")
+    return import_capture(TWO_RANKS, folder, "Two ranks")
+
+
+def import_optimizers(folder: Path) -> Path:
+    """A folder with the databases of the runs with three optimizers."""
+    databases = folder / "optimizers"
+    databases.mkdir()
+    for name in OPTIMIZERS:
+        capture = REPOSITORY / f"tests/data/captures/advice/{name}.sqlite.xz"
+        own = folder / name
+        own.mkdir()
+        import_capture(capture, own, "Optimizer").rename(databases / f"{name}.sqlite")
+    return databases
+
+
+def import_capture(packed: Path, folder: Path, name: str) -> Path:
+    """The database of a capture."""
+    capture = folder / packed.stem
+    capture.write_bytes(lzma.decompress(packed.read_bytes()))
+    words = (f"--database={capture}", f"--output_path={folder}", f"--profile_name={name}")
     command = [sys.executable, "-m", "profiler_cli.dlprof", *words, "--force=true"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return folder / "dlprof_dldb.sqlite"
+
+
+def take_comparison(browser: Browser, url: str) -> None:
+    """The comparison of the first with the last optimizer, and what all of them did."""
+    profiles = Api(url).get("profiles/")["results"]
+    by_file = {str(one["file_name"]): str(one["id"]) for one in profiles}
+    first, last = (by_file[f"{name}.sqlite"] for name in (OPTIMIZERS[0], OPTIMIZERS[-1]))
+    newest = Api(url).get(f"profiles/{first}/aggregations/")["results"][-1]["id"]
+    take_view(browser, url, "compare", {"profile": last, "base": f"{first}@{newest}"})
+    take_view(browser, url, "history", {"profile": last})
 
 
 def add_memory(folder: Path) -> Path:
@@ -113,11 +146,18 @@ def take(browser: Browser, url: str, query: dict[str, str], name: str, theme: Th
 
 
 def save_small(png: bytes, path: Path) -> None:
-    """Write a picture with 256 colors: enough for a page, and a third of the size."""
+    """Write a picture with 256 colors: enough for a page, and a third of the size.
+
+    Colors that cover much, such as those of the page itself, are kept as they are; of the others
+    those are chosen that keep the hue of what covers little, for it means something.
+    """
     picture = Image.open(io.BytesIO(png)).convert("RGB")
-    # Colors that cover little keep their hue: they mean something.
-    method = Image.Quantize.MAXCOVERAGE
-    picture.quantize(256, method=method, dither=Image.Dither.NONE).save(path, optimize=True)
+    counted = sorted(picture.getcolors(1 << 24) or [], reverse=True)
+    kept = [color for _, color in counted[:KEPT_COLORS]]
+    others = picture.quantize(256 - len(kept), method=Image.Quantize.MAXCOVERAGE).getpalette()
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for color in kept for part in color] + (others or []))
+    picture.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 if __name__ == "__main__":

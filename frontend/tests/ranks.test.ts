@@ -30,6 +30,23 @@ describe("the verdict on the ranks", () => {
     );
   });
 
+  it("is that of the replay, which says what waiting costs the step", () => {
+    const uneven = [rank(0, 20e6, 21, 36), rank(1, 60e6, 15, 36)];
+    expect(rankVerdict(uneven).late).toBe(1);
+    const none = { slow_rank: null, slowdown: 1.05, verdict: "No rank makes the step slow" };
+    expect(rankVerdict(uneven, none)).toMatchObject({
+      late: null,
+      sentence:
+        "No straggler: rank 1 causes 75.0 % of all waiting, but with all ranks at the median the step would be only 4.8 % shorter.",
+    });
+    const slow = { slow_rank: 1, slowdown: 1.4, verdict: "Rank 1 is slow" };
+    expect(rankVerdict(uneven, slow).sentence).toMatch(/^Rank 1 is late: last in 15 of 36/);
+    expect(rankVerdict([rank(0, 50e6, 33), rank(1, 40e6, 33)], slow)).toMatchObject({
+      late: 1,
+      sentence: "Rank 1 is slow.",
+    });
+  });
+
   it("does not guess where no collectives were matched", () => {
     expect(rankVerdict([rank(0, null, 0), rank(1, null, 0)]).sentence).toMatch(/is unknown/);
     expect(rankVerdict([]).late).toBeNull();

@@ -119,7 +119,8 @@ _KERNELS_OF_DLPROF = TableSpec(
     ),
     default_ordering=("-gpu_time_ns",),
     key=("kernel_name", "op_id", "uses_tc"),
-    lead=_LEAD,
+    # Many ops launch the same kernel.
+    lead=("readable_name", "kernel_name", "gpu_time_ns", "share_pct", "op_name", *_LEAD[4:]),
     hidden=(
         *(column.name for column in _API_TIME),
         *("kernel_name", "kernel_long_name", "op_id", "stack_trace"),

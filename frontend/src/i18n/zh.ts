@@ -1147,6 +1147,8 @@ export const zh = {
   "A group, or a run of one process.": "这是一个组，或只有一个进程的运行。",
   "Operations and bytes follow from the shapes of the ops, which this profile does not have. Capture the program with dlprof, or record shapes in the trace of torch.profiler (record_shapes=True).":
     "运算量和字节数由 op 的形状得出，而此性能分析中没有形状。请用 dlprof 采集程序，或在 torch.profiler 的跟踪中记录形状（record_shapes=True）。",
+  "No straggler: rank {rank} causes {share} % of all waiting, but with all ranks at the median the step would be only {gain} % shorter.":
+    "没有掉队的 rank：rank {rank} 造成了全部等待的 {share} %，但若所有 rank 都处于中位数，一步只会缩短 {gain} %。",
   "Groups have none.": "组没有方向。",
   "Its process is not one of several ranks.": "其进程不是多个 rank 之一。",
   "{first} or {count} others": "{first} 或另外 {count} 个",

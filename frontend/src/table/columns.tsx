@@ -105,9 +105,14 @@ function rounded(value: number): string {
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }
 
+function letterWidth(letter: string): number {
+  if (letter > "\u2e80") return 14;
+  return /[mwMW]/.test(letter) ? 12 : 8;
+}
+
 /** Room for a header, with its unit and the arrow of the order. */
 function headerWidth(title: string, unit: string | undefined): number {
-  const letters = [...title].reduce((sum, letter) => sum + (letter > "\u2e80" ? 14 : 8), 0);
+  const letters = [...title].reduce((sum, letter) => sum + letterWidth(letter), 0);
   return Math.round(40 + letters + (unit === undefined ? 0 : 26));
 }
 

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import type { ListPage } from "../../api/lists";
 import { isReport } from "../../api/source";
-import type { CollectivesRow, RanksRow } from "../../api/types";
+import type { CanReplay, CollectivesRow, RanksRow, Stragglers } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { FigureChart } from "../../charts/FigureChart";
 import { EXPLANATIONS } from "../../content/explanations";
@@ -17,17 +17,35 @@ import { Panel } from "../../ui/Panel";
 import { Loaded, Skeleton } from "../../ui/states";
 import { RankHeatMap } from "./RankHeatMap";
 import { SlowRanks } from "./SlowRanks";
-import { rankVerdict } from "./verdict";
+import { type Compared, rankVerdict } from "./verdict";
 
 /** While it loads. Unit: px. */
 const CHART_HEIGHT = 140;
 
 /** Whether a rank is late comes first. */
 function Verdict(): JSX.Element {
+  const answer = useScoped<CanReplay>("can-replay/", { ranks: 1 });
+  return (
+    <Loaded resource={answer} skeleton={<Skeleton lines={1} height={22} />}>
+      {({ can_replay }) => (can_replay ? <ReplayedVerdict /> : <Sentence compared={null} />)}
+    </Loaded>
+  );
+}
+
+function ReplayedVerdict(): JSX.Element {
+  const found = useScoped<Stragglers>("stragglers/");
+  return (
+    <Loaded resource={found} skeleton={<Skeleton lines={1} height={22} />}>
+      {(compared) => <Sentence compared={compared} />}
+    </Loaded>
+  );
+}
+
+function Sentence({ compared }: { compared: Compared | null }): JSX.Element {
   const ranks = useScoped<ListPage<RanksRow>>("ranks/", { page_size: 200, ordering: "rank" });
   return (
     <Loaded resource={ranks} skeleton={<Skeleton lines={1} height={22} />}>
-      {({ results }) => <p class="rank-verdict">{rankVerdict(results).sentence}</p>}
+      {({ results }) => <p class="rank-verdict">{rankVerdict(results, compared).sentence}</p>}
     </Loaded>
   );
 }
@@ -39,7 +57,7 @@ export function RanksView(): JSX.Element {
   return (
     <div class="view view-ranks">
       <h1 class="visually-hidden">{t("Ranks")}</h1>
-      <Verdict />
+      {isReport() ? <Sentence compared={null} /> : <Verdict />}
       {!isReport() && <SlowRanks />}
       <RankHeatMap />
       <Panel

@@ -1,6 +1,6 @@
 /** Whether one rank keeps the others waiting, in a sentence. Pure functions only. */
 
-import type { RanksRow } from "../../api/types";
+import type { RanksRow, Stragglers } from "../../api/types";
 import { t } from "../../i18n";
 import { durationText, formatInt, formatPct } from "../../lib/units";
 
@@ -18,14 +18,39 @@ function range(values: readonly number[]): string {
   return low === high ? formatInt(low) : t("{low} to {high}", { low, high });
 }
 
-export function rankVerdict(ranks: readonly RanksRow[]): RankVerdict {
+/** What the replay of the ranks against each other found; null: they cannot be replayed. */
+export type Compared = Pick<Stragglers, "slow_rank" | "slowdown" | "verdict">;
+
+/** Waiting alone makes no step longer: where the replay says who does, that is the verdict. */
+export function rankVerdict(
+  ranks: readonly RanksRow[],
+  compared: Compared | null = null,
+): RankVerdict {
+  const waiting = waitingVerdict(ranks);
+  if (compared === null || compared.slow_rank === waiting.late) return waiting;
+  if (compared.slow_rank !== null) {
+    return { sentence: `${compared.verdict}.`, late: compared.slow_rank };
+  }
+  const sentence = t(
+    "No straggler: rank {rank} causes {share} % of all waiting, but with all ranks at the median the step would be only {gain} % shorter.",
+    {
+      rank: waiting.late ?? 0,
+      share: formatPct(waiting.sharePct),
+      gain: formatPct(100 - 100 / Math.max(compared.slowdown, 1)),
+    },
+  );
+  return { sentence, late: null };
+}
+
+/** As far as the ranks waited for each other in collectives. */
+function waitingVerdict(ranks: readonly RanksRow[]): RankVerdict & { readonly sharePct: number } {
   const judged = ranks.filter((rank) => rank.kept_waiting_ns !== null);
   const caused = judged.reduce((sum, rank) => sum + (rank.kept_waiting_ns ?? 0), 0);
   if (judged.length < 2) {
     const sentence = t(
       "Whether a rank is late is unknown: no collectives were matched between the ranks.",
     );
-    return { sentence, late: null };
+    return { sentence, late: null, sharePct: 0 };
   }
   const worst = judged.reduce((best, rank) =>
     (rank.kept_waiting_ns ?? 0) > (best.kept_waiting_ns ?? 0) ? rank : best,
@@ -43,7 +68,7 @@ export function rankVerdict(ranks: readonly RanksRow[]): RankVerdict {
         share: formatPct((100 * kept) / caused),
       },
     );
-    return { sentence, late: worst.rank };
+    return { sentence, late: worst.rank, sharePct: (100 * kept) / caused };
   }
   const last = range(judged.map((rank) => rank.times_last ?? 0));
   const count = range(judged.map((rank) => rank.collective_count ?? 0));
@@ -51,5 +76,5 @@ export function rankVerdict(ranks: readonly RanksRow[]): RankVerdict {
     last,
     count,
   });
-  return { sentence, late: null };
+  return { sentence, late: null, sharePct: 0 };
 }

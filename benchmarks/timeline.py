@@ -77,7 +77,8 @@ def _ask(database: Path, folder: Path, num_tiles: int) -> dict[str, object]:
         timeline = TimelineAnswers(data, folder)
         lanes = timeline.lanes()
         open_s = time.process_time() - begin
-        keys = [lane["key"] for lane in lanes["lanes"]]
+        # The critical path is found when it is looked at, after a replay.
+        keys = [lane["key"] for lane in lanes["lanes"] if lane["kind"] != "path"]
         length = lanes["stop_ns"] - lanes["start_ns"]
         widest = (length // (_SCREEN_TILES * TILE_BINS)).bit_length()
         begin = time.process_time()
@@ -98,7 +99,7 @@ def _ask(database: Path, folder: Path, num_tiles: int) -> dict[str, object]:
         if num_tiles:
             timeline.range(keys, lanes["start_ns"], lanes["stop_ns"])
         return {
-            "events": sum(lane["num_events"] for lane in lanes["lanes"]),
+            "events": sum(lane["num_events"] or 0 for lane in lanes["lanes"]),
             "open_s": open_s,
             "picture_s": picture_s,
             "tile_ms": np.percentile(times_ms, [50, 95, 100]).tolist(),

@@ -79,3 +79,33 @@ def test_an_op_leads_to_its_longest_call_and_back(page: Page, viewer: Viewer) ->
     expect(page.get_by_role("region", name="GPU time in the range")).to_be_visible()
     page.get_by_role("region", name="Longest events").get_by_role("link", name=op_id).first.click()
     expect(page).to_have_url(re.compile("view=op"))
+
+
+def test_a_row_of_a_table_leads_to_its_events_by_keys_and_back(page: Page, viewer: Viewer) -> None:
+    op = get(viewer, "ops/?ordering=-gpu_time_ns&page_size=10")["results"][0]
+    count = get(viewer, f"timeline/hits/?op={op['op_id']}")["count"]
+    page.goto(viewer.address(view="ops"))
+    row = page.locator("tbody tr[data-index='0']").first
+    row.focus()
+    row.press("l")
+    expect(page).to_have_url(re.compile(r"event=gpu.*timeline\.show=op"))
+    event = page.get_by_role("region", name="Event", exact=True)
+    expect(event).to_contain_text(op["op_name"])
+    expect(event).to_contain_text("launched by")
+    selected = page.locator(".timeline-selected")
+    expect(selected).to_contain_text(f"of {count}")
+    page.get_by_role("button", name="First one").click()
+    expect(selected).to_contain_text(f"1 of {count}")
+    page.get_by_role("button", name="Next event").click()
+    expect(selected).to_contain_text(f"2 of {count}")
+    event.get_by_role("link", name="In the table of ops").click()
+    expect(page).to_have_url(re.compile("view=ops"))
+    expect(page.get_by_role("region", name="Ops").locator("tbody tr")).to_have_count(1)
+
+
+def test_all_events_are_a_table_and_a_trace(page: Page, viewer: Viewer) -> None:
+    open_timeline(page, viewer, **{"timeline.tab": "events"})
+    total = get(viewer, "timeline/events/?page_size=10")["count"]
+    expect(page.get_by_role("region", name="Events")).to_contain_text(f"{total:,} events")
+    link = page.get_by_role("link", name="Perfetto")
+    expect(link).to_have_attribute("href", re.compile("timeline/perfetto/"))

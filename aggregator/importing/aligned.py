@@ -173,16 +173,18 @@ def _carry(profile: Profile, calls: list[Int32], process: int, loop: _Loop) -> N
     moved = np.flatnonzero(own & ~common)
     moved = moved[np.argsort(ranges.start_ns[moved], kind="stable")]
     parts, carried, without = [], 0, 0
+    known: _Known = {}
     span = int(ranges.seq.max(initial=0)) + 1
     for number, step in enumerate(steps):
         if loop.share[number] == 0 or not step.size:
             continue
         models = (marked, [] if step in partly else partly)
         model, level = _model(step, models)
-        found = None if model is None else _moved(profile, moved, (model, step), level)
-        if found is None:
+        pairs = None if model is None else _pairs(model, step, level, known)
+        if model is None or pairs is None:
             without += 1
             continue
+        found = _moved(profile, moved, (model, step), pairs)
         found = found.selected(np.flatnonzero(_is_inside(found, loop.unmarked)))
         found.seq = np.where(found.seq >= 0, found.seq + span * (number + 1), found.seq)
         parts.append(found)
@@ -319,27 +321,32 @@ def _model(step: _Step, models: tuple[list[_Step], ...]) -> tuple[_Step | None, 
     return min(reversed(others), key=lambda one: abs(one.size - step.size), default=None), -1
 
 
-def _pairs(model: _Step, step: _Step, level: int) -> dict[int, Int64] | None:
-    """Positions of a step's events in another step by thread; None: they differ too much."""
-    for one in (0, 1) if level < 0 else (level,):
-        pairs = {
-            thread: align(model.codes[one][thread], code)
-            for thread, code in step.codes[one].items()
-        }
-        is_call = {thread: step.events.is_call[rows] for thread, rows in step.rows.items()}
-        matched = sum(int((is_call[thread] & (pair >= 0)).sum()) for thread, pair in pairs.items())
-        if matched >= LEAST_MATCHED * sum(int(one.sum()) for one in is_call.values()):
-            return pairs
-    return None
+_Pairs = dict[int, Int64]
+"""Positions of a step's events in another step, by thread; -1: none."""
+_Known = dict[tuple[object, object], _Pairs]
+"""The same of pairs of steps that were compared: many steps differ in grids only."""
 
 
-def _moved(profile: Profile, rows: Int64, steps: tuple[_Step, _Step], level: int) -> Ranges | None:
-    """The ranges of a marked step at the times of another one; None: they differ too much."""
+def _pairs(model: _Step, step: _Step, level: int, known: _Known) -> _Pairs | None:
+    """Positions of a step's events in another step; None: they differ too much."""
+    # Edit distance takes long, and steps with other grids may all be unlike.
+    level = level if level >= 0 else 1
+    key = model.keys[level], step.keys[level]
+    pairs = known.get(key)
+    if pairs is None:
+        codes = step.codes[level].items()
+        pairs = {thread: align(model.codes[level][thread], code) for thread, code in codes}
+        known[key] = pairs
+    is_call = {thread: step.events.is_call[rows] for thread, rows in step.rows.items()}
+    matched = sum(int((is_call[thread] & (pair >= 0)).sum()) for thread, pair in pairs.items())
+    enough = LEAST_MATCHED * sum(int(one.sum()) for one in is_call.values())
+    return pairs if matched >= enough else None
+
+
+def _moved(profile: Profile, rows: Int64, steps: tuple[_Step, _Step], pairs: _Pairs) -> Ranges:
+    """The ranges of a marked step at the times of another one."""
     ranges = profile.ranges
     model, step = steps
-    pairs = _pairs(model, step, level)
-    if pairs is None:
-        return None
     low, high = np.searchsorted(ranges.start_ns[rows], (model.start_ns, model.end_ns))
     own = rows[low:high]
     own = own[ranges.end_ns[own] <= model.end_ns]

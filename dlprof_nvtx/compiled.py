@@ -28,6 +28,8 @@ MARK = "; dlprof: "
 CACHE_TAG = "dlprof1"
 _METADATA, _LOADING = "torch._inductor.utils", "torch._inductor.runtime.compile_tasks"
 _MOST_MODULES, _MOST_OPS, _MOST_LINES = 8, 16, 4
+_MOST_CHARS = 600
+"""The import cuts texts of ranges off after about 1,000, with the name of the kernel in them."""
 _VIEWS = frozenset(
     """
 alias as_strided detach expand getitem permute reshape select slice split split_with_sizes
@@ -64,15 +66,27 @@ def describe(nodes: Iterable[Any], *, is_backward: bool) -> str:
         "lines": list(dict.fromkeys(line for node in working if (line := _line(node)))),
     }
     found["lines"] = found["lines"][:_MOST_LINES]
-    if len(modules) > _MOST_MODULES:
-        found["more_modules"] = len(modules) - _MOST_MODULES
-        found["common"] = list(_common(list(modules)))
-    return json.dumps(found, separators=(",", ":"))
+    text = _text(found, list(modules))
+    for part in ("lines", "modules", "ops"):
+        while len(text) > _MOST_CHARS and found[part]:
+            found[part].pop()
+            text = _text(found, list(modules))
+    return text if len(text) <= _MOST_CHARS else ""
+
+
+def _text(found: dict[str, Any], modules: list[tuple[str, ...]]) -> str:
+    hidden = len(modules) - len(found["modules"])
+    more = {"more_modules": hidden, "common": list(_common(modules))} if hidden else {}
+    return json.dumps({**found, **more}, separators=(",", ":"))
 
 
 def _op(node: Any) -> str:
     """Name of the op that the program called, without namespace and overload."""
     target = node.meta.get("original_aten") or node.target
+    if not hasattr(target, "overloadpacket"):
+        # An operator that runs another one, such as ``run_with_rng_state``.
+        run = [one for one in getattr(node, "args", ()) if hasattr(one, "overloadpacket")]
+        target = run[0] if run else target
     packet = getattr(target, "overloadpacket", target)
     name = getattr(packet, "__name__", "") or str(packet)
     return str(name).rpartition(".")[2]
@@ -132,7 +146,15 @@ def _nodes_of(schedule: Any, aggregate: Callable[[Any], Iterable[Any]]) -> Itera
     The others of such a kernel are views of its arguments.
     """
     own = getattr(schedule, "origin_node", None)
-    return [own] if own is not None and own.op == "call_function" else aggregate(schedule)
+    if own is not None and own.op == "call_function":
+        return [own]
+    nodes = list(aggregate(schedule))
+    calls = [node for node in nodes if node.op == "call_function"]
+    if isinstance(schedule, (list, tuple)) or not calls:
+        return nodes
+    # What its arguments are made of precedes it in the graph.
+    place = {node: at for at, node in enumerate(calls[0].graph.nodes)}
+    return [max(calls, key=lambda node: place.get(node, -1))]
 
 
 def _describe_kernels(module: ModuleType) -> None:

@@ -91,7 +91,7 @@ def _wrapped(  # noqa: C901, PLR0915 - runs for each call of a module: more func
             dtype = args[0].dtype  # type: ignore[attr-defined]
         return dtype
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: C901, PLR0911, PLR0912
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: C901, PLR0911, PLR0912, PLR0915
         if is_compiling():
             return original(self, *args, **kwargs)
         if not STATE.on:
@@ -116,10 +116,13 @@ def _wrapped(  # noqa: C901, PLR0915 - runs for each call of a module: more func
                 return original(self, *args, **kwargs)
         dtype = data_type(entry, args) if entry.is_leaf else None
         site = _call_site() if STATE.call_sites else ""
-        text = entry.text(NAMES.label(entry, around), dtype, site)
+        label = NAMES.label(entry, around)
+        if around is None and entry.chain:
+            label = entry.label  # That of its forward call, in whose ranges it is called below.
+        text = entry.text(label, dtype, site)
         opened = 1
         if around is not None:
-            entry.chain = tuple(texts)
+            entry.chain, entry.label = tuple(texts), label
         elif not entry.name:
             entry.calls += 1
             flags = (self.training, is_grad_enabled())

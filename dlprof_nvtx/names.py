@@ -69,6 +69,7 @@ class Entry:
         self.op = f"torch.nn::{_op_name(self.kind)}" if self.is_leaf else ""
         self.parameters = _parameters(module) if self.is_weighted else {}
         self.chain: tuple[str, ...] = ()  # Texts of the ranges around its last call.
+        self.label = ""  # Path below the innermost of them.
         self.calls = 0  # Number of its calls, for models.
         self.shape_calls = 0  # Number of those with recorded shapes.
         # Number of its calls by the shapes of its inputs, for models.

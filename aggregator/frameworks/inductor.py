@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aggregator.system.untrusted_json import read_json
 
+PREFIX: Final = "torch.inductor: "
 FPROP, BPROP, RECOMPUTE = "fprop", "bprop", "recompute"
 _RANGE: Final = re.compile(r"^torch\.inductor: (?P<kernel>\S+) (?P<more>\{.*\})$")
 _GENERATED: Final = re.compile(r"^triton_[a-z]{3}_(?P<ops>fused_\w*?)(?:_\d+)?$")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.frameworks.inductor import PREFIX as INDUCTOR_PREFIX
 from aggregator.frameworks.inductor import CompiledKernel, read_kernel
 from aggregator.frameworks.meaning import OpText, RangeKind, RangeMeaning
 from aggregator.frameworks.shapes import output_shape
@@ -67,6 +68,8 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
         elif (kernel := read_kernel(name)) is not None:
             kind[row], text = RangeKind.COMPILED, kernel.label
             compiled[row] = kernel
+        elif name.startswith(INDUCTOR_PREFIX):
+            kind[row], text = RangeKind.IGNORED, ""  # Its text was cut off.
         elif (phase := _PHASE.match(name)) is not None:
             is_part = phase["name"] in ("train", "eval")
             kind[row], text = RangeKind.STEP, MICRO_STEP if is_part else _SERVING_STEP

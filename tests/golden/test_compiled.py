@@ -38,6 +38,7 @@ def compiled_step(main: Thread, engine: Thread, at: int, seq: int) -> None:
     text = kernel_range("triton_poi_fused_add_gelu_0", attention, mlp, ops=["add", "gelu"])
     main.range(text, at + 50, at + 60)
     main.launch("triton_poi_fused_add_gelu_0", at + 55)
+    main.range(f"{text[:60]}", at + 90, at + 110)  # cut off
     main.launch("stray", at + 100)
     engine.wrapper("CompiledFunctionBackward", at + 300, at + 400)
     engine.node("CompiledFunctionBackward", at + 302, at + 398, seq=seq)

@@ -211,3 +211,39 @@ def test_what_cannot_be_changed_does_not_stop_the_import(
     imports.change_after(loader, fail)
     loader.exec_module(ModuleType("x"))
     assert "some markers of x are missing: KeyError('gone')" in capsys.readouterr().err
+
+
+class Node(SimpleNamespace):
+    """A node that can be a key, as those of a graph."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+def test_a_kernel_of_a_library_is_its_own_node_and_not_those_of_its_arguments() -> None:
+    flash = SimpleNamespace(overloadpacket=SimpleNamespace(__name__="_flash"))
+    argument = Node(**vars(node("rotary", nn_module_stack={"1": ("L['self'].rotary", Block)})))
+    own = Node(**vars(node("", nn_module_stack={"1": ("L['self'].attention", Block)})))
+    own.target, own.args = SimpleNamespace(__name__="run_with_rng_state"), (None, flash)
+    argument.graph = own.graph = SimpleNamespace(nodes=[argument, own])
+    found = compiled._nodes_of(SimpleNamespace(), lambda _: [own, argument])
+    assert list(found) == [own]
+    assert described(own)["ops"] == ["_flash"]
+    # What is fused is computed together.
+    assert list(compiled._nodes_of([1, 2], lambda _: [own, argument])) == [own, argument]
+
+
+def test_long_descriptions_are_shortened_and_keep_the_module_that_contains_all() -> None:
+    lines = [f'  File "/{"x" * 150}{n}.py", line {n}, in forward\n' for n in range(4)]
+    stacks = [
+        {"1": ("L['self'].h", Block), "2": (f"L['self'].h.{'y' * 60}{n}", Linear)} for n in range(8)
+    ]
+    nodes = [
+        node(f"op{n}", nn_module_stack=stack, stack_trace=lines[n % 4])
+        for n, stack in enumerate(stacks)
+    ]
+    text = compiled.describe(nodes, is_backward=False)
+    found = json.loads(text)
+    assert len(text) <= 600
+    assert found["common"] == ["h (Block)"]
+    assert found["more_modules"] + len(found["modules"]) == 8
+    assert len(found["ops"]) == 8

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from aggregator.dldb.column_blobs import decoded, narrowed, read_columns
+from aggregator.dldb.column_blobs import decoded, encode, narrowed, read_columns
 from aggregator.dldb.memory_owners import write_owners
 from aggregator.dldb.stored import require_aggregable
 from aggregator.dldb.writer import Table, aggregation_transaction, has_table, insert_rows
@@ -199,8 +199,19 @@ def add_recordings(database: Path, recordings: Sequence[Recording]) -> None:
         last = "SELECT coalesce(max(id), 0) + 1 FROM"
         ((first,),) = connection.execute(f"{last} memory_recordings").fetchall()
         ((row,),) = connection.execute(f"{last} memory_allocations").fetchall()
+        known = read_columns(connection, "memory_allocations", _ALLOCATIONS)
         for table in memory_tables(recordings, first, row):
             insert_rows(connection, table)
+            if table.name == "memory_allocations":
+                added = [table.columns[name] for name in _ALLOCATIONS]
+                known = [
+                    np.concatenate([old, np.asarray(new)])
+                    for old, new in zip(known, added, strict=True)
+                ]
+        # A new row has removed the arrays of the table already.
+        connection.execute("DELETE FROM column_blobs WHERE table_name = 'memory_allocations'")
+        arrays = encode("memory_allocations", dict(zip(_ALLOCATIONS, known, strict=True)), 1)
+        insert_rows(connection, Table("column_blobs", arrays))
         write_owners(connection, recordings)
         connection.execute("INSERT OR REPLACE INTO dldb_meta VALUES ('has_memory', '1')")
 
@@ -228,10 +239,12 @@ def read_recordings(connection: sqlite3.Connection) -> tuple[Recording, ...]:
     if not found:
         return ()
     columns = read_columns(connection, "memory_allocations", _ALLOCATIONS)
-    recording = columns[0]
+    numbers = [row[0] for row in found]
+    # The rows of a recording follow each other, in the order of recordings.
+    low, high = (np.searchsorted(columns[0], numbers, side) for side in ("left", "right"))
     return tuple(
-        _read(connection, tuple(row), [one[recording == row[0]] for one in columns[1:]])
-        for row in found
+        _read(connection, tuple(row), [one[first:last] for one in columns[1:]])
+        for row, first, last in zip(found, low.tolist(), high.tolist(), strict=True)
     )
 
 

@@ -106,12 +106,13 @@ PAIRS = {
     "unused_gpus": ("one_of_two", "graphed_nodes"),
     "memory_growth": ("memory_kept", "memory_released"),
     "memory_peak": ("memory_exhausted", "memory_released"),
+    "memory_fragmentation": ("memory_fragmented", "memory_expandable"),
 }
 
 #: Advice that no small capture has.
 ELSEWHERE = {
     *("checkpointing", "host_stalls", "late_ranks", "norm_copies", "parameter_loop"),
-    *("separate_experts", "vocabulary_size", "memory_fragmentation"),
+    *("separate_experts", "vocabulary_size"),
 }
 
 #: Advice -> step time in ms before and after, without a profiler, and how far the prediction may

@@ -62,6 +62,9 @@ MEMORY_ADVICE = {"memory_growth", "memory_peak", "memory_fragmentation"}
         ("memory_kept", {"memory_growth"}),
         ("memory_released", set()),
         ("memory_exhausted", {"memory_peak"}),
+        # Batches that get longer, without and with expandable segments.
+        ("memory_fragmented", {"memory_fragmentation"}),
+        ("memory_expandable", set()),
     ],
 )
 def test_each_capture_gets_its_advice_on_memory(

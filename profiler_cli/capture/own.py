@@ -39,7 +39,7 @@ LIBRARY_VARIABLES: Final = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH")
 STOPPED: Final = "stopped"
 RECORDS: Final = "*.records"
 _COMPLETE_LIMIT_S: Final = 5.0
-_DRIVER: Final = re.compile(r"Kernel Module\D*([\d.]+)")
+_DRIVER: Final = re.compile(r"Kernel Module.*?\s(\d+\.[\d.]+)\s")
 
 
 @dataclass
@@ -276,6 +276,11 @@ def _system() -> dict[str, str]:
         found["CpuDescription"] = model.partition(":")[2].strip()
     with suppress(OSError):
         text = Path("/proc/driver/nvidia/version").read_text(errors="replace")
-        match = _DRIVER.search(text)
-        found["NvDriverVersion"] = match[1] if match else ""
+        found["NvDriverVersion"] = driver_version(text)
     return {name: value for name, value in found.items() if value}
+
+
+def driver_version(text: str) -> str:
+    """The version of the driver in its own description; empty if it is not there."""
+    match = _DRIVER.search(text)
+    return match[1] if match else ""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from profiler_cli.capture.native import find_compiler
+from profiler_cli.capture.own import driver_version
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE = REPOSITORY / "tests/collector/fake_cuda.c"
@@ -229,3 +230,19 @@ for _ in range(2):
     assert done.stderr.count("torch.profiler records no work of the GPU in this run") == 1
     markers = "SELECT count(*) FROM NVTX_EVENTS WHERE text GLOB 'torch.nn*'"
     assert bench.rows(markers)[0][0] > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12", "535.183.01"),
+        (
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n"
+            "GCC version:  gcc version 13.3.0",
+            "580.159.04",
+        ),
+        ("something else 1.2.3", ""),
+    ],
+)
+def test_the_version_of_the_driver_is_read(text: str, version: str) -> None:
+    assert driver_version(text) == version

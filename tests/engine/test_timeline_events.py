@@ -32,7 +32,7 @@ WORK = (
 @contextmanager
 def answers(database: Path, aggregation: int = 2) -> Iterator[TimelineAnswers]:
     with opened(database, time_limit_s=60) as found:
-        params = {"aggr_id": aggregation, "domain": "default_domain"}
+        params: dict[str, str | int] = {"aggr_id": aggregation, "domain": "default_domain"}
         yield TimelineAnswers(AggregationData(found, params))
 
 

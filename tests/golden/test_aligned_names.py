@@ -12,7 +12,8 @@ import pytest
 from tests.builders import analyze_file, query
 from tests.conftest import ProfileFactory
 
-DEMO = Path(__file__).parents[2] / "demo" / "resnet50_amp.sqlite.xz"
+DEMO = Path(__file__).parents[1] / "data" / "captures" / "resnet50_amp_marked.sqlite.xz"
+"""``demo/train.py`` with markers in all steps."""
 MARKED = 4
 TEXT = "coalesce(n.text, (SELECT value FROM StringIds AS s WHERE s.id = n.textId))"
 KERNELS = (

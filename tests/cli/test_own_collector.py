@@ -237,8 +237,7 @@ for _ in range(2):
     [
         ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12", "535.183.01"),
         (
-            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n"
-            "GCC version:  gcc version 13.3.0",
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build",
             "580.159.04",
         ),
         ("something else 1.2.3", ""),

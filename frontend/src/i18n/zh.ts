@@ -1149,6 +1149,7 @@ export const zh = {
     "运算量和字节数由 op 的形状得出，而此性能分析中没有形状。请用 dlprof 采集程序，或在 torch.profiler 的跟踪中记录形状（record_shapes=True）。",
   "No straggler: rank {rank} causes {share} % of all waiting, but with all ranks at the median the step would be only {gain} % shorter.":
     "没有掉队的 rank：rank {rank} 造成了全部等待的 {share} %，但若所有 rank 都处于中位数，一步只会缩短 {gain} %。",
+  Perfetto: "Perfetto",
   "Groups have none.": "组没有方向。",
   "Its process is not one of several ranks.": "其进程不是多个 rank 之一。",
   "{first} or {count} others": "{first} 或另外 {count} 个",
@@ -1198,15 +1199,12 @@ export const zh = {
     "{count} 个条形的条形图，迭代 {first} 到 {last}。左右箭头读取条形，Enter 打开。",
   longest: "最长",
   Copies: "复制",
-  "Drag: choose a range. Wheel with Ctrl, or W and S: zoom. Wheel with Shift, or A and D: move. F: show all. Click: an event.":
-    "拖动：选择范围。Ctrl+滚轮，或 W 和 S：缩放。Shift+滚轮，或 A 和 D：移动。F：显示全部。单击：选择事件。",
   Event: "事件",
   Events: "事件",
   "GPU time by kind of work": "按工作种类的 GPU 时间",
   "GPU time by op": "按算子的 GPU 时间",
   "GPU time in the range": "范围内的 GPU 时间",
   "GPU time shown": "所示时间内的 GPU 时间",
-  "Highlight events by name": "按名称突出显示事件",
   Lane: "泳道",
   "Longest events": "最长的事件",
   "It ran on a GPU.": "在 GPU 上运行。",
@@ -1277,8 +1275,6 @@ export const zh = {
   "Tensor Core kernels": "Tensor Core 内核",
   "The profile contains no events.": "性能分析中没有事件。",
   "The {shown} longest of {count} events.": "{count} 个事件中最长的 {shown} 个。",
-  "Timeline from {low} to {high}; the tables below have its totals and longest events":
-    "从 {low} 到 {high} 的时间线；下方的表格列出其总计和最长的事件",
   Timeline: "时间线",
   "Zoom to the range": "缩放到范围",
   events: "个事件",
@@ -1305,9 +1301,6 @@ export const zh = {
   "High confidence": "置信度高",
   "Medium confidence": "置信度中",
   "Low confidence": "置信度低",
-  "Corrected for profiling, the step of {step} waits for: {parts}.":
-    "扣除剖析开销后，{step} 的步骤在等待：{parts}。",
-  "The step of {step} waits for: {parts}.": "该步 {step} 等待：{parts}。",
   "Replay of {count} unchanged steps: error {median} % in the median, {worst} % at most.":
     "对 {count} 个未更改的步重放：误差中位数 {median} %，最大 {worst} %。",
   "Previous iteration": "上一次迭代",

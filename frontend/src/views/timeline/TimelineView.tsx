@@ -337,7 +337,7 @@ function Tools(props: {
         download
         title={t("All events as a trace for ui.perfetto.dev")}
       >
-        <Icon name="download" /> Perfetto
+        <Icon name="download" /> {t("Perfetto")}
       </a>
     </div>
   );

@@ -1301,6 +1301,9 @@ export const zh = {
   "High confidence": "置信度高",
   "Medium confidence": "置信度中",
   "Low confidence": "置信度低",
+  "Corrected for profiling, the step of {step} waits for: {parts}.":
+    "扣除剖析开销后，{step} 的步骤在等待：{parts}。",
+  "The step of {step} waits for: {parts}.": "该步 {step} 等待：{parts}。",
   "Replay of {count} unchanged steps: error {median} % in the median, {worst} % at most.":
     "对 {count} 个未更改的步重放：误差中位数 {median} %，最大 {worst} %。",
   "Previous iteration": "上一次迭代",

@@ -92,15 +92,13 @@ function sumBy(found: CriticalPath): [kind: string, share: number][] {
 function Fit({ found }: { found: CriticalPath }): JSX.Element {
   const largest = sumBy(found).slice(0, 3);
   const parts = largest.map(([kind, share]) => `${kindName(kind)} ${formatPct(share)} %`);
+  const waits = { step: durationText(found.measured_step_ns), parts: parts.join(", ") };
   return (
     <div class="replay-fit">
       <p class="rank-verdict">
-        {t(
-          found.is_corrected
-            ? "Corrected for profiling, the step of {step} waits for: {parts}."
-            : "The step of {step} waits for: {parts}.",
-          { step: durationText(found.measured_step_ns), parts: parts.join(", ") },
-        )}
+        {found.is_corrected
+          ? t("Corrected for profiling, the step of {step} waits for: {parts}.", waits)
+          : t("The step of {step} waits for: {parts}.", waits)}
       </p>
       <p class="muted">
         {CONFIDENCE[found.confidence] ?? found.confidence}.{" "}

@@ -25,7 +25,7 @@ PAGE := viewer/static/dlprof/.vite/manifest.json
 PAGE_SOURCES := $(shell find frontend docs/views -type f -not -path '*/node_modules/*' 2>/dev/null)
 NPM := cd frontend && npm --no-audit --no-fund --no-update-notifier
 
-.PHONY: help demo demo-capture test test-all checks setup system system-test frontend lint format types imports frontend-check texts unit browser fuzz bench coverage wheel docs pictures lock clean
+.PHONY: help demo demo-capture test test-all checks setup system system-test frontend lint format types imports frontend-check texts unit browser fuzz bench coverage wheel docs pictures lock clean site release
 
 help: ## List the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -142,6 +142,13 @@ bench: $(VENV)/.dev $(DEMO_DIR)/$(DEMO_NAME).sqlite ## Measure the engine on the
 
 wheel: $(VENV)/.dev ## Build sdist and wheel into dist/
 	$(BIN)/python -m build
+
+release: $(VENV)/.dev ## Build a release into dist/ and check it: KEY= signs, DRAFT=1 for a version without a date
+	$(BIN)/python scripts/release.py $(if $(KEY),--key "$(KEY)") $(if $(DRAFT),--draft)
+
+site: $(VENV)/.dev ## Build the documentation site into build/site; a broken link is an error
+	rm -rf build/site
+	$(BIN)/sphinx-build -q -j 2 -W --keep-going -b html docs build/site
 
 docs: $(VENV)/.dev ## Write docs/dldb-schema.md from the schema, the option tables of docs/cli.md from the commands
 	PYTHONPATH=. $(BIN)/python scripts/write_cli_docs.py

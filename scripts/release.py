@@ -1,0 +1,186 @@
+"""Build a release and check it as a user would install it: ``make release``.
+
+Writes into ``dist/``: the sdist and the wheel, ``NOTES.md`` (this version's part of the
+change log), ``SHA256SUMS`` and, with a key, its signature. Ends with 1 and one
+sentence if something is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import lzma
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DIST = ROOT / "dist"
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+DEMO = ROOT / "demo" / "resnet50_amp.sqlite.xz"
+NOTES = "NOTES.md"
+SUMS = "SHA256SUMS"
+
+
+class ReleaseError(Exception):
+    """Why there is no release, in one sentence."""
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> str:
+    """Output of a command that has to succeed."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ReleaseError(
+            f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        )
+    return done.stdout
+
+
+def project_version() -> str:
+    """The version in pyproject.toml."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    found = re.search(r'^version = "(.+)"$', text, re.MULTILINE)
+    if found is None:
+        raise ReleaseError("pyproject.toml names no version.")
+    return found[1]
+
+
+def release_notes(changes: str, version: str, *, is_draft: bool) -> str:
+    """A version's part of the change log.
+
+    Raises:
+        ReleaseError: if it is missing, empty or, except for a draft, without a date.
+    """
+    found = re.search(rf"^## {re.escape(version)} - (.+)\n((?:(?!^## ).*\n?)*)", changes, re.M)
+    if found is None or not found[2].strip():
+        raise ReleaseError(f"CHANGELOG.md has no part for version {version}.")
+    if not is_draft and not re.fullmatch(r"\d{4}-\d\d-\d\d", found[1].strip()):
+        raise ReleaseError(
+            f"CHANGELOG.md has no date for version {version}; write it, or use --draft."
+        )
+    return f"# open-dlprof {version}\n\n{found[2].strip()}\n"
+
+
+def write_sums(folder: Path) -> Path:
+    """``SHA256SUMS`` of every file of a folder, as ``sha256sum --check`` reads it."""
+    files = sorted(path for path in folder.iterdir() if not path.name.startswith(SUMS))
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
+    sums = folder / SUMS
+    sums.write_text("".join(lines), "utf-8")
+    return sums
+
+
+def sign(sums: Path, key: str) -> Path:
+    """Sign with an SSH key file (which makes ``.sig``) or a key of GnuPG (which makes ``.asc``)."""
+    if Path(key).is_file():
+        run("ssh-keygen", "-Y", "sign", "-f", key, "-n", "file", sums)
+        return sums.with_name(f"{SUMS}.sig")
+    signature = sums.with_name(f"{SUMS}.asc")
+    run("gpg", "--batch", "--yes", "--armor", "-u", key, "-o", signature, "--detach-sign", sums)
+    return signature
+
+
+def installed_pythons() -> dict[str, str]:
+    """Interpreters of this machine by version."""
+    found = {}
+    for version in PYTHONS:
+        for candidate in _candidates(version):
+            asked = [candidate, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])"]
+            done = subprocess.run(asked, capture_output=True, text=True, check=False)
+            if done.stdout.strip() == version:
+                found[version] = candidate
+                break
+    return found
+
+
+def _candidates(version: str) -> list[str]:
+    pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    names = (sys.executable, f"python{version}", *map(str, pyenv))
+    return [path for name in names if (path := shutil.which(name))]
+
+
+def check_installation(python: str, wheel: Path) -> None:
+    """Install the wheel alone in a new environment, and analyze the bundled profile with it.
+
+    Raises:
+        ReleaseError: if a command fails or its result is not there.
+    """
+    with tempfile.TemporaryDirectory(prefix="dlprof-release-") as name:
+        folder = Path(name)
+        run(python, "-m", "venv", folder / "environment")
+        binaries = folder / "environment" / "bin"
+        install: list[str | Path] = [
+            binaries / "python",
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "-c",
+            ROOT / "constraints.txt",
+        ]
+        run(*install, wheel, cwd=folder)
+        profile = folder / "profile.sqlite"
+        with lzma.open(DEMO) as packed, profile.open("wb") as unpacked:
+            shutil.copyfileobj(packed, unpacked)
+        run(binaries / "dlprof", f"--database={profile}", "--reports=summary", cwd=folder)
+        made = {path.name for path in folder.iterdir()}
+        if not {"dlprof_dldb.sqlite", "dlprof_summary.csv"} <= made:
+            raise ReleaseError(f"dlprof wrote {sorted(made)} and no database or report.")
+        run(*install, f"{wheel}[viewer]", cwd=folder)
+        run(binaries / "dlprofviewer", "--version", cwd=folder)
+
+
+def build() -> Path:
+    """Build sdist and wheel into an empty ``dist/``; returns the wheel."""
+    shutil.rmtree(DIST, ignore_errors=True)
+    run(sys.executable, "-m", "build", "--no-isolation")
+    (wheel,) = DIST.glob("*.whl")
+    return wheel
+
+
+def make(*, key: str | None, is_draft: bool) -> None:
+    """Everything that belongs to a release.
+
+    Raises:
+        ReleaseError: with the first thing that is wrong.
+    """
+    version = project_version()
+    notes = release_notes((ROOT / "CHANGELOG.md").read_text("utf-8"), version, is_draft=is_draft)
+    if not is_draft and run("git", "status", "--porcelain").strip():
+        raise ReleaseError("The working tree has changes that are not committed.")
+    wheel = build()
+    pythons = installed_pythons()
+    for number, python in pythons.items():
+        check_installation(python, wheel)
+        sys.stdout.write(f"Python {number}: installed, analyzed the bundled profile\n")
+    missing = [number for number in PYTHONS if number not in pythons]
+    if missing:
+        sys.stdout.write(
+            f"Not checked, for it is not on this machine: Python {', '.join(missing)}\n"
+        )
+    (DIST / NOTES).write_text(notes, "utf-8")
+    sums = write_sums(DIST)
+    signed = sign(sums, key).name if key else "no signature, for no --key was given"
+    sys.stdout.write(f"{sums.read_text('utf-8')}{signed}\n")
+
+
+def main() -> None:
+    """Read the options and make the release."""
+    parser = argparse.ArgumentParser(description="Build a release and check it.")
+    parser.add_argument(
+        "--key", help="an SSH private key, or the name of a GnuPG key, to sign with"
+    )
+    parser.add_argument("--draft", action="store_true", help="a version without a date, any tree")
+    options = parser.parse_args()
+    try:
+        make(key=options.key, is_draft=options.draft)
+    except ReleaseError as error:
+        sys.exit(f"release: {error}")
+
+
+if __name__ == "__main__":
+    main()

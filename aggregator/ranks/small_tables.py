@@ -31,14 +31,16 @@ def shared_tables(databases: list[RankDatabase]) -> Iterator[Table]:
     for name in DISTINCT_TABLES:
         yield _distinct(name, databases)
     yield _appended("processes", databases)
-    yield _appended("threads", databases, {"process": "processes"})
-    yield _appended("blocking_streams", databases, {"process": "processes"})
+    processes = {"process": "processes"}
+    yield _appended("threads", databases, processes)
+    yield _appended("blocking_streams", databases, processes)
     yield _devices(databases)
     yield _warnings(databases)
     yield _distinct("model_config", databases, ("key",))
     yield _costs(databases)
     yield _appended("marks", databases, {"thread": "threads"}, times=("time",), order_by="time")
     yield _appended("annotations", databases, {"thread": "threads"}, times=("start", "stop"))
+    yield _appended("phase_ranges", databases, processes, times=("start", "stop"), order_by="start")
 
 
 def _distinct(name: str, databases: list[RankDatabase], key: tuple[str, ...] = ()) -> Table:

@@ -57,7 +57,7 @@ def test_it_comes_as_a_file_to_keep(api: ApiClient, served: Served) -> None:
     assert reply.status == 200
     assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
     assert re.fullmatch(
-        r'attachment; filename="\w+_report_aggregation1\.html"',
+        r'attachment; filename="[\w.-]+_report_aggregation1\.html"',
         reply.headers["Content-Disposition"],
     )
     assert reply.body.startswith(b"<!doctype html>")

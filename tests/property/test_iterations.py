@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.metrics.iterations import KeyNode
+from aggregator.metrics.phases import PhaseColumns, phases_of_iterations
 from aggregator.metrics.window import Window, boundaries, cut
 from aggregator.profile.arrays import Int64
 
@@ -52,7 +53,8 @@ def test_each_time_lies_in_one_iteration(
 ) -> None:
     key_node = KeyNode("key", "", _arrays(ranks))
     iterations = cut(key_node, last_ns)
-    window = Window(key_node, iterations, 0, len(iterations) - 1)
+    phases = phases_of_iterations(PhaseColumns(), iterations.edges_ns)
+    window = Window(key_node, iterations, 0, len(iterations) - 1, phases)
     times.sort()
     rows, found = window.numbered_rows(np.array(times, dtype=np.int64))
     assert rows == slice(0, len(times))

@@ -25,7 +25,7 @@ from aggregator.system.progress import NullProgress
 from aggregator.system.untrusted_json import read_count
 from aggregator.tables.aggregation_data import list_reply
 from aggregator.tables.connection import opened
-from aggregator.tables.declared.comparison import COMPARE_ROWS
+from aggregator.tables.declared.owners import COMPARE_ROWS
 from aggregator.tables.memory import query_records
 from aggregator.tables.plotly import Theme
 from aggregator.tables.request import parse_list_query

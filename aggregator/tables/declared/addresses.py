@@ -86,8 +86,12 @@ TABLES: dict[str, TableSpec] = {
     "timeline/events": TIMELINE_EVENTS,
 }
 
-#: The tables whose address has no holes, by that address.
-WHOLE_TABLES = {address: spec for address, spec in TABLES.items() if not _HOLE.search(address)}
+#: The tables whose address has no holes, by that address, but the events: a capture holds millions.
+WHOLE_TABLES = {
+    address: spec
+    for address, spec in TABLES.items()
+    if not _HOLE.search(address) and spec is not TIMELINE_EVENTS
+}
 
 #: Each panel's object at its address.
 OBJECTS: dict[str, ObjectSpec] = {

@@ -17,8 +17,10 @@ from tests.contract.client import ApiClient, Served, all_rows
 
 #: These have rows in a distributed job only; tests/contract/test_ranks.py reads one.
 OF_SEVERAL_RANKS = {"ranks", "rank-iterations", "collectives", "merged-ops"}
-OF_OUR_IMPORTS = {"advice", "key-node-candidates", "owners", "owner-sums"}
+OF_OUR_IMPORTS = {"advice", "key-node-candidates", "owners", "owner-sums", "name-evidence"}
 """Empty for a database that DLProf made."""
+#: Of programs that train or serve in phases: tests/golden/test_phases.py reads some.
+OF_PHASES = {"phases"}
 #: A database of NVIDIA's DLProf has no costs; tests/contract/test_efficiency.py reads ours.
 COSTS = {address for address in TABLES if "efficiency" in address} | {
     *("ops/{op_id}/units", "peak-rates"),
@@ -36,7 +38,7 @@ def test_a_list_has_the_one_envelope(api: ApiClient, served: Served, address: st
     assert (body["page"], body["page_size"]) == (1, 50)
     assert body["ordering"] == ",".join(TABLES[address].default_ordering)
     assert len(body["results"]) == min(50, body["count"])
-    assert body["count"] > 0 or address in OF_SEVERAL_RANKS | COSTS | OF_OUR_IMPORTS
+    assert body["count"] > 0 or address in OF_SEVERAL_RANKS | COSTS | OF_OUR_IMPORTS | OF_PHASES
     for row in body["results"]:
         assert list(row) == list(TABLES[address].by_name)
 

@@ -7,22 +7,25 @@ import sqlite3
 from aggregator.advice.recorded_memory import RecordedMemory
 from aggregator.dldb.writer import has_table
 
+# Tables, not views: those of a file that somebody sent are not read while it is written.
 _RECORDINGS = (
-    "SELECT recording, memory_device, peak_allocated_bytes, peak_active_bytes,"
-    " peak_reserved_bytes, failures, failed_bytes FROM view_memory_recordings"
-    " WHERE memory_source <> 'nsys' ORDER BY recording"
+    "SELECT id, device, peak_allocated, peak_active, peak_reserved, failures, failed_bytes"
+    " FROM memory_recordings WHERE source <> 'nsys' ORDER BY id"
 )
 _KINDS = (
-    "SELECT memory_kind, sum(bytes_at_peak) AS size FROM view_memory_peak WHERE recording = ?"
-    " GROUP BY memory_kind ORDER BY size DESC, memory_kind"
+    "SELECT k.meaning, sum(a.bytes) AS size FROM memory_allocations AS a"
+    " JOIN memory_recordings AS r ON r.id = a.recording"
+    " JOIN memory_codes AS k ON k.name = 'kind' AND k.code = a.kind"
+    " WHERE a.recording = ? AND a.alloc_event <= r.peak_event"
+    " AND (a.free_event = -1 OR a.free_event > r.peak_event)"
+    " GROUP BY k.meaning ORDER BY size DESC, k.meaning"
 )
 _GROWTH = (
-    "SELECT owner, growth_bytes, growth_steps FROM view_memory_growth WHERE recording = ?"
-    " ORDER BY growth_bytes DESC, owner"
+    "SELECT name, bytes, steps FROM memory_growth WHERE recording = ? ORDER BY bytes DESC, name"
 )
 _CHANGES = (
-    "SELECT change, peak_allocated_bytes FROM view_memory_changes WHERE recording = ?"
-    " ORDER BY peak_allocated_bytes, change"
+    "SELECT change, peak_allocated FROM memory_changes WHERE recording = ?"
+    " ORDER BY peak_allocated, change"
 )
 
 

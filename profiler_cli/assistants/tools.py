@@ -286,6 +286,7 @@ def compare(profiles: Profiles, base: str, new: str) -> Answer:
     kept = [row for row in rows if row["difference_ns"]]
     for side in ("base", "new"):
         del found[side]["sources"]
+    del found["causes"]  # The rows have them, and the answer is short.
     with profiles.scope(base.partition("@")[0], None) as one:
         link = one.link("compare")
     changed = [row for row in found["classes"] if row["difference_ns"]]

@@ -169,7 +169,9 @@ def test_an_export_is_the_viewers(
         files.append((download.value.suggested_filename, path.read_bytes()))
 
     assert files[0][1].count(b"\n") > 10
-    assert files[1] == files[0]
+    # A page has one kind of number: it writes 0 where the server writes 0.0.
+    texts = [content.replace(b",0.0,", b",0,") for _, content in files]
+    assert (files[1][0], texts[1]) == (files[0][0], texts[0])
 
 
 @pytest.fixture(scope="module")

@@ -56,9 +56,7 @@ def write_json(header: ExportHeader, rows: Iterable[Row], file: IO[bytes]) -> No
 
 
 def _cell(value: object) -> object:
-    # A number stays as it is: it may be negative. 0 has no ".0", as in the exports of reports.
-    if value == 0 and type(value) is float:
-        return 0
+    # A number stays as it is: it may be negative.
     return value if type(value) in _NUMBERS else defused(printable(value))
 
 

@@ -7,7 +7,7 @@ import sqlite3
 from aggregator.advice.recorded_memory import RecordedMemory
 from aggregator.dldb.writer import has_table
 
-# Tables, not views: those of a file that somebody sent are not read while it is written.
+# Reads tables, not views: the views of an untrusted file must not run inside a write transaction.
 _RECORDINGS = (
     "SELECT id, device, peak_allocated, peak_active, peak_reserved, failures, failed_bytes"
     " FROM memory_recordings WHERE source <> 'nsys' ORDER BY id"

@@ -17,7 +17,9 @@ NO_PHASE = -1
 _OTHER_SHARE = 0.1
 """Share of an iteration from which a second phase makes it a mixed one."""
 _START_SHARE = 0.5
-"""Share of the first interval, with the start of the program, from which it is of a phase."""
+"""Share of the first interval before its first phase (the start of the program) that makes it none.
+
+Time after a phase counts as the phase's: a step that replays a CUDA graph ends on the GPU."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def phases_of_iterations(phases: PhaseColumns, edges_ns: Int64) -> IterationPhas
     phases = phases.at(phases.process == main)
     covered = _covered_ns(phases, len(names), edges_ns)
     name = np.where(covered.any(axis=0), covered.argmax(axis=0), NO_PHASE)
-    if covered[:, 0].sum() < _START_SHARE * (edges_ns[1] - edges_ns[0]):
+    if phases.start_ns[0] - edges_ns[0] > _START_SHARE * (edges_ns[1] - edges_ns[0]):
         name[0] = NO_PHASE
     second = np.sort(covered, axis=0)[-2] if len(names) > 1 else np.zeros(count)
     name[(second > _OTHER_SHARE * np.diff(edges_ns)) & (name >= 0)] = names.index(MIXED)

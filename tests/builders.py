@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
@@ -132,6 +132,21 @@ class Trace:
     def cuda_device(self, pid: int, ordinal: int, gpu: int) -> None:
         """What a process calls one of the GPUs (``CUDA_VISIBLE_DEVICES``)."""
         self.add("TARGET_INFO_CUDA_DEVICE", gpuId=gpu, cudaId=ordinal, pid=pid)
+
+    def steps(self, count: int) -> Iterator[tuple[Thread, int, int]]:
+        """A loop of similar steps on a GPU, each with a convolution and its kernel.
+
+        Yields:
+            The thread, and the number and start of each step, to add more to it.
+        """
+        self.gpu(0)
+        thread = self.thread()
+        for step in range(count):
+            at = 10_000 * step
+            thread.range(f"iteration {step}", at, at + 9_000)
+            thread.op("conv2d", at + 100, at + 800, seq=2 * step, sizes="[[8, 3, 4, 4]]")
+            thread.launch("sgemm", at + 110, gpu=(at + 200, at + 900))
+            yield thread, step, at
 
     def write(
         self,

@@ -154,6 +154,19 @@ def shared_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
+def public(shared_dir: Path) -> ProfileFactory:
+    """A function from a path below the public captures to its file; without it: a skip."""
+
+    def found(name: str) -> Path:
+        path = shared_dir / "public" / name
+        if not path.exists():
+            pytest.skip("the public captures are not here")
+        return path
+
+    return found
+
+
+@pytest.fixture(scope="session")
 def golden_dir(shared_dir: Path) -> Path:
     """A real run of NVIDIA's DLProf 1.8.0: its profile, its database and its reports."""
     root = shared_dir / "golden" / "dlprof-1.8.0-pytorch"

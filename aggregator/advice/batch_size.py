@@ -29,11 +29,7 @@ def advise(facts: Facts) -> Answer:
     waits = launch_bound.advise(facts)
     if not isinstance(waits, Finding) or facts.mode not in BATCH_MODES:
         return None
-    shares = [
-        100.0 * gpu.memory_used_bytes / gpu.memory_bytes
-        for gpu in facts.gpus
-        if gpu.memory_bytes and gpu.memory_used_bytes
-    ]
+    shares = [gpu.memory_used_pct for gpu in facts.gpus if gpu.memory_used_pct is not None]
     if not shares:
         return Unknown(
             NAME,

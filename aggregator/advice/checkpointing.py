@@ -26,11 +26,7 @@ def advise(facts: Facts) -> Answer:
     gain = facts.share_pct(time_ns)
     if gain < MEDIUM_GAIN_PCT:
         return None
-    used = [
-        100.0 * gpu.memory_used_bytes / gpu.memory_bytes
-        for gpu in facts.gpus
-        if gpu.memory_bytes and gpu.memory_used_bytes
-    ]
+    used = [gpu.memory_used_pct for gpu in facts.gpus if gpu.memory_used_pct is not None]
     if not used:
         return Unknown(
             NAME,

@@ -118,6 +118,13 @@ class Gpu:
         """Duration of the window on this GPU. Unit: ns."""
         return self.high_ns - self.low_ns
 
+    @property
+    def memory_used_pct(self) -> float | None:
+        """Share of its memory in use; None if unknown. Unit: %."""
+        if not self.memory_bytes or not self.memory_used_bytes:
+            return None
+        return 100.0 * self.memory_used_bytes / self.memory_bytes
+
 
 @dataclass(frozen=True)
 class RankWait:

@@ -55,13 +55,7 @@ def _loaded(folder: Path, *options: str) -> str:
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
     trace = Trace()
-    trace.gpu(0)
-    thread = trace.thread(100)
-    for step in range(4):
-        at = 10_000 * step
-        thread.range(f"iteration {step}", at, at + 9_000)
-        thread.op("conv2d", at + 100, at + 800, seq=2 * step, sizes="[[8, 3, 4, 4]]")
-        thread.launch("sgemm", at + 110, gpu=(at + 200, at + 900))
+    list(trace.steps(4))
     path = tmp_path / "export.sqlite"
     trace.write(path)
     return path

@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 def test_there_are_public_files() -> None:
     if not (_shared_root() / "public").is_dir():
         pytest.skip("no public data")
-    assert len(PROFILES) >= 20
+    assert len(PROFILES) >= 24
 
 
 @pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.name)

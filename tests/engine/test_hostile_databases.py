@@ -40,13 +40,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _steps() -> Trace:
     """A loop of similar steps: it gets advice, which reads views."""
     trace = Trace()
-    trace.gpu(0)
-    thread = trace.thread(100)
-    for step in range(8):
-        at = 10_000 * step
-        thread.range(f"iteration {step}", at, at + 9_000)
-        thread.op("conv2d", at + 100, at + 800, seq=2 * step, sizes="[[8, 3, 4, 4]]")
-        thread.launch("sgemm", at + 110, gpu=(at + 200, at + 900))
+    for thread, step, at in trace.steps(8):
         thread.backward("ConvolutionBackward0", at + 2_000, at + 2_900, seq=2 * step)
         thread.launch("dgrad", at + 2_010, gpu=(at + 3_000, at + 3_400))
     return trace

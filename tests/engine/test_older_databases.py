@@ -68,13 +68,7 @@ def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def _steps() -> Trace:
     """What it was made of."""
     trace = Trace()
-    trace.gpu(0)
-    thread = trace.thread(100)
-    for step in range(4):
-        at = 10_000 * step
-        thread.range(f"iteration {step}", at, at + 9_000)
-        thread.op("conv2d", at + 100, at + 800, seq=2 * step, sizes="[[8, 3, 4, 4]]")
-        thread.launch("sgemm", at + 110, gpu=(at + 200, at + 900))
+    list(trace.steps(4))
     return trace
 
 

@@ -165,13 +165,7 @@ def test_a_kernel_says_its_op_size_and_full_name(imported: ProfileFactory) -> No
 
 def test_crossing_and_empty_events_are_all_there(tmp_path: Path) -> None:
     trace = builders.Trace()
-    trace.gpu(0)
-    thread = trace.thread(100)
-    for step in range(3):
-        at = 10_000 * step
-        thread.range(f"iteration {step}", at, at + 9_000)
-        thread.op("conv2d", at + 100, at + 800, seq=2 * step, sizes="[[8, 3, 4, 4]]")
-        thread.launch("sgemm", at + 110, gpu=(at + 200, at + 900))
+    for thread, _, at in trace.steps(3):
         thread.launch("sgemm", at + 130, gpu=(at + 500, at + 1_200))  # crosses the one before
         thread.launch("empty", at + 150, gpu=(at + 900, at + 900))
     database = tmp_path / "dlprof_dldb.sqlite"

@@ -9,6 +9,7 @@ import pytest
 from aggregator.errors import UsageError
 from aggregator.importing.phases import PhaseName, read_phase
 from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file
+from tests.conftest import ProfileFactory
 
 PHASES = (
     "SELECT phase, phase_iterations, duration, tokens, tokens_per_second, token_interval, "
@@ -118,12 +119,9 @@ SERVING = {
 
 @pytest.mark.parametrize("name", SERVING)
 def test_public_traces_have_the_phase_and_batch_of_their_annotations(
-    name: str, shared_dir: Path, tmp_path: Path
+    name: str, public: ProfileFactory, tmp_path: Path
 ) -> None:
-    path = shared_dir / "public" / "serving" / f"{name}.json.gz"
-    if not path.exists():
-        pytest.skip("the public captures are not here")
-    found = analyze_file(path, tmp_path / "out.sqlite")
+    found = analyze_file(public(f"serving/{name}.json.gz"), tmp_path / "out.sqlite")
     query = "SELECT phase, tokens, sequences, phase_iterations FROM view_phases"
     assert found.query(query) == [(*SERVING[name], 1)]
 

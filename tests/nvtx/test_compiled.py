@@ -12,6 +12,7 @@ import pytest
 
 from dlprof_nvtx import compiled, imports
 from dlprof_nvtx.state import STATE
+from tests.nvtx.conftest import Recorder
 
 
 class Block:
@@ -102,29 +103,10 @@ def call(args):
 """
 
 
-class Recorder:
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def push(self, text: str) -> None:
-        self.seen.append(text)
-
-    def pop(self) -> None:
-        self.seen.append("pop")
-
-
-@pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    found = Recorder()
-    monkeypatch.setattr(STATE, "backend", found)
-    monkeypatch.setattr(STATE, "on", True)
-    return found
-
-
-def run(source: str, recorder: Recorder, *, fails: bool = False) -> None:
+def run(source: str, calls: Recorder, *, fails: bool = False) -> None:
     def launch(name: str) -> Any:
         def called(*_: Any, **__: Any) -> str:
-            recorder.seen.append(name)
+            calls.seen.append(name)
             if fails:
                 raise RuntimeError
             return name
@@ -147,9 +129,9 @@ def run(source: str, recorder: Recorder, *, fails: bool = False) -> None:
     names["call"]([])
 
 
-def test_each_described_call_gets_a_range_and_no_other_does(recorder: Recorder) -> None:
-    run(SOURCE, recorder)
-    assert recorder.seen == [
+def test_each_described_call_gets_a_range_and_no_other_does(calls: Recorder) -> None:
+    run(SOURCE, calls)
+    assert calls.seen == [
         'torch.inductor: triton_poi_fused_add_0 {"n":1}',
         *("triton_poi_fused_add_0", "pop", "triton_poi_fused_add_0"),
         'torch.inductor: extern_kernels.mm {"n":2}',
@@ -157,18 +139,18 @@ def test_each_described_call_gets_a_range_and_no_other_does(recorder: Recorder) 
     ]
 
 
-def test_a_kernel_that_fails_closes_its_range(recorder: Recorder) -> None:
+def test_a_kernel_that_fails_closes_its_range(calls: Recorder) -> None:
     with pytest.raises(RuntimeError):
-        run(SOURCE, recorder, fails=True)
-    assert recorder.seen[-1] == "pop"
+        run(SOURCE, calls, fails=True)
+    assert calls.seen[-1] == "pop"
 
 
 def test_nothing_is_written_while_markers_are_stopped(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+    calls: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(STATE, "on", False)
-    run(SOURCE, recorder)
-    assert recorder.seen == ["triton_poi_fused_add_0"] * 2 + ["mm"] * 2
+    run(SOURCE, calls)
+    assert calls.seen == ["triton_poi_fused_add_0"] * 2 + ["mm"] * 2
 
 
 def test_other_sources_are_compiled_as_they_are() -> None:

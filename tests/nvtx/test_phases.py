@@ -10,39 +10,21 @@ import pytest
 import dlprof_nvtx
 from dlprof_nvtx import phases
 from dlprof_nvtx.state import STATE
+from tests.nvtx.conftest import Recorder
 
 
-class Recorder:
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def push(self, text: str) -> None:
-        self.seen.append(text.replace(phases.PREFIX, ""))
-
-    def pop(self) -> None:
-        self.seen.append("end")
-
-
-@pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    found = Recorder()
-    monkeypatch.setattr(STATE, "backend", found)
-    monkeypatch.setattr(STATE, "on", True)
-    return found
-
-
-def test_a_program_names_its_phases(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_names_its_phases(calls: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     with dlprof_nvtx.phase("decode", tokens=32):
-        recorder.seen.append("work")
+        calls.seen.append("work")
     monkeypatch.setattr(STATE, "on", False)
     with dlprof_nvtx.phase("prefill"):
         pass
     monkeypatch.setattr(STATE, "is_light", True)
     with dlprof_nvtx.phase("prefill", tokens=8, sequences=2):
         pass
-    assert recorder.seen == [
-        *('decode {"tokens":32}', "work", "end"),
-        *('prefill {"tokens":8,"sequences":2}', "end"),
+    assert calls.seen == [
+        *('dlprof.phase: decode {"tokens":32}', "work", "pop"),
+        *('dlprof.phase: prefill {"tokens":8,"sequences":2}', "pop"),
     ]
 
 
@@ -72,22 +54,22 @@ def generation() -> Any:
     return GenerationMixin
 
 
-def test_generation_has_a_prefill_and_a_decode_for_each_later_token(recorder: Recorder) -> None:
+def test_generation_has_a_prefill_and_a_decode_for_each_later_token(calls: Recorder) -> None:
     ids = SimpleNamespace(shape=(4, 10))
-    assert generation()(3)._sample(ids, recorder.seen) == "tokens"
-    decode = ['decode {"tokens":4,"sequences":4}', "model", "end"]
-    assert recorder.seen == [
-        *('prefill {"tokens":40,"sequences":4}', "model", "end"),
+    assert generation()(3)._sample(ids, calls.seen) == "tokens"
+    decode = ['dlprof.phase: decode {"tokens":4,"sequences":4}', "model", "pop"]
+    assert calls.seen == [
+        *('dlprof.phase: prefill {"tokens":40,"sequences":4}', "model", "pop"),
         *(*decode, *decode, "rest"),
     ]
 
 
-def test_a_generation_that_fails_ends_its_phase(recorder: Recorder) -> None:
+def test_a_generation_that_fails_ends_its_phase(calls: Recorder) -> None:
     model = generation()(3)
     model.fails = True
     with pytest.raises(RuntimeError):
-        model._sample(SimpleNamespace(shape=(4, 10)), recorder.seen)
-    assert recorder.seen[-1] == "end"
+        model._sample(SimpleNamespace(shape=(4, 10)), calls.seen)
+    assert calls.seen[-1] == "pop"
     assert phases._ACTIVE.active == []
 
 
@@ -99,14 +81,14 @@ def test_other_versions_of_the_library_are_left_alone() -> None:
     phases.mark_trainer(module)
 
 
-def test_micro_steps_and_evaluation_of_the_trainer(recorder: Recorder) -> None:
+def test_micro_steps_and_evaluation_of_the_trainer(calls: Recorder) -> None:
     class Trainer:
         def training_step(self, model: Any, inputs: Any, items: int = 0) -> str:
-            recorder.seen.append("train it")
+            calls.seen.append("train it")
             return "loss"
 
         def prediction_step(self, model: Any, inputs: Any) -> None:
-            recorder.seen.append("test it")
+            calls.seen.append("test it")
 
     module: Any = ModuleType("transformers.trainer")
     module.Trainer = Trainer
@@ -114,7 +96,7 @@ def test_micro_steps_and_evaluation_of_the_trainer(recorder: Recorder) -> None:
     text = {"input_ids": SimpleNamespace(shape=(2, 8))}
     assert Trainer().training_step(None, text, 3) == "loss"
     Trainer().prediction_step(None, inputs={"pixels": 1})
-    assert recorder.seen == [
-        *('train {"tokens":16,"sequences":2}', "train it", "end"),
-        *("eval", "test it", "end"),
+    assert calls.seen == [
+        *('dlprof.phase: train {"tokens":16,"sequences":2}', "train it", "pop"),
+        *("dlprof.phase: eval", "test it", "pop"),
     ]

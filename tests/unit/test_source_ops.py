@@ -9,6 +9,7 @@ import pytest
 
 from aggregator.kernels.source_ops import source_ops
 from tests.builders import analyze_file
+from tests.conftest import ProfileFactory
 
 WILD = {
     "torch_compile_triton__trace": {
@@ -59,12 +60,9 @@ def test_sorted_names_joined_as_inductor_joins_them_are_divided_again() -> None:
 
 @pytest.mark.parametrize("name", WILD)
 def test_fused_kernels_of_public_traces_list_their_ops(
-    name: str, shared_dir: Path, tmp_path: Path
+    name: str, public: ProfileFactory, tmp_path: Path
 ) -> None:
-    path = shared_dir / "public" / "wild" / f"{name}.json.gz"
-    if not path.exists():
-        pytest.skip("the public captures are not here")
-    found = analyze_file(path, tmp_path / "out.sqlite")
+    found = analyze_file(public(f"wild/{name}.json.gz"), tmp_path / "out.sqlite")
     rows = found.query(
         "SELECT DISTINCT source_ops FROM view_kernels_by_full_name WHERE source_ops <> ''"
     )

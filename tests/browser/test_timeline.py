@@ -40,23 +40,25 @@ def test_lanes_and_totals_are_those_of_the_api(page: Page, viewer: Viewer) -> No
     expect(rows.first).to_contain_text(f"{totals['categories'][0]['num_events']:,}")
 
 
-def test_keys_zoom_and_the_address_keeps_the_window(page: Page, viewer: Viewer) -> None:
+def test_keys_zoom_and_the_address_keeps_window_and_lanes(page: Page, viewer: Viewer) -> None:
     open_timeline(page, viewer)
     plot = page.locator(".timeline-plot")
     plot.focus()
     for _ in range(6):
         plot.press("w")
-    expect(page).to_have_url(re.compile(r"span=\d+-\d+"))
+    page.locator(".timeline-scroll").evaluate("lanes => lanes.scrollTo(0, 57)")
+    expect(page).to_have_url(re.compile(r"span=\d+-\d+.*timeline\.top=57"))
     url = page.url
     page.reload()
     expect(page.locator(".timeline[aria-busy=false]")).to_be_visible()
     page.wait_for_function(PAINTED)
     assert page.url == url
+    assert page.locator(".timeline-scroll").evaluate("lanes => lanes.scrollTop") == 57
     page.locator(".timeline-plot").press("f")
     expect(page).not_to_have_url(re.compile("span="))
 
 
-def test_a_range_is_chosen_by_dragging(page: Page, viewer: Viewer) -> None:
+def test_a_range_is_chosen_by_dragging_and_an_event_by_a_click(page: Page, viewer: Viewer) -> None:
     open_timeline(page, viewer)
     box = page.locator(".timeline-plot").bounding_box()
     assert box is not None
@@ -68,6 +70,8 @@ def test_a_range_is_chosen_by_dragging(page: Page, viewer: Viewer) -> None:
     expect(page).to_have_url(re.compile(r"range=\d+-\d+"))
     page.get_by_role("button", name="Zoom to the range").click()
     expect(page).to_have_url(re.compile(r"span=\d+-\d+"))
+    page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 8)
+    expect(page.get_by_role("region", name=re.compile("^Events?$"))).to_contain_text("iteration")
 
 
 def test_an_op_leads_to_its_longest_call_and_back(page: Page, viewer: Viewer) -> None:

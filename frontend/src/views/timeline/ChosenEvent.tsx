@@ -26,14 +26,17 @@ const LONG = 90;
 interface ChosenEventProps {
   readonly timeline: Timeline;
   readonly resource: Resource<TimelineEvent>;
+  /** What the picture knows of it until the rest has come. */
+  readonly preview: Found | null;
   readonly onJump: (spot: Spot & { readonly row: number }) => void;
   readonly onHighlight: (opId: string) => void;
   readonly onClose: () => void;
 }
 
 export function ChosenEvent(props: ChosenEventProps): JSX.Element {
-  const { resource, timeline, onJump, onHighlight, onClose } = props;
+  const { resource, timeline, preview, onJump, onHighlight, onClose } = props;
   const origin = timeline.start_ns ?? 0;
+  const isWaiting = resource.data === null || resource.isStale;
   return (
     <Panel
       title={t("Event")}
@@ -44,18 +47,17 @@ export function ChosenEvent(props: ChosenEventProps): JSX.Element {
         </button>
       }
     >
+      {isWaiting && preview !== null && (
+        <NameAndTime name={preview.name} start={preview.start} duration={preview.duration} />
+      )}
       <Loaded resource={resource}>
         {(event) => (
           <div class="timeline-chosen">
-            <p class="timeline-event" role="status">
-              <strong>{event.name}</strong>{" "}
-              <span title={exactNs(event.duration_ns)}>
-                {t("{time}, from {start} on.", {
-                  time: durationText(event.duration_ns),
-                  start: durationText(event.start_ns - origin),
-                })}
-              </span>
-            </p>
+            <NameAndTime
+              name={event.name}
+              start={event.start_ns - origin}
+              duration={event.duration_ns}
+            />
             <dl class="timeline-facts">
               {factsOf(event).map(([name, value]) => (
                 <div key={name} class={String(value).length > LONG ? "is-long" : undefined}>
@@ -81,6 +83,21 @@ export function ChosenEvent(props: ChosenEventProps): JSX.Element {
         )}
       </Loaded>
     </Panel>
+  );
+}
+
+function NameAndTime(props: { name: string; start: number; duration: number }): JSX.Element {
+  const { name, start, duration } = props;
+  return (
+    <p class="timeline-event" role="status">
+      <strong>{name}</strong>{" "}
+      <span title={exactNs(duration)}>
+        {t("{time}, from {start} on.", {
+          time: durationText(duration),
+          start: durationText(start),
+        })}
+      </span>
+    </p>
   );
 }
 

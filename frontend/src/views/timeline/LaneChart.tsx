@@ -42,7 +42,10 @@ interface LaneChartProps {
   readonly chosen: Spot | null;
   readonly related: readonly Spot[];
   readonly folded: ReadonlySet<string>;
+  /** How far the lanes are scrolled, in pixels, as the address says. */
+  readonly scrolled: number;
   readonly onFold: (group: string) => void;
+  readonly onScrolled: (top: number) => void;
   readonly onSpan: (span: Span) => void;
   readonly onRange: (range: Span | null) => void;
   readonly onEvent: (event: Found | null) => void;
@@ -109,7 +112,7 @@ export function LaneChart(props: LaneChartProps): JSX.Element {
   const { timeline, all, span, range, mode, selection, chosen, related, folded, onSpan } = props;
   const layout = useMemo(() => layOut(timeline.lanes, folded), [timeline, folded]);
   const [measure, width, plot] = useSize();
-  const [top, setTop] = useState(0);
+  const [top, setTop] = useState(props.scrolled);
   const room = Math.max(window.innerHeight * SHARE_OF_WINDOW, LEAST_HEIGHT);
   const height = Math.min(layout.height, Math.round(room));
   const theme = useTheme();
@@ -147,7 +150,8 @@ export function LaneChart(props: LaneChartProps): JSX.Element {
     const palette = readPalette(timeline, mode, theme === "dark");
     scene.current?.show({ timeline, all, layout, palette, tiles, hits, range, chosen, related });
   }, [timeline, all, layout, tiles, hits, range, chosen, related, mode, theme]);
-  useScrollTo(plot, layout.rows, chosen?.lane ?? null);
+  const onScroll = useScrolled(plot, props, setTop);
+  useScrollTo(plot, layout.rows, chosen?.lane ?? null, props.scrolled);
 
   const pointer = usePointer(props, { plot, width, top, scene });
   const onKeyDown = (event: KeyboardEvent) => {
@@ -165,7 +169,7 @@ export function LaneChart(props: LaneChartProps): JSX.Element {
       <div
         class="timeline-scroll"
         style={{ height: `${height}px` }}
-        onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+        onScroll={(event) => onScroll(event.currentTarget.scrollTop)}
       >
         <div class="timeline-labels" style={{ height: `${layout.height}px` }}>
           {rowsBetween(layout.rows, top - ROOM, top + height + ROOM).map((row) => (
@@ -199,24 +203,53 @@ export function LaneChart(props: LaneChartProps): JSX.Element {
   );
 }
 
-/** Reports a window to the page when it has come to rest. */
-function useRest(onSpan: (span: Span) => void): (span: Span) => void {
+/** Reports to the page what is shown when it has come to rest. */
+function useRest<Shown>(onRest: (shown: Shown) => void): (shown: Shown) => void {
   const timer = useRef(0);
-  const latest = useRef(onSpan);
-  latest.current = onSpan;
+  const latest = useRef(onRest);
+  latest.current = onRest;
   useEffect(() => () => window.clearTimeout(timer.current), []);
-  return (span) => {
+  return (shown) => {
     window.clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => latest.current(span), REST_MS);
+    timer.current = window.setTimeout(() => latest.current(shown), REST_MS);
   };
 }
 
-/** Scrolls the lane of a chosen event into view. */
-function useScrollTo(plot: HTMLElement | null, rows: readonly Row[], lane: string | null): void {
+/** Scrolls to where the address says, and reports where the lanes have come to rest. */
+function useScrolled(
+  plot: HTMLElement | null,
+  { scrolled, onScrolled }: LaneChartProps,
+  setTop: (top: number) => void,
+): (top: number) => void {
+  const reported = useRef<number | null>(null);
+  const report = useRest((top: number) => {
+    reported.current = top;
+    onScrolled(top);
+  });
+  useLayoutEffect(() => {
+    if (plot?.parentElement == null || scrolled === reported.current) return;
+    reported.current = scrolled;
+    plot.parentElement.scrollTop = scrolled;
+  }, [plot, scrolled]);
+  return (top) => {
+    setTop(top);
+    report(Math.round(top));
+  };
+}
+
+/** Scrolls the lane of a chosen event into view, but not that of a link that says what is shown. */
+function useScrollTo(
+  plot: HTMLElement | null,
+  rows: readonly Row[],
+  lane: string | null,
+  scrolled: number,
+): void {
+  const known = useRef(scrolled > 0 ? lane : null);
   useEffect(() => {
     const scroll = plot?.parentElement;
     const row = rows.find((one) => one.kind === "lane" && one.key === lane);
-    if (scroll == null || row === undefined) return;
+    if (scroll == null || row === undefined || lane === known.current) return;
+    known.current = null;
     const { scrollTop, clientHeight } = scroll;
     if (row.y < scrollTop || row.y + row.height > scrollTop + clientHeight) {
       scroll.scrollTop = row.y - clientHeight / 2;

@@ -40,6 +40,7 @@ const EVENT = "event";
 const SHOW = "timeline.show";
 const AT = "timeline.at";
 const FOLDED = "timeline.folded";
+const SCROLLED = "timeline.top";
 const COLORS = "timeline.colors";
 const TAB = "timeline.tab";
 const TYPING_MS = 250;
@@ -120,7 +121,8 @@ function useChosen(timeline: Timeline, origin: bigint) {
   const first = timeline.start_ns ?? 0;
   const spot: Spot | null = useMemo(() => {
     if (ref === null) return found;
-    return { lane: ref.lane, start: ref.start, duration: event?.duration_ns ?? 0 };
+    const duration = event?.duration_ns ?? (found?.start === ref.start ? found.duration : 0);
+    return { lane: ref.lane, start: ref.start, duration };
   }, [ref, found, event]);
   const related: readonly Spot[] = useMemo(
     () =>
@@ -136,11 +138,12 @@ function useChosen(timeline: Timeline, origin: bigint) {
     navigate({ [EVENT]: next === null ? null : eventText(next, origin) }, { replace: true });
   };
   const click = (next: Found | null) => {
-    const isOne = next !== null && next.count === 1;
-    choose(isOne ? next : null);
-    if (!isOne) setFound(next);
+    choose(next !== null && next.count === 1 ? next : null);
+    setFound(next);
   };
-  return { resource, ref, run: ref === null ? found : null, spot, related, choose, click };
+  const isFound = ref !== null && found?.lane === ref.lane && found.start === ref.start;
+  const preview = isFound ? found : null;
+  return { resource, ref, preview, run: ref === null ? found : null, spot, related, choose, click };
 }
 
 function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JSX.Element {
@@ -208,7 +211,11 @@ function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JS
           chosen={chosen.spot}
           related={chosen.related}
           folded={folded}
+          scrolled={pixelsOf(query.get(SCROLLED))}
           onFold={fold}
+          onScrolled={(top) =>
+            navigate({ [SCROLLED]: top > 0 ? String(top) : null }, { replace: true })
+          }
           onSpan={setSpan}
           onRange={choose}
           onEvent={chosen.click}
@@ -225,6 +232,7 @@ function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JS
         <ChosenEvent
           timeline={timeline}
           resource={chosen.resource}
+          preview={chosen.preview}
           onJump={jump}
           onHighlight={(op) => select({ op })}
           onClose={() => chosen.choose(null)}
@@ -242,6 +250,10 @@ function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JS
       <Below timeline={timeline} span={range ?? span} origin={origin} isChosen={range !== null} />
     </div>
   );
+}
+
+function pixelsOf(text: string | undefined): number {
+  return /^\d{1,7}$/.test(text ?? "") ? Number(text) : 0;
 }
 
 function startOf(text: string | undefined): StartAt {

@@ -10,6 +10,7 @@ import {
   type IterationFigure,
   panned,
   presentParts,
+  presentPhases,
   scaled,
   ticks,
 } from "../src/charts/iterationFigure";
@@ -17,7 +18,8 @@ import {
 function bar(index: number, ms: number, kind: FigureBar["kind"] = "iteration"): FigureBar {
   const ns = ms * 1e6;
   const length = { duration_ns: ns, shortest_ns: ns, longest_ns: ns };
-  return { first: index, last: index, kind, is_profiled: kind === "iteration", ...length };
+  const is_profiled = kind === "iteration";
+  return { first: index, last: index, kind, is_profiled, phase: null, ...length };
 }
 
 /** Interval 0 of 9 s, then iterations of 60 ms. */
@@ -175,4 +177,20 @@ describe("zooming", () => {
     expect(scaled([0, 59], 2, [0, 99])).toBeNull();
     expect(scaled([7, 7], 1 / 2, [0, 99])).toEqual([7, 7]);
   });
+});
+
+it("shows the phases as strips below the bars, in order of the first of each", () => {
+  const { data, layout } = figure();
+  const bars = layout.meta.bars.map((one, index) => ({
+    ...one,
+    phase: [null, "prefill", "decode", "decode"][index] ?? null,
+  }));
+  const phased = { data, layout: { meta: { ...layout.meta, bars } } };
+  const options = { hidden: new Set<string>(), bounds: null, width: 1000, height: 300 };
+  const drawn = drawFigure(phased, { ...options, isFullHeight: false });
+  expect(presentPhases(phased)).toEqual(["prefill", "decode"]);
+  const strips = drawn.phases.map((path) => path.match(/M/g)?.length);
+  expect(strips).toEqual([1, 2]);
+  expect(drawn.phases[0]).toContain(`M${drawn.bars[1]?.x.toFixed(1)} `);
+  expect(draw(false).phases).toEqual([]);
 });

@@ -10,6 +10,7 @@ function bar(first: number, count: number, ms: number, more: Partial<FigureBar> 
     last: first + count - 1,
     kind: "iteration",
     is_profiled: true,
+    phase: null,
     duration_ns: ns,
     shortest_ns: ns,
     longest_ns: ns,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
-from tests.browser.conftest import JOB_LIMIT_MS, Viewer, idle, settled
+from tests.browser.conftest import JOB_LIMIT_MS, StartViewer, Viewer, idle, settled
+from tests.golden.test_phases import serving
 
 MAX_BARS = 700  # Of a window of 1280 pixels.
 
@@ -360,3 +362,27 @@ def test_a_key_node_makes_other_iterations(page: Page, own_viewer: Viewer) -> No
     expect(page.get_by_role("textbox", name="Select key node")).to_have_value(
         re.compile("entropy", re.IGNORECASE)
     )
+
+
+def test_phases_are_strips_of_the_chart_and_one_of_them_is_aggregated(
+    page: Page, start_viewer: StartViewer, after_page: ExitStack, tmp_path: Path
+) -> None:
+    viewer = start_viewer(serving(tmp_path).path)
+    after_page.callback(viewer.stop)
+    page.goto(viewer.address(aggregation=1))
+    drawn(page)
+    # Two prefills and eight decoding steps, by the database.
+    strips = chart(page).locator("path[class^=phase-]")
+    marks = [len(re.findall("M", path.get_attribute("d") or "")) for path in strips.all()]
+    assert marks == [2, 8]
+    legend = page.get_by_role("list").filter(has_text="prefill")
+    expect(legend.get_by_role("listitem").filter(has_text="decode")).to_be_visible()
+    button = page.get_by_role("button", name="Aggregate decode only", exact=True)
+    button.click()
+    job = page.get_by_role("region", name="Re-aggregation", exact=True)
+    expect(job).to_contain_text("All iterations · decode")
+    job.get_by_role("button", name="Show it").click(timeout=JOB_LIMIT_MS)
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="decode"))
+    expect(row).to_contain_text("8")
+    expect(page.get_by_role("rowheader", name="prefill")).to_have_count(0)
+    expect(button).to_be_disabled()

@@ -112,6 +112,22 @@ def test_a_bar_of_several_iterations_shows_their_mean() -> None:
     assert (bar["shortest_ns"], bar["longest_ns"]) == (min(inside), max(inside))
 
 
+@pytest.mark.parametrize(("every", "is_alone"), [(200, True), (3, False)])
+def test_a_bar_holds_one_phase_while_that_leaves_few_enough(every: int, is_alone: bool) -> None:
+    table = _many(1_000)
+    phase = ["prefill" if place % every == 1 else "decode" for place in range(1_001)]
+
+    figure = figures.iteration_summary(table | {"phase": [None, *phase[1:]]})
+
+    bars = figure["layout"]["meta"]["bars"]
+    assert len(bars) <= MAX_BARS
+    for bar in bars:
+        inside = set(phase[max(1, bar["first"]) : bar["last"] + 1])
+        assert bar["phase"] == (inside.pop() if len(inside) == 1 and bar["first"] else None)
+    alone = sum(bar["phase"] == "prefill" for bar in bars)
+    assert alone >= 5 if is_alone else alone <= 1
+
+
 def test_zooming_in_shows_single_iterations_again() -> None:
     figure = figures.iteration_summary(_many(5_000), start=100, stop=199)
 

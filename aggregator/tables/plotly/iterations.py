@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -34,6 +35,7 @@ class _Iteration:
     is_profiled: bool
     duration_ns: int
     parts_ns: dict[str, int | None]
+    phase: str | None
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,12 @@ class _Bar:
     @property
     def duration_ns(self) -> int:
         return round(sum(one.duration_ns for one in self.iterations) / len(self.iterations))
+
+    @property
+    def phase(self) -> str | None:
+        """Phase of all its iterations; None: unknown, or not the same one."""
+        phases = {one.phase for one in self.iterations}
+        return phases.pop() if len(phases) == 1 else None
 
     def part_ns(self, part: str) -> int | None:
         """Mean time of a part; that of "outside" is the duration outside the aggregation."""
@@ -76,11 +84,12 @@ def iteration_summary(
     """Stacked bars over the iterations.
 
     With more iterations than bars, a bar is the mean of neighbors. Iterations inside and outside
-    the aggregation, and those of different kinds, never share a bar.
+    the aggregation, and those of different kinds, never share a bar; nor do those of different
+    phases, as long as that leaves few enough bars.
 
     Args:
         table: Rows with ``iteration_index``, ``kind``, ``is_profiled``, ``duration_ns`` and
-            ``<part>_duration_ns`` for each part of the time.
+            ``<part>_duration_ns`` for each part of the time; ``phase`` where it is known.
         theme: Color theme.
         start: First iteration to show, inclusive.
         stop: Last iteration to show, inclusive.
@@ -132,6 +141,7 @@ def _iterations(table: Table) -> list[_Iteration]:
         column(table, "kind"),
         column(table, "is_profiled"),
         column(table, "duration_ns"),
+        column(table, "phase"),
         *parts,
         strict=True,
     )
@@ -142,8 +152,9 @@ def _iterations(table: Table) -> list[_Iteration]:
             bool(profiled),
             duration,
             split_communication(dict(zip(PARTS, times, strict=True))),
+            phase,
         )
-        for index, kind, profiled, duration, *times in rows
+        for index, kind, profiled, duration, phase, *times in rows
     ]
     return sorted(found, key=lambda one: one.index)
 
@@ -156,11 +167,19 @@ def _is_shown(one: _Iteration, start: int | None, stop: int | None, *, only_prof
 
 def _bucket(shown: list[_Iteration], max_bars: int) -> tuple[int, list[_Bar]]:
     """The smallest bucket size with at most ``max_bars`` bars, and the bars."""
-    runs = [tuple(run) for _, run in groupby(shown, key=lambda one: (one.kind, one.is_profiled))]
+    runs = _runs(shown, lambda one: (one.kind, one.is_profiled, one.phase))
+    if len(runs) > max_bars // 2:
+        runs = _runs(shown, lambda one: (one.kind, one.is_profiled))
     size = max(1, len(shown) // max_bars)
     while size < len(shown) and sum(-(-len(run) // size) for run in runs) > max_bars:
         size += 1
     return size, [_Bar(run[row : row + size]) for run in runs for row in range(0, len(run), size)]
+
+
+def _runs(
+    shown: list[_Iteration], key: Callable[[_Iteration], tuple[object, ...]]
+) -> list[tuple[_Iteration, ...]]:
+    return [tuple(run) for _, run in groupby(shown, key=key)]
 
 
 def _trace(part: str, bars: list[_Bar], unit: TimeUnit) -> dict[str, Any]:
@@ -186,6 +205,7 @@ def _about(bar: _Bar) -> dict[str, Any]:
         "last": bar.last.index,
         "kind": bar.first.kind,
         "is_profiled": bar.first.is_profiled,
+        "phase": bar.phase,
         "duration_ns": bar.duration_ns,
         "shortest_ns": min(one.duration_ns for one in bar.iterations),
         "longest_ns": max(one.duration_ns for one in bar.iterations),

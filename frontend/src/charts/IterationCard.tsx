@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { t } from "../i18n";
 import { PARTS } from "../lib/parts";
+import { phaseName } from "../lib/phases";
 import { durationText, formatPct } from "../lib/units";
 import { type FigureBar, type IterationFigure, partOf } from "./iterationFigure";
 
@@ -74,6 +75,13 @@ export function IterationCard(props: IterationCardProps): JSX.Element | null {
               <td>{formatPct((100 * line.ns) / Math.max(1, bar.duration_ns))} %</td>
             </tr>
           ))}
+          {bar.phase !== null && (
+            <tr>
+              <th scope="row">{t("Phase")}</th>
+              <td>{phaseName(bar.phase)}</td>
+              <td />
+            </tr>
+          )}
           {bar.first !== bar.last && (
             <tr>
               <th scope="row">{t("longest")}</th>

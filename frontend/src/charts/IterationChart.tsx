@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { PARTS } from "../lib/parts";
+import { phaseName } from "../lib/phases";
 import { currentQuery, navigate } from "../state/location";
 import { patchForView } from "../state/query";
 import { useScoped } from "../state/scope";
@@ -22,6 +23,7 @@ import {
   MARGIN,
   panned,
   presentParts,
+  presentPhases,
   scaled,
 } from "./iterationFigure";
 import { SelectionBar } from "./SelectionBar";
@@ -48,6 +50,8 @@ const START_UP = t(
 /** Where a line at a bound begins that would cross the length of a bar that is cut off. */
 const BELOW_CUTS = MARGIN.top + 18;
 const OUTSIDE = "outside";
+/** Shades of gray that tell phases apart: colors are those of the parts. */
+const PHASE_SHADES = 4;
 /** A pointer that moves less than this clicks. Unit: pixels. */
 const DRAG_FROM = 4;
 
@@ -283,6 +287,9 @@ function Picture(props: { drawing: Drawing; width: number; height: number }): JS
       ))}
       <path d={drawing.hatched} fill={`url(#${hatch})`} />
       <path class="plot-spikes" d={drawing.spikes} />
+      {drawing.phases.map((path, index) => (
+        <path key={index} class={`phase-${index % PHASE_SHADES}`} d={path} />
+      ))}
       {drawing.bars.map((bar, index) => (
         <rect
           key={index}
@@ -407,6 +414,12 @@ function ChartLegend({
             <span class={`swatch part-${part}`} />
             {LABELS[part] ?? part}
           </button>
+        </li>
+      ))}
+      {presentPhases(figure).map((phase, index) => (
+        <li key={phase} class="chart-legend-note">
+          <span class={`swatch phase-${index % PHASE_SHADES}`} />
+          {phaseName(phase)}
         </li>
       ))}
       {hasHatched && (

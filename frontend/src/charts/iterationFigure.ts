@@ -18,6 +18,8 @@ export interface FigureBar {
   readonly last: number;
   readonly kind: string | null;
   readonly is_profiled: boolean;
+  /** Prefill, decode, training; null: none, or several in a bar. */
+  readonly phase: string | null;
   /** Mean over the bar's iterations. */
   readonly duration_ns: number;
   readonly shortest_ns: number;
@@ -67,6 +69,8 @@ const CUT_FACTOR = 4;
 const MOST_CUT = 0.25;
 /** More bars than this are a few pixels wide: gaps between them would come and go with rounding. */
 const GAPLESS_FROM = 60;
+/** Height of the strip that shows the phases. Unit: pixels. */
+const PHASE_STRIP = 4;
 /** Room above the tallest bar that is not cut; more if cut bars show their length. */
 const HEADROOM = 1.12;
 const HEADROOM_CUT = 1.5;
@@ -80,6 +84,12 @@ export function presentParts(figure: IterationFigure): readonly string[] {
   return figure.data
     .filter((trace) => trace.y.some((value) => (value ?? 0) > 0))
     .map((trace) => partOf(trace));
+}
+
+/** The phases of the iterations, in order of the first of each. */
+export function presentPhases(figure: IterationFigure): readonly string[] {
+  const { bars } = figure.layout.meta;
+  return [...new Set(bars.flatMap(({ phase }) => (phase === null ? [] : [phase])))];
 }
 
 /** Height of each bar in the unit of the axis, without the parts that are hidden. */
@@ -247,6 +257,8 @@ export interface Drawing {
   readonly hatched: string;
   /** From the mean of a bar of several iterations to the longest of them. */
   readonly spikes: string;
+  /** A strip below the bars of each phase. */
+  readonly phases: readonly string[];
   /** Place of each bar. */
   readonly bars: readonly { readonly x: number; readonly width: number }[];
   readonly bounds: readonly number[];
@@ -298,6 +310,13 @@ export function drawFigure(figure: IterationFigure, options: DrawOptions): Drawi
   return {
     parts,
     hatched: hatchedBars(meta.bars, bars, reached, yOf, bottom),
+    phases: presentPhases(figure).map((phase) =>
+      bars
+        .map(({ x, width }, index) =>
+          meta.bars[index]?.phase === phase ? rectangle(x, bottom + 1, width, PHASE_STRIP) : "",
+        )
+        .join(""),
+    ),
     spikes: spikesOf(meta, bars, yOf, hidden.size > 0 ? null : top),
     bars,
     bounds: marks.filter((at) => at !== null),

@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import { type ApiError, apiUrl, sendJson, toApiError } from "../api/client";
 import type { AggregationChange, AggregationsRow } from "../api/types";
 import { t } from "../i18n";
+import { rangeText } from "../lib/iterationRange";
 import type { JobControl } from "../state/jobs";
 import { currentQuery, hrefWith, navigate } from "../state/location";
 import { patchForView, type QueryPatch } from "../state/query";
@@ -20,12 +21,6 @@ function patchTo(id: number): Readonly<Record<string, string | null>> {
   const query = currentQuery();
   const view = query.get("view") ?? "dashboard";
   return { ...patchForView(query, view), aggregation: String(id) };
-}
-
-export function rangeText({ iter_start: start, iter_stop: stop }: AggregationsRow): string {
-  if (start === null || stop === null) return t("All iterations");
-  if (start === stop) return t("Iteration {iteration}", { iteration: start });
-  return t("Iterations {first}–{last}", { first: start, last: stop });
 }
 
 export function AggregationsDialog(props: { jobs: JobControl; onClose: () => void }): JSX.Element {

@@ -4,6 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Job } from "../api/types";
 import { t } from "../i18n";
+import { rangeText } from "../lib/iterationRange";
 import { formatInt, formatPct, formatSeconds } from "../lib/units";
 import { isActive, type JobControl } from "../state/jobs";
 import { currentQuery, navigate } from "../state/location";
@@ -34,15 +35,10 @@ function waitingText(before: number): string {
 
 /** What the job was asked for: the range, and the key node on a line of its own. */
 function RequestText({ job }: { job: Job }): JSX.Element {
-  const { iter_start: start, iter_stop: stop, key_node: keyNode } = job.request;
-  const hasRange = start != null || stop != null;
+  const keyNode = job.request.key_node;
   return (
     <div class="job-request">
-      <p>
-        {hasRange
-          ? t("Iterations {first}–{last}", { first: start ?? t("first"), last: stop ?? t("last") })
-          : t("All iterations")}
-      </p>
+      <p>{rangeText(job.request)}</p>
       {keyNode != null && keyNode !== "" && <Name name={keyNode} />}
     </div>
   );

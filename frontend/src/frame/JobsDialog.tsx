@@ -6,6 +6,7 @@ import { type ApiError, apiUrl, getJson, postJson, toApiError } from "../api/cli
 import type { JobState } from "../api/lists";
 import type { Job } from "../api/types";
 import { t } from "../i18n";
+import { rangeText } from "../lib/iterationRange";
 import { formatInt, formatPct, formatSeconds } from "../lib/units";
 import { isActive } from "../state/jobs";
 import { newestOnly } from "../state/newest";
@@ -159,16 +160,12 @@ function JobRow(props: { job: Job; onAct: (verb: "cancel" | "retry") => void }):
 
 /** What was asked for. */
 function Subject({ job }: { job: Job }): JSX.Element {
-  const { iter_start: start, iter_stop: stop, key_node: keyNode } = job.request;
+  const keyNode = job.request.key_node;
   const isImport = job.kind === "import";
-  const hasRange = start != null || stop != null;
-  const range = hasRange
-    ? t("Iterations {first}–{last}", { first: start ?? t("first"), last: stop ?? t("last") })
-    : t("All iterations");
   const name = job.profile_name ?? "";
   return (
     <div class="jobs-subject">
-      <b>{isImport ? t("Import") : range}</b>{" "}
+      <b>{isImport ? t("Import") : rangeText(job.request)}</b>{" "}
       {keyNode != null && keyNode !== "" && <Name name={keyNode} />}
       <span class="jobs-profile">
         {name === "" ? t("a profile that is no longer listed") : name}

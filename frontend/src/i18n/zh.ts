@@ -1498,6 +1498,7 @@ export const zh = {
   "No kernels were recorded": "没有记录核函数",
   Evidence: "依据",
   "Share of GPU time": "GPU 时间占比",
+  "Aggregate {phase} only": "仅聚合{phase}",
   prefill: "预填充",
   decode: "解码",
   "prefill and decode": "预填充与解码",

@@ -1,22 +1,17 @@
 /** Prefill, decode, training: what each kind of iteration takes. Absent if the program names none. */
 
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import type { ListPage } from "../../api/lists";
+import { isReport } from "../../api/source";
 import type { PhasesRow } from "../../api/types";
+import { AggregateButton } from "../../frame/AggregateButton";
 import { t } from "../../i18n";
+import { phaseName } from "../../lib/phases";
 import { durationText, exactNs, formatInt, formatPct } from "../../lib/units";
-import { useScoped } from "../../state/scope";
+import { useScope, useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { Unknown } from "../../ui/states";
 import { ViewLink } from "./ViewLink";
-
-const PHASES: Readonly<Record<string, string>> = {
-  prefill: t("prefill"),
-  decode: t("decode"),
-  mixed: t("prefill and decode"),
-  train: t("training"),
-  eval: t("evaluation"),
-};
 
 const COLUMNS: readonly string[] = [
   t("Iterations"),
@@ -32,8 +27,10 @@ const pct = (value: number) => `${formatPct(value)} %`;
 
 export function PhasesPanel(): JSX.Element | null {
   const phases = useScoped<ListPage<PhasesRow>>("phases/", { page_size: 100 });
+  const { profile } = useScope();
   const { data } = phases;
   if (data === null || data.results.length === 0) return null;
+  const canAggregate = !isReport() && profile.can_reaggregate;
   return (
     <Panel
       title={t("Phases")}
@@ -49,11 +46,18 @@ export function PhasesPanel(): JSX.Element | null {
                 {title}
               </th>
             ))}
+            {canAggregate && (
+              <th>
+                <span class="visually-hidden">{t("Aggregation")}</span>
+              </th>
+            )}
           </tr>
         </thead>
         <tbody>
           {data.results.map((row) => (
-            <PhaseRow key={row.phase} row={row} unknown={data.unknown ?? {}} />
+            <PhaseRow key={row.phase} row={row} unknown={data.unknown ?? {}}>
+              {canAggregate && <Aggregate phase={row.phase ?? ""} />}
+            </PhaseRow>
           ))}
         </tbody>
       </table>
@@ -64,6 +68,7 @@ export function PhasesPanel(): JSX.Element | null {
 function PhaseRow(props: {
   row: PhasesRow;
   unknown: Readonly<Record<string, string>>;
+  children: ComponentChildren;
 }): JSX.Element {
   const { row } = props;
   const known = (value: number | null, text: (value: number) => string, name: string) =>
@@ -74,7 +79,7 @@ function PhaseRow(props: {
       : Math.round(row.duration_ns / row.iterations);
   return (
     <tr>
-      <th scope="row">{PHASES[row.phase ?? ""] ?? row.phase}</th>
+      <th scope="row">{phaseName(row.phase ?? "")}</th>
       <td class="align-right">{known(row.iterations, formatInt, "iterations")}</td>
       <td class="align-right" title={mean === null ? undefined : exactNs(mean)}>
         {known(mean, durationText, "duration_ns")}
@@ -88,6 +93,23 @@ function PhaseRow(props: {
       </td>
       <td class="align-right">{known(row.gpu_busy_pct, pct, "gpu_busy_pct")}</td>
       <td class="align-right">{known(row.bandwidth_pct, pct, "bandwidth_pct")}</td>
+      {props.children}
     </tr>
+  );
+}
+
+/** An aggregation of the iterations of one phase. */
+function Aggregate({ phase }: { phase: string }): JSX.Element {
+  const { aggregation } = useScope();
+  const isShown = aggregation.phase === phase;
+  return (
+    <td class="align-right">
+      <AggregateButton
+        request={{ phase }}
+        disabledReason={isShown ? t("This aggregation has these iterations.") : undefined}
+      >
+        {t("Aggregate {phase} only", { phase: phaseName(phase) })}
+      </AggregateButton>
+    </td>
   );
 }

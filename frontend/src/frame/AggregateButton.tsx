@@ -1,0 +1,48 @@
+/** Starts an aggregation of some of the iterations; a job does it, and the page reports on it. */
+
+import type { ComponentChildren, JSX } from "preact";
+import { useState } from "preact/hooks";
+import { type ApiError, toApiError } from "../api/client";
+import { useJobControl } from "../state/jobContext";
+import { isActive, type JobControl } from "../state/jobs";
+import { useScope } from "../state/scope";
+import { ErrorNote } from "../ui/states";
+
+export interface AggregateButtonProps {
+  /** What is asked for, without the key node: that of the aggregation stays. */
+  readonly request: Omit<Parameters<JobControl["start"]>[0], "key_node">;
+  readonly isPrimary?: boolean;
+  /** Why the button does nothing now. */
+  readonly disabledReason?: string | undefined;
+  readonly onStarted?: () => void;
+  readonly children: ComponentChildren;
+}
+
+export function AggregateButton(props: AggregateButtonProps): JSX.Element {
+  const { aggregation, profile } = useScope();
+  const jobs = useJobControl();
+  const [error, setError] = useState<ApiError | null>(null);
+  const isBusy = jobs.job !== null && jobs.isOwn && isActive(jobs.job);
+  const keyNode = aggregation.key_node ?? "";
+  const start = () => {
+    setError(null);
+    jobs
+      .start({ ...props.request, ...(keyNode === "" ? {} : { key_node: keyNode }) })
+      .then(props.onStarted)
+      .catch((reason: unknown) => setError(toApiError(reason)));
+  };
+  return (
+    <>
+      <button
+        type="button"
+        class={props.isPrimary ? "button button-primary" : "button"}
+        disabled={!profile.can_reaggregate || isBusy || props.disabledReason !== undefined}
+        title={props.disabledReason}
+        onClick={start}
+      >
+        {props.children}
+      </button>
+      {error !== null && <ErrorNote error={error} />}
+    </>
+  );
+}

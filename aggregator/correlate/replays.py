@@ -21,6 +21,7 @@ from aggregator.correlate.instances import (
     Instances,
     Origin,
 )
+from aggregator.correlate.work import NOT_HERE, ReplayedWork
 from aggregator.profile.arrays import Bool, Int32, Int64, Integers, ordered, row_codes
 from aggregator.profile.profile import Profile
 
@@ -119,7 +120,7 @@ def _first_update_ns(profile: Profile) -> Int64:
 
 def add_replays(
     profile: Profile, instances: Instances, captured: Sequence[Instances], calls: Sequence[Int32]
-) -> tuple[Instances, list[Int32]]:
+) -> tuple[Instances, list[ReplayedWork]]:
     """Add an execution of each captured op for each replay.
 
     Args:
@@ -129,7 +130,7 @@ def add_replays(
         calls: Launching call of each kernel, copy and set.
 
     Returns:
-        All instances, and that of each replayed kernel, copy and set; -1: no graph launched it.
+        All instances, and what is known of the kernels, of the copies and of the sets.
     """
     columns, call_instance, paths = _sources(instances, captured)
     place = row_codes(columns["origin"], columns["label"], columns["path"])[1]
@@ -148,12 +149,17 @@ def add_replays(
     )
     _mark_unknown(instances, pieces)
     more, owner = _executions(profile, columns, call_instance, pieces)
-    owner = np.where(owner >= 0, owner + len(instances), -1).astype(np.int32)
+    instance: Int32 = np.where(owner >= 0, owner + len(instances), -1).astype(np.int32)
     instances.paths, instances.path = paths, columns["path"][: len(instances)]
     forward = more["forward"]
     more["forward"] = np.where(forward >= 0, forward + len(instances), -1).astype(np.int32)
-    lengths = np.cumsum([len(work) for work in works])
-    return instances.extended(more), np.split(owner, lengths[:-1])
+    source = np.where(call >= len(profile.api_calls), NOT_HERE, call)
+    captured_call: Int32 = np.where(owner >= 0, source, -1).astype(np.int32)
+    ends = np.cumsum([len(work) for work in works])[:-1]
+    return instances.extended(more), [
+        ReplayedWork(*pair)
+        for pair in zip(np.split(instance, ends), np.split(captured_call, ends), strict=True)
+    ]
 
 
 @dataclass(frozen=True)

@@ -80,10 +80,25 @@ class LaunchedWork:
     instance: Int32  # Row of the op instance that it belongs to.
     api_start_ns: Int64  # Start of the call, or of the work without a recorded call. Unit: ns.
     api_duration_ns: Int64  # Duration of the call; 0 without a recorded call. Unit: ns.
+    # Row of the API call whose ranges describe it: that which was captured, of work that a graph
+    # replays, else the launching one; -1: not recorded.
+    described_by: Int32
 
     def launch_order(self) -> Int64:
         """Rows in order of launch."""
         return ordered(self.api_start_ns, self.work.start_ns)
+
+
+NOT_HERE = -2
+"""The call was captured in another profile."""
+
+
+@dataclass(frozen=True)
+class ReplayedWork:
+    """One kind of device work, with what CUDA graphs replayed of it."""
+
+    instance: Int32  # Row of its op instance; -1: no graph launched it, or its op is unknown.
+    captured_call: Int32  # Row of the API call that was captured; ``NOT_HERE``; -1 as above.
 
 
 @dataclass
@@ -142,11 +157,11 @@ def correlate_work(
     profile: Profile,
     instances: Instances,
     calls: list[Int32],
-    replayed: Sequence[Int32] = (),
+    replayed: Sequence[ReplayedWork] = (),
 ) -> CorrelatedWork:
     """Join device work to its ``launching_calls`` and instances; sum up each instance's time.
 
-    ``replayed``: instance of each replayed kernel, copy and set, see ``add_replays``.
+    ``replayed``: the kernels, copies and sets that graphs replayed, see ``add_replays``.
     """
     _warn_unlaunched(profile, calls)
     kinds = _kinds(profile)
@@ -155,12 +170,15 @@ def correlate_work(
         instances, owner = _owners(profile, instances, work, call, label)
         owners.append(owner)
     for owner, replay in zip(owners, replayed, strict=False):
-        owner[replay >= 0] = replay[replay >= 0]
+        owner[replay.instance >= 0] = replay.instance[replay.instance >= 0]
     rank = instances.sort_by_start()
     launched = [
         launched_work(profile, work, call, rank[owner])
         for work, call, owner in zip(kinds, calls, owners, strict=True)
     ]
+    for part, replay in zip(launched, replayed, strict=False):
+        captured = np.maximum(replay.captured_call, -1)
+        part.described_by = np.where(replay.captured_call == -1, part.call, captured)
     api, gpu = run_both(
         lambda: _api_union(profile, instances), lambda: gpu_union(launched, len(instances))
     )
@@ -242,10 +260,10 @@ def launched_work(profile: Profile, work: DeviceWork, call: Int32, instance: Int
     row = np.maximum(call, 0)
     if not len(api):
         zero = np.zeros(len(work), dtype=np.int64)
-        return LaunchedWork(work, call, instance, work.start_ns, zero)
+        return LaunchedWork(work, call, instance, work.start_ns, zero, call)
     start = np.where(known, api.start_ns[row], work.start_ns)
     duration = np.where(known, api.end_ns[row] - api.start_ns[row], 0)
-    return LaunchedWork(work, call, instance, start, duration)
+    return LaunchedWork(work, call, instance, start, duration, call)
 
 
 def gpu_union(launched: list[LaunchedWork], num_instances: int) -> SegmentUnion:

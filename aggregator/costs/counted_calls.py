@@ -27,6 +27,7 @@ from aggregator.profile.arrays import (
     dense_codes,
     narrow,
     ordered,
+    row_codes,
     run_heads,
 )
 from aggregator.profile.profile import Profile
@@ -41,7 +42,8 @@ class _Pieces:
 
     kind: Integers  # ``KERNEL``, ``COPY``, ``SET`` or ``GRAPH``.
     instance: Integers  # Op instance.
-    position: Integers  # Innermost range of the launching call; -1: none.
+    position: Integers  # Innermost range of the call that describes it; -1: none.
+    is_replayed: Bool  # Whether a CUDA graph replays it, and its captured call is known.
     duration_ns: Int64  # Unit: ns.
     detail: Integers  # Row of the kernel table; copy kind.
     num_bytes: Int64  # Bytes of copies and sets; -1: unknown. Unit: bytes.
@@ -96,7 +98,7 @@ def _pieces(
 ) -> _Pieces:
     parts = (work.kernels, work.copies, work.sets, work.graphs)
     lengths = [len(part.instance) for part in parts]
-    call = np.concatenate([part.call for part in parts])
+    call = np.concatenate([part.described_by for part in parts])
     position = np.full(len(call), -1, dtype=np.int32)
     if call_range is not None and len(call_range):
         position = np.where(call >= 0, call_range[np.maximum(call, 0)], np.int32(-1))
@@ -105,6 +107,7 @@ def _pieces(
         kind=np.repeat(np.arange(4, dtype=np.int8), lengths),
         instance=np.concatenate([part.instance for part in parts]),
         position=position,
+        is_replayed=np.concatenate([part.described_by != part.call for part in parts]),
         duration_ns=np.concatenate([part.work.end_ns - part.work.start_ns for part in parts]),
         detail=narrow(
             np.concatenate([kernels.of_kernel, profile.copies.copy_kind, none[2], none[3]])
@@ -215,9 +218,15 @@ _DURATION_BITS = 56
 
 
 def _keys(pieces: _Pieces, counted: Int64, moves: Bool) -> Int64:
-    """Key of the call of each piece: its counted range, or else its instance and kind."""
+    """Key of the call of each piece: its counted range, or else its instance and kind.
+
+    A range is counted once per instance: each replay of a CUDA graph executes it again.
+    """
     outside = counted < 0
     key = np.where(outside, -2 - pieces.instance, counted)
+    again = np.flatnonzero(pieces.is_replayed & ~outside)
+    if len(again):
+        key[again] = counted.max() + 1 + row_codes(counted[again], pieces.instance[again])[1]
     key[outside & moves] -= 1 << 40
     key[outside & (pieces.kind == GRAPH)] -= 1 << 41
     # Each copy and set outside a counted range is a call, described by its bytes.

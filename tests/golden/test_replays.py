@@ -93,15 +93,22 @@ def test_replayed_kernels_of_serving_engines_are_in_the_modules_of_the_capture(
     assert sum(module != "/" for module in expected) > 0.99 * replayed
 
 
-def test_replayed_nodes_of_an_export_are_in_the_modules_that_created_them(
-    tmp_path: Path,
-) -> None:
-    """Node by node through the raw tables: node, original, creation, modules around it."""
-    path = tmp_path / "graphed_nodes.sqlite"
+@pytest.fixture(scope="module")
+def graphed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Analyzed]:
+    """A training of three eager steps and eleven replays, and its database."""
+    folder = tmp_path_factory.mktemp("graphed")
+    path = folder / "graphed_nodes.sqlite"
     path.write_bytes(
         lzma.decompress((CAPTURES / "advice" / "graphed_nodes.sqlite.xz").read_bytes())
     )
-    found = analyze_file(path, tmp_path / "out.sqlite")
+    return path, analyze_file(path, folder / "out.sqlite")
+
+
+def test_replayed_nodes_of_an_export_are_in_the_modules_that_created_them(
+    graphed: tuple[Path, Analyzed],
+) -> None:
+    """Node by node through the raw tables: node, original, creation, modules around it."""
+    path, found = graphed
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as export:
         nodes = export.execute(
             "SELECT graphNodeId, originalGraphNodeId, start, globalTid FROM CUDA_GRAPH_NODE_EVENTS"
@@ -133,6 +140,30 @@ def test_replayed_nodes_of_an_export_are_in_the_modules_that_created_them(
             checked["in a module"] += 1
     assert checked["in a module"] == 11 * 64
     assert dict(found.query(GRADES)) == {"capture": 2354, "recorded": 722}
+
+
+def test_a_replay_costs_what_the_same_step_costs_without_a_graph(
+    graphed: tuple[Path, Analyzed],
+) -> None:
+    """Products by size, of the eager steps before the capture and of the replays after it."""
+    path, found = graphed
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as export:
+        ((replays,),) = export.execute(
+            "SELECT count(DISTINCT r.correlationId) FROM CUPTI_ACTIVITY_KIND_RUNTIME AS r "
+            "JOIN StringIds AS s ON s.id = r.nameId WHERE s.value LIKE 'cudaGraphLaunch%'"
+        ).fetchall()
+    products = (
+        "SELECT u.unit_name, u.input_shapes, u.flops_per_call, u.bytes_per_call, sum(u.calls) "
+        "FROM view_op_units AS u JOIN ops AS o ON o.op_id = u.op_node_id "
+        "WHERE u.aggr_id = 1 AND u.is_matrix AND o.name_grade = ? GROUP BY 1, 2, 3, 4 ORDER BY 1, 2"
+    )
+    eager, replayed = (found.query(products, grade) for grade in ("recorded", "capture"))
+    steps = 3
+    assert replays == 11
+    assert [(*row[:4], row[4] // steps * replays) for row in eager] == replayed
+    (addmm,) = {row[2:4] for row in replayed if row[1] == "[[128], [64, 256], [256, 128], [], []]"}
+    operands = 128 + 64 * 256 + 256 * 128 + 64 * 128
+    assert addmm == (2 * 64 * 256 * 128, 2 * operands)
 
 
 # --- what cannot be known -------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from profiler_cli.capture.nsight import (
     Nsys,
     check_nsys_opts,
     export_command,
+    remove_environments,
 )
 from profiler_cli.capture.own import choose_nsys, own_warnings, plan_own
 from profiler_cli.capture.tee import OutputTees
@@ -179,6 +180,8 @@ def _capture(
     export = collection.write_export(base, ending.code)
     if export is None:
         export = _result(collection.nsys, options, base, before, ending)
+        if not options.keep_environment:
+            console.message(remove_environments(export))
     if problem := gpus.add_to_export(export):
         console.message(f"Warning: GPU memory usage could not be recorded: {problem}")
     if problem := collection.add_to_export(export):

@@ -6,14 +6,18 @@ import difflib
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aggregator.errors import NsysFailedError, NsysNotFoundError, UsageError
+from aggregator.errors import DlprofError, NsysFailedError, NsysNotFoundError, UsageError
 from aggregator.sources.nsys.report import find_nsys
+from aggregator.sources.nsys.scrub import scrub
+from aggregator.system.temporary_files import beside
+from profiler_cli.outputs import display
 
 if TYPE_CHECKING:
     from profiler_cli.options.declared import Options
@@ -281,3 +285,21 @@ def export_command(nsys: Nsys, report: Path, export: Path) -> list[str]:
         *("export", "--type=sqlite", "--force-overwrite=true", f"--output={export}"),
         str(report),
     ]
+
+
+def remove_environments(export: Path) -> str:
+    """Remove what an export holds of the machine's processes; returns what to say about it."""
+    clean, name = beside(export, "tmp"), display(export)
+    try:
+        scrub(export, clean, overwrite=True)
+        clean.replace(export)
+    except (DlprofError, OSError, sqlite3.Error) as error:
+        clean.unlink(missing_ok=True)
+        return (
+            f"Warning: {name} contains the environment variables of this machine's processes, "
+            f"which could not be removed: {error}"
+        )
+    return (
+        f"Environment variables and command lines of processes were removed from {name}, but not "
+        "from the report of Nsight Systems: do not share the latter"
+    )

@@ -57,6 +57,7 @@ class Options:
     nsys_profile_range: bool = False
     memory: bool = False  # Whether to record allocations of GPU memory.
     graph_nodes: bool = False  # Whether to record each kernel of CUDA graphs.
+    keep_environment: bool = False  # Whether the export keeps the environments of processes.
     bare_steps: int | None = None  # Steps timed before profiling; 0: none; None: as many as suit.
     detail: str = "normal"  # How much is recorded: one of ``DETAILS``.
     key_node: str = ""
@@ -198,6 +199,14 @@ CAPTURE: Final = (
         BOOLEAN,
         "Record each kernel of CUDA graphs (--cuda-graph-trace=node of nsys), not only whole "
         "graphs: kernels then belong to the ops that were captured. Replays take longer.",
+        "false",
+    ),
+    Option(
+        "keep_environment",
+        ("--keep_environment",),
+        BOOLEAN,
+        "Leave in the Nsight Systems export what it records of the processes of this machine: "
+        "environment variables, command lines and output.",
         "false",
     ),
     Option(

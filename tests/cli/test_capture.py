@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.builders import Trace
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE = Path(__file__).with_name("fake_nsys.py")
 PROGRAM = [
@@ -124,6 +126,46 @@ def test_a_run_leaves_profile_database_and_the_applications_output(bench: Bench)
         *("profile", "-t", "cuda,nvtx", "-s", "none", "--cuda-flush-interval=1000"),
         *("--show-output=true", "--export=sqlite", "-o", "nsys_profile", PYTHON),
     ]
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_no_value_of_the_environment_is_left_in_what_is_shared(
+    bench: Bench, tmp_path: Path, keeps: bool
+) -> None:
+    variables = dict(bench.environment, API_KEY="hunter2-correct-horse", NOTE="two\nlines; X=3")
+    trace = Trace()
+    trace.gpu()
+    trace.thread().launch("volta_sgemm", 110)
+    trace.string("\0".join(f"{name}={value}" for name, value in variables.items()))
+    settings = ";".join(f"{name}={value}" for name, value in variables.items())
+    trace.add("TARGET_INFO_SYSTEM_ENV", name="DeviceEnvironment", value=settings)
+    bench.environment["FAKE_EXPORT"] = str(trace.write(tmp_path / "bin" / "export.sqlite"))
+    ran = bench.run(f"--keep_environment={str(keeps).lower()}", PYTHON, "-c", "pass")
+    assert ran.returncode == 0, ran.stderr
+    written = {
+        name: (tmp_path / name).read_bytes()
+        for name in ("nsys_profile.sqlite", "dlprof_dldb.sqlite")
+    }
+    # Shorter values, such as 1 or C.UTF-8, are parts of other texts as well.
+    secrets = [value for value in variables.values() if len(value) > 7]
+    found = {
+        name: [value for value in secrets if value.encode() in content]
+        for name, content in written.items()
+    }
+    assert len(secrets) > 2
+    # The database has the command line of dlprof, which begins with the path of Python.
+    assert [value for value in found["dlprof_dldb.sqlite"] if value not in PYTHON] == []
+    assert len(found["nsys_profile.sqlite"]) == (len(secrets) if keeps else 0)
+    assert ("Environment variables and command lines" in ran.stdout) is not keeps
+    assert {name for name in bench.names() if name.startswith(".")} == set()
+
+
+def test_an_export_that_cannot_be_scrubbed_is_kept_and_named(bench: Bench) -> None:
+    setting = "import profiler_cli.capture.nsight as n; n.scrub = lambda *a, **k: open('/no/file')"
+    ran = bench.run(PYTHON, "-c", "pass", setting=setting)
+    assert ran.returncode == 0, ran.stderr
+    assert "contains the environment variables" in ran.stdout
+    assert {"nsys_profile.sqlite", "dlprof_dldb.sqlite"} <= bench.names()
 
 
 def test_every_switch_reaches_nsys(bench: Bench) -> None:

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 _VISIBLE: Final = re.compile(r"(?:^|;)(CUDA_VISIBLE_DEVICES=[0-9,]*)(?=;|$)")
 _ASSIGNMENT: Final = re.compile(r"(?:^|[\0;\n])[A-Za-z_][A-Za-z0-9_]*=")
 _REFERENCE: Final = re.compile(r'^\s*"?(\w+)"?[^\n]*REFERENCES\s+StringIds', re.MULTILINE)
-_NAMES_A_STRING: Final = re.compile(r"(?i)(?:name|text|symbol|module|message|label)(?:id)?$")
-"""Columns that refer to ``StringIds`` in exports without that comment."""
+_NAMES_A_STRING: Final = re.compile(
+    r"(?i)(?:name|(?<!con)text|symbol|module|message|label)(?:id)?$"
+)
+"""Columns that refer to ``StringIds`` in exports without that comment; ids of contexts do not."""
 _OUTPUT_COLUMN: Final = "contentId"
 _METADATA: Final = re.compile(r"META_DATA_|TARGET_INFO_|EXPORT_META_DATA")
 _COMMAND_KEYS: Final = re.compile(
@@ -56,7 +58,7 @@ def scrub(
 ) -> Scrubbed:
     """Copy an export of Nsight Systems without environments, output and command lines.
 
-    The events and everything that an analysis reads stay as they are. The copy has no free pages.
+    The events and everything that an analysis reads stay as they are.
 
     Args:
         source: The export; it is not changed.
@@ -76,24 +78,23 @@ def scrub(
     if (found := detect_tables(tables)) is not Format.EXPORT:
         raise unsupported(source, found, tables)
     remove_leftovers(target.parent, target.name)
-    draft, compact = beside(target, "tmp"), beside(target, "partial")
+    copy = beside(target, "partial")
     try:
         with ExitStack() as stack:
-            stack.callback(draft.unlink, missing_ok=True)
-            stack.callback(compact.unlink, missing_ok=True)
-            _copy(source, draft)
-            with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            stack.callback(copy.unlink, missing_ok=True)
+            _copy(source, copy)
+            with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
                 connection.text_factory = lenient_text
                 connection.execute("PRAGMA journal_mode = OFF")
+                # What is removed is overwritten with zeros, so the copy needs no second one.
                 connection.execute("PRAGMA secure_delete = ON")
                 connection.execute("BEGIN")
                 result = Scrubbed(
-                    _clear_strings(connection, Schema(draft, tables)),
+                    _clear_strings(connection, Schema(copy, tables)),
                     _clear_settings(connection, tables, keep_commands=keep_commands),
                 )
                 connection.execute("COMMIT")
-            _copy(draft, compact)
-            publish(compact, target, overwrite=overwrite)
+            publish(copy, target, overwrite=overwrite)
     except READ_ERRORS as error:
         raise corrupt(source, error) from error
     return result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import ipaddress
 import os
 import re
 import secrets
@@ -24,6 +23,7 @@ from typing import Final
 
 from aggregator.dldb.reader import open_database
 from aggregator.errors import DatabaseError, DlprofError, ToolError, UsageError
+from aggregator.jobs.broker_address import broker_url, is_loopback
 from aggregator.system.plain_text import shown
 from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
 from profiler_cli.console import EXIT_DONE, print_error, program_version
@@ -77,12 +77,7 @@ class Options:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the address."""
-        if self.address == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.address).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.address)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -165,11 +160,13 @@ def serve(options: Options, stop: StopSignal) -> None:
     Raises:
         DatabaseError: A file cannot be shown.
         AddressError: The address cannot be listened on.
+        BrokerError: The address of the broker cannot be used.
         ToolError: A process of the viewer ended unexpectedly.
     """
     databases = find_databases(options.databases)
     is_open = options.no_auth or (options.is_loopback and not options.auth)
     token = "" if is_open else _token()
+    has_broker = bool(broker_url())
     with _listening(options) as listener, _run_dir() as run_dir:
         port = listener.getsockname()[1]
         environment = _environment(options, databases, port, token, run_dir)
@@ -177,7 +174,7 @@ def serve(options: Options, stop: StopSignal) -> None:
         try:
             viewer.start_web(_reachable(options.address), stop)
             _print_address(options, port, token)
-            viewer.run(stop, with_worker=not environment.get("DLPROF_BROKER_URL"))
+            viewer.run(stop, with_worker=not has_broker)
         finally:
             viewer.end()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging.config
 import os
+import sys
 import threading
 import time
 import uuid
@@ -23,6 +24,7 @@ from kombu.transport import TRANSPORT_ALIASES, filesystem
 from kombu.utils.encoding import ensure_bytes
 from kombu.utils.json import dumps, loads
 
+from aggregator.jobs.broker_address import BrokerError, broker_url
 from aggregator.system.log_lines import logging_settings
 from aggregator.system.process_end import skip_last_collections
 
@@ -168,7 +170,12 @@ def make_app() -> Celery:
 
 
 def _broker() -> dict[str, Any]:
-    if url := os.environ.get("DLPROF_BROKER_URL"):
+    try:
+        url = broker_url()
+    except BrokerError as error:
+        # Of a worker: the viewer's command checks the address before it starts a process.
+        sys.exit(f"{error.message}\n{error.hint}".strip())
+    if url:
         for scheme in ("redis", "rediss"):
             TRANSPORT_ALIASES[scheme] = "aggregator.jobs.redis_broker:RedisTransport"
         # A web request must not wait for a broker that is unavailable: its job stays queued.

@@ -10,12 +10,14 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 from pathlib import Path
 from urllib.request import Request, urlopen
 
 import psutil
 import pytest
 
+from aggregator.jobs.broker_address import broker_url
 from tests.jobs.running import COMMAND, WAIT_LIMIT_S, environment, running, start
 
 
@@ -109,6 +111,47 @@ def test_a_folder_that_is_not_there(env: dict[str, str], tmp_path: Path) -> None
 def test_an_empty_broker_address_means_no_broker(env: dict[str, str], golden: Path) -> None:
     with running([golden], env | {"DLPROF_BROKER_URL": ""}) as viewer:
         assert viewer.worker().is_running()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis://10.0.0.5:6379/0", "no password"),
+        ("rediss://user:@broker.example.org/0", "no password"),
+        ("redis://127.0.0.1:6379;redis://10.0.0.5:6379", "The Redis on 10.0.0.5"),
+        ("redis://127.0.0.1:port/0", "DLPROF_BROKER_URL"),
+    ],
+)
+def test_a_redis_elsewhere_needs_a_password(
+    env: dict[str, str], golden: Path, url: str, said: str
+) -> None:
+    _assert_refused(_run(env | {"DLPROF_BROKER_URL": url}, golden), 2, said)
+
+
+def test_a_worker_says_so_too(env: dict[str, str]) -> None:
+    env = env | {"DLPROF_BROKER_URL": "redis://10.0.0.5:6379/0"}
+    words = [sys.executable, "-m", "celery", "-A", "aggregator", "worker"]
+    worker = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert worker.returncode == 1
+    assert "The Redis on 10.0.0.5 has no password" in worker.stderr
+    assert "Traceback" not in worker.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "is_told"),
+    [
+        ("", False),
+        ("redis://localhost:6379/0", False),
+        ("redis://[::1]:6379/0", False),
+        ("redis+socket:///run/redis.sock", False),
+        ("redis://:secret@10.0.0.5:6379/0", False),
+        ("redis://10.0.0.5:6379/0", True),
+    ],
+)
+def test_other_brokers_are_taken(url: str, is_told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLPROF_BROKER_URL", url)
+    monkeypatch.setenv("DLPROF_BROKER_WITHOUT_PASSWORD", "1" if is_told else "")
+    assert broker_url() == url
 
 
 def test_a_port_in_use(env: dict[str, str], golden: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.result import Comparison, Row, Verdict
+from aggregator.system.plain_text import on_one_line
 
 _MOST_ROWS: Final = 15
 # What Markdown or GitHub could read as markup, a mention or a cell's end.
@@ -35,7 +36,7 @@ def to_markdown(comparison: Comparison) -> str:
 
 def escaped(text: str) -> str:
     """Text of a profile, which stays text: no markup, mention, link or new line."""
-    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
+    return _MARKUP.sub(r"\\\1", on_one_line(" ".join(text.split())))
 
 
 def _head(title: str) -> list[str]:

@@ -290,6 +290,12 @@ class ProfileDatabase(Queryable):
 
 
 def _unreadable(error: sqlite3.DatabaseError) -> DatabaseError:
+    if primary_code(error) == sqlite3.SQLITE_TOOBIG:
+        limit = LONGEST_SERVED_BYTES >> 20
+        return DatabaseError(
+            say("A row of the database is longer than the {limit} MiB that are read.", limit=limit),
+            hint=say("Names of ops, ranges or kernels of that length come from the program."),
+        )
     return DatabaseError(
         say("The database cannot be read: {error}.", error=error),
         hint=say("Make it anew with dlprof, or run an integrity check with sqlite3."),

@@ -62,7 +62,7 @@ def run_compare(words: Sequence[str]) -> int:
     for report in options.report:
         text = FORMATS[SUFFIXES[report.suffix]](comparison, options.max_slowdown)
         _write(report, text)
-    print(shown(output) if options.format == "text" else output, end="")
+    print(shown(output), end="")
     return _exit_code(comparison, options.max_slowdown)
 
 

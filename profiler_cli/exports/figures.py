@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from aggregator.system.plain_text import shown
 from aggregator.tables.key_figures import KeyFigure
 
 _PREFIX = "dlprof_"
@@ -27,8 +28,8 @@ def _lines(figures: Sequence[KeyFigure], labels: Mapping[str, str]) -> Iterator[
         yield f"# HELP {_PREFIX}{name} {_help(same[0].description)}"
         yield f"# TYPE {_PREFIX}{name} gauge"
         for one in same:
-            shown = {**labels, **one.labels}
-            pairs = ",".join(f'{key}="{_label(value)}"' for key, value in shown.items())
+            both = {**labels, **one.labels}
+            pairs = ",".join(f'{key}="{_label(value)}"' for key, value in both.items())
             yield f"{_PREFIX}{name}{{{pairs}}} {one.value!r}"
 
 
@@ -37,7 +38,7 @@ def _help(text: str) -> str:
 
 
 def _label(text: str) -> str:
-    return _help(text).replace('"', '\\"')
+    return _help(shown(text)).replace('"', '\\"')
 
 
 def otlp_json(

@@ -15,7 +15,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.tables.declared.addresses import WHOLE_TABLES
+from aggregator.tables.key_figures import KeyFigure
 from profiler_cli.dlprof import main
+from profiler_cli.exports.figures import prometheus_text
 from tests.conftest import ProfileFactory
 
 FORMATS = ["csv", "parquet", "prometheus", "otlp", "tensorboard"]
@@ -60,6 +62,14 @@ def test_csv_holds_the_same_rows_as_parquet(database: Path, tmp_path: Path) -> N
         assert csv.num_rows == parquet.num_rows > 0
         shared = "num_calls" if name != "iterations" else "duration_ns"
         assert csv[shared].to_pylist() == parquet[shared].to_pylist()
+
+
+def test_labels_of_prometheus_are_plain_text() -> None:
+    figures = [KeyFigure("n", "", "a\\b\nc", 1.0, {"name": '\x1b[31m"\n\u202ex'})]
+    text = prometheus_text(figures, {})
+    assert all(char.isprintable() or char == "\n" for char in text)
+    (family,) = text_string_to_metric_families(text)
+    assert family.samples[0].labels == {"name": '\\x1b[31m"\n\\u202ex'}
 
 
 def test_prometheus_reads_the_key_figures(database: Path, tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ def test_markdown_escapes_names_and_its_columns_add_up():
     assert "<script>" not in text
     assert "| @" not in text
     assert escaped("a|b\n@c") == r"a\|b \@c"
+    assert escaped("a\x1b[31m\u202eb") == r"a\\x1b\[31m\\u202eb"
     table = text.split("| Class")[1].split("\n\n")[0]
     numbers = [float(cell) for cell in re.findall(r"\| ([-+]?\d+\.\d+)", table)]
     columns = np.array(numbers).reshape(-1, 3)

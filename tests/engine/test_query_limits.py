@@ -45,6 +45,12 @@ def test_functions_values_and_rows_have_limits(sample_database: Path, select: st
         _read(sample_database)
 
 
+def test_a_row_that_is_too_long_is_no_damage(sample_database: Path) -> None:
+    _make_view(sample_database, "SELECT replace(printf('%.*c', 1000000, 'x'), 'x', 'abc') AS x")
+    with pytest.raises(DatabaseError, match="longer than the 2 MiB"):
+        _read(sample_database)
+
+
 def test_ordinary_functions_are_allowed(sample_database: Path) -> None:
     _make_view(
         sample_database,

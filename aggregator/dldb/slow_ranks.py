@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,13 +14,13 @@ from aggregator.dldb.column_blobs import read_columns
 from aggregator.dldb.rows.collectives import UNALIGNED
 from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.writer import has_table
-from aggregator.errors import InvalidValueError
+from aggregator.errors import InvalidValueError, ReplayError
 from aggregator.kernels.traits import communication_kernels
 from aggregator.metrics.collectives import SYNCHRONIZING
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.analysis import INTERVAL_PCT, Prediction
 from aggregator.replay.rank_calls import ArrangedCalls, Calls, arrange, cannot_compare
-from aggregator.replay.rank_steps import RankEvents, rank_steps
+from aggregator.replay.rank_steps import CallTimes, RankEvents, call_times, steps_of_calls
 from aggregator.replay.slow_ranks import SlowRanks, find_slow_ranks, rank_verdict
 from aggregator.texts import Text, say
 
@@ -116,20 +116,20 @@ def rank_prediction(report: RankReport, rank: str, *, alone: bool) -> Prediction
 
 
 @dataclass(frozen=True)
-class _Rank:
+class ComparedRank:
     """A rank whose clock is known."""
 
-    row: int
     number: int
-    process: int
-    residual_ns: int
+    residual_ns: int  # Of its clock. Unit: ns.
+    row: int = 0  # Row of ranks.
+    process: int = 0  # Row of processes.
 
 
 @dataclass(frozen=True)
 class ComparedRanks:
     """Ranks of a database whose collectives fit each other."""
 
-    ranks: tuple[_Rank, ...]
+    ranks: tuple[ComparedRank, ...]
     unaligned: tuple[int, ...]  # Numbers of ranks whose clock is unknown.
     silent: tuple[int, ...]  # Numbers of ranks without a common collective.
     arranged: ArrangedCalls
@@ -143,8 +143,16 @@ def read_slow_ranks(connection: sqlite3.Connection, aggr: int) -> RankReport:
         sqlite3.Error, ValueError, TypeError, KeyError, OverflowError, IndexError: It is damaged.
     """
     compared = read_compared_ranks(connection, aggr)
-    steps = rank_steps(read_rank_events(connection, compared), compared.arranged.group)
-    found = find_slow_ranks(steps)
+    return rank_report(compared, map(call_times, read_rank_events(connection, compared)))
+
+
+def rank_report(compared: ComparedRanks, calls: Iterable[CallTimes]) -> RankReport:
+    """Compare ranks by their arranged collectives, which ``calls`` has for each of them.
+
+    Raises:
+        ReplayError: They cannot be compared.
+    """
+    found = find_slow_ranks(steps_of_calls(calls, compared.arranged.group))
     return RankReport(
         found=found,
         ranks=tuple(one.number for one in compared.ranks),
@@ -163,28 +171,57 @@ def read_compared_ranks(connection: sqlite3.Connection, aggr: int) -> ComparedRa
     rows = connection.execute(
         "SELECT id, rank, process, aligned_by, coalesce(clock_residual, 0) FROM ranks ORDER BY rank"
     ).fetchall()
-    ranks = [_Rank(row[0], row[1], row[2], row[4]) for row in rows if row[3] != UNALIGNED]
-    if len(rows) < 2:
-        raise cannot_compare(say("the profile has one rank"))
-    if len(ranks) < 2:
-        raise cannot_compare(say("their clocks are unknown"))
+    ranks = [
+        ComparedRank(row[1], row[4], row[0], row[2]) for row in rows if row[3] != UNALIGNED
+    ]
+    unaligned = [int(row[1]) for row in rows if row[3] == UNALIGNED]
+    require_several(ranks, unaligned)
     try:
         steady = read_steps(connection, aggr).number
     except NoStepsError as error:
-        raise cannot_compare(say("the profile has no steps")) from error
-    calls = _read_calls(connection, aggr, ranks)
+        raise no_steps() from error
+    return compared_ranks(ranks, unaligned, _read_calls(connection, aggr, ranks), steady)
+
+
+def require_several(ranks: Sequence[ComparedRank], unaligned: Sequence[int]) -> None:
+    """Raise a ReplayError if there is no second rank whose clock is known."""
+    if len(ranks) + len(unaligned) < 2:
+        raise cannot_compare(say("the profile has one rank"))
+    if len(ranks) < 2:
+        raise cannot_compare(say("their clocks are unknown"))
+
+
+def no_steps() -> ReplayError:
+    """The error for ranks without steps."""
+    return cannot_compare(say("the profile has no steps"))
+
+
+def compared_ranks(
+    ranks: Sequence[ComparedRank], unaligned: Sequence[int], calls: Calls, steady: Int64
+) -> ComparedRanks:
+    """Arrange the collectives of ranks.
+
+    Args:
+        ranks: The ranks, in the order of their numbers in ``calls``.
+        unaligned: Numbers of ranks whose clock is unknown.
+        calls: Their collectives.
+        steady: Numbers of the steady iterations.
+
+    Raises:
+        ReplayError: They do not fit each other.
+    """
     present = np.unique(calls.rank)
     own = np.searchsorted(present, calls.rank)
     calls = replace(calls, rank=own)
     return ComparedRanks(
         ranks=tuple(ranks[place] for place in present.tolist()),
-        unaligned=tuple(int(row[1]) for row in rows if row[3] == UNALIGNED),
+        unaligned=tuple(unaligned),
         silent=tuple(one.number for place, one in enumerate(ranks) if place not in present),
         arranged=arrange(calls, len(present), steady),
     )
 
 
-def _read_calls(connection: sqlite3.Connection, aggr: int, ranks: list[_Rank]) -> Calls:
+def _read_calls(connection: sqlite3.Connection, aggr: int, ranks: list[ComparedRank]) -> Calls:
     kinds = ", ".join(f"'{kind}'" for kind in sorted(SYNCHRONIZING))
     query = (
         "SELECT c.kernel, c.rank, c.communicator, c.sequence, k.start FROM collectives AS c"
@@ -193,6 +230,20 @@ def _read_calls(connection: sqlite3.Connection, aggr: int, ranks: list[_Rank]) -
     )
     found = np.array(connection.execute(query).fetchall(), dtype=np.int64).reshape(-1, 5).T
     kernel, rank, communicator, sequence, start = found
+    iteration, is_inside = read_kernel_iterations(connection, aggr, kernel)
+    places = np.full(max((one.row for one in ranks), default=0) + 1, -1, dtype=np.int64)
+    places[[one.row for one in ranks]] = np.arange(len(ranks))
+    known = rank < len(places)
+    own = np.where(known, places[np.where(known, rank, 0)], -1)
+    return Calls(kernel - 1, own, communicator, sequence, iteration, start).rows(
+        np.flatnonzero((own >= 0) & is_inside)
+    )
+
+
+def read_kernel_iterations(
+    connection: sqlite3.Connection, aggr: int, kernel: Int64
+) -> tuple[Int64, Bool]:
+    """Iteration that launched each kernel, and whether there is one."""
     bounds = connection.execute(
         "SELECT iter_value, kernel_low, kernel_high FROM iterations WHERE aggr = ?"
         " ORDER BY kernel_low, iter_value",
@@ -200,15 +251,8 @@ def _read_calls(connection: sqlite3.Connection, aggr: int, ranks: list[_Rank]) -
     ).fetchall()
     number, low, high = np.array(bounds, dtype=np.int64).reshape(-1, 3).T
     place = np.searchsorted(low, kernel, side="right") - 1
-    places = np.full(max((one.row for one in ranks), default=0) + 1, -1, dtype=np.int64)
-    places[[one.row for one in ranks]] = np.arange(len(ranks))
-    known = rank < len(places)
-    own = np.where(known, places[np.where(known, rank, 0)], -1)
-    inside = (own >= 0) & (place >= 0) & (kernel < np.append(high, 0)[place])
-    iteration = np.append(number, -1)[place]
-    return Calls(kernel - 1, own, communicator, sequence, iteration, start).rows(
-        np.flatnonzero(inside)
-    )
+    is_inside = (place >= 0) & (kernel < np.append(high, 0)[place])
+    return np.append(number, -1)[place], is_inside
 
 
 def read_rank_events(

@@ -22,6 +22,10 @@ Float64 = npt.NDArray[np.float64]
 
 NEVER: Final = np.inf
 """Own time of a wait that does not happen."""
+NO_PAST: Final = int(np.iinfo(np.int64).min)
+"""Time of what never happened before."""
+NO_FUTURE: Final = int(np.iinfo(np.int64).max)
+"""Time of what never happens after."""
 MAX_RETURN_NS: Final = 100_000
 """Latency within which a rank goes on after a collective for which its CPU waited: the return of a
 synchronizing call and a launch. Work that was queued before the end needs no such limit."""
@@ -38,6 +42,34 @@ class RankEvents:
     computes: Bool  # False: it moves data between GPUs.
     # Rows of its matched synchronizing collectives, shape (steps, collectives of a step).
     calls: Int64
+
+
+@dataclass(frozen=True)
+class CallTimes:
+    """Collectives of one rank, and what ran around each: all that the steps depend on. Unit: ns."""
+
+    start_ns: Int64
+    end_ns: Int64
+    api_end_ns: Int64  # End of the call that launched it.
+    work_end_ns: Int64  # Last end of computing kernels launched before it; ``NO_PAST``: none.
+    busy_until_ns: Int64  # Last end of those started before it ended; ``NO_PAST``: none.
+    next_start_ns: Int64  # Start of the first one after its end; ``NO_FUTURE``: none.
+    next_launch_ns: Int64  # Start of the call that launched that; ``NO_FUTURE``: none.
+
+    def rows(self, chosen: Int64) -> CallTimes:
+        """Some of them."""
+        names = CallTimes.__dataclass_fields__
+        return CallTimes(**{name: getattr(self, name)[chosen] for name in names})
+
+    def shifted(self, offset_ns: int) -> CallTimes:
+        """The same on another clock."""
+
+        def moved(times: Int64) -> Int64:
+            is_time = (times != NO_PAST) & (times != NO_FUTURE)
+            return np.where(is_time, np.where(is_time, times, 0) + offset_ns, times)
+
+        names = CallTimes.__dataclass_fields__
+        return CallTimes(**{name: moved(getattr(self, name)) for name in names})
 
 
 @dataclass(frozen=True)
@@ -112,13 +144,38 @@ class RankSteps:
         return result
 
 
+def call_times(events: RankEvents) -> CallTimes:
+    """What the steps of a rank depend on."""
+    calls = events.calls.ravel()
+    ended = events.end_ns[calls]
+    last_work = np.where(events.computes, events.end_ns, NO_PAST)
+    rows = np.flatnonzero(events.computes)
+    rows = rows[np.argsort(events.start_ns[rows], kind="stable")]
+    start, busy_until = events.start_ns[rows], np.maximum.accumulate(events.end_ns[rows])
+    following = np.searchsorted(start, ended)
+    return CallTimes(
+        start_ns=events.start_ns[calls],
+        end_ns=ended,
+        api_end_ns=events.api_end_ns[calls],
+        work_end_ns=np.maximum.accumulate(last_work)[calls],
+        busy_until_ns=np.r_[NO_PAST, busy_until][following],
+        next_start_ns=np.r_[start, NO_FUTURE][following],
+        next_launch_ns=np.r_[events.api_start_ns[rows], NO_FUTURE][following],
+    )
+
+
 def rank_steps(ranks: Iterable[RankEvents], group: Int64) -> RankSteps:
-    """Cut the steps of all ranks, whose clocks are aligned.
+    """Cut the steps of all ranks, as ``steps_of_calls``."""
+    return steps_of_calls(map(call_times, ranks), group)
+
+
+def steps_of_calls(ranks: Iterable[CallTimes], group: Int64) -> RankSteps:
+    """Cut the steps of all ranks, whose clocks are aligned and whose calls are in order of start.
 
     ``group``: communicator of each collective of a step and of each rank. The first step only gives
     the start of the second.
     """
-    parts = [_own_steps(events) for events in ranks]
+    parts = [_own_steps(calls) for calls in ranks]
     launched, waits, ready, arrived, ended = (
         np.stack([part[column] for part in parts], axis=1) for column in range(5)
     )
@@ -141,15 +198,12 @@ def rank_steps(ranks: Iterable[RankEvents], group: Int64) -> RankSteps:
     return _with_lags(found, arrived[calls:] - last[0])
 
 
-def _own_steps(events: RankEvents) -> tuple[Float64, Float64, Float64, Float64, Float64]:
+def _own_steps(calls: CallTimes) -> tuple[Float64, Float64, Float64, Float64, Float64]:
     """Own times of launches and waits of all collectives, and their readiness, starts and ends."""
-    calls = events.calls.ravel()
-    begun, ended = events.start_ns[calls], events.end_ns[calls]
-    last_work = np.where(events.computes, events.end_ns, np.iinfo(np.int64).min)
-    work_before = np.maximum.accumulate(last_work)[calls]
-    ready = np.minimum(begun, np.maximum(events.api_end_ns[calls], work_before))
+    begun, ended = calls.start_ns, calls.end_ns
+    ready = np.minimum(begun, np.maximum(calls.api_end_ns, calls.work_end_ns))
     ready = np.maximum.accumulate(ready)
-    waited = _waiting(events, ready, ended)
+    waited = _waiting(calls, ready)
     waiting = flatten(waited, ended)
     launched = ready - waiting.covered_before(ready)
     waits = np.maximum(waited - waiting.covered_before(waited), launched).astype(np.float64)
@@ -163,30 +217,20 @@ def _own_steps(events: RankEvents) -> tuple[Float64, Float64, Float64, Float64, 
     )
 
 
-def _waiting(events: RankEvents, ready: Int64, ended: Int64) -> Int64:
+def _waiting(calls: CallTimes, ready: Int64) -> Int64:
     """When the rank began to wait for each collective; its end: it did not wait.
 
     It waited if no kernel computed when the collective ended, and the next one was already queued
     or followed at once.
     """
-    rows = np.flatnonzero(events.computes)
-    rows = rows[np.argsort(events.start_ns[rows], kind="stable")]
-    start, busy_until = events.start_ns[rows], np.maximum.accumulate(events.end_ns[rows])
-    following = np.searchsorted(start, ended)
-    has_next = following < len(rows)
-    at = np.minimum(following, max(len(rows) - 1, 0))
-    idle_from = np.full(len(ended), np.iinfo(np.int64).min)
-    if len(rows):
-        idle_from = np.where(following > 0, busy_until[np.maximum(following - 1, 0)], idle_from)
-        queued = events.api_start_ns[rows][at] < ended
-        at_once = start[at] - ended <= MAX_RETURN_NS
-        goes_on = ~has_next | queued | at_once
-    else:
-        goes_on = np.ones(len(ended), dtype=bool)
-    since = np.maximum(idle_from, ready)
+    ended = calls.end_ns
+    has_next = calls.next_start_ns != NO_FUTURE
+    at_once = np.where(has_next, calls.next_start_ns, ended) - ended <= MAX_RETURN_NS
+    goes_on = ~has_next | (calls.next_launch_ns < ended) | at_once
+    since = np.maximum(calls.busy_until_ns, ready)
     waits = goes_on & (since < ended)
-    last_wait = np.maximum.accumulate(np.where(waits, ended, np.iinfo(np.int64).min))
-    since = np.maximum(since, np.r_[np.iinfo(np.int64).min, last_wait[:-1]])
+    last_wait = np.maximum.accumulate(np.where(waits, ended, NO_PAST))
+    since = np.maximum(since, np.r_[NO_PAST, last_wait[:-1]])
     result: Int64 = np.where(waits, np.minimum(since, ended), ended)
     return result
 

@@ -7,7 +7,7 @@ aggregations are never asked for it. ``store_ownership`` keeps what was computed
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -93,31 +93,46 @@ def read_span(
     return Span(int(rows[0, 0]), int(rows[-1, 0]), np.append(rows[:, 2], rows[-1, 3]))
 
 
+class OwnershipReader:
+    """Partitions iterations on the GPUs that ran work."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        launches = Launches.read(connection)
+        work = read_work(connection, launches)
+        self._columns = read_host(connection, launches)
+        self._work = {device: work.of(device) for device in work.used()}
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """Rows of the GPUs."""
+        return tuple(self._work)
+
+    def read(self, span: Span, devices: Sequence[int]) -> Ownership:
+        """Partition consecutive iterations on some of the GPUs."""
+        works = [self._work[device] for device in devices]
+        keys = _Keys(self._columns)
+        parts = []
+        for edges in _parts(works, span.edges_ns):
+            low, high = int(edges[0]), int(edges[-1])
+            host = self._columns.host.between(low, high)
+            owned = [own(one.around(low, high), host, edges) for one in works]
+            parts.append(keys.summed(owned, len(edges) - 1))
+        owner, owned_ns = _merged(parts)
+        return Ownership(
+            first=span.first,
+            last=span.last,
+            devices=len(works),
+            lengths_ns=np.diff(span.edges_ns),
+            **keys.split(owner),
+            reasons=self._columns.reasons,
+            owned_ns=owned_ns,
+        )
+
+
 def read_ownership(connection: sqlite3.Connection, span: Span) -> Ownership:
     """Partition consecutive iterations on every GPU that ran work."""
-    launches = Launches.read(connection)
-    work = read_work(connection, launches)
-    columns = read_host(connection, launches)
-    del launches
-    devices = [work.of(device) for device in work.used()]
-    del work
-    keys = _Keys(columns)
-    parts = []
-    for edges in _parts(devices, span.edges_ns):
-        low, high = int(edges[0]), int(edges[-1])
-        host = columns.host.between(low, high)
-        owned = [own(one.around(low, high), host, edges) for one in devices]
-        parts.append(keys.summed(owned, len(edges) - 1))
-    owner, owned_ns = _merged(parts)
-    return Ownership(
-        first=span.first,
-        last=span.last,
-        devices=len(devices),
-        lengths_ns=np.diff(span.edges_ns),
-        **keys.split(owner),
-        reasons=columns.reasons,
-        owned_ns=owned_ns,
-    )
+    reader = OwnershipReader(connection)
+    return reader.read(span, reader.devices)
 
 
 def find_ownership(connection: sqlite3.Connection, aggr: int, span: Span) -> tuple[Ownership, bool]:

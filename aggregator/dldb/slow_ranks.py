@@ -171,9 +171,7 @@ def read_compared_ranks(connection: sqlite3.Connection, aggr: int) -> ComparedRa
     rows = connection.execute(
         "SELECT id, rank, process, aligned_by, coalesce(clock_residual, 0) FROM ranks ORDER BY rank"
     ).fetchall()
-    ranks = [
-        ComparedRank(row[1], row[4], row[0], row[2]) for row in rows if row[3] != UNALIGNED
-    ]
+    ranks = [ComparedRank(row[1], row[4], row[0], row[2]) for row in rows if row[3] != UNALIGNED]
     unaligned = [int(row[1]) for row in rows if row[3] == UNALIGNED]
     require_several(ranks, unaligned)
     try:

@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Protocol
 
 from aggregator.dldb.rows.ranks import NOTHING
 from aggregator.errors import NotOneJobError
 from aggregator.profile.profile import ProfileWarning
-from aggregator.ranks.align import SUBSTANTIAL_NS, Capture, runs_beside_others
+from aggregator.ranks.align import SUBSTANTIAL_NS, Capture, Clock, runs_beside_others
 from aggregator.ranks.file_names import ranks_in_name
 from aggregator.ranks.rank_database import RankDatabase
 from aggregator.texts import say
 
 
-def require_one_job(databases: list[RankDatabase]) -> None:
+class RankFile(Protocol):
+    """A capture of one or several ranks: its database, or its summary."""
+
+    @property
+    def label(self) -> str:
+        """The name for messages, a path."""
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """Content of ``dldb_meta``."""
+
+    @property
+    def ranks(self) -> Sequence[object]:
+        """Its ranks."""
+
+    @property
+    def clock(self) -> Clock:
+        """How its times are moved to the common clock."""
+
+    @property
+    def recorded_ranks(self) -> tuple[int, ...]:
+        """Numbers in the job that are certain; empty: not known."""
+
+    def fingerprint(self) -> tuple[object, ...]:
+        """Equal for two copies of one capture of the same processes."""
+
+
+def require_one_job(databases: Sequence[RankFile]) -> None:
     """Check that the files can be ranks of one job, without regard to their clocks.
 
     Raises:
@@ -32,7 +60,7 @@ def require_one_job(databases: list[RankDatabase]) -> None:
                 ),
                 hint=say("Leave the file out."),
             )
-        own = _fingerprint(database)
+        own = database.fingerprint()
         if own in seen:
             raise NotOneJobError(
                 say(
@@ -52,22 +80,7 @@ def require_one_job(databases: list[RankDatabase]) -> None:
         )
 
 
-def _fingerprint(database: RankDatabase) -> tuple[object, ...]:
-    """Equal for two copies of one capture of the same processes."""
-    query = (
-        "SELECT p.pid, v.host_device_id, v.uuid FROM ranks AS r"
-        " JOIN processes AS p ON p.id = r.process LEFT JOIN devices AS v ON v.id = r.device"
-        " ORDER BY r.id"
-    )
-    places = tuple(database.connection.execute(query))
-    kernels = database.connection.execute(
-        "SELECT count(*), min(start), max(start + duration) FROM kernels"
-    ).fetchone()
-    start, host = database.meta.get("session_start_utc_ns"), database.meta.get("host_name")
-    return (start, host, places, *kernels)
-
-
-def require_one_time(databases: list[RankDatabase], captures: list[Capture]) -> None:
+def require_one_time(databases: Sequence[RankFile], captures: list[Capture]) -> None:
     """Check that every capture ran at the time of another one or shares collectives with one.
 
     Raises:
@@ -85,7 +98,7 @@ def require_one_time(databases: list[RankDatabase], captures: list[Capture]) -> 
 
 
 def rank_numbers(
-    databases: list[RankDatabase], wanted: tuple[int, ...] = ()
+    databases: Sequence[RankFile], wanted: tuple[int, ...] = ()
 ) -> list[tuple[int, ...]]:
     """Number in the job of each database's ranks.
 
@@ -107,8 +120,10 @@ def rank_numbers(
         ]
         _require_distinct(databases, numbers)
         return numbers
-    recorded = [_recorded_number(database) for database in databases]
+    recorded = [database.recorded_ranks for database in databases]
     _require_distinct(databases, recorded)
+    if all(recorded):
+        return recorded
     named = [
         number or tuple(ranks_in_name(Path(database.label)))
         for number, database in zip(recorded, databases, strict=True)
@@ -121,13 +136,7 @@ def rank_numbers(
     return [tuple(range(low, high)) for low, high in pairwise([0, *ends])]
 
 
-def _recorded_number(database: RankDatabase) -> tuple[int, ...]:
-    """The number that the process itself recorded; only some sources hold it."""
-    text = database.meta.get("job_rank", "")
-    return (int(text),) if text.isdigit() else ()
-
-
-def _require_distinct(databases: list[RankDatabase], numbers: Sequence[tuple[int, ...]]) -> None:
+def _require_distinct(databases: Sequence[RankFile], numbers: Sequence[tuple[int, ...]]) -> None:
     labels: dict[int, str] = {}
     for database, own in zip(databases, numbers, strict=True):
         for number in own:
@@ -159,7 +168,7 @@ def _unnamed(databases: list[RankDatabase]) -> list[ProfileWarning]:
     as_named = all(
         database.new_ranks == (found[-1],) for database, found in zip(databases, named, strict=True)
     )
-    if not repeated or as_named or any(_recorded_number(database) for database in databases):
+    if not repeated or as_named or any(database.recorded_ranks for database in databases):
         return []
     text = say(
         "Several files are named as rank {ranks}: the ranks were numbered in the order given.",

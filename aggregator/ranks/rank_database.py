@@ -114,6 +114,26 @@ class RankDatabase:
         text = self.meta.get("session_start_utc_ns", "")
         return int(text) if text else None
 
+    @property
+    def recorded_ranks(self) -> tuple[int, ...]:
+        """The number that the process itself recorded; only some sources hold it."""
+        text = self.meta.get("job_rank", "")
+        return (int(text),) if text.isdigit() else ()
+
+    def fingerprint(self) -> tuple[object, ...]:
+        """Equal for two copies of one capture of the same processes."""
+        query = (
+            "SELECT p.pid, v.host_device_id, v.uuid FROM ranks AS r"
+            " JOIN processes AS p ON p.id = r.process LEFT JOIN devices AS v ON v.id = r.device"
+            " ORDER BY r.id"
+        )
+        places = tuple(self.connection.execute(query))
+        kernels = self.connection.execute(
+            "SELECT count(*), min(start), max(start + duration) FROM kernels"
+        ).fetchone()
+        start, host = self.meta.get("session_start_utc_ns"), self.meta.get("host_name")
+        return (start, host, places, *kernels)
+
 
 @contextmanager
 def open_rank_databases(

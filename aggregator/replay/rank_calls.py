@@ -98,7 +98,7 @@ def _complete(calls: Calls) -> Calls:
     first = np.full(len(count), np.iinfo(np.int64).max)
     np.minimum.at(first, code, calls.iteration)
     # A rank that is late makes calls of a step when another one has begun the next.
-    own = calls.rank == _most_regular(calls)
+    own = calls.rank == most_regular(calls)
     first[code[own]] = calls.iteration[own]
     complete = (count[code] == members[calls.communicator]) & (members[calls.communicator] > 1)
     found = Calls(
@@ -107,7 +107,7 @@ def _complete(calls: Calls) -> Calls:
     return found.rows(np.flatnonzero(complete))
 
 
-def _most_regular(calls: Calls) -> int:
+def most_regular(calls: Calls) -> int:
     """The rank that makes the same number of calls in most iterations."""
     if not len(calls.rank):
         return 0

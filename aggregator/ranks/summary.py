@@ -1,0 +1,407 @@
+"""Summaries of ranks: one row for each rank and step of a capture, in a Parquet file.
+
+A summary is written where the capture is, and holds what finding a slow rank needs: the times of
+each step by class, its costliest ops and kernels, and each collective with the work around it.
+``SCHEMA`` documents the columns. The file's metadata has a JSON text ``dlprof`` with the format,
+its version, and what joins the captures of a job: host, start of the clock, GPUs, ranks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from aggregator.dldb.column_blobs import read_columns
+from aggregator.dldb.ownership import OwnershipReader, Span, read_span
+from aggregator.dldb.rows.collectives import UNALIGNED, read_collectives
+from aggregator.dldb.slow_ranks import read_kernel_iterations
+from aggregator.dldb.steps import NoStepsError, read_steps
+from aggregator.errors import NotOneJobError
+from aggregator.kernels.traits import communication_kernels
+from aggregator.metrics.collectives import CollectiveKernels
+from aggregator.metrics.ownership import CLASSES
+from aggregator.profile.arrays import Bool, Int64
+from aggregator.replay.rank_steps import NO_FUTURE, NO_PAST, CallTimes, RankEvents, call_times
+from aggregator.texts import say
+
+SUFFIX: Final = ".ranks.parquet"
+FORMAT: Final = "dlprof rank summary"
+VERSION: Final = 1
+KEY: Final = b"dlprof"
+"""Key of the metadata."""
+MOST_OPS: Final = 20
+MOST_KERNELS: Final = 20
+CLASS_COLUMNS: Final = tuple(
+    re.sub(r"\W+", "_", name).replace("_the_", "_") + "_ns" for name in CLASSES
+)
+_META: Final = ("mode", "key_node", "job_rank", "host_name", "session_start_utc_ns", "last_ns")
+
+
+def _field(name: str, kind: pa.DataType, unit: str, text: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"unit": unit, "description": text})
+
+
+_TIME: Final = pa.int64()
+CALL: Final = pa.struct(
+    [
+        _field("kind", pa.string(), "none", "AllReduce, AllGather, Broadcast, ..."),
+        _field("device", pa.int64(), "none", "row of the GPU in its database"),
+        _field("stream", pa.int64(), "none", "CUDA stream"),
+        _field("call", pa.int64(), "none", "number that all its ranks recorded"),
+        _field("bytes", pa.int64(), "bytes", "data that the rank contributed"),
+        _field("start_ns", _TIME, "ns", "start of its kernel"),
+        _field("end_ns", _TIME, "ns", "end of its kernel"),
+        _field("api_end_ns", _TIME, "ns", "end of the call that launched it"),
+        _field("work_end_ns", _TIME, "ns", "last end of computing kernels launched before it"),
+        _field("busy_until_ns", _TIME, "ns", "last end of those that started before its end"),
+        _field("next_start_ns", _TIME, "ns", "start of the first one after its end"),
+        _field("next_launch_ns", _TIME, "ns", "start of the call that launched that one"),
+    ]
+)
+OP: Final = pa.struct(
+    [
+        _field("name", pa.string(), "none", "path and name of the op"),
+        _field("direction", pa.string(), "none", "fprop, bprop or empty"),
+        _field("owned_ns", _TIME, "ns", "time of the step that the op owns"),
+    ]
+)
+KERNEL: Final = pa.struct(
+    [
+        _field("name", pa.string(), "none", "short name of the kernel"),
+        _field("launches", pa.int64(), "count", "launches in the step"),
+        _field("gpu_ns", _TIME, "ns", "sum of their durations"),
+    ]
+)
+SCHEMA: Final = pa.schema(
+    [
+        _field("rank", pa.int32(), "none", "number of the rank in its capture or job"),
+        _field("step", pa.int64(), "none", "number of the iteration; null: outside of all"),
+        _field("kind", pa.string(), "none", "before, iteration or after; empty: outside of all"),
+        _field("is_steady", pa.bool_(), "none", "whether the step is one of the steady steps"),
+        _field("start_ns", _TIME, "ns", "start of the step on the capture's clock"),
+        _field("duration_ns", _TIME, "ns", "length of the step"),
+        *(
+            _field(column, _TIME, "ns", f"time of the step on the rank's GPU: {name}")
+            for column, name in zip(CLASS_COLUMNS, CLASSES, strict=True)
+        ),
+        _field("ops", pa.list_(OP), "none", f"the {MOST_OPS} ops that own most of all steps"),
+        _field("kernels", pa.list_(KERNEL), "none", f"the {MOST_KERNELS} costliest kernels"),
+        _field("collectives", pa.list_(CALL), "none", "collectives, in order of start"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Iterations of an aggregation. Unit: ns."""
+
+    number: Int64
+    kind: list[str]
+    start_ns: Int64
+    duration_ns: Int64
+    is_steady: Bool
+
+    def row(self, number: Int64, is_inside: Bool) -> Int64:
+        """Row of each iteration; the one behind the last: outside of all."""
+        place = np.searchsorted(self.number, number)
+        return np.where(is_inside, np.minimum(place, len(self.number)), len(self.number))
+
+
+@dataclass(frozen=True)
+class _Rank:
+    row: int
+    number: int
+    process: int
+    device: int | None
+    host: str
+    is_aligned: bool
+    residual_ns: int
+
+
+def write_rank_summary(
+    connection: sqlite3.Connection,
+    database: Path,
+    aggr: int,
+    stream: BinaryIO,
+    *,
+    source: str = "",
+    first_rank: int | None = None,
+) -> pa.Table:
+    """Write the summary of a database, and return it.
+
+    Args:
+        connection: A connection to the database.
+        database: A database of this program, which holds the iterations of ``aggr``.
+        aggr: Number of the aggregation that says what a step is.
+        stream: Where to write.
+        source: Where the full database is, for people; empty: not stored.
+        first_rank: Number of its first rank in the job; None: as recorded, else by the file names.
+
+    Raises:
+        NotOneJobError: No process ran work on a GPU.
+        sqlite3.Error, ValueError, TypeError, KeyError, OverflowError, IndexError: It is damaged.
+    """
+    table = _Summary(connection, database, aggr, first_rank).table(source)
+    write_table(table, stream)
+    return table
+
+
+def write_table(table: pa.Table, stream: BinaryIO) -> None:
+    """Write a summary."""
+    pq.write_table(table, stream, **_writing())
+
+
+def _writing() -> dict[str, Any]:
+    """Options of the writer: times as packed differences, texts as dictionaries."""
+    texts, numbers = [], {}
+    names = [(field.name, field.type) for field in SCHEMA if not pa.types.is_list(field.type)]
+    names += [
+        (f"{field.name}.list.element.{part.name}", part.type)
+        for field in SCHEMA
+        if pa.types.is_list(field.type)
+        for part in field.type.value_type
+    ]
+    for name, kind in names:
+        if pa.types.is_string(kind):
+            texts.append(name)
+        elif pa.types.is_integer(kind):
+            numbers[name] = "DELTA_BINARY_PACKED"
+    return {
+        "compression": "zstd",
+        "compression_level": 9,
+        "use_dictionary": texts,
+        "column_encoding": numbers,
+        "write_statistics": False,
+    }
+
+
+class _Summary:
+    """The summary of one database."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, database: Path, aggr: int, first_rank: int | None
+    ) -> None:
+        self._first_rank = first_rank
+        self._meta = {str(k): str(v) for k, v in _rows(connection, "key, value", "dldb_meta")}
+        self._ranks = _ranks(connection)
+        if not self._ranks:
+            raise NotOneJobError(
+                say(
+                    "No process in '{file}' ran any work on a GPU: it is no rank.",
+                    file=str(database),
+                ),
+                hint=say("Leave the file out."),
+            )
+        self._steps = _steps(connection, aggr)
+        self._span = _span(connection, aggr, self._steps)
+        self._read_kernels(connection, aggr)
+        self._ownership = OwnershipReader(connection)
+        self._ops = [
+            (str(name), str(direction))
+            for name, direction in _rows(connection, "op_name, direction", "ops ORDER BY id")
+        ]
+        self._gpus = sorted({str(row[0]) for row in _rows(connection, "uuid", "devices") if row[0]})
+        self._bytes = dict(_rows(connection, "kernel, bytes", "collective_bytes"))
+        self._found = read_collectives(database)
+
+    def _read_kernels(self, connection: sqlite3.Connection, aggr: int) -> None:
+        columns = ("start", "duration", "api_start", "api_duration", "process", "name")
+        start, duration, api_start, api_duration, self._process, name = read_columns(
+            connection, "kernels", columns
+        )
+        names = _rows(connection, "name, long_name", "kernel_names ORDER BY id")
+        self._kernel_names = [str(row[0]) for row in names]
+        self._name = name - 1
+        self._start, self._end = start, start + duration
+        self._api_start, self._api_end = api_start, api_start + api_duration
+        self._moves: Bool = communication_kernels([str(row[1]) for row in names])[self._name]
+        iteration, inside = read_kernel_iterations(connection, aggr, np.arange(len(start)) + 1)
+        self._row = self._steps.row(iteration, inside)
+
+    def table(self, source: str) -> pa.Table:
+        """All rows with the metadata of the file."""
+        parts = [self._rank_table(rank) for rank in self._ranks]
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "meta": {name: self._meta.get(name, "") for name in _META},
+            "ranks": [
+                {
+                    "rank": rank.number,
+                    "host": rank.host,
+                    "is_aligned": rank.is_aligned,
+                    "residual_ns": rank.residual_ns,
+                }
+                for rank in self._ranks
+            ],
+            "recorded_ranks": self._recorded(),
+            "gpus": self._gpus,
+            "kernels": [len(self._start), int(self._start.min(initial=NO_FUTURE))],
+            "source": source,
+        }
+        text = json.dumps(document, separators=(",", ":"))
+        return pa.concat_tables(parts).replace_schema_metadata({KEY: text})
+
+    def _recorded(self) -> list[int]:
+        """Numbers in the job that are certain; empty: the names or the order of files decide."""
+        if self._first_rank is not None:
+            return list(range(self._first_rank, self._first_rank + len(self._ranks)))
+        job_rank = self._meta.get("job_rank", "")
+        if job_rank.isdigit():
+            return [int(job_rank)]
+        return [rank.number for rank in self._ranks] if "rank_files" in self._meta else []
+
+    def _rank_table(self, rank: _Rank) -> pa.Table:
+        rows = np.flatnonzero(self._process == rank.process)
+        steps = self._steps
+        calls, call_counts = self._calls(rank, rows)
+        outside = int(call_counts[-1] > 0)
+        count = len(steps.number) + outside
+        number = pa.array([*steps.number.tolist(), None][:count], pa.int64())
+        columns: dict[str, Any] = {
+            "rank": np.full(count, rank.number, dtype=np.int32),
+            "step": number,
+            "kind": [*steps.kind, ""][:count],
+            "is_steady": [*steps.is_steady.tolist(), False][:count],
+            "start_ns": pa.array([*steps.start_ns.tolist(), None][:count], pa.int64()),
+            "duration_ns": pa.array([*steps.duration_ns.tolist(), None][:count], pa.int64()),
+            **self._owned(rank, count),
+            "kernels": self._costly_kernels(rows, count),
+            "collectives": _lists(calls, call_counts[:count]),
+        }
+        return pa.table(columns, schema=SCHEMA)
+
+    def _owned(self, rank: _Rank, count: int) -> dict[str, Any]:
+        """Times of the classes, and the ops that own most, by step."""
+        none = pa.nulls(count, pa.int64())
+        if rank.device is None or rank.device not in self._ownership.devices:
+            return dict.fromkeys(CLASS_COLUMNS, none) | {"ops": pa.nulls(count, pa.list_(OP))}
+        found = self._ownership.read(self._span, [rank.device])
+        times = np.zeros((len(CLASSES), count), dtype=np.int64)
+        steps = len(found.owned_ns)
+        np.add.at(times[:, :steps], found.kind, found.owned_ns.T)
+        is_unknown = np.arange(count) >= steps
+        classes = {
+            column: pa.array(times[code], mask=is_unknown)
+            for code, column in enumerate(CLASS_COLUMNS)
+        }
+        owners = found.op >= 0
+        by_op = np.zeros((len(self._ops), count), dtype=np.int64)
+        np.add.at(by_op[:, :steps], found.op[owners], found.owned_ns[:, owners].T)
+        chosen = _largest(by_op.sum(axis=1), MOST_OPS)
+        names, directions = (
+            zip(*(self._ops[op] for op in chosen), strict=True) if len(chosen) else ((), ())
+        )
+        parts = [_repeated(names, count), _repeated(directions, count), by_op[chosen].T.ravel()]
+        values = pa.StructArray.from_arrays([pa.array(part) for part in parts], fields=list(OP))
+        return classes | {"ops": _lists(values, np.full(count, len(chosen)))}
+
+    def _costly_kernels(self, rows: Int64, count: int) -> pa.Array:
+        name, row = self._name[rows], self._row[rows]
+        time = (self._end - self._start)[rows]
+        total = np.bincount(name, time, minlength=len(self._kernel_names))
+        chosen = _largest(total, MOST_KERNELS)
+        place = np.full(len(self._kernel_names), -1)
+        place[chosen] = np.arange(len(chosen))
+        kept = (place[name] >= 0) & (row < count)
+        cell = row[kept] * len(chosen) + place[name[kept]]
+        cells = count * len(chosen)
+        parts = [
+            _repeated([self._kernel_names[code] for code in chosen], count),
+            np.bincount(cell, minlength=cells),
+            np.bincount(cell, time[kept], cells).astype(np.int64),
+        ]
+        values = pa.StructArray.from_arrays([pa.array(part) for part in parts], fields=list(KERNEL))
+        return _lists(values, np.full(count, len(chosen)))
+
+    def _calls(self, rank: _Rank, rows: Int64) -> tuple[pa.Array, Int64]:
+        """The collectives of a rank by step, and their number in each and outside of all."""
+        own = np.flatnonzero(self._found.rank == rank.row)
+        kernel = self._found.kernel[own] - 1
+        order = np.lexsort((self._found.start_ns[own], self._row[kernel]))
+        own, kernel = own[order], kernel[order]
+        times = call_times(
+            RankEvents(
+                start_ns=self._start[rows],
+                end_ns=self._end[rows],
+                api_start_ns=self._api_start[rows],
+                api_end_ns=self._api_end[rows],
+                computes=~self._moves[rows],
+                calls=np.searchsorted(rows, kernel),
+            )
+        )
+        counts = np.bincount(self._row[kernel], minlength=len(self._steps.number) + 1)
+        return self._call_structs(self._found, own, times), counts
+
+    def _call_structs(self, found: CollectiveKernels, own: Int64, times: CallTimes) -> pa.Array:
+        codes = pa.array(found.kind[own].astype(np.int32))
+        kinds = pa.DictionaryArray.from_arrays(codes, pa.array(found.kinds, pa.string()))
+        sizes = [self._bytes.get(kernel) for kernel in found.kernel[own].tolist()]
+        columns = {
+            "kind": kinds.cast(pa.string()),
+            "device": pa.array(found.device[own]),
+            "stream": pa.array(found.stream[own]),
+            "call": pa.array(found.call[own], mask=found.call[own] < 0),
+            "bytes": pa.array(sizes, pa.int64()),
+        }
+        for name in CallTimes.__dataclass_fields__:
+            column = getattr(times, name)
+            columns[name] = pa.array(column, mask=(column == NO_PAST) | (column == NO_FUTURE))
+        arrays = [columns[field.name] for field in CALL]
+        return pa.StructArray.from_arrays(arrays, fields=list(CALL))
+
+
+def _rows(connection: sqlite3.Connection, columns: str, table: str) -> list[Any]:
+    return connection.execute(f"SELECT {columns} FROM {table}").fetchall()
+
+
+def _ranks(connection: sqlite3.Connection) -> list[_Rank]:
+    columns = "id, rank, process, device, host, aligned_by, coalesce(clock_residual, 0)"
+    return [
+        _Rank(int(row), int(number), process, device, str(host), by != UNALIGNED, int(residual))
+        for row, number, process, device, host, by, residual in _rows(
+            connection, columns, "ranks ORDER BY rank"
+        )
+    ]
+
+
+def _steps(connection: sqlite3.Connection, aggr: int) -> _Steps:
+    query = "SELECT iter_value, kind, start, stop FROM iterations WHERE aggr = ? ORDER BY 1"
+    found = connection.execute(query, (aggr,)).fetchall()
+    number, start, stop = (
+        np.array([row[place] for row in found], dtype=np.int64) for place in (0, 2, 3)
+    )
+    try:
+        steady = read_steps(connection, aggr).number
+    except NoStepsError:
+        steady = number[:0]
+    kinds = [str(row[1]) for row in found]
+    return _Steps(number, kinds, start, stop - start, np.isin(number, steady))
+
+
+def _span(connection: sqlite3.Connection, aggr: int, steps: _Steps) -> Span:
+    return read_span(connection, aggr, int(steps.number[0]), int(steps.number[-1]))
+
+
+def _largest(totals: np.ndarray[Any, Any], most: int) -> list[int]:
+    """Places of the largest totals above 0, in descending order."""
+    order = np.argsort(-totals, kind="stable")[:most]
+    return [int(place) for place in order if totals[place] > 0]
+
+
+def _repeated(values: Any, count: int) -> pa.Array:
+    return pa.array(list(values) * count, pa.string())
+
+
+def _lists(values: pa.Array, counts: Int64) -> pa.Array:
+    """Lists of consecutive values; those behind the last list are left out."""
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), values[: int(offsets[-1])])

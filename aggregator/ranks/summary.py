@@ -2,14 +2,11 @@
 
 A summary is written where the capture is, and holds what finding a slow rank needs: the times of
 each step by class, its costliest ops and kernels, and each collective with the work around it.
-``SCHEMA`` documents the columns. The file's metadata has a JSON text ``dlprof`` with the format,
-its version, and what joins the captures of a job: host, start of the clock, GPUs, ranks.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +14,6 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from aggregator.dldb.column_blobs import read_columns
 from aggregator.dldb.ownership import OwnershipReader, Span, read_span
@@ -29,74 +25,23 @@ from aggregator.kernels.traits import communication_kernels
 from aggregator.metrics.collectives import CollectiveKernels
 from aggregator.metrics.ownership import CLASSES
 from aggregator.profile.arrays import Bool, Int64
+from aggregator.ranks.summary_schema import (
+    CALL,
+    CLASS_COLUMNS,
+    FORMAT,
+    KERNEL,
+    KEY,
+    MOST_KERNELS,
+    MOST_OPS,
+    OP,
+    SCHEMA,
+    VERSION,
+    write_table,
+)
 from aggregator.replay.rank_steps import NO_FUTURE, NO_PAST, CallTimes, RankEvents, call_times
 from aggregator.texts import say
 
-SUFFIX: Final = ".ranks.parquet"
-FORMAT: Final = "dlprof rank summary"
-VERSION: Final = 1
-KEY: Final = b"dlprof"
-"""Key of the metadata."""
-MOST_OPS: Final = 20
-MOST_KERNELS: Final = 20
-CLASS_COLUMNS: Final = tuple(
-    re.sub(r"\W+", "_", name).replace("_the_", "_") + "_ns" for name in CLASSES
-)
 _META: Final = ("mode", "key_node", "job_rank", "host_name", "session_start_utc_ns", "last_ns")
-
-
-def _field(name: str, kind: pa.DataType, unit: str, text: str) -> pa.Field:
-    return pa.field(name, kind, metadata={"unit": unit, "description": text})
-
-
-_TIME: Final = pa.int64()
-CALL: Final = pa.struct(
-    [
-        _field("kind", pa.string(), "none", "AllReduce, AllGather, Broadcast, ..."),
-        _field("device", pa.int64(), "none", "row of the GPU in its database"),
-        _field("stream", pa.int64(), "none", "CUDA stream"),
-        _field("call", pa.int64(), "none", "number that all its ranks recorded"),
-        _field("bytes", pa.int64(), "bytes", "data that the rank contributed"),
-        _field("start_ns", _TIME, "ns", "start of its kernel"),
-        _field("end_ns", _TIME, "ns", "end of its kernel"),
-        _field("api_end_ns", _TIME, "ns", "end of the call that launched it"),
-        _field("work_end_ns", _TIME, "ns", "last end of computing kernels launched before it"),
-        _field("busy_until_ns", _TIME, "ns", "last end of those that started before its end"),
-        _field("next_start_ns", _TIME, "ns", "start of the first one after its end"),
-        _field("next_launch_ns", _TIME, "ns", "start of the call that launched that one"),
-    ]
-)
-OP: Final = pa.struct(
-    [
-        _field("name", pa.string(), "none", "path and name of the op"),
-        _field("direction", pa.string(), "none", "fprop, bprop or empty"),
-        _field("owned_ns", _TIME, "ns", "time of the step that the op owns"),
-    ]
-)
-KERNEL: Final = pa.struct(
-    [
-        _field("name", pa.string(), "none", "short name of the kernel"),
-        _field("launches", pa.int64(), "count", "launches in the step"),
-        _field("gpu_ns", _TIME, "ns", "sum of their durations"),
-    ]
-)
-SCHEMA: Final = pa.schema(
-    [
-        _field("rank", pa.int32(), "none", "number of the rank in its capture or job"),
-        _field("step", pa.int64(), "none", "number of the iteration; null: outside of all"),
-        _field("kind", pa.string(), "none", "before, iteration or after; empty: outside of all"),
-        _field("is_steady", pa.bool_(), "none", "whether the step is one of the steady steps"),
-        _field("start_ns", _TIME, "ns", "start of the step on the capture's clock"),
-        _field("duration_ns", _TIME, "ns", "length of the step"),
-        *(
-            _field(column, _TIME, "ns", f"time of the step on the rank's GPU: {name}")
-            for column, name in zip(CLASS_COLUMNS, CLASSES, strict=True)
-        ),
-        _field("ops", pa.list_(OP), "none", f"the {MOST_OPS} ops that own most of all steps"),
-        _field("kernels", pa.list_(KERNEL), "none", f"the {MOST_KERNELS} costliest kernels"),
-        _field("collectives", pa.list_(CALL), "none", "collectives, in order of start"),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -152,35 +97,6 @@ def write_rank_summary(
     table = _Summary(connection, database, aggr, first_rank).table(source)
     write_table(table, stream)
     return table
-
-
-def write_table(table: pa.Table, stream: BinaryIO) -> None:
-    """Write a summary."""
-    pq.write_table(table, stream, **_writing())
-
-
-def _writing() -> dict[str, Any]:
-    """Options of the writer: times as packed differences, texts as dictionaries."""
-    texts, numbers = [], {}
-    names = [(field.name, field.type) for field in SCHEMA if not pa.types.is_list(field.type)]
-    names += [
-        (f"{field.name}.list.element.{part.name}", part.type)
-        for field in SCHEMA
-        if pa.types.is_list(field.type)
-        for part in field.type.value_type
-    ]
-    for name, kind in names:
-        if pa.types.is_string(kind):
-            texts.append(name)
-        elif pa.types.is_integer(kind):
-            numbers[name] = "DELTA_BINARY_PACKED"
-    return {
-        "compression": "zstd",
-        "compression_level": 9,
-        "use_dictionary": texts,
-        "column_encoding": numbers,
-        "write_statistics": False,
-    }
 
 
 class _Summary:

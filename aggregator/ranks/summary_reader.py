@@ -15,7 +15,7 @@ from aggregator.errors import CorruptProfileError, DlprofError, ProfileNotFoundE
 from aggregator.metrics.collectives import CollectiveKernels
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.ranks.align import UNKNOWN_CLOCK, Clock
-from aggregator.ranks.summary import CALL, CLASS_COLUMNS, FORMAT, KEY, SCHEMA, VERSION
+from aggregator.ranks.summary_schema import CALL, CLASS_COLUMNS, FORMAT, KEY, SCHEMA, VERSION
 from aggregator.replay.rank_steps import NO_FUTURE, NO_PAST, CallTimes
 from aggregator.system.untrusted_json import read_object
 from aggregator.texts import say

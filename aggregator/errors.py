@@ -112,6 +112,13 @@ class CollectorError(ToolError):
     code = "COLLECTOR_FAILED"
 
 
+class ExecutorError(ToolError):
+    """What runs parts of the work cannot be used."""
+
+    code = "EXECUTOR_FAILED"
+    http_status = 503
+
+
 class NotProfiledError(NsysFailedError):
     """The application ended before the collection began."""
 
@@ -143,6 +150,12 @@ class ProfileNotFoundError(ProfileError):
     """The profile does not exist."""
 
     code = "PROFILE_NOT_FOUND"
+
+
+class DownloadError(ProfileError):
+    """A file at a URL cannot be read."""
+
+    code = "DOWNLOAD_FAILED"
 
 
 class UnsupportedProfileError(ProfileError):

@@ -7,8 +7,11 @@ functions.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -20,7 +23,7 @@ from aggregator.dldb.conversion import find_conversion
 from aggregator.dldb.gpu_memory import memory_tables
 from aggregator.dldb.guarded import GLANCE_S, limited
 from aggregator.dldb.memory_owners import write_owners
-from aggregator.dldb.reader import damaged, open_database
+from aggregator.dldb.reader import Dldb, damaged, open_database
 from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation, find_aggregation
 from aggregator.dldb.rows.collectives import read_collectives, write_collectives
 from aggregator.dldb.rows.metadata import metadata_tables
@@ -59,9 +62,17 @@ from aggregator.profile.recorded import RecordedProfile
 from aggregator.sources import open_profile
 from aggregator.system.progress import Level, NullProgress, Progress
 from aggregator.system.resources import gc_frozen, prefetch, run_both
+from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
 from aggregator.texts import say
 
-__all__ = ["AggregationResult", "ImportResult", "aggregate", "convert", "import_profile"]
+__all__ = [
+    "AggregationResult",
+    "ImportResult",
+    "aggregate",
+    "convert",
+    "import_profile",
+    "open_or_import",
+]
 
 
 @dataclass(frozen=True)
@@ -424,3 +435,32 @@ def _find_aggregation(database: Path, request: AggregationRequest) -> Aggregatio
         except sqlite3.DatabaseError as error:
             raise damaged(database, error) from error
     return None if found is None else AggregationResult(*found, database, reused=True)
+
+
+def open_or_import(source: Path, stack: ExitStack) -> Dldb:
+    """Open a database of this program, or import a profile into one in a temporary folder.
+
+    Args:
+        source: A database of this program, an Nsight Systems export, a Kineto trace, or a database
+            of NVIDIA's DLProf.
+        stack: Removes the temporary folder. The caller closes the database.
+
+    Raises:
+        DlprofError: There is no such file, or it cannot be read.
+    """
+    try:
+        database = open_database(source)
+    except DlprofError:
+        if not source.exists():
+            raise
+        database = None
+    if database is not None and database.is_ours:
+        return database
+    if database is not None:
+        database.close()
+    remove_leftover_folders()
+    folder = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprof-import")))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    target = folder / "dlprof_dldb.sqlite"
+    import_profile(ImportOptions(source=source, database=target), NullProgress())
+    return open_database(target)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -44,9 +46,13 @@ SUBCOMMANDS: Final = {
     "pyprof": "profiler_cli.commands.pyprof:run_pyprof",
     "scrub": "profiler_cli.commands.scrub:run_scrub",
     "stragglers": "profiler_cli.commands.stragglers:run_stragglers",
+    "summarize": "profiler_cli.commands.summarize:run_summarize",
     "whatif": "profiler_cli.commands.whatif:run_whatif",
 }
 """Their functions by name; ``dlprof -- advise`` runs a program of that name."""
+_READS_URLS: Final = "summarize"
+"""It copies files where it reads them, which may be another machine."""
+_URL: Final = re.compile(r"(?:--\w+=)?\w+://")
 EXIT_INTERNAL: Final = 1
 skip_last_collections()
 BUG_HINT: Final = "This is a bug in dlprof. Run it again with --debug for the traceback."
@@ -82,7 +88,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: Sequence[str]) -> int:
     if words and words[0] in SUBCOMMANDS:
-        return _run_subcommand(words[0], words[1:])
+        with ExitStack() as stack:
+            own = words[1:]
+            own = own if words[0] == _READS_URLS else _local_words(own, stack)
+            return _run_subcommand(words[0], own)
     options = parse_options(words)
     if options.help:
         print(format_help(), end="")
@@ -104,7 +113,8 @@ def _run(words: Sequence[str]) -> int:
             raise UsageError("--list_key_nodes needs a profile.", hint="Give it with --database.")
         from profiler_cli.commands.key_nodes import run_list  # noqa: PLC0415
 
-        run_list(options, console)
+        with _local_database(options) as local:
+            run_list(local, console)
         return EXIT_DONE
     if not options.database:
         # Does not load the engine yet: its threads must start after the capture.
@@ -114,8 +124,29 @@ def _run(words: Sequence[str]) -> int:
     # Loads the engine and its libraries, which --help and usage errors do not need.
     from profiler_cli.commands.analyze import run_aggregation  # noqa: PLC0415
 
-    run_aggregation(options, ("dlprof", *words), console)
+    with _local_database(options) as local:
+        run_aggregation(local, ("dlprof", *words), console)
     return EXIT_DONE
+
+
+def _local_words(words: Sequence[str], stack: ExitStack) -> list[str]:
+    """The arguments of a subcommand with local copies of the files at URLs."""
+    if not any(_URL.match(word) for word in words):
+        return list(words)
+    from profiler_cli.options.urls import local_words  # noqa: PLC0415 - rare
+
+    return local_words(words, stack)
+
+
+@contextmanager
+def _local_database(options: Options) -> Iterator[Options]:
+    """The options with local copies of the files at URLs."""
+    with ExitStack() as stack:
+        if "://" in options.database:
+            from profiler_cli.options.urls import local_database  # noqa: PLC0415 - rare
+
+            options = replace(options, database=local_database(options.database, stack))
+        yield options
 
 
 def _run_subcommand(name: str, words: Sequence[str]) -> int:

@@ -34,6 +34,8 @@ JOB_QUEUE = "dlprof"
 #: counted and do not wait for all rank files of another job.
 RANK_TASK = "dlprof.rank_file"
 RANK_QUEUE = "dlprof.rank_files"
+#: A part of work on many rank files, for another process than the viewer's.
+PART_TASK = "dlprof.part"
 #: State of a task that is running and reports its progress.
 PROGRESS = "PROGRESS"
 #: Key of the result backend under which workers report that they are running.

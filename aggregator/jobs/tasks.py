@@ -36,7 +36,9 @@ from aggregator.dldb.reader import open_database
 from aggregator.errors import AggregationCancelledError, DlprofError, JSONValue
 from aggregator.jobs.celery_app import (
     JOB_TASK,
+    PART_TASK,
     PROGRESS,
+    RANK_QUEUE,
     RANK_TASK,
     WORKERS_KEY,
     app,
@@ -44,6 +46,7 @@ from aggregator.jobs.celery_app import (
     shutting_down,
 )
 from aggregator.jobs.limits import JobLimits, JobProgress, memory_error
+from aggregator.jobs.parts import run_part
 from aggregator.options import AggregationRequest, ImportOptions, Mode
 from aggregator.pipeline import aggregate, import_profile
 from aggregator.ranks.pool import import_rank_file, rank_database
@@ -54,6 +57,7 @@ from aggregator.texts import with_templates
 WORKER_INTERVAL_S = 5.0
 """How often a worker reports that it is running, busy or not."""
 _REPORT_INTERVAL_S = 0.3
+_LATELY_S = 30.0
 #: An engine that exceeds a limit by this much and has not stopped is ended with its process.
 _GRACE_S = 30.0
 _MEMORY_GRACE = 1.25
@@ -118,6 +122,12 @@ def do_rank_file(
         return {"end": "done", "database": str(made)}
 
     return _run(self, job_task_id, work)
+
+
+@app.task(name=PART_TASK, queue=RANK_QUEUE)
+def do_part(*, name: str, request: dict[str, Any]) -> Result:
+    """Do a part of work on many rank files."""
+    return run_part(name, request)
 
 
 def _do(request: dict[str, Any], progress: JobProgress, *, has_ranks: bool) -> Result:
@@ -263,6 +273,16 @@ def _report_worker(at: float) -> None:
         _backend().set(WORKERS_KEY, json.dumps(known))
     except Exception as error:  # noqa: BLE001 - the backend may be unavailable for a while
         logger.warning("this worker could not report that it is running: %s", error)
+
+
+def running_workers() -> int:
+    """Number of workers that reported lately that they are running; 0: also if none can know."""
+    try:
+        stored = json.loads(_backend().get(WORKERS_KEY) or "{}")
+        return sum(time.time() - float(row[2]) < _LATELY_S for row in stored.values())
+    except Exception as error:  # noqa: BLE001 - the backend may be unavailable
+        logger.warning("the workers cannot be read: %s", type(error).__name__)
+        return 0
 
 
 def _end_after_job_on_hangup() -> None:

@@ -262,7 +262,7 @@ def _integers(values: pa.Array, missing: int | None = None) -> Int64:
     filled = np.asarray(values.fill_null(0)).astype(np.int64)
     if (np.abs(filled) > _MOST_NS).any():
         raise OverflowError
-    if not values.null_count:
+    if missing is None:
         return filled
     return np.where(np.asarray(values.is_null()), missing, filled)
 

@@ -13,6 +13,10 @@ from typing import Any, Final
 from aggregator.dldb.guarded import few_rows
 from aggregator.dldb.reader import damaged
 from aggregator.dldb.slow_ranks import RankReport, read_slow_ranks
+from aggregator.errors import UsageError
+from aggregator.ranks.file_names import natural_order
+from aggregator.ranks.summary_join import join_summaries
+from aggregator.ranks.summary_reader import is_rank_summary
 from aggregator.replay.op_times import read_op_times
 from aggregator.replay.stragglers import Removal, Stragglers, find_stragglers, verdict
 from aggregator.system.plain_text import shown
@@ -35,16 +39,48 @@ def run_stragglers(words: Sequence[str]) -> int:
         DlprofError: The file cannot be used.
     """
     options = _parser().parse_args(list(words))
-    is_trace = _is_parquet(options.file)
-    if is_trace:
-        document = _document(find_stragglers(read_op_times(options.file)))
+    first, format_text = options.files[0], _ranks_text
+    if len(options.files) > 1 or first.is_dir() or is_rank_summary(first):
+        document = join_summaries(_summaries(options.files)).document()
+    elif _is_parquet(first):
+        document, format_text = _document(find_stragglers(read_op_times(first))), _text
     else:
-        document = _compared(options.file, options.aggregation).document()
+        document = _compared(first, options.aggregation).document()
     if options.json or options.format == "json":
         print(json.dumps(document, indent=2))
     else:
-        print(shown(_text(document) if is_trace else _ranks_text(document)), end="")
+        print(shown(format_text(document)), end="")
     return EXIT_DONE
+
+
+def _summaries(paths: Sequence[Path]) -> list[Path]:
+    """The summaries among files and in folders, ``rank2`` before ``rank10``.
+
+    Raises:
+        UsageError: There is none, or a file is none.
+    """
+    found: list[Path] = []
+    for path in paths:
+        inside = path.rglob("*.parquet") if path.is_dir() else [path]
+        found += sorted((one for one in inside if _is_wanted(one, path)), key=natural_order)
+    if not found:
+        raise UsageError(
+            f"There is no summary in '{paths[0]}'.",
+            hint="Write them with: dlprof summarize 'rank*.sqlite' -o FOLDER",
+        )
+    return found
+
+
+def _is_wanted(path: Path, named: Path) -> bool:
+    """Whether a file is a summary; one that was named itself must be."""
+    if is_rank_summary(path):
+        return True
+    if path == named and path.exists():
+        raise UsageError(
+            f"'{path}' is no summary of ranks.",
+            hint="Several files are summaries that dlprof summarize wrote.",
+        )
+    return path == named
 
 
 def _is_parquet(path: Path) -> bool:
@@ -74,12 +110,14 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "file",
+        "files",
+        nargs="+",
         metavar="FILE",
         type=Path,
         help=(
-            "a DLProf database or profile with several ranks, or op times of a pipeline-parallel "
-            "job (Parquet, the format of StragglerAnalysis)"
+            "a DLProf database or profile with several ranks; summaries of ranks (dlprof "
+            "summarize), or folders of them; or op times of a pipeline-parallel job (Parquet, the "
+            "format of StragglerAnalysis)"
         ),
     )
     parser.add_argument(
@@ -166,7 +204,32 @@ def _ranks_text(document: dict[str, Any]) -> str:
             for row in ranks[:_MOST_ROWS]
         ),
     ]
+    if "rank_times" in document:
+        lines += _times_text(document["rank_times"], [row["rank"] for row in ranks[:_MOST_ROWS]])
     return "\n".join(lines) + "\n"
+
+
+_COLUMNS: Final = {
+    "compute": ("tensor core compute", "other compute"),
+    "communication": ("communication",),
+    "copy, set": ("copy", "set"),
+    "host": ("waiting for the host", "launching"),
+}
+
+
+def _times_text(rows: list[dict[str, Any]], ranks: list[int]) -> list[str]:
+    """Mean times of the latest ranks, and where their full databases are."""
+    heads = "".join(f"{name:>16}" for name in ("step", *_COLUMNS))
+    lines = ["", f"mean of the steady steps, ms\n{'rank':>4}{heads}  host, full database"]
+    by_rank = {row["rank"]: row for row in rows}
+    for rank in ranks:
+        row = by_rank[rank]
+        times = [row["step_ns"]]
+        if row["classes_ns"]:
+            times += [sum(row["classes_ns"][one] for one in part) for part in _COLUMNS.values()]
+        cells = "".join(f"{time / 1e6:16.3f}" for time in times)
+        lines.append(f"{rank:4d}{cells:<{16 * 5}}  {row['host']}:{row['database']}")
+    return lines
 
 
 def _time(time_ns: int | None) -> str:

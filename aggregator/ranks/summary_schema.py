@@ -1,0 +1,111 @@
+"""The format of summaries of ranks, Parquet files with one row for each rank and step.
+
+``SCHEMA`` documents the columns, which are never removed. The file's metadata has a JSON text
+``dlprof`` with the format, its version, and what joins the captures of a job: host, start of the
+clock, GPUs, ranks.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+
+from aggregator.metrics.ownership import CLASSES
+
+SUFFIX: Final = ".ranks.parquet"
+FORMAT: Final = "dlprof rank summary"
+VERSION: Final = 1
+KEY: Final = b"dlprof"
+"""Key of the metadata."""
+MOST_OPS: Final = 20
+MOST_KERNELS: Final = 20
+CLASS_COLUMNS: Final = tuple(
+    re.sub(r"\W+", "_", name).replace("_the_", "_") + "_ns" for name in CLASSES
+)
+
+
+def _field(name: str, kind: pa.DataType, unit: str, text: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"unit": unit, "description": text})
+
+
+_TIME: Final = pa.int64()
+CALL: Final = pa.struct(
+    [
+        _field("kind", pa.string(), "none", "AllReduce, AllGather, Broadcast, ..."),
+        _field("device", pa.int64(), "none", "row of the GPU in its database"),
+        _field("stream", pa.int64(), "none", "CUDA stream"),
+        _field("call", pa.int64(), "none", "number that all its ranks recorded"),
+        _field("bytes", pa.int64(), "bytes", "data that the rank contributed"),
+        _field("start_ns", _TIME, "ns", "start of its kernel"),
+        _field("end_ns", _TIME, "ns", "end of its kernel"),
+        _field("api_end_ns", _TIME, "ns", "end of the call that launched it"),
+        _field("work_end_ns", _TIME, "ns", "last end of computing kernels launched before it"),
+        _field("busy_until_ns", _TIME, "ns", "last end of those that started before its end"),
+        _field("next_start_ns", _TIME, "ns", "start of the first one after its end"),
+        _field("next_launch_ns", _TIME, "ns", "start of the call that launched that one"),
+    ]
+)
+OP: Final = pa.struct(
+    [
+        _field("name", pa.string(), "none", "path and name of the op"),
+        _field("direction", pa.string(), "none", "fprop, bprop or empty"),
+        _field("owned_ns", _TIME, "ns", "time of the step that the op owns"),
+    ]
+)
+KERNEL: Final = pa.struct(
+    [
+        _field("name", pa.string(), "none", "short name of the kernel"),
+        _field("launches", pa.int64(), "count", "launches in the step"),
+        _field("gpu_ns", _TIME, "ns", "sum of their durations"),
+    ]
+)
+SCHEMA: Final = pa.schema(
+    [
+        _field("rank", pa.int32(), "none", "number of the rank in its capture or job"),
+        _field("step", pa.int64(), "none", "number of the iteration; null: outside of all"),
+        _field("kind", pa.string(), "none", "before, iteration or after; empty: outside of all"),
+        _field("is_steady", pa.bool_(), "none", "whether the step is one of the steady steps"),
+        _field("start_ns", _TIME, "ns", "start of the step on the capture's clock"),
+        _field("duration_ns", _TIME, "ns", "length of the step"),
+        *(
+            _field(column, _TIME, "ns", f"time of the step on the rank's GPU: {name}")
+            for column, name in zip(CLASS_COLUMNS, CLASSES, strict=True)
+        ),
+        _field("ops", pa.list_(OP), "none", f"the {MOST_OPS} ops that own most of all steps"),
+        _field("kernels", pa.list_(KERNEL), "none", f"the {MOST_KERNELS} costliest kernels"),
+        _field("collectives", pa.list_(CALL), "none", "collectives, in order of start"),
+    ]
+)
+
+
+def write_table(table: pa.Table, stream: BinaryIO) -> None:
+    """Write a summary."""
+    from pyarrow import parquet as pq  # noqa: PLC0415 - loads slowly
+
+    pq.write_table(table, stream, **_writing())
+
+
+def _writing() -> dict[str, Any]:
+    """Options of the writer: times as packed differences, texts as dictionaries."""
+    texts, numbers = [], {}
+    names = [(field.name, field.type) for field in SCHEMA if not pa.types.is_list(field.type)]
+    names += [
+        (f"{field.name}.list.element.{part.name}", part.type)
+        for field in SCHEMA
+        if pa.types.is_list(field.type)
+        for part in field.type.value_type
+    ]
+    for name, kind in names:
+        if pa.types.is_string(kind):
+            texts.append(name)
+        elif pa.types.is_integer(kind):
+            numbers[name] = "DELTA_BINARY_PACKED"
+    return {
+        "compression": "zstd",
+        "compression_level": 9,
+        "use_dictionary": texts,
+        "column_encoding": numbers,
+        "write_statistics": False,
+    }

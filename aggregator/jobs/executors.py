@@ -12,11 +12,18 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from aggregator.errors import ExecutorError, UsageError
 from aggregator.jobs.parts import Request, Result, raise_error, run_part
+from aggregator.options import ImportOptions
+from aggregator.pipeline import ImportResult
+from aggregator.ranks.pool import rank_database
+from aggregator.ranks.rank_import import join_ranks, rank_folder, require_files
+from aggregator.system.progress import Progress
 from aggregator.texts import say
 
 KINDS: Final = ("local", "celery", "dask", "ray")
@@ -81,6 +88,32 @@ def run_parts(executor: Executor, name: str, requests: Sequence[Request]) -> Ite
     for result in executor.map(name, requests):
         raise_error(result)
         yield result
+
+
+def import_ranks_by(
+    executor: Executor, options: ImportOptions, sources: Sequence[Path], progress: Progress
+) -> ImportResult:
+    """Import rank files by an executor and join them here, as ``import_ranks`` does.
+
+    The databases of the ranks lie in a folder beside the result, which all workers must reach.
+    """
+    require_files(sources)
+    with rank_folder(options.database) as folder:
+        requests = [
+            {
+                "source": str(source.absolute()),
+                "database": str(rank_database(folder, number).absolute()),
+                "mode": options.mode.value,
+                "request": asdict(options.request),
+                "nsys_path": options.nsys_path,
+            }
+            for number, source in enumerate(sources)
+        ]
+        progress.phase("import", len(requests))
+        for source, _ in zip(sources, run_parts(executor, "import", requests), strict=True):
+            progress.message(f"Imported {source}")
+            progress.advance(1)
+        return join_ranks(options, sources, folder, progress)
 
 
 class LocalExecutor:
@@ -189,8 +222,10 @@ class CeleryExecutor:
         """Run a part for each request, as a group of the canvas."""
         from celery import group  # noqa: PLC0415 - an extra
 
+        from aggregator.jobs.celery_app import RANK_QUEUE  # noqa: PLC0415
+
         signatures = [self._task.s(name=name, request=dict(request)) for request in requests]
-        results: Any = group(signatures).apply_async()
+        results: Any = group(signatures).apply_async(queue=RANK_QUEUE)
         try:
             for result in results.results:
                 yield result.get()

@@ -38,7 +38,6 @@ from aggregator.jobs.celery_app import (
     JOB_TASK,
     PART_TASK,
     PROGRESS,
-    RANK_QUEUE,
     RANK_TASK,
     WORKERS_KEY,
     app,
@@ -124,7 +123,7 @@ def do_rank_file(
     return _run(self, job_task_id, work)
 
 
-@app.task(name=PART_TASK, queue=RANK_QUEUE)
+@app.task(name=PART_TASK)
 def do_part(*, name: str, request: dict[str, Any]) -> Result:
     """Do a part of work on many rank files."""
     return run_part(name, request)

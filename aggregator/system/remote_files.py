@@ -59,9 +59,7 @@ def local_file(url: str, stack: ExitStack) -> Path:
     remove_leftover_folders()
     folder = Path(tempfile.mkdtemp(prefix=folder_prefix(PURPOSE)))  # of mode 0700
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    names = [_UNSAFE.sub("_", name) for name in PurePosixPath(urlsplit(url).path).parts[-2:]]
-    kept = [name for name in names if name.strip("._")] or ["profile"]
-    target = folder.joinpath(*kept)
+    target = folder.joinpath(*kept_names(url))
     target.parent.mkdir(parents=True, exist_ok=True)
     files, path = _file_system(url)
     try:
@@ -71,6 +69,12 @@ def local_file(url: str, stack: ExitStack) -> Path:
     except Exception as error:  # noqa: BLE001 - each protocol has errors of its own
         raise _failed(url, error) from None
     return target
+
+
+def kept_names(url: str) -> list[str]:
+    """The last names of a URL's path as names of a folder and a file."""
+    names = [_UNSAFE.sub("_", name) for name in PurePosixPath(urlsplit(url).path).parts[-2:]]
+    return [name for name in names if name.strip("._")] or ["profile"]
 
 
 def matching_urls(url: str) -> list[str]:

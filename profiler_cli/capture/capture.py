@@ -99,7 +99,8 @@ def run_capture(options: Options, command: Sequence[str], console: Console) -> i
         from profiler_cli.commands.analyze import run_aggregation  # noqa: PLC0415
 
         try:
-            run_aggregation(replace(options, database=str(captured.export)), command, console)
+            captured_options = replace(options, database=str(captured.export))
+            run_aggregation(captured_options, command, console, is_captured=True)
         except DlprofError as error:
             if captured.exit_code:
                 # The failure of the application is why the profile cannot be used.

@@ -12,10 +12,12 @@ from aggregator.dldb.guarded import few_rows, limited, time_limit_s
 from aggregator.dldb.reader import is_own_database, open_database
 from aggregator.errors import DatabaseError
 from aggregator.options import DEFAULT_PROFILE_NAME, AggregationRequest, ImportOptions, Mode
-from aggregator.pipeline import aggregate_copy, import_profile
+from aggregator.pipeline import ImportResult, aggregate_copy, import_profile
 from aggregator.profile.profile import LOST_RECORDS, require_domains
+from aggregator.ranks.pool import worker_count
 from aggregator.ranks.rank_import import import_ranks
 from aggregator.tables.sql import as_text
+from profiler_cli.commands.rank_summary import RANKS_FILE, write_ranks
 from profiler_cli.commands.step_reference import (
     CORRECTED_VIEW,
     VIEW,
@@ -44,13 +46,16 @@ if TYPE_CHECKING:
 NS_PER_S: Final = 1_000_000_000
 
 
-def run_aggregation(options: Options, command: Sequence[str], console: Console) -> None:
+def run_aggregation(
+    options: Options, command: Sequence[str], console: Console, *, is_captured: bool = False
+) -> None:
     """Aggregate the input files, write the requested reports and print the result.
 
     Args:
         options: Options of the command line.
         command: The whole command line, which the database stores.
         console: Output for messages and results.
+        is_captured: Whether this process captured the application.
     """
     sources = rank_files(options.database)
     is_again = len(sources) == 1 and is_own_database(sources[0])
@@ -59,7 +64,10 @@ def run_aggregation(options: Options, command: Sequence[str], console: Console) 
         return plan_outputs(
             options.output_path,
             file_name_part(options.profile_name) or DEFAULT_PROFILE_NAME,
-            [(report.suffix, file_format) for report, file_format in _chosen_reports(options)],
+            [
+                *((report.suffix, file_format) for report, file_format in _chosen_reports(options)),
+                *([RANKS_FILE] if options.summary != "false" else []),
+            ],
             writes_database=True,
             force=options.force,
             sources=sources,
@@ -72,6 +80,8 @@ def run_aggregation(options: Options, command: Sequence[str], console: Console) 
         else:
             aggr_id = _import(sources, plan.database, options, command, console)
         feedback = _write_reports(aggr_id, plan, options, console)
+        if options.summary != "false":
+            write_ranks(plan, options, console, is_captured=is_captured)
     console.message("Writing expert_systems report to (stdout)")
     console.result(feedback)
 
@@ -114,11 +124,24 @@ def _import(
     )
     if len(sources) == 1:
         result = import_profile(wanted, console)
-    else:
+    elif options.executor == "local":
         result = import_ranks(wanted, sources, console, options.workers)
+    else:
+        result = _import_elsewhere(wanted, sources, options, console)
     for warning in result.warnings:
         console.message(f"Warning: {warning.message}")
     return result.aggr_id
+
+
+def _import_elsewhere(
+    wanted: ImportOptions, sources: Sequence[Path], options: Options, console: Console
+) -> ImportResult:
+    """Import rank files by an executor."""
+    from aggregator.jobs.executors import import_ranks_by, open_executor  # noqa: PLC0415 - rare
+
+    workers = options.workers or worker_count(sources)
+    with open_executor(options.executor, workers) as executor:
+        return import_ranks_by(executor, wanted, sources, console)
 
 
 def _add_aggregation(source: Path, database: Path, options: Options, console: Console) -> int:

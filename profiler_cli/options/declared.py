@@ -20,6 +20,7 @@ from profiler_cli.options.values import (
 from profiler_cli.reports.declared import REPORTS
 
 FORMATS: Final = ("csv", "json")
+SUMMARIES: Final = ("auto", "true", "false")
 DETAILS: Final = ("low", "normal", "high")
 VERBOSITIES: Final = ("quiet", "minimal", "normal", "detailed", "diagnostic")
 
@@ -47,6 +48,7 @@ class Options:
     database: str = ""  # Nsight Systems export or DLProf database to aggregate, or several.
     # Rank files read at the same time; None to choose by cores, memory and sizes.
     workers: int | None = None
+    executor: str = "local"  # Where rank files are read.
     nsys_base_name: str = "nsys_profile"
     nsys_opts: str = "-t cuda,nvtx -s none"
     nsys_path: str = ""
@@ -73,6 +75,7 @@ class Options:
     extended: bool = False
     gpu_peaks: str = ""
     dump_model_data: bool = False
+    summary: str = "auto"  # Whether a summary of the ranks is written: one of ``SUMMARIES``.
     tb_dir: str = "event_files"
     suppress_tb_files: bool = False
     graphdef: str = ""
@@ -133,6 +136,14 @@ INPUT: Final = (
         whole_number(at_least=1),
         "Number of rank files to read at the same time.",
         "by cores and memory",
+    ),
+    Option(
+        "executor",
+        ("--executor",),
+        any_text("NAME"),
+        "Where rank files are read: local, celery, dask[:ADDRESS] or ray[:ADDRESS] (see "
+        "docs/clusters.md).",
+        "local",
     ),
     Option(
         "mode",
@@ -329,6 +340,14 @@ OUTPUT: Final = (
         BOOLEAN,
         "Append columns to the reports that DLProf did not have.",
         "false",
+    ),
+    Option(
+        "summary",
+        ("--summary",),
+        one_of(SUMMARIES),
+        "Also write a summary of the ranks (see docs/clusters.md). auto: after profiling an "
+        "application with several ranks, or one rank of a job.",
+        "auto",
     ),
     Option(
         "dump_model_data",

@@ -91,7 +91,7 @@ def test_summaries_of_single_ranks_join_as_their_databases_do(
 def test_the_classes_partition_each_step(summary: Path) -> None:
     table = pq.read_table(summary)
     rows = table.filter(pa.compute.is_valid(table["step"]))
-    owned = sum(np.asarray(rows[column]) for column in CLASS_COLUMNS)
+    owned = np.sum([np.asarray(rows[column]) for column in CLASS_COLUMNS], axis=0)
     assert len(CLASS_COLUMNS) == len(CLASSES)
     assert (owned == np.asarray(rows["duration_ns"])).all()
 

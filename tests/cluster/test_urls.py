@@ -144,7 +144,7 @@ def test_a_file_larger_than_the_disk_is_refused(
 ) -> None:
     free = remote_files.RESERVE_BYTES + 100
     usage = shutil.disk_usage(own_temporary_folder)._replace(free=free)
-    monkeypatch.setattr(remote_files.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(DownloadError, match="too large"), ExitStack() as stack:
         local_file(f"{server}/export0.sqlite", stack)
     assert list(own_temporary_folder.iterdir()) == []

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import lzma
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 DEMO = ROOT / "demo" / "resnet50_amp.sqlite.xz"
+MOST_PACKAGES = 12
 NOTES = "NOTES.md"
 SUMS = "SHA256SUMS"
 
@@ -103,8 +107,11 @@ def _candidates(version: str) -> list[str]:
     return [path for name in names if (path := shutil.which(name))]
 
 
-def check_installation(python: str, wheel: Path) -> None:
-    """Install the wheel alone in a new environment, and analyze the bundled profile with it.
+def check_installation(python: str, wheel: Path) -> list[str]:
+    """Install the wheel alone in a new environment, analyze the bundled profile and show it.
+
+    Returns:
+        The packages that the wheel without extras installs, itself among them.
 
     Raises:
         ReleaseError: if a command fails or its result is not there.
@@ -123,6 +130,8 @@ def check_installation(python: str, wheel: Path) -> None:
             ROOT / "constraints.txt",
         ]
         run(*install, wheel, cwd=folder)
+        listed = run(binaries / "python", "-m", "pip", "freeze", "--all", cwd=folder).splitlines()
+        packages = [line for line in listed if not line.startswith(("pip=", "setuptools="))]
         profile = folder / "profile.sqlite"
         with lzma.open(DEMO) as packed, profile.open("wb") as unpacked:
             shutil.copyfileobj(packed, unpacked)
@@ -131,7 +140,39 @@ def check_installation(python: str, wheel: Path) -> None:
         if not {"dlprof_dldb.sqlite", "dlprof_summary.csv"} <= made:
             raise ReleaseError(f"dlprof wrote {sorted(made)} and no database or report.")
         run(*install, f"{wheel}[viewer]", cwd=folder)
-        run(binaries / "dlprofviewer", "--version", cwd=folder)
+        check_viewer(binaries / "dlprofviewer", folder)
+    return packages
+
+
+def check_viewer(command: Path, folder: Path) -> None:
+    """Start the viewer of the database on a free port, and ask for its page and its profiles.
+
+    Raises:
+        ReleaseError: if it does not start, or one of the answers is wrong.
+    """
+    words = [str(command), "--port=0", "dlprof_dldb.sqlite"]
+    environment = os.environ | {"DLPROF_STATE_DIR": str(folder / "state")}
+    with (folder / "viewer.log").open("w+") as log:
+        viewer = subprocess.Popen(
+            words, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+        try:
+            assert viewer.stdout is not None
+            first = viewer.stdout.readline().split()
+            if not first:
+                log.seek(0)
+                raise ReleaseError(f"dlprofviewer did not start:\n{log.read()}")
+            page, profiles = (
+                urllib.request.urlopen(f"{first[-1]}{path}", timeout=60).read()
+                for path in ("/", "/api/v1/profiles/")
+            )
+        except OSError as error:
+            raise ReleaseError(f"dlprofviewer did not answer: {error}") from error
+        finally:
+            viewer.terminate()
+            viewer.wait()
+    if b"<script" not in page or json.loads(profiles)["count"] != 1:
+        raise ReleaseError("dlprofviewer does not show the database.")
 
 
 def build() -> Path:
@@ -155,8 +196,13 @@ def make(*, key: str | None, is_draft: bool) -> None:
     wheel = build()
     pythons = installed_pythons()
     for number, python in pythons.items():
-        check_installation(python, wheel)
-        sys.stdout.write(f"Python {number}: installed, analyzed the bundled profile\n")
+        packages = check_installation(python, wheel)
+        if len(packages) > MOST_PACKAGES:
+            raise ReleaseError(f"{len(packages)} packages without extras: {', '.join(packages)}")
+        sys.stdout.write(
+            f"Python {number}: {len(packages)} packages without extras; analyzed and showed the "
+            "bundled profile\n"
+        )
     missing = [number for number in PYTHONS if number not in pythons]
     if missing:
         sys.stdout.write(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -44,3 +47,30 @@ def test_every_command_names_a_function_that_exists(target: str) -> None:
 def test_the_change_log_has_an_entry_for_this_version() -> None:
     text = (REPOSITORY / "CHANGELOG.md").read_text()
     assert re.search(rf"^## \[?{re.escape(PROJECT['version'])}\b", text, re.MULTILINE)
+
+
+def test_the_base_installs_few_packages() -> None:
+    """Those that pip installs beside a training: this one and what it needs without an extra."""
+    installed, waiting = set(), [Requirement(line) for line in PROJECT["dependencies"]]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if applies and name not in installed:
+            installed.add(name)
+            needed = importlib.metadata.requires(name) or []
+            waiting += [Requirement(line) for line in needed]
+    assert "numpy" in installed
+    assert len(installed) + 1 <= 12, sorted(installed)
+
+
+def test_the_command_starts_quickly() -> None:
+    """Least of three runs, for the first ones compile and a loaded machine adds to each."""
+    program = (
+        "import resource, sys; from profiler_cli.dlprof import main; main(['--help']);"
+        " used = resource.getrusage(resource.RUSAGE_SELF);"
+        " print(used.ru_utime + used.ru_stime, file=sys.stderr)"
+    )
+    words = [sys.executable, "-c", program]
+    runs = [subprocess.run(words, capture_output=True, text=True, check=True) for _ in range(3)]
+    assert min(float(run.stderr) for run in runs) <= 0.25

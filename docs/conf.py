@@ -21,7 +21,7 @@ with (ROOT / "pyproject.toml").open("rb") as file:
 version = release
 
 extensions = ["myst_parser"]
-exclude_patterns = ["_build", "views/zh"]
+exclude_patterns = ["_build", "_templates", "views/zh"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 # Diagrams are shown as their text: drawing them would load a program from another host.
@@ -29,12 +29,16 @@ lexers["mermaid"] = TextLexer()
 
 html_title = f"open-dlprof {release}"
 html_theme = "pydata_sphinx_theme"
+templates_path = ["_templates"]
+# The theme lists the pages in its header, where their titles take three lines.
+html_sidebars = {"**": ["all-pages"]}
 html_extra_path = ["openapi.json", "notebook.ipynb"]
 html_show_sourcelink = False
 # Pages name each other by relative addresses alone, so that the site works from a folder.
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
+    "navbar_center": [],
     "navbar_end": ["version-switcher", "theme-switcher"],
     # Each published version lies in a folder of its own beside this file.
     "switcher": {

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from aggregator.dldb.guarded import few_rows, limited, time_limit_s
 from aggregator.dldb.reader import Dldb, damaged
-from aggregator.errors import DatabaseError, UsageError
+from aggregator.errors import DatabaseError
 from aggregator.system.plain_text import on_one_line, shown
 from aggregator.system.untrusted_json import read_json
-from profiler_cli.commands.databases import open_or_import
+from profiler_cli.commands.databases import chosen_aggregation, open_or_import
 from profiler_cli.commands.step_reference import (
     COLUMNS,
     CORRECTED_COLUMNS,
@@ -164,11 +164,8 @@ def _aggregation(database: Dldb, wanted: int | None) -> dict[str, Any]:
         " ORDER BY a.aggr_id"
     )
     rows = [dict(row) for row in few_rows(database.connection.execute(query))]
-    chosen = [row for row in rows if wanted in (None, row["aggr_id"])]
-    if not chosen:
-        known = ", ".join(str(row["aggr_id"]) for row in rows)
-        raise UsageError(f"The database has no aggregation {wanted}.", hint=f"There are: {known}.")
-    return chosen[-1]
+    number = chosen_aggregation([row["aggr_id"] for row in rows], wanted)
+    return next(row for row in reversed(rows) if row["aggr_id"] == number)
 
 
 def _rows(database: Dldb, aggr: int) -> list[dict[str, Any]]:

@@ -117,6 +117,17 @@ def test_an_aggregation_that_is_not_there(
     assert "has no aggregation 9" in capsys.readouterr().err
 
 
+def test_a_database_without_aggregations_says_so(
+    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "none.sqlite"
+    copy.write_bytes(database.read_bytes())
+    with closing(sqlite3.connect(copy)) as connection, connection:
+        connection.execute("DELETE FROM aggregations")
+    assert main(["advise", f"--database={copy}"]) == 5
+    assert "The database has no aggregation.\n" in capsys.readouterr().err
+
+
 def test_a_program_of_that_name_runs_after_two_dashes(monkeypatch: pytest.MonkeyPatch) -> None:
     from profiler_cli.capture import capture as capture_run
 

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.builders import Trace
+from tests.cli.forking import LIMIT_S, Forks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE = Path(__file__).with_name("fake_nsys.py")
@@ -26,8 +27,6 @@ PROGRAM = [
 PYTHON = sys.executable
 # Tests run in several processes at a time: each looks for its own leftovers.
 MARK = f"dlprof-test-sleep-{os.getpid()}"
-#: How long a test waits before it fails; a loaded machine may need some of it.
-LIMIT_S = 180
 #: What sleeps has not ended by itself when a test looks for what is left.
 SLEEP_S, LEFT_LIMIT_S = 600, 60
 
@@ -38,15 +37,11 @@ class Bench:
 
     folder: Path
     environment: dict[str, str]
-    words: list[str] = field(default_factory=list)
+    forks: Forks
 
-    def start(self, *words: str, setting: str = "") -> subprocess.Popen[str]:
-        program = [
-            *PROGRAM[:2],
-            f"import profiler_cli.capture.capture as capture; {setting}; {PROGRAM[2]}",
-        ]
+    def start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*(program if setting else PROGRAM), *words],
+            [*PROGRAM, *words],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -57,9 +52,7 @@ class Bench:
 
     def run(self, *words: str, setting: str = "") -> subprocess.CompletedProcess[str]:
         """Run dlprof to its end; ``setting`` is a statement about the module ``capture``."""
-        process = self.start(*words, setting=setting)
-        out, err = process.communicate(timeout=LIMIT_S)
-        return subprocess.CompletedProcess(list(words), process.returncode, out, err)
+        return self.forks.run(list(words), self.folder, self.environment, setting)
 
     def command(self) -> list[str]:
         """Words of the last ``nsys profile``."""
@@ -71,7 +64,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, profile: Callable[[str], Path]) -> Bench:
+def bench(tmp_path: Path, profile: Callable[[str], Path], forks: Forks) -> Bench:
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "nsys"
@@ -84,7 +77,7 @@ def bench(tmp_path: Path, profile: Callable[[str], Path]) -> Bench:
         "FAKE_LOG": str(tmp_path / "nsys.log"),
         "FAKE_EXPORT": str(profile("simple_no_nvtx")),
     }
-    return Bench(tmp_path, environment)
+    return Bench(tmp_path, environment, forks)
 
 
 @pytest.fixture

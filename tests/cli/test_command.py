@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.forking import LIMIT_S, Forks
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = [
     sys.executable,
@@ -22,26 +24,15 @@ PROGRAM = [
 ]
 
 PAUSED = Path(__file__).with_name("paused.py")
-#: How long a test waits before it fails; a loaded machine may need some of it.
-LIMIT_S = 180
-
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def dlprof(tmp_path: Path) -> Run:
+def dlprof(tmp_path: Path, forks: Forks) -> Run:
     """Run the command in an empty folder."""
 
-    def run(*words: str | Path, cwd: Path = tmp_path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*PROGRAM, *map(str, words)],
-            cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return forks.run(list(words), tmp_path, os.environ)
 
     return run
 

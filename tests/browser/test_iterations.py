@@ -324,16 +324,6 @@ def test_reaggregating_from_the_button_to_the_new_aggregation(
     expect(summary).to_contain_text("15 of 21")
 
 
-def test_another_key_node_takes_three_interactions(page: Page, own_viewer: Viewer) -> None:
-    page.goto(own_viewer.address())
-    page.get_by_role("button", name=re.compile("^Another key node than")).click()
-    dialog = page.get_by_role("dialog", name="Select key node")
-    dialog.locator("tbody tr[aria-rowindex]").first.click()
-    dialog.get_by_role("button", name="Aggregate with it").click()
-    expect(dialog).to_have_count(0)
-    expect(page.get_by_role("region", name="Re-aggregation", exact=True)).to_be_visible()
-
-
 def test_the_search_for_a_key_node_finds_names_not_paths(page: Page, viewer: Viewer) -> None:
     open_chart(page, viewer)
     page.get_by_role("button", name="Choose key node").click()

@@ -149,6 +149,7 @@ def test_another_key_node_takes_three(counted: Page, own_viewer: Viewer) -> None
     dialog = counted.get_by_role("dialog", name="Select key node")
     dialog.locator("tbody tr[aria-rowindex]").first.click()
     dialog.get_by_role("button", name="Aggregate with it").click()
+    expect(dialog).to_have_count(0)
     expect(counted.get_by_role("region", name="Re-aggregation", exact=True)).to_be_visible()
     assert interactions(counted) == 3
 

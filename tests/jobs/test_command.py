@@ -138,7 +138,7 @@ def test_a_worker_says_so_too(env: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "is_told"),
+    ("url", "is_allowed"),
     [
         ("", False),
         ("redis://localhost:6379/0", False),
@@ -148,9 +148,11 @@ def test_a_worker_says_so_too(env: dict[str, str]) -> None:
         ("redis://10.0.0.5:6379/0", True),
     ],
 )
-def test_other_brokers_are_taken(url: str, is_told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_brokers_are_taken(
+    url: str, is_allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DLPROF_BROKER_URL", url)
-    monkeypatch.setenv("DLPROF_BROKER_WITHOUT_PASSWORD", "1" if is_told else "")
+    monkeypatch.setenv("DLPROF_BROKER_WITHOUT_PASSWORD", "1" if is_allowed else "")
     assert broker_url() == url
 
 

@@ -50,7 +50,7 @@ const START_UP = t(
 /** Where a line at a bound begins that would cross the length of a bar that is cut off. */
 const BELOW_CUTS = MARGIN.top + 18;
 const OUTSIDE = "outside";
-/** Shades of gray that tell phases apart: colors are those of the parts. */
+/** Shades of gray that distinguish phases: colors are those of the parts. */
 const PHASE_SHADES = 4;
 /** A pointer that moves less than this clicks. Unit: pixels. */
 const DRAG_FROM = 4;

@@ -23,6 +23,7 @@ from aggregator.dldb.conversion import find_conversion
 from aggregator.dldb.gpu_memory import memory_tables
 from aggregator.dldb.guarded import GLANCE_S, limited
 from aggregator.dldb.memory_owners import write_owners
+from aggregator.dldb.ownership import read_all_ownership, window_span, write_ownership
 from aggregator.dldb.reader import Dldb, damaged, open_database
 from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation, find_aggregation
 from aggregator.dldb.rows.collectives import read_collectives, write_collectives
@@ -291,13 +292,21 @@ def write_aggregations(
     progress.phase("index")
     finish(path, has_custom_domains=len(events.inputs) > 1)
     collectives = read_collectives(path)
-    with aggregation_transaction(path) as connection:
+    spans = [window_span(aggregated.rollups[0].window) for aggregated in done]
+
+    def write(connection: sqlite3.Connection) -> None:
         write_collectives(connection, collectives)
         write_owners(connection, events.recordings)
         facts: Facts | None = None
         for aggr, aggregated in enumerate(done, start=1):
             known = facts if aggregated.is_steady else None
             facts = add_aggregation(connection, aggr, events.inputs, aggregated, known)
+
+    with aggregation_transaction(path) as connection:
+        _, owned = run_both(lambda: write(connection), lambda: read_all_ownership(path, spans))
+        for aggr, ownership in enumerate(owned, start=1):
+            if ownership is not None:
+                write_ownership(connection, aggr, ownership)
     window = done[0].rollups[0].window
     return ImportResult(
         database=options.database,

@@ -72,8 +72,8 @@ def read_capture(
     capture = Capture(
         name=name,
         aggregation=number,
-        first=span.first,
-        last=span.last,
+        first=int(span.numbers[0]),
+        last=int(span.numbers[-1]),
         key_node=key_node,
         devices=ownership.devices,
         lengths_ns=ownership.lengths_ns,

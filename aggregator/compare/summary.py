@@ -67,6 +67,7 @@ def _document(data: CaptureData) -> dict[str, Any]:
         "aggregation": capture.aggregation,
         "iter_start": capture.first,
         "iter_stop": capture.last,
+        **_numbers_of(owned),
         "key_node": capture.key_node,
         "gpus": capture.devices,
         "facts": data.facts,
@@ -145,8 +146,8 @@ def _capture(document: Mapping[str, Any], name: str) -> CaptureData:
         capture=Capture(
             name=name,
             aggregation=int(document["aggregation"]),
-            first=ownership.first,
-            last=ownership.last,
+            first=int(ownership.numbers[0]),
+            last=int(ownership.numbers[-1]),
             key_node=_text(document["key_node"]),
             devices=ownership.devices,
             lengths_ns=ownership.lengths_ns,
@@ -163,6 +164,23 @@ def _capture(document: Mapping[str, Any], name: str) -> CaptureData:
     )
 
 
+def _numbers_of(owned: Ownership) -> dict[str, list[int]]:
+    """The numbers of iterations that are not consecutive."""
+    numbers = owned.numbers
+    is_dense = numbers[-1] - numbers[0] + 1 == len(numbers)
+    return {} if is_dense else {"iterations": numbers.tolist()}
+
+
+def _numbers(document: Mapping[str, Any]) -> Int64:
+    first, last = int(document["iter_start"]), int(document["iter_stop"])
+    if "iterations" not in document:
+        return np.arange(first, last + 1)
+    numbers = _whole(document["iterations"])
+    if (numbers[0], numbers[-1]) != (first, last) or (np.diff(numbers) <= 0).any():
+        raise ValueError
+    return numbers
+
+
 def _ownership(document: Mapping[str, Any], ops: int, groups: int) -> Ownership:
     """The times, which must be a partition of the iterations."""
     lengths_ns, owned_ns = _whole(document["lengths_ns"]), _whole(document["owned_ns"])
@@ -170,8 +188,7 @@ def _ownership(document: Mapping[str, Any], ops: int, groups: int) -> Ownership:
     reasons = tuple(dict.fromkeys((*REASONS, *map(_text, texts))))
     code = {text: number for number, text in enumerate(reasons)}
     found = Ownership(
-        first=int(document["iter_start"]),
-        last=int(document["iter_stop"]),
+        numbers=_numbers(document),
         devices=int(document["gpus"]),
         lengths_ns=lengths_ns,
         kind=np.array([CLASSES.index(kind) for kind in kinds], dtype=np.int64),
@@ -183,7 +200,7 @@ def _ownership(document: Mapping[str, Any], ops: int, groups: int) -> Ownership:
     )
     is_whole = (
         found.devices > 0
-        and owned_ns.shape == (found.last - found.first + 1, len(kinds))
+        and owned_ns.shape == (len(found.numbers), len(kinds))
         and bool((owned_ns >= 0).all() and (lengths_ns > 0).all())
         and np.array_equal(owned_ns.sum(axis=1), found.devices * lengths_ns)
         and -1 <= int(found.op.min()) <= int(found.op.max()) < ops
@@ -215,8 +232,9 @@ def _text(value: Any) -> str:
 
 
 def _part(data: CaptureData, first: int, last: int) -> CaptureData:
-    capture = data.capture
-    if not capture.first <= first <= last <= capture.last:
+    capture, owned = data.capture, data.ownership
+    rows = np.flatnonzero((owned.numbers >= first) & (owned.numbers <= last))
+    if not (capture.first <= first <= last <= capture.last and len(rows)):
         raise IterationRangeError(
             say(
                 "The iteration range {first} to {last} lies outside the summary.",
@@ -227,18 +245,12 @@ def _part(data: CaptureData, first: int, last: int) -> CaptureData:
                 "It has the iterations {first} to {last}.", first=capture.first, last=capture.last
             ),
         )
-    rows = slice(first - capture.first, last - capture.first + 1)
     if (first, last) == (capture.first, capture.last):
         return data
-    part: dict[str, Any] = {
-        "first": first,
-        "last": last,
-        "lengths_ns": capture.lengths_ns[rows],
-    }
-    owned = replace(data.ownership, **part, owned_ns=data.ownership.owned_ns[rows])
+    part = owned.part(rows)
     return replace(
         data,
-        capture=replace(capture, **part),
-        ownership=owned.without_idle_owners(),
+        capture=replace(capture, first=first, last=last, lengths_ns=part.lengths_ns),
+        ownership=part,
         launched_ns=None,
     )

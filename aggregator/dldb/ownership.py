@@ -1,13 +1,15 @@
-"""Who owns each nanosecond of an aggregation's iterations: computed at first use, then stored.
+"""Who owns each nanosecond of an aggregation's iterations.
 
-An import leaves it out: for half a gigabyte it takes a second, an eighth of the import, and most
-aggregations are never asked for it. ``store_ownership`` keeps what was computed.
+An import computes it for its aggregations and stores it. For other aggregations it is part of what
+is stored if they cut the profile at the same key node; else it is computed at first use, and
+``store_ownership`` keeps it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,20 +19,24 @@ import numpy as np
 
 from aggregator.dldb.column_blobs import decoded, narrowed
 from aggregator.dldb.guarded import DAMAGE
-from aggregator.dldb.ownership_columns import HostColumns, Launches, read_host, read_work
+from aggregator.dldb.ownership_columns import Launches, read_host, read_work
 from aggregator.dldb.writer import Table, aggregation_transaction, has_table, insert_rows
 from aggregator.errors import IterationRangeError
 from aggregator.metrics.ownership import CLASSES, DeviceWork, Owned, own
 from aggregator.metrics.ownership_host import REASONS
-from aggregator.profile.arrays import Int64
+from aggregator.metrics.window import Window
+from aggregator.profile.arrays import Int64, dense_codes, distinct
+from aggregator.system.resources import release_memory
+from aggregator.system.sqlite_uri import connect_read_only
 from aggregator.texts import say
 
 _PART_ROWS: Final = 1 << 15
-_OPS: Final = 1 << 32  # Rows of ops are fewer.
 _STORED_CELLS: Final = 1 << 18
 """Times in one stored array: two megabytes at most."""
 _MOST_CELLS: Final = 1 << 27
 """Times of an aggregation that are stored: one gigabyte at most."""
+_MOST_IMPORTED_CELLS: Final = 1 << 24
+"""Iterations times ops up to which an import computes the times: about 400 MB of them at most."""
 _LOCK_WAIT_S: Final = 1.0
 
 
@@ -38,8 +44,7 @@ _LOCK_WAIT_S: Final = 1.0
 class Ownership:
     """Time of each owner in each iteration; the sum over all GPUs that ran work."""
 
-    first: int  # First iteration.
-    last: int  # Last iteration, inclusive.
+    numbers: Int64  # Number of each iteration, ascending.
     devices: int  # GPUs that ran work in the profile.
     lengths_ns: Int64  # Length of each iteration. Unit: ns.
     kind: Int64  # Class of each owner: a code into ``CLASSES``.
@@ -49,20 +54,59 @@ class Ownership:
     reasons: tuple[str, ...]
     owned_ns: Int64  # Shape (iterations, owners). Unit: ns.
 
-    def without_idle_owners(self) -> Ownership:
-        """The same without owners that own nothing in these iterations."""
-        kept = np.flatnonzero(self.owned_ns.any(axis=0))
+    def part(self, rows: Int64) -> Ownership:
+        """Some of the iterations, without owners that own nothing in them."""
+        owned_ns = self.owned_ns[rows]
+        kept = np.flatnonzero(owned_ns.any(axis=0))
         columns = {name: getattr(self, name)[kept] for name in ("kind", "reason", "op", "group")}
-        return replace(self, **columns, owned_ns=self.owned_ns[:, kept])
+        return replace(
+            self,
+            numbers=self.numbers[rows],
+            lengths_ns=self.lengths_ns[rows],
+            **columns,
+            owned_ns=owned_ns[:, kept],
+        )
 
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive iterations of an aggregation."""
+    """Iterations of a key node; those of one phase of the work need not be consecutive."""
 
-    first: int
-    last: int  # Inclusive.
-    edges_ns: Int64  # Starts, and the end of the last one. Unit: ns.
+    numbers: Int64  # Number of each, ascending.
+    edges_ns: Int64  # Starts of all from the first to the last, and the end of that. Unit: ns.
+
+    @property
+    def rows(self) -> Int64:
+        """Row of each among all from the first to the last."""
+        rows: Int64 = self.numbers - self.numbers[0]
+        return rows
+
+    @property
+    def lengths_ns(self) -> Int64:
+        """Length of each. Unit: ns."""
+        lengths: Int64 = np.diff(self.edges_ns)[self.rows]
+        return lengths
+
+    def find(self, part: Span) -> Int64 | None:
+        """Row of each iteration of another span; None: they are not the same iterations."""
+        found = np.searchsorted(self.numbers, part.numbers)
+        found = np.minimum(found, len(self.numbers) - 1)
+        if not np.array_equal(self.numbers[found], part.numbers):
+            return None
+        here, there = self.rows[found], part.rows
+        is_same = all(
+            np.array_equal(self.edges_ns[here + side], part.edges_ns[there + side])
+            for side in (0, 1)
+        )
+        return found if is_same else None
+
+
+def window_span(window: Window) -> Span:
+    """The aggregated iterations of a window."""
+    low, high = int(window.numbers[0]), int(window.numbers[-1])
+    iterations = window.iterations
+    edges = np.append(iterations.start_ns[low : high + 1], iterations.stop_ns[high])
+    return Span(window.numbers, edges)
 
 
 def read_span(
@@ -89,8 +133,9 @@ def read_span(
                     "The profile has the iterations 0 to {final}.", final=int(rows[:, 0].max())
                 ),
             )
-    rows = rows[chosen]
-    return Span(int(rows[0, 0]), int(rows[-1, 0]), np.append(rows[:, 2], rows[-1, 3]))
+    numbers = rows[chosen, 0]
+    rows = rows[(rows[:, 0] >= numbers[0]) & (rows[:, 0] <= numbers[-1])]
+    return Span(numbers, np.append(rows[:, 2], rows[-1, 3]))
 
 
 class OwnershipReader:
@@ -99,8 +144,17 @@ class OwnershipReader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         launches = Launches.read(connection)
         work = read_work(connection, launches)
-        self._columns = read_host(connection, launches)
+        columns = read_host(connection, launches)
+        self._host = columns.host
+        self._reasons = columns.reasons
         self._work = {device: work.of(device) for device in work.used()}
+        del launches, work
+        release_memory()
+        ops, groups = connection.execute(
+            "SELECT (SELECT coalesce(max(id), 0) FROM ops),"
+            " (SELECT coalesce(max(id), 0) FROM range_names)"
+        ).fetchone()
+        self._keys = _Keys(ops, groups, len(columns.reasons))
 
     @property
     def devices(self) -> tuple[int, ...]:
@@ -108,37 +162,60 @@ class OwnershipReader:
         return tuple(self._work)
 
     def read(self, span: Span, devices: Sequence[int]) -> Ownership:
-        """Partition consecutive iterations on some of the GPUs."""
+        """Partition iterations on some of the GPUs."""
         works = [self._work[device] for device in devices]
-        keys = _Keys(self._columns)
         parts = []
         for edges in _parts(works, span.edges_ns):
             low, high = int(edges[0]), int(edges[-1])
-            host = self._columns.host.between(low, high)
+            host = self._host.between(low, high)
             owned = [own(one.around(low, high), host, edges) for one in works]
-            parts.append(keys.summed(owned, len(edges) - 1))
+            parts.append(self._keys.summed(owned, len(edges) - 1))
         owner, owned_ns = _merged(parts)
-        return Ownership(
-            first=span.first,
-            last=span.last,
+        count = len(span.edges_ns) - 1
+        found = Ownership(
+            numbers=np.arange(count) + span.numbers[0],
             devices=len(works),
             lengths_ns=np.diff(span.edges_ns),
-            **keys.split(owner),
-            reasons=self._columns.reasons,
+            **self._keys.split(owner),
+            reasons=self._reasons,
             owned_ns=owned_ns,
         )
+        return found if len(span.numbers) == count else found.part(span.rows)
 
 
 def read_ownership(connection: sqlite3.Connection, span: Span) -> Ownership:
-    """Partition consecutive iterations on every GPU that ran work."""
+    """Partition iterations on every GPU that ran work."""
     reader = OwnershipReader(connection)
     return reader.read(span, reader.devices)
 
 
+def read_all_ownership(path: Path, spans: Sequence[Span]) -> list[Ownership | None]:
+    """The ownership of several aggregations; None: no GPU worked, or it would take much memory."""
+    done: list[tuple[Span, Ownership | None]] = []
+    with closing(connect_read_only(path)) as connection:
+        ops = connection.execute("SELECT count(*) FROM ops").fetchone()[0]
+        for span in spans:
+            found, rows = None, None
+            for whole, other in done:
+                if other is not None and (rows := whole.find(span)) is not None:
+                    found = other.part(rows)
+                    break
+            if rows is None and (len(span.edges_ns) - 1) * ops <= _MOST_IMPORTED_CELLS:
+                found = read_ownership(connection, span)
+            done.append((span, found if found is not None and found.owned_ns.size else None))
+    return [found for _, found in done]
+
+
 def find_ownership(connection: sqlite3.Connection, aggr: int, span: Span) -> tuple[Ownership, bool]:
-    """The stored times of iterations, else computed ones; and whether they were stored."""
-    stored = _read_stored(connection, aggr, span)
-    return (read_ownership(connection, span), False) if stored is None else (stored, True)
+    """The stored times of iterations, else computed ones; and whether the aggregation's are stored.
+
+    They are not, though found, if they are part of those of another aggregation.
+    """
+    found = _read_stored(connection, aggr, span)
+    if found is None:
+        return read_ownership(connection, span), False
+    query = "SELECT EXISTS (SELECT 1 FROM owners WHERE aggr = ?)"
+    return found, bool(connection.execute(query, (aggr,)).fetchone()[0])
 
 
 def _read_stored(connection: sqlite3.Connection, aggr: int, span: Span) -> Ownership | None:
@@ -146,41 +223,45 @@ def _read_stored(connection: sqlite3.Connection, aggr: int, span: Span) -> Owner
     if not has_table(connection, "owners"):
         return None
     try:
-        rows = connection.execute(
-            "SELECT class, reason, coalesce(op, 0) - 1, coalesce(range_name, 0) - 1, samples"
-            " FROM owners WHERE aggr = ? ORDER BY place",
-            (aggr,),
-        ).fetchall()
-        return _stored(connection, aggr, span, rows) if rows else None
+        for holder, whole, rows in _holders(connection, aggr, span):
+            if (found := _stored(connection, holder, whole)) is not None:
+                return found if len(rows) == len(whole.numbers) else found.part(rows)
     except (MemoryError, *DAMAGE):
-        return None
+        pass
+    return None
 
 
-def _stored(
-    connection: sqlite3.Connection,
-    aggr: int,
-    span: Span,
-    rows: list[tuple[str, str, int, int, int]],
-) -> Ownership | None:
-    whole = read_span(connection, aggr)
-    if not whole.first <= span.first <= span.last <= whole.last:
-        return None
+def _holders(
+    connection: sqlite3.Connection, aggr: int, span: Span
+) -> Iterator[tuple[int, Span, Int64]]:
+    """Aggregations that have the times of some iterations, with their own; this one comes first."""
+    query = "SELECT DISTINCT aggr FROM owner_times ORDER BY aggr != ?, aggr"
+    for (holder,) in connection.execute(query, (aggr,)).fetchall():
+        whole = read_span(connection, holder)
+        if (rows := whole.find(span)) is not None:
+            yield holder, whole, rows
+
+
+def _stored(connection: sqlite3.Connection, aggr: int, span: Span) -> Ownership | None:
+    """All that is stored with the times of an aggregation."""
+    rows = connection.execute(
+        "SELECT class, reason, coalesce(op, 0) - 1, coalesce(range_name, 0) - 1, samples"
+        " FROM owners WHERE aggr = ? ORDER BY place",
+        (aggr,),
+    ).fetchall()
     query = "SELECT item_bytes, base, data FROM owner_times WHERE aggr = ? ORDER BY iter_value"
     parts = [decoded(*stored) for stored in connection.execute(query, (aggr,))]
     owned_ns = np.concatenate(parts).reshape(-1, len(rows))
-    owned_ns = owned_ns[span.first - whole.first : span.last - whole.first + 1]
-    devices, rest = divmod(rows[0][4], len(whole.edges_ns) - 1)
-    lengths_ns = np.diff(span.edges_ns)
-    if rest or not np.array_equal(owned_ns.sum(axis=1), devices * lengths_ns):
+    devices, rest = divmod(rows[0][4], len(span.numbers))
+    if rest or not np.array_equal(owned_ns.sum(axis=1), devices * span.lengths_ns):
         return None
     kinds, texts, op, group, _ = zip(*rows, strict=True)
     reasons = tuple(dict.fromkeys((*REASONS, *texts)))
     code = {text: number for number, text in enumerate(reasons)}
-    found = Ownership(
-        first=span.first,
-        last=span.last,
+    return Ownership(
+        numbers=span.numbers,
         devices=devices,
-        lengths_ns=lengths_ns,
+        lengths_ns=span.lengths_ns,
         kind=np.array([CLASSES.index(kind) for kind in kinds], dtype=np.int64),
         reason=np.array([code[text] for text in texts], dtype=np.int64),
         op=np.array(op, dtype=np.int64),
@@ -188,7 +269,6 @@ def _stored(
         reasons=reasons,
         owned_ns=owned_ns,
     )
-    return found if span.edges_ns.size == whole.edges_ns.size else found.without_idle_owners()
 
 
 def ownership_tables(aggr: int, ownership: Ownership) -> tuple[Table, Table]:
@@ -213,7 +293,7 @@ def ownership_tables(aggr: int, ownership: Ownership) -> tuple[Table, Table]:
     stored = [narrowed(found.owned_ns[head : head + step].reshape(-1)) for head in heads]
     widths, bases, data = zip(*stored, strict=True)
     times = {"item_bytes": list(widths), "base": list(bases), "data": list(data)}
-    first = [found.first + head for head in heads]
+    first = found.numbers[heads].tolist()
     return owners, Table("owner_times", {"aggr": aggr, "iter_value": first, **times})
 
 
@@ -227,16 +307,26 @@ def store_ownership(database: Path, aggr: int, ownership: Ownership) -> bool:
     """
     if not ownership.owned_ns.size or ownership.owned_ns.size > _MOST_CELLS:
         return False
-    tables = ownership_tables(aggr, ownership)
     with aggregation_transaction(database, _LOCK_WAIT_S) as connection:
         if not has_table(connection, "owners"):
             return False
         if not connection.execute("SELECT 1 FROM aggregations WHERE id = ?", (aggr,)).fetchone():
             return False  # it was deleted meanwhile
-        for table in tables:
-            connection.execute(f"DELETE FROM {table.name} WHERE aggr = ?", (aggr,))
-            insert_rows(connection, table)
+        write_ownership(connection, aggr, ownership)
     return True
+
+
+def write_ownership(connection: sqlite3.Connection, aggr: int, ownership: Ownership) -> None:
+    """Replace the ownership of an aggregation, inside a transaction.
+
+    The times in each iteration are left out where those of another aggregation hold them.
+    """
+    owners, times = ownership_tables(aggr, ownership)
+    for name in (owners.name, times.name):
+        connection.execute(f"DELETE FROM {name} WHERE aggr = ?", (aggr,))
+    insert_rows(connection, owners)
+    if not any(_holders(connection, aggr, read_span(connection, aggr))):
+        insert_rows(connection, times)
 
 
 def _parts(devices: list[DeviceWork], edges_ns: Int64) -> Iterator[Int64]:
@@ -249,23 +339,18 @@ def _parts(devices: list[DeviceWork], edges_ns: Int64) -> Iterator[Int64]:
 
 
 class _Keys:
-    """One number for each owner."""
+    """One number for each owner; it has an op, or the group around what is no op, or neither."""
 
-    def __init__(self, columns: HostColumns) -> None:
-        groups = columns.host.groups.name
-        self._widths = {
-            "kind": len(CLASSES) + 1,
-            "reason": len(columns.reasons) + 1,
-            "op": _OPS,
-            "group": int(groups.max(initial=0)) + 2,
-        }
+    def __init__(self, ops: int, groups: int, reasons: int) -> None:
+        self._ops = ops
+        self._width = ops + groups + 1
+        self._reasons = reasons
 
     def summed(self, owned: list[Owned], count: int) -> tuple[Int64, Int64]:
         """The owners of a part, and their times in each of its ``count`` iterations."""
         if not owned:
             return np.empty(0, dtype=np.int64), np.empty((count, 0), dtype=np.int64)
-        key = np.concatenate([self._key(one) for one in owned])
-        owner, code = _codes(key)
+        owner, code = dense_codes(np.concatenate([self._key(one) for one in owned]))
         cell = np.concatenate([one.iteration for one in owned]) * len(owner) + code
         length = np.concatenate([one.length_ns for one in owned])
         # Sums of doubles are exact below 2**53 ns, which is 104 days.
@@ -273,22 +358,22 @@ class _Keys:
         return owner, sums.astype(np.int64).reshape(count, -1)
 
     def _key(self, owned: Owned) -> Int64:
-        key = np.zeros(len(owned.kind), dtype=np.int64)
-        for name, width in self._widths.items():
-            key = key * width + getattr(owned, name) + 1
+        what = np.where(owned.group < 0, owned.op, owned.group + self._ops)
+        key: Int64 = (owned.kind * self._reasons + owned.reason) * self._width + what + 1
         return key
 
     def split(self, owner: Int64) -> dict[str, Int64]:
         """The columns of the owners."""
-        columns = {}
-        for name in tuple(self._widths)[::-1]:
-            owner, code = np.divmod(owner, self._widths[name])
-            columns[name] = code - 1
-        return columns
+        owner, what = np.divmod(owner, self._width)
+        kind, reason = np.divmod(owner, self._reasons)
+        what -= 1
+        is_group = what >= self._ops
+        op, group = np.where(is_group, -1, what), np.where(is_group, what - self._ops, -1)
+        return {"kind": kind, "reason": reason, "op": op, "group": group}
 
 
 def _merged(parts: list[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
-    owner, _ = _codes(np.concatenate([keys for keys, _ in parts]))
+    owner = distinct(np.concatenate([keys for keys, _ in parts]))
     count = sum(len(sums) for _, sums in parts)
     result = np.zeros((count, len(owner)), dtype=np.int64)
     row = 0
@@ -296,14 +381,3 @@ def _merged(parts: list[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
         result[row : row + len(sums), np.searchsorted(owner, keys)] = sums
         row += len(sums)
     return owner, result
-
-
-def _codes(values: Int64) -> tuple[Int64, Int64]:
-    """Distinct values in order, and which of them each is; by sorting, which needs no table."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    is_head = np.ones(len(ordered), dtype=bool)
-    is_head[1:] = ordered[1:] > ordered[:-1]
-    code = np.empty(len(values), dtype=np.int64)
-    code[order] = np.cumsum(is_head) - 1
-    return ordered[is_head], code

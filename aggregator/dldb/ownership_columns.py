@@ -83,9 +83,11 @@ class Launches:
     def follow_event(self) -> Bool:
         """Whether the call before each, on its thread, made a stream wait for an event."""
         waits = np.array(["StreamWaitEvent" in name for name in self.names], dtype=bool)
+        result = np.zeros(len(self.name), dtype=bool)
+        if not waits.any():
+            return result
         order = np.argsort(self.thread.astype(np.int16), kind="stable")
         before = np.concatenate([[NO_ROW], order[:-1]])
-        result = np.zeros(len(order), dtype=bool)
         same = self.thread[before] == self.thread[order]
         result[order] = same & waits[self.name[before]]
         return result

@@ -1308,7 +1308,7 @@ CREATE TABLE op_sensitivity (
     PRIMARY KEY (aggr, place)
 ) WITHOUT ROWID;
 
--- Who owned the time of an aggregation's iterations; filled at first use.
+-- Who owned the time of an aggregation's iterations; for aggregations added after the import filled at first use.
 CREATE TABLE owners (
     -- Row of aggregations. Unit: none.
     aggr INTEGER NOT NULL,
@@ -1329,7 +1329,7 @@ CREATE TABLE owners (
     PRIMARY KEY (aggr, place)
 ) WITHOUT ROWID;
 
--- The times of the owners in each iteration, as arrays; filled together with owners.
+-- The times of the owners in each iteration, as arrays; an aggregation whose iterations are part of those of another one may have none.
 CREATE TABLE owner_times (
     -- Row of aggregations. Unit: none.
     aggr INTEGER NOT NULL,

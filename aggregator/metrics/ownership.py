@@ -144,13 +144,22 @@ class _Pieces:
 
 def _device_timeline(work: DeviceWork, edges_ns: Int64) -> Timeline:
     levels = []
-    for kind in range(BUSY_CLASSES):
-        rows = np.flatnonzero(work.kind == kind)
+    kinds = [np.flatnonzero(work.kind == kind) for kind in range(BUSY_CLASSES)]
+    for rows in [np.arange(len(work))] if _is_serial(work) else kinds:
         level = first_started(work.start_ns[rows], work.end_ns[rows])
         levels.append(Timeline(level.edges_ns, np.append(rows, NO_ROW)[level.holder]))
     # Work without length holds nothing, but what waits for it ends where it starts.
     instant = work.start_ns[work.end_ns <= work.start_ns]
     return by_priority(levels, np.concatenate([edges_ns, instant]))
+
+
+def _is_serial(work: DeviceWork) -> bool:
+    """Whether no work overlaps other work, so that its class does not matter."""
+    order = total_order(work.start_ns)
+    start, end = work.start_ns, work.end_ns
+    if order is not None:
+        start, end = start[order], end[order]
+    return bool((start[1:] >= end[:-1]).all())
 
 
 def _idle_time(

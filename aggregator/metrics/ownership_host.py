@@ -122,21 +122,22 @@ class Host:
     def activity(self, start_ns: Int64, end_ns: Int64, thread: Int64) -> Activity:
         """What explains pieces of time in which a launch by a thread was awaited.
 
-        Where the thread did nothing, it waited itself: then the thread of the loop, after it any
-        thread of the process explains the time, and after them the enclosing group.
+        The pieces are in order and do not overlap. Where the thread did nothing, it waited itself:
+        then the thread of the loop, after it any thread of the process explains the time, and after
+        them the enclosing group.
         """
         process = self.thread_process[thread]
-        whole = Fragments(np.arange(len(start_ns)), np.zeros_like(start_ns), start_ns, end_ns)
+        rest = Fragments(np.arange(len(start_ns)), np.zeros_like(start_ns), start_ns, end_ns)
         found = []
-        rest = whole
-        for timeline, lane in (
-            (self._by_thread, thread),
-            (self._by_thread, self.main_thread[process]),
-            (self._by_process, process),
-        ):
-            part, holder = self._cut(rest, lane[rest.piece], timeline)
-            found.append(self._explained(part, holder))
+        for lane in (thread, self.main_thread[process]):
+            part, holder = self._cut(rest, lane[rest.piece], self._by_thread)
+            found.append(_explained(part, holder, self.events))
             rest = _rows(part, holder == NO_ROW)
+        others = self.events.rows(_overlaps(self.events, rest))
+        timeline = self._line(others, self.thread_process[others.thread])
+        part, holder = self._cut(rest, process[rest.piece], timeline)
+        found.append(_explained(part, holder, others))
+        rest = _rows(part, holder == NO_ROW)
         part, group = self._cut(rest, process[rest.piece], self._of_groups)
         found.append(self._outside(part, group, thread[part.piece], process[part.piece]))
         names = Activity.__dataclass_fields__
@@ -150,15 +151,6 @@ class Host:
         back = shift[cut.piece]
         part = Fragments(pieces.piece[cut.piece], cut.place, cut.start_ns - back, cut.end_ns - back)
         return part, timeline.holder[cut.place]
-
-    def _explained(self, part: Fragments, holder: Int64) -> Activity:
-        kept = holder != NO_ROW
-        part, row = _rows(part, kept), holder[kept]
-        none = np.full(len(row), NO_ROW)
-        events = self.events
-        return Activity(
-            part.piece, part.start_ns, part.end_ns, events.reason[row], events.op[row], none
-        )
 
     def _outside(self, part: Fragments, group: Int64, thread: Int64, process: Int64) -> Activity:
         is_python = (group != NO_ROW) | (self.main_thread[process] == thread)
@@ -189,10 +181,6 @@ class Host:
         return self._line(self.events, self.events.thread)
 
     @cached_property
-    def _by_process(self) -> Timeline:
-        return self._line(self.events, self.thread_process[self.events.thread])
-
-    @cached_property
     def _of_groups(self) -> Timeline:
         return self._line(self.groups, self.groups.process)
 
@@ -200,6 +188,23 @@ class Host:
         start = np.clip(spans.start_ns, self.low_ns, self.high_ns) - self.low_ns
         end = np.clip(spans.end_ns, self.low_ns, self.high_ns) - self.low_ns
         return last_started(start + lane * self._span, end + lane * self._span)
+
+
+def _explained(part: Fragments, holder: Int64, events: Events) -> Activity:
+    kept = holder != NO_ROW
+    part, row = _rows(part, kept), holder[kept]
+    none = np.full(len(row), NO_ROW)
+    return Activity(
+        part.piece, part.start_ns, part.end_ns, events.reason[row], events.op[row], none
+    )
+
+
+def _overlaps(events: Events, pieces: Fragments) -> Bool:
+    """Whether each event overlaps any of some pieces, which are in order and do not overlap."""
+    begun = np.searchsorted(pieces.start_ns, events.end_ns, side="left")
+    ended = np.searchsorted(pieces.end_ns, events.start_ns, side="right")
+    result: Bool = begun > ended
+    return result
 
 
 def _rows(part: Fragments, chosen: Bool) -> Fragments:

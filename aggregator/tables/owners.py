@@ -1,7 +1,8 @@
 """Gives each aggregation its owners of time, also where the file does not hold them yet.
 
 A reader never writes the file: what is computed goes into tables of the connection, which hide the
-empty ones of the file. The file gets them from ``dlprof compare`` and ``dlprof history``.
+empty ones of the file. The file gets them from the import, and for aggregations that were added
+later from ``dlprof compare`` and ``dlprof history``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 from threading import Lock
 from typing import Final
 
-from aggregator.dldb.ownership import ownership_tables, read_ownership, read_span
+from aggregator.dldb.ownership import find_ownership, ownership_tables, read_span
 from aggregator.dldb.reader import is_aggregable
 from aggregator.dldb.writer import Table, schema_sql, views_sql
 from aggregator.tables.connection import ProfileDatabase
@@ -49,7 +50,8 @@ def _owners(database: ProfileDatabase, aggr: int) -> Table:
             return _KEPT[key]
 
     def read(connection: sqlite3.Connection) -> Table:
-        return ownership_tables(aggr, read_ownership(connection, read_span(connection, aggr)))[0]
+        found, _ = find_ownership(connection, aggr, read_span(connection, aggr))
+        return ownership_tables(aggr, found)[0]
 
     found = database.read_with(read)
     if key is not None:

@@ -1,4 +1,4 @@
-"""Owners of time as tables: computed at first use, stored by a comparison, the same either way."""
+"""Owners of time as tables: stored by an import, else computed, the same either way."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from aggregator.dldb.ownership import (
     read_span,
     store_ownership,
 )
+from aggregator.options import AggregationRequest
+from aggregator.pipeline import aggregate
 from aggregator.system.progress import NullProgress
 from aggregator.system.sqlite_uri import connect_read_only
 from aggregator.tables.aggregation_data import AggregationData
@@ -29,6 +31,7 @@ from aggregator.tables.declared.owners import OWNER_SUMS, OWNERS
 from tests.conftest import ProfileFactory
 
 NAME = "ddp2_resnet50_amp"
+TABLES = ("owners", "owner_times")
 
 
 @pytest.fixture
@@ -51,24 +54,93 @@ def _named(found: Ownership) -> list[tuple[Any, ...]]:
     return sorted((*key, times) for key, times in zip(keys, found.owned_ns.T.tolist(), strict=True))
 
 
+def _forget(path: Path) -> None:
+    """Make the file one of an import that stored no owners."""
+    with closing(sqlite3.connect(path)) as connection:
+        for table in TABLES:
+            connection.execute(f"DELETE FROM {table}")
+        connection.commit()
+
+
+def _stored(path: Path) -> list[set[int]]:
+    """Aggregations with owners, and with their times in each iteration."""
+    with closing(sqlite3.connect(path)) as connection:
+        rows = [connection.execute(f"SELECT aggr FROM {table}") for table in TABLES]
+        return [{int(row[0]) for row in one} for one in rows]
+
+
 def test_a_file_without_the_rows_answers_like_one_with_them(database: Path) -> None:
-    before = database.read_bytes()
-    computed = _rows(database)
-    assert database.read_bytes() == before
+    stored = _rows(database), _rows(database, 2)
     with closing(connect_read_only(database)) as connection:
         span = read_span(connection, 1)
+        imported, is_stored = find_ownership(connection, 1, span)
+    assert is_stored
+    _forget(database)
+    before = database.read_bytes()
+    assert (_rows(database), _rows(database, 2)) == stored
+    assert database.read_bytes() == before
+    with closing(connect_read_only(database)) as connection:
         found, is_stored = find_ownership(connection, 1, span)
     assert not is_stored
+    assert _named(found) == _named(imported)
     assert store_ownership(database, 1, found)
-    assert _rows(database) == computed
+    assert _rows(database) == stored[0]
     with closing(connect_read_only(database)) as connection:
-        stored, is_stored = find_ownership(connection, 1, span)
-        part = read_span(connection, 1, span.first + 2, span.first + 4)
+        again, is_stored = find_ownership(connection, 1, span)
+        part = read_span(connection, 1, int(span.numbers[2]), int(span.numbers[4]))
         some, is_part_stored = find_ownership(connection, 1, part)
         assert _named(some) == _named(read_ownership(connection, part))
     assert is_stored
     assert is_part_stored
-    assert _named(stored) == _named(found)
+    assert _named(again) == _named(found)
+
+
+def test_an_import_stores_the_times_of_its_steady_range_once(database: Path) -> None:
+    assert _stored(database) == [{1, 2}, {1}]
+    with closing(connect_read_only(database)) as connection:
+        span = read_span(connection, 2)
+        found, is_stored = find_ownership(connection, 2, span)
+        assert is_stored
+        assert _named(found) == _named(read_ownership(connection, span))
+    delete_aggregation(database, 1)
+    with closing(connect_read_only(database)) as connection:
+        found, is_stored = find_ownership(connection, 2, span)
+    assert not is_stored
+    assert store_ownership(database, 2, found)
+    assert _stored(database) == [{2}, {2}]
+
+
+def test_an_added_range_takes_the_times_of_the_import(database: Path) -> None:
+    request = AggregationRequest(iter_start=3, iter_stop=6)
+    aggr = aggregate(database, request, NullProgress()).aggr_id
+    rows = _rows(database, aggr)
+    with closing(connect_read_only(database)) as connection:
+        span = read_span(connection, aggr)
+        found, is_stored = find_ownership(connection, aggr, span)
+        assert _named(found) == _named(read_ownership(connection, span))
+    assert not is_stored
+    assert store_ownership(database, aggr, found)
+    assert _stored(database) == [{1, 2, aggr}, {1}]
+    assert _rows(database, aggr) == rows
+
+
+def test_iterations_of_one_phase_own_only_their_own_time(
+    imported: ProfileFactory, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.sqlite"
+    shutil.copy(imported(NAME), path)
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("UPDATE iterations SET aggregated = 0 WHERE aggr = 1 AND iter_value % 3 = 1")
+        writer.commit()
+    with closing(connect_read_only(path)) as connection:
+        query = "SELECT iter_value, stop - start FROM iterations WHERE aggr = 1 AND aggregated"
+        expected = connection.execute(f"{query} ORDER BY 1").fetchall()
+        span = read_span(connection, 1)
+        computed = read_ownership(connection, span)
+        whole = read_ownership(connection, read_span(connection, 1, 0, expected[-1][0]))
+    assert list(zip(computed.numbers, computed.lengths_ns, strict=True)) == expected
+    assert np.array_equal(computed.owned_ns.sum(axis=1), computed.devices * computed.lengths_ns)
+    assert _named(computed) == _named(whole.part(computed.numbers))
 
 
 def test_the_sums_add_up_to_the_iterations(database: Path) -> None:
@@ -92,6 +164,7 @@ def test_the_sums_add_up_to_the_iterations(database: Path) -> None:
 
 def test_a_comparison_stores_what_it_computed(database: Path, tmp_path: Path) -> None:
     other = tmp_path / "b.sqlite"
+    _forget(database)
     shutil.copy(database, other)
     base, new = [[Source.parse(str(path))] for path in (database, other)]
     first = compare_files(base, new, NullProgress(), keep=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from html import escape
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -74,9 +75,26 @@ def module_tree(comparison: Comparison) -> Module:
     """All rows by module and op."""
     root = Module("step")
     for row in comparison.rows:
-        path = [part for part in f"{row.module}{row.op}".split("/") if part]
-        root.add(path or [row.reason or row.kind], row.base_ns, row.new_ns)
+        root.add(row.path, row.base_ns, row.new_ns)
     return root
+
+
+def module_sums(comparison: Comparison) -> list[dict[str, Any]]:
+    """Path and times of the modules that are wide enough to be drawn, the whole step first."""
+    root = module_tree(comparison)
+    least_ns = root.weight_ns * Fraction(_LEAST_WIDTH) / WIDTH
+    found: list[dict[str, Any]] = []
+
+    def add(module: Module, path: str, depth: int) -> None:
+        if module.weight_ns < least_ns or depth > _DEPTH:
+            return
+        times = {"base_ns": float(module.base_ns), "new_ns": float(module.new_ns)}
+        found.append({"path": path, **times})
+        for part in module.parts.values():
+            add(part, f"{path}{part.name}/", depth + 1)
+
+    add(root, "/", 0)
+    return found
 
 
 def icicle(comparison: Comparison) -> str:

@@ -130,6 +130,12 @@ class Row:
     new_kernels: tuple[str, ...] = ()
 
     @property
+    def path(self) -> list[str]:
+        """Its modules and its op; a row that has neither goes by its reason or class."""
+        parts = [part for part in f"{self.module}{self.op}".split("/") if part]
+        return parts or [self.reason or self.kind]
+
+    @property
     def difference_ns(self) -> Fraction:
         """New - base. Unit: ns."""
         return self.new_ns - self.base_ns

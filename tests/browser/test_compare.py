@@ -28,6 +28,17 @@ def test_two_aggregations_are_compared(
         for text in waterfall.locator("text:not(.compare-name)").all_text_contents()
     ]
     assert values[0] + sum(values[1:-1]) == pytest.approx(values[-1], abs=1e-6)
+    rows = page.locator(".compare-rows tbody tr")
+    expect(rows).to_have_count(25)
+    whole = page.locator(".compare-rows tfoot td").nth(1).inner_text()
+    assert float(whole.replace(",", "")) == values[0]
+    page.get_by_role("button", name="Next page").click()
+    expect(page).to_have_url(re.compile("rows.page=2"))
+    page.locator(".compare-picture g", has=page.locator("title")).nth(1).click()
+    expect(page.locator(".compare-rows tfoot")).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("rows.page=2"))
+    page.locator(".chip").click()
+    expect(rows).to_have_count(25)
     page.locator(".compare-open").first.click()
     expect(page).to_have_url(re.compile(r"base=.*&row=0|row=0.*&base="))
     expect(page.get_by_role("img", name="The time in every iteration")).to_be_visible()

@@ -49,6 +49,12 @@ def test_rows_come_page_by_page_in_any_order_and_filtered(api: ApiClient, ours: 
     ]
     walked = [row for page in pages for row in page]
     assert [row.pop("row") for row in walked] == list(range(len(rows)))
+    for row in walked:
+        path = [part for part in f"{row['module']}{row['op']}".split("/") if part]
+        assert row.pop("path") == f"/{'/'.join(path or [row['reason'] or row['class']])}/"
+    for side in ("base", "new"):
+        step = float(api.get("/api/v1/compare/summary/", **sides).json[side]["step_ns"])
+        assert sum(row.pop(f"shown_{side}_us") for row in walked) == round(step / 1000)
     assert walked == rows
     chosen = [row for row in rows if row["class"] == "other compute" and "conv" in row["op_type"]]
     query = {"class__in": "other compute", "op_type__icontains": "conv"}
@@ -58,6 +64,27 @@ def test_rows_come_page_by_page_in_any_order_and_filtered(api: ApiClient, ours: 
     assert times == sorted((float(row["new_ns"]) for row in chosen), reverse=True)[: len(times)]
     for bad, code in (({"nope": 1}, "UNKNOWN_FILTER"), ({"ordering": "nope"}, "UNKNOWN_ORDERING")):
         assert_error(api.get("/api/v1/compare/rows/", **sides, **bad), 400, code)
+
+
+def test_modules_have_the_sums_of_their_rows(api: ApiClient, ours: Served) -> None:
+    sides = compare(api, ours)
+    modules = api.get("/api/v1/compare/modules/", **sides).json["modules"]
+    assert modules[0]["path"] == "/"
+    rows: list[dict] = []
+    while True:
+        page = {"page": len(rows) // 200 + 1, "page_size": 200}
+        found = api.get("/api/v1/compare/rows/", **sides, **page).json
+        rows += found["results"]
+        if len(rows) == found["count"]:
+            break
+    for module in modules:
+        inside = [row for row in rows if row["path"].startswith(module["path"])]
+        for side in ("base_ns", "new_ns"):
+            total = sum(float(row[side]) for row in inside)
+            assert module[side] == pytest.approx(total, rel=1e-9, abs=1e-6)
+    chosen = modules[1]["path"]
+    found = api.get("/api/v1/compare/rows/", **sides, path__startswith=chosen).json
+    assert found["count"] == sum(row["path"].startswith(chosen) for row in rows) > 0
 
 
 def test_the_summary_is_the_comparison_without_its_rows(api: ApiClient, ours: Served) -> None:

@@ -12,10 +12,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from aggregator.compare.document import to_document
+from aggregator.compare.exact import rounded_pairs
 from aggregator.compare.facts import program_of
 from aggregator.compare.figures import FIGURES, draw
 from aggregator.compare.history import HistoryEntry, Skipped, read_entry, read_history
 from aggregator.compare.history import to_document as history_document
+from aggregator.compare.picture import module_sums
 from aggregator.compare.result import Comparison
 from aggregator.compare.sides import Source, compare_files
 from aggregator.dldb.stored import require_aggregable
@@ -33,6 +35,7 @@ from aggregator.texts import say
 from viewer.api.schema import ResourceView, list_parameters, page_of, query
 from viewer.api.scope import environment, registry
 from viewer.api.serializers import (
+    CompareModulesSerializer,
     ComparisonSerializer,
     ComparisonSummarySerializer,
     FigureSerializer,
@@ -90,15 +93,34 @@ class CompareRowsView(ResourceView):
     def get(self, request: Request) -> Response:
         """Rows that pass the filters, in order; by default the largest difference first."""
         query = parse_list_query(COMPARE_ROWS, request.query_params.dict(), besides=("base", "new"))
+        comparison = _comparison(request)
+        shown = rounded_pairs([(row.base_ns, row.new_ns) for row in comparison.rows])
         rows = [
-            {**row, "row": number}
-            for number, row in enumerate(to_document(_comparison(request))["rows"])
+            {
+                **row,
+                "row": number,
+                "path": f"/{'/'.join(comparison.rows[number].path)}/",
+                "shown_base_us": shown[number][0],
+                "shown_new_us": shown[number][1],
+            }
+            for number, row in enumerate(to_document(comparison)["rows"])
         ]
         records = [
             {**row, "id": row["row"], **{name: float(row[name]) for name in _TIMES}} for row in rows
         ]
         count, ids = query_records(COMPARE_ROWS, query, records)
         return Response(list_reply(query, count, [rows[int(one)] for one in ids]))
+
+
+class CompareModulesView(ResourceView):
+    """The modules of a comparison, with the ops in them."""
+
+    query_names = ("base", "new")
+
+    @extend_schema(parameters=list(_SIDES), responses=CompareModulesSerializer)
+    def get(self, request: Request) -> Response:
+        """Sums of the rows below each path; those too small to be drawn are left out."""
+        return Response({"modules": module_sums(_comparison(request))})
 
 
 class CompareFigureView(ResourceView):

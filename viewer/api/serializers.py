@@ -798,6 +798,7 @@ class CompareCaptureSerializer(Serializer[Any]):
 
 
 _EXACT = "Exact: a whole number, or a decimal as text."
+_SHOWN = "Rounded so that all rows of the comparison add up to the rounded step."
 
 
 @extend_schema_field({"type": ["integer", "string"]})
@@ -859,6 +860,23 @@ class NumberedCompareRowSerializer(CompareRowSerializer):
     """A row with its number in the comparison."""
 
     row = IntegerField(help_text="0: the largest difference.")
+    path = CharField(help_text="Module and op, else reason or class, between slashes.")
+    shown_base_us = IntegerField(help_text=_SHOWN)
+    shown_new_us = IntegerField(help_text=_SHOWN)
+
+
+class CompareModuleSerializer(Serializer[Any]):
+    """The sum of all rows below a path."""
+
+    path = CharField(help_text="As that of the rows; a slash for the whole step.")
+    base_ns = FloatField(help_text="Mean per step on the base side.")
+    new_ns = FloatField(help_text="Mean per step on the new side.")
+
+
+class CompareModulesSerializer(Serializer[Any]):
+    """Where the time of both sides is."""
+
+    modules = CompareModuleSerializer(many=True)
 
 
 class CompareSettingSerializer(Serializer[Any]):

@@ -9,6 +9,7 @@ from aggregator.tables.declared.addresses import OBJECTS, TABLES
 from aggregator.tables.spec import TableSpec
 from viewer.api.comparisons import (
     CompareFigureView,
+    CompareModulesView,
     CompareRowsView,
     CompareRowView,
     CompareSummaryView,
@@ -82,6 +83,7 @@ urlpatterns = [
     path("compare/summary/", CompareSummaryView.as_view()),
     path("compare/rows/", CompareRowsView.as_view()),
     path("compare/row/", CompareRowView.as_view()),
+    path("compare/modules/", CompareModulesView.as_view()),
     path("compare/figures/<str:name>/", CompareFigureView.as_view()),
     path("history/", HistoryView.as_view()),
     path("jobs/", JobsView.as_view()),

@@ -67,6 +67,7 @@ COMPARE_ROWS = TableSpec(
         number("row", "The same as a number, to sort and filter by."),
         choice("class", "What the GPU did or waited for.", "t.class"),
         choice("reason", "Why the GPU was idle, or empty."),
+        text("path", "Module and op, else reason or class, between slashes."),
         text("module", "Module, with a slash at its end."),
         text("op", "Name within the module; empty: the module itself, or no op."),
         choice("op_type", "Kind of op; empty: several, or no op."),

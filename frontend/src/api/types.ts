@@ -228,6 +228,21 @@ export interface CompareClass {
   readonly new_ns: number | string;
 }
 
+/** The sum of all rows below a path. */
+export interface CompareModule {
+  /** Mean per step on the base side. */
+  readonly base_ns: number;
+  /** Mean per step on the new side. */
+  readonly new_ns: number;
+  /** As that of the rows; a slash for the whole step. */
+  readonly path: string;
+}
+
+/** Where the time of both sides is. */
+export interface CompareModules {
+  readonly modules: readonly CompareModule[];
+}
+
 /** What one op owns of a class. */
 export interface CompareRow {
   readonly base_kernels: readonly string[];
@@ -1460,11 +1475,17 @@ export interface NumberedCompareRow {
   readonly new_ns: number | string;
   readonly op: string;
   readonly op_type: string;
+  /** Module and op, else reason or class, between slashes. */
+  readonly path: string;
   readonly q_value: number | null;
   /** Why the GPU was idle, or empty. */
   readonly reason: string;
   /** 0: the largest difference. */
   readonly row: number;
+  /** Rounded so that all rows of the comparison add up to the rounded step. */
+  readonly shown_base_us: number;
+  /** Rounded so that all rows of the comparison add up to the rounded step. */
+  readonly shown_new_us: number;
   /** faster, slower, same or cannot tell. */
   readonly verdict: string;
   readonly within_pct: number | null;

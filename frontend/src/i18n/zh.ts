@@ -28,7 +28,7 @@ export const zh = {
   "New (ms)": "新 (ms)",
   Difference: "差异",
   Verdict: "结论",
-  "{count} other rows": "其他 {count} 行",
+  "Sum of all rows": "所有行之和",
   Sum: "合计",
   "95 % interval of the difference: {low} to {high}": "差异的 95 % 区间：{low} 到 {high}",
   "In the base: {name}": "在基准中：{name}",

@@ -30,7 +30,10 @@ function storedDefaults(defaults: TableDefaults): TableDefaults {
   return PAGE_SIZES.some((size) => size === stored) ? { ...defaults, pageSize: stored } : defaults;
 }
 
-export function useUrlTable<Row>(spec: TableSpec<Row>, query: Query): TableControl {
+export function useUrlTable<Row>(
+  spec: Pick<TableSpec<Row>, "id" | "defaults">,
+  query: Query,
+): TableControl {
   const state = readTableState(query, spec.id, storedDefaults(spec.defaults));
   const change = useCallback<ChangeTable>(
     (next, options) => {

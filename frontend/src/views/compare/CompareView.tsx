@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { apiUrl } from "../../api/client";
-import type { Comparison } from "../../api/types";
+import type { CompareModules, ComparisonSummary } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
 import { navigate, useQuery } from "../../state/location";
@@ -11,7 +11,7 @@ import { Panel } from "../../ui/Panel";
 import { Segmented } from "../../ui/Segmented";
 import { Empty, ErrorNote, Skeleton } from "../../ui/states";
 import { changeText, Icicle, Waterfall } from "./Pictures";
-import { chosenRows, RowsTable, verdictText } from "./Rows";
+import { RowsTable, verdictText } from "./Rows";
 import { Sides } from "./Sides";
 
 export function CompareView(): JSX.Element {
@@ -41,7 +41,7 @@ export function CompareView(): JSX.Element {
 }
 
 function Result({ params }: { params: { base: string; new: string } }): JSX.Element {
-  const found = useResource<Comparison>(apiUrl("compare/", params));
+  const found = useResource<ComparisonSummary>(apiUrl("compare/summary/", params));
   if (found.error !== null) {
     return (
       <Panel title={t("Result")} span={12}>
@@ -59,13 +59,30 @@ function Result({ params }: { params: { base: string; new: string } }): JSX.Elem
   return <Found found={found.data} params={params} />;
 }
 
-function Found(props: { found: Comparison; params: { base: string; new: string } }): JSX.Element {
+/** No row is open, and the first page is shown. */
+const FIRST = { row: null, "rows.page": null };
+
+function Modules(props: {
+  params: { base: string; new: string };
+  chosen: string | null;
+  onChoose: (path: string) => void;
+}): JSX.Element {
+  const found = useResource<CompareModules>(apiUrl("compare/modules/", props.params));
+  if (found.error !== null) return <ErrorNote error={found.error} onRetry={found.reload} />;
+  if (found.data === null) return <Skeleton lines={4} />;
+  return <Icicle {...props} modules={found.data.modules} />;
+}
+
+function Found(props: {
+  found: ComparisonSummary;
+  params: { base: string; new: string };
+}): JSX.Element {
   const { found } = props;
   const query = useQuery();
   const verdict = query.get("verdict") ?? null;
   const module = query.get("module") ?? null;
   const row = query.get("row");
-  const choose = (path: string) => navigate({ module: path === module ? null : path, row: null });
+  const choose = (path: string) => navigate({ module: path === module ? null : path, ...FIRST });
   return (
     <>
       <Panel title={t("Result")} span={12}>
@@ -78,7 +95,7 @@ function Found(props: { found: Comparison; params: { base: string; new: string }
       </Panel>
       <Panel title={t("Modules")} span={12}>
         <Scrolled label={t("Modules")}>
-          <Icicle rows={found.rows} chosen={module} onChoose={choose} />
+          <Modules params={props.params} chosen={module} onChoose={choose} />
         </Scrolled>
       </Panel>
       <Panel
@@ -95,7 +112,7 @@ function Found(props: { found: Comparison; params: { base: string; new: string }
               ["cannot tell", verdictText("cannot tell")],
             ]}
             value={verdict}
-            onChange={(value) => navigate({ verdict: value, row: null })}
+            onChange={(value) => navigate({ verdict: value, ...FIRST })}
           />
         }
       >
@@ -105,7 +122,9 @@ function Found(props: { found: Comparison; params: { base: string; new: string }
           </button>
         )}
         <RowsTable
-          rows={chosenRows(found.rows, verdict, module)}
+          found={found}
+          verdict={verdict}
+          module={module}
           chosen={row === undefined ? null : Number(row)}
           params={props.params}
         />
@@ -125,7 +144,7 @@ function Scrolled(props: { label: string; children: JSX.Element }): JSX.Element 
   );
 }
 
-function Headline({ found }: { found: Comparison }): JSX.Element {
+function Headline({ found }: { found: ComparisonSummary }): JSX.Element {
   const interval = found.interval_ns;
   return (
     <div class="compare-headline">

@@ -1,7 +1,7 @@
 /** The waterfall by class, the modules colored by change, and the times of one row. */
 
 import type { JSX } from "preact";
-import type { CompareRow, Comparison } from "../../api/types";
+import type { CompareModule, ComparisonSummary } from "../../api/types";
 import { t } from "../../i18n";
 import { durationText, formatTimeIn } from "../../lib/units";
 import { type Box, icicleBoxes, moduleTree, ns, waterfallBars } from "./model";
@@ -20,7 +20,7 @@ function inShownDigits(time_ns: number): number {
   return Math.round(time_ns / 1000) * 1000;
 }
 
-export function Waterfall({ found }: { found: Comparison }): JSX.Element {
+export function Waterfall({ found }: { found: ComparisonSummary }): JSX.Element {
   const bars = waterfallBars(found, [t("Base step"), t("New step")]);
   const most = Math.max(...bars.flatMap((bar) => [bar.start, bar.stop]), 1);
   const scale = (WIDTH - LABEL - 120) / most;
@@ -55,13 +55,13 @@ export function Waterfall({ found }: { found: Comparison }): JSX.Element {
 }
 
 export interface IcicleProps {
-  readonly rows: readonly CompareRow[];
+  readonly modules: readonly CompareModule[];
   readonly chosen: string | null;
   readonly onChoose: (path: string) => void;
 }
 
-export function Icicle({ rows, chosen, onChoose }: IcicleProps): JSX.Element {
-  const root = moduleTree(rows);
+export function Icicle({ modules, chosen, onChoose }: IcicleProps): JSX.Element {
+  const root = moduleTree(modules);
   const boxes = icicleBoxes(root, MOST_DEPTH, 0.002);
   const depth = Math.max(...boxes.map((box) => box.depth), 0) + 1;
   const changes = [...root.parts.values()].map((part) => Math.abs(part.new - part.base));

@@ -2,37 +2,28 @@
 
 import type { JSX } from "preact";
 import { apiUrl } from "../../api/client";
-import type { CompareRow, RowSamples } from "../../api/types";
+import type { ListPage } from "../../api/lists";
+import type { ComparisonSummary, NumberedCompareRow, RowSamples } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { t } from "../../i18n";
 import { formatTimeIn } from "../../lib/units";
-import { navigate } from "../../state/location";
+import { navigate, useQuery } from "../../state/location";
+import { Pager } from "../../table/Pager";
+import type { TableSpec } from "../../table/spec";
+import { useUrlTable } from "../../table/useTableState";
 import { Name } from "../../ui/Name";
 import { ErrorNote, Skeleton } from "../../ui/states";
-import { rowPath, shownTimes } from "./model";
+import { ns } from "./model";
 import { changeText, Strips } from "./Pictures";
 
-const MOST_ROWS = 100;
+const ROWS: Pick<TableSpec<NumberedCompareRow>, "id" | "defaults"> = {
+  id: "rows",
+  defaults: { sort: "row", pageSize: 25 },
+};
 
-export interface Numbered {
-  readonly row: CompareRow;
-  /** Its number in the comparison. */
-  readonly number: number;
-  /** Times of both sides as shown. Unit: µs. */
-  readonly times: readonly [base: number, next: number];
-}
-
-/** Rows with a verdict and below a module. */
-export function chosenRows(
-  rows: readonly CompareRow[],
-  verdict: string | null,
-  module: string | null,
-): Numbered[] {
-  const times = shownTimes(rows);
-  return rows
-    .map((row, number) => ({ row, number, times: times[number] ?? ([0, 0] as const) }))
-    .filter(({ row }) => verdict === null || row.verdict === verdict)
-    .filter(({ row }) => module === null || `/${rowPath(row).join("/")}/`.startsWith(`${module}/`));
+interface Sides {
+  readonly base: string;
+  readonly new: string;
 }
 
 const VERDICTS = {
@@ -49,15 +40,30 @@ export function verdictText(verdict: string, within_pct: number | null = null): 
   return verdict in VERDICTS ? VERDICTS[verdict as keyof typeof VERDICTS] : verdict;
 }
 
+/** The rows with a verdict and below a module, page by page. */
 export function RowsTable(props: {
-  rows: readonly Numbered[];
+  found: ComparisonSummary;
+  verdict: string | null;
+  module: string | null;
   chosen: number | null;
-  params: { base: string; new: string };
+  params: Sides;
 }): JSX.Element {
-  const shown = props.rows.slice(0, MOST_ROWS);
-  const rest = props.rows.slice(MOST_ROWS);
+  const control = useUrlTable<NumberedCompareRow>(ROWS, useQuery());
+  const { verdict, module, params } = props;
+  const page = useResource<ListPage<NumberedCompareRow>>(
+    apiUrl("compare/rows/", {
+      ...params,
+      ...(verdict === null ? {} : { verdict__in: verdict }),
+      ...(module === null ? {} : { path__startswith: `${module}/` }),
+      page: control.state.page,
+      page_size: control.state.pageSize,
+    }),
+  );
+  if (page.error !== null) return <ErrorNote error={page.error} onRetry={page.reload} />;
+  if (page.data === null) return <Skeleton lines={8} />;
+  const whole = verdict === null && module === null;
   return (
-    <div class="compare-rows">
+    <div class={`compare-rows ${page.isStale ? "is-stale" : ""}`}>
       <table>
         <thead>
           <tr>
@@ -76,49 +82,42 @@ export function RowsTable(props: {
           </tr>
         </thead>
         <tbody>
-          {shown.map((one) => (
-            <Line key={one.number} {...one} isOpen={one.number === props.chosen} {...props} />
+          {page.data.results.map((row) => (
+            <Line key={row.row} row={row} isOpen={row.row === props.chosen} params={params} />
           ))}
-          {rest.length > 0 && (
+        </tbody>
+        {whole && (
+          <tfoot>
             <tr>
-              <td colSpan={2}>{t("{count} other rows", { count: rest.length })}</td>
-              <Times rows={rest} />
+              <td colSpan={2}>{t("Sum of all rows")}</td>
+              <Times
+                base={Math.round(ns(props.found.base.step_ns) / 1000)}
+                next={Math.round(ns(props.found.new.step_ns) / 1000)}
+              />
               <td />
             </tr>
-          )}
-        </tbody>
-        <tfoot>
-          <tr>
-            <td colSpan={2}>{t("Sum")}</td>
-            <Times rows={props.rows} />
-            <td />
-          </tr>
-        </tfoot>
+          </tfoot>
+        )}
       </table>
+      <Pager control={control} count={page.data.count} />
     </div>
   );
 }
 
-function Times({ rows }: { rows: readonly Pick<Numbered, "times">[] }): JSX.Element {
-  const base = rows.reduce((total, one) => total + one.times[0], 0) * 1000;
-  const next = rows.reduce((total, one) => total + one.times[1], 0) * 1000;
+/** Times of both sides as shown. Unit: µs. */
+function Times({ base, next }: { base: number; next: number }): JSX.Element {
   return (
     <>
-      <td class="is-number">{formatTimeIn(base, "ms")}</td>
-      <td class="is-number">{formatTimeIn(next, "ms")}</td>
-      <td class="is-number">{changeText({ difference_ns: next - base })}</td>
+      <td class="is-number">{formatTimeIn(base * 1000, "ms")}</td>
+      <td class="is-number">{formatTimeIn(next * 1000, "ms")}</td>
+      <td class="is-number">{changeText({ difference_ns: (next - base) * 1000 })}</td>
     </>
   );
 }
 
-function Line(props: {
-  row: CompareRow;
-  number: number;
-  times: Numbered["times"];
-  isOpen: boolean;
-  params: { base: string; new: string };
-}): JSX.Element {
-  const { row, number, isOpen } = props;
+function Line(props: { row: NumberedCompareRow; isOpen: boolean; params: Sides }): JSX.Element {
+  const { row, isOpen } = props;
+  const number = row.row;
   const name = `${row.module}${row.op}`;
   const toggle = () => navigate({ row: isOpen ? null : String(number) }, { replace: true });
   return (
@@ -130,7 +129,7 @@ function Line(props: {
           </button>
         </th>
         <td>{row.reason === "" ? row.class : `${row.class}: ${row.reason}`}</td>
-        <Times rows={[props]} />
+        <Times base={row.shown_base_us} next={row.shown_new_us} />
         <td class={`is-${row.verdict.replace(" ", "-")}`}>
           {verdictText(row.verdict, row.within_pct)}
         </td>
@@ -146,8 +145,8 @@ function Line(props: {
   );
 }
 
-function Detail({ row, number, params }: Parameters<typeof Line>[0]): JSX.Element {
-  const found = useResource<RowSamples>(apiUrl("compare/row/", { ...params, row: number }));
+function Detail({ row, params }: Parameters<typeof Line>[0]): JSX.Element {
+  const found = useResource<RowSamples>(apiUrl("compare/row/", { ...params, row: row.row }));
   if (found.error !== null) return <ErrorNote error={found.error} onRetry={found.reload} />;
   if (found.data === null) return <Skeleton lines={2} />;
   const interval = row.interval_ns;

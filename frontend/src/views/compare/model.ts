@@ -1,6 +1,6 @@
 /** What the pictures of a comparison are made of; pure functions only. */
 
-import type { CompareRow, Comparison } from "../../api/types";
+import type { CompareModule, ComparisonSummary } from "../../api/types";
 
 /** An exact time of the API: a number, or a decimal as text. */
 export function ns(value: unknown): number {
@@ -15,7 +15,7 @@ export interface Bar {
 }
 
 /** From the base step, class by class, to the new step. */
-export function waterfallBars(found: Comparison, names: readonly [string, string]): Bar[] {
+export function waterfallBars(found: ComparisonSummary, names: readonly [string, string]): Bar[] {
   const bars: Bar[] = [{ name: names[0], start: 0, stop: ns(found.base.step_ns), kind: "total" }];
   let at = ns(found.base.step_ns);
   for (const one of found.classes) {
@@ -40,25 +40,18 @@ function emptyModule(name: string, path: string): Module {
   return { name, path, base: 0, new: 0, parts: new Map() };
 }
 
-/** The path of a row: its modules and its op; a row without any goes by its reason or class. */
-export function rowPath(row: CompareRow): string[] {
-  const parts = `${row.module}${row.op}`.split("/").filter((part) => part !== "");
-  return parts.length > 0 ? parts : [row.reason || row.class];
-}
-
-export function moduleTree(rows: readonly CompareRow[]): Module {
+/** A tree of sums by path; each comes behind the module that it is in. */
+export function moduleTree(sums: readonly CompareModule[]): Module {
   const root = emptyModule("", "");
-  for (const row of rows) {
+  for (const { path, base_ns, new_ns } of sums) {
     let node = root;
-    node.base += ns(row.base_ns);
-    node.new += ns(row.new_ns);
-    for (const part of rowPath(row)) {
+    for (const part of path.split("/").filter((name) => name !== "")) {
       const found = node.parts.get(part) ?? emptyModule(part, `${node.path}/${part}`);
       node.parts.set(part, found);
-      found.base += ns(row.base_ns);
-      found.new += ns(row.new_ns);
       node = found;
     }
+    node.base = base_ns;
+    node.new = new_ns;
   }
   return root;
 }
@@ -87,25 +80,6 @@ export function icicleBoxes(root: Module, most_depth: number, least_width: numbe
   };
   place(root, 0, 0);
   return boxes;
-}
-
-/** Times in microseconds, as they are shown: each column has its rounded sum (largest remainder). */
-export function shownTimes(rows: readonly CompareRow[]): (readonly [base: number, next: number])[] {
-  const base = rounded(rows.map((row) => ns(row.base_ns)));
-  const next = rounded(rows.map((row) => ns(row.new_ns)));
-  return rows.map((_, place) => [base[place] ?? 0, next[place] ?? 0]);
-}
-
-export function rounded(times_ns: readonly number[]): number[] {
-  const shares = times_ns.map((time) => time / 1000);
-  const whole = shares.map(Math.floor);
-  const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
-  const missing = Math.round(sum(shares)) - sum(whole);
-  const byRemainder = shares
-    .map((share, place) => [share - (whole[place] ?? 0), place] as const)
-    .sort((a, b) => b[0] - a[0] || a[1] - b[1]);
-  for (const [, place] of byRemainder.slice(0, missing)) whole[place] = (whole[place] ?? 0) + 1;
-  return whole;
 }
 
 /** Splits the captures of a side in the address. */

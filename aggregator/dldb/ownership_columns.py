@@ -28,7 +28,7 @@ from aggregator.metrics.ownership_host import (
     is_blocking,
 )
 from aggregator.metrics.ownership_timeline import NO_ROW
-from aggregator.profile.arrays import Bool, Int64, distinct
+from aggregator.profile.arrays import Bool, Int64, Integers, distinct, narrow
 
 LOADER_TYPES = ("enumerate(DataLoader)", "DataLoader")
 """Prefixes of the types of ops that wait for the next batch of a data loader."""
@@ -42,11 +42,11 @@ class Launches:
     """All CUDA calls, in order of start, with what is needed to find launches. Times in ns."""
 
     names: tuple[str, ...]
-    name: Int64  # Code into ``names``.
-    op: Int64
+    name: Integers  # Code into ``names``.
+    op: Integers
     start_ns: Int64
-    duration_ns: Int64
-    thread: Int64
+    duration_ns: Integers
+    thread: Integers
 
     @staticmethod
     def read(connection: sqlite3.Connection) -> Launches:
@@ -55,7 +55,8 @@ class Launches:
         names = tuple(str(row[0]) for row in rows)
         columns = ("name", "op", "start", "duration", "thread")
         name, op, start, duration, thread = read_columns(connection, "api_calls", columns)
-        return Launches(names, name - 1, op - 1, start, duration, thread - 1)
+        name, op, thread = (narrow(column - 1) for column in (name, op, thread))
+        return Launches(names, name, op, start, narrow(duration), thread)
 
     def find(self, start_ns: Int64, duration_ns: Int64, op: Int64) -> Int64:
         """Row of the call that launched each work; ``NO_ROW``: not recorded.
@@ -135,7 +136,7 @@ def read_work(connection: sqlite3.Connection, launches: Launches) -> WorkColumns
             op=op,
             launch_start_ns=api_start,
             launch_end_ns=api_start + api_duration,
-            thread=np.append(launches.thread, NO_ROW)[call],
+            thread=np.append(launches.thread, NO_ROW)[call].astype(np.int64),
             after_event=np.append(launches.follow_event(), False)[call],
         ),
         device,
@@ -225,9 +226,9 @@ def _call_events(connection: sqlite3.Connection, launches: Launches) -> Events:
     return Events(
         start,
         start + launches.duration_ns[rows],
-        launches.thread[rows],
-        launches.op[rows],
-        FIRST_CALL + launches.name[rows],
+        launches.thread[rows].astype(np.int64),
+        launches.op[rows].astype(np.int64),
+        FIRST_CALL + launches.name[rows].astype(np.int64),
     )
 
 

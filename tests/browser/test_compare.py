@@ -37,7 +37,7 @@ def test_two_aggregations_are_compared(
     page.locator(".compare-picture g", has=page.locator("title")).nth(1).click()
     expect(page.locator(".compare-rows tfoot")).to_have_count(0)
     expect(page).not_to_have_url(re.compile("rows.page=2"))
-    page.locator(".chip").click()
+    page.locator("button.chip").click()
     expect(rows).to_have_count(25)
     page.locator(".compare-open").first.click()
     expect(page).to_have_url(re.compile(r"base=.*&row=0|row=0.*&base="))

@@ -3,10 +3,10 @@
     python -m benchmarks.verdicts FOLDER [--op extra/mul_] [--halves 520] [--also DATABASE ...]
 
 FOLDER holds captures named PROGRAM_CHANGE_NUMBER, as databases or summaries: CHANGE is by how many
-percent the op of ``--op`` was made longer, 00 for the program as it is. Captures of the same program
-are drawn as both sides (no verdict but "same" and "cannot tell" is right), and against those with a
-change (the op should be slower). ``--halves`` also compares random halves of the iterations of single
-captures: those without a change, and further databases or summaries.
+percent the op of ``--op`` was made longer, 00 for the program as it is. Captures of the same
+program are drawn as both sides (no verdict but "same" and "cannot tell" is right), and against
+those with a change (the op should be slower). ``--halves`` also compares random halves of the
+iterations of single captures: those without a change, and further databases or summaries.
 """
 
 from __future__ import annotations

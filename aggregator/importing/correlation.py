@@ -9,12 +9,7 @@ import numpy as np
 from aggregator.correlate.combined_backward import adopt_by_time, has_engine_threads
 from aggregator.correlate.custom_domains import DomainWork, correlate_domain
 from aggregator.correlate.instances import Evidence, Instances
-from aggregator.correlate.op_table import (
-    build_op_table,
-    simple_instances,
-    simple_meaning,
-    simple_table,
-)
+from aggregator.correlate.op_table import build_op_table
 from aggregator.correlate.ops import InstanceBuilder
 from aggregator.correlate.range_tree import RangeTree, adopt_calls, build_tree
 from aggregator.correlate.ranges import (
@@ -65,6 +60,7 @@ from aggregator.importing.phases import (
     serving_steps,
 )
 from aggregator.importing.rollup_inputs import rollup_inputs
+from aggregator.importing.simple import simple_instances, simple_meaning, simple_table
 from aggregator.metrics.iterations import KeyNode, NamedRanges
 from aggregator.metrics.loops import Confidence
 from aggregator.options import Mode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,21 @@ def test_nothing_is_overwritten_without_force(
     assert [main(words), main(words), main([*words, "--force"])] == [0, 2, 0]
     assert main(["scrub", str(export), f"--output={export}", "--force"]) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_no_damage(
+    export: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def copy(source: Path, target: Path) -> None:
+        target.write_bytes(b"the beginning")
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("aggregator.sources.nsys.scrub._copy", copy)
+    assert main(["scrub", str(export)]) == 5
+    said = capsys.readouterr().err
+    assert "disk is full" in said
+    assert "damaged" not in said
+    assert [path.name for path in export.parent.iterdir()] == ["run.sqlite"]
 
 
 @pytest.mark.parametrize(

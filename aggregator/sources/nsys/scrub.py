@@ -6,6 +6,7 @@ whose variables are separated by NUL, and the output of the profiled one. No eve
 
 from __future__ import annotations
 
+import errno
 import re
 import sqlite3
 from contextlib import ExitStack, closing
@@ -23,7 +24,7 @@ from aggregator.sources.formats import (
 )
 from aggregator.sources.nsys import schema as names
 from aggregator.sources.nsys.schema import Schema
-from aggregator.system.sqlite_uri import lenient_text, read_only_uri
+from aggregator.system.sqlite_uri import is_full, lenient_text, read_only_uri
 from aggregator.system.temporary_files import beside, publish, remove_leftovers
 from aggregator.texts import say
 
@@ -96,6 +97,8 @@ def scrub(
                 connection.execute("COMMIT")
             publish(copy, target, overwrite=overwrite)
     except READ_ERRORS as error:
+        if is_full(str(error)):
+            raise OSError(errno.ENOSPC, str(error)) from error
         raise corrupt(source, error) from error
     return result
 

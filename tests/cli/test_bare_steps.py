@@ -13,11 +13,12 @@ from statistics import median
 
 import pytest
 
+from tests.cli.forking import Forks
+
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE = Path(__file__).with_name("fake_nsys.py")
-LIMIT_S = 180
 NVTX = """
 class Domain:
     def __getattr__(self, name):
@@ -65,8 +66,8 @@ __version__ = "1.9"
 class Bench:
     """A folder with a fake nsys that can begin to collect later."""
 
-    def __init__(self, folder: Path, export: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, export: Path, forks: Forks) -> None:
+        self.folder, self.forks = folder, forks
         program = folder / "bin" / "nsys"
         program.parent.mkdir()
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {FAKE} "$@"\n')
@@ -85,18 +86,8 @@ class Bench:
 
     def run(self, script: str, *options: str, **more: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "train.py").write_text(script)
-        code = "import sys; from profiler_cli.dlprof import main; sys.exit(main())"
-        words = ["-c", code, *options, sys.executable, "train.py"]
-        return subprocess.run(
-            [sys.executable, *words],
-            cwd=self.folder,
-            env={**self.environment, **more},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+        words = [*options, sys.executable, "train.py"]
+        return self.forks.run(words, self.folder, self.environment | more)
 
     def started(self) -> bool:
         return "start\n" in (self.folder / "nsys.log").read_text()
@@ -118,8 +109,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, profile: Callable[[str], Path]) -> Bench:
-    return Bench(tmp_path, profile("simple_no_nvtx"))
+def bench(tmp_path: Path, profile: Callable[[str], Path], forks: Forks) -> Bench:
+    return Bench(tmp_path, profile("simple_no_nvtx"), forks)
 
 
 @pytest.mark.parametrize("script", [TRAIN, INFER], ids=["training", "inference"])

@@ -15,10 +15,10 @@ import pytest
 
 from profiler_cli.capture.native import find_compiler
 from profiler_cli.capture.own import driver_version
+from tests.cli.forking import Forks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE = REPOSITORY / "tests/collector/fake_cuda.c"
-LIMIT_S = 180
 #: The package ``nvtx``, through the stand-in.
 NVTX = """
 import ctypes, os
@@ -76,8 +76,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Bench:
     """A folder in which dlprof runs."""
 
-    def __init__(self, folder: Path, cache: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, cache: Path, forks: Forks) -> None:
+        self.folder, self.forks = folder, forks
         (folder / "site" / "nvtx").mkdir(parents=True)
         (folder / "site" / "nvtx" / "__init__.py").write_text(NVTX)
         self.environment = {
@@ -93,17 +93,7 @@ class Bench:
         return self.start(*options, sys.executable, "train.py", **more)
 
     def start(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-        code = "import sys; from profiler_cli.dlprof import main; sys.exit(main())"
-        return subprocess.run(
-            [sys.executable, "-c", code, *words],
-            cwd=self.folder,
-            env={**self.environment, **more},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+        return self.forks.run(list(words), self.folder, self.environment | more)
 
     def rows(self, query: str, file: str = "nsys_profile.sqlite") -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.folder / file)) as connection:
@@ -115,9 +105,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, cache: Path) -> Bench:
+def bench(tmp_path: Path, cache: Path, forks: Forks) -> Bench:
     """A folder in which dlprof runs."""
-    return Bench(tmp_path, cache)
+    return Bench(tmp_path, cache, forks)
 
 
 def test_an_application_is_recorded_and_aggregated(bench: Bench) -> None:

@@ -240,6 +240,15 @@ def test_a_users_range_marks_steps_in_every_mode(
     assert len(found.iterations()) == 13
 
 
+def test_steps_that_touch_do_not_lie_in_each_other(tmp_path: Path) -> None:
+    trace, main = _trace()
+    for number in range(12):
+        main.range("decode step", number * 10 * MS, (number + 1) * 10 * MS)
+        _step(main, number * 10 * MS)
+    found = analyze(trace, tmp_path)
+    assert _candidates(found)["decode step"][1] == 12
+
+
 def test_the_shapes_in_a_name_are_no_counter(tmp_path: Path) -> None:
     trace, main = _trace()
     for number in range(12):

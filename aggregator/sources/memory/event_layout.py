@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Final
 
 FIRST_SLICE: Final = 16 << 10
@@ -17,7 +18,7 @@ class EventLayout:
         self.tokens = [_reference(index) for index in indexes]
         self.usable = keys[-1:] == ("frames",)
         # Stack of each list of frames, and handles of the memo entries that it makes.
-        self.known: dict[bytes, tuple[int, tuple[int, ...]]] = {}
+        self.known: dict[bytes, tuple[int, array[int]]] = {}
         self.known_frames: dict[bytes, int] = {}  # Number of each frame that is written out.
         self.slice = FIRST_SLICE
         self.skipped = 0  # Events to read one by one before the next attempt.

@@ -139,7 +139,7 @@ class _Fields:
         self._before_note: list[Bool] = []  # Where texts are written out before the note.
         self._entries = np.ones(len(self._starts), dtype=np.int64)  # Memo entries but the list's.
         self._extra = np.zeros(len(self._starts), dtype=np.int64)  # Memo entries in the list.
-        self._handles: array[int] = array("i")  # Handles of all of those.
+        self._handles = np.zeros(0, dtype=np.int32)  # Handles of all of those.
 
     def accept(self) -> int:
         """Add the events up to the first that has another layout; returns how many."""
@@ -276,7 +276,7 @@ class _Fields:
         other = np.flatnonzero(~is_inline[:count])
         stacks[other] = self._referenced_stacks(refs[other])
         self._extra[own[: len(found)]] = lists.lengths
-        self._handles = lists.handles
+        self._handles = lists.handles()
         if self._memo_op:
             # Lists of this run, which later events of it refer to.
             extra = self._extra[:count]

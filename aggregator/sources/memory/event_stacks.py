@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from aggregator.sources.memory.columns import MAX_FRAMES
 from aggregator.sources.memory.event_layout import EventLayout
@@ -34,15 +38,21 @@ class WrittenLists:
 
     Attributes:
         lengths: Number of memo entries that each list makes, beside its own.
-        handles: Handles of all these entries.
     """
 
     def __init__(self, reader: Reader, layout: EventLayout, *, has_memo: bool) -> None:
         self._reader, self._has_memo = reader, has_memo
         self._known, self.known_frames = layout.known, layout.known_frames
-        self._new: dict[int, int] = {}  # Handles of entries that are not in the memo yet.
         self.lengths: list[int] = []
-        self.handles: array[int] = array("i")
+        # Entries that are not in the memo yet: handles of each list that makes some, its first
+        # entry, and the number of all. A list may have a hundred frames, so none is kept alone.
+        self._made: list[array[int]] = []
+        self._first: list[int] = []
+        self._count = 0
+
+    def handles(self) -> npt.NDArray[np.int32]:
+        """Handles of all memo entries that the lists make."""
+        return np.frombuffer(b"".join(self._made), dtype=np.int32)
 
     def read(self, data: bytes, regions: Iterable[tuple[int, int, int]]) -> list[int]:
         """Stacks of lists, up to the first that is none of frames.
@@ -58,29 +68,29 @@ class WrittenLists:
             found = known.get(region)
             if found is None:
                 try:
-                    found = known[region] = self._parse(region, entry + 1 + len(self.handles))
+                    found = known[region] = self._parse(region, entry + 1 + self._count)
                 except (_OtherError, IndexError, UnicodeDecodeError):
                     break
             stack, made = found
             if made:
-                place = entry + 1 + len(self.handles)
-                self._new.update(zip(range(place, place + len(made)), made, strict=True))
-                self.handles.extend(made)
+                self._first.append(entry + 1 + self._count)
+                self._made.append(made)
+                self._count += len(made)
             self.lengths.append(len(made))
             stacks.append(stack)
         return stacks
 
-    def _parse(self, region: bytes, entry: int) -> tuple[int, tuple[int, ...]]:
+    def _parse(self, region: bytes, entry: int) -> tuple[int, array[int]]:
         """Stack and memo entries of a list, the first of which has the number ``entry``."""
+        made: array[int] = array("i")
         if not region:
-            return 0, ()
+            return 0, made
         if region[:1] == b"(" and region[-1:] == b"e":
             items = region[1:-1]
         elif region[-1:] == b"a":
             items = region[:-1]
         else:
             raise _OtherError
-        made: tuple[int, ...] = ()
         if _REFS.fullmatch(items) is not None:
             frames = [
                 self._frame(short[0] if short else int.from_bytes(wide, "little"))
@@ -88,7 +98,7 @@ class WrittenLists:
             ]
         elif self._has_memo:
             parser = _Frames(self, items, entry)
-            frames, made = parser.read(), tuple(parser.made)
+            frames, made = parser.read(), array("i", parser.made)
         else:
             raise _OtherError
         if not frames or len(frames) > MAX_FRAMES:
@@ -98,10 +108,13 @@ class WrittenLists:
     def handle(self, index: int) -> int:
         """Handle of a memo entry."""
         memo = self._reader.memo
-        found = memo[index] if index < len(memo) else self._new.get(index)
-        if found is None:
+        if index < len(memo):
+            return memo[index]
+        place = bisect_right(self._first, index) - 1
+        within = index - self._first[place] if place >= 0 else 0
+        if place < 0 or within >= len(self._made[place]):
             raise _OtherError
-        return found
+        return self._made[place][within]
 
     def _frame(self, index: int) -> int:
         handle = self.handle(index)

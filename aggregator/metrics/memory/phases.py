@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 from aggregator.metrics.memory.model import OP_FILE, Stacks
@@ -71,7 +72,7 @@ def _meaning(frames: list[tuple[str, str, int]]) -> StackMeaning:
     forwards = [
         f"{file.rpartition('/')[2]}:{line}"
         for name, file, line in reversed(python)
-        if name == "forward" and not any(part in file for part in _LIBRARY)
+        if name == "forward" and not _is_library(file)
     ] or [
         f"{file.rpartition('/')[2]}:{line}"
         for name, file, line in reversed(python)
@@ -81,7 +82,7 @@ def _meaning(frames: list[tuple[str, str, int]]) -> StackMeaning:
         phase=_phase(frames, python),
         op=_op(frames, python),
         module=" / ".join(forwards),
-        is_workspace=any(_WORKSPACE.search(name) for name, _, _ in frames[:24]),
+        is_workspace=any(_is_workspace(name) for name, _, _ in frames[:24]),
         is_python=bool(python),
         makes_model=_makes_model(python),
         clears_gradients=any(name == "zero_grad" for name, _, _ in python),
@@ -102,9 +103,10 @@ def _phase(  # noqa: PLR0911 - a rule a line
     if any(name.startswith(_ENGINE) for name, _, _ in frames):
         return Phase.BACKWARD
     for name, file, _ in python:
-        if any(part in file for part in _OPTIMIZER_FILES) and name != "zero_grad":
+        is_optimizer, is_backward = _parts_of(file)
+        if is_optimizer and name != "zero_grad":
             return Phase.OPTIMIZER
-        if any(part in file for part in _BACKWARD_FILES) and "backward" in name:
+        if is_backward and "backward" in name:
             return Phase.BACKWARD
         if file.endswith(_RECOMPUTE_FILE) and name in _RECOMPUTES:
             return Phase.BACKWARD
@@ -122,15 +124,46 @@ def _op(frames: list[tuple[str, str, int]], python: list[tuple[str, str, int]]) 
     if frames and frames[0][1] == OP_FILE:
         return frames[0][0]
     for name, file, _ in frames:
-        if node := _NODE.search(name):
-            return node[1] or node[2]
-        if op := _OP.search(name):
-            found = op[1]
+        node, op = _node_and_op(name)
+        if node:
+            return node
+        if op:
+            found = op
         elif file.endswith(".py"):
             break
     if found:
         return f"aten::{_OVERLOAD.sub('', found)}"
     for name, file, line in python:
-        if not any(part in file for part in _LIBRARY):
+        if not _is_library(file):
             return f"{name} ({file.rpartition('/')[2]}:{line})"
     return f"{python[0][0]} ({python[0][1].rpartition('/')[2]}:{python[0][2]})" if python else ""
+
+
+# Stacks differ far more than the names and files of their frames do.
+_REMEMBERED: Final = 1 << 16
+
+
+@lru_cache(_REMEMBERED)
+def _is_library(file: str) -> bool:
+    return any(part in file for part in _LIBRARY)
+
+
+@lru_cache(_REMEMBERED)
+def _parts_of(file: str) -> tuple[bool, bool]:
+    """Whether a file is of optimizers, and whether it is of the autograd engine."""
+    return (
+        any(part in file for part in _OPTIMIZER_FILES),
+        any(part in file for part in _BACKWARD_FILES),
+    )
+
+
+@lru_cache(_REMEMBERED)
+def _is_workspace(name: str) -> bool:
+    return _WORKSPACE.search(name) is not None
+
+
+@lru_cache(_REMEMBERED)
+def _node_and_op(name: str) -> tuple[str, str]:
+    """The node of the autograd graph and the op of ATen that a function of C++ is."""
+    node, op = _NODE.search(name), _OP.search(name)
+    return (node[1] or node[2]) if node else "", op[1] if op else ""

@@ -96,6 +96,9 @@ class WrittenLists:
                 self._frame(short[0] if short else int.from_bytes(wide, "little"))
                 for short, wide in _REF.findall(items)
             ]
+        elif self._has_memo and (known := self._known_frames(items)) is not None:
+            made = array("i", known)
+            frames = [handle >> 2 for handle in known]
         elif self._has_memo:
             parser = _Frames(self, items, entry)
             frames, made = parser.read(), array("i", parser.made)
@@ -104,6 +107,14 @@ class WrittenLists:
         if not frames or len(frames) > MAX_FRAMES:
             raise _OtherError
         return self._reader.columns.stack(tuple(frames)), made
+
+    def _known_frames(self, items: bytes) -> list[int] | None:
+        """Handles of frames that are written out as some before were; None: other items."""
+        parts = _FRAME.findall(items)
+        found = list(map(self.known_frames.get, parts))
+        if sum(map(len, parts)) != len(items) or None in found:
+            return None
+        return [number << 2 | FRAME for number in found if number is not None]
 
     def handle(self, index: int) -> int:
         """Handle of a memo entry."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
@@ -93,6 +94,20 @@ def triggers(table: str) -> dict[str, str]:
         f" {table} BEGIN DELETE FROM {TABLE} WHERE table_name = '{table}'; END"
         for event in events
     }
+
+
+@contextmanager
+def kept_arrays(connection: sqlite3.Connection, table: str) -> Iterator[None]:
+    """Rows are added to a table within, whose arrays the caller adds, too; in a transaction.
+
+    The arrays of the rows before stay, if they are those of all rows.
+    """
+    known = triggers(table) if _are_current(connection, table) else {}
+    for name in known:
+        connection.execute(f"DROP TRIGGER {name}")
+    yield
+    for statement in known.values():
+        connection.execute(statement)
 
 
 def read_columns(

@@ -11,7 +11,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from aggregator.dldb.column_blobs import decoded, encode, narrowed, read_columns
+from aggregator.dldb.column_blobs import (
+    PART_ROWS,
+    decoded,
+    encode,
+    kept_arrays,
+    narrowed,
+    read_columns,
+)
 from aggregator.dldb.memory_owners import write_owners
 from aggregator.dldb.stored import require_aggregable
 from aggregator.dldb.writer import Table, aggregation_transaction, has_table, insert_rows
@@ -21,6 +28,14 @@ from aggregator.metrics.memory.answers import leaks, step_peaks
 from aggregator.metrics.memory.attribution import Attribution
 from aggregator.metrics.memory.kinds import EVIDENCE_TEXTS, KIND_NAMES
 from aggregator.metrics.memory.model import Blocks, Stacks
+from aggregator.metrics.memory.overview import (
+    Overview,
+    Shown,
+    decode_overview,
+    encode_overview,
+    is_large,
+    overview,
+)
 from aggregator.metrics.memory.phases import PHASE_NAMES
 from aggregator.metrics.memory.replay import Allocations, Changes, Replay
 from aggregator.metrics.memory.steps import Steps
@@ -28,19 +43,27 @@ from aggregator.metrics.memory.what_if import usual_changes
 from aggregator.profile.arrays import Int64
 from aggregator.texts import say
 
-_PART: Final = 1 << 16
 _COUNTS: Final = ("time", "allocated", "active", "reserved")
 _BLOCKS: Final = ("address", "size", "requested", "state", "segment")
 
 
 def memory_tables(
-    recordings: Sequence[Recording], first: int = 1, first_row: int = 1
+    recordings: Sequence[Recording],
+    first: int = 1,
+    first_row: int = 1,
+    *,
+    has_overviews: bool | None = None,
 ) -> Iterator[Table]:
-    """Rows of recordings that are numbered from ``first``, their allocations from ``first_row``."""
+    """Rows of recordings that are numbered from ``first``, their allocations from ``first_row``.
+
+    With ``has_overviews`` what a view shows first is stored, too; None: if one of them is large.
+    """
     if not recordings:
         return
     if first == 1:
         yield _codes()
+    if has_overviews is None:
+        has_overviews = any(map(is_large, recordings))
     for number, recording in enumerate(recordings, start=first):
         memory = recording.memory
         yield _recording(number, recording)
@@ -48,8 +71,10 @@ def memory_tables(
         yield _steps(number, memory)
         yield _growth(number, memory)
         yield _changes(number, memory)
-        used, stack = np.unique(memory.whose.stack, return_inverse=True)
-        yield _allocations(number, memory, stack.ravel(), first_row)
+        if has_overviews:
+            yield _overview(number, recording)
+        used = np.unique(memory.whose.stack)
+        yield from _allocations(number, memory, used, first_row)
         first_row += len(memory.rows)
         names = memory.whose.names
         yield _numbered("memory_names", number, {"name": list(names)}, len(names))
@@ -96,9 +121,9 @@ def _counts(number: int, memory: DeviceMemory) -> Table:
     counts = memory.counts
     columns = (memory.time_ns, counts.allocated, counts.active, counts.reserved)
     rows = [
-        (number, name, low, *narrowed(column[low : low + _PART]))
+        (number, name, low, *narrowed(column[low : low + PART_ROWS]))
         for name, column in zip(_COUNTS, columns, strict=True)
-        for low in range(0, len(column), _PART)
+        for low in range(0, len(column), PART_ROWS)
     ]
     names = ("recording", "name", "first_event", "item_bytes", "base", "data")
     return Table("memory_counts", {key: [row[i] for row in rows] for i, key in enumerate(names)})
@@ -140,28 +165,36 @@ def _changes(number: int, memory: DeviceMemory) -> Table:
     return Table("memory_changes", columns, is_optional=True)
 
 
-def _allocations(number: int, memory: DeviceMemory, stack: Int64, first_row: int) -> Table:
+def _overview(number: int, recording: Recording) -> Table:
+    columns = {"recording": [number], "data": [encode_overview(overview(Shown(recording)))]}
+    return Table("memory_overviews", columns, is_optional=True)
+
+
+def _allocations(number: int, memory: DeviceMemory, used: Int64, first_row: int) -> Iterator[Table]:
+    """The allocations, some rows at a time: a large recording has millions."""
     rows, whose = memory.rows, memory.whose
-    columns = {
-        "id": np.arange(first_row, first_row + len(rows)),
-        "recording": np.full(len(rows), number),
-        "address": rows.address,
-        "bytes": rows.size,
-        "alloc_event": rows.alloc_event,
-        "free_event": rows.free_event,
-        "block": rows.block,
-        "is_rounding": rows.is_rounding,
-        "kind": whose.kind,
-        "evidence": whose.evidence,
-        "phase": whose.phase,
-        "step": whose.step,
-        "stack": stack,
-        "module": whose.module,
-        "op": whose.op,
-    }
-    return Table(
-        "memory_allocations", {name: one.astype(np.int64) for name, one in columns.items()}
-    )
+    for low in range(0, len(rows), PART_ROWS):
+        part = slice(low, low + PART_ROWS)
+        count = len(rows.size[part])
+        columns: dict[str, Any] = {
+            "id": np.arange(first_row + low, first_row + low + count),
+            "recording": np.full(count, number),
+            "address": rows.address[part],
+            "bytes": rows.size[part],
+            "alloc_event": rows.alloc_event[part],
+            "free_event": rows.free_event[part],
+            "block": rows.block[part],
+            "is_rounding": rows.is_rounding[part],
+            "kind": whose.kind[part],
+            "evidence": whose.evidence[part],
+            "phase": whose.phase[part],
+            "step": whose.step[part],
+            "stack": np.searchsorted(used, whose.stack[part]),
+            "module": whose.module[part],
+            "op": whose.op[part],
+        }
+        found = {name: one.astype(np.int64) for name, one in columns.items()}
+        yield Table("memory_allocations", found)
 
 
 def _numbered(table: str, recording: int, columns: dict[str, Any], count: int) -> Table:
@@ -199,21 +232,46 @@ def add_recordings(database: Path, recordings: Sequence[Recording]) -> None:
         last = "SELECT coalesce(max(id), 0) + 1 FROM"
         ((first,),) = connection.execute(f"{last} memory_recordings").fetchall()
         ((row,),) = connection.execute(f"{last} memory_allocations").fetchall()
-        known = read_columns(connection, "memory_allocations", _ALLOCATIONS)
-        for table in memory_tables(recordings, first, row):
-            insert_rows(connection, table)
-            if table.name == "memory_allocations":
-                added = [table.columns[name] for name in _ALLOCATIONS]
-                known = [
-                    np.concatenate([old, np.asarray(new)])
-                    for old, new in zip(known, added, strict=True)
-                ]
-        # A new row has removed the arrays of the table already.
-        connection.execute("DELETE FROM column_blobs WHERE table_name = 'memory_allocations'")
-        arrays = encode("memory_allocations", dict(zip(_ALLOCATIONS, known, strict=True)), 1)
-        insert_rows(connection, Table("column_blobs", arrays))
+        has_overviews = _complete_overviews(connection, recordings)
+        tables = memory_tables(recordings, first, row, has_overviews=has_overviews)
+        with kept_arrays(connection, "memory_allocations"):
+            for table in tables:
+                insert_rows(connection, table)
+                arrays = encode(table.name, table.columns, row)
+                insert_rows(connection, Table("column_blobs", arrays))
+                row += len(table) if table.name == "memory_allocations" else 0
         write_owners(connection, recordings)
         connection.execute("INSERT OR REPLACE INTO dldb_meta VALUES ('has_memory', '1')")
+
+
+def _complete_overviews(connection: sqlite3.Connection, added: Sequence[Recording]) -> bool:
+    """Whether recordings need overviews with some more; stores those of earlier ones then."""
+    if not has_table(connection, "memory_overviews"):
+        return False
+    known = "SELECT max(o.recording IS NOT NULL) FROM memory_recordings AS r"
+    known += " LEFT JOIN memory_overviews AS o ON o.recording = r.id"
+    ((has_some,),) = connection.execute(known).fetchall()
+    if has_some or not any(map(is_large, added)):
+        return bool(has_some)
+    for number, recording in enumerate(read_recordings(connection), start=1):
+        insert_rows(connection, _overview(number, recording))
+    return True
+
+
+def read_overviews(connection: sqlite3.Connection) -> tuple[Overview, ...]:
+    """What a view shows first of each recording; nothing if that is stored of some only.
+
+    Raises:
+        sqlite3.Error, ValueError: It is damaged.
+    """
+    if not has_table(connection, "memory_overviews"):
+        return ()
+    query = (
+        "SELECT o.data FROM memory_recordings AS r"
+        " LEFT JOIN memory_overviews AS o ON o.recording = r.id ORDER BY r.id"
+    )
+    texts = [row[0] for row in connection.execute(query)]
+    return tuple(map(decode_overview, texts)) if all(texts) else ()
 
 
 def start_utc_ns(connection: sqlite3.Connection) -> int | None:

@@ -16,7 +16,7 @@ from aggregator.sources.formats import NEWEST_DLPROF, check_version, parse_versi
 from aggregator.system.sqlite_uri import connect_read_only
 from aggregator.texts import say
 
-DB_VERSION = "2.1.7"
+DB_VERSION = "2.1.8"
 """Version of the databases written here; NVIDIA's last was 1.8.0.
 
 Any change of the tables raises it: the patch where files of the version before can be aggregated

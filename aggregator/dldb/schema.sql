@@ -1384,6 +1384,14 @@ CREATE TABLE memory_recordings (
     failed_bytes INTEGER NOT NULL
 );
 
+-- What the page shows first of recordings, if one of them is large; computed when they are stored.
+CREATE TABLE memory_overviews (
+    -- Row of memory_recordings. Unit: none.
+    recording INTEGER PRIMARY KEY,
+    -- JSON: totals, the curve of the whole recording, and what lives at the peak. Unit: none.
+    data TEXT NOT NULL
+);
+
 -- What each step of a recording of memory allocates and no later one releases.
 CREATE TABLE memory_growth (
     -- Row of memory_recordings. Unit: none.

@@ -4,71 +4,44 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from aggregator.dldb.gpu_memory import read_recordings
+from aggregator.dldb.gpu_memory import read_overviews, read_recordings
 from aggregator.errors import InvalidValueError
-from aggregator.metrics.memory.analysis import DeviceMemory, Recording
-from aggregator.metrics.memory.answers import fragmentation, leaks, step_peaks
-from aggregator.metrics.memory.kinds import EVIDENCE_TEXTS, KIND_NAMES
+from aggregator.metrics.memory.overview import (
+    PIXELS,
+    Moment,
+    Overview,
+    Shown,
+    Totals,
+    curve,
+    moment,
+    narrower,
+    totals,
+)
 from aggregator.profile.arrays import Int64
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import Remembered
 from aggregator.texts import say
 
+One = TypeVar("One")
 MOST_PIXELS: Final = 4_096
-MOST_OWNERS: Final = 100
-MOST_STEPS: Final = 1_000
-_MOST_FRAMES: Final = 60
 _MOST_ROWS: Final = 20_000_000
 """Events and allocations that are kept in memory, of all profiles together: 100 bytes each."""
-_KIND_ORDER: Final = (1, 3, 2, 4, 5, 6, 0)
-"""From the bottom of the picture: what lives longest first, what is unknown last."""
+_MOST_OVERVIEWS: Final = 16
 NOT_RECORDED = say(
     "The profile holds no recording of GPU memory: record one with dlprof --memory, or add a "
     "snapshot with dlprof memory --into."
 )
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A recording with the place of its events on the axis of a picture."""
-
-    recording: Recording
-
-    @property
-    def memory(self) -> DeviceMemory:
-        """The memory of the device."""
-        return self.recording.memory
-
-    @cached_property
-    def has_times(self) -> bool:
-        """Whether all events have times; else the axis counts events."""
-        times = self.memory.time_ns
-        return bool(len(times)) and int(times.min()) >= 0
-
-    @cached_property
-    def at(self) -> Int64:
-        """Place of each event: time since the first, or its number."""
-        if not self.has_times:
-            return np.arange(self.memory.num_events, dtype=np.int64)
-        times = np.maximum.accumulate(self.memory.time_ns)
-        return np.asarray(times - times[0], dtype=np.int64)
-
-    def profile_ns(self, event: int) -> int | None:
-        """Time of an event on the clock of the profile; None: unknown."""
-        offset = self.recording.clock_offset_ns
-        if offset is None or not self.has_times or event < 0:
-            return None
-        return int(self.memory.time_ns[event]) - offset
-
-
 _shown: Remembered[tuple[Shown, ...]] = Remembered(
     _MOST_ROWS, lambda all_: sum(len(one.memory.rows) + one.memory.num_events for one in all_) + 1
+)
+_overviews: Remembered[tuple[Overview, ...]] = Remembered(
+    _MOST_OVERVIEWS, lambda all_: len(all_) + 1
 )
 
 
@@ -78,53 +51,33 @@ def read_memory_summary(data: AggregationData) -> dict[str, Any]:
     Raises:
         DatabaseError: The database is damaged.
     """
-    found = _recordings(data)
-    unknown = {} if found else {"recordings": NOT_RECORDED}
+    stored = _stored(data)
+    if stored:
+        known = [(one["totals"], one["clock_offset_ns"]) for one in stored]
+    else:
+        known = [(totals(one), one.recording.clock_offset_ns) for one in _recordings(data)]
     return {
-        "recordings": [_summary(data, number, one) for number, one in enumerate(found, start=1)],
-        "unknown": unknown,
+        "recordings": [
+            _summary(data, number, found, offset)
+            for number, (found, offset) in enumerate(known, start=1)
+        ],
+        "unknown": {} if known else {"recordings": NOT_RECORDED},
     }
 
 
-def _summary(data: AggregationData, number: int, shown: Shown) -> dict[str, Any]:
-    memory, counts = shown.memory, shown.memory.counts
-    evidence = memory.evidence(memory.at_peak)
-    free = fragmentation(memory)
-    peaks = step_peaks(memory)
-    return {
-        "recording": number,
-        "device": memory.device,
-        "recorded_by": memory.source,
-        "source_file": shown.recording.source_file,
-        "axis": "time_ns" if shown.has_times else "event",
-        "stop": int(shown.at[-1]) if len(shown.at) else 0,
-        "num_events": memory.num_events,
-        "num_allocations": int((~memory.rows.is_rounding).sum()),
-        "peak_allocated_bytes": counts.peak_allocated,
-        "peak_event": counts.peak_event,
-        "peak_reserved_bytes": counts.peak_reserved,
-        "end_allocated_bytes": counts.end_allocated,
-        "end_active_bytes": counts.end_active,
-        "end_reserved_bytes": counts.end_reserved,
-        "unnamed_bytes_at_peak": memory.unnamed_bytes_at_peak,
-        "free_bytes": None if free is None else free.free_bytes,
-        "largest_free_bytes": None if free is None else free.largest_bytes,
-        "kinds": [
-            {"kind": kind, "bytes": size, "evidence": evidence.get(kind, "")}
-            for kind, size in memory.bytes_by_kind(memory.at_peak).items()
-        ],
-        "num_steps": len(peaks),
-        "steps": [
-            {
-                "step": one.step,
-                "event": one.event,
-                "allocated_bytes": one.allocated_bytes,
-                "iteration_index": _iteration(data, shown, one.event),
-            }
-            for one in peaks[:MOST_STEPS]
-        ],
-        "leaks": [asdict(leak) for leak in leaks(memory)],
-    }
+def _summary(
+    data: AggregationData, number: int, found: Totals, offset_ns: int | None
+) -> dict[str, Any]:
+    steps = [
+        {
+            "step": one["step"],
+            "event": one["event"],
+            "allocated_bytes": one["allocated_bytes"],
+            "iteration_index": _iteration(data, _profile_ns(one["time_ns"], offset_ns)),
+        }
+        for one in found["steps"]
+    ]
+    return {"recording": number, **found, "steps": steps}
 
 
 def read_memory_curve(
@@ -143,47 +96,13 @@ def read_memory_curve(
         raise InvalidValueError(
             say("low must be below high, and pixels from 1 to {most}.", most=MOST_PIXELS)
         )
-    shown = _recording(data, number)
-    memory, counts = shown.memory, shown.memory.counts
-    events = chosen_events(shown, low, high, pixels)
-    kinds = memory.bytes_at(events)[:, list(_KIND_ORDER)]
-    used = np.flatnonzero(kinds.any(axis=0)) if len(kinds) else np.zeros(0, dtype=np.int64)
-    return {
-        "recording": number,
-        "low": low,
-        "high": high,
-        "event": events.tolist(),
-        "at": shown.at[events].tolist(),
-        "allocated_bytes": counts.allocated[events].tolist(),
-        "active_bytes": counts.active[events].tolist(),
-        "reserved_bytes": counts.reserved[events].tolist(),
-        "kinds": [
-            {"kind": KIND_NAMES[_KIND_ORDER[kind]], "bytes": kinds[:, kind].tolist()}
-            for kind in used.tolist()
-        ],
-    }
-
-
-def chosen_events(shown: Shown, low: int, high: int, pixels: int) -> Int64:
-    """The events that a picture of a part of the axis shows, at most three for each pixel."""
-    counts = shown.memory.counts
-    first = int(np.searchsorted(shown.at, low, side="left"))
-    last = int(np.searchsorted(shown.at, high, side="right"))
-    if first >= last:
-        return np.arange(max(first - 1, 0), first, dtype=np.int64)
-    width = (high - low) / pixels
-    pixel = ((shown.at[first:last] - low) / width).astype(np.int64)
-    heads = np.flatnonzero(np.diff(pixel, prepend=-1))
-    lengths = np.diff(np.append(heads, len(pixel)))
-    chosen = [heads + lengths - 1]
-    for column in (counts.allocated[first:last], counts.reserved[first:last]):
-        most = np.repeat(np.maximum.reduceat(column, heads), lengths)
-        run = np.repeat(np.arange(len(heads)), lengths)
-        places = np.flatnonzero(column == most)
-        _, begins = np.unique(run[places], return_index=True)
-        chosen.append(places[begins])
-    found = np.unique(np.concatenate(chosen)) + first
-    return np.append(first - 1, found) if first else found
+    stored = _stored(data)
+    whole = _numbered(stored, number) if stored else None
+    if whole and (low, high) == (0, max(whole["totals"]["stop"], 1)) and PIXELS % pixels == 0:
+        points = narrower(whole["curve"], high, pixels)
+    else:
+        points = curve(_numbered(_recordings(data), number), low, high, pixels)
+    return {"recording": number, "low": low, "high": high, **points}
 
 
 def read_memory_alive(data: AggregationData, number: int, event: int) -> dict[str, Any]:
@@ -193,49 +112,35 @@ def read_memory_alive(data: AggregationData, number: int, event: int) -> dict[st
         InvalidValueError: There is no such recording or event.
         DatabaseError: The database is damaged.
     """
-    shown = _recording(data, number)
-    memory = shown.memory
-    if not -1 <= event < memory.num_events:
-        raise InvalidValueError(say("event must be from -1 to {last}.", last=memory.num_events - 1))
-    alive = memory.rows.alive_after(event)
-    counts = memory.counts
-    is_start = event < 0
-    owners = memory.owners(alive)
-    return {
+    found, offset_ns = _moment(data, number, event)
+    profile_ns = _profile_ns(found["time_ns"], offset_ns)
+    reply: dict[str, Any] = {
         "recording": number,
-        "event": event,
-        "at": None if is_start else int(shown.at[event]),
-        "profile_ns": shown.profile_ns(event),
-        "iteration_index": _iteration(data, shown, event),
-        "allocated_bytes": counts.start_allocated if is_start else int(counts.allocated[event]),
-        "active_bytes": None if is_start else int(counts.active[event]),
-        "reserved_bytes": counts.start_reserved if is_start else int(counts.reserved[event]),
-        "kinds": [
-            {"kind": kind, "bytes": size} for kind, size in memory.bytes_by_kind(alive).items()
-        ],
-        "num_owners": len(owners),
-        "owners": _with_ops(
-            data,
-            [
-                {
-                    "module": one.module,
-                    "op": one.op,
-                    "kind": KIND_NAMES[one.kind],
-                    "evidence": EVIDENCE_TEXTS[memory.whose.evidence[one.largest]],
-                    "bytes": one.size,
-                    "allocations": one.count,
-                    "stack": _stack(memory, one.largest),
-                }
-                for one in owners[:MOST_OWNERS]
-            ],
-        ),
+        **found,
+        "profile_ns": profile_ns,
+        "iteration_index": _iteration(data, profile_ns),
+        "owners": _with_ops(data, [{**one} for one in found["owners"]]),
     }
+    del reply["time_ns"]
+    return reply
 
 
-def _stack(memory: DeviceMemory, row: int) -> list[str]:
-    stacks = memory.stacks
-    frames = stacks.frames[memory.whose.stack[row]][:_MOST_FRAMES]
-    return [f"{stacks.names[one]} ({stacks.files[one]}:{stacks.lines[one]})" for one in frames]
+def _moment(data: AggregationData, number: int, event: int) -> tuple[Moment, int | None]:
+    """What lives after an event, and the offset of the recording's clock."""
+    stored = _stored(data)
+    known = _numbered(stored, number) if stored else None
+    if known and event == known["peak"]["event"]:
+        return known["peak"], known["clock_offset_ns"]
+    shown = _numbered(_recordings(data), number)
+    if not -1 <= event < shown.memory.num_events:
+        last = shown.memory.num_events - 1
+        raise InvalidValueError(say("event must be from -1 to {last}.", last=last))
+    return moment(shown, event), shown.recording.clock_offset_ns
+
+
+def _profile_ns(time_ns: int | None, offset_ns: int | None) -> int | None:
+    """A time of a recording on the clock of the profile; None: unknown."""
+    return None if time_ns is None or offset_ns is None else time_ns - offset_ns
 
 
 def _with_ops(data: AggregationData, owners: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -254,8 +159,8 @@ def _with_ops(data: AggregationData, owners: list[dict[str, Any]]) -> list[dict[
     return owners
 
 
-def _iteration(data: AggregationData, shown: Shown, event: int) -> int | None:
-    time_ns = shown.profile_ns(event)
+def _iteration(data: AggregationData, time_ns: int | None) -> int | None:
+    """The iteration at a time of the profile; None: none, or the time is unknown."""
     if time_ns is None:
         return None
     low_ns, high_ns, numbers = _iterations(data)
@@ -293,8 +198,17 @@ def _recordings(data: AggregationData) -> Sequence[Shown]:
     return _shown.get(data.database.state, "gpu memory", {}, lambda: data.database.read_with(read))
 
 
-def _recording(data: AggregationData, number: int) -> Shown:
-    found = _recordings(data)
+def _stored(data: AggregationData) -> Sequence[Overview]:
+    """What is stored of all recordings; nothing if they are small or an earlier version's."""
+    if not data.database.is_ours:
+        return ()
+    return _overviews.get(
+        data.database.state, "overviews", {}, lambda: data.database.read_with(read_overviews)
+    )
+
+
+def _numbered(found: Sequence[One], number: int) -> One:
+    """The item of a recording."""
     if not 1 <= number <= len(found):
         raise InvalidValueError(
             say("There is no recording {number} of GPU memory.", number=number),

@@ -7,7 +7,6 @@ the next: where it differs, the run ends and the reader of single opcodes contin
 
 from __future__ import annotations
 
-from array import array
 from typing import Any, Final, NamedTuple
 
 import numpy as np

@@ -1,0 +1,366 @@
+"""What a view of a recording shows: its totals, its curve, and what lives at one moment.
+
+A recording of a gigabyte takes a second to read, so what a view shows first is stored beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Final, TypedDict
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.metrics.memory.analysis import DeviceMemory, Recording
+from aggregator.metrics.memory.answers import fragmentation, leaks, step_peaks
+from aggregator.metrics.memory.kinds import EVIDENCE_TEXTS, KIND_NAMES
+
+Int64 = npt.NDArray[np.int64]
+Whole = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+PIXELS: Final = 4_000
+"""Width of a stored curve; those of its divisors are made of it."""
+MOST_OWNERS: Final = 100
+MOST_STEPS: Final = 1_000
+_LARGE: Final = 1 << 18
+"""Events from which on an overview is stored: fewer are read in less than a tenth of a second."""
+_MOST_FRAMES: Final = 60
+_FAR: Final = 1 << 62
+"""Beyond every place."""
+_KIND_ORDER: Final = (1, 3, 2, 4, 5, 6, 0)
+"""From the bottom of the picture: what lives longest first, what is unknown last."""
+
+
+class KindBytes(TypedDict):
+    """Bytes of one kind."""
+
+    kind: str
+    bytes: Whole
+
+
+class KindAtPeak(KindBytes):
+    """Bytes of one kind at the peak."""
+
+    evidence: str
+
+
+class StepAt(TypedDict):
+    """The peak of one step."""
+
+    step: Whole
+    event: Whole
+    time_ns: Whole | None  # On the clock of the recording.
+    allocated_bytes: Whole
+
+
+class LeakBytes(TypedDict):
+    """What each step allocates and no later one releases."""
+
+    name: str
+    bytes: Whole
+    steps: Whole
+
+
+class Totals(TypedDict):
+    """A recording as a whole."""
+
+    device: Whole
+    recorded_by: str
+    source_file: str
+    axis: str  # time_ns: time since the first event; event: its number.
+    stop: Whole  # Place of the last event on the axis.
+    num_events: Whole
+    num_allocations: Whole
+    peak_allocated_bytes: Whole
+    peak_event: Whole
+    peak_reserved_bytes: Whole
+    end_allocated_bytes: Whole
+    end_active_bytes: Whole
+    end_reserved_bytes: Whole
+    unnamed_bytes_at_peak: Whole
+    free_bytes: Whole | None
+    largest_free_bytes: Whole | None
+    kinds: list[KindAtPeak]
+    num_steps: Whole
+    steps: list[StepAt]
+    leaks: list[LeakBytes]
+
+
+class KindCurve(TypedDict):
+    """Bytes of one kind over time."""
+
+    kind: str
+    bytes: list[Whole]
+
+
+class CurvePoints(TypedDict):
+    """What is counted after some events, as columns."""
+
+    event: list[Whole]
+    at: list[Whole]
+    allocated_bytes: list[Whole]
+    active_bytes: list[Whole]
+    reserved_bytes: list[Whole]
+    kinds: list[KindCurve]
+
+
+class OwnerAt(KindAtPeak):
+    """Living allocations of one module, op and kind."""
+
+    module: str
+    op: str
+    allocations: Whole
+    stack: list[str]
+
+
+class Moment(TypedDict):
+    """What lives after an event."""
+
+    event: Whole
+    at: Whole | None
+    time_ns: Whole | None  # On the clock of the recording.
+    allocated_bytes: Whole
+    active_bytes: Whole | None
+    reserved_bytes: Whole
+    kinds: list[KindBytes]
+    num_owners: Whole
+    owners: list[OwnerAt]
+
+
+class Overview(TypedDict):
+    """What a view shows first."""
+
+    clock_offset_ns: Whole | None
+    totals: Totals
+    curve: CurvePoints
+    peak: Moment
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A recording with the place of its events on the axis of a picture."""
+
+    recording: Recording
+
+    @property
+    def memory(self) -> DeviceMemory:
+        """The memory of the device."""
+        return self.recording.memory
+
+    @cached_property
+    def has_times(self) -> bool:
+        """Whether all events have times; else the axis counts events."""
+        times = self.memory.time_ns
+        return bool(len(times)) and int(times.min()) >= 0
+
+    @cached_property
+    def at(self) -> Int64:
+        """Place of each event: time since the first, or its number."""
+        if not self.has_times:
+            return np.arange(self.memory.num_events, dtype=np.int64)
+        times = np.maximum.accumulate(self.memory.time_ns)
+        return np.asarray(times - times[0], dtype=np.int64)
+
+    @property
+    def stop(self) -> int:
+        """Place of the last event."""
+        return int(self.at[-1]) if len(self.at) else 0
+
+    def time_ns(self, event: int) -> int | None:
+        """Time of an event on the clock of the recording; None: unknown."""
+        return int(self.memory.time_ns[event]) if self.has_times and event >= 0 else None
+
+
+def overview(shown: Shown) -> Overview:
+    """What a view shows first of a recording."""
+    return Overview(
+        clock_offset_ns=shown.recording.clock_offset_ns,
+        totals=totals(shown),
+        curve=curve(shown, 0, max(shown.stop, 1), PIXELS),
+        peak=moment(shown, shown.memory.counts.peak_event),
+    )
+
+
+_STORED: Final = msgspec.json.Decoder(Overview)
+
+
+def encode_overview(found: Overview) -> str:
+    """An overview as JSON."""
+    return msgspec.json.encode(found).decode()
+
+
+def decode_overview(text: str) -> Overview:
+    """What ``encode_overview`` made of an overview.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    try:
+        found = _STORED.decode(text)
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from error
+    points = found["curve"]
+    columns = [points["at"], points["allocated_bytes"], points["active_bytes"]]
+    columns += [points["reserved_bytes"], *(one["bytes"] for one in points["kinds"])]
+    if any(len(column) != len(points["event"]) for column in columns):
+        raise ValueError("the columns of a stored curve differ in length")
+    return found
+
+
+def is_large(recording: Recording) -> bool:
+    """Whether it takes long to read a recording."""
+    return recording.memory.num_events >= _LARGE
+
+
+def totals(shown: Shown) -> Totals:
+    """A recording as a whole: its totals, the peak by kind, steps, what grows, free blocks."""
+    memory, counts = shown.memory, shown.memory.counts
+    evidence = memory.evidence(memory.at_peak)
+    free = fragmentation(memory)
+    peaks = step_peaks(memory)
+    return Totals(
+        device=memory.device,
+        recorded_by=memory.source,
+        source_file=shown.recording.source_file,
+        axis="time_ns" if shown.has_times else "event",
+        stop=shown.stop,
+        num_events=memory.num_events,
+        num_allocations=int((~memory.rows.is_rounding).sum()),
+        peak_allocated_bytes=counts.peak_allocated,
+        peak_event=counts.peak_event,
+        peak_reserved_bytes=counts.peak_reserved,
+        end_allocated_bytes=counts.end_allocated,
+        end_active_bytes=counts.end_active,
+        end_reserved_bytes=counts.end_reserved,
+        unnamed_bytes_at_peak=memory.unnamed_bytes_at_peak,
+        free_bytes=None if free is None else free.free_bytes,
+        largest_free_bytes=None if free is None else free.largest_bytes,
+        kinds=[
+            KindAtPeak(kind=kind, bytes=size, evidence=evidence.get(kind, ""))
+            for kind, size in memory.bytes_by_kind(memory.at_peak).items()
+        ],
+        num_steps=len(peaks),
+        steps=[
+            StepAt(
+                step=one.step,
+                event=one.event,
+                time_ns=shown.time_ns(one.event),
+                allocated_bytes=one.allocated_bytes,
+            )
+            for one in peaks[:MOST_STEPS]
+        ],
+        leaks=[LeakBytes(name=one.name, bytes=one.bytes, steps=one.steps) for one in leaks(memory)],
+    )
+
+
+def curve(shown: Shown, low: int, high: int, pixels: int) -> CurvePoints:
+    """What is counted at the events of a part of the axis that a picture needs."""
+    memory, counts = shown.memory, shown.memory.counts
+    first = int(np.searchsorted(shown.at, min(max(low, -1), _FAR), side="left"))
+    last = int(np.searchsorted(shown.at, min(max(high, -1), _FAR), side="right"))
+    part = slice(first, last)
+    found = first + chosen_points(
+        shown.at[part], counts.allocated[part], counts.reserved[part], low, high, pixels
+    )
+    # The event before the part begins the picture.
+    events = np.append(first - 1, found) if first else found
+    kinds = memory.bytes_at(events)[:, list(_KIND_ORDER)]
+    used = np.flatnonzero(kinds.any(axis=0)) if len(kinds) else np.zeros(0, dtype=np.int64)
+    return CurvePoints(
+        event=events.tolist(),
+        at=shown.at[events].tolist(),
+        allocated_bytes=counts.allocated[events].tolist(),
+        active_bytes=counts.active[events].tolist(),
+        reserved_bytes=counts.reserved[events].tolist(),
+        kinds=[
+            KindCurve(kind=KIND_NAMES[_KIND_ORDER[kind]], bytes=kinds[:, kind].tolist())
+            for kind in used.tolist()
+        ],
+    )
+
+
+def narrower(points: CurvePoints, high: int, pixels: int) -> CurvePoints:
+    """The curve from 0 to ``high`` with the pixels of a divisor of ``PIXELS``."""
+    at, allocated, reserved = (
+        np.array(points[name], dtype=np.int64)
+        for name in ("at", "allocated_bytes", "reserved_bytes")
+    )
+    rows = chosen_points(at, allocated, reserved, 0, high, pixels)
+    return CurvePoints(
+        event=_taken(points["event"], rows),
+        at=at[rows].tolist(),
+        allocated_bytes=allocated[rows].tolist(),
+        active_bytes=_taken(points["active_bytes"], rows),
+        reserved_bytes=reserved[rows].tolist(),
+        kinds=[
+            KindCurve(kind=one["kind"], bytes=taken)
+            for one in points["kinds"]
+            if any(taken := _taken(one["bytes"], rows))
+        ],
+    )
+
+
+def _taken(values: list[int], rows: Int64) -> list[int]:
+    return np.array(values, dtype=np.int64)[rows].tolist()
+
+
+def chosen_points(
+    at: Int64, allocated: Int64, reserved: Int64, low: int, high: int, pixels: int
+) -> Int64:
+    """Of each pixel the first point with most allocated, that with most reserved, and the last.
+
+    Places are whole, so pixels begin at whole places, too: those of fewer pixels are some of those
+    of a multiple of them, and so are their points.
+    """
+    edges = [low + -(-(high - low) * pixel // pixels) for pixel in range(pixels + 1)]
+    heads = np.unique(np.searchsorted(at, [min(max(edge, -1), _FAR) for edge in edges]))
+    heads = heads[heads < len(at)]
+    if not len(heads):
+        return heads.astype(np.int64)
+    lengths = np.diff(np.append(heads, len(at)))
+    chosen = [heads + lengths - 1]
+    for column in (allocated, reserved):
+        most = np.repeat(np.maximum.reduceat(column, heads), lengths)
+        places = np.flatnonzero(column == most)
+        chosen.append(places[np.searchsorted(places, heads)])
+    return np.unique(np.concatenate(chosen)).astype(np.int64)
+
+
+def moment(shown: Shown, event: int) -> Moment:
+    """What lives after an event; -1: before all."""
+    memory, counts = shown.memory, shown.memory.counts
+    alive = memory.rows.alive_after(event)
+    is_start = event < 0
+    owners = memory.owners(alive)
+    return Moment(
+        event=event,
+        at=None if is_start else int(shown.at[event]),
+        time_ns=shown.time_ns(event),
+        allocated_bytes=counts.start_allocated if is_start else int(counts.allocated[event]),
+        active_bytes=None if is_start else int(counts.active[event]),
+        reserved_bytes=counts.start_reserved if is_start else int(counts.reserved[event]),
+        kinds=[
+            KindBytes(kind=kind, bytes=size) for kind, size in memory.bytes_by_kind(alive).items()
+        ],
+        num_owners=len(owners),
+        owners=[
+            OwnerAt(
+                module=one.module,
+                op=one.op,
+                kind=KIND_NAMES[one.kind],
+                evidence=EVIDENCE_TEXTS[memory.whose.evidence[one.largest]],
+                bytes=one.size,
+                allocations=one.count,
+                stack=_stack(memory, one.largest),
+            )
+            for one in owners[:MOST_OWNERS]
+        ],
+    )
+
+
+def _stack(memory: DeviceMemory, row: int) -> list[str]:
+    stacks = memory.stacks
+    frames = stacks.frames[memory.whose.stack[row]][:_MOST_FRAMES]
+    return [f"{stacks.names[one]} ({stacks.files[one]}:{stacks.lines[one]})" for one in frames]

@@ -11,7 +11,9 @@ from aggregator.compare.document import to_document
 from aggregator.compare.figures import FIGURES, draw
 from aggregator.compare.result import Comparison
 from aggregator.compare.sides import Source, compare_files
+from aggregator.dldb.memory_reader import compare_recordings, read_devices
 from aggregator.errors import InvalidValueError
+from aggregator.metrics.memory.difference import to_document as to_memory_document
 from aggregator.system.progress import NullProgress
 from dlprof_client.cells import table_html
 
@@ -46,6 +48,27 @@ def compare(
     ]
     sources = [[Source.parse(str(name)) for name in side] for side in sides]
     return Changes(compare_files(sources[0], sources[1], NullProgress(), keep=True))
+
+
+def compare_memory(base: str | Path, new: str | Path) -> pd.DataFrame:
+    """What makes the peak of GPU memory of one recording higher or lower than that of another.
+
+    Rows are modules and ops by kind, the largest difference first. The differences of a device add
+    up exactly to that of its peaks; all are bytes.
+
+    Args:
+        base: A database, a snapshot of PyTorch, an export or a trace.
+        new: The new recording, likewise.
+
+    Raises:
+        DlprofError: A file cannot be read, or they record no GPU that both have.
+    """
+    found = compare_recordings(read_devices(Path(base)), read_devices(Path(new)))
+    rows = [
+        {"device": one.device, **row} for one in found for row in to_memory_document(one)["owners"]
+    ]
+    columns = ["device", "kind", "owner", "base_bytes", "new_bytes", "difference_bytes"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 class Changes:

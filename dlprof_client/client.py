@@ -33,6 +33,7 @@ from aggregator.tables.declared.iterations import AGGREGATIONS
 from aggregator.tables.declared.ops import OPS
 from aggregator.tables.declared.profile import domains
 from aggregator.tables.figures import FIGURES, Look
+from aggregator.tables.gpu_memory import read_memory_alive, read_memory_summary
 from aggregator.tables.plotly import Theme
 from aggregator.tables.replay import (
     CHANGE_NAMES,
@@ -180,6 +181,12 @@ class _ViewerRun(Run):
     def stragglers(self) -> dict[str, Any]:
         return self._scoped("stragglers/")
 
+    def memory(self) -> dict[str, Any]:
+        return self._scoped("memory/")
+
+    def memory_alive(self, event: int, recording: int = 1) -> dict[str, Any]:
+        return self._scoped("memory/alive/", event=str(event), recording=str(recording))
+
     def recommendations(self) -> pd.DataFrame:
         return pd.DataFrame(self._scoped("recommendations/")["results"])
 
@@ -291,6 +298,14 @@ class _FileRun(Run):
     def stragglers(self) -> dict[str, Any]:
         with self._scoped() as data:
             return read_stragglers(data)
+
+    def memory(self) -> dict[str, Any]:
+        with self._scoped() as data:
+            return read_memory_summary(data)
+
+    def memory_alive(self, event: int, recording: int = 1) -> dict[str, Any]:
+        with self._scoped() as data:
+            return read_memory_alive(data, recording, event)
 
     def recommendations(self) -> pd.DataFrame:
         with self._scoped() as data:

@@ -113,6 +113,19 @@ class Run(ABC):
         """Which rank makes the step slow, and the step without its slowness."""
 
     @abstractmethod
+    def memory(self) -> dict[str, Any]:
+        """The recordings of GPU memory: totals, the peak by kind, steps, what grows."""
+
+    @abstractmethod
+    def memory_alive(self, event: int, recording: int = 1) -> dict[str, Any]:
+        """What lives after an event of a recording: by kind, and by module and op with stacks.
+
+        Args:
+            event: Its number; ``peak_event`` of ``memory()`` is that of the peak.
+            recording: Number of the recording, from 1.
+        """
+
+    @abstractmethod
     def recommendations(self) -> pd.DataFrame:
         """The problems found, and what to do about them."""
 

@@ -8,8 +8,9 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from aggregator.dldb.gpu_memory import read_overviews, read_recordings
+from aggregator.dldb.memory_reader import compare_recordings, read_overviews, read_recordings
 from aggregator.errors import InvalidValueError
+from aggregator.metrics.memory.difference import to_document
 from aggregator.metrics.memory.overview import (
     PIXELS,
     Moment,
@@ -23,6 +24,7 @@ from aggregator.metrics.memory.overview import (
 )
 from aggregator.profile.arrays import Int64
 from aggregator.tables.aggregation_data import AggregationData
+from aggregator.tables.connection import ProfileDatabase
 from aggregator.tables.counts import Remembered
 from aggregator.texts import say
 
@@ -55,7 +57,7 @@ def read_memory_summary(data: AggregationData) -> dict[str, Any]:
     if stored:
         known = [(one["totals"], one["clock_offset_ns"]) for one in stored]
     else:
-        known = [(totals(one), one.recording.clock_offset_ns) for one in _recordings(data)]
+        known = [(totals(one), one.recording.clock_offset_ns) for one in _recordings(data.database)]
     return {
         "recordings": [
             _summary(data, number, found, offset)
@@ -101,7 +103,7 @@ def read_memory_curve(
     if whole and (low, high) == (0, max(whole["totals"]["stop"], 1)) and PIXELS % pixels == 0:
         points = narrower(whole["curve"], high, pixels)
     else:
-        points = curve(_numbered(_recordings(data), number), low, high, pixels)
+        points = curve(_numbered(_recordings(data.database), number), low, high, pixels)
     return {"recording": number, "low": low, "high": high, **points}
 
 
@@ -131,7 +133,7 @@ def _moment(data: AggregationData, number: int, event: int) -> tuple[Moment, int
     known = _numbered(stored, number) if stored else None
     if known and event == known["peak"]["event"]:
         return known["peak"], known["clock_offset_ns"]
-    shown = _numbered(_recordings(data), number)
+    shown = _numbered(_recordings(data.database), number)
     if not -1 <= event < shown.memory.num_events:
         last = shown.memory.num_events - 1
         raise InvalidValueError(say("event must be from -1 to {last}.", last=last))
@@ -141,6 +143,17 @@ def _moment(data: AggregationData, number: int, event: int) -> tuple[Moment, int
 def _profile_ns(time_ns: int | None, offset_ns: int | None) -> int | None:
     """A time of a recording on the clock of the profile; None: unknown."""
     return None if time_ns is None or offset_ns is None else time_ns - offset_ns
+
+
+def read_memory_difference(base: ProfileDatabase, new: ProfileDatabase) -> dict[str, Any]:
+    """What makes the peaks of one profile higher or lower than those of another, by device.
+
+    Raises:
+        UnsupportedProfileError: They have no recordings of the same devices.
+        DatabaseError: A database is damaged.
+    """
+    sides = [[one.memory for one in _recordings(side)] for side in (base, new)]
+    return {"differences": [to_document(one) for one in compare_recordings(*sides)]}
 
 
 def _with_ops(data: AggregationData, owners: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -188,14 +201,14 @@ def _iterations(data: AggregationData) -> tuple[Int64, Int64, Int64]:
 _spans: Remembered[Int64] = Remembered(1_000_000, lambda rows: rows.size + 1)
 
 
-def _recordings(data: AggregationData) -> Sequence[Shown]:
-    if not data.database.is_ours:
+def _recordings(database: ProfileDatabase) -> Sequence[Shown]:
+    if not database.is_ours:
         return ()
 
     def read(connection: sqlite3.Connection) -> tuple[Shown, ...]:
         return tuple(Shown(one) for one in read_recordings(connection))
 
-    return _shown.get(data.database.state, "gpu memory", {}, lambda: data.database.read_with(read))
+    return _shown.get(database.state, "gpu memory", {}, lambda: database.read_with(read))
 
 
 def _stored(data: AggregationData) -> Sequence[Overview]:

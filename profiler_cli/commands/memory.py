@@ -9,17 +9,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from aggregator.dldb.gpu_memory import add_recordings, read_recordings, start_utc_ns
-from aggregator.dldb.reader import is_own_database, open_database
+from aggregator.dldb.gpu_memory import add_recordings
+from aggregator.dldb.memory_reader import compare_recordings, read_devices, start_utc_ns
+from aggregator.dldb.reader import open_database
 from aggregator.dldb.stored import reading_errors
-from aggregator.errors import UnsupportedProfileError, UsageError
+from aggregator.errors import UsageError
 from aggregator.importing.gpu_memory import recorded
-from aggregator.metrics.memory.analysis import DeviceMemory, analyze
+from aggregator.metrics.memory.analysis import DeviceMemory
 from aggregator.metrics.memory.answers import fragmentation, leaks, step_peaks
-from aggregator.metrics.memory.difference import Part, PeakDifference, compare_peaks
+from aggregator.metrics.memory.difference import PeakDifference, to_document
 from aggregator.metrics.memory.kinds import KIND_NAMES
 from aggregator.metrics.memory.what_if import WhatIf, what_if
-from aggregator.sources.memory import read_memory
 from aggregator.system.plain_text import on_one_line, shown
 from aggregator.texts import say
 from profiler_cli.console import EXIT_DONE
@@ -44,7 +44,7 @@ def run_memory(words: Sequence[str]) -> int:
     options = _parser().parse_args(list(words))
     if options.new is not None:
         return _compare(options)
-    devices = _devices(options.file)
+    devices = read_devices(options.file)
     if options.into is not None:
         _add(options.into, options.file, devices)
     changes = [[what_if(device, change) for change in options.what_if] for device in devices]
@@ -64,31 +64,13 @@ def _compare(options: argparse.Namespace) -> int:
     """Show what makes the peak of one recording higher than that of another."""
     if options.what_if or options.into is not None:
         raise UsageError(say("--what-if and --into need a single recording."))
-    found = compare_peaks(_devices(options.file), _devices(options.new))
-    if not found:
-        raise UnsupportedProfileError(
-            say("There are no recordings of GPU memory of the same devices in both.")
-        )
+    found = compare_recordings(read_devices(options.file), read_devices(options.new))
     if options.format == "json":
-        print(json.dumps({"differences": [_difference_json(one) for one in found]}, indent=2))
+        print(json.dumps({"differences": [to_document(one) for one in found]}, indent=2))
     else:
         for one in found:
             print(shown("\n".join(_difference_text(one))))
     return EXIT_DONE
-
-
-def _difference_json(found: PeakDifference) -> dict[str, Any]:
-    def parts(items: Sequence[Part]) -> list[dict[str, Any]]:
-        return [asdict(one) | {"difference_bytes": one.difference_bytes} for one in items]
-
-    return {
-        "device": found.device,
-        "base_peak_allocated_bytes": found.base_bytes,
-        "new_peak_allocated_bytes": found.new_bytes,
-        "difference_bytes": found.difference_bytes,
-        "kinds": parts(found.kinds),
-        "owners": parts(found.owners),
-    }
 
 
 def _difference_text(found: PeakDifference) -> Iterator[str]:
@@ -109,20 +91,6 @@ def _difference_text(found: PeakDifference) -> Iterator[str]:
 
 def _signed(size: int) -> str:
     return f"{'+' if size > 0 else ''}{_size(size)}"
-
-
-def _devices(file: Path) -> tuple[DeviceMemory, ...]:
-    """The devices of a snapshot, an export or a trace, or those stored in a database."""
-    if not is_own_database(file):
-        return analyze(read_memory(file))
-    with open_database(file) as dldb, reading_errors(file):
-        found = tuple(one.memory for one in read_recordings(dldb.connection))
-    if not found:
-        raise UnsupportedProfileError(
-            f"'{file}' holds no recording of GPU memory.",
-            hint="Record one with dlprof --memory, or add a snapshot with dlprof memory --into.",
-        )
-    return found
 
 
 def _add(database: Path, file: Path, devices: Sequence[DeviceMemory]) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from django.conf import LazySettings
 
+from aggregator.dldb.memory_reader import read_overviews, read_recordings
+from aggregator.metrics.memory import overview
+from aggregator.tables import gpu_memory
+from aggregator.tables.declared.profile import profile_id
+from dlprof_client import compare_memory
 from profiler_cli.dlprof import main
 from tests.builders import Trace, query
 from tests.builders import analyze as import_trace
-from tests.contract.client import ApiClient, Served
+from tests.contract.client import API, ApiClient, Served
 from tests.contract.test_errors import assert_error
 from tests.memory.pickles import event, frame, load, segment, write
 from tests.memory.test_recorded import unpacked
@@ -167,3 +174,115 @@ def test_what_is_not_there(
     api: ApiClient, recorded: Served, address: str, values: dict[str, str | int]
 ) -> None:
     assert_error(api.get(recorded.at(address), **values), 400, "INVALID_VALUE")
+
+
+def test_what_is_stored_of_a_large_recording_is_what_is_read_of_a_small_one(
+    api: ApiClient,
+    recorded: Served,
+    snapshot: Path,
+    tmp_path: Path,
+    settings: LazySettings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    totals = api.get(recorded.at("memory/")).json
+    (found,) = totals["recordings"]
+    whole = {"low": 0, "high": found["stop"]}
+    asked: list[tuple[str, dict[str, int]]] = [
+        ("memory/", {}),
+        ("memory/alive/", {"event": found["peak_event"]}),
+        *(("memory/curve/", {**whole, "pixels": pixels}) for pixels in (1, 250, 500, 1000, 2000)),
+    ]
+    others: list[tuple[str, dict[str, int]]] = [
+        ("memory/curve/", {**whole, "pixels": 300}),
+        ("memory/curve/", {"low": 0, "high": found["stop"] // 2, "pixels": 500}),
+        ("memory/alive/", {"event": 7}),
+    ]
+    small = [api.get(recorded.at(path), **query).json for path, query in asked + others]
+
+    monkeypatch.setattr(overview, "_LARGE", 1)
+    path = import_trace(trace_of_steps(), tmp_path).path
+    assert main(["memory", str(snapshot), f"--into={path}"]) == 0
+    served = serving(path, settings)
+    with monkeypatch.context() as patched:
+        patched.setattr(gpu_memory, "read_recordings", lambda _: pytest.fail("reads all of it"))
+        large = [api.get(served.at(path), **query).json for path, query in asked]
+    large += [api.get(served.at(path), **query).json for path, query in others]
+
+    assert large == small
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_all_recordings_of_a_profile_with_a_large_one_are_stored_as_such(
+    snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, int]
+) -> None:
+    files = (snapshot, unpacked("convolution.pickle", tmp_path))
+    events = len(load(snapshot)["device_traces"][0])
+    assert events > len(load(files[1])["device_traces"][0])
+    monkeypatch.setattr(overview, "_LARGE", events)
+    path = import_trace(trace_of_steps(), tmp_path).path
+    for number in order:
+        assert main(["memory", str(files[number]), f"--into={path}"]) == 0
+    with closing(sqlite3.connect(path)) as connection:
+        stored = read_overviews(connection)
+        recordings = read_recordings(connection)
+    assert stored == tuple(overview.overview(overview.Shown(one)) for one in recordings)
+    assert [one["totals"]["source_file"] for one in stored] == [files[one].name for one in order]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE memory_overviews SET data = 'x'",
+        "UPDATE memory_overviews SET data = '{}'",
+        "UPDATE memory_overviews SET data = json_remove(data, '$.curve.at[0]')",
+        "UPDATE memory_overviews SET data = json_set(data, '$.totals.stop', 'soon')",
+    ],
+)
+def test_a_damaged_overview_is_refused(
+    api: ApiClient,
+    snapshot: Path,
+    tmp_path: Path,
+    settings: LazySettings,
+    monkeypatch: pytest.MonkeyPatch,
+    damage: str,
+) -> None:
+    monkeypatch.setattr(overview, "_LARGE", 1)
+    path = import_trace(trace_of_steps(), tmp_path).path
+    assert main(["memory", str(snapshot), f"--into={path}"]) == 0
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(damage)
+        connection.commit()
+    assert_error(api.get(serving(path, settings).at("memory/")), 422, "DATABASE_FOREIGN")
+
+
+def test_the_difference_of_two_profiles_adds_up(
+    api: ApiClient, recorded: Served, snapshot: Path, tmp_path: Path, settings: LazySettings
+) -> None:
+    other = unpacked("autocast.pickle", tmp_path)
+    new = import_trace(trace_of_steps(), tmp_path).path
+    assert main(["memory", str(other), f"--into={new}"]) == 0
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(recorded.path, new))
+    base_id, new_id = (profile_id(path) for path in (recorded.path, new))
+
+    reply = api.get(f"{API}/compare/memory/", base=base_id, new=f"{new_id}@1")
+
+    (found,) = reply.json["differences"]
+    before, after = (max(one[0] for one in undone(load(file), 0)) for file in (snapshot, other))
+    assert found["base_peak_allocated_bytes"] == before
+    assert found["new_peak_allocated_bytes"] == after
+    for part in ("kinds", "owners"):
+        assert sum(one["base_bytes"] for one in found[part]) == before
+        assert sum(one["new_bytes"] for one in found[part]) == after
+        assert sum(one["difference_bytes"] for one in found[part]) == after - before
+    owners = compare_memory(snapshot, other)
+    assert owners.drop(columns="device").to_dict("records") == found["owners"]
+
+
+def test_profiles_without_recordings_have_no_difference(
+    api: ApiClient, recorded: Served, tmp_path: Path, settings: LazySettings
+) -> None:
+    bare = import_trace(trace_of_steps(), tmp_path).path
+    settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(recorded.path, bare))
+    sides = {"base": profile_id(recorded.path), "new": profile_id(bare)}
+    assert api.get(f"{API}/compare/memory/", **sides).status == 422
+    assert api.get(f"{API}/compare/memory/", **{**sides, "new": "nope"}).status == 404

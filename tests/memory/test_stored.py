@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aggregator.dldb.gpu_memory import add_recordings, read_recordings
+from aggregator.dldb.gpu_memory import add_recordings
+from aggregator.dldb.memory_reader import read_recordings
 from aggregator.errors import DldbVersionError
 from aggregator.importing.gpu_memory import recorded
 from aggregator.metrics.memory.analysis import DeviceMemory, analyze

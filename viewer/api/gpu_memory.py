@@ -12,13 +12,15 @@ from aggregator.tables.gpu_memory import (
     MOST_PIXELS,
     read_memory_alive,
     read_memory_curve,
+    read_memory_difference,
     read_memory_summary,
 )
 from viewer.api.schema import DOMAIN, ResourceView, query
-from viewer.api.scope import open_scope
+from viewer.api.scope import open_profile, open_scope
 from viewer.api.serializers import (
     MemoryAliveSerializer,
     MemoryCurveSerializer,
+    MemoryDifferencesSerializer,
     MemorySerializer,
 )
 from viewer.api.timeline import whole_number
@@ -89,3 +91,26 @@ class MemoryAliveView(ResourceView):
         event = whole_number("event", request.query_params.get("event", ""))
         with open_scope(request, parts) as scope:
             return Response(read_memory_alive(scope.data, number, event))
+
+
+class CompareMemoryView(ResourceView):
+    """Why the peak of one recording is higher than that of another."""
+
+    query_names = ("base", "new")
+
+    @extend_schema(
+        parameters=[
+            query("base", "Profile of the base; @AGGREGATION is ignored.", required=True),
+            query("new", "Profile of the new side, likewise.", required=True),
+        ],
+        responses=MemoryDifferencesSerializer,
+    )
+    def get(self, request: Request) -> Response:
+        """For each GPU that both record: its peaks by kind and by module and op.
+
+        The differences of the kinds, and those of the owners, add up to that of the peaks.
+        """
+        sides = (request.query_params.get(name, "") for name in self.query_names)
+        base, new = (side.partition("@")[0] for side in sides)
+        with open_profile(base) as (_, before), open_profile(new) as (_, after):
+            return Response(read_memory_difference(before, after))

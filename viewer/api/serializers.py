@@ -618,6 +618,33 @@ class MemoryAliveSerializer(Serializer[Any]):
     owners = MemoryOwnerSerializer(many=True, help_text="The 100 largest.")
 
 
+class MemoryDifferencePartSerializer(Serializer[Any]):
+    """What one kind, or one owner, holds at both peaks."""
+
+    kind = CharField()
+    owner = CharField(help_text="Module and op; empty: all of the kind.")
+    base_bytes = IntegerField()
+    new_bytes = IntegerField()
+    difference_bytes = IntegerField()
+
+
+class MemoryDifferenceSerializer(Serializer[Any]):
+    """The peaks of one GPU in two recordings."""
+
+    device = IntegerField()
+    base_peak_allocated_bytes = IntegerField()
+    new_peak_allocated_bytes = IntegerField()
+    difference_bytes = IntegerField()
+    kinds = MemoryDifferencePartSerializer(many=True, help_text="The largest difference first.")
+    owners = MemoryDifferencePartSerializer(many=True, help_text="The largest difference first.")
+
+
+class MemoryDifferencesSerializer(Serializer[Any]):
+    """The peaks of two profiles."""
+
+    differences = MemoryDifferenceSerializer(many=True)
+
+
 class ErrorPctSerializer(Serializer[Any]):
     """Difference of the replayed and the measured steps."""
 

@@ -16,7 +16,12 @@ from viewer.api.comparisons import (
     CompareView,
     HistoryView,
 )
-from viewer.api.gpu_memory import MemoryAliveView, MemoryCurveView, MemoryView
+from viewer.api.gpu_memory import (
+    CompareMemoryView,
+    MemoryAliveView,
+    MemoryCurveView,
+    MemoryView,
+)
 from viewer.api.jobs import CancelJobView, JobsView, JobView, RetryJobView
 from viewer.api.profiles import (
     AggregationsView,
@@ -82,6 +87,7 @@ urlpatterns = [
     path("compare/", CompareView.as_view()),
     path("compare/summary/", CompareSummaryView.as_view()),
     path("compare/rows/", CompareRowsView.as_view()),
+    path("compare/memory/", CompareMemoryView.as_view()),
     path("compare/row/", CompareRowView.as_view()),
     path("compare/modules/", CompareModulesView.as_view()),
     path("compare/figures/<str:name>/", CompareFigureView.as_view()),

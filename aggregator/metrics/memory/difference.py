@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from aggregator.metrics.memory.analysis import DeviceMemory
 from aggregator.metrics.memory.kinds import KIND_NAMES
@@ -38,6 +39,22 @@ class PeakDifference:
     def difference_bytes(self) -> int:
         """How much higher the new peak is."""
         return self.new_bytes - self.base_bytes
+
+
+def to_document(found: PeakDifference) -> dict[str, Any]:
+    """A difference as JSON has it."""
+    return {
+        "device": found.device,
+        "base_peak_allocated_bytes": found.base_bytes,
+        "new_peak_allocated_bytes": found.new_bytes,
+        "difference_bytes": found.difference_bytes,
+        "kinds": [_part(one) for one in found.kinds],
+        "owners": [_part(one) for one in found.owners],
+    }
+
+
+def _part(one: Part) -> dict[str, Any]:
+    return asdict(one) | {"difference_bytes": one.difference_bytes}
 
 
 def compare_peaks(

@@ -303,7 +303,7 @@ def narrower(points: CurvePoints, high: int, pixels: int) -> CurvePoints:
 
 
 def _taken(values: list[int], rows: Int64) -> list[int]:
-    return np.array(values, dtype=np.int64)[rows].tolist()
+    return [values[row] for row in rows.tolist()]
 
 
 def chosen_points(

@@ -1242,6 +1242,33 @@ export interface MemoryCurveKind {
   readonly kind: string;
 }
 
+/** The peaks of one GPU in two recordings. */
+export interface MemoryDifference {
+  readonly base_peak_allocated_bytes: number;
+  readonly device: number;
+  readonly difference_bytes: number;
+  /** The largest difference first. */
+  readonly kinds: readonly MemoryDifferencePart[];
+  readonly new_peak_allocated_bytes: number;
+  /** The largest difference first. */
+  readonly owners: readonly MemoryDifferencePart[];
+}
+
+/** What one kind, or one owner, holds at both peaks. */
+export interface MemoryDifferencePart {
+  readonly base_bytes: number;
+  readonly difference_bytes: number;
+  readonly kind: string;
+  readonly new_bytes: number;
+  /** Module and op; empty: all of the kind. */
+  readonly owner: string;
+}
+
+/** The peaks of two profiles. */
+export interface MemoryDifferences {
+  readonly differences: readonly MemoryDifference[];
+}
+
 /** Bytes of one kind. */
 export interface MemoryKind {
   readonly bytes: number;

@@ -17,8 +17,8 @@ const AXIS = 22;
 /** Room for the bytes, which are written above their lines. */
 const HEADROOM = 1.08;
 const FEWEST_PX = 5;
-/** So that a change of the width by a few pixels asks nothing anew. */
-const PIXEL_STEP = 200;
+/** Few, so that a change of the width by some pixels asks nothing anew; of these the server has stored the whole curve. */
+const WIDTHS = [250, 500, 1_000] as const;
 const MOST_PIXELS = 2_000;
 
 interface CurveProps {
@@ -32,7 +32,7 @@ export function Curve(props: CurveProps): JSX.Element {
   const { shown, span } = props;
   const holder = useRef<HTMLDivElement>(null);
   const width = useWidth(holder);
-  const pixels = Math.min(Math.ceil(Math.max(width, 1) / PIXEL_STEP) * PIXEL_STEP, MOST_PIXELS);
+  const pixels = WIDTHS.find((one) => one >= width) ?? MOST_PIXELS;
   const curve = useScoped<MemoryCurve>("memory/curve/", {
     recording: shown.recording,
     low: Math.floor(span.low),

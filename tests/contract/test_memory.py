@@ -14,7 +14,7 @@ from aggregator.dldb.memory_reader import read_overviews, read_recordings
 from aggregator.metrics.memory import overview
 from aggregator.tables import gpu_memory
 from aggregator.tables.declared.profile import profile_id
-from dlprof_client import compare_memory
+from dlprof_client import compare_memory, connect
 from profiler_cli.dlprof import main
 from tests.builders import Trace, query
 from tests.builders import analyze as import_trace
@@ -276,6 +276,13 @@ def test_the_difference_of_two_profiles_adds_up(
         assert sum(one["difference_bytes"] for one in found[part]) == after - before
     owners = compare_memory(snapshot, other)
     assert owners.drop(columns="device").to_dict("records") == found["owners"]
+
+
+def test_a_notebook_reads_what_the_api_has(api: ApiClient, recorded: Served) -> None:
+    run = connect(recorded.path)
+    assert run.memory() == api.get(recorded.at("memory/")).json
+    alive = api.get(recorded.at("memory/alive/"), event=7).json
+    assert run.memory_alive(7) == alive
 
 
 def test_profiles_without_recordings_have_no_difference(

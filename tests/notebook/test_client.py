@@ -197,6 +197,15 @@ def test_the_replay_is_the_same_from_both(runs: tuple[Run, Run]) -> None:
             run.what_if(slower="kernels=2x")
 
 
+def test_recordings_of_memory_are_the_same_from_both(runs: tuple[Run, Run]) -> None:
+    served, read = runs
+    assert served.memory() == read.memory()
+    assert read.memory()["recordings"] == []
+    for run in runs:
+        with pytest.raises(DlprofError, match="no recording 1"):
+            run.memory_alive(0)
+
+
 @pytest.mark.parametrize("name", ["ops", "iterations/3/kernels"])
 def test_an_arrow_table_has_the_same_rows(runs: tuple[Run, Run], name: str) -> None:
     for run in runs:

@@ -90,7 +90,7 @@ def _measure(browser: Browser, url: str, options: argparse.Namespace) -> int:
         page.wait_for_timeout(500)
         browser.start_tracing(page=page, categories=list(_CATEGORIES))
         frames, passed = page.evaluate(_MOVE, [mode, options.seconds])
-        times_ms = _frame_times_ms(json.loads(browser.stop_tracing()))
+        times_ms = frame_times_ms(json.loads(browser.stop_tracing()))
         median, high = np.percentile(times_ms, [50, 95])
         print(
             f"* {mode}, {options.lanes} lanes, window of {options.height} px: "
@@ -105,7 +105,7 @@ def _measure(browser: Browser, url: str, options: argparse.Namespace) -> int:
     return int(is_missed or memory > MOST_MIB)
 
 
-def _frame_times_ms(trace: dict[str, Any]) -> list[float]:
+def frame_times_ms(trace: dict[str, Any]) -> list[float]:
     """CPU time of each frame on the main thread: all its tasks until the next frame begins."""
     events = trace["traceEvents"]
     main = {

@@ -1422,6 +1422,8 @@ export const zh = {
   "Peak of each step": "每步的峰值",
   "Grows with each step": "每步都增长",
   "The allocator at the end": "结束时的分配器",
+  "The CUDA driver knows no tensors, only what PyTorch takes for its cache.":
+    "CUDA 驱动不了解单个张量，只知道 PyTorch 为其缓存申请的显存。",
   "The recording has no optimizer that would end a step.": "记录中没有标志一步结束的优化器。",
   "The first {shown} of {count}.": "{count} 项中的前 {shown} 项。",
   "Step {number}": "第 {number} 步",

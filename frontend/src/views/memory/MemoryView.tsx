@@ -69,6 +69,11 @@ function Headline({ shown }: { shown: MemoryRecording }): JSX.Element {
           file: shown.source_file,
         })}
       </p>
+      {shown.recorded_by === "nsys" && (
+        <p class="muted">
+          {t("The CUDA driver knows no tensors, only what PyTorch takes for its cache.")}
+        </p>
+      )}
     </div>
   );
 }

@@ -83,8 +83,8 @@ def _first_picture(page: Page, viewer: Viewer, recording: int) -> float:
     server_ms = viewer.cpu_ms() - before
     print(machine(1))
     print(
-        f"* first picture: {server_ms:.0f} ms CPU of the server, {page_ms:.0f} ms of the page's main"
-        f" thread; {passed_ms:.0f} ms passed"
+        f"* first picture: {server_ms:.0f} ms CPU of the server, {page_ms:.0f} ms of the page's"
+        f" main thread; {passed_ms:.0f} ms passed"
     )
     return server_ms + page_ms
 

@@ -15,6 +15,7 @@ import pytest
 
 from aggregator.errors import ProfileError
 from aggregator.sources.memory import read_memory
+from aggregator.sources.memory.pickle_bytes import PickleBytes
 from aggregator.sources.memory.pickled import read_pickle
 from tests.conftest import ProfileFactory
 from tests.memory.pickles import SNAPSHOTS, event, frame, load, segment, write
@@ -170,6 +171,18 @@ def test_a_cut_file_is_named_as_such(tmp_path: Path, share: float) -> None:
     path = write(tmp_path / "snapshot.pickle", [some_events(2000)], [])
     raw = path.read_bytes()
     path.write_bytes(raw[: max(2, int(len(raw) * share))])
+    with pytest.raises(ProfileError, match="cut off"):
+        read_memory(path)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9999])
+def test_a_large_cut_file_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    path = write(tmp_path / "snapshot.pickle", [some_events(20_000)], [])
+    raw = path.read_bytes()
+    path.write_bytes(raw[: int(len(raw) * share)])
+    monkeypatch.setattr(PickleBytes, "refill", lambda _: pytest.fail("reads it"))
     with pytest.raises(ProfileError, match="cut off"):
         read_memory(path)
 

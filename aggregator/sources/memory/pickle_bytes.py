@@ -7,6 +7,7 @@ from typing import BinaryIO, Final
 _CHUNK: Final = 8 << 20
 _FRAME: Final = 0x95
 _FRAME_HEAD: Final = 9
+_STOP: Final = b"."
 
 
 class Cut(Exception):
@@ -33,6 +34,28 @@ class PickleBytes:
         head = self._file.read(count)
         self._left -= len(head)
         return head
+
+    def is_cut(self) -> bool:
+        """Whether the heads of frames say that the end of the file is missing.
+
+        They are read without what is between them, so that it is known before a gigabyte is read.
+        """
+        begin = self._file.tell()
+        end, place = begin + self._left, begin
+        last = b""
+        while place < end:
+            self._file.seek(place)
+            head = self._file.read(_FRAME_HEAD)
+            if head[:1] != bytes([_FRAME]):
+                # No frame: a protocol without frames, or a large value between them.
+                last = b""
+                break
+            place += _FRAME_HEAD + int.from_bytes(head[1:], "little")
+            if len(head) == _FRAME_HEAD and place == end:
+                self._file.seek(end - 1)
+                last = self._file.read(1)
+        self._file.seek(begin)
+        return place > end or last not in (b"", _STOP)
 
     def refill(self) -> bool:
         """Read more of the file, without the heads of frames; returns whether there was more."""

@@ -71,6 +71,8 @@ class PickleReader(PickleBytes, Refusals):
         """
         try:
             self._read_head()
+            if self.is_cut():
+                raise Cut
             return self._run()
         except Cut:
             raise self.cut() from None

@@ -24,6 +24,7 @@ class PickleBytes:
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
+        self._size = size
         self._left = size  # Bytes of the file that are not in the buffer.
         self._frame_left = 0  # Bytes of the current frame that are not in the buffer.
         self.data = b""
@@ -40,8 +41,8 @@ class PickleBytes:
 
         They are read without what is between them, so that it is known before a gigabyte is read.
         """
-        begin = self._file.tell()
-        end, place = begin + self._left, begin
+        end = self._size
+        begin = place = end - self._left
         last = b""
         while place < end:
             self._file.seek(place)

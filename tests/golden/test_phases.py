@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from aggregator.errors import UsageError
 from aggregator.importing.phases import PhaseName, read_phase
+from aggregator.metrics.phases import PhaseColumns, phases_of_iterations
 from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file
 from tests.conftest import ProfileFactory
 
@@ -175,3 +177,20 @@ def test_a_capture_of_a_single_step_is_of_its_phase(tmp_path: Path) -> None:
     assert found.query("SELECT key_node FROM aggregations WHERE id = 1") == [("",)]
     query = "SELECT phase, tokens, sequences, phase_iterations FROM view_phases"
     assert found.query(query) == [("decode", 32, 32.0, 1)]
+
+
+@pytest.mark.parametrize(("start_ns", "is_phase"), [(140, True), (150, True), (151, False)])
+def test_a_first_interval_that_is_mostly_the_programs_start_has_no_phase(
+    start_ns: int, is_phase: bool
+) -> None:
+    phases = PhaseColumns(
+        name=np.array([0, 0]),
+        names=("train",),
+        start_ns=np.array([start_ns, 210]),
+        end_ns=np.array([190, 290]),
+        process=np.zeros(2, dtype=np.int32),
+        tokens=np.array([8, 8]),
+        sequences=np.array([1, 1]),
+    )
+    found = phases_of_iterations(phases, np.array([100, 200, 300]))
+    assert found.is_of("train").tolist() == [is_phase, True]

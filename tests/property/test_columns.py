@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.metrics.efficiency import cost_pairs
 from aggregator.metrics.statistics import Groups
 from aggregator.profile import arrays as columns
 from aggregator.profile.arrays import (
@@ -112,3 +113,26 @@ def test_truth_values_are_ordered_and_counted(values: list[bool]) -> None:
     assert ordered(column).tolist() == sorted(range(len(values)), key=lambda row: values[row])
     unique, codes = dense_codes(column)
     assert unique[codes].tolist() == [int(value) for value in values]
+
+
+_INSTANCES = st.tuples(
+    st.integers(0, 4), st.integers(0, 3), st.integers(-1, 3), st.integers(0, 2**40)
+)
+
+
+@given(st.lists(_INSTANCES, max_size=40))
+def test_instances_are_joined_by_group_flags_and_cost(
+    instances: list[tuple[int, int, int, int]],
+) -> None:
+    expected: dict[tuple[int, int, int], tuple[int, int]] = {}
+    for *key, time_ns in instances:
+        if key[2] >= 0:
+            group, flags, cost = key
+            calls, total_ns = expected.get((group, flags, cost), (0, 0))
+            expected[group, flags, cost] = calls + 1, total_ns + time_ns
+
+    found = cost_pairs(*(_array([one[place] for one in instances]) for place in range(4)))
+
+    keys = zip(found.group.tolist(), found.flags.tolist(), found.cost.tolist(), strict=True)
+    values = zip(found.calls.tolist(), found.gpu_time_ns.tolist(), strict=True)
+    assert list(zip(keys, values, strict=True)) == sorted(expected.items())

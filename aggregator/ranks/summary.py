@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -144,6 +144,11 @@ class _Summary:
 
     def table(self, source: str) -> pa.Table:
         """All rows with the metadata of the file."""
+        recorded = self._recorded()
+        numbers = recorded or [rank.number for rank in self._ranks]
+        self._ranks = [
+            replace(rank, number=number) for rank, number in zip(self._ranks, numbers, strict=True)
+        ]
         parts = [self._rank_table(rank) for rank in self._ranks]
         document = {
             "format": FORMAT,
@@ -158,7 +163,7 @@ class _Summary:
                 }
                 for rank in self._ranks
             ],
-            "recorded_ranks": self._recorded(),
+            "recorded_ranks": recorded,
             "gpus": self._gpus,
             "kernels": [len(self._start), int(self._start.min(initial=NO_FUTURE))],
             "source": source,

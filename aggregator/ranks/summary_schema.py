@@ -63,7 +63,12 @@ KERNEL: Final = pa.struct(
 )
 SCHEMA: Final = pa.schema(
     [
-        _field("rank", pa.int32(), "none", "number of the rank in its capture or job"),
+        _field(
+            "rank",
+            pa.int32(),
+            "none",
+            "number of the rank: in the job if that is certain, else in the capture",
+        ),
         _field("step", pa.int64(), "none", "number of the iteration; null: outside of all"),
         _field("kind", pa.string(), "none", "before, iteration or after; empty: outside of all"),
         _field("is_steady", pa.bool_(), "none", "whether the step is one of the steady steps"),

@@ -1,70 +1,138 @@
-"""The recipes of docs/clusters.md: a process for each rank, as Slurm and Kubernetes start them."""
+"""The recipes of docs/clusters.md, run as they stand there: a process for each rank.
+
+The programs of the cluster (``srun``, ``scontrol``) and nsys are stand-ins, which set the variables
+that the real ones set, and write the export of each rank.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from profiler_cli.commands.rank_summary import job_rank
 from profiler_cli.dlprof import main
 from tests.cli.test_capture import FAKE, PROGRAM, REPOSITORY
 from tests.cluster.job import rank_exports
 
-LIMIT_S = 180
+LIMIT_S = 300
+RANKS = 3
+PAGE = (REPOSITORY / "docs/clusters.md").read_text()
+SRUN = """#!/bin/sh
+for rank in 0 1 2; do
+    SLURM_PROCID=$rank SLURM_NODEID=$rank SLURM_LOCALID=0 SLURM_NTASKS=3 \\
+    FAKE_EXPORT=$EXPORTS/export$rank.sqlite FAKE_LOG=$EXPORTS/log$rank "$@" &
+done
+wait
+"""
 
 
-def start(folder: Path, export: Path, variables: dict[str, str], output: str) -> subprocess.Popen:
-    """One task of the job: ``dlprof ... python train.py`` with a stand-in for nsys."""
-    programs = folder / "bin"
-    programs.mkdir(exist_ok=True)
-    nsys = programs / "nsys"
-    nsys.write_text(f'#!/bin/sh\nexec {sys.executable} -S {FAKE} "$@"\n')
-    nsys.chmod(0o755)
-    environment = {
-        **os.environ,
+def block(language: str) -> str:
+    found = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    assert len(found) == 1
+    return str(found[0])
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine of the cluster; ``tmp_path`` is the working directory."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    rank_exports(tmp_path, slow=1, share=0.2)
+    (tmp_path / "train.py").write_text("")
+    dlprof = shlex.join(PROGRAM)
+    for name, text in {
+        "nsys": f'#!/bin/sh\nexec {sys.executable} -S {FAKE} "$@"\n',
+        "dlprof": f'#!/bin/sh\nexec {dlprof} "$@"\n',
+        "python": f'#!/bin/sh\nexec {sys.executable} "$@"\n',
+        "scontrol": "#!/bin/sh\necho node0\n",
+        "srun": SRUN,
+    }.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
+    return {
+        **kept,
         "PATH": f"{programs}:{os.environ['PATH']}",
         "PYTHONPATH": str(REPOSITORY),
-        "FAKE_LOG": str(folder / f"{export.stem}.log"),
-        "FAKE_EXPORT": str(export),
-        **variables,
+        "EXPORTS": str(tmp_path),
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "SLURM_JOB_ID": "77",
+        "SLURM_JOB_NODELIST": "node[0-2]",
     }
-    words = [*PROGRAM, f"--output_path={output}", "-v", "minimal", sys.executable, "-c", "pass"]
-    return subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize("variable", ["SLURM_PROCID", "JOB_COMPLETION_INDEX"])
-def test_each_rank_writes_its_summary_and_one_command_joins_them(
-    tmp_path: Path, variable: str, capsys: pytest.CaptureFixture[str]
+def document_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert main(["stragglers", str(folder), "--format=json"]) == 0
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def test_the_batch_script_of_slurm(
+    tmp_path: Path, cluster: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exports = rank_exports(tmp_path, slow=1, share=0.2)
-    tasks = [
-        start(tmp_path, export, {variable: str(rank)}, f"shared/task%q{{{variable}}}")
-        for rank, export in enumerate(exports)
-    ]
-    assert [task.wait(timeout=LIMIT_S) for task in tasks] == [0] * len(tasks)
+    done = subprocess.run(
+        ["bash", "-c", block("bash")],
+        cwd=tmp_path,
+        env=cluster,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Without rank 1 the step takes" in done.stdout
+    made = tmp_path / "profile-77"
+    assert {path.name for path in (made / "rank2").glob("dlprof_*")} == {
+        "dlprof_dldb.sqlite",
+        "dlprof_ranks.parquet",
+    }
     # Copies of the summaries are enough, whatever their names.
-    for rank in range(len(exports)):
-        made = tmp_path / f"shared/task{rank}"
-        assert {path.name for path in made.glob("dlprof_*")} == {
-            "dlprof_dldb.sqlite",
-            "dlprof_ranks.parquet",
-        }
-        (tmp_path / "sums").mkdir(exist_ok=True)
-        (made / "dlprof_ranks.parquet").rename(tmp_path / f"sums/{9 - rank}.parquet")
-    assert main(["stragglers", str(tmp_path / "sums"), "--format=json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    sums = tmp_path / "sums"
+    sums.mkdir()
+    for rank in range(RANKS):
+        (made / f"rank{rank}/dlprof_ranks.parquet").rename(sums / f"{9 - rank}.parquet")
+    document = document_of(sums, capsys)
     assert document["slow_rank"] == 1
     assert [one["rank"] for one in document["rank_times"]] == [0, 1, 2]
-    assert document["rank_times"][1]["database"].endswith("task1/dlprof_dldb.sqlite")
+    assert document["rank_times"][1]["database"] == str(made / "rank1/dlprof_dldb.sqlite")
+
+
+def test_the_indexed_job_of_kubernetes(
+    tmp_path: Path, cluster: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    container = yaml.safe_load(block("yaml"))["spec"]["template"]["spec"]["containers"][0]
+    (script,) = container["args"]
+    pods = [
+        subprocess.Popen(
+            [*container["command"], script.replace("/out", str(tmp_path / "out"))],
+            cwd=tmp_path,
+            env={
+                **cluster,
+                "JOB_COMPLETION_INDEX": str(rank),
+                "FAKE_EXPORT": str(tmp_path / f"export{rank}.sqlite"),
+                "FAKE_LOG": str(tmp_path / f"log{rank}"),
+            },
+            stdout=subprocess.DEVNULL,
+        )
+        for rank in range(RANKS)
+    ]
+    assert [pod.wait(timeout=LIMIT_S) for pod in pods] == [0] * RANKS
+    document = document_of(tmp_path / "out", capsys)
+    assert document["slow_rank"] == 1
+    assert [one["rank"] for one in document["rank_times"]] == [0, 1, 2]
 
 
 def test_the_rank_of_a_process_is_what_its_launcher_says() -> None:
     assert job_rank({"RANK": "3", "SLURM_PROCID": "0"}) == 3
     assert job_rank({"RANK": "", "OMPI_COMM_WORLD_RANK": "12"}) == 12
+    assert job_rank({"JOB_COMPLETION_INDEX": "4"}) == 4
     assert job_rank({"RANK": "x"}) is None
     assert job_rank({}) is None

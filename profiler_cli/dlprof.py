@@ -53,6 +53,7 @@ SUBCOMMANDS: Final = {
 _READS_URLS: Final = "summarize"
 """It copies files where it reads them, which may be another machine."""
 _URL: Final = re.compile(r"(?:--\w+=)?\w+://")
+_QUERY: Final = re.compile(r"(\w+://[^\s,?#]+)[?#][^\s,]*")
 EXIT_INTERNAL: Final = 1
 skip_last_collections()
 BUG_HINT: Final = "This is a bug in dlprof. Run it again with --debug for the traceback."
@@ -125,7 +126,11 @@ def _run(words: Sequence[str]) -> int:
     from profiler_cli.commands.analyze import run_aggregation  # noqa: PLC0415
 
     with _local_database(options) as local:
-        run_aggregation(local, ("dlprof", *words), console)
+        # The database stores the command: the query of a URL may be a signature.
+        command = ("dlprof", *(_QUERY.sub(r"\1", word) for word in words))
+        run_aggregation(
+            local, command if "://" in options.database else ("dlprof", *words), console
+        )
     return EXIT_DONE
 
 

@@ -189,7 +189,8 @@ def check_request(options: Options) -> None:
         UsageError: There is nothing, or the input is not valid.
     """
     if options.database:
-        rank_files(options.database)
+        if "://" not in options.database:  # A URL is read later.
+            rank_files(options.database)
         return
     if not options.application:
         raise UsageError(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import sqlite3
 from contextlib import ExitStack
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 from aggregator.dldb.aggregations import aggregation_not_found
 from aggregator.dldb.guarded import DAMAGE, few_rows
 from aggregator.dldb.reader import damaged
 from aggregator.dldb.stored import require_aggregable
-from aggregator.dldb.writer import write_errors
+from aggregator.errors import DatabaseWriteError
 from aggregator.pipeline import open_or_import
 from aggregator.ranks.summary import write_rank_summary
 from aggregator.system.temporary_files import beside, publish
+from aggregator.texts import say
 
 
 @dataclass(frozen=True)
@@ -51,25 +53,40 @@ def summarize_file(
         database = open_or_import(source, stack)
         stack.callback(database.close)
         require_aggregable(database.path)
-        query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
-        temporary = beside(target, "tmp")
-        stack.callback(temporary.unlink, missing_ok=True)
+        query = "SELECT id FROM aggregations ORDER BY 1"
         try:
             known = [int(row[0]) for row in few_rows(database.connection.execute(query))]
             if not known or aggregation not in (None, *known):
                 raise aggregation_not_found(aggregation or 0, known)
-            with write_errors(target), temporary.open("xb") as stream:
-                table = write_rank_summary(
-                    database.connection,
-                    database.path,
-                    known[-1] if aggregation is None else aggregation,
-                    stream,
-                    source=shown_source,
-                    first_rank=first_rank,
-                )
+            summary = BytesIO()
+            table = write_rank_summary(
+                database.connection,
+                database.path,
+                known[-1] if aggregation is None else aggregation,
+                summary,
+                source=shown_source,
+                first_rank=first_rank,
+            )
         except (sqlite3.Error, MemoryError, *DAMAGE) as error:
             raise damaged(database.path, error) from error
-        size = temporary.stat().st_size
-        with write_errors(target):
+    _publish(summary.getvalue(), target, overwrite=overwrite)
+    return Written(rows=table.num_rows, bytes=len(summary.getvalue()))
+
+
+def _publish(content: bytes, target: Path, *, overwrite: bool) -> None:
+    temporary = beside(target, "tmp")
+    try:
+        try:
+            temporary.write_bytes(content)
             publish(temporary, target, overwrite=overwrite)
-    return Written(rows=table.num_rows, bytes=size)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise DatabaseWriteError(
+            say(
+                "The summary '{path}' cannot be written: {error}.",
+                path=target,
+                error=error.strerror or type(error).__name__,
+            ),
+            hint=say("Check that the folder can be written and the disk is not full (--output)."),
+        ) from error

@@ -20,6 +20,7 @@ from aggregator.dldb.ownership import OwnershipReader, Span, read_span
 from aggregator.dldb.rows.collectives import UNALIGNED, read_collectives
 from aggregator.dldb.slow_ranks import read_kernel_iterations
 from aggregator.dldb.steps import NoStepsError, read_steps
+from aggregator.dldb.writer import has_table
 from aggregator.errors import NotOneJobError
 from aggregator.kernels.traits import communication_kernels
 from aggregator.metrics.collectives import CollectiveKernels
@@ -125,7 +126,9 @@ class _Summary:
             for name, direction in _rows(connection, "op_name, direction", "ops ORDER BY id")
         ]
         self._gpus = sorted({str(row[0]) for row in _rows(connection, "uuid", "devices") if row[0]})
-        self._bytes = dict(_rows(connection, "kernel, bytes", "collective_bytes"))
+        has_bytes = has_table(connection, "collective_bytes")  # Older databases have none.
+        sizes = _rows(connection, "kernel, bytes", "collective_bytes") if has_bytes else []
+        self._bytes = dict(sizes)
         self._found = read_collectives(database)
 
     def _read_kernels(self, connection: sqlite3.Connection, aggr: int) -> None:

@@ -65,7 +65,7 @@ def _write(database: Dldb, plan: OutputPlan, rank: int | None, console: Console)
 
     path = plan.report(RANKS_FILE[0], "", RANKS_FILE[1])
     console.message(f"Writing summary of the ranks to ({display(path)})")
-    query = "SELECT max(aggr_id) FROM view_aggregations"
+    query = "SELECT max(id) FROM aggregations"
     ((last,),) = few_rows(database.connection.execute(query))
     with Batch(force=plan.force) as batch:
         with batch.open(path) as stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -16,7 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from aggregator.dldb.slow_ranks import read_slow_ranks
-from aggregator.errors import CorruptProfileError, NotOneJobError, ProfileNotFoundError, ReplayError
+from aggregator.errors import (
+    CorruptProfileError,
+    DatabaseWriteError,
+    NotOneJobError,
+    ProfileNotFoundError,
+    ReplayError,
+)
 from aggregator.metrics.ownership import CLASSES
 from aggregator.ranks.summarize import summarize_file
 from aggregator.ranks.summary_join import join_summaries
@@ -26,6 +33,7 @@ from profiler_cli.dlprof import main
 from tests.rank_files import split
 from tests.replay.test_slow_ranks_of_databases import changed, injected, write
 
+OLDER = Path(__file__).resolve().parents[1] / "data/older"
 MOST_BYTES = 50_000
 """For each rank and step."""
 
@@ -229,6 +237,42 @@ def test_a_flipped_byte_is_no_traceback(summary: Path, tmp_path: Path) -> None:
     for at in random.integers(0, len(whole), 60).tolist():
         target.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
         assert main(["stragglers", str(target)]) in {0, 4}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in OLDER.glob("*.xz")))
+def test_databases_of_older_versions_have_summaries(name: str, tmp_path: Path) -> None:
+    database = tmp_path / "older.sqlite"
+    database.write_bytes(lzma.decompress((OLDER / name).read_bytes()))
+    summarize_file(database, tmp_path / "older.ranks.parquet")
+    assert read_rank_summary(tmp_path / "older.ranks.parquet").rows.is_steady.any()
+
+
+def test_a_damaged_database_is_one_sentence_and_leaves_no_file(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for query in (
+        "UPDATE kernels SET name = 10000000",
+        "UPDATE dldb_meta SET value = x'ff' WHERE key = 'last_ns'",
+        "UPDATE iterations SET start = 'x'",
+        "UPDATE ranks SET process = 99",
+        "DELETE FROM aggregations",
+    ):
+        database = tmp_path / "damaged.sqlite"
+        changed(job, database, "DELETE FROM column_blobs", query).close()
+        code = main(["summarize", str(database), "-f", "-o", str(tmp_path / "out")])
+        assert code in {0, 2, 4, 5}, query
+        assert "bug" not in capsys.readouterr().err
+        assert not list(tmp_path.glob("out/.*"))
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["summarize", str(job), "-o", str(tmp_path / "file/x.parquet")]) == 5
+    assert "bug" not in capsys.readouterr().err
+    with pytest.raises(DatabaseWriteError, match="cannot be written: File exists"):
+        summarize_file(job, tmp_path / "file")
 
 
 def test_the_command_reads_a_folder(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from aggregator.dldb.stored import reading_errors
-from aggregator.dldb.writer import Table, insert_rows
+from aggregator.dldb.writer import Table, has_table, insert_rows
 from aggregator.kernels.traits import kernel_traits
 from aggregator.metrics.collectives import CollectiveKernels, Matched, collective_kind, match
 from aggregator.profile.arrays import Int64
@@ -34,6 +34,7 @@ def read_collectives(path: Path) -> CollectiveKernels:
     with closing(sqlite3.connect(path)) as connection:
         names = connection.execute("SELECT id, name, long_name FROM kernel_names").fetchall()
         ranks = dict(connection.execute("SELECT process, id FROM ranks"))
+        has_calls = has_table(connection, "collective_calls")  # Older databases have none.
     moving = {
         number: collective_kind(name)
         for number, name, long_name in names
@@ -55,8 +56,10 @@ def read_collectives(path: Path) -> CollectiveKernels:
     rank_of[list(ranks)] = list(ranks.values())
     rank = rank_of[data["process"]]
     keep = rank >= 0
-    with reading_errors(path), ArrowConnection(read_only_uri(path)) as reader:
-        calls = reader.integer_columns("collective_calls", ("kernel", "call"))
+    calls = {"kernel": empty, "call": empty}
+    if has_calls:
+        with reading_errors(path), ArrowConnection(read_only_uri(path)) as reader:
+            calls = reader.integer_columns("collective_calls", ("kernel", "call"))
     call = np.full(int(max(data["id"].max(initial=0), calls["kernel"].max(initial=0))) + 1, -1)
     call[calls["kernel"]] = calls["call"]
     return CollectiveKernels(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +115,30 @@ def first_time(value: float) -> Callable[[dict[str, Any]], object]:
     return lambda one: one["owned_ns"][0].__setitem__(0, value)
 
 
+def test_iterations_of_one_phase_need_not_be_consecutive(database: Path, tmp_path: Path) -> None:
+    path = tmp_path / "phase.sqlite"
+    shutil.copyfile(database, path)
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("UPDATE iterations SET aggregated = 0 WHERE aggr = 1 AND iter_value % 3 = 1")
+        writer.commit()
+        query = "SELECT iter_value, stop - start FROM iterations WHERE aggr = 1 AND aggregated"
+        expected = writer.execute(f"{query} ORDER BY 1").fetchall()
+    packed = summary(path, tmp_path / f"phase{SUFFIX}", "--aggregation=1")
+    found = read_summary(packed, "phase")
+    owned = found.ownership
+    assert list(zip(owned.numbers, found.capture.lengths_ns, strict=True)) == expected
+    assert owned.owned_ns.sum() == sum(length for _, length in expected)
+    part = read_summary(packed, "phase", None, (expected[1][0], expected[3][0]))
+    assert part.capture.lengths_ns.tolist() == [length for _, length in expected[1:4]]
+    other = f"{database}@2"
+    assert document(packed, other) == document(f"{path}@1", other)
+
+
 DAMAGE = {
     "a time is missing": changed(first_time(0)),
     "a time is no whole number": changed(first_time(1.5)),
     "a time is too large": changed(first_time(10**30)),
+    "numbers of iterations fall": changed(lambda one: one.update(iterations=[9, 2, 19])),
     "an iteration is missing": changed(lambda one: one["owned_ns"].pop()),
     "no GPU": changed(lambda one: one.update(gpus=0)),
     "unknown class": changed(lambda one: one["owners"][-1].__setitem__(0, "no class")),

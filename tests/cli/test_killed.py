@@ -15,7 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.cli.test_command import LIMIT_S, PAUSED
+from tests.cli.forking import LIMIT_S
+from tests.cli.test_command import PAUSED
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = (sys.executable, "-m", "profiler_cli.dlprof")

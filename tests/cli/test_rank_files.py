@@ -19,8 +19,9 @@ from aggregator.errors import UsageError
 from profiler_cli.dlprof import main
 from profiler_cli.options.declared import Options
 from profiler_cli.options.parser import named_by_environment, rank_files
+from tests.cli.forking import LIMIT_S
 from tests.cli.test_capture import REPOSITORY, Bench, bench
-from tests.cli.test_command import LIMIT_S, PAUSED
+from tests.cli.test_command import PAUSED
 from tests.rank_files import make_ranks
 
 __all__ = ["bench"]

@@ -71,6 +71,11 @@ def test_forward_backward_and_recomputed_kernels_have_the_path_of_their_module(
         ("/GPT/h.0/fused_add_gelu", "fprop", "fused_add_gelu", "provenance", 3),
         ("/GPT/h.0/mlp/mm", "bprop", "mm", "provenance", 3),
     ]
+    # Of the op in the range of the kernel: 2 x 8 x 16 x 4 in each of the steps.
+    assert found.query(
+        "SELECT flops FROM view_op_metrics"
+        " WHERE aggr_id = 1 AND op_node_name = '/GPT/h.0/attn/mm' AND flops > 0"
+    ) == [(3 * 1024,)]
     outside = "/GPT/Torch-Compiled Region: 0|0/"
     assert [row for row in rows if row not in known] == [
         (f"{outside}CompiledFunction", "fprop", "CompiledFunction", "recorded", 3),

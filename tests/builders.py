@@ -66,6 +66,14 @@ SCHEMA: dict[str, tuple[str, ...]] = {
     "ANALYSIS_DETAILS": ("globalVid", "duration", "startTime", "stopTime"),
     "DIAGNOSTIC_EVENT": ("timestamp", "timestampType", "source", "severity", "text", "globalPid"),
     "META_DATA_EXPORT": ("name", "value"),
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": (
+        *("start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType"),
+    ),
+    "GPU_METRICS": ("timestamp", "typeId", "metricId", "value"),
+    "TARGET_INFO_GPU_METRICS": ("typeId", "sourceId", "typeName", "metricId", "metricName"),
+    "DLPROF_GPU_SAMPLES": (
+        *("utcNs", "gpu", "uuid", "memoryTotal", "memoryUsed", "gpuUtilization", "isBefore"),
+    ),
 }
 HERE = "WHERE domain_name = 'default-domain' AND aggr_id = ?"
 ALWAYS = frozenset({"StringIds", "TARGET_INFO_SYSTEM_ENV", "META_DATA_EXPORT"})

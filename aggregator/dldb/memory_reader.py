@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -161,6 +162,34 @@ def _read(
         stacks=_read_stacks(connection, number),
     )
     return Recording(memory, str(file), offset)
+
+
+@dataclass(frozen=True)
+class MemoryCounts:
+    """What a recording counted after each of its events."""
+
+    number: int  # Of the recording.
+    device: int  # Number of the GPU, as the recorded process counts.
+    clock_offset_ns: int | None  # Time 0 of the profile on the clock of ``time_ns``; None: unknown.
+    time_ns: Int64  # -1: not recorded.
+    allocated: Int64  # Unit: bytes.
+    reserved: Int64  # Unit: bytes.
+
+
+def read_counts(connection: sqlite3.Connection) -> Iterator[MemoryCounts]:
+    """The counts of all recordings of a database, without their allocations.
+
+    Raises:
+        sqlite3.Error, ValueError, TypeError, KeyError, OverflowError: It is damaged.
+    """
+    if not has_table(connection, "memory_recordings"):
+        return
+    sql = "SELECT id, device, clock_offset FROM memory_recordings ORDER BY id"
+    for number, device, offset in connection.execute(sql).fetchall():
+        time_ns, allocated, reserved = (
+            _read_counts(connection, number, name) for name in ("time", "allocated", "reserved")
+        )
+        yield MemoryCounts(number, device, offset, time_ns, allocated, reserved)
 
 
 def _read_counts(connection: sqlite3.Connection, recording: int, name: str) -> Int64:

@@ -1344,6 +1344,34 @@ CREATE TABLE owner_times (
     PRIMARY KEY (aggr, iter_value)
 ) WITHOUT ROWID;
 
+-- Quantities of GPUs that were sampled.
+CREATE TABLE counters (
+    -- Row id. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of devices. Unit: none.
+    device INTEGER NOT NULL,
+    -- Memory in use, Utilization, or what Nsight Systems calls it. Unit: none.
+    name TEXT NOT NULL,
+    -- bytes or percent. Unit: none.
+    unit TEXT NOT NULL,
+    -- nvml (dlprof, while the application ran) or nsys (GPU metrics of Nsight Systems). Unit: none.
+    source TEXT NOT NULL
+);
+
+-- Samples of these quantities; in times without one they are unknown.
+CREATE TABLE counter_samples (
+    -- Row id, in order of start. Unit: none.
+    id INTEGER PRIMARY KEY,
+    -- Row of counters. Unit: none.
+    counter INTEGER NOT NULL,
+    -- When it was read. Unit: ns.
+    start INTEGER NOT NULL,
+    -- Until when it stands: the next reading, or one interval later where readings are missing. Unit: ns.
+    stop INTEGER NOT NULL,
+    -- Bytes, or hundredths of a percent. Unit: as its counter.
+    value INTEGER NOT NULL
+);
+
 -- Recordings of GPU memory: one for each device of each recorded file.
 CREATE TABLE memory_recordings (
     -- Row id. Unit: none.

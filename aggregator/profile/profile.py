@@ -222,6 +222,19 @@ class Device:
 
 
 @dataclass(frozen=True)
+class Counter:
+    """A quantity of a GPU that was sampled; between samples that are missing it is unknown."""
+
+    device: int  # Row of ``Profile.devices``.
+    name: str
+    unit: str  # bytes or percent.
+    source: str  # nvml or nsys.
+    start_ns: Int64  # When each sample was read. Unit: ns.
+    stop_ns: Int64  # Until when it stands. Unit: ns.
+    value: Int64  # Unit: bytes, or hundredths of a percent.
+
+
+@dataclass(frozen=True)
 class Session:
     """Host and time of a capture."""
 
@@ -313,6 +326,7 @@ class Profile:
     rank: int | None = None  # Number of the process in its job; None: unknown.
     source_format: SourceFormat = SourceFormat.NSYS  # Format of the source, which hints refer to.
     records_memory: bool = False  # Whether the source holds allocations of GPU memory.
+    counters: tuple[Counter, ...] = ()  # Samples of GPUs.
 
     @property
     def lost_records(self) -> bool:

@@ -71,7 +71,11 @@ NAMED_RANGES = Ordered(
 DEVICE_WAITS = Ordered(
     "device_waits", ("start",), ("start",), {"device": "devices", "process": "processes"}
 )
-EVENT_TABLES = (*(INSTANCES, KERNELS, MEMORY_OPS, GRAPHS, API_CALLS, NAMED_RANGES, DEVICE_WAITS),)
+COUNTER_SAMPLES = Ordered("counter_samples", ("start",), ("start", "stop"), {"counter": "counters"})
+EVENT_TABLES = (
+    *(INSTANCES, KERNELS, MEMORY_OPS, GRAPHS, API_CALLS, NAMED_RANGES, DEVICE_WAITS),
+    COUNTER_SAMPLES,
+)
 COVERED = (
     ("domain_kernels", "kernel", "kernels"),
     ("domain_memory_ops", "memory_op", "memory_ops"),

@@ -14,7 +14,7 @@ import {
   zoomed,
 } from "../src/lib/timeline";
 import { timelineOf } from "../src/table/timelineLink";
-import { layOut, rowAt, rowsBetween } from "../src/views/timeline/layout";
+import { layOut, rowAt, rowsBetween, valueText } from "../src/views/timeline/layout";
 import { itemAt, PixelRow } from "../src/views/timeline/raster";
 import { shortened } from "../src/views/timeline/scene";
 import { type Placed, readTiles, shiftOf, type Tile } from "../src/views/timeline/tiles";
@@ -139,6 +139,29 @@ describe("a row of pixels", () => {
   });
 });
 
+describe("samples", () => {
+  it("keep the highest of each pixel, show 0 and unknown differently, and stay in their tile", () => {
+    const tile = tileOf([
+      [0, 64, 64, 1, 9],
+      [64, 1, 1, 1, 9],
+      [65, 60, 60, 1, 9],
+      [192, 64, 64, 1, 9],
+      [400, 500, 500, 1, 9],
+    ]);
+    [50, 100, 10, 0, 70].forEach((value, index) => {
+      tile.row[index] = value;
+    });
+    const row = new PixelRow(16);
+    row.clear();
+    row.addSamples([placedOf(tile)], { low: 0, high: 1_024 }, 100);
+    expect([...row.busy.slice(0, 4)].map((share) => Math.round(share * 100))).toEqual([
+      50, 100, 0, 0,
+    ]);
+    expect([...row.label]).toEqual([9, 9, -1, 9, -1, -1, 9, 9, -1, -1, -1, -1, -1, -1, -1, -1]);
+    expect(row.busy[7]).toBeCloseTo(0.7);
+  });
+});
+
 describe("the item at a time", () => {
   const placed = [
     placedOf(
@@ -179,7 +202,7 @@ describe("tiles", () => {
 
 describe("rows", () => {
   const lane = (key: string, group: string) => ({
-    ...{ key, kind: "work", group, title: key, num_events: 1, busy_ns: 1 },
+    ...{ key, kind: "work", group, title: key, num_events: 1, busy_ns: 1, scale: null },
   });
   it("have a heading for each group, and are found by their height", () => {
     const { rows, height } = layOut([lane("a", ""), lane("b", "G"), lane("c", "G")], new Set());
@@ -188,6 +211,15 @@ describe("rows", () => {
     expect(rowAt(rows, height + 1)).toBeNull();
     expect(rowsBetween(rows, 0, 19)).toHaveLength(2);
     expect(layOut([lane("b", "G"), lane("c", "G")], new Set(["G"])).rows).toHaveLength(1);
+  });
+  it("are higher for counters, whose values are text", () => {
+    const scale = { unit: "bytes", step: 16, most: 2 ** 28 };
+    const counter = { ...lane("m", "G"), kind: "counter", title: "Memory in use", scale };
+    const { rows, height } = layOut([lane("a", "G"), counter, lane("b", "G")], new Set());
+    expect(height).toBe(24 + 18 + 36 + 18);
+    expect(rowAt(rows, 24 + 18 + 35)).toMatchObject({ key: "m", scale });
+    expect(valueText(scale, scale.most)).toBe("4.29 GB");
+    expect(valueText({ unit: "percent", step: 1, most: 10_000 }, 4_250)).toBe("42.5 %");
   });
   it("are quick for ten thousand lanes", () => {
     const lanes = Array.from({ length: 10_000 }, (_, index) => lane(`l${index}`, `G${index % 99}`));

@@ -316,13 +316,21 @@ class KernelLaunchesSerializer(Serializer[Any]):
     unknown = UnknownField()
 
 
+class ScaleSerializer(Serializer[Any]):
+    """What the rows of a counter's items mean: values, of joined samples the largest."""
+
+    unit = CharField(help_text="bytes or percent.")
+    step = IntegerField(help_text="A row is so many units; percent in hundredths.")
+    most = IntegerField(help_text="Largest row.")
+
+
 class LaneSerializer(Serializer[Any]):
     """A row of a timeline."""
 
     key = CharField(help_text="Its name in the address of its items.")
     kind = CharField(
         help_text="iterations, key (node), advice, path (the critical one), idle, work (of a GPU), "
-        "modules, ops, loader, calls or waits (calls that block)."
+        "modules, ops, loader, calls, waits (calls that block) or counter."
     )
     group = CharField(help_text="The GPU or thread that it belongs to.")
     title = CharField(help_text="Empty: it continues the lane before.")
@@ -330,6 +338,7 @@ class LaneSerializer(Serializer[Any]):
         allow_null=True, help_text="null: the lane is computed when its tiles are asked for."
     )
     busy_ns = IntegerField(allow_null=True, help_text="Sum of the durations of its events.")
+    scale = ScaleSerializer(allow_null=True, help_text="Of a counter; null: it is none.")
 
 
 class TimelineLabelsSerializer(Serializer[Any]):
@@ -487,6 +496,8 @@ class TimelineEventSerializer(RangeEventSerializer):
     correlation_id = IntegerField(required=False)
     gpu_time_ns = IntegerField(required=False, help_text="Of this execution of the op.")
     cpu_time_ns = IntegerField(required=False, help_text="Of this execution of the op.")
+    value = IntegerField(required=False, help_text="Of a sample; percent in hundredths.")
+    unit = CharField(required=False, help_text="Of a sample: bytes or percent.")
 
 
 class TimelineRangeSerializer(Serializer[Any]):

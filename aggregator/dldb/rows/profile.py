@@ -12,6 +12,7 @@ from aggregator.correlate.op_table import Op
 from aggregator.correlate.work import wait_calls
 from aggregator.dldb.rows.corrected import marker_tables
 from aggregator.dldb.rows.costs import cost_numbers, cost_tables, op_flops
+from aggregator.dldb.rows.counters import counter_tables
 from aggregator.dldb.rows.domains import domain_tables, graph_launches
 from aggregator.dldb.rows.evidence import evidence_of
 from aggregator.dldb.rows.phases import phase_ranges
@@ -93,6 +94,7 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
     yield Table("model_config", _model_config(data))
     yield _key_node_candidates(data)
     yield phase_ranges(data.phases)
+    yield from counter_tables(profile.counters)
     yield from _range_tables(data)
     yield from _busy_time(data)
 

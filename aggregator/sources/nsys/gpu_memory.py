@@ -40,7 +40,7 @@ _ALLOCATED: Final = 0
 _FREED: Final = 1
 _KINDS_ON_GPU: Final = (2, 3, 5)
 """Device memory, arrays and static device memory; the others may be in the host's."""
-_Key: TypeAlias = "str | int | None"
+GpuKey: TypeAlias = "str | int | None"
 """UUID of a GPU, or its number."""
 
 
@@ -76,7 +76,7 @@ def with_memory(
     return tuple(result)
 
 
-def _read_samples(schema: Schema, *, has_uuids: bool) -> tuple[dict[_Key, dict[str, Any]], str]:
+def _read_samples(schema: Schema, *, has_uuids: bool) -> tuple[dict[GpuKey, dict[str, Any]], str]:
     """Peak use and mean utilization by GPU, and the reason if there are none."""
     try:
         with schema.connect() as connection:
@@ -92,9 +92,9 @@ def _read_samples(schema: Schema, *, has_uuids: bool) -> tuple[dict[_Key, dict[s
     except CorruptProfileError:
         # The profile is complete without the samples.
         return {}, say("The samples of the GPU's memory cannot be read.")
-    found: dict[_Key, dict[str, Any]] = {}
+    found: dict[GpuKey, dict[str, Any]] = {}
     for uuid, gpu, total, used, before, busy in rows:
-        number = _key(uuid, gpu, has_uuids=has_uuids)
+        number = gpu_key(uuid, gpu, has_uuids=has_uuids)
         if isinstance(used, int) and number is not None:
             found[number] = {
                 "total": total if isinstance(total, int) and total > 0 else None,
@@ -106,7 +106,7 @@ def _read_samples(schema: Schema, *, has_uuids: bool) -> tuple[dict[_Key, dict[s
     return found, reason
 
 
-def _read_allocations(schema: Schema, known: DeviceMap) -> dict[_Key, dict[str, Any]]:
+def _read_allocations(schema: Schema, known: DeviceMap) -> dict[GpuKey, dict[str, Any]]:
     """Most memory that the processes had allocated at once, by id of the GPU.
 
     What was allocated before the capture began is known only when it is freed.
@@ -135,7 +135,7 @@ def _read_allocations(schema: Schema, known: DeviceMap) -> dict[_Key, dict[str, 
     ]
     of_event = np.array(gpus, dtype=np.int64)[code] if gpus else pid
     signed = np.where(operation == _FREED, -size, size)
-    found: dict[_Key, dict[str, Any]] = {}
+    found: dict[GpuKey, dict[str, Any]] = {}
     for gpu in set(gpus):
         held = np.cumsum(signed[of_event == gpu])
         peak = int(held.max(initial=0)) - int(held.min(initial=0))
@@ -143,7 +143,7 @@ def _read_allocations(schema: Schema, known: DeviceMap) -> dict[_Key, dict[str, 
     return found
 
 
-def _key(uuid: object, number: object, *, has_uuids: bool) -> _Key:
+def gpu_key(uuid: object, number: object, *, has_uuids: bool) -> GpuKey:
     """UUID of a GPU; another program's number is used only if UUIDs are unknown."""
     plain = plain_uuid(uuid)
     if plain and has_uuids:
@@ -161,18 +161,18 @@ def _nvml_error(connection: sqlite3.Connection, schema: Schema) -> str:
     return say("NVML could not be read during the capture: {reason}.", reason=row[0])
 
 
-def _read_markers(range_names: Iterable[str], *, has_uuids: bool) -> dict[_Key, dict[str, Any]]:
+def _read_markers(range_names: Iterable[str], *, has_uuids: bool) -> dict[GpuKey, dict[str, Any]]:
     """Peak of PyTorch's allocator, summed over the processes of each GPU."""
-    by_process: dict[tuple[_Key, int], int] = {}
+    by_process: dict[tuple[GpuKey, int], int] = {}
     for text in range_names:
         marker = _content(text) if text.startswith(MARKER_PREFIX) else {}
         peak, pid = marker.get("peak_reserved_bytes"), marker.get("pid", 0)
-        gpu = _key(marker.get("uuid"), marker.get("device"), has_uuids=has_uuids)
+        gpu = gpu_key(marker.get("uuid"), marker.get("device"), has_uuids=has_uuids)
         if not isinstance(peak, int) or not 0 <= peak < MAX_MEMORY_BYTES:
             continue
         if gpu is not None and isinstance(pid, int):
             by_process[gpu, pid] = max(peak, by_process.get((gpu, pid), 0))
-    found: dict[_Key, dict[str, Any]] = {}
+    found: dict[GpuKey, dict[str, Any]] = {}
     for (gpu, _), peak in by_process.items():
         used = found.setdefault(gpu, {"memory_used_bytes": 0, "memory_source": "pytorch"})
         used["memory_used_bytes"] += peak

@@ -25,6 +25,7 @@ from aggregator.sources.nsys.columns import (
     kernel_columns,
     memory_columns,
 )
+from aggregator.sources.nsys.counters import read_counters
 from aggregator.sources.nsys.diagnostics import read_diagnostics
 from aggregator.sources.nsys.gpu_memory import with_memory
 from aggregator.sources.nsys.graph_nodes import read_graph_nodes
@@ -260,7 +261,7 @@ def _assemble(
     schema: Schema, strings: NameCodes, raw: dict[str, RawTable], nvtx: NvtxEvents
 ) -> Profile:
     warnings = read_diagnostics(schema)
-    _repair(schema, raw, nvtx, warnings)
+    offset_ns = _repair(schema, raw, nvtx, warnings)
     threads, process_keys = _threads_and_processes(raw, nvtx)
     known = read_devices(schema)
     devices = DeviceRows(known, _work(raw), process_keys)
@@ -273,6 +274,7 @@ def _assemble(
     kernels = kernel_columns(raw[names.KERNELS], devices, strings)
     syncs = DeviceWork(**devices.work_columns(raw[names.SYNCS]))
     process_ids = tuple(int(key) & PID_MASK if key >= 0 else 0 for key in process_keys)
+    session = read_session(schema)
     return Profile(
         source_name=schema.path.name,
         end_ns=end_ns,
@@ -299,10 +301,17 @@ def _assemble(
         annotations=_annotations(schema, nvtx),
         thread_names=read_thread_names(schema),
         system=with_settings(read_system(schema), read_settings(nvtx.labels)),
-        session=read_session(schema),
+        session=session,
         reference=read_reference(schema),
         warnings=warnings,
         records_memory=schema.has(names.ALLOCATIONS),
+        counters=read_counters(
+            schema,
+            devices.devices,
+            start_utc_ns=session.start_utc_ns,
+            offset_ns=offset_ns,
+            end_ns=end_ns,
+        ),
     )
 
 
@@ -333,13 +342,15 @@ def _annotations(schema: Schema, nvtx: NvtxEvents) -> tuple[Annotation, ...]:
 
 def _repair(
     schema: Schema, raw: dict[str, RawTable], nvtx: NvtxEvents, warnings: list[ProfileWarning]
-) -> None:
+) -> int:
+    """Repair the tables in place; returns what was subtracted from all times."""
     work = _work(raw)
     _drop_open(nvtx, read_capture_ns(schema), warnings)
     tables = (*raw.values(), nvtx.ranges, nvtx.others)
     fill_missing_processes(raw[names.API_CALLS], work, PID_SHIFT)
     starts = [table["start"] for table in tables]
-    shift_times(tables, time_offset_ns(starts, read_session_start_ns(schema)))
+    offset_ns = time_offset_ns(starts, read_session_start_ns(schema))
+    shift_times(tables, offset_ns)
     repair_times(tables, warnings)
     repair_reversed([*raw.values()], warnings)
     assign_host_graphs(raw[names.GRAPHS], work)
@@ -350,6 +361,7 @@ def _repair(
             "API calls have no work on a GPU in the capture: every time on the GPU is unknown."
         )
         warnings.append(ProfileWarning("NO_GPU_WORK", text, len(raw[names.API_CALLS]["start"])))
+    return offset_ns
 
 
 def _drop_open(nvtx: NvtxEvents, capture_ns: int, warnings: list[ProfileWarning]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,13 +90,14 @@ class TimelineAnswers:
                 **{name: getattr(lane, name) for name in ("key", "kind", "group", "title")},
                 "num_events": lane.num_events,
                 "busy_ns": lane.busy_ns,
+                "scale": None if lane.scale is None else asdict(lane.scale),
             }
             for lane in stored.lanes.values()
         ]
         if has_path(self._data):
             place = sum(lane["kind"] in _ABOVE_PATH for lane in lanes)
             path = {"key": PATH_KEY, "kind": "path", "group": "", "title": "Critical path"}
-            lanes.insert(place, {**path, "num_events": None, "busy_ns": None})
+            lanes.insert(place, {**path, "num_events": None, "busy_ns": None, "scale": None})
         return lanes
 
     def tiles(

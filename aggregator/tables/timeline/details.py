@@ -97,6 +97,8 @@ class EventDetails:
         if event is None:
             return None
         known: Facts = {}
+        if lane.scale is not None:
+            event |= {"value": row * lane.scale.step, "unit": lane.scale.unit}
         if row > 0 and lane.kind == "work":
             known = self._work(event["category"], row)
         elif row > 0 and lane.kind in {"ops", "loader"}:

@@ -157,11 +157,15 @@ class Events:
 
     All methods raise ``sqlite3.Error``, ``ValueError``, ``TypeError`` or ``LookupError`` for a
     damaged database.
+
+    Attributes:
+        connection: The database.
+        window: What part of its time is read.
     """
 
     def __init__(self, connection: sqlite3.Connection, window: Window | None = None) -> None:
-        self._connection = connection
-        self._window = window or Window()
+        self.connection = connection
+        self.window = window or Window()
 
     def ops(self) -> dict[int, Op]:
         """Ops by row."""
@@ -185,7 +189,7 @@ class Events:
 
     def ranks(self) -> dict[int, int]:
         """Number of the rank of each process that has one, in their order, by row of processes."""
-        if not has_table(self._connection, "ranks"):
+        if not has_table(self.connection, "ranks"):
             return {}
         rows = self._all("SELECT process, rank FROM ranks ORDER BY rank")
         return {int(process): int(rank) for process, rank in rows}
@@ -210,8 +214,8 @@ class Events:
             "SELECT iter_value, start, stop FROM iterations WHERE aggr = ? AND stop > ?"
             " AND start < ? ORDER BY start"
         )
-        bounds = (aggregation, self._window.low_ns, self._window.high_ns)
-        rows = self._connection.execute(sql, bounds).fetchall()
+        bounds = (aggregation, self.window.low_ns, self.window.high_ns)
+        rows = self.connection.execute(sql, bounds).fetchall()
         times = limited(np.array([row[1:] for row in rows], dtype=np.int64).reshape(-1, 2))
         return [
             (int(row[0]), start, max(start, stop))
@@ -314,14 +318,14 @@ class Events:
         return np.array([0, *(row[0] for row in rows)], dtype=np.int64)
 
     def _read(self, table: str, names: Sequence[str]) -> list[Int64]:
-        return read_columns(self._connection, table, names)
+        return read_columns(self.connection, table, names)
 
     def _all(self, sql: str) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in self._connection.execute(sql)]
+        return [tuple(row) for row in self.connection.execute(sql)]
 
     def _chosen(self, found: Chosen) -> Chosen:
         """The events of the window in order of start, the longer of equal starts first."""
-        rows = np.flatnonzero(self._window.holds(found.start_ns, found.stop_ns))
+        rows = np.flatnonzero(self.window.holds(found.start_ns, found.stop_ns))
         start, stop, row = found.start_ns[rows], found.stop_ns[rows], found.row[rows]
         return found.rows(rows[np.lexsort((row, -stop, start))])
 

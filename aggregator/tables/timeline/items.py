@@ -63,8 +63,19 @@ class Labels:
         return tuple(self._known)
 
 
-DERIVED: Final = frozenset({"key", "advice", "path", "idle", "modules", "loader"})
-"""Kinds whose items show other events again, or the time between them."""
+COUNTER: Final = "counter"
+"""Kind of lanes whose items are samples: their rows are values."""
+DERIVED: Final = frozenset({"key", "advice", "path", "idle", "modules", "loader", COUNTER})
+"""Kinds whose items are no events: they show others again, the time between them, or samples."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the rows of a counter's items mean."""
+
+    unit: str  # bytes or percent.
+    step: int  # A row is so many units, rounded up to whole steps.
+    most: int  # Largest row.
 
 
 @dataclass(frozen=True)
@@ -73,8 +84,9 @@ class EventLane:
 
     key: str  # Stable name of the lane in its aggregation.
     # iterations, key (node), advice, path (the critical one), idle, work, modules, ops, calls,
-    # waits (calls that block) or loader.
+    # waits (calls that block), loader or counter.
     kind: str
     group: str  # What it belongs to: a GPU, or a thread of a process.
     title: str
     events: Items
+    scale: Scale | None = None  # Of a counter.

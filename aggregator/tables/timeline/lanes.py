@@ -13,8 +13,9 @@ from aggregator.dldb.ownership_columns import LOADER_TYPES
 from aggregator.metrics.ownership_host import is_blocking
 from aggregator.profile.arrays import Bool, Int64, Integers, row_codes
 from aggregator.profile.intervals import flatten
-from aggregator.tables.timeline.events import Calls, Events, OpCalls, Work
-from aggregator.tables.timeline.items import EventLane, Items, Labels
+from aggregator.tables.timeline.counters import counter_items, read_counters
+from aggregator.tables.timeline.events import Calls, Events, OpCalls, Window, Work
+from aggregator.tables.timeline.items import COUNTER, EventLane, Items, Labels
 from aggregator.tables.timeline.marked import Marked, key_node_ranges, read_marked
 from aggregator.tables.timeline.nesting import disjoint_sets, module_spans
 
@@ -70,6 +71,7 @@ class LaneReader:
         shown = set(ranks) if len(ranks) > 1 else set()
         yield from self._work_lanes(set(self._processes) - shown, "")
         yield from self._thread_lanes(set(self._processes) - shown, "")
+        yield from self._counter_lanes()
 
     def _iteration_lanes(self) -> Iterator[EventLane]:
         number, start, stop = self._iterations.T
@@ -216,6 +218,15 @@ class LaneReader:
         label = np.array(numbers, dtype=np.int64)[spans.name[order]] if numbers else _NO_ROWS
         start, stop = spans.start_ns[order], spans.stop_ns[order]
         return Labeled(start, stop, label, np.zeros_like(order))
+
+    def _counter_lanes(self) -> Iterator[EventLane]:
+        """Samples of GPUs, as far as they were taken in the time of the events."""
+        window = Window(self.origin_ns, max(self._stop_ns, self.origin_ns + 1))
+        for counter in read_counters(self._connection, window):
+            label = self.labels.number(counter.title)
+            items, scale = counter_items(counter, label, self.origin_ns)
+            group = f"GPU {counter.device}: counters"
+            yield EventLane(counter.key, COUNTER, group, counter.title, items, scale)
 
     def _lanes(
         self, key: str, kind: str, group: str, title: str, events: Labeled

@@ -25,28 +25,33 @@ _FEWER: Final = 8  # Events per item of the finest level that is stored beside t
 _FEWEST: Final = 2_048  # Items of a lane that are joined as they are asked for.
 
 
-def lane_levels(events: Items) -> Iterator[tuple[int, Items]]:
-    """The shifts and items of the levels that are stored, the finest first."""
+def lane_levels(events: Items, *, are_samples: bool = False) -> Iterator[tuple[int, Items]]:
+    """The shifts and items of the levels that are stored, the finest first.
+
+    Of samples that are joined the largest row is kept, which is their value.
+    """
     yield EVENTS, events
     most, found = len(events) // _FEWER, events
     for shift in range(0, LARGEST_SHIFT, _FACTOR_BITS):
         if len(found) <= _FEWEST:
             return
         if _num_joined(found, shift) <= most:
-            found = join_short(found, shift)
+            found = join_short(found, shift, are_samples=are_samples)
             most = len(found) // 2
             yield shift, found
 
 
-def join_short(items: Items, shift: int) -> Items:
+def join_short(items: Items, shift: int, *, are_samples: bool = False) -> Items:
     """Items with those joined that begin in the same bin, except for events as long as a bin."""
     is_wide = _are_wide(items, shift)
     wide, narrow = items.rows(is_wide), items.rows(~is_wide)
-    together = joined([wide, _runs(narrow, narrow.start_ns >> shift)])
+    together = joined([wide, _runs(narrow, narrow.start_ns >> shift, are_samples)])
     return together.rows(np.argsort(together.start_ns, kind="stable"))
 
 
-def shown_items(items: Items, shift: int, first: int, last: int) -> Items:
+def shown_items(
+    items: Items, shift: int, first: int, last: int, *, are_samples: bool = False
+) -> Items:
     """What bins ``first <= bin < last`` show of items of this grid or a finer one.
 
     All that begins in them, and events as long as a bin that reach into them. Short items are
@@ -59,9 +64,9 @@ def shown_items(items: Items, shift: int, first: int, last: int) -> Items:
     most = ITEMS_PER_BIN * (last - first)
     if len(found) <= most:
         return found
-    shown = join_short(found, shift)
+    shown = join_short(found, shift, are_samples=are_samples)
     if len(shown) > most + 1:
-        shown = _runs(found, np.maximum(found.start_ns >> shift, first))
+        shown = _runs(found, np.maximum(found.start_ns >> shift, first), are_samples)
     return shown
 
 
@@ -76,13 +81,13 @@ def _num_joined(items: Items, shift: int) -> int:
     return int(is_wide.sum()) + len(run_heads(items.start_ns[~is_wide] >> shift))
 
 
-def _runs(items: Items, bins: Int64) -> Items:
+def _runs(items: Items, bins: Int64, are_samples: bool) -> Items:  # noqa: FBT001
     """The items of each bin as one."""
     if not len(items):
         return items
     heads = run_heads(bins)
     run = np.repeat(np.arange(len(heads)), np.diff(np.append(heads, len(bins))))
-    top = _largest(run, items)
+    top = _highest(run, items) if are_samples else _largest(run, items)
     return Items(
         start_ns=items.start_ns[heads],
         stop_ns=np.maximum.reduceat(items.stop_ns, heads),
@@ -103,3 +108,9 @@ def _largest(run: Int64, items: Items) -> Int64:
     by_time = np.lexsort((-time_ns, run[order[heads]]))
     chosen = by_time[run_heads(run[order[heads]][by_time])]
     return order[heads[chosen]]
+
+
+def _highest(run: Int64, items: Items) -> Int64:
+    """The first item of each run with the largest row."""
+    order = np.lexsort((-items.row, run))
+    return order[run_heads(run[order])]

@@ -15,6 +15,7 @@ from typing import IO, Final
 import numpy as np
 
 from aggregator.profile.arrays import Bool, Int64
+from aggregator.tables.timeline.counters import BYTES, read_counters
 from aggregator.tables.timeline.events import CATEGORY_NAMES, Calls, Category, Events, OpCalls, Work
 from aggregator.tables.timeline.nesting import module_spans, nested_sets
 from aggregator.tables.timeline.protobuf import (
@@ -34,7 +35,10 @@ _CLEARED, _NEEDED = 1, 2  # SequenceFlags
 _EVENT_CATEGORIES, _EVENT_NAMES, _ANNOTATION_NAMES, _ANNOTATION_TEXTS = 1, 2, 3, 29
 _CATEGORY, _ANNOTATION, _TYPE, _NAME, _TRACK_UUID, _FLOWS, _LAST_FLOWS = 3, 4, 9, 10, 11, 47, 48
 _KEY, _UNSIGNED, _TEXT = 1, 3, 17  # of DebugAnnotation
-_BEGIN, _END = 1, 2  # TrackEvent.Type
+_BEGIN, _END, _SAMPLE = 1, 2, 4  # TrackEvent.Type
+_VALUE: Final = 44  # of TrackEvent: a counter's.
+_COUNTER: Final = 8  # of TrackDescriptor.
+_SIZE_BYTES: Final = 3  # CounterDescriptor.Unit
 _SEQUENCE_ID: Final = 1
 _ROWS: Final = 1 << 15  # Slices that are encoded at once.
 _TYPED = tuple(CATEGORY_NAMES.values())
@@ -112,6 +116,7 @@ class _Trace:
         self._ops = events.ops()
         self._processes = events.processes()
         self._offset_ns = 0
+        self._gpus: dict[int, int] = {}  # Track of each GPU by its number.
 
     def write(self) -> int:
         work, work_names, full_names = self._events.work()
@@ -128,6 +133,7 @@ class _Trace:
         self._write_work(work, work_names, full_names, flow_of_work, ends)
         del work
         self._write_threads(calls, op_calls, flow_of_call)
+        self._write_counters()
         return self._slices
 
     def _threads_process(self) -> Int64:
@@ -211,6 +217,7 @@ class _Trace:
             number, name = devices[device]
             on_device = work.device == device
             gpu = self._track(f"GPU {number}" + (f" ({name})" if name else ""))
+            self._gpus[number] = gpu
             for process, stream in _distinct_pairs(work.process[on_device], work.stream[on_device]):
                 rows = on_device & (work.stream == stream) & (work.process == process)
                 title = f"stream {stream}" if stream >= 0 else "all streams"
@@ -241,6 +248,29 @@ class _Trace:
                 self._call_slices(calls.rows(own_calls), call_names, flow_of_call[own_calls]),
             ]
             self._write_lane(name or f"thread {tid}", track, _merged(parts), is_own=True)
+
+    def _write_counters(self) -> None:
+        """Samples in the time of the events; a trace cannot say until when one stands."""
+        for counter in read_counters(self._events.connection, self._events.window):
+            unit = varint(3, _SIZE_BYTES) if counter.unit == BYTES else text(6, "%")
+            title = f"GPU {counter.device}: {counter.title}"
+            more = text(2, title) + message(_COUNTER, unit)
+            track = self._track("", self._gpus.get(counter.device, 0), more)
+            size = len(counter.value)
+            value = counter.value.astype(np.float64)
+            value = value if counter.unit == BYTES else value / 100
+            event = [
+                varints(_TYPE, np.full(size, _SAMPLE)),
+                varints(_TRACK_UUID, np.full(size, track)),
+                fixed64s(_VALUE, value.view(np.int64), np.ones(size, dtype=bool)),
+            ]
+            packet = [
+                varints(_TIMESTAMP, counter.start_ns + self._offset_ns),
+                varints(_SEQUENCE, np.full(size, _SEQUENCE_ID)),
+                messages(_TRACK_EVENT, event),
+                varints(_FLAGS, np.full(size, _NEEDED)),
+            ]
+            self._out.write(encoded(messages(_PACKET, packet)))
 
     def _op_slices(self, op_calls: OpCalls, shapes: Int64) -> Slices:
         names = _by_row({row: self._names.number(op.name) for row, op in self._ops.items()})

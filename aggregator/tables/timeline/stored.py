@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from aggregator.dldb.column_blobs import decoded, narrowed
 from aggregator.profile.arrays import Bool, Int64
-from aggregator.tables.timeline.items import EventLane, Items, Label, joined
+from aggregator.tables.timeline.items import COUNTER, EventLane, Items, Label, Scale, joined
 from aggregator.tables.timeline.levels import EVENTS, lane_levels, shown_items
 
 PART_ITEMS: Final = 8_192
-_MAGIC: Final = b"DLPROF timeline 2\n"
+_MAGIC: Final = b"DLPROF timeline 3\n"
 _LENGTH_BYTES: Final = 8
 _MOST_INDEX_BYTES: Final = 2**30
 _CODEC: Final = pa.Codec("zstd")
@@ -55,12 +55,13 @@ class StoredLane:
     labels: tuple[tuple[int, int], ...]  # Number of events of each label that it has.
     levels: tuple[tuple[int, tuple[Part, ...]], ...]  # Shift and parts, the finest level first.
     data: pa.Buffer
+    scale: Scale | None = None  # Of a counter.
 
     def shown(self, shift: int, first: int, last: int) -> Items:
         """What bins ``first <= bin < last`` of ``2**shift`` ns show, as ``shown_items`` says."""
         parts = next(parts for level, parts in reversed(self.levels) if level <= shift)
         found = self._between(parts, first << shift, last << shift)
-        return shown_items(found, shift, first, last)
+        return shown_items(found, shift, first, last, are_samples=self.kind == COUNTER)
 
     def events(self, low_ns: int, high_ns: int) -> Items:
         """The events that overlap some time, or begin in it."""
@@ -154,7 +155,7 @@ class TimelineWriter:
         """Write a lane with its levels."""
         levels = [
             (shift, [vars(part) for part in self._parts(items)])
-            for shift, items in lane_levels(lane.events)
+            for shift, items in lane_levels(lane.events, are_samples=lane.kind == COUNTER)
         ]
         stop_ns = int(lane.events.stop_ns.max())
         self._stop_ns = stop_ns if self._stop_ns is None else max(self._stop_ns, stop_ns)
@@ -165,6 +166,7 @@ class TimelineWriter:
                 "busy_ns": sum(lane.events.busy_ns.tolist()),
                 "labels": list(_counts(lane.events.label)),
                 "levels": levels,
+                "scale": None if lane.scale is None else asdict(lane.scale),
             }
         )
 
@@ -232,7 +234,9 @@ def _lane(stored: Mapping[str, Any], data: pa.Buffer) -> StoredLane:
         for shift, parts in stored["levels"]
     )
     labels = tuple((int(label), int(count)) for label, count in stored["labels"])
-    return StoredLane(**{**stored, "levels": levels, "labels": labels}, data=data)
+    scale = None if stored["scale"] is None else Scale(**stored["scale"])
+    parts = {"levels": levels, "labels": labels, "scale": scale}
+    return StoredLane(**{**stored, **parts}, data=data)
 
 
 def _counts(labels: Int64) -> Iterator[tuple[int, int]]:

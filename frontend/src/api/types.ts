@@ -1157,10 +1157,12 @@ export interface Lane {
   readonly group: string;
   /** Its name in the address of its items. */
   readonly key: string;
-  /** iterations, key (node), advice, path (the critical one), idle, work (of a GPU), modules, ops, loader, calls or waits (calls that block). */
+  /** iterations, key (node), advice, path (the critical one), idle, work (of a GPU), modules, ops, loader, calls, waits (calls that block) or counter. */
   readonly kind: string;
   /** null: the lane is computed when its tiles are asked for. */
   readonly num_events: number | null;
+  /** Of a counter; null: it is none. */
+  readonly scale: Scale | null;
   /** Empty: it continues the lane before. */
   readonly title: string;
 }
@@ -2588,6 +2590,16 @@ export interface RowSamples {
   readonly new_ns: readonly (readonly number[])[];
 }
 
+/** What the rows of a counter's items mean: values, of joined samples the largest. */
+export interface Scale {
+  /** Largest row. */
+  readonly most: number;
+  /** A row is so many units; percent in hundredths. */
+  readonly step: number;
+  /** bytes or percent. */
+  readonly unit: string;
+}
+
 /** Which rank makes the step slow. */
 export interface Stragglers {
   /** high, medium or low. */
@@ -2710,7 +2722,11 @@ export interface TimelineEvent {
   readonly tc_evidence?: string;
   /** Why. */
   readonly tc_fit_reason?: string;
+  /** Of a sample: bytes or percent. */
+  readonly unit?: string;
   readonly uses_tc?: boolean | null;
+  /** Of a sample; percent in hundredths. */
+  readonly value?: number;
 }
 
 /** The shape of every list. */

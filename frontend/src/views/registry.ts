@@ -20,7 +20,7 @@ import { OpPage } from "./one/OpPage";
 import { OpsView } from "./ops/OpsView";
 import { RanksView } from "./ranks/RanksView";
 import { RooflineView } from "./roofline/RooflineView";
-import { TimelineView } from "./timeline/TimelineView";
+import { LazyTimeline } from "./timeline/LazyTimeline";
 import { OpTypesView } from "./types/OpTypesView";
 
 export interface ViewSpec {
@@ -102,7 +102,7 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     title: t("Timeline"),
     icon: "timeline",
     letter: "l",
-    component: TimelineView,
+    component: LazyTimeline,
     // The report in one file holds tables, no single events.
     isFor: () => !isReport(),
   },

@@ -10,6 +10,7 @@ import { patchForView } from "../../state/query";
 import { kernelPage, opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Loaded } from "../../ui/states";
+import { valueText } from "./layout";
 import type { Found, Spot } from "./scene";
 
 const RELATIONS: Readonly<Record<string, string>> = {
@@ -134,6 +135,7 @@ type Facts = [string, ComponentChildren][];
 /** What is known, in the order in which people ask. */
 function factsOf(event: TimelineEvent): Facts {
   const facts: Facts = [
+    [t("Value"), sampleOf(event)],
     [t("Kernel"), event.long_name],
     [t("Op"), event.op_name],
     [t("Type"), event.op_type],
@@ -163,6 +165,12 @@ function placeOf({ place, of_ops: count, share_pct: share }: TimelineEvent): str
     count: formatInt(count),
     share: formatPct(share ?? 0),
   });
+}
+
+function sampleOf({ value, unit }: TimelineEvent): string | null {
+  if (value === undefined || unit === undefined) return null;
+  const exact = unit === "bytes" ? ` (${formatInt(value)} B)` : "";
+  return valueText({ unit, step: 1, most: value }, value) + exact;
 }
 
 function tensorCoreUse({ uses_tc: uses, tc_evidence: evidence }: TimelineEvent): string | null {
@@ -228,10 +236,15 @@ export function ChosenRun(props: {
     >
       <p class="timeline-event" role="status">
         <strong>{run.name}</strong>{" "}
-        {t("{count} events, {time} in all; most of it in this one.", {
-          count: formatInt(run.count),
-          time: durationText(run.busy),
-        })}{" "}
+        {run.value === null
+          ? t("{count} events, {time} in all; most of it in this one.", {
+              count: formatInt(run.count),
+              time: durationText(run.busy),
+            })
+          : t("{count} samples, at most {value}", {
+              count: formatInt(run.count),
+              value: run.value,
+            })}{" "}
         {run.opId !== null && (
           <PageAnchor class="link" to={opPage(run.opId)}>
             {run.opId}

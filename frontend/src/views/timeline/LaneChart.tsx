@@ -18,7 +18,7 @@ import { scopedUrl, useScope } from "../../state/scope";
 import { useTheme } from "../../state/theme";
 import { ErrorNote } from "../../ui/states";
 import { type ColorMode, readPalette } from "./colors";
-import { type LaneRow, layOut, type Row, rowsBetween } from "./layout";
+import { type LaneRow, layOut, type Row, rowsBetween, valueText } from "./layout";
 import { AXIS, type Found, Scene, type Spot } from "./scene";
 import { TileStore } from "./tiles";
 
@@ -267,6 +267,12 @@ function Label(props: {
     return (
       <span class="timeline-label" style={{ top: `${row.y}px` }} title={row.title}>
         {row.title}
+        {row.scale !== null && (
+          <>
+            <br />
+            {t("at most {value}", { value: valueText(row.scale, row.scale.most) })}
+          </>
+        )}
       </span>
     );
   }
@@ -506,8 +512,18 @@ function usePointer(props: LaneChartProps, place: Place) {
       }}
     >
       <strong>{tip.event.name}</strong>
+      {tip.event.value !== null && (
+        <span>
+          {tip.event.count > 1
+            ? t("{count} samples, at most {value}", {
+                count: formatInt(tip.event.count),
+                value: tip.event.value,
+              })
+            : tip.event.value}
+        </span>
+      )}
       <span>
-        {tip.event.count > 1
+        {tip.event.count > 1 && tip.event.value === null
           ? t("{count} events, {time} in all", {
               count: formatInt(tip.event.count),
               time: durationText(tip.event.busy),

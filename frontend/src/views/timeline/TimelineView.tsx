@@ -224,8 +224,7 @@ function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JS
           {t(
             "Drag: choose a range. Wheel with Ctrl, or W and S: zoom. Wheel or drag with Shift, or A and D: move. F: the event, or all. M: its time as the range. Comma and period, up and down: other events. /: search.",
           )}{" "}
-          {formatInt(timeline.lanes.reduce((sum, lane) => sum + (lane.num_events ?? 0), 0))}{" "}
-          {t("events")}
+          {formatInt(numEvents(timeline))} {t("events")}
         </p>
       </Panel>
       {chosen.ref !== null && (
@@ -249,6 +248,16 @@ function Lanes({ timeline, length }: { timeline: Timeline; length: number }): JS
       )}
       <Below timeline={timeline} span={range ?? span} origin={origin} isChosen={range !== null} />
     </div>
+  );
+}
+
+/** Kinds of lanes whose events are no others, or parts of others. */
+const RECORDED = new Set(["work", "ops", "calls", "waits"]);
+
+function numEvents({ lanes }: Timeline): number {
+  return lanes.reduce(
+    (sum, lane) => sum + (RECORDED.has(lane.kind) ? (lane.num_events ?? 0) : 0),
+    0,
   );
 }
 

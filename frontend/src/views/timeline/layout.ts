@@ -1,10 +1,13 @@
 /** Which rows a timeline has, from top to bottom. Pure functions only. */
 
-import type { Lane } from "../../api/types";
+import type { Lane, Scale } from "../../api/types";
 import { t } from "../../i18n";
+import { bytesText } from "../../lib/bytes";
+import { formatPct } from "../../lib/units";
 
 export const ROW = 18;
 export const HEAD = 24;
+export const COUNTER_ROW = 36;
 
 export type Row =
   | {
@@ -22,6 +25,8 @@ export type Row =
       readonly title: string;
       readonly y: number;
       readonly height: number;
+      /** What the values of a counter mean; null: it is none. */
+      readonly scale: Scale | null;
     };
 
 export type LaneRow = Extract<Row, { kind: "lane" }>;
@@ -38,10 +43,24 @@ const TITLES: Readonly<Record<string, string>> = {
   waits: t("synchronization"),
 };
 
+/** Counters that have a name of ours; others have that of their source. */
+const COUNTERS: Readonly<Record<string, string>> = {
+  "Memory in use": t("Memory in use"),
+  "Memory allocated": t("Memory allocated"),
+  "Memory reserved": t("Memory reserved"),
+  Utilization: t("Utilization"),
+};
+
 /** The title of a lane for people; empty: it continues the one above. */
 export function laneTitle(lane: Lane): string {
   if (lane.title === "") return "";
+  if (lane.scale !== null) return COUNTERS[lane.title] ?? lane.title;
   return TITLES[lane.kind] ?? lane.title.replaceAll("_", " ");
+}
+
+/** A value of a counter as text. */
+export function valueText({ unit, step }: Scale, row: number): string {
+  return unit === "bytes" ? bytesText(row * step) : `${formatPct((row * step) / 100)} %`;
 }
 
 export interface Layout {
@@ -62,15 +81,10 @@ export function layOut(lanes: readonly Lane[], folded: ReadonlySet<string>): Lay
     }
     group = lane.group;
     if (folded.has(group)) continue;
-    rows.push({
-      kind: "lane",
-      key: lane.key,
-      laneKind: lane.kind,
-      title: laneTitle(lane),
-      y,
-      height: ROW,
-    });
-    y += ROW;
+    const { key, kind, scale } = lane;
+    const height = scale === null ? ROW : COUNTER_ROW;
+    rows.push({ kind: "lane", key, laneKind: kind, title: laneTitle(lane), y, height, scale });
+    y += height;
   }
   return { rows, height: y };
 }

@@ -59,6 +59,38 @@ export class PixelRow {
     for (const one of placed) this.addTile(one, span, least, textWidth, onWide);
   }
 
+  /** Adds samples: of each pixel `busy` is the highest, as a share of `most`. */
+  addSamples(placed: readonly Placed[], span: Span, most: number): void {
+    const scale = this.width / lengthOf(span);
+    for (const { tile, base, low, high } of placed) {
+      const shift = (base - span.low) * scale;
+      const first = Math.max((low - span.low) * scale, 0);
+      const last = Math.min((high - span.low) * scale, this.width);
+      const end = firstFrom(tile.start, (last - shift) / scale);
+      for (let index = 0; index < end; index += 1) {
+        const left = shift + (tile.start[index] as number) * scale;
+        const right = left + (tile.duration[index] as number) * scale;
+        if (right < first) continue;
+        const share = Math.min((tile.row[index] as number) / Math.max(most, 1), 1);
+        this.raise(
+          Math.max(left, first),
+          Math.min(right, last),
+          share,
+          tile.label[index] as number,
+        );
+      }
+    }
+  }
+
+  private raise(left: number, right: number, share: number, label: number): void {
+    const end = Math.min(Math.ceil(right) - 1, this.width - 1);
+    for (let pixel = Math.floor(left); pixel <= Math.max(end, Math.floor(left)); pixel += 1) {
+      if (pixel >= this.width) return;
+      this.label[pixel] = label;
+      if (share > (this.busy[pixel] as number)) this.busy[pixel] = share;
+    }
+  }
+
   private addTile(
     { tile, base, low, high, bin }: Placed,
     span: Span,

@@ -4,7 +4,7 @@ import type { Timeline } from "../../api/types";
 import { lengthOf, type Span, ticks } from "../../lib/timeline";
 import { durationText } from "../../lib/units";
 import type { Palette } from "./colors";
-import { type LaneRow, type Layout, ROW, rowAt, rowsBetween } from "./layout";
+import { type LaneRow, type Layout, ROW, rowAt, rowsBetween, valueText } from "./layout";
 import { itemAt, PixelRow } from "./raster";
 import type { TileStore } from "./tiles";
 
@@ -21,6 +21,8 @@ const LEAST_SHARE = 0.45;
 const PALEST = 0.3;
 const DIMMED = 0.22;
 const EASE_MS = 110;
+/** The use of a GPU. */
+const USE = 0x00_c0_8f_4a | (0x9c << 24);
 
 /** An item of a lane that the pointer is over, or that was clicked. */
 export interface Found {
@@ -34,6 +36,8 @@ export interface Found {
   readonly busy: number;
   readonly count: number;
   readonly row: number;
+  /** Of a sample, or the highest of several; null: it is none. */
+  readonly value: string | null;
 }
 
 /** Where something is: a lane and its time. */
@@ -195,6 +199,8 @@ export class Scene {
     const { names, labels } = this.content.timeline;
     const label = tile.label[index] as number;
     const op = labels.op[label] ?? -1;
+    const row = tile.row[index] as number;
+    const scale = this.content.timeline.lanes.find((one) => one.key === lane)?.scale ?? null;
     return {
       lane,
       name: names[labels.name[label] ?? -1] ?? "",
@@ -203,7 +209,8 @@ export class Scene {
       duration: tile.duration[index] as number,
       busy: tile.busy[index] as number,
       count: tile.count[index] as number,
-      row: tile.row[index] as number,
+      row,
+      value: scale === null ? null : valueText(scale, row),
     };
   }
 
@@ -221,20 +228,17 @@ export class Scene {
     this.onDrawn();
   }
 
-  /** Asks for the tiles of the rows shown, and of some around them. */
+  /** Asks for the tiles of the rows shown, and of some around them, unless they are all there. */
   private wish({ layout, tiles, hits }: Content): void {
-    const { top, height } = this;
-    const keys = new Set<string>();
+    const { top, height, target } = this;
     const rows = [
       ...rowsBetween(layout.rows, top, top + height),
       ...rowsBetween(layout.rows, top - height / 2, top + 1.5 * height),
     ];
-    for (const row of rows) {
-      const key = row.kind === "lane" ? row.key : row.idleKey;
-      if (key !== null) keys.add(key);
+    const keys = rows.flatMap((row) => (row.kind === "lane" ? row.key : (row.idleKey ?? [])));
+    for (const store of hits === null ? [tiles] : [tiles, hits]) {
+      store.want(keys, target, this.canvas.width);
     }
-    tiles.want([...keys], this.target, this.canvas.width);
-    hits?.want([...keys], this.target, this.canvas.width);
   }
 
   private paint(content: Content, context: CanvasRenderingContext2D): Text[] {
@@ -249,6 +253,8 @@ export class Scene {
       const y = row.y - this.top;
       if (row.kind === "group") {
         if (row.idleKey !== null) this.paintUse(content, row.idleKey, y, row.height);
+      } else if (row.scale !== null) {
+        this.paintCounter(content, row, row.scale.most, y);
       } else {
         this.paintLane(content, row, y, texts);
       }
@@ -298,22 +304,40 @@ export class Scene {
 
   /** The use of a GPU over time: what is left of each pixel by its idle time. */
   private paintUse(content: Content, key: string, y: number, height: number): void {
-    const { pixels, words, scale, span } = this;
+    const { pixels, span } = this;
     const placed = content.tiles.placed(key, span, pixels.width);
     if (placed.length === 0) return;
     pixels.clear();
     pixels.add(placed, span, 0, Number.POSITIVE_INFINITY, ignored);
     const perPixel = lengthOf(span) / pixels.width;
-    const color = 0x00_c0_8f_4a | (0x9c << 24);
-    const room = (height - 4) * scale;
     for (let x = 0; x < pixels.width; x += 1) {
       const time = span.low + (x + 0.5) * perPixel;
       if (time < content.all.low || time > content.all.high) continue;
-      const use = 1 - Math.min(pixels.busy[x] as number, 1);
-      const bottom = Math.min(Math.round((y + height - 1) * scale), this.canvas.height);
-      const top = Math.max(Math.round((y + height - 1) * scale - use * room), 0);
-      for (let line = top; line < bottom; line += 1) words[line * pixels.width + x] = color;
+      this.fillColumn(x, y, height, 1 - Math.min(pixels.busy[x] as number, 1), USE);
     }
+  }
+
+  /** The samples of a counter: 0 is a line at the bottom; where there are none, nothing is drawn. */
+  private paintCounter(content: Content, row: LaneRow, most: number, y: number): void {
+    const { pixels, span, scale } = this;
+    pixels.clear();
+    pixels.addSamples(content.tiles.placed(row.key, span, pixels.width), span, most);
+    const least = 1 / ((row.height - 4) * scale);
+    for (let x = 0; x < pixels.width; x += 1) {
+      const label = pixels.label[x] as number;
+      if (label < 0) continue;
+      const color = (content.palette.color[label] as number) | (255 << 24);
+      this.fillColumn(x, y, row.height, Math.max(pixels.busy[x] as number, least), color);
+    }
+  }
+
+  /** Fills a share of a column of pixels of a row from below. */
+  private fillColumn(x: number, y: number, height: number, share: number, color: number): void {
+    const { pixels, words, scale } = this;
+    const base = Math.round((y + height - 1) * scale);
+    const bottom = Math.min(base, this.canvas.height);
+    const top = Math.max(Math.round(base - share * (height - 4) * scale), 0);
+    for (let line = top; line < bottom; line += 1) words[line * pixels.width + x] = color;
   }
 
   private x(time: number): number {
@@ -359,7 +383,7 @@ export class Scene {
     if (from === null) return;
     context.strokeStyle = palette.text;
     context.lineWidth = 2;
-    context.strokeRect(from.left - 1, from.y, from.right - from.left + 2, ROW);
+    context.strokeRect(from.left - 1, from.y, from.right - from.left + 2, from.height);
     context.strokeStyle = palette.accent;
     context.fillStyle = palette.accent;
     context.lineWidth = 1.5;
@@ -375,7 +399,7 @@ export class Scene {
     const row = layout.rows.find((one) => one.kind === "lane" && one.key === spot.lane);
     if (row === undefined) return null;
     const [left, right] = [this.x(spot.start), this.x(spot.start + spot.duration)];
-    return { left, right: Math.max(right, left + 1), y: row.y - this.top };
+    return { left, right: Math.max(right, left + 1), y: row.y - this.top, height: row.height };
   }
 
   private drawAxis({ palette }: Content): void {
@@ -415,6 +439,7 @@ interface Box {
   readonly left: number;
   readonly right: number;
   readonly y: number;
+  readonly height: number;
 }
 
 function ignored(): void {

@@ -92,6 +92,8 @@ export class TileStore {
   private readonly waiting = new Map<string, AbortController>();
   private wishes: Wish[] = [];
   private bytes = 0;
+  /** What was asked for last, if all of it was there. */
+  private answered = "";
   private failedAt = Number.NEGATIVE_INFINITY;
   private isClosed = false;
   readonly widest: number;
@@ -164,16 +166,22 @@ export class TileStore {
   }
 
   /** Asks for what a window needs of some lanes; what was wished before and not begun is dropped. */
-  want(keys: readonly string[], span: Span, width: number): void {
+  want(rows: readonly string[], span: Span, width: number): void {
     if (this.isClosed) return;
     const shift = Math.min(shiftOf(span, width), this.widest);
+    const length = this.bins * 2 ** shift;
+    const tiles = `${shift} ${Math.floor(span.low / length)} ${Math.floor((span.high - 1) / length)}`;
+    const question = `${tiles} ${rows.length} ${rows[0]} ${rows.at(-1)}`;
+    if (question === this.answered) return;
     this.wishes = [];
+    const keys = [...new Set(rows)];
     // First what shows something at once, then what is sharp, then the sides.
     for (const some of [keys.filter((key) => !isSlow(key)), keys.filter(isSlow)]) {
       this.wish(some, span, this.widest, 0);
       this.wish(some, span, shift, 0);
       this.wish(some, span, shift, 1);
     }
+    this.answered = this.isLoading ? "" : question;
     this.send();
   }
 

@@ -52,6 +52,10 @@ class Bench:
 
     def run(self, *words: str, setting: str = "") -> subprocess.CompletedProcess[str]:
         """Run dlprof to its end; ``setting`` is a statement about the module ``capture``."""
+        if "LD_LIBRARY_PATH" in self.environment:  # read when a process starts
+            process = self.start(*words)
+            out, err = process.communicate(timeout=LIMIT_S)
+            return subprocess.CompletedProcess(list(words), process.returncode, out, err)
         return self.forks.run(list(words), self.folder, self.environment, setting)
 
     def command(self) -> list[str]:

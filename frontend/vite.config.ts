@@ -20,6 +20,8 @@ export default defineConfig(({ command }) => ({
       input: "src/main.tsx",
       output: {
         hashCharacters: "hex",
+        // All that the first page needs in one file: views that load later share none of it out.
+        codeSplitting: { groups: [{ name: "page", test: /src\/main\.tsx$/ }] },
         entryFileNames: `${HASHED}.js`,
         chunkFileNames: `${HASHED}.js`,
         assetFileNames: `${HASHED}[extname]`,

@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 
 const PAGE = "page.html";
@@ -72,8 +73,11 @@ function onePage() {
   };
 }
 
+const TRANSLATIONS = fileURLToPath(new URL("src/report/translations.ts", import.meta.url));
+
 export default defineConfig({
   publicDir: false,
+  resolve: { alias: [{ find: /^\.\/translations$/, replacement: TRANSLATIONS }] },
   plugins: [onePage()],
   build: {
     outDir: "../aggregator/html_report",

@@ -28,13 +28,21 @@ def read_bundle(static_files: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     entry = chunks[ENTRY]
-    imported = [chunks[name] for name in entry.get("imports", [])]
+    imported = [chunks[name] for name in _imported(chunks, ENTRY)]
     styles = dict.fromkeys(name for chunk in [*imported, entry] for name in chunk.get("css", []))
     return {
         "script": _static(entry["file"]),
         "styles": [_static(name) for name in styles],
         "imports": [_static(chunk["file"]) for chunk in imported],
     }
+
+
+def _imported(chunks: dict[str, dict[str, Any]], name: str) -> list[str]:
+    """The chunks that one needs to run: what it imports, and what those import."""
+    found: dict[str, None] = {}
+    for imported in chunks[name].get("imports", []):
+        found |= dict.fromkeys([imported, *_imported(chunks, imported)])
+    return list(found)
 
 
 @read_only

@@ -1,8 +1,10 @@
 import { render } from "preact";
 import { App } from "./app";
 import { language } from "./i18n";
+import { loadAllWhenIdle } from "./ui/lazy";
 import "./styles/index.css";
 
 document.documentElement.lang = language;
 const root = document.getElementById("app");
 if (root !== null) render(<App />, root);
+window.addEventListener("load", loadAllWhenIdle);

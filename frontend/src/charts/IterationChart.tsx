@@ -10,6 +10,7 @@ import { patchForView } from "../state/query";
 import { useScoped } from "../state/scope";
 import { useTheme } from "../state/theme";
 import { Empty, ErrorNote, Skeleton } from "../ui/states";
+import { useDimmed } from "../ui/useDimmed";
 import { IterationCard } from "./IterationCard";
 import {
   barAt,
@@ -65,6 +66,7 @@ export function IterationChart(props: IterationChartProps): JSX.Element {
     max_bars: barsFor(window.innerWidth),
   });
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
+  const dimmed = useDimmed<HTMLDivElement>(figure.isStale);
   if (figure.error !== null) return <ErrorNote error={figure.error} onRetry={figure.reload} />;
   if (figure.data === null) {
     return (
@@ -77,7 +79,7 @@ export function IterationChart(props: IterationChartProps): JSX.Element {
     return <Empty title={t("No iterations in this range")} />;
   }
   return (
-    <div class={`chart ${figure.isStale ? "is-stale" : ""}`}>
+    <div ref={dimmed} class={`chart ${figure.isStale ? "is-stale" : ""}`}>
       <ChartLegend figure={figure.data} hidden={hidden} onChange={setHidden} />
       <Plot {...props} figure={figure.data} hidden={hidden} />
     </div>

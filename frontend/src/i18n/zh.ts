@@ -1520,4 +1520,7 @@ export const zh = {
   "Shared modules": "共享模块",
   "Modules that a kernel of compiled code computes for, if they are several; empty: one":
     "编译代码的核函数所计算的多个模块；空：只有一个",
+  "This part of the page could not be loaded.": "页面的这一部分无法加载。",
+  "Load the page again: the server may have stopped, or has another version by now.":
+    "请重新加载页面：服务器可能已停止，或者版本已更改。",
 } as const;

@@ -9,6 +9,7 @@ import { t } from "../i18n";
 import { countOf, formatInt } from "../lib/units";
 import { scopedUrl, useScope } from "../state/scope";
 import { Empty, ErrorNote } from "../ui/states";
+import { useDimmed } from "../ui/useDimmed";
 import { LeftOut } from "./LeftOut";
 import {
   askedFor,
@@ -94,6 +95,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
     used: (key) => isUsed(control.state, key),
   });
   useLastPage(control, count, page.isStale);
+  const dimmed = useDimmed<HTMLDivElement>(page.isStale);
   const sizes = useWidths(spec.id);
   const filters = filterParams(asked);
   const [areFiltersOpen, setFiltersOpen] = useState(
@@ -115,7 +117,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
         exportUrl={props.hasExport === false ? null : exportUrl}
         listUrl={(number, size) => url({ ...filters, page: number, page_size: size })}
       />
-      <div class={`table-scroll ${page.isStale ? "is-stale" : ""}`}>
+      <div ref={dimmed} class={`table-scroll ${page.isStale ? "is-stale" : ""}`}>
         <table
           role="grid"
           aria-rowcount={count ?? -1}

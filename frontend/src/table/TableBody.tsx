@@ -158,41 +158,78 @@ export function TableBody<Row>(props: TableBodyProps<Row>): JSX.Element {
     action();
   };
 
+  // Rows are drawn again only when something in them changes: a table does so often, and has many.
+  const isSelectable = props.onSelect !== undefined;
+  const { columns, unknown, firstIndex } = props;
+  const drawnRows = useMemo(
+    () =>
+      rows.slice(0, drawn).map((row, index) => {
+        const key = spec.rowKey(row);
+        return (
+          <BodyRow
+            key={key}
+            spec={spec}
+            columns={columns}
+            row={row}
+            unknown={unknown}
+            largest={largest}
+            index={index}
+            rowNumber={firstIndex + index + 1}
+            isEntry={index === entry}
+            isSelectable={isSelectable}
+            isSelected={key === selected}
+            isUnfolded={key === unfolded}
+            onUnfold={() => setUnfolded(key === unfolded ? null : key)}
+          />
+        );
+      }),
+    [
+      rows,
+      drawn,
+      spec,
+      columns,
+      unknown,
+      largest,
+      firstIndex,
+      entry,
+      isSelectable,
+      selected,
+      unfolded,
+    ],
+  );
   return (
     <>
-      <tbody ref={body} id={props.bodyId} onKeyDown={onKeyDown}>
-        {props.isLoading && <SkeletonRows columns={props.columns.length} />}
-        {rows.slice(0, drawn).map((row, index) => {
-          const key = spec.rowKey(row);
-          return (
-            <BodyRow
-              key={key}
-              spec={spec}
-              columns={props.columns}
-              row={row}
-              unknown={props.unknown}
-              largest={largest}
-              index={index}
-              rowNumber={props.firstIndex + index + 1}
-              isEntry={index === entry}
-              isSelected={key === selected}
-              isUnfolded={key === unfolded}
-              onFocus={() => setFocused(index)}
-              onSelect={props.onSelect}
-              onUnfold={() => setUnfolded(key === unfolded ? null : key)}
-            />
-          );
-        })}
+      <tbody
+        ref={body}
+        id={props.bodyId}
+        onKeyDown={onKeyDown}
+        onClick={(event) => {
+          const row = rows[indexOfRow(event.target) ?? -1];
+          if (row !== undefined) props.onSelect?.(row);
+        }}
+        onFocusIn={(event) => {
+          const index = indexOfRow(event.target);
+          if (index !== null) setFocused(index);
+        }}
+      >
+        {props.isLoading && <SkeletonRows columns={columns.length} />}
+        {drawnRows}
       </tbody>
       {drawn < rows.length && (
         <RowsBelow
           rows={rows.length - drawn}
-          columns={props.columns.length}
+          columns={columns.length}
           onSeen={(more) => drawUpTo(drawn + more)}
         />
       )}
     </>
   );
+}
+
+/** The index of the row that an element of it belongs to; null: the text unfolded below one. */
+function indexOfRow(target: EventTarget | null): number | null {
+  const row = target instanceof Element ? target.closest<HTMLElement>("tr[data-index]") : null;
+  return row === null ? null : Number(row.dataset.index);
 }
 
 interface BodyRowProps<Row> {
@@ -204,10 +241,9 @@ interface BodyRowProps<Row> {
   readonly index: number;
   readonly rowNumber: number;
   readonly isEntry: boolean;
+  readonly isSelectable: boolean;
   readonly isSelected: boolean;
   readonly isUnfolded: boolean;
-  readonly onFocus: () => void;
-  readonly onSelect: ((row: Row) => void) | undefined;
   readonly onUnfold: () => void;
 }
 
@@ -220,11 +256,9 @@ function BodyRow<Row>(props: BodyRowProps<Row>): JSX.Element {
       <tr
         data-index={props.index}
         aria-rowindex={props.rowNumber}
-        aria-selected={props.onSelect === undefined ? undefined : props.isSelected}
-        class={props.onSelect === undefined ? undefined : "is-selectable"}
+        aria-selected={props.isSelectable ? props.isSelected : undefined}
+        class={props.isSelectable ? "is-selectable" : undefined}
         tabIndex={props.isEntry ? 0 : -1}
-        onFocus={props.onFocus}
-        onClick={() => props.onSelect?.(row)}
       >
         {columns.map((column, index) => (
           <td key={column.key} class={`align-${column.align ?? "left"}`}>

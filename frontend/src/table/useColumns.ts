@@ -66,8 +66,13 @@ export function useColumns<Row>(
     index > 0 && rows.length > 0 && !withValues.has(column.key) && !used(column.key);
   const empty = areEmptyShown ? [] : wanted.filter(isEmpty);
   const keys = wanted.map((column) => column.key);
+  const left = empty.map((column) => column.key).join(",");
+  const shown = useMemo(() => {
+    const hidden = new Set(left.split(","));
+    return left === "" ? wanted : wanted.filter((column) => !hidden.has(column.key));
+  }, [wanted, left]);
   return {
-    shown: empty.length === 0 ? wanted : wanted.filter((column) => !empty.includes(column)),
+    shown,
     empty,
     showEmpty: () => setEmptyShown(true),
     isShown: (key) => keys.includes(key),

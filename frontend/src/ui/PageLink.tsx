@@ -40,7 +40,8 @@ export function PageAnchor({ to, label, children, ...rest }: PageAnchorProps): J
     event.stopPropagation();
     if (!isPlainClick(event)) return;
     event.preventDefault();
-    navigate(to);
+    // The address may have other parameters by now than when the link was drawn.
+    navigate({ ...(to.view ? patchForView(currentQuery(), to.view) : {}), ...to });
   };
   return (
     <a {...rest} href={hrefWith(to)} aria-label={label} onClick={open}>

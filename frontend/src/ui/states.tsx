@@ -8,6 +8,7 @@ import { t } from "../i18n";
 import { copyText } from "../lib/clipboard";
 import { UNKNOWN } from "../lib/units";
 import { Icon } from "./icons";
+import { useDimmed } from "./useDimmed";
 
 /** Gray bars in the place of what is coming. They appear after 150 ms, so quick answers don't flash. */
 export function Skeleton({
@@ -135,9 +136,18 @@ export function Loaded<T>(props: {
   if (resource.error !== null)
     return <ErrorNote error={resource.error} onRetry={resource.reload} />;
   if (resource.data === null) return <>{skeleton ?? <Skeleton />}</>;
+  return <Current isStale={resource.isStale}>{children(resource.data)}</Current>;
+}
+
+function Current(props: { isStale: boolean; children: ComponentChildren }): JSX.Element {
+  const dimmed = useDimmed<HTMLDivElement>(props.isStale);
   return (
-    <div class={resource.isStale ? "loaded is-stale" : "loaded"} aria-busy={resource.isStale}>
-      {children(resource.data)}
+    <div
+      ref={dimmed}
+      class={props.isStale ? "loaded is-stale" : "loaded"}
+      aria-busy={props.isStale}
+    >
+      {props.children}
     </div>
   );
 }

@@ -5,23 +5,9 @@ import { isReport } from "../api/source";
 import type { Profile } from "../api/types";
 import { t } from "../i18n";
 import type { IconName } from "../ui/icons";
-import { CompareView } from "./compare/CompareView";
-import { CriticalPathView } from "./critical/CriticalPathView";
+import { lazily } from "../ui/lazy";
 import { DashboardView } from "./dashboard/DashboardView";
-import { GpusView } from "./gpus/GpusView";
-import { GroupOpsView } from "./groups/GroupOpsView";
-import { HistoryView } from "./history/HistoryView";
-import { IterationsView } from "./iterations/IterationsView";
-import { KernelsByIterationView } from "./kernels/KernelsByIterationView";
-import { KernelsByOpView } from "./kernels/KernelsByOpView";
-import { MemoryView } from "./memory/MemoryView";
-import { KernelPage } from "./one/KernelPage";
-import { OpPage } from "./one/OpPage";
-import { OpsView } from "./ops/OpsView";
-import { RanksView } from "./ranks/RanksView";
-import { RooflineView } from "./roofline/RooflineView";
 import { LazyTimeline } from "./timeline/LazyTimeline";
-import { OpTypesView } from "./types/OpTypesView";
 
 export interface ViewSpec {
   /** In the address: ?view=ops */
@@ -72,30 +58,44 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     title: t("Op type summary"),
     icon: "types",
     letter: "t",
-    component: OpTypesView,
+    component: lazily(async () => (await import("./types/OpTypesView")).OpTypesView),
   },
-  { id: "group-ops", title: t("Group ops"), icon: "tree", letter: "g", component: GroupOpsView },
-  { id: "ops", title: t("Ops and kernels"), icon: "ops", letter: "o", component: OpsView },
+  {
+    id: "group-ops",
+    title: t("Group ops"),
+    icon: "tree",
+    letter: "g",
+    component: lazily(async () => (await import("./groups/GroupOpsView")).GroupOpsView),
+  },
+  {
+    id: "ops",
+    title: t("Ops and kernels"),
+    icon: "ops",
+    letter: "o",
+    component: lazily(async () => (await import("./ops/OpsView")).OpsView),
+  },
   {
     id: "kernels-by-iteration",
     title: t("Kernels by iteration"),
     icon: "kernels",
     letter: "k",
-    component: KernelsByIterationView,
+    component: lazily(
+      async () => (await import("./kernels/KernelsByIterationView")).KernelsByIterationView,
+    ),
   },
   {
     id: "kernels-by-op",
     title: t("Kernels by op"),
     icon: "linked",
     letter: "p",
-    component: KernelsByOpView,
+    component: lazily(async () => (await import("./kernels/KernelsByOpView")).KernelsByOpView),
   },
   {
     id: "iterations",
     title: t("Iterations"),
     icon: "iterations",
     letter: "i",
-    component: IterationsView,
+    component: lazily(async () => (await import("./iterations/IterationsView")).IterationsView),
   },
   {
     id: "timeline",
@@ -111,16 +111,22 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     title: t("Memory"),
     icon: "memory",
     letter: "m",
-    component: MemoryView,
+    component: lazily(async () => (await import("./memory/MemoryView")).MemoryView),
     isFor: hasMemory,
   },
-  { id: "gpus", title: t("GPUs"), icon: "gpu", letter: "u", component: GpusView },
+  {
+    id: "gpus",
+    title: t("GPUs"),
+    icon: "gpu",
+    letter: "u",
+    component: lazily(async () => (await import("./gpus/GpusView")).GpusView),
+  },
   {
     id: "critical-path",
     title: t("Critical path"),
     icon: "path",
     letter: "x",
-    component: CriticalPathView,
+    component: lazily(async () => (await import("./critical/CriticalPathView")).CriticalPathView),
     isFor: hasSingleEvents,
   },
   {
@@ -128,7 +134,7 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     title: t("Roofline"),
     icon: "roofline",
     letter: "f",
-    component: RooflineView,
+    component: lazily(async () => (await import("./roofline/RooflineView")).RooflineView),
     isFor: hasCosts,
   },
   {
@@ -136,7 +142,7 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     title: t("Ranks"),
     icon: "ranks",
     letter: "r",
-    component: RanksView,
+    component: lazily(async () => (await import("./ranks/RanksView")).RanksView),
     isFor: hasSeveralRanks,
   },
   {
@@ -144,7 +150,7 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     title: t("Compare"),
     icon: "compare",
     letter: "c",
-    component: CompareView,
+    component: lazily(async () => (await import("./compare/CompareView")).CompareView),
     isFor: hasServer,
   },
   {
@@ -152,15 +158,27 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     title: t("History"),
     icon: "history",
     letter: "h",
-    component: HistoryView,
+    component: lazily(async () => (await import("./history/HistoryView")).HistoryView),
     isFor: hasServer,
   },
 ];
 
 /** Pages that a link names with what they show: not in the navigation. */
 const PAGES: readonly ViewSpec[] = [
-  { id: "op", title: t("Op"), icon: "ops", letter: "", component: OpPage },
-  { id: "kernel", title: t("Kernel"), icon: "kernels", letter: "", component: KernelPage },
+  {
+    id: "op",
+    title: t("Op"),
+    icon: "ops",
+    letter: "",
+    component: lazily(async () => (await import("./one/OpPage")).OpPage),
+  },
+  {
+    id: "kernel",
+    title: t("Kernel"),
+    icon: "kernels",
+    letter: "",
+    component: lazily(async () => (await import("./one/KernelPage")).KernelPage),
+  },
 ];
 
 /** The views that have data in a profile. */

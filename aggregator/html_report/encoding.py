@@ -92,6 +92,7 @@ def describe(spec: TableSpec) -> dict[str, Any]:
                 "name": column.name,
                 "kind": str(column.kind),
                 "is_text": is_text(column),
+                "is_real": column.kind is Kind.NUMBER and not column.integer,
                 "is_searched": column.is_searched,
                 "is_sentence": column.is_sentence,
             }

@@ -8,6 +8,7 @@ from typing import Any
 
 from aggregator.errors import DatabaseError
 from aggregator.tables.connection import ProfileDatabase
+from aggregator.tables.declared.kernels import MERGED_KERNELS
 from aggregator.tables.declared.ops import OPS, TOP_OPS
 from aggregator.tables.declared.timeline import EVENTS_VIEW
 from aggregator.tables.events_view import provide_events
@@ -71,30 +72,14 @@ class AggregationData:
 
     def top_kernels(self) -> dict[str, Any]:
         """The kernels with the most GPU time, by full name over all ops; short names elsewhere."""
-        view, names, time = (
-            "view_kernels_by_full_name",
-            "readable_name, long_kernel_name",
-            "gpu_time_sum",
-        )
-        if not self.database.has(view):
-            view, names, time = "view_kernel_summaries", "kernel_name, NULL", "gpu_time"
-        where = "WHERE aggr_id = :aggr_id AND domain_name = :domain"
-        sql = (
-            f"SELECT {names}, kernel_name, max(uses_tc), sum(calls), sum({time}) AS time,"  # noqa: S608
-            f" count(DISTINCT op_node_id), 100.0 * sum({time}) / (SELECT nullif(sum({time}), 0)"
-            f" FROM {view} {where}) FROM {view} {where} GROUP BY {names}, kernel_name"
-            f" ORDER BY time DESC, kernel_name LIMIT {TOP_OPS}"
-        )
+        query = parse_list_query(MERGED_KERNELS, {"page_size": str(TOP_OPS)})
+        table = self.bind(MERGED_KERNELS)
         keys = (
             *("readable_name", "kernel_long_name", "kernel_name", "uses_tc", "num_calls"),
             *("gpu_time_ns", "num_ops", "share_pct"),
         )
-        found = [dict(zip(keys, row, strict=True)) for row in self.database.rows(sql, self.params)]
-        for row in found:
-            row["uses_tc"] = None if row["uses_tc"] is None else bool(row["uses_tc"])
-        all_names = f"SELECT DISTINCT {names}, kernel_name FROM {view} {where}"  # noqa: S608
-        ((count,),) = self.database.rows(f"SELECT count(*) FROM ({all_names})", self.params)  # noqa: S608
-        return {"count": count, "results": found}
+        found = [{key: row[key] for key in keys} for row in read_page(table, query, self.database)]
+        return {"count": count_rows(table, query, self.database), "results": found}
 
     def rows(
         self, spec: TableSpec, params: Mapping[str, str] | None = None, limit: int = -1

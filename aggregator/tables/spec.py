@@ -223,9 +223,9 @@ class Among:
 
     parameter: str  # The query parameter; its value is the query string of the other list.
     table: TableSpec  # The other table.
-    column: str  # The column of this table by which rows belong to the chosen ones.
+    sql: str  # Expression over the source by which its rows belong to the chosen ones.
     columns: tuple[str, ...]  # What is selected of the chosen rows.
-    # Query for the values of ``column``; {rows} stands for the selection of the chosen rows.
+    # Query for the values of ``sql``; {rows} stands for the selection of the chosen rows.
     values: str = "{rows}"
 
 
@@ -244,6 +244,9 @@ class TableSpec:
     # Expression that numbers the rows of the main view, where it has such a column; it then
     # replaces ``key``, because (column, row id) is what the database is indexed by.
     row_id: str = "t.row_id"
+    # Columns that make one row of many rows of the source; the expressions of the other columns sum
+    # these. Empty: each row of the source is one of the table.
+    grouped_by: tuple[str, ...] = ()
     # The same table read from the views that every DLProf database has; used when the main view of
     # ``source`` is absent.
     fallback: TableSpec | None = None
@@ -264,6 +267,7 @@ class TableSpec:
                 *self.lead,
                 *self.hidden,
                 *self.key,
+                *self.grouped_by,
                 *(term.removeprefix("-") for term in self.default_ordering),
             )
             if name not in self.by_name

@@ -21,10 +21,19 @@ from aggregator.tables.spec import NOT_MEASURED, Among, Column, Kind, Source, Ta
 from aggregator.texts import say
 
 _UNKNOWN = "NULL"
+_GROUP = "g"  # Alias of the rows of groups.
 #: Read in one transaction: a fraction of a second, with the writing of them to a file.
 _ROWS_PER_PART = 5_000
 #: Values of columns, which every row of a table has to be looked at for.
 _distinct: Remembered[list[Row]] = Remembered(50_000, weight=len)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """How rows of the source become rows of the table."""
+
+    selected: str  # The columns of the table, over the source.
+    by: str  # What the rows of a group have in common.
 
 
 @dataclass(frozen=True)
@@ -41,13 +50,14 @@ class BoundTable:
     texts: Mapping[str, str]  # The database's sentences, if the table shows any.
     # Where the rows of a page are found, if not in the main view.
     narrow: NarrowTable | None = None
+    groups: Groups | None = None  # Of a table whose rows sum rows of the source.
     # The tables whose filters this one can follow, by the parameter.
     among: Mapping[str, BoundTable] = field(default_factory=dict)
 
     @cached_property
     def plain_types(self) -> tuple[tuple[str, Column, frozenset[type]], ...]:
         """Name of each column, and what SQLite gives for its values; anything else is converted."""
-        return tuple((name, column, _PLAIN[column.kind]) for name, column in self.columns.items())
+        return tuple((name, column, _plain(column)) for name, column in self.columns.items())
 
     @property
     def is_absent(self) -> bool:
@@ -69,17 +79,34 @@ def bind(spec: TableSpec, database: Queryable, params: Params) -> BoundTable:
         for column in spec.columns
     }
     row_id_column = spec.row_id.partition(".")[2]
+    groups = _groups(spec, columns)
     return BoundTable(
         spec=spec,
-        columns=columns,
+        columns=columns if groups is None else _of_groups(columns),
         unknown=unknown,
         params=params,
         source_sql=_from(spec.source, database),
-        has_row_id=database.has(spec.source.view, row_id_column),
+        has_row_id=not spec.grouped_by and database.has(spec.source.view, row_id_column),
         texts=database.texts if any(column.is_sentence for column in spec.columns) else {},
         narrow=_narrow(spec, database, params),
+        groups=groups,
         among={one.parameter: bind(one.table, database, params) for one in spec.among},
     )
+
+
+def _groups(spec: TableSpec, columns: Mapping[str, Column]) -> Groups | None:
+    if not spec.grouped_by:
+        return None
+    by = ", ".join(columns[name].sql for name in spec.grouped_by)
+    return Groups(_selected(columns), by)
+
+
+def _of_groups(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """The columns as the filters and the order of groups read them."""
+    return {
+        name: column if column.sql == _UNKNOWN else replace(column, sql=f'{_GROUP}."{name}"')
+        for name, column in columns.items()
+    }
 
 
 def count_rows(table: BoundTable, query: ListQuery, database: Queryable) -> int:
@@ -88,8 +115,8 @@ def count_rows(table: BoundTable, query: ListQuery, database: Queryable) -> int:
         return 0
     if table.narrow is not None:
         return table.narrow.count(query, database)
-    where, params = _where(table, query)
-    sql = f"SELECT COUNT(*) {table.source_sql} WHERE {where}"
+    source, params = _from_where(table, query)
+    sql = f"SELECT COUNT(*) {source}"
     return database.count(sql, params)
 
 
@@ -108,7 +135,7 @@ def _read_rows(table: BoundTable, ids: Sequence[int], database: Queryable) -> li
     row_id = table.spec.row_id
     wanted = ", ".join(str(int(one)) for one in ids)
     sql = (
-        f"SELECT {row_id}, {_selected(table)} {table.source_sql} "
+        f"SELECT {row_id}, {_selected(table.columns)} {table.source_sql} "
         f"WHERE {table.spec.source.where} AND {row_id} IN ({wanted})"
     )
     found = {row[0]: to_record(table, row[1:]) for row in database.rows(sql, table.params)}
@@ -155,9 +182,9 @@ def iter_all(
 def _rows(
     table: BoundTable, query: ListQuery, database: Queryable, *, limit: int, offset: int
 ) -> Iterator[Row]:
-    where, params = _where(table, query)
+    source, params = _from_where(table, query)
     sql = (
-        f"SELECT {_selected(table)} {table.source_sql} WHERE {where} "
+        f"SELECT {_selected(table.columns)} {source} "
         f"ORDER BY {_order_by(table, query)} LIMIT :_limit OFFSET :_offset"
     )
     return database.iter_rows(sql, {**params, "_limit": limit, "_offset": offset})
@@ -172,7 +199,7 @@ def read_columns(
     by_name = dict(zip(table.columns, values, strict=False))
     return {
         name: [
-            value if type(value) in _PLAIN[column.kind] else _converted(column, value)
+            value if type(value) in _plain(column) else _converted(column, value)
             for value in by_name.get(name, ())
         ]
         for name, column in table.columns.items()
@@ -185,12 +212,9 @@ def distinct_values(
     """Values of a column and how many rows have each, commonest first."""
     if table.is_absent:
         return []
-    where, params = _where(table, query)
+    source, params = _from_where(table, query)
     expression = table.columns[column.name].sql
-    sql = (
-        f"SELECT {expression}, COUNT(*) {table.source_sql} WHERE {where} "
-        "GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT :_limit"
-    )
+    sql = f"SELECT {expression}, COUNT(*) {source} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT :_limit"
     params = {**params, "_limit": limit}
     return _distinct.get(database.state, sql, params, lambda: database.rows(sql, params))
 
@@ -219,6 +243,11 @@ _PLAIN: dict[Kind, frozenset[type]] = {
 }
 
 
+def _plain(column: Column) -> frozenset[type]:
+    is_real = column.kind is Kind.NUMBER and not column.integer
+    return frozenset({type(None)}) if is_real else _PLAIN[column.kind]
+
+
 def as_text(value: Any) -> str | None:
     """A text; numbers and bytes are converted, so that rows with damaged names stay different."""
     if value is None or isinstance(value, str):
@@ -227,9 +256,9 @@ def as_text(value: Any) -> str | None:
 
 
 def as_number(value: Any, *, integer: bool) -> int | float | None:
-    """A finite number, else None; rounded if the column is declared as integer."""
+    """A finite number, else None; of the kind, whole or real, that the column is declared as."""
     if isinstance(value, int):
-        return value
+        return value if integer else float(value)
     if not isinstance(value, float) or not math.isfinite(value):
         return None
     return round(value) if integer else value
@@ -244,8 +273,8 @@ def _converted(column: Column, value: Any) -> Any:
     return as_text(value)
 
 
-def _selected(table: BoundTable) -> str:
-    return ", ".join(f'{column.sql} AS "{name}"' for name, column in table.columns.items())
+def _selected(columns: Mapping[str, Column]) -> str:
+    return ", ".join(f'{column.sql} AS "{name}"' for name, column in columns.items())
 
 
 def _narrow(spec: TableSpec, database: Queryable, params: Params) -> NarrowTable | None:
@@ -288,35 +317,51 @@ def _from(source: Source, database: Queryable) -> str:
     return " ".join([f"FROM {source.view} {source.alias}", *joins])
 
 
-def _where(table: BoundTable, query: ListQuery, stem: str = "_") -> tuple[str, dict[str, Any]]:
+def _from_where(table: BoundTable, query: ListQuery, stem: str = "_") -> tuple[str, dict[str, Any]]:
+    """FROM and WHERE of the rows that pass the filters, and the values of their parameters."""
     params: dict[str, Any] = dict(table.params)
-    conditions = [table.spec.source.where]
+    source = [table.spec.source.where, *_followed(table, query, params)]
+    conditions = _conditions(table, query, stem, params)
+    if table.groups is None:
+        return f"{table.source_sql} WHERE {' AND '.join([*source, *conditions])}", params
+    rows = (
+        f"SELECT {table.groups.selected} {table.source_sql} "
+        f"WHERE {' AND '.join(source)} GROUP BY {table.groups.by}"
+    )
+    return f"FROM ({rows}) AS {_GROUP} WHERE {' AND '.join(conditions) or '1'}", params
+
+
+def _conditions(
+    table: BoundTable, query: ListQuery, stem: str, params: dict[str, Any]
+) -> Iterator[str]:
+    """The search and the filters."""
     if query.search:
         params[f"{stem}search"] = contains(query.search)
         looked_in = [column for column in table.columns.values() if column.is_searched]
         matches = [f"{column.sql} LIKE :{stem}search ESCAPE '\\'" for column in looked_in]
-        conditions.append(f"({' OR '.join(matches) or '0'})")
+        yield f"({' OR '.join(matches) or '0'})"
     for index, condition in enumerate(query.filters):
         asked = replace(condition, column=table.columns[condition.column.name])
-        conditions.append(condition_sql(asked, f"{stem}f{index}", params))
+        yield condition_sql(asked, f"{stem}f{index}", params)
+
+
+def _followed(table: BoundTable, query: ListQuery, params: dict[str, Any]) -> Iterator[str]:
+    """Conditions that the rows belong to chosen ones of other tables."""
     for among in table.spec.among:
         if (followed := query.among.get(among.parameter)) is not None:
             other = table.among[among.parameter]
-            conditions.append(_among(among, table, other, followed, params))
-    return " AND ".join(conditions), params
+            yield _among(among, other, followed, params)
 
 
-def _among(
-    among: Among, table: BoundTable, other: BoundTable, query: ListQuery, params: dict[str, Any]
-) -> str:
+def _among(among: Among, other: BoundTable, query: ListQuery, params: dict[str, Any]) -> str:
     """The condition that a row belongs to those of another table that pass its filters."""
     if other.is_absent:
         return "0"
-    where, more = _where(other, query, f"_{among.parameter}_")
+    source, more = _from_where(other, query, f"_{among.parameter}_")
     params |= more
     selected = ", ".join(other.columns[name].sql for name in among.columns)
-    rows = f"SELECT {selected} {other.source_sql} WHERE {where}"
-    return f"{table.columns[among.column].sql} IN ({among.values.format(rows=rows)})"
+    rows = f"SELECT {selected} {source}"
+    return f"{among.sql} IN ({among.values.format(rows=rows)})"
 
 
 def _order_by(table: BoundTable, query: ListQuery) -> str:

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
-const BUDGET_BYTES = 150 * 1024;
+const BUDGET_BYTES = 120 * 1024;
 const ENTRY = "src/main.tsx";
 const out = new URL("../../viewer/static/dlprof/", import.meta.url);
 const manifest = JSON.parse(readFileSync(new URL(".vite/manifest.json", out), "utf8"));

@@ -13,10 +13,38 @@ const INFO: TableInfo = {
   name: "things",
   ordering: "-time_ns",
   columns: [
-    { name: "name", kind: "text", is_text: true, is_searched: true, is_sentence: false },
-    { name: "time_ns", kind: "number", is_text: false, is_searched: false, is_sentence: false },
-    { name: "uses_tc", kind: "boolean", is_text: false, is_searched: false, is_sentence: false },
-    { name: "start_ns", kind: "number", is_text: false, is_searched: false, is_sentence: false },
+    {
+      name: "name",
+      kind: "text",
+      is_real: false,
+      is_text: true,
+      is_searched: true,
+      is_sentence: false,
+    },
+    {
+      name: "time_ns",
+      kind: "number",
+      is_real: false,
+      is_text: false,
+      is_searched: false,
+      is_sentence: false,
+    },
+    {
+      name: "uses_tc",
+      kind: "boolean",
+      is_real: false,
+      is_text: false,
+      is_searched: false,
+      is_sentence: false,
+    },
+    {
+      name: "start_ns",
+      kind: "number",
+      is_real: false,
+      is_text: false,
+      is_searched: false,
+      is_sentence: false,
+    },
   ],
 };
 const STRINGS = ["conv", "Linear", "50%_off"];
@@ -134,13 +162,27 @@ const DATA = {
     "iterations/{iteration}/kernels": {
       ordering: "",
       columns: [
-        { name: "op_id", kind: "identifier", is_text: true, is_searched: true, is_sentence: false },
+        {
+          name: "op_id",
+          kind: "identifier",
+          is_real: false,
+          is_text: true,
+          is_searched: true,
+          is_sentence: false,
+        },
       ],
     },
     "iterations/{iteration}/ops/{op_id}/kernels": {
       ordering: "",
       columns: [
-        { name: "op_id", kind: "identifier", is_text: true, is_searched: true, is_sentence: false },
+        {
+          name: "op_id",
+          kind: "identifier",
+          is_real: false,
+          is_text: true,
+          is_searched: true,
+          is_sentence: false,
+        },
       ],
     },
   },
@@ -245,10 +287,21 @@ describe("an export of a report", () => {
       { name: '=1+1,"x"', time_ns: -3, uses_tc: true },
       { name: "a b", time_ns: null, uses_tc: false },
     ];
-    expect(exported("csv", HEADER, rows)).toMatchObject({
+    expect(exported("csv", HEADER, rows, new Set())).toMatchObject({
       name: "my_run_ops_aggregation7.csv",
       text: 'name,time_ns,uses_tc\r\n"\'=1+1,""x""",-3,yes\r\na b,,no\r\n',
     });
+  });
+
+  it("writes numbers with a fraction as the server does", () => {
+    const header = { ...HEADER, columns: ["share", "time_ns"] };
+    const shares = [0, -5, 0.1, 0.0001, 1e-5, 1.5e-7, 1e-10, 123456789012345680, 1e16, 1e22, null];
+    const rows = shares.map((share) => ({ share, time_ns: 0 }));
+    const { text } = exported("csv", header, rows, new Set(["share"]));
+    expect(text.split("\r\n").slice(1, -1)).toEqual([
+      ...["0.0,0", "-5.0,0", "0.1,0", "0.0001,0", "1e-05,0", "1.5e-07,0", "1e-10,0"],
+      ...["1.2345678901234568e+17,0", "1e+16,0", "1e+22,0", ",0"],
+    ]);
   });
 
   it("holds the rows that the filters leave", async () => {

@@ -234,10 +234,10 @@ def test_two_gpus_have_a_bar_each(page: Page, viewer_of_two_gpus: Viewer) -> Non
 
 
 def test_kernels_have_readable_names_and_are_copied_in_full(page: Page, viewer: Viewer) -> None:
-    answer = get(viewer, "kernels/?ordering=-gpu_time_ns&page_size=50")["results"]
+    answer = get(viewer, "merged-kernels/?ordering=-gpu_time_ns&page_size=50")["results"]
     page.goto(viewer.address(view="ops"))
     table = page.get_by_role("grid", name="Kernels of all ops")
-    expect_rows(table, 50)
+    expect_rows(table, len(answer))
     names = rows(table).locator("td:first-child .name")
     titles = names.evaluate_all("(all) => all.map((one) => one.title)")
     assert titles == [row["kernel_long_name"] for row in answer]
@@ -259,6 +259,23 @@ def test_kernels_follow_the_filters_of_the_ops(page: Page, viewer: Viewer) -> No
     page.get_by_role("searchbox", name="Search ops").fill("conv2d")
     expect(kernels).to_contain_text("of the ops that pass the filters")
     settled(page)
-    found = get(viewer, "kernels/?of_ops=search%3Dconv2d")["count"]
+    found = get(viewer, "merged-kernels/?of_ops=search%3Dconv2d")["count"]
     expect(count).to_have_text(f"{found:,} kernels")
     assert 0 < found < every
+
+
+def test_a_kernel_of_several_ops_is_one_row_that_opens_them(page: Page, viewer: Viewer) -> None:
+    kernel = get(viewer, "merged-kernels/?ordering=-num_ops&page_size=10")["results"][0]
+    assert kernel["num_ops"] > 1
+    page.goto(viewer.address(view="ops", **{"kernels.sort": "-num_ops"}))
+    table = page.get_by_role("grid", name="Kernels of all ops")
+    first = rows(table).first
+    expect(first.locator(".name").first).to_have_attribute("title", kernel["kernel_long_name"])
+    first.locator("td").nth(2).click()
+    expect(table).to_have_attribute("aria-rowcount", str(kernel["num_ops"]))
+    expect(table.get_by_role("columnheader", name="Op name")).to_be_visible()
+    assert set(cells(table, 1)) == {cells(table, 1)[0]}
+    choice = page.get_by_role("group", name="Kernels", exact=True)
+    choice.get_by_role("button", name="Ops merged").click()
+    count = get(viewer, "merged-kernels/")["count"]
+    expect(table).to_have_attribute("aria-rowcount", str(count))

@@ -62,7 +62,7 @@ def test_a_kernel_is_reached_from_a_table_and_leads_to_its_ops(
 ) -> None:
     page.goto(viewer.address(view="ops"))
     kernels = grid(page, "Kernels of all ops")
-    kernel = get(viewer, "kernels/?page_size=10")["results"][0]
+    kernel = get(viewer, "merged-kernels/?page_size=10")["results"][0]
     row = rows(kernels).first
     row.hover()
     row.get_by_role("link", name="Page of this kernel").click()

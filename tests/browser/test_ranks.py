@@ -89,6 +89,8 @@ def test_kernels_follow_a_bound_of_the_sum_over_the_ranks(
     bound = "20000000"
     page.goto(f"{viewer_of_two_gpus.address(view='ops')}&ops.f.gpu_time_ns__gte={bound}")
     kernels = page.get_by_role("region", name="Kernels of the filtered ops")
-    found = get(viewer_of_two_gpus, f"kernels/?of_merged_ops=gpu_time_ns__gte%3D{bound}")["count"]
+    found = get(viewer_of_two_gpus, f"merged-kernels/?of_merged_ops=gpu_time_ns__gte%3D{bound}")[
+        "count"
+    ]
     expect(kernels.get_by_role("status").first).to_have_text(f"{found:,} kernels")
-    assert 0 < found < get(viewer_of_two_gpus, "kernels/")["count"]
+    assert 0 < found < get(viewer_of_two_gpus, "merged-kernels/")["count"]

@@ -336,6 +336,47 @@ def test_kernels_follow_the_filters_of_the_ops(api: ApiClient, served: Served, a
     assert {one["value"]: one["count"] for one in values["results"]} == directions
 
 
+@pytest.mark.parametrize("asked", ["", "search=conv", "op_type__in=conv2d,linear&using_tc=0"])
+def test_a_merged_kernel_sums_its_rows_of_all_ops(
+    api: ApiClient, served: Served, asked: str
+) -> None:
+    followed = {"of_ops": asked} if asked else {}
+    of_name: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in all_rows(api, served.at("kernels/"), **followed):
+        key = (row["kernel_long_name"], row["kernel_name"], row["uses_tc"])
+        of_name.setdefault(key, []).append(row)
+
+    found = all_rows(api, served.at("merged-kernels/"), **followed)
+
+    assert [row["gpu_time_ns"] for row in found] == sorted(
+        (row["gpu_time_ns"] for row in found), reverse=True
+    )
+    assert len(found) == len(of_name)
+    assert any(row["num_ops"] > 1 for row in found)
+    for row in found:
+        rows = of_name[row["kernel_long_name"], row["kernel_name"], row["uses_tc"]]
+        assert row["num_ops"] == len({one["op_id"] for one in rows})
+        assert row["num_calls"] == sum(one["num_calls"] for one in rows)
+        assert row["gpu_time_ns"] == sum(one["gpu_time_ns"] for one in rows)
+        assert row["gpu_time_min_ns"] == min(one["gpu_time_min_ns"] for one in rows)
+        assert row["gpu_time_max_ns"] == max(one["gpu_time_max_ns"] for one in rows)
+        mean = row["gpu_time_ns"] / row["num_calls"]
+        assert row["gpu_time_avg_ns"] == pytest.approx(mean, abs=1e-6)
+        assert row["share_pct"] == pytest.approx(sum(one["share_pct"] for one in rows))
+
+
+def test_merged_kernels_are_filtered_by_their_sums(api: ApiClient, served: Served) -> None:
+    every = all_rows(api, served.at("merged-kernels/"))
+    bound = sorted(row["gpu_time_ns"] for row in every)[len(every) // 2]
+    found = all_rows(api, served.at("merged-kernels/"), gpu_time_ns__gte=str(bound))
+    assert found == [row for row in every if row["gpu_time_ns"] >= bound]
+    assert 0 < len(found) < len(every)
+    values = api.get(served.at("merged-kernels/distinct/"), column="num_ops").json["results"]
+    assert {one["value"]: one["count"] for one in values} == Counter(
+        row["num_ops"] for row in every
+    )
+
+
 def test_filters_of_ops_that_do_not_exist_are_refused(api: ApiClient, served: Served) -> None:
     for wrong in ("nonsense=1", "page=2", "of_ops=search%3Dconv"):
         reply = api.get(served.at("kernels/"), of_ops=wrong)

@@ -26,6 +26,7 @@ from aggregator.tables.declared.kernels import (
     ITERATION_KERNELS,
     ITERATION_OP_KERNELS,
     KERNELS,
+    MERGED_KERNELS,
     OP_KERNELS,
 )
 from aggregator.tables.declared.ops import GROUP_OPS, ITERATION_OPS, MERGED_OPS, OP_TYPES, OPS
@@ -67,6 +68,7 @@ TABLES: dict[str, TableSpec] = {
     "merged-ops": MERGED_OPS,
     "op-types": OP_TYPES,
     "group-ops": GROUP_OPS,
+    "merged-kernels": MERGED_KERNELS,
     "kernels": KERNELS,
     "gpus": GPUS,
     "advice": ADVICE,

@@ -106,6 +106,17 @@ _OPS_OF_MERGED = """
            o.direction, o.op_node_type) IN ({rows})
 """
 
+_OF_OPS = (
+    Among("of_ops", OPS, "t.op_node_id", columns=("op_id",)),
+    Among(
+        "of_merged_ops",
+        MERGED_OPS,
+        "t.op_node_id",
+        columns=("op_name", "direction", "op_type"),
+        values=_OPS_OF_MERGED,
+    ),
+)
+
 _KERNELS_OF_DLPROF = TableSpec(
     name="kernels",
     title=say("Kernels"),
@@ -125,16 +136,7 @@ _KERNELS_OF_DLPROF = TableSpec(
         *(column.name for column in _API_TIME),
         *("kernel_name", "kernel_long_name", "op_id", "stack_trace"),
     ),
-    among=(
-        Among("of_ops", OPS, "op_id", columns=("op_id",)),
-        Among(
-            "of_merged_ops",
-            MERGED_OPS,
-            "op_id",
-            columns=("op_name", "direction", "op_type"),
-            values=_OPS_OF_MERGED,
-        ),
-    ),
+    among=_OF_OPS,
 )
 
 KERNELS = replace(
@@ -149,6 +151,61 @@ KERNELS = replace(
         *_op_of("t"),
     ),
     fallback=_KERNELS_OF_DLPROF,
+)
+
+
+def _merged(readable: str, time: str, least: str, most: str, view: str) -> tuple[Column, ...]:
+    """Columns of a kernel with the launches of all ops."""
+    calls, total = "sum(t.calls)", f"sum(t.{time})"
+    all_kernels = f"(SELECT sum({time}) FROM {view} WHERE {_IN_DOMAIN.replace('t.', '')})"  # noqa: S608
+    share = f"100.0 * {total} / NULLIF({all_kernels}, 0)"
+    return (
+        *_kernel(
+            readable,
+            calls,
+            total,
+            f"round(1.0 * {total} / {calls}, 6)",
+            f"min(t.{least})",
+            f"max(t.{most})",
+        ),
+        _SOURCE_OPS,
+        number("num_ops", "Number of ops that launched it.", "count(DISTINCT t.op_node_id)"),
+        number("api_time_ns?", _API_TIME[0].description, "sum(t.api_time_sum)"),
+        real(
+            "api_time_avg_ns?",
+            _API_TIME[1].description,
+            f"round(1.0 * sum(t.api_time_sum) / {calls}, 6)",
+        ),
+        number("api_time_min_ns?", _API_TIME[2].description, "min(t.api_time_min)"),
+        number("api_time_max_ns?", _API_TIME[3].description, "max(t.api_time_max)"),
+        real("share_pct?", "Share of all kernels' time.", share),
+    )
+
+
+_MERGED_KERNELS_OF_DLPROF = TableSpec(
+    name="merged-kernels",
+    title=say("Kernels of all ops"),
+    source=Source(view="view_kernel_summaries"),
+    columns=_merged("t.kernel_name", "gpu_time", "min", "max", "view_kernel_summaries"),
+    default_ordering=("-gpu_time_ns",),
+    key=("kernel_name", "uses_tc"),
+    grouped_by=("kernel_name", "uses_tc"),
+    lead=(*_LEAD, "num_ops"),
+    hidden=(*(column.name for column in _API_TIME), "kernel_name", "kernel_long_name"),
+    among=_OF_OPS,
+)
+
+#: One row for each kernel, however many ops launch it.
+MERGED_KERNELS = replace(
+    _MERGED_KERNELS_OF_DLPROF,
+    source=Source(view="view_kernels_by_full_name"),
+    columns=_merged(
+        *("t.readable_name", "gpu_time_sum", "gpu_time_min", "gpu_time_max"),
+        "view_kernels_by_full_name",
+    ),
+    key=("kernel_long_name", "kernel_name", "uses_tc"),
+    grouped_by=("kernel_long_name", "kernel_name", "uses_tc"),
+    fallback=_MERGED_KERNELS_OF_DLPROF,
 )
 
 _OP_KERNELS_OF_DLPROF = TableSpec(

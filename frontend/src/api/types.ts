@@ -1363,6 +1363,54 @@ export interface MemoryStep {
 }
 
 /** The shape of every list. */
+export interface MergedKernelsPage {
+  /** Number of rows that pass the filters, on all pages. */
+  readonly count: number;
+  /** As requested; ties are ordered by the row's key. */
+  readonly ordering: string;
+  readonly page: number;
+  readonly page_size: number;
+  readonly results: readonly MergedKernelsRow[];
+  /** Why a field is null, by the field's name; * stands for all of them. */
+  readonly unknown: Readonly<Record<string, string>>;
+}
+
+export interface MergedKernelsRow {
+  /** Mean duration of a launching call. */
+  readonly api_time_avg_ns: number | null;
+  /** Longest launching call. */
+  readonly api_time_max_ns: number | null;
+  /** Shortest launching call. */
+  readonly api_time_min_ns: number | null;
+  /** Sum of the durations of the launching calls. */
+  readonly api_time_ns: number | null;
+  /** Mean duration of a launch. */
+  readonly gpu_time_avg_ns: number | null;
+  /** Longest duration of a launch. */
+  readonly gpu_time_max_ns: number | null;
+  /** Shortest duration of a launch. */
+  readonly gpu_time_min_ns: number | null;
+  /** Sum of the durations of its launches. */
+  readonly gpu_time_ns: number | null;
+  /** Full name of the kernel. */
+  readonly kernel_long_name: string | null;
+  /** Short name of the kernel. */
+  readonly kernel_name: string;
+  /** Number of launches. */
+  readonly num_calls: number | null;
+  /** Number of ops that launched it. */
+  readonly num_ops: number | null;
+  /** Library, operation, types, tile and layout, from the full name. */
+  readonly readable_name: string | null;
+  /** Share of all kernels' time. */
+  readonly share_pct: number | null;
+  /** Ops that TorchInductor fused into the kernel, from its name. */
+  readonly source_ops: string | null;
+  /** Whether it used Tensor Cores. */
+  readonly uses_tc: boolean | null;
+}
+
+/** The shape of every list. */
 export interface MergedOpsPage {
   /** Number of rows that pass the filters, on all pages. */
   readonly count: number;

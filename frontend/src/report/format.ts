@@ -7,6 +7,8 @@ export interface ColumnInfo {
   readonly name: string;
   readonly kind: "text" | "number" | "boolean" | "choice" | "identifier";
   readonly is_text: boolean;
+  /** Its numbers have a fraction, even where that is 0. */
+  readonly is_real: boolean;
   readonly is_searched: boolean;
   /** Its texts are our own sentences, of which the report has translations. */
   readonly is_sentence: boolean;

@@ -16,6 +16,7 @@ import type {
   ReportData,
   TableInfo,
 } from "./format";
+import { mergedKernels } from "./kernels";
 import {
   decodeRows,
   distinctValues,
@@ -24,11 +25,14 @@ import {
   type Row,
   sortRows,
   unknownColumn,
+  type Value,
   type Words,
 } from "./rows";
 
 const API = "/api/v1/";
 const DISTINCT_LIMIT = 200;
+
+const MERGED_KERNELS = "merged-kernels";
 
 /** Rows of a table that are at hand. */
 interface Held {
@@ -119,7 +123,25 @@ export class ReportSource {
       found.has(isMerged ? mergedName(row) : (row.op_id ?? null)),
     );
     const ids = new Set(own.map((row) => row.op_id));
+    if (held.template === MERGED_KERNELS) return this.#kernelsOf(ids, held, domain);
     return { ...held, rows: held.rows.filter((row) => ids.has(row.op_id ?? null)) };
+  }
+
+  /** Kernels with the launches of some ops only. */
+  async #kernelsOf(ids: ReadonlySet<Value | undefined>, all: Held, domain: string): Promise<Held> {
+    const parts = await Promise.all(
+      [...ids].map((id) => this.#table(domain, ["ops", String(id), "kernels"])),
+    );
+    const left = parts.some((part) => part.rows.length < part.count || part.unknown["*"]);
+    if (left) {
+      const reason = t("This report does not contain the kernels of all these ops.");
+      return { ...all, rows: [], count: 0, unknown: { "*": reason } };
+    }
+    const rows = mergedKernels(
+      all.rows,
+      parts.map((part) => part.rows),
+    );
+    return { ...all, rows, count: rows.length };
   }
 
   async #op(domain: string, opId: string): Promise<unknown> {
@@ -146,15 +168,17 @@ export class ReportSource {
 
   #export(held: Held, domain: string, parameters: Parameters): SavedFile {
     const { profile, aggregation } = this.#localized;
+    const { name: table, columns } = this.#info(held.template);
     const header = {
       profile: profile.name ?? profile.file_name,
-      table: this.#info(held.template).name,
+      table,
       aggregation_id: aggregation.id,
       domain,
-      columns: this.#info(held.template).columns.map((column) => column.name),
+      columns: columns.map((column) => column.name),
     };
     const { rows } = this.#selected(held, parameters);
-    return exported(parameters.get("format") ?? "csv", header, rows);
+    const reals = columns.filter((column) => column.is_real).map((column) => column.name);
+    return exported(parameters.get("format") ?? "csv", header, rows, new Set(reals));
   }
 
   #page(held: Held, parameters: Parameters): ListPage<Row> {

@@ -11,6 +11,7 @@ import type {
   IterationsRow,
   KernelsRow,
   KeyNodeCandidatesRow,
+  MergedKernelsRow,
   MergedOpsRow,
   NameEvidenceRow,
   OpEfficiencyRow,
@@ -202,6 +203,25 @@ export const KEY_NODE_CANDIDATES: readonly DeclaredColumn<KeyNodeCandidatesRow>[
   { key: "per_optimizer_step", format: "count", title: t("Per optimizer step"), hint: t("Instances in each step of the optimizer") },
   { key: "counts", format: "flag", title: t("Counts"), hint: t("Whether a number in its name grows by one") },
   { key: "is_chosen", format: "flag", title: t("Is chosen"), hint: t("Whether it marks the loop whose steps are the iterations") },
+];
+
+export const MERGED_KERNELS: readonly DeclaredColumn<MergedKernelsRow>[] = [
+  { key: "readable_name", format: "name", title: t("Kernel"), hint: t("Library, operation, types, tile and layout, from the full name") },
+  { key: "kernel_name", format: "name", title: t("Kernel name"), hint: t("Short name of the kernel"), isHiddenAtFirst: true },
+  { key: "gpu_time_ns", format: "time", title: t("GPU time"), hint: t("Sum of the durations of its launches"), unit: "ms" },
+  { key: "share_pct", format: "share", title: t("Share (%)"), hint: t("Share of all kernels' time") },
+  { key: "uses_tc", format: "flag", title: t("Using TC"), hint: t("Whether it used Tensor Cores"), whenNull: t("Unknown from its name.") },
+  { key: "num_calls", format: "count", title: t("Calls"), hint: t("Number of launches") },
+  { key: "num_ops", format: "count", title: t("Ops"), hint: t("Number of ops that launched it") },
+  { key: "kernel_long_name", format: "name", title: t("Long kernel name"), hint: t("Full name of the kernel"), isHiddenAtFirst: true },
+  { key: "gpu_time_avg_ns", format: "time", title: t("GPU time avg"), hint: t("Mean duration of a launch"), unit: "µs" },
+  { key: "gpu_time_min_ns", format: "time", title: t("GPU time min"), hint: t("Shortest duration of a launch"), unit: "µs" },
+  { key: "gpu_time_max_ns", format: "time", title: t("GPU time max"), hint: t("Longest duration of a launch"), unit: "µs" },
+  { key: "source_ops", format: "text", title: t("Fused ops"), hint: t("Ops that TorchInductor fused into the kernel, from its name") },
+  { key: "api_time_ns", format: "time", title: t("API time"), hint: t("Sum of the durations of the launching calls"), unit: "ms", isHiddenAtFirst: true },
+  { key: "api_time_avg_ns", format: "time", title: t("API time avg"), hint: t("Mean duration of a launching call"), unit: "µs", isHiddenAtFirst: true },
+  { key: "api_time_min_ns", format: "time", title: t("API time min"), hint: t("Shortest launching call"), unit: "µs", isHiddenAtFirst: true },
+  { key: "api_time_max_ns", format: "time", title: t("API time max"), hint: t("Longest launching call"), unit: "µs", isHiddenAtFirst: true },
 ];
 
 export const MERGED_OPS: readonly DeclaredColumn<MergedOpsRow>[] = [

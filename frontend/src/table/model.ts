@@ -183,8 +183,9 @@ function chipLabel(name: string, value: string, columns: readonly ColumnModel[])
   const key = operator === undefined ? name : name.slice(0, -operator[0].length);
   const column = columns.find((candidate) => candidate.key === key);
   const title = column?.title ?? key;
-  if (operator === undefined)
+  if (operator === undefined && column?.kind === "boolean")
     return `${title}: ${value === "1" || value === "true" ? t("yes") : t("no")}`;
+  if (operator === undefined) return `${title}: ${value}`;
   const [suffix, sign] = operator;
   if (suffix === "__icontains") return t("{column} contains “{value}”", { column: title, value });
   if (suffix === "__in") return `${title}: ${listed(value.split(","))}`;

@@ -13,11 +13,11 @@ export function selectRow(
   patch: Readonly<Record<string, string | null>>,
   tables: readonly string[],
 ): void {
-  const change: Record<string, string | null> = { ...patch };
+  const change: Record<string, string | null> = {};
   for (const key of currentQuery().keys()) {
     if (tables.some((table) => key.startsWith(`${table}.`))) change[key] = null;
   }
-  navigate(change);
+  navigate({ ...change, ...patch });
 }
 
 const FOCUS_POLL_MS = 50;

@@ -1,10 +1,15 @@
 /** Tables of kernels: of one op, of all ops, and launch by launch in an iteration. */
 
-import type { IterationKernelsRow, KernelsRow, OpKernelsRow } from "../../api/types";
+import type {
+  IterationKernelsRow,
+  KernelsRow,
+  MergedKernelsRow,
+  OpKernelsRow,
+} from "../../api/types";
 import { t } from "../../i18n";
 import { KernelName } from "../../ui/PageLink";
 import { pickColumns, shareOf, shownColumns } from "../columns";
-import { ITERATION_KERNELS, KERNELS, OP_KERNELS } from "../declared";
+import { ITERATION_KERNELS, KERNELS, MERGED_KERNELS, OP_KERNELS } from "../declared";
 import type { TableSpec } from "../spec";
 import { direction, op_name, StackTrace } from "./ops";
 
@@ -57,6 +62,15 @@ export const ALL_KERNELS_TABLE: TableSpec<KernelsRow> = {
   }),
   rowKey: (kernel) => `${kernel.op_id} ${fullName(kernel)} ${kernel.uses_tc}`,
   unfolded: (kernel) => StackTrace({ trace: kernel.stack_trace, line: kernel.source_line }),
+};
+
+/** One row for each kernel, however many ops launch it. */
+export const MERGED_KERNELS_TABLE: TableSpec<MergedKernelsRow> = {
+  ...OP_KERNELS_TABLE,
+  columns: shownColumns(MERGED_KERNELS, {
+    readable_name,
+    share_pct: shareOf<MergedKernelsRow>("share_pct", kernelTone),
+  }),
 };
 
 /** All rows are of one kernel. */

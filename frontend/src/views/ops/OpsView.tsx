@@ -2,13 +2,17 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useMemo } from "preact/hooks";
-import type { KernelsRow, OpsRow } from "../../api/types";
+import type { KernelsRow, MergedKernelsRow, OpsRow } from "../../api/types";
 import { t } from "../../i18n";
 import { useQuery } from "../../state/location";
 import { useScope, useScoped } from "../../state/scope";
 import { DataTable } from "../../table/DataTable";
 import type { TableSpec } from "../../table/spec";
-import { ALL_KERNELS_TABLE, OP_KERNELS_TABLE } from "../../table/specs/kernels";
+import {
+  ALL_KERNELS_TABLE,
+  MERGED_KERNELS_TABLE,
+  OP_KERNELS_TABLE,
+} from "../../table/specs/kernels";
 import { MERGED_OPS_TABLE, OPS_OF_ONE_TABLE, OPS_TABLE } from "../../table/specs/ops";
 import { useUrlTable } from "../../table/useTableState";
 import { Icon } from "../../ui/icons";
@@ -17,7 +21,7 @@ import { Segmented } from "../../ui/Segmented";
 import { Empty } from "../../ui/states";
 import { focusRows, focusRowsSoon, selectRow } from "../linking";
 import { NoOps } from "../NoOps";
-import { areRanksMerged, EACH, followedOps, isOfRanks } from "./merging";
+import { areOpsMerged, areRanksMerged, EACH, followedOps, isOfRanks } from "./merging";
 
 const KERNEL_ROWS = "kernel-rows";
 const OP_ROWS = "op-rows";
@@ -105,7 +109,7 @@ function OpsTable<Row extends { readonly op_id: string }>(props: {
 /** The kernels of the ops above: of all, or of those that pass the filters there. */
 function KernelsOfOps({ isMerged }: { isMerged: boolean }): JSX.Element {
   const query = useQuery();
-  const kernels = useUrlTable(ALL_KERNELS_TABLE, query);
+  const areMerged = areOpsMerged(query);
   const ops = useUrlTable(OPS_TABLE, query);
   const followed = followedOps(ops.state);
   const params = useMemo(
@@ -113,23 +117,66 @@ function KernelsOfOps({ isMerged }: { isMerged: boolean }): JSX.Element {
     [followed, isMerged],
   );
   const whose = followed === null ? t("of all ops") : t("of the ops that pass the filters");
-  return (
-    <DataTable<KernelsRow>
-      spec={ALL_KERNELS_TABLE}
-      control={kernels}
-      path="kernels/"
-      params={params}
-      caption={followed === null ? t("Kernels of all ops") : t("Kernels of the filtered ops")}
-      title={
+  const shared = {
+    params,
+    caption: followed === null ? t("Kernels of all ops") : t("Kernels of the filtered ops"),
+    title: (
+      <>
         <h2>
           {t("Kernels")} <span class="table-subject">{whose}</span>
         </h2>
-      }
-      onSelect={(kernel) => {
-        if (kernel.op_id !== undefined) selectOp(kernel.op_id);
-      }}
-      onBack={() => focusRows(OP_ROWS)}
-      bodyId={KERNEL_ROWS}
+        <OpsChoice areMerged={areMerged} />
+      </>
+    ),
+    onBack: () => focusRows(OP_ROWS),
+    bodyId: KERNEL_ROWS,
+  };
+  const merged = useUrlTable(MERGED_KERNELS_TABLE, query);
+  const each = useUrlTable(ALL_KERNELS_TABLE, query);
+  if (!areMerged) {
+    return (
+      <DataTable<KernelsRow>
+        key="each"
+        spec={ALL_KERNELS_TABLE}
+        control={each}
+        path="kernels/"
+        onSelect={(kernel) => {
+          if (kernel.op_id !== undefined) selectOp(kernel.op_id);
+        }}
+        {...shared}
+      />
+    );
+  }
+  return (
+    <DataTable<MergedKernelsRow>
+      key="merged"
+      spec={MERGED_KERNELS_TABLE}
+      control={merged}
+      path="merged-kernels/"
+      onSelect={showOpsOfKernel}
+      {...shared}
+    />
+  );
+}
+
+/** The rows of one kernel: one for each op that launches it. */
+function showOpsOfKernel(kernel: MergedKernelsRow): void {
+  const name = kernel.kernel_long_name === null ? "kernel_name" : "kernel_long_name";
+  const filter = { [`kernels.f.${name}`]: kernel[name] };
+  selectRow({ per: "op", ...filter }, ["kernels"]);
+}
+
+/** One row for each kernel, or one for each op that launches it. */
+function OpsChoice({ areMerged }: { areMerged: boolean }): JSX.Element {
+  return (
+    <Segmented
+      label={t("Kernels")}
+      choices={[
+        [true, t("Ops merged")],
+        [false, t("Each op")],
+      ]}
+      value={areMerged}
+      onChange={(value) => selectRow({ per: value ? null : "op" }, ["kernels"])}
     />
   );
 }

@@ -32,9 +32,9 @@ _ALLOWED_ACTIONS = frozenset(
 )
 _FUNCTIONS = (
     "abs avg ceil ceiling char coalesce concat count cume_dist date datetime dense_rank exp "
-    "first_value floor format glob group_concat hex ifnull iif instr julianday lag last_value "
-    "lead length like likelihood likely ln log log10 log2 lower ltrim max min mod nth_value "
-    "ntile nullif percent_rank pow power printf program_line quote rank replace round "
+    "first_value floor format glob group_concat hex ifnull iif instr is_communication julianday "
+    "lag last_value lead length like likelihood likely ln log log10 log2 lower ltrim max min mod "
+    "nth_value ntile nullif percent_rank pow power printf program_line quote rank replace round "
     "row_number rtrim sign sqrt strftime string_agg substr substring sum time total trim "
     "trunc typeof unicode unixepoch unlikely upper"
 )

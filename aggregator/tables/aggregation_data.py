@@ -111,11 +111,12 @@ class AggregationData:
         """An object; under ``unknown`` the reason of each field that is null."""
         values: dict[str, Any] = {}
         unknown: dict[str, str] = {}
-        for view in dict.fromkeys(field.view for field in spec.fields):
-            fields = [field for field in spec.fields if field.view == view]
+        for view, which in dict.fromkeys((field.view, field.where) for field in spec.fields):
+            fields = [one for one in spec.fields if (one.view, one.where) == (view, which)]
             missing = {field.name: why for field in fields if (why := self._why_missing(field))}
             known = [field for field in fields if field.name not in missing]
-            row = self._object_row(view, [field.column for field in known])
+            columns = [field.total.format(column=field.column) for field in known]
+            row = self._object_row(view, columns, which)
             values |= {
                 field.name: self._typed(field, value)
                 for field, value in zip(known, row or (), strict=False)
@@ -166,10 +167,10 @@ class AggregationData:
             return NOT_MEASURED[field.measured]
         return ""
 
-    def _object_row(self, view: str, columns: list[str]) -> tuple[Any, ...] | None:
+    def _object_row(self, view: str, columns: list[str], which: str) -> tuple[Any, ...] | None:
         if not columns:
             return ()
-        where = "aggr_id = :aggr_id"
+        where = " AND ".join(filter(None, ["aggr_id = :aggr_id", which]))
         if self.database.has(view, "domain_name"):
             where += " AND domain_name = :domain"
         sql = f"SELECT {', '.join(columns)} FROM {view} WHERE {where} LIMIT 1"  # noqa: S608

@@ -25,6 +25,7 @@ from aggregator.dldb.reader import (
 )
 from aggregator.dldb.writer import Table, insert_rows
 from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
+from aggregator.kernels.traits import kernel_traits
 from aggregator.tables.counts import COUNTS, file_state
 from aggregator.texts import ENGLISH, current_language, from_json, say
 
@@ -66,6 +67,11 @@ def program_line(stack_trace: object) -> str | None:
     frames = [frame for frame in frames if frame]
     own = (frame for frame in reversed(frames) if not _LIBRARY.search(frame))
     return next(own, frames[-1] if frames else None)
+
+
+def is_communication(kernel_name: object) -> bool:
+    """Whether a kernel moves data between GPUs, by its name."""
+    return isinstance(kernel_name, str) and kernel_traits(kernel_name).is_communication
 
 
 class Queryable(ABC):
@@ -116,6 +122,7 @@ class ProfileDatabase(Queryable):
         connection = dldb.connection
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_SERVED_BYTES)
         connection.create_function("program_line", 1, program_line, deterministic=True)
+        connection.create_function("is_communication", 1, is_communication, deterministic=True)
         guard(connection, self._is_late)
 
     @property

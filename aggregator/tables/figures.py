@@ -41,7 +41,7 @@ def _row(data: AggregationData, spec: ObjectSpec) -> dict[str, list[Any]]:
 
 def _kernel_gpu_time(data: AggregationData, look: Look) -> Figure:
     summary = _row(data, KERNEL_SUMMARY)
-    parts = ("using_tc", "memory", "other")
+    parts = ("using_tc", "memory", "communication", "other")
     row = {f"{part}_gpu_time_ns": [summary[part][0]["gpu_time_ns"]] for part in parts}
     return plotly.kernel_gpu_time(row, look.theme)
 

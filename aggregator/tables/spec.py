@@ -288,6 +288,9 @@ class Field:
     measured: str = ""  # As for a column.
     is_rest: bool = False  # The value is what is left of the column to 100 %.
     when_null: str = ""  # Why the value is unknown where the column is NULL.
+    # Where the view has more than one row: how the column of the rows of ``where`` becomes a value.
+    total: str = "{column}"
+    where: str = ""
 
 
 @dataclass(frozen=True)

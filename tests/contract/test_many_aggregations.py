@@ -52,8 +52,9 @@ def _cost(path: Path, queries: list[Query]) -> int:
         return 0
 
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        # The server's own function: its steps are not SQLite's.
+        # The server's own functions: their steps are not SQLite's.
         connection.create_function("program_line", 1, str, deterministic=True)
+        connection.create_function("is_communication", 1, bool, deterministic=True)
         connection.set_progress_handler(count, _STEP)
         for sql, params in queries:
             connection.execute(sql, dict(params)).fetchall()

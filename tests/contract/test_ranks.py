@@ -199,3 +199,17 @@ def test_an_op_outside_of_every_range_has_the_rank_of_its_process(
     assert {0, 1} <= set(ranks) <= {0, 1, None}
     named = api.get(served.at("ops/"), op_name__startswith="/rank_1/", page_size=200).json
     assert {row["rank"] for row in named["results"]} == {1}
+
+
+def test_kernels_that_move_data_between_gpus_are_a_part_of_the_others(
+    api: ApiClient, served: Served
+) -> None:
+    body = api.get(served.at("kernel-summary/")).json
+    expected = stored(
+        served.path,
+        "SELECT sum(gpu_time), count(DISTINCT kernel_name) FROM view_kernel_summaries"
+        " WHERE aggr_id = 1 AND domain_name = 'default-domain' AND kernel_name LIKE 'nccl%'",
+    )
+    found = body["communication"]
+    assert [(found["gpu_time_ns"], found["count"])] == expected
+    assert 0 < found["gpu_time_ns"] <= body["other"]["gpu_time_ns"]

@@ -158,6 +158,18 @@ def _sums(part: str, view: str, stem: str, model_stem: str) -> tuple[Field, ...]
     )
 
 
+def _communication(name: str, column: str, total: str, meaning: str) -> Field:
+    """Of the kernels that move data between GPUs, which DLProf counts among the others."""
+    return Field(
+        f"communication.{name}",
+        "view_kernel_summaries",
+        column,
+        f"{meaning.removesuffix('.')}; part of the others.",
+        total=total,
+        where="is_communication(kernel_name)",
+    )
+
+
 KERNEL_SUMMARY = ObjectSpec(
     "kernel-summary",
     "Kernel summary",
@@ -166,6 +178,8 @@ KERNEL_SUMMARY = ObjectSpec(
         *_sums("using_tc", _KERNELS, "using_tc", "kernels_tc"),
         *_sums("memory", _KERNELS, "memory", "kernels_memory"),
         *_sums("other", _KERNELS, "other", "kernels_other"),
+        _communication("gpu_time_ns", "gpu_time", "coalesce(sum({column}), 0)", _GPU_TIME),
+        _communication("count", "kernel_name", "count(DISTINCT {column})", _COUNT),
     ),
 )
 

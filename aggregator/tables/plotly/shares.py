@@ -58,11 +58,24 @@ def tensor_core_efficiency(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
 
 
 def kernel_gpu_time(table: Table, theme: Theme = Theme.LIGHT) -> Figure:
-    """GPU time of the kernels and copies, summed, from one row."""
+    """GPU time of the kernels and copies, summed, from one row.
+
+    Communication, where there is any, is a part of its own; the row counts it among the others.
+    """
     names = ("using_tc_gpu_time_ns", "memory_gpu_time_ns", "other_gpu_time_ns")
-    times = only_row(table, *names)
-    labels = (PART_NAMES["tc"], say("Memory Kernels"), say("All Other Kernels"))
-    colors = (COLORS["tc"], COLORS["memory"], COLORS["non_tc"])
+    using, memory, other = only_row(table, *names)
+    (communication,) = only_row(table, "communication_gpu_time_ns")
+    rest = other if other is None else other - (communication or 0)
+    times = (using, memory, *([communication] if communication else []), rest)
+    kernels = ("tc", "memory", *(["communication"] if communication else []), "non_tc")
+    names_of = {
+        "tc": PART_NAMES["tc"],
+        "memory": say("Memory Kernels"),
+        "communication": say("Communication"),
+        "non_tc": say("All Other Kernels"),
+    }
+    labels = [names_of[part] for part in kernels]
+    colors = [COLORS[part] for part in kernels]
     total = sum(time or 0 for time in times)
     unit = choose_unit(total)
     slices = [

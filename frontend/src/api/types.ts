@@ -1006,6 +1006,7 @@ export interface KernelLaunches {
 
 export interface KernelSummary {
   readonly all: KernelSummaryAll;
+  readonly communication: KernelSummaryCommunication;
   readonly memory: KernelSummaryMemory;
   readonly other: KernelSummaryOther;
   /** Why a field is null, by the field's name; * stands for all of them. */
@@ -1019,6 +1020,13 @@ export interface KernelSummaryAll {
   /** CPU time, summed. */
   readonly cpu_time_ns: number | null;
   /** GPU time, summed. */
+  readonly gpu_time_ns: number | null;
+}
+
+export interface KernelSummaryCommunication {
+  /** How many there are; part of the others. */
+  readonly count: number | null;
+  /** GPU time, summed; part of the others. */
   readonly gpu_time_ns: number | null;
 }
 

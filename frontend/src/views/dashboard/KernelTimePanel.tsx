@@ -24,6 +24,18 @@ import { ViewLink } from "./ViewLink";
 
 export const KERNEL_DETAILS = "kernels";
 
+/** Communication is a part of the other kernels; where there is none it is no part of the chart. */
+function slicesOf({ using_tc, memory, other, communication }: KernelSummary): readonly Slice[] {
+  const moved = communication.gpu_time_ns ?? 0;
+  const parts: readonly (Slice | null)[] = [
+    { key: "tc", label: t("Using Tensor Cores"), value: using_tc.gpu_time_ns ?? 0 },
+    { key: "memory", label: t("Memory kernels"), value: memory.gpu_time_ns ?? 0 },
+    moved === 0 ? null : { key: "communication", label: t("Communication"), value: moved },
+    { key: "non_tc", label: t("All other kernels"), value: (other.gpu_time_ns ?? 0) - moved },
+  ];
+  return parts.filter((part) => part !== null);
+}
+
 const time = (slice: Slice) => durationText(slice.value);
 
 export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
@@ -68,19 +80,7 @@ export function KernelTimePanel({ isOpen }: { isOpen: boolean }): JSX.Element {
             </p>
             <StackedBar
               label={t("Total kernel GPU time")}
-              slices={[
-                {
-                  key: "tc",
-                  label: t("Using Tensor Cores"),
-                  value: data.using_tc.gpu_time_ns ?? 0,
-                },
-                { key: "memory", label: t("Memory kernels"), value: data.memory.gpu_time_ns ?? 0 },
-                {
-                  key: "non_tc",
-                  label: t("All other kernels"),
-                  value: data.other.gpu_time_ns ?? 0,
-                },
-              ]}
+              slices={slicesOf(data)}
               valueText={time}
             />
           </>
@@ -120,11 +120,19 @@ export function KernelDetails(): JSX.Element {
                 row={data.using_tc}
               />
               <DetailsRow label={t("Memory kernels")} tone="memory" unit={unit} row={data.memory} />
+              {(data.communication.gpu_time_ns ?? 0) > 0 && (
+                <DetailsRow
+                  label={t("Communication")}
+                  tone="communication"
+                  unit={unit}
+                  row={data.communication}
+                />
+              )}
               <DetailsRow
                 label={t("All other kernels")}
                 tone="non_tc"
                 unit={unit}
-                row={data.other}
+                row={withoutPart(data.other, data.communication)}
               />
             </tbody>
           </table>
@@ -134,11 +142,22 @@ export function KernelDetails(): JSX.Element {
   );
 }
 
+type Sums = Pick<KernelSummaryAll, "gpu_time_ns" | "count">;
+
+function withoutPart(all: Sums, part: Sums): Sums {
+  const less = (one: number | null, other: number | null) =>
+    one === null ? null : one - (other ?? 0);
+  return {
+    gpu_time_ns: less(all.gpu_time_ns, part.gpu_time_ns),
+    count: less(all.count, part.count),
+  };
+}
+
 function DetailsRow(props: {
   label: string;
   tone?: string;
   unit: TimeUnit;
-  row: KernelSummaryAll;
+  row: Sums;
 }): JSX.Element {
   const { gpu_time_ns: ns, count } = props.row;
   return (

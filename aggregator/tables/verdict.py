@@ -18,8 +18,12 @@ from aggregator.advice.verdict import (
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.declared.advice import ADVICE
 from aggregator.tables.declared.efficiency import EFFICIENCY
-from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY, RESOURCE_USAGE
+from aggregator.tables.declared.iterations import GPUS
+from aggregator.tables.declared.summaries import KERNEL_SUMMARY, PERFORMANCE_SUMMARY, RESOURCE_USAGE
 from aggregator.texts import say
+
+AHEAD_RATIO = 1.5
+"""Work on several streams runs at once, but hardly for more than this multiple of the time."""
 
 _NEEDED = ("tc_pct", "non_tc_pct", "memory_pct", "cpu_pct", "other_pct")
 _IDLE = ("io_pct", "cpu_pct", "other_pct")
@@ -38,11 +42,32 @@ def read_verdict(data: AggregationData) -> dict[str, Any]:
         path=_path(data),
     )
     bare = _without_profiling(profiled, summary)
-    reply = _reply(judge(profiled if bare is None else bare))
+    reply = _reply(judge(profiled if bare is None else bare)) | {"pace": _pace(data)}
     if bare is None or reply["limit"] == Limit.UNKNOWN:
         return reply
     sentence = say("Without profiling: {sentence}", sentence=reply["sentence"])
     return {**reply, "sentence": sentence, "is_corrected": True}
+
+
+def _pace(data: AggregationData) -> str | None:
+    """That the steps are the CPU's, where the GPU cannot have done in them what they launched."""
+    view, where = "view_iterations_profiled", "aggr_id = :aggr_id AND domain_name = :domain"
+    launched = data.read_object(KERNEL_SUMMARY)["all"]["gpu_time_ns"]
+    if launched is None or not data.database.has(view, "duration"):
+        return None
+    sql = f"SELECT count(*), coalesce(sum(duration), 0) FROM {view} WHERE {where}"  # noqa: S608
+    ((steps, length),) = data.database.rows(sql, data.params)
+    devices = max(len(data.rows(GPUS)), 1)
+    if steps == 0 or launched <= AHEAD_RATIO * devices * length:
+        return None
+    return say(
+        "These are steps of the CPU, which does not wait for the GPU: work launched in {steps} "
+        "steps takes the GPU {launched} ms, the steps take {length} ms. Profile more steps, or "
+        "steps that end with torch.cuda.synchronize(), to see the pace of the GPU.",
+        steps=steps,
+        launched=f"{launched / 1e6:.1f}",
+        length=f"{length / 1e6:.1f}",
+    )
 
 
 def _reply(verdict: Verdict) -> dict[str, Any]:

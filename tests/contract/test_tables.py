@@ -352,7 +352,7 @@ def test_a_merged_kernel_sums_its_rows_of_all_ops(
         (row["gpu_time_ns"] for row in found), reverse=True
     )
     assert len(found) == len(of_name)
-    assert any(row["num_ops"] > 1 for row in found)
+    assert asked or any(row["num_ops"] > 1 for row in found)
     for row in found:
         rows = of_name[row["kernel_long_name"], row["kernel_name"], row["uses_tc"]]
         assert row["num_ops"] == len({one["op_id"] for one in rows})

@@ -199,6 +199,7 @@ class VerdictSerializer(Serializer[Any]):
     share_pct = FloatField(help_text="Share of the step it is based on.", allow_null=True)
     advice = CharField(help_text="Name of the advice that explains it.", allow_null=True)
     is_corrected = BooleanField(help_text="Whether it is that of the step without profiling.")
+    pace = CharField(help_text="That the CPU runs ahead of the GPU, if it does.", allow_null=True)
 
 
 class TopKernelSerializer(Serializer[Any]):

@@ -2922,6 +2922,8 @@ export interface Verdict {
   /** Whether it is that of the step without profiling. */
   readonly is_corrected: boolean;
   readonly limit: "launch" | "host" | "loader" | "communication" | "copy" | "compute" | "memory" | "unknown";
+  /** That the CPU runs ahead of the GPU, if it does. */
+  readonly pace: string | null;
   /** The verdict in one sentence; for an unknown one the reason. */
   readonly sentence: string;
   /** Share of the step it is based on. */

@@ -53,6 +53,11 @@ function WithVerdict({ children }: { children: ComponentChildren }): JSX.Element
           <p class={`verdict ${data.limit === "unknown" ? "verdict-unknown" : ""}`}>
             {data.sentence}
           </p>
+          {data.pace !== null && (
+            <p class="kpi-note" role="note">
+              {data.pace}
+            </p>
+          )}
           {children}
         </>
       )}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
+from aggregator.tables import verdict
 from tests.contract.client import ApiClient, Served
 
 IN_DOMAIN = "aggr_id = 1 AND domain_name = 'default-domain'"
@@ -427,3 +429,25 @@ def test_what_was_not_measured_is_unknown_with_the_reason(api: ApiClient, ours: 
     assert "nsys" not in usage["unknown"]["io_pct"]
     assert iterations["unknown"]["io_duration_ns"] == usage["unknown"]["io_pct"]
     assert {row["io_duration_ns"] for row in iterations["results"]} == {None}
+
+
+def test_steps_that_launch_more_than_fits_into_them_are_the_pace_of_the_cpu(
+    api: ApiClient, ours: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert api.get(ours.at("verdict/")).json["pace"] is None
+    with closing(sqlite3.connect(ours.path)) as connection:
+        aggregation = re.search(r"/aggregations/(\d+)/", ours.at(""))
+        assert aggregation is not None
+        where = f"WHERE aggr_id = {aggregation[1]} AND domain_name = 'default-domain'"
+        (launched,) = connection.execute(
+            f"SELECT total_gpu_time FROM view_kernel_summary {where}"
+        ).fetchone()
+        steps, length = connection.execute(
+            f"SELECT count(*), sum(duration) FROM view_iterations_profiled {where}"
+        ).fetchone()
+    # One GPU: the sentence comes as soon as the launched work exceeds the ratio.
+    monkeypatch.setattr(verdict, "AHEAD_RATIO", 0.99 * launched / length)
+    pace = api.get(ours.at("verdict/")).json["pace"]
+    assert f"launched in {steps} steps takes the GPU {launched / 1e6:.1f} ms" in pace
+    monkeypatch.setattr(verdict, "AHEAD_RATIO", 1.01 * launched / length)
+    assert api.get(ours.at("verdict/")).json["pace"] is None

@@ -52,7 +52,8 @@ class Bench:
 
     def run(self, *words: str, setting: str = "") -> subprocess.CompletedProcess[str]:
         """Run dlprof to its end; ``setting`` is a statement about the module ``capture``."""
-        if "LD_LIBRARY_PATH" in self.environment:  # read when a process starts
+        name = "LD_LIBRARY_PATH"  # read when a process starts
+        if self.environment.get(name) != os.environ.get(name):
             process = self.start(*words)
             out, err = process.communicate(timeout=LIMIT_S)
             return subprocess.CompletedProcess(list(words), process.returncode, out, err)

@@ -29,7 +29,6 @@ export const zh = {
   Difference: "差异",
   Verdict: "结论",
   "Sum of all rows": "所有行之和",
-  Sum: "合计",
   "95 % interval of the difference: {low} to {high}": "差异的 95 % 区间：{low} 到 {high}",
   "In the base: {name}": "在基准中：{name}",
   "Other kernels: {base} → {next}": "不同的内核：{base} → {next}",

@@ -1,6 +1,6 @@
 /** Prefill, decode, training: what each kind of iteration takes. Absent if the program names none. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { JSX } from "preact";
 import type { ListPage } from "../../api/lists";
 import { isReport } from "../../api/source";
 import type { PhasesRow } from "../../api/types";
@@ -46,21 +46,21 @@ export function PhasesPanel(): JSX.Element | null {
                 {title}
               </th>
             ))}
-            {canAggregate && (
-              <th>
-                <span class="visually-hidden">{t("Aggregation")}</span>
-              </th>
-            )}
           </tr>
         </thead>
         <tbody>
           {data.results.map((row) => (
-            <PhaseRow key={row.phase} row={row} unknown={data.unknown ?? {}}>
-              {canAggregate && <Aggregate phase={row.phase ?? ""} />}
-            </PhaseRow>
+            <PhaseRow key={row.phase} row={row} unknown={data.unknown ?? {}} />
           ))}
         </tbody>
       </table>
+      {canAggregate && (
+        <div class="phase-actions">
+          {data.results.map((row) => (
+            <Aggregate key={row.phase} phase={row.phase ?? ""} />
+          ))}
+        </div>
+      )}
     </Panel>
   );
 }
@@ -68,7 +68,6 @@ export function PhasesPanel(): JSX.Element | null {
 function PhaseRow(props: {
   row: PhasesRow;
   unknown: Readonly<Record<string, string>>;
-  children: ComponentChildren;
 }): JSX.Element {
   const { row } = props;
   const known = (value: number | null, text: (value: number) => string, name: string) =>
@@ -93,7 +92,6 @@ function PhaseRow(props: {
       </td>
       <td class="align-right">{known(row.gpu_busy_pct, pct, "gpu_busy_pct")}</td>
       <td class="align-right">{known(row.bandwidth_pct, pct, "bandwidth_pct")}</td>
-      {props.children}
     </tr>
   );
 }
@@ -103,13 +101,11 @@ function Aggregate({ phase }: { phase: string }): JSX.Element {
   const { aggregation } = useScope();
   const isShown = aggregation.phase === phase;
   return (
-    <td class="align-right">
-      <AggregateButton
-        request={{ phase }}
-        disabledReason={isShown ? t("This aggregation has these iterations.") : undefined}
-      >
-        {t("Aggregate {phase} only", { phase: phaseName(phase) })}
-      </AggregateButton>
-    </td>
+    <AggregateButton
+      request={{ phase }}
+      disabledReason={isShown ? t("This aggregation has these iterations.") : undefined}
+    >
+      {t("Aggregate {phase} only", { phase: phaseName(phase) })}
+    </AggregateButton>
   );
 }

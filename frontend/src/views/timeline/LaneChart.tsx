@@ -279,7 +279,7 @@ function Label(props: {
   return (
     <button
       type="button"
-      class="timeline-group"
+      class={row.idleKey === null ? "timeline-group" : "timeline-group is-short"}
       style={{ top: `${row.y}px` }}
       aria-expanded={!isFolded}
       title={row.title}

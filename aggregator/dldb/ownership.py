@@ -26,7 +26,7 @@ from aggregator.metrics.ownership import CLASSES, DeviceWork, Owned, own
 from aggregator.metrics.ownership_host import REASONS
 from aggregator.metrics.window import Window
 from aggregator.profile.arrays import Int64, dense_codes, distinct
-from aggregator.system.resources import release_memory
+from aggregator.system.resources import map_threads, release_memory
 from aggregator.system.sqlite_uri import connect_read_only
 from aggregator.texts import say
 
@@ -164,13 +164,14 @@ class OwnershipReader:
     def read(self, span: Span, devices: Sequence[int]) -> Ownership:
         """Partition iterations on some of the GPUs."""
         works = [self._work[device] for device in devices]
-        parts = []
-        for edges in _parts(works, span.edges_ns):
+
+        def part(edges: Int64) -> tuple[Int64, Int64]:
             low, high = int(edges[0]), int(edges[-1])
             host = self._host.between(low, high)
             owned = [own(one.around(low, high), host, edges) for one in works]
-            parts.append(self._keys.summed(owned, len(edges) - 1))
-        owner, owned_ns = _merged(parts)
+            return self._keys.summed(owned, len(edges) - 1)
+
+        owner, owned_ns = _merged(map_threads(part, _parts(works, span.edges_ns)))
         count = len(span.edges_ns) - 1
         found = Ownership(
             numbers=np.arange(count) + span.numbers[0],

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer
+from tests.browser.conftest import WAIT_LIMIT_MS, Viewer
 from tests.browser.test_linked_views import get
 
 PAINTED = """() => {
@@ -70,8 +71,14 @@ def test_a_range_is_chosen_by_dragging_and_an_event_by_a_click(page: Page, viewe
     expect(page).to_have_url(re.compile(r"range=\d+-\d+"))
     page.get_by_role("button", name="Zoom to the range").click()
     expect(page).to_have_url(re.compile(r"span=\d+-\d+"))
-    page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 8)
-    expect(page.get_by_role("region", name=re.compile("^Events?$"))).to_contain_text("iteration")
+    event = page.get_by_role("region", name=re.compile("^Events?$"))
+    deadline = time.monotonic() + WAIT_LIMIT_MS / 1000
+    # What is not loaded yet is not drawn, and nothing is selected there.
+    while not event.is_visible() and time.monotonic() < deadline:
+        expect(page.locator(".timeline[aria-busy=false]")).to_be_visible()
+        page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 8)
+        page.wait_for_timeout(500)
+    expect(event).to_contain_text("iteration")
 
 
 def test_an_op_leads_to_its_longest_call_and_back(page: Page, viewer: Viewer) -> None:

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { MemoryCurve } from "../src/api/types";
-import { areas, bytesText, linePath, peakWithin, pointAt } from "../src/lib/memory";
+import { bytesText } from "../src/lib/bytes";
+import { areas, linePath, peakWithin, pointAt } from "../src/lib/memory";
 
 const CURVE: MemoryCurve = {
   recording: 1,

@@ -2,8 +2,6 @@
 
 import type { MemoryCurve } from "../api/types";
 
-export { bytesText } from "./bytes";
-
 /** Where a picture has the places of the axis and the bytes. */
 export interface Frame {
   readonly low: number;

@@ -7,7 +7,6 @@ import { t } from "../i18n";
 import type { IconName } from "../ui/icons";
 import { lazily } from "../ui/lazy";
 import { DashboardView } from "./dashboard/DashboardView";
-import { LazyTimeline } from "./timeline/LazyTimeline";
 
 export interface ViewSpec {
   /** In the address: ?view=ops */
@@ -102,7 +101,7 @@ export const VIEWS: readonly [ViewSpec, ...ViewSpec[]] = [
     title: t("Timeline"),
     icon: "timeline",
     letter: "l",
-    component: LazyTimeline,
+    component: lazily(async () => (await import("./timeline/TimelineView")).TimelineView),
     // The report in one file holds tables, no single events.
     isFor: () => !isReport(),
   },

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import type { MemoryAlive, MemoryOwner, MemoryRecording } from "../../api/types";
 import { t } from "../../i18n";
-import { bytesText } from "../../lib/memory";
+import { bytesText } from "../../lib/bytes";
 import { formatInt, formatPct } from "../../lib/units";
 import { currentQuery } from "../../state/location";
 import { patchForView } from "../../state/query";

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import type { MemoryRecording } from "../../api/types";
 import { t } from "../../i18n";
-import { bytesText } from "../../lib/memory";
+import { bytesText } from "../../lib/bytes";
 import { formatInt } from "../../lib/units";
 import { Panel } from "../../ui/Panel";
 import { Empty } from "../../ui/states";

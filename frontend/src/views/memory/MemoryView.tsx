@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import type { Memory, MemoryRecording } from "../../api/types";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
-import { bytesText } from "../../lib/memory";
+import { bytesText } from "../../lib/bytes";
 import { readSpan, type Span, spanText } from "../../lib/timeline";
 import { formatInt, formatPct } from "../../lib/units";
 import { navigate, useQuery } from "../../state/location";

@@ -1,18 +1,15 @@
 /** Totals of a range of time by kind of work and by op, and its longest events. */
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
-import { type ApiError, toApiError } from "../../api/client";
 import type { Timeline, TimelineRange } from "../../api/types";
+import { AggregateButton } from "../../frame/AggregateButton";
 import { t } from "../../i18n";
 import { absolute, lengthOf, type Span } from "../../lib/timeline";
 import { durationText, formatInt, formatPct } from "../../lib/units";
-import { useJobControl } from "../../state/jobContext";
-import { isActive } from "../../state/jobs";
 import { useScope, useScoped } from "../../state/scope";
 import { opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
-import { Empty, ErrorNote, Loaded } from "../../ui/states";
+import { Empty, Loaded } from "../../ui/states";
 import { SmallTable, time } from "../one/parts";
 
 const CATEGORIES = [
@@ -149,34 +146,16 @@ function laneName(lane: Timeline["lanes"][number] | undefined): string {
     : [lane.group, lane.title].filter((text) => text !== "").join(", ");
 }
 
-/** Aggregates the iterations of the range: a job does it, and the page reports on it. */
+/** Aggregates the iterations of the range. */
 function Aggregate({ first, last }: { first: number; last: number }): JSX.Element {
-  const { aggregation, profile } = useScope();
-  const jobs = useJobControl();
-  const [error, setError] = useState<ApiError | null>(null);
-  const isBusy = jobs.job !== null && jobs.isOwn && isActive(jobs.job);
+  const { aggregation } = useScope();
   const isShown = aggregation.iter_start === first && aggregation.iter_stop === last;
   return (
-    <>
-      <button
-        type="button"
-        class="button"
-        disabled={!profile.can_reaggregate || isBusy || isShown}
-        title={isShown ? t("This aggregation has these iterations.") : undefined}
-        onClick={() => {
-          setError(null);
-          jobs
-            .start({ iter_start: first, iter_stop: last, ...keyNodeOf(aggregation.key_node) })
-            .catch((reason: unknown) => setError(toApiError(reason)));
-        }}
-      >
-        {t("Aggregate iterations {first} to {last}", { first, last })}
-      </button>
-      {error !== null && <ErrorNote error={error} />}
-    </>
+    <AggregateButton
+      request={{ iter_start: first, iter_stop: last }}
+      disabledReason={isShown ? t("This aggregation has these iterations.") : undefined}
+    >
+      {t("Aggregate iterations {first} to {last}", { first, last })}
+    </AggregateButton>
   );
-}
-
-function keyNodeOf(name: string | null): { readonly key_node?: string } {
-  return name === null || name === "" ? {} : { key_node: name };
 }

@@ -21,7 +21,7 @@ from aggregator.correlate.instances import (
     Instances,
     Origin,
 )
-from aggregator.correlate.work import NOT_HERE, ReplayedWork
+from aggregator.correlate.work import ReplayedWork
 from aggregator.profile.arrays import Bool, Int32, Int64, Integers, ordered, row_codes
 from aggregator.profile.profile import Profile
 
@@ -153,8 +153,8 @@ def add_replays(
     instances.paths, instances.path = paths, columns["path"][: len(instances)]
     forward = more["forward"]
     more["forward"] = np.where(forward >= 0, forward + len(instances), -1).astype(np.int32)
-    source = np.where(call >= len(profile.api_calls), NOT_HERE, call)
-    captured_call: Int32 = np.where(owner >= 0, source, -1).astype(np.int32)
+    is_here = (owner >= 0) & (call < len(profile.api_calls))
+    captured_call: Int32 = np.where(is_here, call, -1).astype(np.int32)
     ends = np.cumsum([len(work) for work in works])[:-1]
     return instances.extended(more), [
         ReplayedWork(*pair)

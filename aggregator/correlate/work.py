@@ -89,16 +89,12 @@ class LaunchedWork:
         return ordered(self.api_start_ns, self.work.start_ns)
 
 
-NOT_HERE = -2
-"""The call was captured in another profile."""
-
-
 @dataclass(frozen=True)
 class ReplayedWork:
     """One kind of device work, with what CUDA graphs replayed of it."""
 
     instance: Int32  # Row of its op instance; -1: no graph launched it, or its op is unknown.
-    captured_call: Int32  # Row of the API call that was captured; ``NOT_HERE``; -1 as above.
+    captured_call: Int32  # Row of the API call that was captured; -1: not one of this profile.
 
 
 @dataclass
@@ -177,8 +173,7 @@ def correlate_work(
         for work, call, owner in zip(kinds, calls, owners, strict=True)
     ]
     for part, replay in zip(launched, replayed, strict=False):
-        captured = np.maximum(replay.captured_call, -1)
-        part.described_by = np.where(replay.captured_call == -1, part.call, captured)
+        part.described_by = np.where(replay.instance >= 0, replay.captured_call, part.call)
     api, gpu = run_both(
         lambda: _api_union(profile, instances), lambda: gpu_union(launched, len(instances))
     )

@@ -6,6 +6,7 @@ has to be installed and no port is opened. ``DLPROF_BROKER_URL=redis://...`` use
 
 from __future__ import annotations
 
+import json
 import logging.config
 import os
 import sys
@@ -248,3 +249,10 @@ def _retry_stores(**_: Any) -> None:
 @worker_shutting_down.connect
 def _on_shutdown(**_: Any) -> None:
     shutting_down.set()
+
+
+def seen_workers() -> dict[str, tuple[str, int, float]]:
+    """Host, pid and time of the last report of each worker; time 0: it ended."""
+    backend: Any = app.backend  # its keys can also be read directly
+    stored = json.loads(backend.get(WORKERS_KEY) or "{}")
+    return {name: (host, pid, at) for name, (host, pid, at) in stored.items()}

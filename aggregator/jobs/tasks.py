@@ -42,6 +42,7 @@ from aggregator.jobs.celery_app import (
     WORKERS_KEY,
     app,
     cancel_key,
+    seen_workers,
     shutting_down,
 )
 from aggregator.jobs.limits import JobLimits, JobProgress, memory_error
@@ -264,11 +265,12 @@ def _report_worker(at: float) -> None:
     """
     name = f"{os.getpid()}@{process_scope()}"
     try:
-        stored = json.loads(_backend().get(WORKERS_KEY) or "{}")
         known = {
-            key: row for key, row in stored.items() if time.time() - row[2] < _FORGOTTEN_AFTER_S
+            key: row
+            for key, row in seen_workers().items()
+            if time.time() - row[2] < _FORGOTTEN_AFTER_S
         }
-        known[name] = [platform.node(), os.getpid(), at]
+        known[name] = (platform.node(), os.getpid(), at)
         _backend().set(WORKERS_KEY, json.dumps(known))
     except Exception as error:  # noqa: BLE001 - the backend may be unavailable for a while
         logger.warning("this worker could not report that it is running: %s", error)
@@ -277,8 +279,7 @@ def _report_worker(at: float) -> None:
 def running_workers() -> int:
     """Number of workers that reported lately that they are running; 0: also if none can know."""
     try:
-        stored = json.loads(_backend().get(WORKERS_KEY) or "{}")
-        return sum(time.time() - float(row[2]) < _LATELY_S for row in stored.values())
+        return sum(time.time() - float(at) < _LATELY_S for _, _, at in seen_workers().values())
     except Exception as error:  # noqa: BLE001 - the backend may be unavailable
         logger.warning("the workers cannot be read: %s", type(error).__name__)
         return 0

@@ -18,9 +18,10 @@ from typing import Any, Final
 from aggregator.dldb.guarded import few_rows, limited, time_limit_s
 from aggregator.dldb.reader import Dldb, damaged
 from aggregator.errors import DatabaseError
+from aggregator.pipeline import open_or_import
 from aggregator.system.plain_text import on_one_line, shown
 from aggregator.system.untrusted_json import read_json
-from profiler_cli.commands.databases import chosen_aggregation, open_or_import
+from profiler_cli.commands.databases import chosen_aggregation
 from profiler_cli.commands.step_reference import (
     COLUMNS,
     CORRECTED_COLUMNS,

@@ -1,11 +1,8 @@
-"""The database that a subcommand reads: the given one, or one made from the given profile."""
+"""The aggregation of a database that a subcommand shows."""
 
 from __future__ import annotations
 
 from aggregator.errors import DatabaseError, UsageError
-from aggregator.pipeline import open_or_import
-
-__all__ = ["chosen_aggregation", "open_or_import"]
 
 
 def chosen_aggregation(known: list[int], wanted: int | None) -> int:

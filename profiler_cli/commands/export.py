@@ -14,11 +14,11 @@ from aggregator.compare.summary import SUFFIX, write_summary
 from aggregator.dldb.guarded import DAMAGE, limited, time_limit_s
 from aggregator.dldb.reader import Dldb, damaged
 from aggregator.errors import DatabaseError, DatabaseWriteError, UsageError
+from aggregator.pipeline import open_or_import
 from aggregator.system.plain_text import shown
 from aggregator.system.remote_files import beside
 from aggregator.tables.timeline.events import Events, Window, iteration_window
 from aggregator.tables.timeline.perfetto import write_trace
-from profiler_cli.commands.databases import open_or_import
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 from profiler_cli.outputs import Batch, display, output_folder

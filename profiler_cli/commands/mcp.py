@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import ToolError, UsageError
+from aggregator.pipeline import open_or_import
 from aggregator.system.plain_text import shown
 from profiler_cli.assistants.profiles import Profiles, name_profiles
-from profiler_cli.commands.databases import open_or_import
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 

@@ -14,13 +14,14 @@ from aggregator.dldb.guarded import few_rows
 from aggregator.dldb.reader import damaged
 from aggregator.dldb.slow_ranks import RankReport, read_slow_ranks
 from aggregator.errors import UsageError
+from aggregator.pipeline import open_or_import
 from aggregator.ranks.file_names import natural_order
 from aggregator.ranks.summary_join import join_summaries
 from aggregator.ranks.summary_reader import is_rank_summary
 from aggregator.replay.op_times import read_op_times
 from aggregator.replay.stragglers import Removal, Stragglers, find_stragglers, verdict
 from aggregator.system.plain_text import shown
-from profiler_cli.commands.databases import chosen_aggregation, open_or_import
+from profiler_cli.commands.databases import chosen_aggregation
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 

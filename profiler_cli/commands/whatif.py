@@ -18,11 +18,12 @@ from aggregator.dldb.replay_inputs import read_replayed
 from aggregator.dldb.rows.replay import store_replay
 from aggregator.dldb.slow_ranks import rank_prediction, read_slow_ranks
 from aggregator.errors import UsageError
+from aggregator.pipeline import open_or_import
 from aggregator.replay.analysis import Prediction, ReplayedProfile
 from aggregator.replay.named_changes import LISTS, NUMBERS, OPTIONAL, SWITCHES, named_changes
 from aggregator.replay.scenario import Change
 from aggregator.system.plain_text import on_one_line, shown
-from profiler_cli.commands.databases import chosen_aggregation, open_or_import
+from profiler_cli.commands.databases import chosen_aggregation
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 

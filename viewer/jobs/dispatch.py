@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 import os
 import threading
 from collections.abc import Iterator
@@ -217,6 +216,5 @@ def count_waiting() -> int:
 @_raises_away()
 def seen_workers() -> dict[str, tuple[str, int, float]]:
     """Read which workers reported that they are running: host, pid and time of the last report."""
-    jobs = load()
-    stored = json.loads(jobs.app.backend.get(jobs.WORKERS_KEY) or "{}")
-    return {name: (host, pid, at) for name, (host, pid, at) in stored.items()}
+    found: dict[str, tuple[str, int, float]] = load().seen_workers()
+    return found

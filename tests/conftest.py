@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +65,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(state.cleanup)
     for name in [name for name in os.environ if name.startswith("DLPROF_") and name not in KEPT]:
         del os.environ[name]
+    # The tests start some hundred Python processes: without cached bytecode, which some containers
+    # switch off, each compiles its modules.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     os.environ["DLPROF_STATE_DIR"] = state.name
     os.environ["DJANGO_SETTINGS_MODULE"] = "viewer.settings"
     # Playwright keeps an event loop in the thread of the tests; the viewer itself has none.

@@ -20,10 +20,7 @@ from aggregator.system.plain_text import shown
 from profiler_cli.capture.processes import end_with_parent
 
 _WEB: Final = ("-m", "gunicorn", "--config", "python:viewer.gunicorn_config")
-_WORKER: Final = (
-    *("-m", "celery", "--quiet", "--app", "aggregator", "worker", "--loglevel", "WARNING"),
-    *("--without-gossip", "--without-mingle", "--without-heartbeat"),
-)
+_WORKER: Final = ("-m", "aggregator.jobs.celery_worker")
 _START_LIMIT_S: Final = 60.0
 _READY_POLL_S: Final = 0.05
 _WATCH_POLL_S: Final = 0.2

@@ -149,7 +149,8 @@ class FolderBackend(FilesystemBackend):
 
 def make_app() -> Celery:
     """Create the application for the broker that the environment selects."""
-    app = Celery("dlprof", include=["aggregator.jobs.tasks"])
+    # No fixups: Celery's would load Django into each worker.
+    app = Celery("dlprof", include=["aggregator.jobs.tasks"], fixups=[])
     app.conf.update(
         task_serializer="json",
         result_serializer="json",

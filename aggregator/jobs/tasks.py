@@ -9,7 +9,8 @@ is ``PROGRESS``, with the progress of the job, and is renewed a few times a seco
     {"end": "released"}        the worker has to shut down, the job shall be queued again
 
 Setting a key of the result backend (``cancel_key``) cancels a task. A worker needs the broker, the
-result backend and the files of the profiles, nothing of the viewer.
+result backend and the files of the profiles, nothing of the viewer. The first task loads the
+engine, as many a viewer never has one.
 """
 
 from __future__ import annotations
@@ -46,11 +47,7 @@ from aggregator.jobs.celery_app import (
     shutting_down,
 )
 from aggregator.jobs.limits import JobLimits, JobProgress, memory_error
-from aggregator.jobs.parts import run_part
 from aggregator.options import AggregationRequest, ImportOptions, Mode
-from aggregator.pipeline import aggregate, import_profile
-from aggregator.ranks.pool import import_rank_file, rank_database
-from aggregator.ranks.rank_import import import_ranks, join_ranks
 from aggregator.system.temporary_files import process_scope, remove_leftovers
 from aggregator.texts import with_templates
 
@@ -103,6 +100,7 @@ def do_rank_file(
         number: Index of the file in ``sources``.
         job_task_id: The task that joins the rank files; cancelling it cancels this one.
     """
+    from aggregator.ranks.pool import import_rank_file, rank_database  # noqa: PLC0415
 
     def work(progress: JobProgress) -> Result:
         progress.phase("import")
@@ -127,10 +125,15 @@ def do_rank_file(
 @app.task(name=PART_TASK)
 def do_part(*, name: str, request: dict[str, Any]) -> Result:
     """Do a part of work on many rank files."""
+    from aggregator.jobs.parts import run_part  # noqa: PLC0415
+
     return run_part(name, request)
 
 
 def _do(request: dict[str, Any], progress: JobProgress, *, has_ranks: bool) -> Result:
+    from aggregator.pipeline import aggregate, import_profile  # noqa: PLC0415
+    from aggregator.ranks.rank_import import import_ranks, join_ranks  # noqa: PLC0415
+
     database = Path(request["database"])
     if not request["sources"]:
         made = aggregate(database, AggregationRequest(**request["request"]), progress)

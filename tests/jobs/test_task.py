@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from aggregator import pipeline
 from aggregator.errors import AggregationCancelledError, KeyNodeNotFoundError
 from aggregator.jobs import tasks
 from aggregator.jobs.celery_app import app, cancel_key
 from aggregator.jobs.limits import JobLimits, JobProgress, resident_bytes
 from aggregator.options import AggregationRequest, ImportOptions
+from aggregator.ranks import pool
 from aggregator.system.progress import Level, Progress
 
 LIMIT_S = 60.0
@@ -56,7 +58,7 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def _engine(monkeypatch: pytest.MonkeyPatch, work: Any) -> None:
-    monkeypatch.setattr(tasks, "aggregate", work)
+    monkeypatch.setattr(pipeline, "aggregate", work)
 
 
 def _run() -> Any:
@@ -230,7 +232,7 @@ def test_the_last_cancelled_rank_file_removes_their_folder(
         _work_until_stopped(options.database, options.request, progress)
         return options.database
 
-    monkeypatch.setattr(tasks, "import_rank_file", work)
+    monkeypatch.setattr(pool, "import_rank_file", work)
     request = {**REQUEST, "sources": ["/nowhere"], "rank_folder": str(folder)}
     arguments = {"request": request, "number": 0, "job_task_id": TASK_ID}
 

@@ -38,8 +38,8 @@ SHORT_LOOP = 8
 UNKNOWN_LOOP_SEARCHED, UNKNOWN_LOOP_STEPS = 8, 5
 """The same of a loop of unknown length, and its bare steps: it may end soon, and steps that have
 passed are not profiled. ``--bare_steps`` asks for more."""
-UNKNOWN_LOOP_NS = 500_000_000
-"""While less time has passed, the usual number of even steps is taken."""
+UNKNOWN_LOOP_NS, UNKNOWN_LOOP_MOST = 500_000_000, 14
+"""While less time has passed, more even steps are taken, but no more than so many in all."""
 CALLS_PER_STEP = 64
 """A model may be called so often for one step of an optimizer."""
 MOST_STORED, WRITE_S, WAIT_S = 20_000, 2.0, 20.0
@@ -175,8 +175,10 @@ class Reference:
         if steps >= LEAST_STEPS and passed_ns >= MOST_NS:
             return True
         if may_end_soon:
-            is_short = self.found <= most_searched and passed_ns < UNKNOWN_LOOP_NS
-            return steps >= (self.wanted if is_short else min(self.wanted, UNKNOWN_LOOP_STEPS))
+            most = UNKNOWN_LOOP_STEPS
+            if passed_ns < UNKNOWN_LOOP_NS:
+                most = max(most, UNKNOWN_LOOP_MOST - self.found)
+            return steps >= min(self.wanted, most)
         if steps < self.wanted or passed_ns < LEAST_NS:
             return False
         lengths = _gaps([tick[0] for tick in ticks[self.found - 1 :]])
@@ -242,7 +244,7 @@ class Reference:
     def _keep_unfinished(self) -> None:
         """The process ends before the collection began: keep what was measured."""
         self.reason = "ended_early" if self.ticks else "no_steps"
-        if not self.found and len(self.ticks) > 1:
+        if not self.found or self.found == len(self.ticks):
             self.found = 2
         ticks = list(self.ticks)
         self._keep()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -115,7 +116,8 @@ def test_an_application_is_recorded_and_aggregated(bench: Bench) -> None:
     assert done.returncode == 0, done.stderr
     assert "Profiling with dlprof's own collector" in done.stdout
     assert bench.rows("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL") == [(30,)]
-    assert 'Found 31 iterations using key_node "/step/addmm"' in done.stdout
+    # One more than the steps if the last kernel ended after its op.
+    assert re.search('Found 3[01] iterations using key_node "/step/addmm"', done.stdout)
     assert bench.left() == []
 
 

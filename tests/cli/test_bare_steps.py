@@ -131,7 +131,7 @@ def test_first_steps_are_timed_and_then_the_collection_begins(bench: Bench, scri
     program = script.format(steps=60, seconds=0.04, end="sys.exit(3)")
     done = bench.run(OWN_CLOCK + program, "--bare_steps=10")
     assert done.returncode == (3 if script is TRAIN else 0), done.stdout + done.stderr
-    # THEN the bare steps are as long as the script's own clock says, and the export and the database have them
+    # THEN they are as long as the script's own clock says, in the export and in the database
     times = bench.times()
     assert bench.started()
     assert len(times["bare"]) >= 10

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ _BUSY_PAUSE_S = 0.1
 _IDLE_PAUSE_S = 0.25
 _AWAY_PAUSE_S = 1.0
 _WORKERS_EVERY_S = 1.0
+_CONNECTION_EVERY_S = 2.0
 _TIDY_EVERY_S = 600.0
 _STOP_LIMIT_S = 2.0
 _FORGOTTEN_AFTER_S = 3600.0
@@ -110,10 +111,14 @@ class Keeper:
                 self._heard = {key: (beats, now) for key, (beats, _) in self._heard.items()}
             except DatabaseError:
                 logger.exception("the state of the jobs cannot be written")
+                self._due.pop("connection", None)
             except Exception:  # the keeper must not end while the server runs
                 logger.exception("internal error in the keeper of jobs")
-            connection.close()
+                self._due.pop("connection", None)
+            # Opening it takes longer than what an idle viewer asks.
+            self._every("connection", _CONNECTION_EVERY_S, connection.close)
             self._stop.wait(pause)
+        connection.close()
 
     def _every(self, name: str, interval_s: float, work: Callable[[], object]) -> None:
         now = time.monotonic()
@@ -240,8 +245,6 @@ class Keeper:
                 SeenWorker.objects.update_or_create(id=name[:255], defaults=values)
             else:  # it ended
                 SeenWorker.objects.filter(pk=name[:255]).delete()
-        forgotten = datetime.fromtimestamp(now.timestamp() - _FORGOTTEN_AFTER_S, tz=UTC)
-        SeenWorker.objects.filter(seen_at__lt=forgotten).delete()
 
 
 def _held(job: Job) -> Any:
@@ -317,5 +320,7 @@ def _lost_error(job: Job, worker: str) -> dict[str, Any]:
 
 
 def _tidy() -> None:
+    forgotten = timezone.now() - timedelta(seconds=_FORGOTTEN_AFTER_S)
+    SeenWorker.objects.filter(seen_at__lt=forgotten).delete()
     service.prune()
     remove_stale()

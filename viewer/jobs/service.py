@@ -182,6 +182,9 @@ def dispatch() -> None:
 
 def _take_turn() -> Job | None:
     """Give the job that is due the id of its next task; None if no job is due."""
+    # Of an idle viewer, several times a second: without locking the database.
+    if not Job.objects.filter(state=JobState.QUEUED, task_id="").exists():
+        return None
     active = Job.objects.filter(state__in=ACTIVE_STATES).exclude(task_id="")
     with transaction.atomic():
         running = active.filter(state=JobState.RUNNING).count()

@@ -10,8 +10,10 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -23,7 +25,14 @@ from aggregator.dldb.conversion import find_conversion
 from aggregator.dldb.gpu_memory import memory_tables
 from aggregator.dldb.guarded import GLANCE_S, limited
 from aggregator.dldb.memory_owners import write_owners
-from aggregator.dldb.ownership import read_all_ownership, window_span, write_ownership
+from aggregator.dldb.ownership import (
+    Ownership,
+    Span,
+    read_all_ownership,
+    window_span,
+    write_ownership,
+)
+from aggregator.dldb.ownership_columns import KeptTables
 from aggregator.dldb.reader import Dldb, damaged, open_database
 from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation, find_aggregation
 from aggregator.dldb.rows.collectives import read_collectives, write_collectives
@@ -140,7 +149,7 @@ def import_events(options: ImportOptions, progress: Progress) -> None:
     with new_database(options.database, overwrite=options.overwrite) as partial:
         data, options = _read(options, progress)
         with write_errors(options.database):
-            _write_events(partial, data, options, progress)
+            _write_events(partial, data, chain(*_event_tables(data, options)), progress)
 
 
 def find_key_nodes(
@@ -282,17 +291,18 @@ def write_aggregations(
     path: Path,
     events: WrittenEvents,
     done: Sequence[Aggregated],
+    read_owners: Callable[[], Sequence[Ownership | None]],
     options: ImportOptions,
     progress: Progress,
 ) -> ImportResult:
     """Complete the database of an import: indexes, views, collectives and aggregations.
 
-    ``path`` holds all events; the first aggregation is the result of the import.
+    ``path`` holds all events; the first aggregation is the result of the import. ``read_owners``
+    returns the ownership of each aggregation, or waits for it.
     """
     progress.phase("index")
     finish(path, has_custom_domains=len(events.inputs) > 1)
     collectives = read_collectives(path)
-    spans = [window_span(aggregated.rollups[0].window) for aggregated in done]
 
     def write(connection: sqlite3.Connection) -> None:
         write_collectives(connection, collectives)
@@ -303,7 +313,7 @@ def write_aggregations(
             facts = add_aggregation(connection, aggr, events.inputs, aggregated, known)
 
     with aggregation_transaction(path) as connection:
-        _, owned = run_both(lambda: write(connection), lambda: read_all_ownership(path, spans))
+        _, owned = run_both(lambda: write(connection), read_owners)
         for aggr, ownership in enumerate(owned, start=1):
             if ownership is not None:
                 write_ownership(connection, aggr, ownership)
@@ -350,15 +360,30 @@ def _write_import(
     progress.phase("aggregate")
     progress.message("Aggregating profile data")
     progress.message(f"Creating dlprof database at {_shown(options.database)}")
-    with write_errors(options.database):
-        events, (done, left_out) = run_both(
-            lambda: _write_events(path, data, options, progress),
-            lambda: _roll_up_all(data, requests),
-        )
+    kept = KeptTables()
+    with write_errors(options.database), ThreadPoolExecutor(max_workers=1) as pool:
+        rolled = pool.submit(copy_context().run, _roll_up_all, data, requests)
+        owned: list[Future[list[Ownership | None]]] = []
+
+        def own() -> list[Ownership | None]:
+            return read_all_ownership(kept, aggregated_spans(rolled.result()[0]))
+
+        def tables() -> Iterator[Table]:
+            """The tables; once all are made, and while they are written, their owners are found."""
+            yield from kept.keep(chain(*_event_tables(data, options)))
+            owned.append(pool.submit(copy_context().run, own))
+
+        events = _write_events(path, data, tables(), progress)
+        done, left_out = rolled.result()
         for error in left_out:
             progress.message(f"An aggregation of the source was left out: {error.message}")
         progress.message("Writing aggregated data to dlprof database")
-        return write_aggregations(path, events, done, options, progress)
+        return write_aggregations(path, events, done, owned[0].result, options, progress)
+
+
+def aggregated_spans(done: Sequence[Aggregated]) -> list[Span]:
+    """The iterations of each aggregation."""
+    return [window_span(aggregated.rollups[0].window) for aggregated in done]
 
 
 def with_steady(
@@ -403,7 +428,7 @@ _WRITTEN_KINDS = ("api_calls", "kernels", "copies", "sets", "graphs", "marks")
 
 
 def _write_events(
-    path: Path, data: ImportedProfile, options: ImportOptions, progress: Progress
+    path: Path, data: ImportedProfile, tables: Iterable[Table], progress: Progress
 ) -> WrittenEvents:
     """Write the tables that do not depend on an aggregation into a new file."""
     create_tables(path)
@@ -412,7 +437,7 @@ def _write_events(
     total = sum(counts[kind] for kind in _WRITTEN_KINDS) + len(data.work.instances)
     progress.phase("write", total)
     with bulk_writer(path) as writer:
-        for table in prefetch(chain(*_event_tables(data, options))):
+        for table in prefetch(tables):
             writer.write(table)
             progress.advance(len(table))
     return WrittenEvents(

@@ -238,7 +238,12 @@ def _collected(count: int, parts: Iterator[list[Int64]], only: Rows | None) -> l
 
 def lookup(connection: sqlite3.Connection, query: str) -> Int64:
     """A column by row id, from a query of row id and value; -1 where there is no row."""
-    pairs = np.array(connection.execute(query).fetchall(), dtype=np.int64).reshape(-1, 2)
+    return by_row(connection.execute(query).fetchall())
+
+
+def by_row(rows: Sequence[tuple[int, int]]) -> Int64:
+    """A column by row id, from pairs of row id and value; -1 where there is no row."""
+    pairs = np.array(rows, dtype=np.int64).reshape(-1, 2)
     result = np.full(int(pairs[:, 0].max(initial=0)) + 1, -1, dtype=np.int64)
     result[pairs[:, 0]] = pairs[:, 1]
     return result

@@ -325,6 +325,8 @@ def _read_rank_waits(
     Empty if this is unknown for any rank: the others may have waited for it.
     """
     ranks = connection.execute("SELECT count(*) FROM ranks").fetchone()[0]
+    if ranks < 2:
+        return ()
     bounds = (steps.api_low_ns, steps.api_high_ns)
     found = connection.execute(
         "SELECT r.rank, v.device_id, sum(c.waiting), sum(c.kept_waiting) FROM collectives AS c"
@@ -333,7 +335,7 @@ def _read_rank_waits(
         " WHERE k.api_start >= ? AND k.api_start < ? GROUP BY r.rank ORDER BY r.rank",
         bounds,
     ).fetchall()
-    if len(found) != ranks or ranks < 2 or any(None in row for row in found):
+    if len(found) != ranks or any(None in row for row in found):
         return ()
     late: dict[int, dict[int, int]] = {int(row[0]): {} for row in found}
     # The others waited for it together: how late it came is the mean of one of them.

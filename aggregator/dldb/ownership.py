@@ -19,7 +19,13 @@ import numpy as np
 
 from aggregator.dldb.column_blobs import decoded, narrowed
 from aggregator.dldb.guarded import DAMAGE
-from aggregator.dldb.ownership_columns import Launches, read_host, read_work
+from aggregator.dldb.ownership_columns import (
+    Launches,
+    StoredTables,
+    Tables,
+    read_host,
+    read_work,
+)
 from aggregator.dldb.writer import Table, aggregation_transaction, has_table, insert_rows
 from aggregator.errors import IterationRangeError
 from aggregator.metrics.ownership import CLASSES, DeviceWork, Owned, own
@@ -141,19 +147,19 @@ def read_span(
 class OwnershipReader:
     """Partitions iterations on the GPUs that ran work."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        launches = Launches.read(connection)
-        work = read_work(connection, launches)
-        columns = read_host(connection, launches)
+    def __init__(self, tables: Tables) -> None:
+        launches = Launches.read(tables)
+        work = read_work(tables, launches)
+        columns = read_host(tables, launches)
         self._host = columns.host
         self._reasons = columns.reasons
         self._work = {device: work.of(device) for device in work.used()}
         del launches, work
         release_memory()
-        ops, groups = connection.execute(
-            "SELECT (SELECT coalesce(max(id), 0) FROM ops),"
-            " (SELECT coalesce(max(id), 0) FROM range_names)"
-        ).fetchone()
+        ops, groups = (
+            max((int(row[0]) for row in tables.values(name, ("id",))), default=0)
+            for name in ("ops", "range_names")
+        )
         self._keys = _Keys(ops, groups, len(columns.reasons))
 
     @property
@@ -186,24 +192,34 @@ class OwnershipReader:
 
 def read_ownership(connection: sqlite3.Connection, span: Span) -> Ownership:
     """Partition iterations on every GPU that ran work."""
-    reader = OwnershipReader(connection)
+    return _read_all(OwnershipReader(StoredTables(connection)), span)
+
+
+def _read_all(reader: OwnershipReader, span: Span) -> Ownership:
     return reader.read(span, reader.devices)
 
 
-def read_all_ownership(path: Path, spans: Sequence[Span]) -> list[Ownership | None]:
+def read_stored_ownership(path: Path, spans: Sequence[Span]) -> list[Ownership | None]:
+    """As ``read_all_ownership``, of a database."""
+    with closing(connect_read_only(path)) as connection:
+        return read_all_ownership(StoredTables(connection), spans)
+
+
+def read_all_ownership(tables: Tables, spans: Sequence[Span]) -> list[Ownership | None]:
     """The ownership of several aggregations; None: no GPU worked, or it would take much memory."""
     done: list[tuple[Span, Ownership | None]] = []
-    with closing(connect_read_only(path)) as connection:
-        ops = connection.execute("SELECT count(*) FROM ops").fetchone()[0]
-        for span in spans:
-            found, rows = None, None
-            for whole, other in done:
-                if other is not None and (rows := whole.find(span)) is not None:
-                    found = other.part(rows)
-                    break
-            if rows is None and (len(span.edges_ns) - 1) * ops <= _MOST_IMPORTED_CELLS:
-                found = read_ownership(connection, span)
-            done.append((span, found if found is not None and found.owned_ns.size else None))
+    reader: OwnershipReader | None = None
+    ops = len(tables.values("ops", ("id",)))
+    for span in spans:
+        found, rows = None, None
+        for whole, other in done:
+            if other is not None and (rows := whole.find(span)) is not None:
+                found = other.part(rows)
+                break
+        if rows is None and (len(span.edges_ns) - 1) * ops <= _MOST_IMPORTED_CELLS:
+            reader = reader or OwnershipReader(tables)
+            found = _read_all(reader, span)
+        done.append((span, found if found is not None and found.owned_ns.size else None))
     return [found for _, found in done]
 
 

@@ -1,13 +1,20 @@
-"""Reads the columns that ownership is computed from: GPU work, its launches, and the host."""
+"""The columns that ownership is computed from: GPU work, its launches, and the host.
+
+They come from a database, or from the tables of an import before they are one.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, Protocol
 
 import numpy as np
 
-from aggregator.dldb.column_blobs import lookup, read_columns
+from aggregator.dldb.column_blobs import by_row, read_columns
+from aggregator.dldb.writer import Table
 from aggregator.kernels.traits import communication_kernels
 from aggregator.metrics.ownership import (
     COMMUNICATION,
@@ -37,6 +44,78 @@ _AT_ONCE = 16
 _PAGEABLE = 0
 
 
+class Tables(Protocol):
+    """The tables of a profile."""
+
+    def integers(self, table: str, names: Sequence[str]) -> list[Int64]:
+        """Columns of a long table in order of row id."""
+
+    def values(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Rows of a short table in order of their first value, the key of the table."""
+
+
+class StoredTables:
+    """Those of a database."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def integers(self, table: str, names: Sequence[str]) -> list[Int64]:
+        """Columns of a long table in order of row id."""
+        return read_columns(self._connection, table, names)
+
+    def values(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Rows of a short table in order of their first value, the key of the table."""
+        query = f"SELECT {', '.join(names)} FROM {table} ORDER BY 1"
+        return [tuple(row) for row in self._connection.execute(query)]
+
+
+class KeptTables:
+    """Those that an import writes: the columns that ownership needs."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[str, list[Any]]] = {
+            table: {name: [] for name in names} for table, names in _NEEDED.items()
+        }
+
+    def keep(self, tables: Iterable[Table]) -> Iterator[Table]:
+        """Yield the tables, whose rows come in order."""
+        for table in tables:
+            for name, parts in self._kept.get(table.name, {}).items():
+                parts.append(table.columns[name])
+            yield table
+
+    def integers(self, table: str, names: Sequence[str]) -> list[Int64]:
+        """Columns of a long table in order of row id."""
+        columns = (self._kept[table][name] for name in names)
+        none = [np.empty(0, dtype=np.int64)]
+        return [np.concatenate(parts or none, dtype=np.int64) for parts in columns]
+
+    def values(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Rows of a short table in order of their first value, the key of the table."""
+        columns = (chain.from_iterable(self._kept[table][name]) for name in names)
+        return list(zip(*columns, strict=True))
+
+
+_WORK: Final = ("device", "start", "duration", "api_start", "api_duration")
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "dldb_meta": ("key", "value"),
+    "processes": ("id", "pid"),
+    "threads": ("id", "tid", "process"),
+    "api_names": ("id", "name"),
+    "range_names": ("id", "name"),
+    "kernel_names": ("id", "long_name"),
+    "ops": ("id", "domain", "op_type", "op_name"),
+    "op_kernels": ("id", "op", "uses_tc"),
+    "op_instances": ("op", "start", "stop", "thread"),
+    "named_ranges": ("name", "process", "start", "stop"),
+    "kernels": (*_WORK, "op_kernel", "name"),
+    "memory_ops": (*_WORK, "op", "is_copy", "host_kind"),
+    "graph_launches": (*_WORK, "op"),
+    "api_calls": ("name", "op", "start", "duration", "thread"),
+}
+
+
 @dataclass(frozen=True)
 class Launches:
     """All CUDA calls, in order of start, with what is needed to find launches. Times in ns."""
@@ -49,12 +128,10 @@ class Launches:
     thread: Integers
 
     @staticmethod
-    def read(connection: sqlite3.Connection) -> Launches:
+    def read(tables: Tables) -> Launches:
         """Read them."""
-        rows = connection.execute("SELECT name FROM api_names ORDER BY id")
-        names = tuple(str(row[0]) for row in rows)
-        columns = ("name", "op", "start", "duration", "thread")
-        name, op, start, duration, thread = read_columns(connection, "api_calls", columns)
+        names = tuple(str(row[1]) for row in tables.values("api_names", ("id", "name")))
+        name, op, start, duration, thread = tables.integers("api_calls", _NEEDED["api_calls"])
         name, op, thread = (narrow(column - 1) for column in (name, op, thread))
         return Launches(names, name, op, start, narrow(duration), thread)
 
@@ -110,20 +187,19 @@ class WorkColumns:
         return self.work.rows(np.flatnonzero(self.device == device))
 
 
-def read_work(connection: sqlite3.Connection, launches: Launches) -> WorkColumns:
+def read_work(tables: Tables, launches: Launches) -> WorkColumns:
     """Read kernels, copies, sets, and graphs that were recorded as a whole."""
-    names = ("device", "start", "duration", "api_start", "api_duration")
-    *kernels, pair, name = read_columns(connection, "kernels", (*names, "op_kernel", "name"))
-    *memory, memory_op, is_copy = read_columns(connection, "memory_ops", (*names, "op", "is_copy"))
-    *graphs, graph_op = read_columns(connection, "graph_launches", (*names, "op"))
-    uses_tc = lookup(connection, "SELECT id, uses_tc FROM op_kernels")[pair] == 1
+    *kernels, pair, name = tables.integers("kernels", (*_WORK, "op_kernel", "name"))
+    *memory, memory_op, is_copy = tables.integers("memory_ops", (*_WORK, "op", "is_copy"))
+    *graphs, graph_op = tables.integers("graph_launches", (*_WORK, "op"))
+    uses_tc = by_row(tables.values("op_kernels", ("id", "uses_tc")))[pair] == 1
     compute = np.where(uses_tc, TENSOR_CORES, COMPUTE)
     kinds = [
-        np.where(_communicates(connection)[name], COMMUNICATION, compute),
+        np.where(_communicates(tables)[name], COMMUNICATION, compute),
         np.where(is_copy == 1, COPY, SET),
         np.full(len(graph_op), COMPUTE),
     ]
-    ops = [lookup(connection, "SELECT id, op FROM op_kernels")[pair], memory_op, graph_op]
+    ops = [by_row(tables.values("op_kernels", ("id", "op")))[pair], memory_op, graph_op]
     op = np.concatenate(ops) - 1
     columns = (np.concatenate(parts) for parts in zip(kernels, memory, graphs, strict=True))
     device, start, duration, api_start, api_duration = columns
@@ -143,9 +219,9 @@ def read_work(connection: sqlite3.Connection, launches: Launches) -> WorkColumns
     )
 
 
-def _communicates(connection: sqlite3.Connection) -> Bool:
+def _communicates(tables: Tables) -> Bool:
     """Whether each kernel, by row id, moves data between GPUs."""
-    rows = connection.execute("SELECT id, long_name FROM kernel_names").fetchall()
+    rows = tables.values("kernel_names", ("id", "long_name"))
     result = np.zeros(max((int(row[0]) for row in rows), default=0) + 1, dtype=bool)
     result[[int(row[0]) for row in rows]] = communication_kernels([str(row[1]) for row in rows])
     return result
@@ -159,24 +235,22 @@ class HostColumns:
     reasons: tuple[str, ...]
 
 
-def read_host(connection: sqlite3.Connection, launches: Launches) -> HostColumns:
+def read_host(tables: Tables, launches: Launches) -> HostColumns:
     """Read what the threads did."""
-    parts = [_op_events(connection), _call_events(connection, launches)]
+    parts = [_op_events(tables), _call_events(tables, launches)]
     events = Events(
         *(
             np.concatenate([getattr(part, name) for part in parts])
             for name in Events.__dataclass_fields__
         )
     )
-    thread_process = lookup(connection, "SELECT id, process FROM threads")[1:] - 1
-    name, process, start, stop = read_columns(
-        connection, "named_ranges", ("name", "process", "start", "stop")
-    )
+    thread_process = by_row(tables.values("threads", ("id", "process")))[1:] - 1
+    name, process, start, stop = tables.integers("named_ranges", _NEEDED["named_ranges"])
     host = Host(
         events,
         Groups(start, stop, process - 1, name - 1),
         thread_process,
-        _main_threads(connection, events, thread_process),
+        _main_threads(tables, events, thread_process),
         low_ns=0,
         high_ns=0,
     )
@@ -190,20 +264,16 @@ def _undecorated(call: str) -> str:
     return name if name and version.isdecimal() else call
 
 
-def _op_events(connection: sqlite3.Connection) -> Events:
+def _op_events(tables: Tables) -> Events:
     """Ops of the default domain; groups only hold what is outside of ops."""
-    query = "SELECT id, domain, op_type, op_name FROM ops ORDER BY id"
-    rows = connection.execute(query).fetchall()
-    if connection.execute(
-        "SELECT 1 FROM dldb_meta WHERE key = 'has_ops' AND value = '0'"
-    ).fetchone():
-        rows = [(*row[:1], 0, *row[2:]) for row in rows]  # one op for everything explains nothing
-    groups = {str(row[0]) for row in connection.execute("SELECT name FROM range_names")}
+    rows = tables.values("ops", _NEEDED["ops"])
+    if ("has_ops", "0") in tables.values("dldb_meta", ("key", "value")):
+        rows = [(row[0], 0, *row[2:]) for row in rows]  # one op for everything explains nothing
+    groups = {str(row[1]) for row in tables.values("range_names", ("id", "name"))}
     is_loader = np.array([str(row[2]).startswith(LOADER_TYPES) for row in rows], dtype=bool)
     is_group = np.array([str(row[2]) in groups for row in rows], dtype=bool) & ~is_loader
     is_default = np.array([row[1] == 1 for row in rows], dtype=bool)
-    names = ("op", "start", "stop", "thread")
-    op, start, stop, thread = read_columns(connection, "op_instances", names)
+    op, start, stop, thread = tables.integers("op_instances", _NEEDED["op_instances"])
     op = op - 1
     # What runs inside the loader's range is the loader's.
     is_inside = np.array([_is_in_loader(str(row[3])) for row in rows], dtype=bool) & ~is_loader
@@ -216,11 +286,12 @@ def _is_in_loader(op_name: str) -> bool:
     return any(part.startswith(LOADER_TYPES) for part in op_name.split("/"))
 
 
-def _call_events(connection: sqlite3.Connection, launches: Launches) -> Events:
+def _call_events(tables: Tables, launches: Launches) -> Events:
     blocks = np.array([is_blocking(name) for name in launches.names], dtype=bool)
-    query = f"SELECT api_start, api_duration, op FROM memory_ops WHERE host_kind = {_PAGEABLE}"
-    pageable = np.array(connection.execute(query).fetchall(), dtype=np.int64).reshape(-1, 3)
-    copies = launches.find(pageable[:, 0], pageable[:, 1], pageable[:, 2] - 1)
+    names = ("api_start", "api_duration", "op", "host_kind")
+    *columns, host_kind = tables.integers("memory_ops", names)
+    start, duration, op = (column[host_kind == _PAGEABLE] for column in columns)
+    copies = launches.find(start, duration, op - 1)
     rows = np.union1d(np.flatnonzero(blocks[launches.name]), copies[copies != NO_ROW])
     start = launches.start_ns[rows]
     return Events(
@@ -232,14 +303,14 @@ def _call_events(connection: sqlite3.Connection, launches: Launches) -> Events:
     )
 
 
-def _main_threads(connection: sqlite3.Connection, events: Events, thread_process: Int64) -> Int64:
+def _main_threads(tables: Tables, events: Events, thread_process: Int64) -> Int64:
     """The thread of each process that runs its loop.
 
     It is the one that waits for the data loader; else the first of the process, if it runs ops;
     else the one that runs most.
     """
-    tids = lookup(connection, "SELECT id, tid FROM threads")[1:]
-    pids = lookup(connection, "SELECT id, pid FROM processes")[1:]
+    tids = by_row(tables.values("threads", ("id", "tid")))[1:]
+    pids = by_row(tables.values("processes", ("id", "pid")))[1:]
     count = len(tids)
     score = np.bincount(events.thread, minlength=count).astype(np.float64)
     is_first = (tids == pids[thread_process]) & (score > 0)

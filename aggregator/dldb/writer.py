@@ -330,7 +330,8 @@ def has_table(connection: sqlite3.Connection, name: str) -> bool:
 def _texts_of(table: Table) -> dict[str, Text]:
     """The sentences in a table's rows, each once."""
     columns = (column for column in table.columns.values() if not isinstance(column, np.ndarray))
-    return {str(one): one for column in columns for one in column if isinstance(one, Text)}
+    worded = (column for column in columns if Text in set(map(type, column)))
+    return {str(one): one for column in worded for one in column if isinstance(one, Text)}
 
 
 def _plain(column: Column) -> Sequence[object]:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from aggregator.dldb.ownership import read_stored_ownership
 from aggregator.dldb.reader import DB_VERSION, is_own_database
 from aggregator.dldb.rows.collectives import read_collectives
 from aggregator.dldb.rows.metadata import engine_version
@@ -43,7 +44,13 @@ from aggregator.metrics.model import RollupInput
 from aggregator.metrics.rollup import Rollup, roll_up
 from aggregator.metrics.window import report_iterations
 from aggregator.options import AggregationRequest, ImportOptions
-from aggregator.pipeline import ImportResult, WrittenEvents, with_steady, write_aggregations
+from aggregator.pipeline import (
+    ImportResult,
+    WrittenEvents,
+    aggregated_spans,
+    with_steady,
+    write_aggregations,
+)
 from aggregator.profile.profile import ProfileWarning, require_domains
 from aggregator.ranks.align import Capture, align
 from aggregator.ranks.checks import (
@@ -190,7 +197,10 @@ def _join(
         warnings=(*warnings, *uneven),
     )
     done = with_steady(inputs, options.request, rollups)
-    return write_aggregations(target, events, done, options, progress)
+    spans = aggregated_spans(done)
+    return write_aggregations(
+        target, events, done, lambda: read_stored_ownership(target, spans), options, progress
+    )
 
 
 def _write_events(

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from aggregator.dldb.column_blobs import read_columns
 from aggregator.dldb.ownership import OwnershipReader, Span, read_span
+from aggregator.dldb.ownership_columns import StoredTables
 from aggregator.dldb.rows.collectives import UNALIGNED, read_collectives
 from aggregator.dldb.slow_ranks import read_kernel_iterations
 from aggregator.dldb.steps import NoStepsError, read_steps
@@ -120,7 +121,7 @@ class _Summary:
         self._steps = _steps(connection, aggr)
         self._span = _span(connection, aggr, self._steps)
         self._read_kernels(connection, aggr)
-        self._ownership = OwnershipReader(connection)
+        self._ownership = OwnershipReader(StoredTables(connection))
         self._ops = [
             (str(name), str(direction))
             for name, direction in _rows(connection, "op_name, direction", "ops ORDER BY id")

@@ -35,16 +35,21 @@ def from_values(values: Sequence[str | float | bytes | None]) -> pa.Array:
         TypeError: The values are of several kinds.
     """
     null = np.array([value is None for value in values], dtype=np.bool_)
-    present = [value for value in values if value is not None]
-    if not present:
+    kinds = {_kind(one) for one in set(map(type, values)) - {type(None)}}
+    if len(kinds) > 1:
+        raise TypeError(f"{len(kinds)} kinds of values in one column")
+    if not kinds:
         return pa.nulls(len(values))
-    if isinstance(present[0], str | bytes):
-        kind = pa.large_string() if isinstance(present[0], str) else pa.large_binary()
-        parts = [b"" if value is None else _encoded(value, kind) for value in values]
-        ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-        data = [_validity(null), pa.py_buffer(ends), pa.py_buffer(b"".join(parts))]
-        return pa.Array.from_buffers(kind, len(values), data)
-    return from_numpy(np.array([0 if value is None else value for value in values]), null)
+    if kinds == {float}:
+        return from_numpy(np.array([0 if value is None else value for value in values]), null)
+    kind = pa.large_string() if kinds == {str} else pa.large_binary()
+    parts = [
+        value.encode() if isinstance(value, str) else value if isinstance(value, bytes) else b""
+        for value in values
+    ]
+    ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+    data = [_validity(null), pa.py_buffer(ends), pa.py_buffer(b"".join(parts))]
+    return pa.Array.from_buffers(kind, len(values), data)
 
 
 def to_numpy(column: pa.Array) -> npt.NDArray[Any]:
@@ -84,9 +89,6 @@ def _validity(null: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(~null, bitorder="little"))
 
 
-def _encoded(value: object, kind: pa.DataType) -> bytes:
-    if pa.types.is_large_string(kind) and isinstance(value, str):
-        return value.encode()
-    if pa.types.is_large_binary(kind) and isinstance(value, bytes):
-        return value
-    raise TypeError(f"{value!r} in a column of {kind}")
+def _kind(of: type) -> type:
+    """Texts, byte strings, and all else as numbers."""
+    return next((kind for kind in (str, bytes) if issubclass(of, kind)), float)

@@ -8,6 +8,7 @@ on it (POSIX), and a second SQLite library in the process knows nothing of the l
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -48,9 +49,8 @@ def connect_read_only(path: Path, timeout_s: float = 5.0) -> sqlite3.Connection:
     return connection
 
 
-def lenient_text(raw: bytes) -> str:
-    """Text factory for files that may be damaged: their text need not be UTF-8."""
-    return raw.decode("utf-8", "replace")
+lenient_text = partial(str, encoding="utf-8", errors="replace")
+"""Text factory for files that may be damaged: their text need not be UTF-8."""
 
 
 def is_busy(text: str) -> bool:

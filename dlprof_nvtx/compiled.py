@@ -1,9 +1,9 @@
 """Write a range for each kernel of a graph that TorchInductor compiled: its modules and ops.
 
 Inductor writes a Python function for each graph, with a comment before each kernel. While a graph
-is compiled, this module adds the modules, ops and program lines of the kernel to that comment, so
-that they are kept in Inductor's cache. When the function is loaded, each commented call gets a
-range with this text. A tag of the cache keeps these functions apart from those without.
+is compiled, this module adds the modules, ops, program lines and bytes of the kernel to that
+comment, so that they are kept in Inductor's cache. When the function is loaded, each commented call
+gets a range with this text. A tag of the cache keeps these functions apart from those without.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from typing import Any
 
 from dlprof_nvtx.imports import after_import
 from dlprof_nvtx.state import STATE
+from dlprof_nvtx.traffic import kernel_bytes
 
 PREFIX = "torch.inductor: "
 """Prefix of the text of ranges: ``torch.inductor: triton_poi_fused_add_3 {...}``."""
 MARK = "; dlprof: "
 """Precedes the description in a comment."""
-CACHE_TAG = "dlprof1"
+CACHE_TAG = "dlprof2"
 _METADATA, _LOADING = "torch._inductor.utils", "torch._inductor.runtime.compile_tasks"
 _MOST_MODULES, _MOST_OPS, _MOST_LINES = 8, 16, 4
 _MOST_CHARS = 600
@@ -47,12 +48,13 @@ _LAUNCHES = re.compile(r"\.run$|^extern_kernels\.|^torch\.ops\.|^aten\.|^cpp_|^c
 # --- when the graph is compiled -------------------------------------------------------------------
 
 
-def describe(nodes: Iterable[Any], *, is_backward: bool) -> str:
+def describe(nodes: Iterable[Any], *, is_backward: bool, moved: int | str | None = None) -> str:
     """Describe the nodes that a kernel computes, as JSON; empty: they are unknown.
 
     Args:
         nodes: Nodes of the graph.
         is_backward: Whether it is the graph of a backward pass.
+        moved: Bytes that a generated kernel has to move, or why they are unknown; None: not one.
     """
     calls = [node for node in nodes if node.op == "call_function"]
     working = [node for node in calls if _op(node) not in _VIEWS] or calls
@@ -66,6 +68,8 @@ def describe(nodes: Iterable[Any], *, is_backward: bool) -> str:
         "lines": list(dict.fromkeys(line for node in working if (line := _line(node)))),
     }
     found["lines"] = found["lines"][:_MOST_LINES]
+    if moved is not None:
+        found["bytes"] = moved
     text = _text(found, list(modules))
     for part in ("lines", "modules", "ops"):
         while len(text) > _MOST_CHARS and found[part]:
@@ -170,7 +174,9 @@ def _describe_kernels(module: ModuleType) -> None:
             from torch._inductor.virtualized import V
 
             is_backward = bool(getattr(V.graph, "is_backward", False))
-            text = describe(_nodes_of(schedule, aggregate), is_backward=is_backward)
+            moved = kernel_bytes(schedule, V.graph) if isinstance(schedule, (list, tuple)) else None
+            nodes = _nodes_of(schedule, aggregate)
+            text = describe(nodes, is_backward=is_backward, moved=moved)
         except Exception:  # noqa: BLE001 - internals of PyTorch; the kernel stays without a range
             text = ""
         return (f"{metadata}{MARK}{text}" if metadata and text else metadata, *others)

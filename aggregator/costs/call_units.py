@@ -14,8 +14,10 @@ from aggregator.costs.formulas.markers import count_marked
 from aggregator.costs.formulas.registry import NEEDS_OUTPUT, count, is_collective
 from aggregator.costs.kernel_table import KernelTable
 from aggregator.costs.units import LINK, NETWORK, VECTOR, CostUnit
+from aggregator.frameworks.inductor import NOT_RECORDED
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.kernels.element_types import SIZES, ElementTypes, element_size
+from aggregator.kernels.source_ops import is_generated
 from aggregator.profile.arrays import Int64
 from aggregator.profile.profile import Profile
 from aggregator.texts import say
@@ -40,6 +42,7 @@ _NO_BYTES = say("its bytes were not recorded")
 _IN_GRAPH = say("the kernels of a CUDA graph were not recorded")
 _BY_VALUES = say("its operations depend on the values")
 _NO_FORMULA = say("there is no formula for it")
+_FUSED = say("the operations of fused ops are not counted")
 
 
 class CallDescriber:
@@ -52,6 +55,7 @@ class CallDescriber:
         self._meaning = meaning
         self._instances = instances
         self._kernels = kernels
+        self._compiled = list(meaning.compiled)  # Rows of the names.
         # A cast to float32 names only the type written; under autocast it reads a 16-bit type.
         halves = {"float16", "bfloat16"} & {one.read for one in kernels.types}
         self._cast_read = 2.0 if halves else None
@@ -66,7 +70,8 @@ class CallDescriber:
     def described_by(self, instance: Int64) -> Int64:
         """Row of the instance whose marker describes each one: its forward for a backward one."""
         forward = self._instances.forward[instance]
-        result: Int64 = np.where(forward >= 0, forward, instance)
+        is_own = (forward < 0) | np.isin(self._instances.range_name[instance], self._compiled)
+        result: Int64 = np.where(is_own, instance, forward)
         return result
 
     def context(self, instance: Int64, position: Int64) -> Int64:
@@ -78,7 +83,7 @@ class CallDescriber:
         stray = self._instances.origin[source] == Origin.STRAY
         is_transposed = ~stray & transposed[np.where(stray, 0, np.minimum(label, len(labels) - 1))]
         name = self._instances.range_name[source].astype(np.int64)
-        marked = np.isin(name, list(self._meaning.texts)) & (name >= 0)
+        marked = np.isin(name, [*self._meaning.texts, *self._compiled]) & (name >= 0)
         of_marker = 2 + 2 * name + (source != instance)
         of_label = -(2 + 2 * label + stray)
         result: Int64 = np.where(
@@ -128,11 +133,17 @@ class CallDescriber:
         stray = self._instances.origin[instance] == Origin.STRAY
         names = self._profile.strings if stray else self._meaning.labels
         name = names[label] if 0 <= label < len(names) else ""
-        text = self._meaning.texts.get(int(self._instances.range_name[instance]))
+        range_name = int(self._instances.range_name[instance])
+        text = self._meaning.texts.get(range_name)
+        kernel = self._meaning.compiled.get(range_name)
         if bool(calls.communicates[row]):
             return CostUnit("communication", precision=NETWORK, reason=_BETWEEN_GPUS)
+        if kernel is not None and (kernel.num_bytes is not None or kernel.no_bytes):
+            moved = kernel.num_bytes
+            reason = kernel.no_bytes or _FUSED
+            return CostUnit(name, num_bytes=moved, precision=VECTOR, reason=reason)
         if text is None or stray:
-            return CostUnit(name, reason=_NO_FORMULA)
+            return CostUnit(name, reason=NOT_RECORDED if is_generated(name) else _NO_FORMULA)
         types = self._types_of(calls, row)
         outputs = sizes_of(text.output_shapes)
         call = OpCall(

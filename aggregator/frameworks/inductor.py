@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from aggregator.system.untrusted_json import read_json
+from aggregator.texts import say
 
 PREFIX: Final = "torch.inductor: "
 FPROP, BPROP, RECOMPUTE = "fprop", "bprop", "recompute"
@@ -19,6 +20,16 @@ _OUTSIDE_MODEL: Final = re.compile(
 )
 """Groups around compiled code that are no modules."""
 _MOST_SHOWN: Final = 8
+_MAX_BYTES: Final = 1 << 53
+_NO_BYTES: Final = {
+    "values": say("which elements it moves depends on values"),
+    "masked": say("it moves some elements under a mask"),
+    "dynamic": say("the sizes of its arrays are not constants"),
+    "overlap": say("elements that it accesses several times cannot be counted"),
+}
+"""Reasons by the code that dlprof_nvtx records, see dlprof_nvtx/traffic.py."""
+_OTHER: Final = say("what this compiled kernel moves is not known")
+NOT_RECORDED: Final = say("what this compiled kernel moves was not recorded")
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,8 @@ class CompiledKernel:
     direction: str  # ``fprop``, ``bprop`` or ``recompute``.
     lines: tuple[str, ...]  # Files and lines of the program.
     num_modules: int  # Number of modules, of which ``modules`` may be the first.
+    num_bytes: int | None = None  # Bytes that it has to move; None: unknown. Unit: bytes.
+    no_bytes: str = ""  # Why they are unknown; empty: they are known, or it is of a library.
 
     @property
     def shared(self) -> str:
@@ -62,6 +75,8 @@ def read_kernel(name: str) -> CompiledKernel | None:
     if hidden:
         common = _common((common, tuple(_module(part) for part in _texts(more.get("common")))))
     direction = more.get("pass")
+    moved = more.get("bytes")
+    is_known = type(moved) is int and 0 <= moved < _MAX_BYTES
     return CompiledKernel(
         label=_label(found["kernel"], ops),
         ops=ops,
@@ -70,7 +85,13 @@ def read_kernel(name: str) -> CompiledKernel | None:
         direction=direction if direction in (BPROP, RECOMPUTE) else FPROP,
         lines=tuple(_texts(more.get("lines"))),
         num_modules=len(modules) + hidden,
+        num_bytes=moved if is_known else None,
+        no_bytes="" if is_known or not _GENERATED.match(found["kernel"]) else _reason(moved),
     )
+
+
+def _reason(code: Any) -> str:
+    return _NO_BYTES.get(code, _OTHER) if isinstance(code, str) else NOT_RECORDED
 
 
 def module_path(path: str, kernel: CompiledKernel) -> str:

@@ -132,6 +132,11 @@ _UNSORTED: Final = 10
 """Cost of an op out of order; one that is not in the list costs 1 for each of several words."""
 
 
+def is_generated(name: str) -> bool:
+    """Whether TorchInductor generated a kernel of this name."""
+    return _FUSED.match(name) is not None
+
+
 def source_ops(name: str) -> tuple[str, ...]:
     """Ops that a generated kernel computes; empty: not generated, or not named after any."""
     found = _FUSED.match(name)

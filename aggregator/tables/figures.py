@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from aggregator.errors import ReplayError
 from aggregator.tables import plotly
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import Remembered
@@ -20,6 +21,7 @@ from aggregator.tables.declared.summaries import (
     TENSOR_CORE_EFFICIENCY,
 )
 from aggregator.tables.plotly import Figure, Theme
+from aggregator.tables.replay import read_stragglers
 from aggregator.tables.spec import ObjectSpec, TableSpec
 
 
@@ -61,6 +63,13 @@ def _roofline(data: AggregationData, look: Look) -> Figure:
     return plotly.roofline(data.columns(OP_EFFICIENCY), data.columns(PEAK_RATES), look.theme)
 
 
+def _slow_ranks(data: AggregationData, look: Look) -> Figure:
+    try:
+        return plotly.slow_ranks(read_stragglers(data), look.theme)
+    except ReplayError as error:
+        return plotly.empty_figure(look.theme, error.message)
+
+
 _Builder: TypeAlias = Callable[[AggregationData, Look], Figure]
 
 
@@ -82,6 +91,7 @@ FIGURES: dict[str, _Builder] = {
     "gpus": _of(plotly.gpus, GPUS),
     "ranks": _of(plotly.ranks, RANKS),
     "critical-path": _of(plotly.critical_path, OPS),
+    "slow-ranks": _slow_ranks,
 }
 
 #: Figures that show iterations, and take a range of them.

@@ -30,9 +30,10 @@ def test_plotly_takes_every_figure_in_both_themes(
     assert reply.status == 200
     assert set(reply.json) == {"data", "layout"}
     drawn = go.Figure(reply.json)
-    # A database of NVIDIA's DLProf has no ranks: the figure says so.
+    # One rank, or a database of NVIDIA's DLProf without ranks: the figure says so.
     assert len(drawn.data) > 0 or (
-        name in ("ranks", "roofline", "critical-path") and drawn.layout.annotations[0].text
+        name in ("ranks", "roofline", "critical-path", "slow-ranks")
+        and drawn.layout.annotations[0].text
     )
     assert drawn.layout.title.text is None
     assert drawn.layout.paper_bgcolor == "rgba(0,0,0,0)"

@@ -127,3 +127,34 @@ def test_a_description_with_other_types_has_no_module() -> None:
     )
     assert kernel is not None
     assert (kernel.ops, kernel.common, kernel.direction, kernel.lines) == ((), (), "fprop", ())
+
+
+def fused_range(kernel: str, moved: object) -> str:
+    more = {"ops": ["add"], "modules": [["a (A)"]], "bytes": moved}
+    return f"torch.inductor: {kernel} {json.dumps(more)}"
+
+
+def test_bytes_of_generated_kernels_are_those_that_the_compiler_recorded(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    moved = {"add": 4096, "gelu": "values", "sub": -1, "mul": None}
+    texts = {op: fused_range(f"triton_poi_fused_{op}_0", value) for op, value in moved.items()}
+    texts["mul"] = kernel_range("triton_poi_fused_mul_0", ["a (A)"], ops=["mul"])
+    for step in range(3):
+        main.op("zeros", 1_000 * step, 1_000 * step + 5)
+        for place, (op, text) in enumerate(texts.items()):
+            at = 1_000 * step + 100 * (place + 1)
+            main.range(text, at, at + 50)
+            main.launch(f"triton_poi_fused_{op}_0", at + 10)
+    rows = analyze(trace, tmp_path).query(
+        "SELECT unit_name, calls, bytes_per_call, flops_per_call, unknown_reason FROM view_op_units"
+        " WHERE aggr_id = 1 AND unit_name LIKE 'fused%' ORDER BY 1"
+    )
+    no_record = "what this compiled kernel moves was not recorded"
+    assert rows == [
+        ("fused_add", 3, 4096, None, "the operations of fused ops are not counted"),
+        ("fused_gelu", 3, None, None, "which elements it moves depends on values"),
+        ("fused_mul", 3, None, None, no_record),
+        ("fused_sub", 3, None, None, no_record),
+    ]

@@ -12,6 +12,8 @@ import pytest
 
 from aggregator.dldb.slow_ranks import read_slow_ranks
 from aggregator.errors import ReplayError
+from aggregator.tables.plotly import slow_ranks
+from dlprof_client import connect
 from profiler_cli.dlprof import main
 from tests.builders import Analyzed, Trace, analyze
 from tests.replay.simulated_job import Job, simulate, speeds
@@ -74,6 +76,33 @@ def test_the_command_names_the_slow_rank(
     assert len(document["iterations"]) >= 8
     assert main(["stragglers", str(database)]) == 0
     assert capsys.readouterr().out.startswith("Without rank 1 the step takes")
+
+
+def test_the_heat_map_shows_how_late_each_rank_was_in_each_step(tmp_path: Path) -> None:
+    run = connect(write(tmp_path, injected(1, 0.2)).path)
+    found, figure = run.stragglers(), run.figure_data("slow-ranks")
+    (trace,) = figure["data"]
+    assert figure["layout"]["meta"]["verdict"] == found["verdict"]
+    assert trace["y"] == ["0", "1", "2"]
+    assert trace["x"] == [step["iteration_index"] for step in found["iterations"]]
+    late_ns = [list(row) for row in zip(*(s["late_ns"] for s in found["iterations"]), strict=True)]
+    assert trace["customdata"] == late_ns
+    assert trace["zmax"] == max(max(row) for row in trace["z"])
+    assert min(late_ns[1]) > max(*late_ns[0], *late_ns[2])
+
+
+def test_a_heat_map_of_many_steps_and_ranks_shows_means_and_the_latest_ranks() -> None:
+    steps = [
+        {"iteration_index": step, "late_ns": [10 * rank + step for rank in range(300)]}
+        for step in range(250)
+    ]
+    ranks = [{"rank": rank, "late_ns": rank} for rank in range(300)]
+    found = {"verdict": "", "ranks": ranks, "iterations": steps}
+    (trace,) = slow_ranks(found)["data"]
+    assert (trace["x"][:2], trace["x"][-1]) == ([0, 3], 249)
+    assert trace["y"] == [str(rank) for rank in range(44, 300)]
+    assert trace["customdata"][0][:2] == [441, 444]
+    assert trace["customdata"][0][-1] == 440 + 249  # A column of one step.
 
 
 def test_equal_ranks_name_no_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

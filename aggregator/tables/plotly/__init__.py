@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from aggregator.tables.plotly.bars import critical_path, gpus, ranks
 from aggregator.tables.plotly.comparison import row_samples, step_changes
+from aggregator.tables.plotly.heat_map import slow_ranks
 from aggregator.tables.plotly.iterations import MAX_BARS, iteration_summary
 from aggregator.tables.plotly.roofline import roofline
 from aggregator.tables.plotly.shares import (
@@ -16,7 +17,7 @@ from aggregator.tables.plotly.shares import (
     resource_usage,
     tensor_core_efficiency,
 )
-from aggregator.tables.plotly.theme import Figure, Theme
+from aggregator.tables.plotly.theme import Figure, Theme, empty_figure
 from aggregator.tables.plotly.values import Table
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Table",
     "Theme",
     "critical_path",
+    "empty_figure",
     "gpu_utilization",
     "gpus",
     "iteration_summary",
@@ -33,6 +35,7 @@ __all__ = [
     "resource_usage",
     "roofline",
     "row_samples",
+    "slow_ranks",
     "step_changes",
     "tensor_core_efficiency",
 ]

@@ -1304,7 +1304,7 @@ export const zh = {
   "{pct} % waits for the CPU": "{pct} % 在等待 CPU",
   "{pct} % waits for input": "{pct} % 在等待输入",
   "{pct} % waits for communication": "{pct} % 在等待通信",
-  "profiled {time}, {pct} overhead": "分析时 {time}，开销 {pct}",
+  "profiled {time}, {pct} % overhead": "分析时 {time}，开销 {pct} %",
   "Critical path": "关键路径",
   "Chain of iteration {iteration}": "迭代 {iteration} 的链",
   "Critical path of all steps": "所有步的关键路径",

@@ -195,7 +195,7 @@ function ReferenceLine({ data }: { data: Summary }): JSX.Element | null {
           ...(profiled === null || overhead === null
             ? []
             : [
-                t("profiled {time}, {pct} overhead", {
+                t("profiled {time}, {pct} % overhead", {
                   time: durationText(profiled),
                   pct: formatPct(overhead),
                 }),

@@ -94,7 +94,8 @@ def test_a_row_of_a_table_leads_to_its_events_by_keys_and_back(page: Page, viewe
     op = get(viewer, "ops/?ordering=-gpu_time_ns&page_size=10")["results"][0]
     count = get(viewer, f"timeline/hits/?op={op['op_id']}")["count"]
     page.goto(viewer.address(view="ops"))
-    row = page.locator("tbody tr[data-index='0']").first
+    # Not that of the kernels, which may be loaded first.
+    row = page.get_by_role("region", name="Ops", exact=True).locator("tbody tr[data-index='0']")
     row.focus()
     row.press("l")
     expect(page).to_have_url(re.compile(r"event=gpu.*timeline\.show=op"))

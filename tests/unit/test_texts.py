@@ -6,6 +6,7 @@ import ast
 import copy
 import json
 import pickle
+import re
 import string
 from collections.abc import Iterator
 from functools import cache
@@ -27,10 +28,14 @@ EXEMPT = {REPOSITORY / "dlprof_client/client.py"}
 
 
 def _sources() -> Iterator[tuple[Path, ast.Module]]:
+    """Modules in which one of the checked calls is written."""
+    names = "|".join(["say", "Issue", "ProfileWarning", *_error_classes()])
+    checked = re.compile(rf"\b(?:{names})\(")
     for package in PACKAGES:
         for path in sorted((REPOSITORY / package).rglob("*.py")):
-            if path not in EXEMPT and "texts" not in path.parts:
-                yield path, ast.parse(path.read_text(encoding="utf-8"))
+            source = path.read_text(encoding="utf-8")
+            if path not in EXEMPT and "texts" not in path.parts and checked.search(source):
+                yield path, ast.parse(source)
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 import lzma
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -75,9 +76,13 @@ def test_presses_keys_and_drags_are_counted(counted: Page, viewer: Viewer) -> No
 
 @pytest.mark.parametrize("name", [*KINDS, LARGE])
 def test_the_cause_and_the_first_change_take_two_looks(
-    counted: Page, viewer_of: Callable[[str], Viewer], name: str
+    counted: Page,
+    viewer_of: Callable[[Path], Viewer],
+    profile: Callable[[str], Path],
+    make_database: MakeDatabase,
+    name: str,
 ) -> None:
-    viewer = viewer_of(name)
+    viewer = viewer_of(make_database(profile(name)))
     counted.set_viewport_size({"width": 1440, "height": 900})
     counted.goto(viewer.address())
     panel = counted.get_by_role("region", name="Recommendations")
@@ -91,12 +96,16 @@ def test_the_cause_and_the_first_change_take_two_looks(
     assert interactions(counted) == 0
 
 
-@pytest.fixture(scope="session")
-def viewer_of(
-    profile: Callable[[str], Path], make_database: MakeDatabase, start_viewer: StartViewer
-) -> Callable[[str], Viewer]:
-    """A function from a profile's name to a viewer of it."""
-    return lambda name: start_viewer(make_database(profile(name)))
+@pytest.fixture
+def viewer_of(start_viewer: StartViewer, after_page: ExitStack) -> Callable[[Path], Viewer]:
+    """A function from a database to a viewer of it for one test."""
+
+    def started(database: Path) -> Viewer:
+        viewer = start_viewer(database)
+        after_page.callback(viewer.stop)
+        return viewer
+
+    return started
 
 
 def test_the_most_expensive_kernel_is_on_the_dashboard(counted: Page, viewer: Viewer) -> None:
@@ -109,9 +118,11 @@ def test_the_most_expensive_kernel_is_on_the_dashboard(counted: Page, viewer: Vi
 
 
 def test_kernels_that_could_use_tensor_cores_take_one_click(
-    counted: Page, start_viewer: StartViewer, database_of_capture: Callable[[str], Path]
+    counted: Page,
+    viewer_of: Callable[[Path], Viewer],
+    database_of_capture: Callable[[str], Path],
 ) -> None:
-    viewer = start_viewer(database_of_capture("advice/conv_fp32"))
+    viewer = viewer_of(database_of_capture("advice/conv_fp32"))
     missed = get(viewer, "ops/?tc_eligible=1&using_tc=0")["count"]
     of_them = {row["op_id"] for row in get(viewer, "ops/?tc_eligible=1&using_tc=0")["results"]}
     pages = range(1, 2 + get(viewer, "kernels/")["count"] // 100)
@@ -155,9 +166,11 @@ def test_another_key_node_takes_three(counted: Page, own_viewer: Viewer) -> None
 
 
 def test_the_slow_rank_takes_one_and_is_a_sentence(
-    counted: Page, start_viewer: StartViewer, database_of_capture: Callable[[str], Path]
+    counted: Page,
+    viewer_of: Callable[[Path], Viewer],
+    database_of_capture: Callable[[str], Path],
 ) -> None:
-    viewer = start_viewer(database_of_capture("ddp"))
+    viewer = viewer_of(database_of_capture("ddp"))
     counted.goto(viewer.address())
     counted.get_by_role("link", name="Ranks", exact=True).click()
     expect(counted.locator(".rank-verdict").first).to_contain_text(re.compile("rank", re.I))

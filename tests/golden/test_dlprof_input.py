@@ -86,10 +86,10 @@ def op_columns(found: Analyzed, *columns: str) -> list[tuple[object, ...]]:
     return found.query(f"SELECT {', '.join(columns)} FROM view_op_nodes ORDER BY op_node_id")
 
 
-@pytest.fixture
-def whole(golden_database: Path, tmp_path: Path) -> Analyzed:
-    """The golden database, converted."""
-    return analyze_file(golden_database, tmp_path / "whole.sqlite")
+@pytest.fixture(scope="module")
+def whole(golden_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Analyzed:
+    """The golden database, converted; no test changes it."""
+    return analyze_file(golden_database, tmp_path_factory.mktemp("whole") / "whole.sqlite")
 
 
 # --- the same numbers -----------------------------------------------------------------------------

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import lzma
 from pathlib import Path
 
 import pytest
 
-from aggregator.importing.correlation import correlate
-from aggregator.importing.imported import ImportedProfile
-from aggregator.options import Mode
-from aggregator.sources import open_profile
-from aggregator.system.progress import NullProgress
 from tests.builders import Analyzed, Thread, Trace, analyze, query
 from tests.conftest import ProfileFactory
 
@@ -32,30 +26,30 @@ JUDGED = {
     "athrun.sqlite": ("", 0),
     # CUDA graphs recorded as a whole, without any range.
     "zx3.sqlite": ("", 0),
-    "negative_queue_length_values_check__rank0.json": ("ProfilerStep#", 5),
-    "triton_example__triton_example.json": ("", 0),
+    "negative_queue_length_values_check__rank0.json.gz": ("ProfilerStep#", 5),
+    "triton_example__triton_example.json.gz": ("", 0),
     # One training step; the second step of the profiler is cut off and empty.
-    "amd_trace__mi250_minitoy_train_ROCm6_2_kineto.json": ("", 0),
-    "mi300__resnet_act_checkpoint.json": ("ProfilerStep#", 3),
+    "amd_trace__mi250_minitoy_train_ROCm6_2_kineto.json.gz": ("", 0),
+    "mi300__resnet_act_checkpoint.json.gz": ("ProfilerStep#", 3),
     # One step of vLLM.
-    "b200__eager_trace.json": ("", 0),
-    "torch_compile_triton__trace.json": ("", 0),
+    "b200__eager_trace.json.gz": ("", 0),
+    "torch_compile_triton__trace.json.gz": ("", 0),
     # One warm-up run and one measured run.
-    "critical_path__alexnet__benchmark_result_2869224_1695835535_trace.json": ("", 0),
-    "critical_path__cuda_event_sync__event_sync_trace.json": ("", 0),
-    "critical_path__end_to_end__simple_add__input__trace.json": ("", 0),
-    "critical_path__end_to_end__simple_add__output__overlaid_critical_path_trace.json": ("", 0),
-    "critical_path__simple_add__benchmark_result_493459_1694039959_trace.json": ("", 0),
+    "critical_path__alexnet__benchmark_result_2869224_1695835535_trace.json.gz": ("", 0),
+    "critical_path__cuda_event_sync__event_sync_trace.json.gz": ("", 0),
+    "critical_path__end_to_end__simple_add__input__trace.json.gz": ("", 0),
+    "critical_path__end_to_end__simple_add__output__overlaid_critical_path_trace.json.gz": ("", 0),
+    "critical_path__simple_add__benchmark_result_493459_1694039959_trace.json.gz": ("", 0),
     # One decoding step, and the capture of CUDA graphs beside it.
-    "inference__sglang_decode__sglang_Qwen3-8B_decode.json": ("", 0),
-    "inference__sglang_decode__capture_traces__bs_32_rank0.json": ("", 0),
-    "inference__vllm_decode_full__graph_execution.json": ("", 0),
+    "inference__sglang_decode__sglang_Qwen3-8B_decode.json.gz": ("", 0),
+    "inference__sglang_decode__capture_traces__bs_32_rank0.json.gz": ("", 0),
+    "inference__vllm_decode_full__graph_execution.json.gz": ("", 0),
     "inference__vllm_decode_full__capture_traces__graph_capture_rank_0.1773709742341309550.pt."
-    "trace.json": ("", 0),
-    "w0a.json": ("ProfilerStep#", 6),
-    "w0b.json": ("ProfilerStep#", 6),
-    "w4a.json": ("ProfilerStep#", 6),
-    "w4b.json": ("ProfilerStep#", 6),
+    "trace.json.gz": ("", 0),
+    "w0a.json.gz": ("ProfilerStep#", 6),
+    "w0b.json.gz": ("ProfilerStep#", 6),
+    "w4a.json.gz": ("ProfilerStep#", 6),
+    "w4b.json.gz": ("ProfilerStep#", 6),
     # Four batches are fetched for each of the optimizer's 12 steps.
     "trainer.sqlite": (OPTIMIZER.format("AdamW"), 12),
     # 3 requests with 381 steps of decoding, whose graph is replayed by compiled code.
@@ -81,41 +75,22 @@ JUDGED = {
 }
 
 
-def _imported(path: Path, folder: Path) -> ImportedProfile:
-    if path.suffix == ".gz":  # a compressed trace is read as it is
-        return correlate(open_profile(path, NullProgress(), ""), Mode.AUTO, NullProgress())
-    if path.suffix == ".xz":
-        unpacked = folder / path.stem
-        unpacked.write_bytes(lzma.decompress(path.read_bytes()))
-        path = unpacked
-    return correlate(open_profile(path, NullProgress(), ""), Mode.AUTO, NullProgress())
-
-
-def _find(root: Path, name: str) -> Path:
-    found = [
-        path
-        for folder in ("public", "workloads", "profiles")
-        for path in sorted((root / folder).rglob(f"{name}*"))
-    ]
-    if not found:
-        pytest.skip(f"no {name} under {root}: it is public data")
-    return found[0]
-
-
 @pytest.mark.parametrize("name", JUDGED)
-def test_the_loop_of_every_public_profile_is_found(
-    name: str, shared_dir: Path, tmp_path: Path
-) -> None:
-    data = _imported(_find(shared_dir, name), tmp_path)
+def test_the_loop_of_every_public_profile_is_found(name: str, imported: ProfileFactory) -> None:
+    database = imported(name.removesuffix(".sqlite"))
+    info = dict(query(database, "SELECT key, value FROM view_profile_info"))
+    aggregated = "SELECT key_node_name, key_node_reason FROM view_aggregations WHERE aggr_id = 1"
+    ((key_node, reason),) = query(database, aggregated)
+    candidates = "SELECT candidate_name, instances FROM view_key_node_candidates WHERE is_chosen"
+    chosen = dict(query(database, candidates))
     loop, steps = JUDGED[name]
-    chosen = {one.name: one for one in data.candidates if one.is_chosen}
     if not loop:
-        assert (data.key_node.name, chosen, data.key_node_confidence) == ("", {}, "")
+        assert (key_node, chosen, info["key_node_confidence"]) == ("", {}, "")
         return
-    assert data.key_node.name
-    assert chosen[loop].instances == steps
-    assert data.key_node_confidence == "high"
-    assert "confidence high" in data.key_node.reason
+    assert key_node
+    assert chosen[loop] == steps
+    assert info["key_node_confidence"] == "high"
+    assert "confidence high" in reason
 
 
 def test_processes_that_are_no_ranks_have_steps_of_their_own(

@@ -53,6 +53,12 @@ def join(files: list[Path], database: Path, workers: int = 1, **request: Any) ->
     return import_ranks(options, files, NullProgress(), workers).database
 
 
+@pytest.fixture(scope="module")
+def joined(two: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both files in one database, which no test changes."""
+    return join(two, tmp_path_factory.mktemp("joined") / "joined.sqlite")
+
+
 def view_rows(path: Path) -> dict[str, Counter[tuple[Any, ...]]]:
     """Rows of every view, without what depends on the number of files."""
     result = {}
@@ -80,14 +86,14 @@ def filled_tables(path: Path) -> set[str]:
 
 
 def test_two_files_joined_are_the_capture_of_both_processes(
-    two: list[Path], imported: Callable[[str], Path], tmp_path: Path
+    joined: Path, imported: Callable[[str], Path]
 ) -> None:
-    single, joined = view_rows(imported(NAME)), view_rows(join(two, tmp_path / "joined.sqlite"))
-    assert single.keys() == joined.keys()
-    assert {view for view in single if single[view] != joined[view]} == set()
+    single, both = view_rows(imported(NAME)), view_rows(joined)
+    assert single.keys() == both.keys()
+    assert {view for view in single if single[view] != both[view]} == set()
     kernels = "SELECT count(*) FROM view_kernel_launches WHERE aggr_id = 1"
-    assert query(tmp_path / "joined.sqlite", kernels) == [(24_262,)]
-    assert filled_tables(imported(NAME)) == filled_tables(tmp_path / "joined.sqlite")
+    assert query(joined, kernels) == [(24_262,)]
+    assert filled_tables(imported(NAME)) == filled_tables(joined)
 
 
 def test_the_order_of_the_files_and_the_size_of_the_windows_change_nothing(
@@ -154,9 +160,9 @@ def test_a_rank_that_is_50_ms_late_keeps_the_others_waiting_for_50_ms(
     assert more == {(CALL, 0): LATE_NS, (CALL, 1): LATE_NS, (CALL, 3): LATE_NS}
 
 
-def test_waiting_is_what_plain_sql_over_the_exports_says(two: list[Path], tmp_path: Path) -> None:
+def test_waiting_is_what_plain_sql_over_the_exports_says(two: list[Path], joined: Path) -> None:
     """The two halves have one clock, so their own times can be compared."""
-    found = waiting(join(two, tmp_path / "joined.sqlite"))
+    found = waiting(joined)
     times = [collectives(file) for file in two]
     for call, pair in enumerate(zip(*times, strict=True)):
         for rank, (own, other) in enumerate((pair, pair[::-1])):
@@ -214,13 +220,12 @@ def test_workers_change_nothing(two: list[Path], tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.sqlite", "2.sqlite"]
 
 
-def test_advice_says_how_long_ranks_wait_for_each_other(two: list[Path], tmp_path: Path) -> None:
+def test_advice_says_how_long_ranks_wait_for_each_other(joined: Path) -> None:
     from contextlib import closing
 
     from aggregator.dldb.facts import read_facts
 
-    database = join(two, tmp_path / "joined.sqlite")
-    with closing(sqlite3.connect(database)) as connection:
+    with closing(sqlite3.connect(joined)) as connection:
         facts = read_facts(connection, 1)
     steps = facts.steps
     found = [(wait.rank, wait.waiting_ns, wait.kept_waiting_ns) for wait in facts.rank_waits]
@@ -229,9 +234,9 @@ def test_advice_says_how_long_ranks_wait_for_each_other(two: list[Path], tmp_pat
         f" WHERE aggr_id = 1 AND iter_value BETWEEN {steps.first} AND {steps.last}"
         " GROUP BY rank ORDER BY rank"
     )
-    assert found == query(database, sql)
+    assert found == query(joined, sql)
     wall = steps.count * facts.step_ns * len(found)
     share = 100.0 * sum(waiting for _, waiting, _ in found) / wall
     advice = "SELECT problem FROM view_advice WHERE advice_name = 'late_ranks' AND aggr_id = 1"
-    ((problem,),) = query(database, advice)
+    ((problem,),) = query(joined, advice)
     assert f"wait {share:.0f}% of the step for each other" in problem

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -206,8 +208,8 @@ def test_the_optimizer_is_the_key_node_where_nothing_else_is(tmp_path: Path) -> 
     assert [stop for _, stop in found.iterations()][:-1] == [400, 1400]
 
 
-@pytest.fixture
-def three_steps(tmp_path: Path) -> Analyzed:
+@pytest.fixture(scope="module")
+def _three_steps(tmp_path_factory: pytest.TempPathFactory) -> Analyzed:
     trace, main = _trace()
     for step in range(3):
         main.range("phase", step * PERIOD + 700, step * PERIOD + 800)
@@ -216,7 +218,15 @@ def three_steps(tmp_path: Path) -> Analyzed:
         engine.backward("TanhBackward0", step * PERIOD + 560, step * PERIOD + 590, seq=step)
     _run_steps(main, ["conv2d relu conv2d"] * 3)
     main.call("cudaDeviceSynchronize_v3020", 2950, 2990)
-    return analyze(trace, tmp_path)
+    return analyze(trace, tmp_path_factory.mktemp("three_steps"))
+
+
+@pytest.fixture
+def three_steps(_three_steps: Analyzed, tmp_path: Path) -> Analyzed:
+    """A database of its own for each test."""
+    copy = tmp_path / "dlprof_dldb.sqlite"
+    shutil.copyfile(_three_steps.path, copy)
+    return replace(_three_steps, path=copy)
 
 
 @pytest.mark.parametrize(

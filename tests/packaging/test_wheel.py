@@ -40,6 +40,17 @@ FORBIDDEN_PARTS = {
     ".npmrc",
     "__pycache__",
 }
+#: `make test` and `make frontend` have built the page of the checkout from the same files with the
+#: same two commands: here they are noted, and the second one brings that page.
+NPM = f"""#!/bin/sh
+set -e
+echo "$PWD: $*" >> ../programs/noted
+if [ "$1" = run ]; then
+  mkdir -p ../viewer/static
+  cp -r "{REPOSITORY}/{PAGE}" ../viewer/static/
+  cp "{REPOSITORY}/{REPORT_PAGE}" ../{REPORT_PAGE}
+fi
+"""
 START_LIMIT_S = 180
 MOST_BASE_PACKAGES = 16
 
@@ -88,8 +99,13 @@ def build_from_a_copy(folder: Path) -> None:
     for name in checkout_files():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(REPOSITORY / name, folder / name)
+    npm = folder / "programs" / "npm"
+    npm.parent.mkdir()
+    npm.write_text(NPM)
+    npm.chmod(0o755)
     # The build tool is a development dependency already: no second environment for it.
-    run(sys.executable, "-m", "build", "--no-isolation", cwd=folder)
+    path = f"{npm.parent}{os.pathsep}{os.environ['PATH']}"
+    run(sys.executable, "-m", "build", "--no-isolation", cwd=folder, path=path)
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +113,8 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the sdist and of the wheel made from it."""
     if not (REPOSITORY / ".git").exists():
         pytest.skip("not a git checkout")
-    if shutil.which("npm") is None:
-        pytest.skip("npm is needed to build the viewer's page")
+    if not (REPOSITORY / MANIFEST).is_file():
+        pytest.skip("the page is not built: make frontend")
     return made_once(tmp_path_factory, "checkout", build_from_a_copy) / "dist"
 
 
@@ -112,6 +128,12 @@ def wheel(dist: Path) -> Path:
 def names(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as archive:
         return set(archive.namelist())
+
+
+def test_the_page_is_built_once_with_the_locked_packages(dist: Path) -> None:
+    noted = (dist.parent / "programs" / "noted").read_text().splitlines()
+    folder = dist.parent / "frontend"
+    assert noted == [f"{folder}: ci --no-audit --no-fund", f"{folder}: run build"]
 
 
 def test_the_wheel_holds_our_packages_and_nothing_else(names: set[str]) -> None:

@@ -174,12 +174,16 @@ def start_viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartView
     viewers: list[Viewer] = []
 
     def start(database: Path, *more: Path, **variables: str) -> Viewer:
-        state = tmp_path_factory.mktemp("state")
+        own = {
+            "DLPROF_STATE_DIR": str(tmp_path_factory.mktemp("state")),
+            "DLPROF_QUERY_TIMEOUT_S": str(WAIT_LIMIT_MS / 1000),  # As long as a test waits.
+            "PYTHONUNBUFFERED": "1",
+        }
         paths = [str(path) for path in (database, *more)]
         process = subprocess.Popen(
             [sys.executable, "-m", "profiler_cli.dlprofviewer", "--port", "0", *paths],
             cwd=REPOSITORY,
-            env=os.environ | {"DLPROF_STATE_DIR": str(state), "PYTHONUNBUFFERED": "1"} | variables,
+            env=os.environ | own | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

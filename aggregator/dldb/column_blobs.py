@@ -42,10 +42,10 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 PART_ROWS: Final = 1 << 16
 """Rows per array: more of them would differ by more than the smaller types can hold."""
 _FETCHED_ROWS: Final = 65536
-_WIDTHS: Final = (1, 2, 4, 8)
-_KINDS: Final = {width: f"<u{width}" for width in _WIDTHS}
+_KINDS: Final = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}
 
 Rows: TypeAlias = Callable[[Int64], Bool]
+_Part: TypeAlias = tuple[Integers, int]  # Some rows of a column, and what is added to each.
 
 
 def encode(table: str, columns: Mapping[str, Any], first_row: int) -> dict[str, list[Any]]:
@@ -77,7 +77,7 @@ def _is_integer(column: object) -> bool:
 def narrowed(column: Integers) -> tuple[int, int, bytes]:
     """Bytes per item, the smallest value of a column, and the differences to that value."""
     base, high = int(column.min()), int(column.max())
-    width = next(width for width in _WIDTHS if high - base < 1 << (8 * width))
+    width = next(width for width in _KINDS if high - base < 1 << (8 * width))
     # A difference of more than 63 bits wraps around, here and when it is added again.
     difference = column.astype(np.int64, copy=False) - np.int64(base)
     return width, base, difference.astype(_KINDS[width]).tobytes()
@@ -172,7 +172,7 @@ def _from_blobs(
     if not set(names) <= {str(row[0]) for row in connection.execute(known, (table,))}:
         return None  # written before one of the columns was stored, or without rows
 
-    def parts() -> Iterator[list[Int64]]:
+    def parts() -> Iterator[list[_Part]]:
         nonlocal covered
         marks = ", ".join("?" for _ in names)
         rows = connection.execute(
@@ -182,16 +182,19 @@ def _from_blobs(
             (table, *names, high, low - PART_ROWS),
         )
         for first, group in groupby(rows, itemgetter(0)):
-            columns = {name: decoded(*stored) for _, name, *stored in group}
+            columns = {
+                name: (np.frombuffer(data, dtype=_KINDS[width]), int(base))
+                for _, name, width, base, data in group
+            }
             if len(columns) < len(set(names)):
                 return  # an earlier version stored fewer columns
-            chosen = [columns[name] for name in names]
-            if len({len(column) for column in chosen}) != 1:
+            lengths = {len(column) for column, _ in columns.values()}
+            if len(lengths) != 1:
                 raise ValueError(f"the stored columns of {table} differ in length")
             if first <= covered:
-                covered = max(covered, first + len(chosen[0]))
+                covered = max(covered, first + lengths.pop())
             within = slice(max(low - first, 0), max(high - first, 0))
-            yield [column[within] for column in chosen]
+            yield [(columns[name][0][within], columns[name][1]) for name in names]
 
     found = _collected(len(names), parts(), only)
     return found if covered >= high else None
@@ -213,26 +216,37 @@ def decoded(width: int, base: int, data: bytes) -> Int64:
 
 def _from_rows(
     connection: sqlite3.Connection, table: str, names: Sequence[str], bounds: tuple[int, int]
-) -> Iterator[list[Int64]]:
+) -> Iterator[list[_Part]]:
     """The columns as SQLite hands them out, some rows at a time."""
     listed = ", ".join(f'"{name}"' for name in names)
     query = f"SELECT {listed} FROM {table} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
     cursor = connection.execute(query, bounds)
     while fetched := cursor.fetchmany(_FETCHED_ROWS):
-        yield list(np.array(fetched, dtype=np.int64).T)
+        yield [(column, 0) for column in np.array(fetched, dtype=np.int64).T]
 
 
-def _collected(count: int, parts: Iterator[list[Int64]], only: Rows | None) -> list[Int64]:
+def _collected(count: int, parts: Iterator[list[_Part]], only: Rows | None) -> list[Int64]:
     """The parts of each of ``count`` columns in one array."""
-    collected: list[list[Int64]] = [[] for _ in range(count)]
+    collected: list[list[_Part]] = [[] for _ in range(count)]
     for columns in parts:
-        chosen: Bool | slice = slice(None) if only is None else only(columns[0])
-        for column, part in zip(columns, collected, strict=True):
-            part.append(column[chosen])
-    joined = []
-    for part in collected:
-        joined.append(np.concatenate(part) if part else np.empty(0, dtype=np.int64))
-        part.clear()
+        chosen: Bool | slice = slice(None)
+        if only is not None:
+            values, base = columns[0]
+            chosen = only(values + np.int64(base))
+        for (values, base), column in zip(columns, collected, strict=True):
+            column.append((values[chosen], base))
+    return [_joined(column) for column in collected]
+
+
+def _joined(parts: list[_Part]) -> Int64:
+    """The parts of a column in one array; the list is empty afterwards."""
+    none = [np.empty(0, dtype=np.int64)]
+    joined = np.concatenate([values for values, _ in parts] or none, dtype=np.int64)
+    row = 0
+    for values, base in parts:
+        joined[row : row + len(values)] += np.int64(base)
+        row += len(values)
+    parts.clear()
     return joined
 
 

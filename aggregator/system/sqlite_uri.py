@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 LONGEST_VALUE_BYTES = 64 * 2**20
@@ -51,6 +52,13 @@ def connect_read_only(path: Path, timeout_s: float = 5.0) -> sqlite3.Connection:
 
 lenient_text = partial(str, encoding="utf-8", errors="replace")
 """Text factory for files that may be damaged: their text need not be UTF-8."""
+
+
+def as_text(value: Any) -> str | None:
+    """A text; numbers and bytes are converted, so that rows with damaged names stay different."""
+    if value is None or isinstance(value, str):
+        return value
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def is_busy(text: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aggregator.errors import DatabaseError
+from aggregator.system.sqlite_uri import as_text
 from aggregator.tables.connection import ProfileDatabase
 from aggregator.tables.declared.kernels import MERGED_KERNELS
 from aggregator.tables.declared.ops import OPS, TOP_OPS
@@ -19,7 +20,6 @@ from aggregator.tables.spec import NOT_IN_DATABASE, NOT_MEASURED, Field, ObjectS
 from aggregator.tables.sql import (
     BoundTable,
     as_number,
-    as_text,
     bind,
     count_rows,
     iter_rows,

@@ -10,12 +10,12 @@ import numpy as np
 
 from aggregator.profile.arrays import Int64
 from aggregator.profile.profile import DEFAULT_DOMAIN
+from aggregator.system.sqlite_uri import as_text
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import Remembered
 from aggregator.tables.declared.iterations import ITERATIONS
 from aggregator.tables.declared.kernels import KERNELS
 from aggregator.tables.spec import NOT_IN_DATABASE
-from aggregator.tables.sql import as_text
 from aggregator.texts import say
 
 MAX_BINS = 40  # Bars of a histogram.

@@ -13,6 +13,7 @@ from typing import Any
 
 from aggregator.errors import DatabaseBusyError
 from aggregator.profile.profile import DEFAULT_DOMAIN
+from aggregator.system.sqlite_uri import as_text
 from aggregator.tables.connection import Params, ProfileDatabase, Queryable, Row
 from aggregator.tables.counts import Remembered
 from aggregator.tables.narrow import NarrowTable, condition_sql, contains
@@ -246,13 +247,6 @@ _PLAIN: dict[Kind, frozenset[type]] = {
 def _plain(column: Column) -> frozenset[type]:
     is_real = column.kind is Kind.NUMBER and not column.integer
     return frozenset({type(None)}) if is_real else _PLAIN[column.kind]
-
-
-def as_text(value: Any) -> str | None:
-    """A text; numbers and bytes are converted, so that rows with damaged names stay different."""
-    if value is None or isinstance(value, str):
-        return value
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def as_number(value: Any, *, integer: bool) -> int | float | None:

@@ -14,9 +14,7 @@ from aggregator.errors import DatabaseError
 from aggregator.options import DEFAULT_PROFILE_NAME, AggregationRequest, ImportOptions, Mode
 from aggregator.pipeline import ImportResult, aggregate_copy, import_profile
 from aggregator.profile.profile import LOST_RECORDS, require_domains
-from aggregator.ranks.pool import worker_count
-from aggregator.ranks.rank_import import import_ranks
-from aggregator.tables.sql import as_text
+from aggregator.system.sqlite_uri import as_text
 from profiler_cli.commands.rank_summary import RANKS_FILE, write_ranks
 from profiler_cli.commands.step_reference import (
     CORRECTED_VIEW,
@@ -125,6 +123,8 @@ def _import(
     if len(sources) == 1:
         result = import_profile(wanted, console)
     elif options.executor == "local":
+        from aggregator.ranks.rank_import import import_ranks  # noqa: PLC0415 - rare
+
         result = import_ranks(wanted, sources, console, options.workers)
     else:
         result = _import_elsewhere(wanted, sources, options, console)
@@ -138,6 +138,7 @@ def _import_elsewhere(
 ) -> ImportResult:
     """Import rank files by an executor."""
     from aggregator.jobs.executors import import_ranks_by, open_executor  # noqa: PLC0415 - rare
+    from aggregator.ranks.pool import worker_count  # noqa: PLC0415
 
     workers = options.workers or worker_count(sources)
     with open_executor(options.executor, workers) as executor:

@@ -82,7 +82,8 @@ class KeptTables:
         """Yield the tables, whose rows come in order."""
         for table in tables:
             for name, parts in self._kept.get(table.name, {}).items():
-                parts.append(table.columns[name])
+                column = table.columns[name]
+                parts.append(narrow(column) if isinstance(column, np.ndarray) else column)
             yield table
 
     def integers(self, table: str, names: Sequence[str]) -> list[Int64]:

@@ -19,6 +19,11 @@ NAMES = (
     "JOIN op_kernels AS p ON p.id = k.op_kernel JOIN ops AS o ON o.id = p.op GROUP BY o.id "
     "ORDER BY o.op_name, o.direction"
 )
+SHAPES = (
+    "SELECT o.op_name, o.direction, x.input_shapes, count(*) FROM op_instances AS j JOIN ops AS o "
+    "ON o.id = j.op JOIN shape_texts AS x ON x.id = j.shapes WHERE o.name_grade = 'provenance' "
+    "AND x.input_shapes <> '' GROUP BY o.id ORDER BY o.op_name"
+)
 
 
 def kernel_range(kernel: str, *modules: list[str], ops: list[str], of: str = "fprop") -> str:
@@ -76,6 +81,7 @@ def test_forward_backward_and_recomputed_kernels_have_the_path_of_their_module(
         "SELECT flops FROM view_op_metrics"
         " WHERE aggr_id = 1 AND op_node_name = '/GPT/h.0/attn/mm' AND flops > 0"
     ) == [(3 * 1024,)]
+    assert found.query(SHAPES) == [("/GPT/h.0/attn/mm", "fprop", "<8, 16>; <16, 4>", 3)]
     outside = "/GPT/Torch-Compiled Region: 0|0/"
     assert [row for row in rows if row not in known] == [
         (f"{outside}CompiledFunction", "fprop", "CompiledFunction", "recorded", 3),

@@ -5,6 +5,7 @@ import { useId } from "preact/hooks";
 import { isReport } from "../api/source";
 import type { AggregationsRow } from "../api/types";
 import { t } from "../i18n";
+import { phaseName } from "../lib/phases";
 import { formatPct } from "../lib/units";
 import { isActive, type JobControl } from "../state/jobs";
 import { currentQuery, hrefWith, isPlainClick, navigate, patchToView } from "../state/location";
@@ -92,7 +93,8 @@ export function aggregationLabel(aggregation: AggregationsRow): string {
   const parts = [`#${id}`];
   if (aggregation.name !== null && aggregation.name !== "") parts.push(aggregation.name);
   if (start !== null && stop !== null) parts.push(start === stop ? `${start}` : `${start}–${stop}`);
-  if (aggregation.phase !== null && aggregation.phase !== "") parts.push(aggregation.phase);
+  if (aggregation.phase !== null && aggregation.phase !== "")
+    parts.push(phaseName(aggregation.phase));
   if (aggregation.is_steady === true) parts.push(t("steady"));
   return parts.join(" · ");
 }

@@ -79,17 +79,18 @@ def test_an_export_is_uploaded_imported_renamed_and_deleted(
 
 
 def test_a_file_that_is_no_profile_is_refused_with_the_reason(
-    page: Page, own_viewer: Viewer, tmp_path: Path, watch: Watch
+    page: Page, viewer: Viewer, tmp_path: Path, watch: Watch
 ) -> None:
     watch.expect("422")
     letter = tmp_path / "letter.sqlite"
     letter.write_text("Dear aunt,")
-    _open(page, own_viewer)
+    _open(page, viewer)
 
     page.get_by_label("A file on this computer").set_input_files(letter)
     page.get_by_role("button", name="Add", exact=True).click()
 
     expect(page.get_by_text("The file is no profile")).to_be_visible()
+    assert _names(viewer) == ["ResNet-50, AMP"]
 
 
 def test_a_path_outside_is_refused(page: Page, own_viewer: Viewer, watch: Watch) -> None:

@@ -140,9 +140,10 @@ def test_a_file_can_be_left_out_and_the_dialog_is_accessible(
 
 
 def test_a_damaged_file_is_named_and_the_others_are_kept(
-    page: Page, dialog: Locator, rank_files: list[Path], tmp_path: Path, watch: Watch
+    page: Page, viewer: Viewer, rank_files: list[Path], tmp_path: Path, watch: Watch
 ) -> None:
     watch.expect("422")
+    dialog = opened(page, viewer)
     cut = tmp_path / "rank1.sqlite"
     cut.write_bytes(rank_files[1].read_bytes()[:200_000])
     choose(page, [rank_files[0], cut])

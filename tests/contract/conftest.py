@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,10 +30,18 @@ def golden_database(golden_dir: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def own_database(demo_profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database of the demo profile, made once for all test processes; none writes to it."""
     from aggregator.pipeline import import_profile
 
-    database = tmp_path_factory.mktemp("own") / "dlprof_dldb.sqlite"
-    import_profile(ImportOptions(demo_profile, database, profile_name="demo"), NullProgress())
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "own"
+    folder.mkdir(exist_ok=True)
+    database = folder / "dlprof_dldb.sqlite"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not database.exists():
+            options = ImportOptions(demo_profile, database, profile_name="demo")
+            import_profile(options, NullProgress())
     return database
 
 

@@ -14,7 +14,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
+    InternedData,
+    Trace,
+    TracePacket,
+    TrackEvent,
+)
 
 from aggregator.tables.timeline.events import Events
 from aggregator.tables.timeline.nesting import nested_sets
@@ -25,6 +30,7 @@ from tests import builders
 from tests.conftest import ProfileFactory
 
 PROFILES = ("pytorch_resnet50_amp", "ddp2_resnet50_amp", "jax_cnn_bf16", "nvtx_domains")
+BEGIN = int(TrackEvent.TYPE_SLICE_BEGIN)  # An attribute of the class takes longer.
 KINDS = ("Tensor Core kernel", "other kernel", "communication")
 
 
@@ -51,27 +57,35 @@ class _Parser:
         assert not any(self._open.values())
 
     def _packet(self, packet: TracePacket) -> None:
-        interned = packet.interned_data
+        if packet.HasField("interned_data"):
+            self._intern(packet.interned_data)
+        if packet.HasField("track_event"):
+            self._event(packet.timestamp, packet.track_event)
+            # A packet has one of both.
+            assert not packet.HasField("track_descriptor")
+        elif packet.HasField("track_descriptor"):
+            track = packet.track_descriptor
+            assert not track.parent_uuid or track.parent_uuid in self.found.tracks
+            self.found.tracks[track.uuid] = track.name, track.parent_uuid
+
+    def _intern(self, interned: InternedData) -> None:
         for kind in ("event_names", "event_categories", "debug_annotation_names"):
             for entry in getattr(interned, kind):
                 self._texts[kind, entry.iid] = entry.name
         for entry in interned.debug_annotation_string_values:
             self._texts["texts", entry.iid] = entry.str.decode()
-        track = packet.track_descriptor
-        if packet.HasField("track_descriptor"):
-            assert not track.parent_uuid or track.parent_uuid in self.found.tracks
-            self.found.tracks[track.uuid] = track.name, track.parent_uuid
-        if packet.HasField("track_event"):
-            self._event(packet.timestamp, packet.track_event)
 
     def _event(self, time_ns: int, event: TrackEvent) -> None:
-        assert event.track_uuid in self.found.tracks
-        stack = self._open[event.track_uuid]
-        if event.type == TrackEvent.TYPE_SLICE_BEGIN:
+        track = event.track_uuid
+        assert track in self.found.tracks
+        stack = self._open[track]
+        if event.type == BEGIN:
             category = self._texts["event_categories", event.category_iids[0]]
             stack.append((time_ns, category, self._texts["event_names", event.name_iid]))
-            self.found.begun.update(event.flow_ids)
-            self.found.ended.update(event.terminating_flow_ids)
+            for number in event.flow_ids:
+                self.found.begun[number] += 1
+            for number in event.terminating_flow_ids:
+                self.found.ended[number] += 1
             self._annotations(category, event)
             return
         start_ns, category, name = stack.pop()

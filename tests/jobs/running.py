@@ -25,7 +25,7 @@ import psutil
 
 COMMAND = (sys.executable, "-m", "profiler_cli.dlprofviewer")
 REPOSITORY = Path(__file__).resolve().parents[2]
-START_LIMIT_S = 60.0
+START_LIMIT_S = 180.0
 #: How long a test waits before it fails: for nothing else, so a loaded machine may need most of it.
 WAIT_LIMIT_S = 240.0
 _EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")

@@ -40,7 +40,14 @@ from aggregator.ranks.summary_schema import (
     VERSION,
     write_table,
 )
-from aggregator.replay.rank_steps import NO_FUTURE, NO_PAST, CallTimes, RankEvents, call_times
+from aggregator.replay.rank_steps import (
+    NO_FUTURE,
+    NO_PAST,
+    TIMES,
+    CallTimes,
+    RankEvents,
+    call_times,
+)
 from aggregator.texts import say
 
 _META: Final = ("mode", "key_node", "job_rank", "host_name", "session_start_utc_ns", "last_ns")
@@ -277,9 +284,11 @@ class _Summary:
             "call": pa.array(found.call[own], mask=found.call[own] < 0),
             "bytes": pa.array(sizes, pa.int64()),
         }
-        for name in CallTimes.__dataclass_fields__:
+        for name in TIMES:
             column = getattr(times, name)
             columns[name] = pa.array(column, mask=(column == NO_PAST) | (column == NO_FUTURE))
+        columns["work_ns"] = pa.array(times.work.total_ns)
+        columns["work_count"] = pa.array(times.work.count)
         arrays = [columns[field.name] for field in CALL]
         return pa.StructArray.from_arrays(arrays, fields=list(CALL))
 

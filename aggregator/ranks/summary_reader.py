@@ -15,12 +15,20 @@ from aggregator.errors import CorruptProfileError, DlprofError, ProfileNotFoundE
 from aggregator.metrics.collectives import CollectiveKernels
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.ranks.align import UNKNOWN_CLOCK, Clock
-from aggregator.ranks.summary_schema import CALL, CLASS_COLUMNS, FORMAT, KEY, SCHEMA, VERSION
-from aggregator.replay.rank_steps import NO_FUTURE, NO_PAST, CallTimes
+from aggregator.ranks.summary_schema import (
+    CALL,
+    CLASS_COLUMNS,
+    FORMAT,
+    KEY,
+    MAGIC,
+    SCHEMA,
+    VERSION,
+    is_intact,
+)
+from aggregator.replay.rank_steps import NO_FUTURE, NO_PAST, TIMES, CallTimes, Work
 from aggregator.system.untrusted_json import read_object
 from aggregator.texts import say
 
-_MAGIC: Final = b"PAR1"
 _COLUMNS: Final = (
     *("rank", "step", "is_steady", "start_ns", "duration_ns"),
     *CLASS_COLUMNS,
@@ -89,7 +97,7 @@ def is_rank_summary(path: Path) -> bool:
     """Whether a file is a summary of ranks."""
     try:
         with path.open("rb") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:
+            if file.read(len(MAGIC)) != MAGIC:
                 return False
         from pyarrow import parquet  # noqa: PLC0415 - loads slowly
 
@@ -126,7 +134,10 @@ def read_rank_summary(path: Path, label: str = "") -> RankSummary:
 def _read(path: Path, label: str) -> pa.Table:
     from pyarrow import parquet  # noqa: PLC0415 - loads slowly
 
-    file = parquet.ParquetFile(path)
+    data = path.read_bytes()
+    if not is_intact(data):
+        raise _damaged(label)
+    file = parquet.ParquetFile(pa.BufferReader(data))
     if KEY not in (file.schema_arrow.metadata or {}):
         raise _damaged(label)
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
@@ -223,9 +234,8 @@ def _calls(lists: pa.Array, rows: StepRows) -> tuple[Int64, CollectiveKernels, C
     place = np.repeat(np.arange(len(counts)), counts)
     part = {field.name: values.field(number) for number, field in enumerate(CALL)}
     kinds = part["kind"].dictionary_encode()
-    times = CallTimes(
-        **{name: _integers(part[name], _missing(name)) for name in CallTimes.__dataclass_fields__}
-    )
+    work = Work(_integers(part["work_ns"]), _integers(part["work_count"]))
+    times = CallTimes(**{name: _integers(part[name], _missing(name)) for name in TIMES}, work=work)
     if (times.end_ns < times.start_ns).any() or kinds.indices.null_count:
         raise ValueError
     found = CollectiveKernels(

@@ -8,6 +8,7 @@ clock, GPUs, ranks.
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
@@ -16,9 +17,12 @@ from aggregator.metrics.ownership import CLASSES
 
 SUFFIX: Final = ".ranks.parquet"
 FORMAT: Final = "dlprof rank summary"
-VERSION: Final = 1
+VERSION: Final = 2
 KEY: Final = b"dlprof"
 """Key of the metadata."""
+MAGIC: Final = b"PAR1"
+"""How a Parquet file begins."""
+_DIGEST: Final = b"sha256:"
 MOST_OPS: Final = 20
 MOST_KERNELS: Final = 20
 CLASS_COLUMNS: Final = tuple(
@@ -45,6 +49,8 @@ CALL: Final = pa.struct(
         _field("busy_until_ns", _TIME, "ns", "last end of those that started before its end"),
         _field("next_start_ns", _TIME, "ns", "start of the first one after its end"),
         _field("next_launch_ns", _TIME, "ns", "start of the call that launched that one"),
+        _field("work_ns", _TIME, "ns", "sum of the computing kernels launched before it"),
+        _field("work_count", pa.int64(), "count", "number of these kernels"),
     ]
 )
 OP: Final = pa.struct(
@@ -86,10 +92,35 @@ SCHEMA: Final = pa.schema(
 
 
 def write_table(table: pa.Table, stream: BinaryIO) -> None:
-    """Write a summary."""
+    """Write a summary, with a digest of all else between the columns and the footer.
+
+    Parquet finds columns from the footer and the footer from the end of the file, so other readers
+    are not affected.
+    """
     from pyarrow import parquet as pq  # noqa: PLC0415 - loads slowly
 
-    pq.write_table(table, stream, **_writing())
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table, buffer, **_writing())
+    data = buffer.getvalue().to_pybytes()
+    footer = _footer(data)
+    stream.write(data[:footer] + _DIGEST + sha256(data).digest() + data[footer:])
+
+
+def is_intact(data: bytes) -> bool:
+    """Whether a file is as it was written; one that others wrote has no digest to compare.
+
+    Parquet's reader ends the process for some damages.
+    """
+    footer = _footer(data)
+    start = footer - len(_DIGEST) - 32
+    if start < 0 or not data[start:].startswith(_DIGEST):
+        return True
+    return data[footer - 32 : footer] == sha256(data[:start] + data[footer:]).digest()
+
+
+def _footer(data: bytes) -> int:
+    """Where the footer begins: its length and a mark are the last eight bytes."""
+    return len(data) - 8 - int.from_bytes(data[-8:-4], "little")
 
 
 def _writing() -> dict[str, Any]:

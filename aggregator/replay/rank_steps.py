@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.profile.intervals import flatten
+from aggregator.replay.beside_waiting import NO_RANK, Pieces, extra_ns, late_ranks
 
 Float64 = npt.NDArray[np.float64]
 
@@ -45,6 +46,18 @@ class RankEvents:
 
 
 @dataclass(frozen=True)
+class Work:
+    """Computing kernels that a rank launched before each of its collectives."""
+
+    total_ns: Int64  # Sum of their durations. Unit: ns.
+    count: Int64
+
+    def rows(self, chosen: Int64) -> Work:
+        """Of some collectives."""
+        return Work(self.total_ns[chosen], self.count[chosen])
+
+
+@dataclass(frozen=True)
 class CallTimes:
     """Collectives of one rank, and what ran around each: all that the steps depend on. Unit: ns."""
 
@@ -55,11 +68,12 @@ class CallTimes:
     busy_until_ns: Int64  # Last end of those started before it ended; ``NO_PAST``: none.
     next_start_ns: Int64  # Start of the first one after its end; ``NO_FUTURE``: none.
     next_launch_ns: Int64  # Start of the call that launched that; ``NO_FUTURE``: none.
+    work: Work  # What ran before it.
 
     def rows(self, chosen: Int64) -> CallTimes:
         """Some of them."""
-        names = CallTimes.__dataclass_fields__
-        return CallTimes(**{name: getattr(self, name)[chosen] for name in names})
+        times = {name: getattr(self, name)[chosen] for name in TIMES}
+        return CallTimes(**times, work=self.work.rows(chosen))
 
     def shifted(self, offset_ns: int) -> CallTimes:
         """The same on another clock."""
@@ -68,15 +82,22 @@ class CallTimes:
             is_time = (times != NO_PAST) & (times != NO_FUTURE)
             return np.where(is_time, np.where(is_time, times, 0) + offset_ns, times)
 
-        names = CallTimes.__dataclass_fields__
-        return CallTimes(**{name: moved(getattr(self, name)) for name in names})
+        return CallTimes(**{name: moved(getattr(self, name)) for name in TIMES}, work=self.work)
+
+
+TIMES: Final = tuple(name for name in CallTimes.__dataclass_fields__ if name != "work")
+"""The columns of ``CallTimes`` that are times."""
 
 
 @dataclass(frozen=True)
 class RankSteps:
     """Steps of several ranks. Arrays have the shape (collectives of all steps, ranks); unit: ns."""
 
-    own_ns: Float64  # Own time between the moments at which successive collectives could start.
+    # Own time between the moments at which successive collectives could start, without
+    # ``extra_ns``.
+    own_ns: Float64
+    extra_ns: Float64  # Time that kernels lost in it beside a collective that waited.
+    cause: Int64  # Rank for which that one waited; -1: no time was lost.
     waits_ns: Float64  # From there until the rank waits for the collective's end; inf: never.
     lag_ns: Float64  # Time between readiness and start that nothing explains.
     transfer_ns: Float64  # From the last rank's start to the end.
@@ -111,6 +132,8 @@ class RankSteps:
         waits = np.partition(waits, middle, axis=1)[:, middle : middle + 1]
         return RankSteps(
             own_ns=own,
+            extra_ns=np.zeros_like(own),
+            cause=np.full(own.shape, NO_RANK),
             waits_ns=waits,
             lag_ns=lag,
             transfer_ns=transfer,
@@ -153,7 +176,9 @@ def call_times(events: RankEvents) -> CallTimes:
     rows = rows[np.argsort(events.start_ns[rows], kind="stable")]
     start, busy_until = events.start_ns[rows], np.maximum.accumulate(events.end_ns[rows])
     following = np.searchsorted(start, ended)
+    length = np.where(events.computes, events.end_ns - events.start_ns, 0)
     return CallTimes(
+        work=Work(np.cumsum(length)[calls], np.cumsum(events.computes, dtype=np.int64)[calls]),
         start_ns=events.start_ns[calls],
         end_ns=ended,
         api_end_ns=events.api_end_ns[calls],
@@ -175,20 +200,41 @@ def steps_of_calls(ranks: Iterable[CallTimes], group: Int64) -> RankSteps:
     ``group``: communicator of each collective of a step and of each rank. The first step only gives
     the start of the second.
     """
-    parts = [_own_steps(calls) for calls in ranks]
-    launched, waits, ready, arrived, ended = (
-        np.stack([part[column] for part in parts], axis=1) for column in range(5)
+    parts, work = [], []
+    for one in ranks:
+        parts.append(_own_steps(one))
+        work.append(one.work)
+    launched, waits, ready, arrived, ended, idle_from = (
+        np.stack([part[column] for part in parts], axis=1) for column in range(6)
     )
     del parts
     calls = len(group)
     last = ended[calls - 1 :: calls].max(axis=1)
     waits -= launched
     own = np.diff(launched[calls - 1 :], axis=0)
+    begun_last = _last_of_group(arrived, group)
+    total = np.stack([one.total_ns for one in work], axis=1)
+    count = np.stack([one.count for one in work], axis=1)
+    pieces = Pieces(
+        work_ns=total[1:] - total[:-1],
+        count=count[1:] - count[:-1],
+        ready_ns=ready,
+        start_ns=arrived,
+        last_ns=begun_last,
+        late_rank=late_ranks(arrived, group),
+        idle_from_ns=idle_from,
+        end_ns=ended,
+    )
+    longer, late = extra_ns(pieces)
+    extra = np.minimum(longer[calls - 1 :], np.maximum(own, 0.0))
+    cause = late[calls - 1 :]
     found = RankSteps(
-        own_ns=own,
+        own_ns=own - extra,
+        extra_ns=extra,
+        cause=cause,
         waits_ns=waits[calls:],
         lag_ns=np.zeros_like(own),
-        transfer_ns=(ended - _last_of_group(arrived, group))[calls:],
+        transfer_ns=(ended - begun_last)[calls:],
         base_ns=ready[calls - 1] - last[0],
         base_waits_ns=waits[calls - 1],
         base_end_ns=ended[calls - 1] - last[0],
@@ -198,8 +244,11 @@ def steps_of_calls(ranks: Iterable[CallTimes], group: Int64) -> RankSteps:
     return _with_lags(found, arrived[calls:] - last[0])
 
 
-def _own_steps(calls: CallTimes) -> tuple[Float64, Float64, Float64, Float64, Float64]:
-    """Own times of launches and waits of all collectives, and their readiness, starts and ends."""
+def _own_steps(calls: CallTimes) -> tuple[Float64, ...]:
+    """Own times of launches and waits of all collectives, and their readiness, starts and ends.
+
+    The last column is the time from which the rank waited for each.
+    """
     begun, ended = calls.start_ns, calls.end_ns
     ready = np.minimum(begun, np.maximum(calls.api_end_ns, calls.work_end_ns))
     ready = np.maximum.accumulate(ready)
@@ -214,6 +263,7 @@ def _own_steps(calls: CallTimes) -> tuple[Float64, Float64, Float64, Float64, Fl
         ready.astype(np.float64),
         begun.astype(np.float64),
         ended.astype(np.float64),
+        waited.astype(np.float64),
     )
 
 
@@ -290,7 +340,10 @@ class _State:
 
     def ready(self, call: int) -> Float64:
         """When each rank is ready for a collective."""
-        self.launched_ns = self.launched_ns + self.column(call, "own_ns")
+        # What a collective waits for a rank that is no longer late takes no time from others.
+        extra = self.column(call, "extra_ns")
+        extra[1:] *= self.steps.cause[call] != self.changed[1][:, None]
+        self.launched_ns = self.launched_ns + self.column(call, "own_ns") + extra
         remaining = []
         for position, ended in self.pending:
             now = position <= self.launched_ns

@@ -127,6 +127,9 @@ def test_collectives_and_kernels_are_those_of_plain_sql(job: Path, summary: Path
         assert one["busy_until_ns"] == max((k[3] for k in work if k[2] < ended), default=None)
         assert one["next_start_ns"] == (None if later is None else later[2])
         assert one["next_launch_ns"] == (None if later is None else later[4])
+        before = [kernel for kernel in work if kernel[1] < own[1]]
+        assert one["work_ns"] == sum(kernel[3] - kernel[2] for kernel in before)
+        assert one["work_count"] == len(before)
 
 
 def test_a_thousand_collectives_in_a_step_fit_the_limit(summary: Path) -> None:
@@ -139,6 +142,7 @@ def test_a_thousand_collectives_in_a_step_fit_the_limit(summary: Path) -> None:
         name: pa.array(start + random.integers(0, 500_000, size))
         for name in (field.name for field in CALL if field.name.endswith("_ns"))
     }
+    columns["work_count"] = pa.array(np.cumsum(random.integers(1, 9, size)))
     kinds = random.choice(["AllReduce", "AllGather", "ReduceScatter"], size)
     columns |= {
         "kind": pa.array(kinds.tolist()),
@@ -222,7 +226,7 @@ def test_damaged_summaries_are_refused(summary: Path, tmp_path: Path) -> None:
         with pytest.raises(CorruptProfileError, match="is damaged"):
             read_rank_summary(rewritten(summary, target, **changes))
     with pytest.raises(CorruptProfileError, match="unknown version"):
-        read_rank_summary(rewritten(summary, target, version=2))
+        read_rank_summary(rewritten(summary, target, version=1))
     whole = summary.read_bytes()
     for part in (whole[:100], whole[: len(whole) // 2], whole[:-3]):
         target.write_bytes(part)
@@ -237,6 +241,14 @@ def test_a_flipped_byte_is_no_traceback(summary: Path, tmp_path: Path) -> None:
     for at in random.integers(0, len(whole), 60).tolist():
         target.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
         assert main(["stragglers", str(target)]) in {0, 4}
+
+
+def test_any_flipped_byte_before_the_footer_is_found(summary: Path, tmp_path: Path) -> None:
+    whole, target = summary.read_bytes(), tmp_path / "flipped.ranks.parquet"
+    for at in range(10, len(whole) // 4, len(whole) // 40):
+        target.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(CorruptProfileError, match="is damaged"):
+            read_rank_summary(target)
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in OLDER.glob("*.xz")))

@@ -8,7 +8,7 @@ that is larger than runs of one program differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -25,7 +25,7 @@ from aggregator.compare.distributions import (
 from aggregator.compare.moderation import moderated
 from aggregator.compare.resampling import independent_samples, replicate_weights
 from aggregator.compare.result import Verdict
-from aggregator.profile.arrays import Float64
+from aggregator.profile.arrays import Float64, parts_of
 
 Side: TypeAlias = Sequence[npt.NDArray[np.int64] | Float64]
 
@@ -332,7 +332,7 @@ def _bootstrap(sides: tuple[_Summary, _Summary], seed: int) -> tuple[Float64, Fl
     result = np.empty((3, rows))
     tail = (1 - CONFIDENCE) / 2
     at = [round(tail * (REPLICATES - 1)), round((1 - tail) * (REPLICATES - 1))]
-    for part in _parts(rows):
+    for part in parts_of(0, rows, _ROWS_AT_ONCE):
         means = [
             samples[:, part].T @ share.T for samples, share in zip(together, shares, strict=True)
         ]
@@ -345,12 +345,6 @@ def _bootstrap(sides: tuple[_Summary, _Summary], seed: int) -> tuple[Float64, Fl
         result[1, part] = np.maximum(difference - bounds[:, 0], 0)
         result[2, part] = np.maximum(bounds[:, 1] - difference, 0)
     return result[0], result[1], result[2]
-
-
-def _parts(rows: int) -> Iterator[slice]:
-    """Replicates of a thousand rows fill a few megabytes."""
-    for start in range(0, rows, _ROWS_AT_ONCE):
-        yield slice(start, start + _ROWS_AT_ONCE)
 
 
 def _whole(degrees: Float64) -> npt.NDArray[np.int64]:

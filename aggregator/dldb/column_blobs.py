@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from aggregator.profile.arrays import Bool, Int64, Integers
+from aggregator.profile.arrays import Bool, Int64, Integers, parts_of
 
 TABLE: Final = "column_blobs"
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -57,10 +57,10 @@ def encode(table: str, columns: Mapping[str, Any], first_row: int) -> dict[str, 
     rows: list[tuple[Any, ...]] = []
     if all(_is_integer(column) for column in wanted):
         rows = [
-            (table, first_row + low, name, *narrowed(column[low : low + PART_ROWS]))
+            (table, first_row + low, name, *stored)
             for name, column in zip(COLUMNS.get(table, ()), wanted, strict=True)
             if column is not None
-            for low in range(0, len(column), PART_ROWS)
+            for low, *stored in narrowed_parts(column)
         ]
     return {name: [row[number] for row in rows] for number, name in enumerate(_STORED)}
 
@@ -81,6 +81,12 @@ def narrowed(column: Integers) -> tuple[int, int, bytes]:
     # A difference of more than 63 bits wraps around, here and when it is added again.
     difference = column.astype(np.int64, copy=False) - np.int64(base)
     return width, base, difference.astype(_KINDS[width]).tobytes()
+
+
+def narrowed_parts(column: Integers) -> Iterator[tuple[int, int, int, bytes]]:
+    """First row of each part of a column, and what ``narrowed`` makes of the part."""
+    for rows in parts_of(0, len(column), PART_ROWS):
+        yield (rows.start, *narrowed(column[rows]))
 
 
 def triggers(table: str) -> dict[str, str]:

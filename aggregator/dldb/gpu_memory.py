@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from aggregator.dldb.column_blobs import (
-    PART_ROWS,
     encode,
     kept_arrays,
-    narrowed,
+    narrowed_parts,
 )
 from aggregator.dldb.memory_owners import write_owners
 from aggregator.dldb.memory_reader import BLOCKS, COUNTS, read_recordings
@@ -34,7 +33,7 @@ from aggregator.metrics.memory.overview import (
 )
 from aggregator.metrics.memory.phases import PHASE_NAMES
 from aggregator.metrics.memory.what_if import usual_changes
-from aggregator.profile.arrays import Int64
+from aggregator.profile.arrays import Int64, parts_of
 from aggregator.texts import say
 
 
@@ -112,9 +111,9 @@ def _counts(number: int, memory: DeviceMemory) -> Table:
     counts = memory.counts
     columns = (memory.time_ns, counts.allocated, counts.active, counts.reserved)
     rows = [
-        (number, name, low, *narrowed(column[low : low + PART_ROWS]))
+        (number, name, *stored)
         for name, column in zip(COUNTS, columns, strict=True)
-        for low in range(0, len(column), PART_ROWS)
+        for stored in narrowed_parts(column)
     ]
     names = ("recording", "name", "first_event", "item_bytes", "base", "data")
     return Table("memory_counts", {key: [row[i] for row in rows] for i, key in enumerate(names)})
@@ -167,12 +166,10 @@ def _overview(number: int, recording: Recording) -> Table:
 def _allocations(number: int, memory: DeviceMemory, used: Int64, first_row: int) -> Iterator[Table]:
     """The allocations, some rows at a time: a large recording has millions."""
     rows, whose = memory.rows, memory.whose
-    for low in range(0, len(rows), PART_ROWS):
-        part = slice(low, low + PART_ROWS)
-        count = len(rows.size[part])
+    for part in parts_of(0, len(rows)):
         columns: dict[str, Any] = {
-            "id": np.arange(first_row + low, first_row + low + count),
-            "recording": np.full(count, number),
+            "id": np.arange(first_row + part.start, first_row + part.stop),
+            "recording": np.full(part.stop - part.start, number),
             "address": rows.address[part],
             "bytes": rows.size[part],
             "alloc_event": rows.alloc_event[part],

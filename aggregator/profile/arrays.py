@@ -189,10 +189,10 @@ PART_ROWS = 1 << 18
 """Rows whose temporary columns fit the cache, and memory that the C library uses again."""
 
 
-def parts_of(first: int, stop: int) -> list[slice]:
-    """Rows in parts, for what makes temporary columns."""
-    bounds = range(first, stop, PART_ROWS)
-    return [slice(low, min(low + PART_ROWS, stop)) for low in bounds]
+def parts_of(first: int, stop: int, size: int | None = None) -> list[slice]:
+    """Rows in parts (of ``PART_ROWS`` unless said), for what makes temporary columns."""
+    size = size or PART_ROWS
+    return [slice(low, min(low + size, stop)) for low in range(first, stop, size)]
 
 
 def drained(parts: list[Integers]) -> Integers:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.dldb.column_blobs import decoded, first_row, narrowed
+from aggregator.dldb.column_blobs import decoded, first_row, narrowed_parts
 from aggregator.dldb.guarded import DAMAGE
 from aggregator.dldb.replay_inputs import read_replayed
 from aggregator.dldb.writer import Table, Value, has_table, insert_rows
@@ -25,15 +25,13 @@ from aggregator.replay.corrected import (
     without_cost,
 )
 
-_PART_ROWS: Final = 1 << 16
 _TABLE: Final = "corrected_steps"
 
 
 def marker_tables(data: ImportedProfile) -> Iterator[Table]:
     """Markers before each call, which the correction needs; only of runs that have a reference."""
     counts = data.profile.call_markers
-    for low in range(0, len(counts), _PART_ROWS):
-        width, base, content = narrowed(counts[low : low + _PART_ROWS])
+    for low, width, base, content in narrowed_parts(counts):
         yield Table(
             "call_markers",
             {"first_call": [low + 1], "item_bytes": [width], "base": [base], "data": [content]},

@@ -27,7 +27,7 @@ from aggregator.importing.imported import (
     memory_column,
 )
 from aggregator.kernels.traits import kernel_traits
-from aggregator.profile.arrays import Int32, Integers, ordered, row_codes
+from aggregator.profile.arrays import Int32, Integers, ordered, parts_of, row_codes
 from aggregator.profile.profile import Device
 from aggregator.profile.settings import NOT_RECORDED, read_settings
 from aggregator.texts import say
@@ -257,18 +257,10 @@ def _busy_time(data: ImportedProfile) -> Iterator[Table]:
                 )
 
 
-PART_ROWS = 1 << 20  # Rows of a table that are made at a time.
-
-
-def _parts(count: int) -> Iterator[slice]:
-    """Rows of long tables in parts, in order."""
-    return (slice(low, min(low + PART_ROWS, count)) for low in range(0, count, PART_ROWS))
-
-
 def _instances(data: ImportedProfile, shape_rows: Integers) -> Iterator[Table]:
     columns = data.rollup.instances
     cost = cost_numbers(data.costs, len(columns.op))
-    for rows in _parts(len(columns.op)):
+    for rows in parts_of(0, len(columns.op)):
         yield Table(
             "op_instances",
             {
@@ -375,7 +367,7 @@ def _kernel_tables(data: ImportedProfile) -> Iterator[Table]:
     sizes, size_of = _launch_sizes(kernels.grid[order], kernels.block[order])
     yield sizes
     columns = data.rollup.kernels
-    for rows in _parts(len(order)):
+    for rows in parts_of(0, len(order)):
         row = order[rows]
         yield Table(
             "kernels",
@@ -408,7 +400,7 @@ def _launch_sizes(grid: Int32, block: Int32) -> tuple[Table, Int32]:
 def _api_calls(data: ImportedProfile) -> Iterator[Table]:
     api = data.profile.api_calls
     order = ordered(api.start_ns)
-    for rows in _parts(len(order)):
+    for rows in parts_of(0, len(order)):
         row = order[rows]
         instance = data.work.instances.call_instance[row]
         yield Table(

@@ -65,7 +65,7 @@ def test_the_base_installs_few_packages() -> None:
 
 
 def test_the_command_starts_with_few_modules() -> None:
-    """Loading modules is what its start takes; seconds would tell how fast the machine is."""
+    """Loading modules is what its start takes; seconds depend on the machine."""
     program = (
         "import sys; from profiler_cli.dlprof import main; main(['--help']);"
         " print(*(getattr(one, '__file__', None) or '' for one in sys.modules.values()),"

@@ -12,6 +12,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
@@ -60,8 +61,16 @@ class Forks:
         return subprocess.CompletedProcess(words, code, out, err)
 
 
+#: Loaded before the first command; each would load them again.
+LOADED = (
+    *("aggregator.pipeline", "aggregator.sources.nsys.reader", "aggregator.html_report.report"),
+    *("profiler_cli.commands.analyze", "adbc_driver_sqlite", "pyarrow.compute", "secrets"),
+)
+
+
 def _serve() -> None:
-    import aggregator.pipeline  # noqa: F401
+    for name in LOADED:
+        import_module(name)
     from profiler_cli.capture import capture
     from profiler_cli.dlprof import main
 

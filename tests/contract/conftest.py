@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import LazySettings
+from jsonschema import Draft202012Validator
 
 from aggregator.options import ImportOptions
 from aggregator.system.progress import NullProgress
-from tests.contract.client import ApiClient, Served
+from tests.contract.client import API, ApiClient, Served
 
 #: Databases and the rows in them that tests ask for; found once per process.
 _SERVED: dict[Path, Served] = {}
@@ -65,6 +68,26 @@ def nvidia(golden_database: Path, settings: LazySettings) -> Served:
 @pytest.fixture
 def api() -> ApiClient:
     return ApiClient()
+
+
+@pytest.fixture(scope="session")
+def document() -> dict[str, Any]:
+    """The OpenAPI document as the server makes it."""
+    reply = ApiClient().get(f"{API}/schema/")
+    assert reply.status == 200
+    found: dict[str, Any] = reply.json
+    return found
+
+
+@pytest.fixture(scope="session")
+def assert_described(document: dict[str, Any]) -> Callable[[Any, dict[str, Any]], None]:
+    """Checks a reply by a schema of the document, whose own validity a test of its own checks."""
+
+    def check(reply: Any, schema: dict[str, Any]) -> None:
+        whole = schema | {"components": document["components"]}
+        Draft202012Validator(whole).validate(reply)
+
+    return check
 
 
 def _serve(path: Path, settings: LazySettings) -> Served:

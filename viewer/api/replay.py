@@ -20,7 +20,7 @@ from aggregator.tables.replay import (
 from aggregator.texts import say
 from viewer.api.schema import DOMAIN, ResourceView, query
 from viewer.api.scope import open_scope
-from viewer.api.serializers import (
+from viewer.api.serializers.replay import (
     CanReplaySerializer,
     CriticalPathSerializer,
     OpSensitivitiesSerializer,

@@ -27,7 +27,7 @@ from aggregator.tables.request import DEFAULT_PAGE_SIZE, PAGE_SIZES, check_param
 from aggregator.tables.spec import OPERATORS, Column, Kind, ObjectSpec, TableSpec
 from aggregator.texts import say
 from viewer.api.bodies import Body
-from viewer.api.serializers import UnknownField
+from viewer.api.serializers.shared import UnknownField
 
 
 class ResourceView(APIView):

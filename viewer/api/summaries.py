@@ -24,8 +24,8 @@ from aggregator.tables.verdict import read_verdict
 from aggregator.texts import say
 from viewer.api.schema import DOMAIN, ResourceView, object_of, query, row
 from viewer.api.scope import open_scope
-from viewer.api.serializers import (
-    FigureSerializer,
+from viewer.api.serializers.shared import FigureSerializer
+from viewer.api.serializers.summaries import (
     KernelLaunchesSerializer,
     OpCallsSerializer,
     RecommendationsSerializer,

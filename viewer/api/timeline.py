@@ -22,7 +22,7 @@ from aggregator.tables.timeline.perfetto import write_trace
 from aggregator.texts import say
 from viewer.api.schema import DOMAIN, ResourceView, query
 from viewer.api.scope import open_event_scope, timeline_folder
-from viewer.api.serializers import (
+from viewer.api.serializers.timeline import (
     TimelineEventSerializer,
     TimelineHitsSerializer,
     TimelineItemsSerializer,

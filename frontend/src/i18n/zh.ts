@@ -1506,6 +1506,7 @@ export const zh = {
     "覆盖该迭代大部分时间的阶段：prefill、decode、train，或程序给出的其他名称；mixed：多个阶段",
   recorded: "已记录",
   provenance: "编译器来源",
+  aligned: "已对齐",
   capture: "图捕获",
   "No kernels were recorded": "没有记录核函数",
   Evidence: "依据",

@@ -14,6 +14,7 @@ const GRADES: Readonly<Record<string, string>> = {
   recorded: t("recorded"),
   provenance: t("provenance"),
   capture: t("capture"),
+  aligned: t("aligned"),
   unknown: t("unknown"),
 };
 

@@ -167,14 +167,8 @@ def test_each_capture_gets_its_advice_and_no_other(capture: Connect, name: str) 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_profile_gets_its_advice_and_no_other(
-    profile: ProfileFactory, tmp_path: Path, name: str
-) -> None:
-    from tests.builders import analyze_file
-
-    path = tmp_path / "made.dldb.sqlite"
-    analyze_file(profile(name), path)
-    with closing(sqlite3.connect(path)) as connection:
+def test_each_profile_gets_its_advice_and_no_other(imported: ProfileFactory, name: str) -> None:
+    with closing(sqlite3.connect(f"file:{imported(name)}?mode=ro", uri=True)) as connection:
         assert (advice(connection, "found"), advice(connection, "unknown")) == (PROFILES | LARGE)[
             name
         ]

@@ -10,9 +10,6 @@ import pytest
 
 from aggregator.compare.history import _changes, databases_of, read_history
 from aggregator.errors import ProfileError, UsageError
-from aggregator.options import ImportOptions
-from aggregator.pipeline import import_profile
-from aggregator.system.progress import NullProgress
 from profiler_cli.dlprof import main
 from tests.conftest import DEMO_PROFILE, ProfileFactory, _shared_root
 
@@ -93,13 +90,11 @@ def test_what_is_no_folder_of_databases_is_an_error(tmp_path, capsys):
 
 
 @pytest.mark.skipif(not PAIR.is_dir(), reason="no public data")
-def test_the_loader_changes_where_its_workers_were_added(tmp_path):
+def test_the_loader_changes_where_its_workers_were_added(imported, tmp_path):
     folder = tmp_path / "history"
     folder.mkdir()
     for number, run in enumerate(("w0a", "w0b", "w4a", "w4b")):
-        database = tmp_path / f"{run}.sqlite"
-        source = PAIR / f"{run}.json.gz"
-        import_profile(ImportOptions(source=source, database=database), NullProgress())
+        database = imported(f"{run}.json.gz")
         for copy in range(4):
             day = 2 * copy + number % 2 + (8 if number > 1 else 0)
             dated(database, folder / f"{day:02}_{run}.sqlite", day)

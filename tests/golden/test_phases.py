@@ -10,7 +10,7 @@ import pytest
 from aggregator.errors import UsageError
 from aggregator.importing.phases import PhaseName, read_phase
 from aggregator.metrics.phases import PhaseColumns, phases_of_iterations
-from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file
+from tests.builders import Analyzed, Thread, Trace, analyze, query
 from tests.conftest import ProfileFactory
 
 PHASES = (
@@ -121,11 +121,10 @@ SERVING = {
 
 @pytest.mark.parametrize("name", SERVING)
 def test_public_traces_have_the_phase_and_batch_of_their_annotations(
-    name: str, public: ProfileFactory, tmp_path: Path
+    name: str, imported: ProfileFactory
 ) -> None:
-    found = analyze_file(public(f"serving/{name}.json.gz"), tmp_path / "out.sqlite")
-    query = "SELECT phase, tokens, sequences, phase_iterations FROM view_phases"
-    assert found.query(query) == [(*SERVING[name], 1)]
+    sql = "SELECT phase, tokens, sequences, phase_iterations FROM view_phases"
+    assert query(imported(f"{name}.json.gz"), sql) == [(*SERVING[name], 1)]
 
 
 def test_an_iteration_of_two_phases_is_mixed(tmp_path: Path) -> None:

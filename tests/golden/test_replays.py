@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.builders import Analyzed, Trace, analyze, analyze_file
+from tests.builders import Analyzed, Trace, analyze, analyze_file, query
+from tests.conftest import ProfileFactory
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 SERVING = {
@@ -54,17 +55,13 @@ def _is_around(event: dict[str, Any], ts: float, tid: int) -> bool:
 
 @pytest.mark.parametrize("name", SERVING)
 def test_replayed_kernels_of_serving_engines_are_in_the_modules_of_the_capture(
-    name: str, shared_dir: Path, tmp_path: Path
+    name: str, shared_dir: Path, imported: ProfileFactory
 ) -> None:
     """The modules around the op of each captured call, by plain JSON."""
     capture_name, count, replayed = SERVING[name]
-    path, capture = (
-        shared_dir / "public" / "serving" / f"{one}.json.gz" for one in (name, capture_name)
-    )
-    if not path.exists():
-        pytest.skip("the public captures are not here")
-    found = analyze_file(path, tmp_path / "out.sqlite")
-    assert dict(found.query(GRADES)) == {"capture": replayed, "recorded": count - replayed}
+    database = imported(f"{name}.json.gz")
+    capture = shared_dir / "public" / "serving" / f"{capture_name}.json.gz"
+    assert dict(query(database, GRADES)) == {"capture": replayed, "recorded": count - replayed}
 
     events = _events(capture)
     begin, end = (
@@ -87,7 +84,7 @@ def test_replayed_kernels_of_serving_engines_are_in_the_modules_of_the_capture(
         )
         expected.append("/" + "".join(f"{module}/" for _, module in around))
     assert len(expected) == replayed
-    ops = [row[0] for row in found.query(NAMES)]
+    ops = [row[0] for row in query(database, NAMES)]
     wrong = [pair for pair in zip(ops, expected, strict=True) if not pair[0].startswith(pair[1])]
     assert wrong == []
     assert sum(module != "/" for module in expected) > 0.99 * replayed

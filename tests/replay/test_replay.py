@@ -29,7 +29,7 @@ from aggregator.replay.graph import EdgeKind
 from aggregator.replay.scenario import Change
 from aggregator.tables.replay import parse_changes
 from profiler_cli.dlprof import main
-from tests.builders import Trace, analyze, analyze_file
+from tests.builders import Trace, analyze
 from tests.conftest import ProfileFactory
 
 US = 1_000
@@ -203,15 +203,10 @@ def test_a_wrong_speed_up_is_a_usage_error(
     assert "NAME=Kx" in capsys.readouterr().err
 
 
-def test_data_in_time_predicts_the_runs_with_workers(shared_dir: Path, tmp_path: Path) -> None:
+def test_data_in_time_predicts_the_runs_with_workers(imported: ProfileFactory) -> None:
     """Two runs without loader workers, and two of the same script with four."""
-    folder = shared_dir / "public" / "kineto_pair"
-    if not folder.is_dir():
-        pytest.skip(f"no public traces at {folder}")
-    found = {
-        name: replayed(analyze_file(folder / f"{name}.json.gz", tmp_path / name).path)
-        for name in ("w0a", "w0b", "w4a", "w4b")
-    }
+    names = ("w0a", "w0b", "w4a", "w4b")
+    found = {name: replayed(imported(f"{name}.json.gz")) for name in names}
     measured = np.mean([np.median(found[name].measured_ns) / US for name in ("w4a", "w4b")])
     for name in ("w0a", "w0b"):
         assert step_us(found[name], data_ready) == pytest.approx(measured, rel=0.1)
@@ -221,7 +216,7 @@ def test_data_in_time_predicts_the_runs_with_workers(shared_dir: Path, tmp_path:
 HTA = "critical_path__end_to_end__simple_add__output__overlaid_critical_path_trace.json.gz"
 
 
-def test_the_critical_path_is_that_of_hta(shared_dir: Path, tmp_path: Path) -> None:
+def test_the_critical_path_is_that_of_hta(shared_dir: Path, imported: ProfileFactory) -> None:
     """HTA's own critical path, as flags in the trace; the replay ends with the last launch."""
     source = shared_dir / "public" / "critical_path" / HTA
     if not source.is_file():
@@ -231,7 +226,7 @@ def test_the_critical_path_is_that_of_hta(shared_dir: Path, tmp_path: Path) -> N
         for one in json.loads(gzip.decompress(source.read_bytes()))["traceEvents"]
         if "dur" in one
     ]
-    profile = replayed(analyze_file(source, tmp_path / "dldb.sqlite").path)
+    profile = replayed(imported(HTA))
     work = [one for one in events if one.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
     first_us = min(one["ts"] for one in work)
     starts = profile.graph.work_start_ns
@@ -283,11 +278,8 @@ def test_recorded_profiles_come_out_as_measured(imported: ProfileFactory, name: 
 
 
 @pytest.mark.parametrize("name", ["w0a", "w0b", "w4a", "w4b"])
-def test_public_traces_come_out_as_measured(shared_dir: Path, tmp_path: Path, name: str) -> None:
-    trace = shared_dir / "public" / "kineto_pair" / f"{name}.json.gz"
-    if not trace.is_file():
-        pytest.skip(f"no public trace at {trace}")
-    profile = replayed(analyze_file(trace, tmp_path / "dldb.sqlite").path)
+def test_public_traces_come_out_as_measured(imported: ProfileFactory, name: str) -> None:
+    profile = replayed(imported(f"{name}.json.gz"))
     assert profile.errors_pct.max() <= 3
     assert profile.unexplained_pct <= 3 or profile.confidence != "high"
 

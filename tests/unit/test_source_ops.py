@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
 from aggregator.kernels.source_ops import source_ops
-from tests.builders import analyze_file
+from tests.builders import query
 from tests.conftest import ProfileFactory
 
 WILD = {
@@ -59,11 +58,7 @@ def test_sorted_names_joined_as_inductor_joins_them_are_divided_again() -> None:
 
 
 @pytest.mark.parametrize("name", WILD)
-def test_fused_kernels_of_public_traces_list_their_ops(
-    name: str, public: ProfileFactory, tmp_path: Path
-) -> None:
-    found = analyze_file(public(f"wild/{name}.json.gz"), tmp_path / "out.sqlite")
-    rows = found.query(
-        "SELECT DISTINCT source_ops FROM view_kernels_by_full_name WHERE source_ops <> ''"
-    )
+def test_fused_kernels_of_public_traces_list_their_ops(name: str, imported: ProfileFactory) -> None:
+    sql = "SELECT DISTINCT source_ops FROM view_kernels_by_full_name WHERE source_ops <> ''"
+    rows = query(imported(f"{name}.json.gz"), sql)
     assert {row[0] for row in rows} == WILD[name]

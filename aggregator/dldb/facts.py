@@ -23,7 +23,6 @@ from aggregator.advice.facts import (
     Gpu,
     Names,
     Ops,
-    RankWait,
     Steps,
     Work,
 )
@@ -31,6 +30,7 @@ from aggregator.dldb.column_blobs import first_row, lookup, read_columns
 from aggregator.dldb.memory_facts import read_recorded_memory
 from aggregator.dldb.ownership_columns import LOADER_TYPES
 from aggregator.dldb.replay_inputs import read_few_steps
+from aggregator.dldb.rows.collectives import read_rank_waits
 from aggregator.dldb.rows.corrected import read_corrected
 from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.stored import lost_records, stored_settings
@@ -89,7 +89,7 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
         source_format=_meta(connection, "source_format"),
         is_sure_of_steps=_meta(connection, "key_node_confidence") not in _UNCERTAIN
         and not (lost_records(connection) or several),
-        rank_waits=_read_rank_waits(connection, aggr, steps),
+        rank_waits=read_rank_waits(connection, aggr, steps),
         has_several_loops=several,
         memories=read_recorded_memory(connection),
         replayed=replayed,
@@ -315,44 +315,6 @@ def _idle_devices(connection: sqlite3.Connection, work: Work) -> tuple[int, ...]
         " SELECT device FROM memory_ops UNION SELECT device FROM graph_launches) ORDER BY id"
     )
     return tuple(int(row[0]) for row in connection.execute(query))
-
-
-def _read_rank_waits(
-    connection: sqlite3.Connection, aggr: int, steps: Steps
-) -> tuple[RankWait, ...]:
-    """Return how long each rank waited in the collectives that the window launched.
-
-    Empty if this is unknown for any rank: the others may have waited for it.
-    """
-    ranks = connection.execute("SELECT count(*) FROM ranks").fetchone()[0]
-    if ranks < 2:
-        return ()
-    bounds = (steps.api_low_ns, steps.api_high_ns)
-    found = connection.execute(
-        "SELECT r.rank, v.device_id, sum(c.waiting), sum(c.kept_waiting) FROM collectives AS c"
-        " JOIN kernels AS k ON k.id = c.kernel JOIN ranks AS r ON r.id = c.rank"
-        " JOIN devices AS v ON v.id = r.device"
-        " WHERE k.api_start >= ? AND k.api_start < ? GROUP BY r.rank ORDER BY r.rank",
-        bounds,
-    ).fetchall()
-    if len(found) != ranks or any(None in row for row in found):
-        return ()
-    late: dict[int, dict[int, int]] = {int(row[0]): {} for row in found}
-    # The others waited for it together: how late it came is the mean of one of them.
-    query = (
-        "SELECT r.rank, i.iter_value, max(c.kept_waiting / max(c.num_ranks - 1, 1))"
-        " FROM collectives AS c JOIN kernels AS k ON k.id = c.kernel"
-        " JOIN ranks AS r ON r.id = c.rank JOIN iterations AS i ON i.aggr = ?"
-        " AND k.id >= i.kernel_low AND k.id < i.kernel_high"
-        " WHERE k.api_start >= ? AND k.api_start < ? AND c.kept_waiting IS NOT NULL"
-        " GROUP BY r.rank, i.iter_value"
-    )
-    for rank, iteration, late_ns in connection.execute(query, (aggr, *bounds)):
-        late[int(rank)][int(iteration)] = int(late_ns)
-    return tuple(
-        RankWait(int(rank), int(device), int(own), int(others), late[int(rank)])
-        for rank, device, own, others in found
-    )
 
 
 def _read_ops(connection: sqlite3.Connection, aggr: int, steps: Steps) -> Ops:

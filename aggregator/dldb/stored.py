@@ -198,9 +198,7 @@ class _Loader:
 
     def _named_ranges(self) -> NamedRanges:
         names = self._connection.execute("SELECT name FROM range_names ORDER BY id").fetchall()
-        name, process, start, stop = self._read(
-            "named_ranges", ("name", "process", "start", "stop")
-        )
+        name, process, start, stop = self._read("named_ranges", _RANGE_COLUMNS)
         return NamedRanges(
             name=(name - 1).astype(np.int32),
             names=tuple(str(row[0]) for row in names),
@@ -277,6 +275,7 @@ class _Loader:
 
 _INSTANCE_COLUMNS = ("op", "start", "stop", "cpu_time", "cpu_overhead", "gpu_time", "gpu_idle")
 _KERNEL_COLUMNS = ("op_kernel", "api_start", "api_duration", "duration")
+_RANGE_COLUMNS = ("name", "process", "start", "stop")
 _MEMORY_COLUMNS = ("name", "api_start", "api_duration", "duration")
 
 
@@ -376,8 +375,8 @@ def _devices(connection: sqlite3.Connection, *of_work: Int64) -> DeviceColumns:
 
 def lost_records(connection: sqlite3.Connection) -> bool:
     """Whether the recorder lost work of the GPU: what is not there may have happened."""
-    codes = {str(row[0]) for row in connection.execute("SELECT code FROM warnings")}
-    return not codes.isdisjoint(LOST_RECORDS)
+    codes = connection.execute("SELECT code FROM warnings")
+    return any(str(code) in LOST_RECORDS for (code,) in codes)
 
 
 def stored_settings(connection: sqlite3.Connection) -> dict[str, Any]:
@@ -389,8 +388,9 @@ def stored_settings(connection: sqlite3.Connection) -> dict[str, Any]:
 def _busy(connection: sqlite3.Connection, domain: int) -> tuple[tuple[Flattened, ...], ...]:
     result: dict[int, list[Flattened]] = {}
     query = "SELECT device, starts, stops FROM busy_time WHERE domain = ? ORDER BY device, level"
-    for device, starts, stops in connection.execute(query, (domain,)):
-        busy = Flattened(_int64(starts), _int64(stops))
+    for device, *blobs in connection.execute(query, (domain,)):
+        times = (np.frombuffer(blob, dtype="<i8").astype(np.int64, copy=False) for blob in blobs)
+        busy = Flattened(*times)
         result.setdefault(int(device), []).append(busy)
     for levels in result.values():
         if len(levels) == len(LEVELS) + 1:  # Before 2.1.3 graphs were not a level of their own.
@@ -398,7 +398,3 @@ def _busy(connection: sqlite3.Connection, domain: int) -> tuple[tuple[Flattened,
     if any(len(levels) != len(LEVELS) + 2 for levels in result.values()):
         raise sqlite3.DatabaseError("the busy time is incomplete")
     return tuple(tuple(result[device]) for device in sorted(result))
-
-
-def _int64(blob: bytes) -> Int64:
-    return np.frombuffer(blob, dtype="<i8").astype(np.int64, copy=False)

@@ -315,8 +315,7 @@ def _coverage(own: _Instances, launches: Launches, period_ns: float) -> float:
     """Share of the GPU time launched between the first and the last instance, give or take one."""
     edges = np.array([own.start_ns[0] - period_ns, own.end_ns[-1] + period_ns]).astype(np.int64)
     low, high = launches.gpu_ns[launches.bounds(edges)].tolist()
-    total = int(launches.gpu_ns[-1])
-    return (high - low) / total if total else 0.0
+    return float((high - low) / max(int(launches.gpu_ns[-1]), 1))
 
 
 def _alike(own: _Instances, launches: Launches, kind: Kind) -> float:

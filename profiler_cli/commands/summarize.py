@@ -15,6 +15,7 @@ from aggregator.system.plain_text import shown
 from aggregator.system.remote_files import is_url, matching_urls, shown_url
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser, rank_files
+from profiler_cli.options.values import whole_number
 from profiler_cli.outputs import display, output_folder
 
 _DESCRIPTION: Final = (
@@ -116,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--first_rank",
-        type=_count,
+        type=whole_number().parse,
         metavar="N",
         help="number in the job of the first rank of FILE (default: as recorded, else by names)",
     )
@@ -130,14 +131,10 @@ def _parser() -> argparse.ArgumentParser:
         help="where files are read: local (default), celery, dask[:ADDRESS], ray[:ADDRESS]",
     )
     parser.add_argument(
-        "--workers", type=_count, metavar="N", help="files read at the same time on this machine"
+        "--workers",
+        type=whole_number().parse,
+        metavar="N",
+        help="files read at the same time on this machine",
     )
     parser.add_argument("-f", "--force", action="store_true", help="replace existing summaries")
     return parser
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number

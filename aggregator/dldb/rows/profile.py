@@ -7,22 +7,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aggregator.correlate.instances import Origin
-from aggregator.correlate.op_table import Op
 from aggregator.correlate.work import wait_calls
 from aggregator.dldb.rows.corrected import marker_tables
-from aggregator.dldb.rows.costs import cost_numbers, cost_tables, op_flops
+from aggregator.dldb.rows.costs import cost_numbers, cost_tables
 from aggregator.dldb.rows.counters import counter_tables
 from aggregator.dldb.rows.domains import domain_tables, graph_launches
-from aggregator.dldb.rows.evidence import evidence_of
+from aggregator.dldb.rows.ops import op_table
 from aggregator.dldb.rows.phases import phase_ranges
 from aggregator.dldb.rows.ranks import call_table, message_table, rank_table
-from aggregator.dldb.rows.shapes import recorded_shapes, shape_texts, tensor_core_fits
+from aggregator.dldb.rows.shapes import shape_texts
 from aggregator.dldb.writer import Table, attributes
 from aggregator.importing.imported import (
-    TC_ELIGIBLE,
-    TC_NOT_ELIGIBLE,
-    TC_UNASSOCIATED,
     ImportedProfile,
     memory_column,
 )
@@ -89,7 +84,7 @@ def _small_tables(data: ImportedProfile) -> Iterator[Table]:
             "is_default": streams.is_default,
         },
     )
-    yield _ops(data)
+    yield op_table(data)
     yield Table("warnings", attributes(profile.warnings, "code", "message", "count"))
     yield Table("model_config", _model_config(data))
     yield _key_node_candidates(data)
@@ -176,39 +171,6 @@ def _devices(data: ImportedProfile) -> Table:
 
 def _memory_reason(device: Device) -> str:
     return "" if device.memory_used_bytes is not None else device.memory_reason or NO_MEMORY
-
-
-def tc_support_status(op: Op) -> int:
-    """DLProf's code for what an op can do with Tensor Cores."""
-    if op.origin is Origin.STRAY:
-        return TC_UNASSOCIATED
-    return TC_ELIGIBLE if op.tc_eligible else TC_NOT_ELIGIBLE
-
-
-def _ops(data: ImportedProfile) -> Table:
-    ops = data.all_ops()
-    recorded = recorded_shapes(data)
-    fits = tensor_core_fits(data, recorded)
-    domain_row = {0: 1} | {domain.code: row for row, domain in enumerate(data.domains, start=2)}
-    evidence = [evidence_of(op, data.mode) for op in ops]
-    return Table(
-        "ops",
-        {
-            "id": list(range(1, len(ops) + 1)),
-            "domain": [domain_row[op.domain] for op in ops],
-            **attributes(ops, "op_id", "op_name", "op_type", "direction"),
-            **attributes(ops, "data_type", "stack_trace"),
-            "process": [op.process + 1 for op in ops],
-            "tc_support_status": [tc_support_status(op) for op in ops],
-            "forward": [op.forward + 1 if op.forward >= 0 else None for op in ops],
-            "tc_fit": [fit.eligible for fit in fits],
-            "tc_fit_reason": [fit.reason for fit in fits],
-            "flops": op_flops(data.costs, data.ops.op_of_instance, len(ops)),
-            "name_grade": [grade for grade, _ in evidence],
-            "name_reason": [reason for _, reason in evidence],
-            "shared_modules": [op.shared_modules for op in ops],
-        },
-    )
 
 
 def _model_config(data: ImportedProfile) -> dict[str, list[str | None]]:

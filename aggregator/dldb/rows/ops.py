@@ -1,4 +1,4 @@
-"""How it is known that work belongs to an op, as a grade and a sentence."""
+"""The ops, and how it is known that work belongs to each: a grade and a sentence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from typing import Final
 
 from aggregator.correlate.instances import Evidence, Origin
 from aggregator.correlate.op_table import Op
+from aggregator.dldb.rows.costs import op_flops
+from aggregator.dldb.rows.shapes import recorded_shapes, tensor_core_fits
+from aggregator.dldb.writer import Table, attributes
+from aggregator.importing.imported import (
+    TC_ELIGIBLE,
+    TC_NOT_ELIGIBLE,
+    TC_UNASSOCIATED,
+    ImportedProfile,
+)
 from aggregator.options import Mode
 from aggregator.texts import say
 
@@ -54,7 +63,7 @@ _OF_EVIDENCE: Final = {
 }
 
 
-def evidence_of(op: Op, mode: str) -> tuple[str, str]:
+def _evidence_of(op: Op, mode: str) -> tuple[str, str]:
     """Grade and sentence."""
     if mode == Mode.SIMPLE and not op.domain:
         return UNKNOWN, say("The profile is read without the ranges of ops.")
@@ -63,3 +72,37 @@ def evidence_of(op: Op, mode: str) -> tuple[str, str]:
     if op.origin is Origin.STRAY:
         return UNKNOWN, say("It was launched outside every op and module.")
     return RECORDED, say("It was launched inside the range of the op.")
+
+
+def _tc_support_status(op: Op) -> int:
+    """DLProf's code for what an op can do with Tensor Cores."""
+    if op.origin is Origin.STRAY:
+        return TC_UNASSOCIATED
+    return TC_ELIGIBLE if op.tc_eligible else TC_NOT_ELIGIBLE
+
+
+def op_table(data: ImportedProfile) -> Table:
+    """The ops of all domains."""
+    ops = data.all_ops()
+    recorded = recorded_shapes(data)
+    fits = tensor_core_fits(data, recorded)
+    domain_row = {0: 1} | {domain.code: row for row, domain in enumerate(data.domains, start=2)}
+    evidence = [_evidence_of(op, data.mode) for op in ops]
+    return Table(
+        "ops",
+        {
+            "id": list(range(1, len(ops) + 1)),
+            "domain": [domain_row[op.domain] for op in ops],
+            **attributes(ops, "op_id", "op_name", "op_type", "direction"),
+            **attributes(ops, "data_type", "stack_trace"),
+            "process": [op.process + 1 for op in ops],
+            "tc_support_status": [_tc_support_status(op) for op in ops],
+            "forward": [op.forward + 1 if op.forward >= 0 else None for op in ops],
+            "tc_fit": [fit.eligible for fit in fits],
+            "tc_fit_reason": [fit.reason for fit in fits],
+            "flops": op_flops(data.costs, data.ops.op_of_instance, len(ops)),
+            "name_grade": [grade for grade, _ in evidence],
+            "name_reason": [reason for _, reason in evidence],
+            "shared_modules": [op.shared_modules for op in ops],
+        },
+    )

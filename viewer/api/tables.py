@@ -30,7 +30,7 @@ from viewer.api.schema import (
     table_page,
 )
 from viewer.api.scope import Scope, environment, open_event_scope, open_scope
-from viewer.api.serializers.tables import DistinctValuesSerializer, ExportSerializer
+from viewer.api.serializers.shared import DistinctValuesSerializer, ExportSerializer
 from viewer.errors import ViewerError
 from viewer.exports.formats import FORMATS
 

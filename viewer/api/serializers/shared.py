@@ -1,10 +1,19 @@
-"""Serializers that several replies use."""
+"""Serializers that several replies use, and those of values and exports of tables."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rest_framework.serializers import CharField, DictField, ListField, Serializer
+from drf_spectacular.utils import extend_schema_field
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    DictField,
+    IntegerField,
+    JSONField,
+    ListField,
+    Serializer,
+)
 
 
 class ErrorSerializer(Serializer[Any]):
@@ -29,3 +38,34 @@ class FigureSerializer(Serializer[Any]):
 
     data = ListField(child=DictField())  # type: ignore[assignment]
     layout = DictField()
+
+
+@extend_schema_field({"type": ["string", "number", "boolean", "null"]})
+class AnyValueField(JSONField):
+    """A value of a column of any kind."""
+
+
+class DistinctValueSerializer(Serializer[Any]):
+    """A value of a column."""
+
+    value = AnyValueField()
+    count = IntegerField()
+
+
+class DistinctValuesSerializer(Serializer[Any]):
+    """Values of a column, most frequent first."""
+
+    column = CharField()
+    is_truncated = BooleanField(help_text="Whether there are more values than are listed.")
+    results = DistinctValueSerializer(many=True)
+
+
+class ExportSerializer(Serializer[Any]):
+    """A table as a JSON file."""
+
+    profile = CharField()
+    table = CharField()
+    aggregation_id = IntegerField()
+    domain = CharField()
+    columns = ListField(child=CharField())
+    results = ListField(child=DictField())

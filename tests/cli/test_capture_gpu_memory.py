@@ -86,6 +86,12 @@ def test_a_library_without_the_functions_is_reported(library: Callable[[str], Pa
         Nvml(str(library("int nothing;")))
 
 
+@pytest.fixture
+def export(profile: Callable[[str], Path]) -> Path:
+    """What nsys recorded: of a GPU with a UUID, which the stand-ins do not have."""
+    return profile("simple_no_nvtx")
+
+
 def test_a_run_records_the_peak_in_export_and_database(
     bench: Bench,  # noqa: F811
     library: Callable[[str], Path],
@@ -96,15 +102,15 @@ def test_a_run_records_the_peak_in_export_and_database(
     wait = f"import pathlib, time\nwhile not pathlib.Path({str(full)!r}).exists(): time.sleep(0.05)"
     done = bench.run("python", "-c", wait)
     assert done.returncode == 0, done.stderr
-    export = bench.folder / "nsys_profile.sqlite"
+    recorded = bench.folder / "nsys_profile.sqlite"
     samples = "SELECT gpu, max(memoryUsed), sum(isBefore) FROM DLPROF_GPU_SAMPLES GROUP BY gpu"
-    assert query(export, samples) == [(0, 6 * GIB, 1), (1, GIB, 1)]
+    assert query(recorded, samples) == [(0, 6 * GIB, 1), (1, GIB, 1)]
     # The export's GPU has another UUID than the stand-ins: its memory stays unknown.
     sql = "SELECT used, reason FROM view_gpu_memories"
     ((used, reason),) = query(bench.folder / "dlprof_dldb.sqlite", sql)
     assert used is None
     assert reason
-    with closing(sqlite3.connect(export)) as connection:
+    with closing(sqlite3.connect(recorded)) as connection:
         connection.execute("UPDATE TARGET_INFO_GPU SET uuid = 'aaaa'")
         connection.commit()
     assert bench.run("--database=nsys_profile.sqlite", "--output_path=again").returncode == 0

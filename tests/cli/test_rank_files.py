@@ -20,11 +20,11 @@ from profiler_cli.dlprof import main
 from profiler_cli.options.declared import Options
 from profiler_cli.options.parser import named_by_environment, rank_files
 from tests.cli.forking import LIMIT_S
-from tests.cli.test_capture import REPOSITORY, Bench, bench
+from tests.cli.test_capture import REPOSITORY, Bench, bench, export
 from tests.cli.test_command import PAUSED
 from tests.rank_files import make_ranks
 
-__all__ = ["bench"]
+__all__ = ["bench", "export"]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,33 @@
+"""What the host did, from the tables of an import before they are a database."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aggregator.dldb.ownership_columns import KeptTables, Launches, read_host
+from aggregator.dldb.writer import Table
+from aggregator.metrics.ownership_host import FIRST_CALL
+
+
+def test_asynchronous_copies_block_if_their_memory_is_pageable() -> None:
+    start, length = np.array([10, 20, 30]), np.array([5, 5, 5])
+    calls = {"name": np.array([1, 1, 2]), "op": 1, "start": start, "duration": length, "thread": 1}
+    copies = {"op": 1, "is_copy": True, "host_kind": np.array([0, 1]), "device": 1}
+    times = {"start": start[:2] + 3, "duration": length[:2]}
+    launched = {"api_start": start[:2], "api_duration": length[:2]}
+    names = ["cudaMemcpyAsync_v3020", "cudaStreamSynchronize"]
+    kept = KeptTables()
+    tables = [
+        Table("processes", {"id": [1], "pid": [7]}),
+        Table("threads", {"id": [1], "tid": [7], "process": [1]}),
+        Table("api_names", {"id": [1, 2], "name": names}),
+        Table("memory_ops", {**copies, **times, **launched}),
+        Table("api_calls", calls),
+    ]
+    assert len(list(kept.keep(tables))) == len(tables)
+
+    found = read_host(kept, Launches.read(kept))
+
+    assert found.host.events.start_ns.tolist() == [10, 30]
+    assert (found.host.events.reason - FIRST_CALL).tolist() == [0, 1]
+    assert found.reasons[FIRST_CALL:] == ("cudaMemcpyAsync", "cudaStreamSynchronize")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from aggregator.dldb.ownership_columns import KeptTables, Launches, read_host
@@ -11,8 +13,14 @@ from aggregator.metrics.ownership_host import FIRST_CALL
 
 def test_asynchronous_copies_block_if_their_memory_is_pageable() -> None:
     start, length = np.array([10, 20, 30]), np.array([5, 5, 5])
-    calls = {"name": np.array([1, 1, 2]), "op": 1, "start": start, "duration": length, "thread": 1}
-    copies = {"op": 1, "is_copy": True, "host_kind": np.array([0, 1]), "device": 1}
+    calls: dict[str, Any] = {
+        "name": np.array([1, 1, 2]),
+        "op": 1,
+        "start": start,
+        "duration": length,
+        "thread": 1,
+    }
+    copies: dict[str, Any] = {"op": 1, "is_copy": True, "host_kind": np.array([0, 1]), "device": 1}
     times = {"start": start[:2] + 3, "duration": length[:2]}
     launched = {"api_start": start[:2], "api_duration": length[:2]}
     names = ["cudaMemcpyAsync_v3020", "cudaStreamSynchronize"]

@@ -20,6 +20,10 @@ KERNELS = (
     "SELECT k.start, k.stream_id, k.name, k.api_start, o.op_name, o.direction, o.op_type"
     " FROM kernels AS k JOIN op_kernels AS p ON p.id = k.op_kernel JOIN ops AS o ON o.id = p.op"
 )
+GRADES = (
+    "SELECT DISTINCT o.name_grade FROM kernels AS k JOIN op_kernels AS p ON p.id = k.op_kernel"
+    " JOIN ops AS o ON o.id = p.op"
+)
 
 
 def without_markers(export: Path) -> dict[int, int]:
@@ -65,6 +69,10 @@ def assert_names_are_carried(export: Path, folder: Path) -> None:
     unnamed = [pair for pair in wrong if _is_unnamed(pair[1][0])]
     assert [pair for pair in wrong if pair not in unnamed] == []
     assert len(unnamed) <= 2
+    # The first steps have markers of their own; an op is as sure as the least sure of its work.
+    graded = query(light.path, f"{GRADES} WHERE k.api_start > {off}")
+    assert {grade for (grade,) in graded} <= {"aligned", "unknown"}
+    assert ("aligned",) in graded
 
 
 def _is_unnamed(op_name: str) -> bool:

@@ -357,7 +357,9 @@ def test_a_key_node_makes_other_iterations(page: Page, own_viewer: Viewer) -> No
 def test_phases_are_strips_of_the_chart_and_one_of_them_is_aggregated(
     page: Page, start_viewer: StartViewer, after_page: ExitStack, tmp_path: Path
 ) -> None:
-    viewer = start_viewer(serving(tmp_path).path)
+    profile = serving(tmp_path)
+    some = profile.aggregate(iter_start=2, iter_stop=6).aggr_id
+    viewer = start_viewer(profile.path)
     after_page.callback(viewer.stop)
     page.goto(viewer.address(aggregation=1))
     drawn(page)
@@ -376,3 +378,9 @@ def test_phases_are_strips_of_the_chart_and_one_of_them_is_aggregated(
     expect(row).to_contain_text("8")
     expect(page.get_by_role("rowheader", name="prefill")).to_have_count(0)
     expect(button).to_be_disabled()
+    # AND of an aggregation of some iterations, only those.
+    page.goto(viewer.address(aggregation=some))
+    button.click()
+    expect(job).to_contain_text("Iterations 2\u20136 · decode")
+    job.get_by_role("button", name="Show it").click(timeout=JOB_LIMIT_MS)
+    expect(row).to_contain_text("4")

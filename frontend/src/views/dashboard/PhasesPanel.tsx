@@ -96,13 +96,15 @@ function PhaseRow(props: {
   );
 }
 
-/** An aggregation of the iterations of one phase. */
+/** An aggregation of those iterations of the shown one that belong to one phase. */
 function Aggregate({ phase }: { phase: string }): JSX.Element {
-  const { aggregation } = useScope();
+  const { aggregation, profile } = useScope();
+  const { iter_start, iter_stop } = aggregation;
   const isShown = aggregation.phase === phase;
+  const isWhole = iter_start === 0 && iter_stop === (profile.iteration_count ?? 0) - 1;
   return (
     <AggregateButton
-      request={{ phase }}
+      request={isWhole ? { phase } : { phase, iter_start, iter_stop }}
       disabledReason={isShown ? t("This aggregation has these iterations.") : undefined}
     >
       {t("Aggregate {phase} only", { phase: phaseName(phase) })}

@@ -244,7 +244,7 @@ class Reference:
     def _keep_unfinished(self) -> None:
         """The process ends before the collection began: keep what was measured."""
         self.reason = "ended_early" if self.ticks else "no_steps"
-        if not self.found or self.found == len(self.ticks):
+        if not self.found or len(self.ticks) - self.found < LEAST_STEPS:
             self.found = 2
         ticks = list(self.ticks)
         self._keep()

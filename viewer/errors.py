@@ -148,7 +148,9 @@ def server_error(request: HttpRequest) -> JsonResponse:
     return error_response(
         "INTERNAL_ERROR",
         say("Internal error of the viewer."),
-        hint=say("The server's log has the details; please report it."),
+        hint=say(
+            "The server's log has the details (DLPROF_LOG_FORMAT=line shows it); please report it."
+        ),
         status=500,
     )
 

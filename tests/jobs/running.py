@@ -50,6 +50,11 @@ class RunningViewer:
         written = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
         return written.decode(errors="replace")
 
+    def logs(self) -> str:
+        """What its web server has logged so far."""
+        (server,) = self.children("viewer.gunicorn_config")[:1]
+        return self.errors() + (Path(server.cwd()) / "web.log").read_text(errors="replace")
+
     def get(self, path: str) -> Any:
         return self._ask(Request(f"{self.url}/api/v1/{path}"))
 
@@ -133,7 +138,7 @@ class RunningViewer:
         except HTTPError as error:
             reply = {"status": error.code, **json.load(error)}
         # What went wrong is in the log only.
-        assert reply["error"]["code"] != "INTERNAL_ERROR", self.errors()
+        assert reply["error"]["code"] != "INTERNAL_ERROR", self.logs()
         return reply
 
 

@@ -92,9 +92,9 @@ def send(job: Job) -> None:
 
     Rank files that several workers import are the header of a chord, whose body joins them.
     """
+    jobs = load()
     from celery import chord  # noqa: PLC0415
 
-    jobs = load()
     request = request_of(job)
     body = jobs.app.signature(jobs.JOB_TASK, kwargs={"request": request}, queue=jobs.JOB_QUEUE)
     if not is_shared(job):

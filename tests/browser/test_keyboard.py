@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import JOB_LIMIT_MS, Viewer, settled
 from tests.browser.test_views import HEADINGS
@@ -122,13 +122,20 @@ def test_menus_open_and_close_and_give_the_focus_back(page: Page, viewer: Viewer
         expect(opener).to_be_focused()
 
 
+def open_search(page: Page) -> Locator:
+    """Open the search dialog, and wait for its field: what is typed before is for the page."""
+    search = page.get_by_role("combobox", name="Search everywhere")
+    page.keyboard.press("Control+k")
+    expect(search).to_be_focused()
+    return search
+
+
 def test_everything_is_found_by_keys_alone(page: Page, viewer: Viewer) -> None:
     profile = viewer.get("profiles/")["results"][0]["id"]
     groups = viewer.get(f"profiles/{profile}/aggregations/2/group-ops/?kind__in=group&page_size=50")
     module = max((row["trimmed_name"] for row in groups["results"]), key=len)
     page.goto(viewer.address(view="gpus"))
     settled(page)
-    search = page.get_by_role("combobox", name="Search everywhere")
     marked = page.locator('[role="option"][aria-selected="true"]')
     for typed, kind, goes_to in (
         ("roof", "Views", re.compile("view=roofline")),
@@ -136,8 +143,7 @@ def test_everything_is_found_by_keys_alone(page: Page, viewer: Viewer) -> None:
         ("cudnn", "Kernels", re.compile(r"view=ops.*kernels\.q=")),
         (module, "Modules", re.compile(r"view=group-ops.*groups\.q=")),
     ):
-        page.keyboard.press("Control+k")
-        expect(search).to_be_focused()
+        search = open_search(page)
         page.keyboard.type(typed)
         group = page.get_by_role("group", name=kind)
         first = group.get_by_role("option").first
@@ -148,12 +154,12 @@ def test_everything_is_found_by_keys_alone(page: Page, viewer: Viewer) -> None:
         page.keyboard.press("Enter")
         expect(search).to_have_count(0)
         expect(page).to_have_url(goes_to)
-    page.keyboard.press("Control+k")
+    open_search(page)
     page.keyboard.type("light and dark")
     expect(marked).to_contain_text("Switch between light and dark")
     page.keyboard.press("Enter")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    page.keyboard.press("Control+k")
+    search = open_search(page)
     page.keyboard.type("no such thing at all")
     expect(page.get_by_text("Nothing found")).to_be_visible()
     page.keyboard.press("Escape")

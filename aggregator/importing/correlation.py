@@ -25,9 +25,7 @@ from aggregator.correlate.replays import add_replays, capture_calls
 from aggregator.correlate.work import CorrelatedWork, correlate_work, launching_calls
 from aggregator.costs.instance_costs import complete_costs, compute_costs
 from aggregator.costs.messages import find_messages
-from aggregator.frameworks import (
-    FRAMEWORK_DOMAINS,
-)
+from aggregator.frameworks import FRAMEWORK_DOMAINS
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.importing.aligned import carry_names
 from aggregator.importing.imported import ImportedProfile

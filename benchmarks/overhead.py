@@ -1,11 +1,12 @@
 """``python -m benchmarks.overhead``: what ``dlprof`` costs, measured on this machine's GPUs.
 
-Each program of ``overhead_programs.py`` runs without dlprof, three times, then under
-``dlprof`` with its default detail and with ``--detail=high``. The table compares the program's own
-clock without dlprof with what dlprof reports, and the names of the kernels of both captures. A
-second table has the cost of a launch by what Nsight Systems records. Every result is written to the
-folder as soon as it is known (``NAME.json``, ``costs.json``, ``overhead.md``). GPUs work side by
-side, each on a program of its own.
+Each program of ``overhead_programs.py`` runs in turns without dlprof and under ``dlprof`` with its
+default detail, three times, and then once with ``--detail=high``: each capture stands between two
+runs without dlprof, whose own clock it is compared with, because the speed of a machine changes.
+The names of the kernels of the captures are compared, too. A second table has the cost of a launch
+by what Nsight Systems records. Every result is written to the folder as soon as it is known
+(``NAME.json``, ``costs.json``, ``overhead.md``). GPUs work side by side, each on a program of its
+own.
 """
 
 from __future__ import annotations
@@ -46,17 +47,20 @@ class Workload:
 
 
 WORKLOADS = (
-    Workload("resnet50_amp", "CPU", 60),
-    Workload("generate", "CPU", 240),
-    Workload("gpt_eager", "CPU", 60),
+    Workload("resnet50_amp", "CPU", 100),
+    Workload("generate", "CPU", 192),
+    Workload("gpt_eager", "CPU", 80),
     Workload("resnet50_fp32", "GPU", 60),
-    Workload("bert", "CPU", 60),
-    Workload("trainer", "CPU", 40),
+    Workload("bert", "GPU", 50),
+    Workload("trainer", "CPU", 50),
     Workload("gpt_compiled", "GPU", 60),
-    Workload("moe", "CPU", 40),
-    Workload("ddp", "CPU", 50, gpus=2),
+    Workload("moe", "CPU", 60),
+    Workload("ddp", "CPU", 60, gpus=2),
 )
-DETAILS: tuple[str, ...] = ("normal", "high")
+MARKED = "high"
+"""Detail of the capture that has all names."""
+DETAILS: tuple[str, ...] = ("normal", MARKED)
+DATABASE = "dlprof_dldb.sqlite"
 LIMIT_S = 80
 """A program that takes longer is ended."""
 NSYS: dict[str, list[str]] = {
@@ -89,23 +93,35 @@ class Bench:
     def measure(self, workload: Workload, gpus: str) -> None:
         """Run a program in all ways; what fails is noted and the rest goes on."""
         result: dict[str, Any] = {"limit": workload.limit, "own_ms": [], "errors": []}
-        for number in range(self.runs):
-            times = self._own(workload, gpus, f"own{number}", result)
-            if times:
-                result["own_ms"].append(statistics.median(times["times_ms"][times["warm_up"] :]))
+        for number, detail in enumerate(self._turns()):
+            self._own(workload, gpus, f"own{number}", result)
+            if detail:
+                self._captured(workload, gpus, detail, number, result)
             self._keep(workload.name, result)
-        for detail in self.details:
-            self._captured(workload, gpus, detail, result)
-            self._keep(workload.name, result)
-        databases = [self._place(workload, detail) / "dlprof_dldb.sqlite" for detail in DETAILS]
-        if all(path.is_file() for path in databases):
-            result["names"] = compare_names(*databases)
+        self._compare_names(workload, result)
         self._keep(workload.name, result)
-        for detail in DETAILS:
-            shutil.rmtree(self._place(workload, detail), ignore_errors=True)
+        shutil.rmtree(self.folder / "captures" / workload.name, ignore_errors=True)
 
-    def _place(self, workload: Workload, detail: str) -> Path:
-        return self.folder / "captures" / f"{workload.name}_{detail}"
+    def _turns(self) -> list[str]:
+        """Details of the captures between the runs without dlprof; empty: no capture follows."""
+        first, *others = self.details
+        return [*[first] * self.runs, *others, ""]
+
+    def _compare_names(self, workload: Workload, result: dict[str, Any]) -> None:
+        """Compare the names of each light capture with those of the fully marked one."""
+        marked = self._place(workload, MARKED, len(self._turns()) - 2) / DATABASE
+        if not marked.is_file():
+            return
+        counts: dict[str, int] = {}
+        for number in range(self.runs):
+            light = self._place(workload, self.details[0], number) / DATABASE
+            if light.is_file() and light != marked:
+                for name, count in compare_names(light, marked).items():
+                    counts[name] = counts.get(name, 0) + count
+        result["names"] = counts
+
+    def _place(self, workload: Workload, detail: str, number: int) -> Path:
+        return self.folder / "captures" / workload.name / f"{detail}{number}"
 
     def _program(self, workload: Workload) -> list[str]:
         words = [str(PROGRAMS), workload.name, f"--steps={workload.steps}"]
@@ -114,29 +130,30 @@ class Bench:
         launcher = ["-m", "torch.distributed.run", "--standalone"]
         return [sys.executable, *launcher, f"--nproc_per_node={workload.gpus}", *words]
 
-    def _own(
-        self, workload: Workload, gpus: str, name: str, result: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _own(self, workload: Workload, gpus: str, name: str, result: dict[str, Any]) -> None:
         times = self.folder / f"{workload.name}_{name}.times"
-        command = self._program(workload)
-        self._run(command, gpus, result, times)
-        return _read_json(times)
+        self._run(self._program(workload), gpus, result, times)
+        found = _read_json(times)
+        counted = found["times_ms"][found["warm_up"] :] if found else []
+        result["own_ms"].append(statistics.median(counted) if counted else None)
 
-    def _captured(self, workload: Workload, gpus: str, detail: str, result: dict[str, Any]) -> None:
-        place = self._place(workload, detail)
+    def _captured(
+        self, workload: Workload, gpus: str, detail: str, number: int, result: dict[str, Any]
+    ) -> None:
+        place = self._place(workload, detail, number)
         place.mkdir(parents=True, exist_ok=True)
-        times = self.folder / f"{workload.name}_{detail}.times"
+        times = self.folder / f"{workload.name}_{detail}{number}.times"
         options = [f"--detail={detail}", f"--output_path={place}", "--force=true"]
         started = time.monotonic()
         self._run([*self.dlprof, *options, *self._program(workload)], gpus, result, times)
-        found: dict[str, Any] = {"seconds": time.monotonic() - started}
-        export, database = place / "nsys_profile.sqlite", place / "dlprof_dldb.sqlite"
+        found: dict[str, Any] = {"turn": number, "seconds": time.monotonic() - started}
+        export, database = place / "nsys_profile.sqlite", place / DATABASE
         if export.is_file():
             found["export_bytes"] = export.stat().st_size
         if database.is_file():
             found |= read_steps(export, database)
         found["times_ms"] = _read_json(times).get("times_ms", [])
-        result[detail] = found
+        result.setdefault(detail, []).append(found)
 
     def _run(self, command: Sequence[str], gpus: str, result: dict[str, Any], times: Path) -> None:
         left_s = self.deadline_s - time.monotonic()
@@ -246,7 +263,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     names = [workload.name for workload in WORKLOADS]
     parser.add_argument("--workloads", default=",".join(names), help="comma list, or none")
-    parser.add_argument("--runs", type=int, default=3, help="runs without dlprof")
+    parser.add_argument("--runs", type=int, default=3, help="captures of the first detail")
     parser.add_argument("--details", default=",".join(DETAILS), help="captures to take")
     parser.add_argument("--gpus", default="0", help="comma list of GPUs that work side by side")
     parser.add_argument("--costs", type=int, default=0, metavar="N", help="rounds of launch costs")
@@ -261,7 +278,8 @@ def main() -> int:
     bench.details = tuple(options.details.split(","))
     gpus = options.gpus.split(",")
     wanted = options.workloads.split(",")
-    run_all(bench, [one for one in WORKLOADS if one.name in wanted], gpus)
+    by_name = {workload.name: workload for workload in WORKLOADS}
+    run_all(bench, [by_name[name] for name in wanted if name in by_name], gpus)
     if options.costs:
         bench.measure_costs(options.nsys, gpus[0], options.costs)
     print((folder / "overhead.md").read_text())

@@ -13,6 +13,7 @@ _STEPS = (
     "program",
     "waits for",
     "own clock, ms",
+    "they differ by",
     "reported bare, ms",
     "difference",
     "profiled, ms",
@@ -40,7 +41,7 @@ def workload_tables(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield from _table(_CAPTURES, (_capture_row(name, one) for name, one in results.items()))
     for name, one in results.items():
         for detail in ("normal", "high"):
-            if reason := one.get(detail, {}).get("reason"):
+            for reason in {run.get("reason") for run in one.get(detail, ())} - {None}:
                 yield f"* `{name}` with `--detail={detail}`: {reason}"
         for error in one.get("errors", ()):
             yield f"* `{name}`: {' '.join(str(error).split())[-300:]}"
@@ -68,40 +69,48 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def _step_row(name: str, result: Mapping[str, Any]) -> list[str]:
-    own = result.get("own_ms") or []
-    middle = statistics.median(own) if own else None
-    normal, high = result.get("normal", {}), result.get("high", {})
-    bare, profiled, corrected = (
-        _ms(normal.get(key)) for key in ("bare_step", "profiled_step", "corrected_step")
-    )
+    own = [time for time in result.get("own_ms", ()) if time]
+    spread = 100 * (max(own) - min(own)) / statistics.median(own) if own else None
     goal = GOALS[result["limit"]]
     return [
         f"`{name}`",
         result["limit"],
-        ", ".join(f"{time:.2f}" for time in sorted(own)),
-        _number(bare),
-        _difference(bare, middle, REPORTED_PCT),
-        _number(profiled),
-        _difference(profiled, middle, goal, only_above=True),
-        _difference(_ms(high.get("profiled_step")), middle, 1e9),
-        _number(corrected),
-        _difference(corrected, middle, CORRECTED_PCT),
+        ", ".join(f"{time:.2f}" for time in own),
+        "" if spread is None else f"{spread:.1f} %",
+        ", ".join(_number(_ms(run.get("bare_step"))) for run in result.get("normal", ())),
+        _difference(result, "normal", "bare_step", REPORTED_PCT),
+        _median(result, "normal", "profiled_step"),
+        _difference(result, "normal", "profiled_step", goal, only_above=True),
+        _difference(result, "high", "profiled_step", 1e9),
+        _median(result, "normal", "corrected_step"),
+        _difference(result, "normal", "corrected_step", CORRECTED_PCT),
     ]
 
 
 def _capture_row(name: str, result: Mapping[str, Any]) -> list[str]:
-    normal, high = result.get("normal", {}), result.get("high", {})
-    sizes = [one.get("export_bytes") for one in (normal, high)]
+    sizes = [_middle(result, detail, "export_bytes") for detail in ("normal", "high")]
     names = result.get("names", {})
     share = 100 * sizes[0] / sizes[1] if sizes[0] and sizes[1] else None
     counts = [names.get(key) for key in ("compared", "wrong", "less precise", "unnamed")]
+    marked = {run.get("settings", {}).get("marked_steps", "") for run in result.get("normal", ())}
     return [
         f"`{name}`",
         *(f"{size / 1e6:.1f}" if size else "" for size in sizes),
         "" if share is None else _bold(f"{share:.0f} %", miss=share > EXPORT_PCT),
-        *("" if count is None else _bold(str(count), miss=False) for count in counts),
-        str(normal.get("settings", {}).get("marked_steps", "")),
+        *("" if count is None else str(count) for count in counts),
+        ", ".join(sorted(marked)),
     ]
+
+
+def _middle(result: Mapping[str, Any], detail: str, key: str) -> float | None:
+    """Median of a figure of the captures of a detail; None: no capture has it."""
+    found = [run[key] for run in result.get(detail, ()) if isinstance(run.get(key), int)]
+    return statistics.median(found) if found else None
+
+
+def _median(result: Mapping[str, Any], detail: str, key: str) -> str:
+    middle = _middle(result, detail, key)
+    return _number(None if middle is None else middle / 1e6)
 
 
 def _ms(time_ns: object) -> float | None:
@@ -113,11 +122,18 @@ def _number(time_ms: float | None) -> str:
 
 
 def _difference(
-    time_ms: float | None, own_ms: float | None, goal: float, *, only_above: bool = False
+    result: Mapping[str, Any], detail: str, key: str, goal: float, *, only_above: bool = False
 ) -> str:
-    if time_ms is None or own_ms is None:
+    """Median difference of captures to the runs without dlprof before and after each."""
+    own_ms, found = result.get("own_ms", ()), []
+    for run in result.get(detail, ()):
+        around = [time for time in own_ms[run["turn"] : run["turn"] + 2] if time]
+        time_ms = _ms(run.get(key))
+        if time_ms is not None and around:
+            found.append(100 * time_ms / statistics.mean(around) - 100)
+    if not found:
         return ""
-    pct = 100 * time_ms / own_ms - 100
+    pct = statistics.median(found)
     return _bold(f"{pct:+.1f} %", miss=pct > goal or (pct < -goal and not only_above))
 
 

@@ -41,9 +41,9 @@ def read_steps(export: Path, database: Path) -> dict[str, Any]:
         query = f"SELECT key, value FROM model_config WHERE key IN ({marks})"  # noqa: S608 - fixed names
         found["settings"] = {row[0]: row[1] for row in connection.execute(query, _SETTINGS)}
     with closing(sqlite3.connect(export)) as connection:
-        query = f"SELECT phase, count(*) FROM {STEP_TIMES} GROUP BY pid, phase"  # noqa: S608 - fixed name
+        query = f"SELECT phase, hostNs, gpuNs FROM {STEP_TIMES} ORDER BY pid, phase, number"  # noqa: S608 - fixed name
         try:
-            found["phases"] = connection.execute(query).fetchall()
+            found["step_times"] = connection.execute(query).fetchall()
             notes = connection.execute("SELECT name, value FROM DLPROF_CAPTURE_NOTES").fetchall()
             found["notes"] = notes
             query = "SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 8"

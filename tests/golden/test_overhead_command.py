@@ -51,21 +51,30 @@ def test_what_misses_a_goal_is_bold() -> None:
     results: dict[str, dict[str, Any]] = {
         "fast": {
             "limit": "GPU",
-            "own_ms": [10.1, 10.0, 9.9],
+            "own_ms": [10.0, 10.0, None, 20.0, 20.0],
             "errors": ["exit code 1: no GPU"],
-            "normal": {**step, "export_bytes": 41_000_000},
-            "high": {"profiled_step": 12_000_000, "export_bytes": 100_000_000},
+            "normal": [
+                {**step, "turn": 0, "export_bytes": 41_000_000},
+                {**step, "turn": 1, "export_bytes": 41_000_000},
+                {"turn": 2, "reason": "No steps."},
+            ],
+            "high": [{"turn": 3, "profiled_step": 24_000_000, "export_bytes": 100_000_000}],
             "names": {"compared": 5, "wrong": 0, "less precise": 0, "unnamed": 1},
         },
-        "unknown": {"limit": "CPU", "own_ms": [], "errors": [], "normal": {"reason": "No steps."}},
+        "unknown": {
+            "limit": "CPU",
+            "own_ms": [],
+            "errors": [],
+            "normal": [{"turn": 0, "reason": "None."}],
+        },
     }
     text = "\n".join(workload_tables(results))
-    assert (
-        "| `fast` | GPU | 9.90, 10.00, 10.10 | 10.10 | +1.0 % | 10.40 | +4.0 % | +20.0 % |" in text
-    )
+    own, bare = "10.00, 10.00, 20.00, 20.00", "10.10, 10.10, unknown"
+    steps = f"| {own} | 66.7 % | {bare} | +1.0 % | 10.40 | +4.0 % | +20.0 % |"
+    assert f"| `fast` | GPU {steps}" in text
     assert "| 11.00 | **+10.0 %** |" in text
     assert "| `fast` | 41.0 | 100.0 | **41 %** | 5 | 0 | 0 | 1 |" in text
-    assert "* `unknown` with `--detail=normal`: No steps." in text
+    assert "* `unknown` with `--detail=normal`: None." in text
     assert "* `fast`: exit code 1: no GPU" in text
 
 

@@ -108,7 +108,8 @@ def module_path(path: str, kernel: CompiledKernel) -> str:
 def _label(kernel: str, ops: tuple[str, ...]) -> str:
     generated = _GENERATED.match(kernel)
     if generated is not None:
-        return generated["ops"].rstrip("_")
+        # A kernel may be launched again for other ops, which it is not named after.
+        return f"fused_{'_'.join(ops)}" if ops else generated["ops"].rstrip("_")
     if kernel.startswith(("extern_kernels.", "torch.ops.", "aten.")) and len(ops) == 1:
         return ops[0]
     name = kernel.removesuffix(".default")

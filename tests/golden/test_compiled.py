@@ -114,6 +114,14 @@ def test_a_compiled_function_that_calls_the_model_around_it_names_it_once() -> N
     assert module_path("/", kernel) == "/GPT/a/"
 
 
+def test_a_kernel_that_is_launched_for_other_ops_is_not_called_after_its_first_ones() -> None:
+    linear = ["h.0 (Block)", "mlp (Linear)"]
+    name = "triton_per_fused_native_layer_norm_backward_view_4"
+    kernel = read_kernel(kernel_range(name, linear, ops=["sum"], of="bprop"))
+    assert kernel is not None
+    assert (kernel.label, kernel.common) == ("fused_sum", ("h.0", "mlp"))
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -135,9 +143,9 @@ def test_a_description_with_other_types_has_no_module() -> None:
     assert (kernel.ops, kernel.common, kernel.direction, kernel.lines) == ((), (), "fprop", ())
 
 
-def fused_range(kernel: str, moved: object) -> str:
-    more = {"ops": ["add"], "modules": [["a (A)"]], "bytes": moved}
-    return f"torch.inductor: {kernel} {json.dumps(more)}"
+def fused_range(op: str, moved: object) -> str:
+    more = {"ops": [op], "modules": [["a (A)"]], "bytes": moved}
+    return f"torch.inductor: triton_poi_fused_{op}_0 {json.dumps(more)}"
 
 
 def test_bytes_of_generated_kernels_are_those_that_the_compiler_recorded(tmp_path: Path) -> None:
@@ -145,7 +153,7 @@ def test_bytes_of_generated_kernels_are_those_that_the_compiler_recorded(tmp_pat
     trace.gpu()
     main = trace.thread()
     moved = {"add": 4096, "gelu": "values", "sub": -1, "mul": None}
-    texts = {op: fused_range(f"triton_poi_fused_{op}_0", value) for op, value in moved.items()}
+    texts = {op: fused_range(op, value) for op, value in moved.items()}
     texts["mul"] = kernel_range("triton_poi_fused_mul_0", ["a (A)"], ops=["mul"])
     for step in range(3):
         main.op("zeros", 1_000 * step, 1_000 * step + 5)

@@ -26,6 +26,7 @@ from aggregator.replay.inputs import (
     Loading,
     Ops,
     ReplayInput,
+    Spans,
     Waits,
     Work,
 )
@@ -90,13 +91,15 @@ def read_replay_input(
     ).fetchall()
     kernel_names = tuple(str(row[0]) for row in names)
     waits, has_waits = _read_waits(connection, calls, rows)
+    spans = _read_spans(connection, rows)
     return ReplayInput(
         calls=calls,
         work=_read_work(connection, calls, rows),
         waits=waits,
         blocking_streams=_read_blocking_streams(connection),
-        loading=_read_loading(connection, rows),
+        loading=_loading(connection, spans),
         ops=_read_ops(connection, aggr),
+        spans=spans,
         kernel_names=kernel_names,
         uses_tc=np.array([row[1] == 1 for row in names], dtype=bool),
         converts=np.array([bool(CONVERSION.search(name)) for name in kernel_names], dtype=bool),
@@ -341,17 +344,15 @@ def _read_blocking_streams(connection: sqlite3.Connection) -> BlockingStreams:
     return BlockingStreams(process, stream, is_default > 0)
 
 
-def _read_loading(connection: sqlite3.Connection, rows: _Rows) -> Loading:
+def _read_spans(connection: sqlite3.Connection, rows: _Rows) -> Spans:
+    columns = ("op", "start", "stop", "thread")
+    chosen = rows.of("op_instances", "start")
+    op, start, stop, thread = read_columns(connection, "op_instances", columns, chosen)
+    return Spans(op - 1, start, stop, thread - 1)
+
+
+def _loading(connection: sqlite3.Connection, spans: Spans) -> Loading:
     like = " OR ".join(f"op_type LIKE '{name}%'" for name in LOADER_TYPES)
-    loaders = connection.execute(f"SELECT id FROM ops WHERE {like}").fetchall()
-    empty = np.empty(0, dtype=np.int64)
-    if not loaders:
-        return Loading(empty, empty, empty)
-    start, stop, thread = _rows(
-        connection,
-        "SELECT start, stop, thread - 1 FROM op_instances"
-        f" WHERE op IN ({', '.join(str(int(row[0])) for row in loaders)})"
-        f" AND {rows.condition('op_instances', 'start')}",
-        3,
-    )
-    return Loading(start, stop, thread)
+    loaders = [row[0] - 1 for row in connection.execute(f"SELECT id FROM ops WHERE {like}")]
+    row = np.flatnonzero(np.isin(spans.op, loaders))
+    return Loading(spans.start_ns[row], spans.stop_ns[row], spans.thread[row])

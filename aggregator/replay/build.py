@@ -53,6 +53,7 @@ def build_graph(data: ReplayInput) -> Graph:
         data=data,
         call_row=cpu.row,
         cpu_time_ns=cpu.time_ns,
+        recorded_ns=cpu.time_ns,
         cpu_step_ns=step,
         thread_first=cpu.first,
         loading_ns=_loading(data, cpu),

@@ -17,6 +17,7 @@ from aggregator.replay.build import MAX_QUEUED_GAP_NS
 from aggregator.replay.communication import communication
 from aggregator.replay.graph import NEVER, EdgeKind, Edges, Graph, Source
 from aggregator.replay.inputs import COPY, GRAPH, KERNEL, SET
+from aggregator.replay.op_spans import without_ops
 from aggregator.replay.scenario import (
     Change,
     Scenario,
@@ -134,7 +135,7 @@ def remove(name: str) -> Change:
         chosen, calls = find_rows(graph, name), _calls_of(graph, name)
         into = (edges.kind == EdgeKind.SYNC) & calls[_call_of(graph, edges)]
         lag = np.where(into, NEVER, scenario.durations.lag_ns)
-        step = without_calls(graph, scenario.durations.cpu_step_ns, calls)
+        step = without_ops(graph, scenario.durations.cpu_step_ns, find_ops(graph, name), calls)
         return _removed(scenario.with_durations(lag_ns=lag), chosen, step)
 
     return apply

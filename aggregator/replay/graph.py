@@ -73,6 +73,7 @@ class Graph:
     # --- CPU: positions 2 i and 2 i + 1 are the start and the end of call ``call_row[i]`` ---
     call_row: Int64  # Row of ``data.calls``, ordered by thread and start.
     cpu_time_ns: Int64  # Measured time of each position. Unit: ns.
+    recorded_ns: Int64  # The same on the clock of ``data``, also without profiling. Unit: ns.
     # Time since the position before it in its thread, without the time it waited for another
     # chain; the first position of a thread has its measured time. Unit: ns.
     cpu_step_ns: Int64

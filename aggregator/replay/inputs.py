@@ -94,6 +94,16 @@ class Loading:
 
 
 @dataclass(frozen=True)
+class Spans:
+    """Executions of ops on the CPU, in order of start."""
+
+    op: Int64  # Row of ``ReplayInput.ops``.
+    start_ns: Int64  # Unit: ns.
+    stop_ns: Int64  # Unit: ns.
+    thread: Int64  # Number of the thread.
+
+
+@dataclass(frozen=True)
 class Ops:
     """Ops that own calls and work; tuples by row."""
 
@@ -116,6 +126,7 @@ class ReplayInput:
     blocking_streams: BlockingStreams
     loading: Loading
     ops: Ops
+    spans: Spans
     kernel_names: tuple[str, ...]  # Distinct kernels.
     uses_tc: Bool  # Whether each of ``kernel_names`` runs Tensor Core instructions.
     converts: Bool  # Whether each of ``kernel_names`` converts tensor layouts for convolutions.

@@ -23,6 +23,7 @@ from aggregator.replay.inputs import (
     Loading,
     Ops,
     ReplayInput,
+    Spans,
     Waits,
     Work,
 )
@@ -132,6 +133,7 @@ def _columns(
             eligible=np.array([True, False, False]),
             ideal_share=np.array([0.5, np.nan, 1.5]),
         ),
+        spans=Spans(empty, empty, empty, empty),
         kernel_names=NAMES,
         uses_tc=np.zeros(3, dtype=bool),
         converts=np.zeros(3, dtype=bool),

@@ -1,0 +1,98 @@
+"""Time of the CPU that goes when ops do not run: theirs, and the usual time that leads to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from aggregator.profile.arrays import Bool, Int64
+from aggregator.profile.intervals import Flattened, flatten
+from aggregator.replay.graph import Graph
+from aggregator.replay.inputs import Spans
+
+MOST_BEFORE: Final = 3
+"""Time between the op before and an op, by the usual such time, from which it is not the op's."""
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """Executions of ops by thread and start."""
+
+    op: Int64
+    start_ns: Int64
+    thread: Int64
+    is_first: Bool  # Whether it is the first one of its thread.
+    ended_ns: Int64  # Latest end of the executions up to it in its thread. Unit: ns.
+    before_ns: Int64  # Time since all earlier ones had ended; 0: of the first. Unit: ns.
+
+
+def _ordered(spans: Spans) -> _Ordered:
+    order = np.lexsort((spans.start_ns, spans.thread))
+    thread, start, stop = spans.thread[order], spans.start_ns[order], spans.stop_ns[order]
+    is_first = np.diff(thread, prepend=-1) != 0
+    # One clock for all threads, so that an end is never compared with another thread's.
+    shift = thread * (int(stop.max(initial=0)) + 1)
+    ended = np.maximum.accumulate(stop + shift) - shift
+    before = np.maximum(start - np.r_[0, ended[:-1]], 0)
+    return _Ordered(spans.op[order], start, thread, is_first, ended, np.where(is_first, 0, before))
+
+
+def removed_spans(spans: Spans, ops: Bool) -> dict[int, Flattened]:
+    """By thread, the time of ops that do not run any more.
+
+    Ops that follow each other in a thread go with the time between them. An op that stays ends what
+    goes, also if it began inside one that goes.
+
+    Args:
+        spans: Executions of all ops.
+        ops: Which rows of ``ReplayInput.ops`` do not run any more.
+    """
+    rows = _ordered(spans)
+    goes = ops[rows.op]
+    heads = np.flatnonzero(goes & (rows.is_first | ~np.r_[False, goes[:-1]]))
+    if not len(heads):
+        return {}
+    tails = np.flatnonzero(goes & np.r_[rows.is_first[1:] | ~goes[1:], True])
+    next_ns = np.r_[rows.start_ns, 0][tails + 1]
+    is_last = np.r_[rows.is_first, True][tails + 1]
+    stop = np.where(is_last, rows.ended_ns[tails], np.minimum(rows.ended_ns[tails], next_ns))
+    most = MOST_BEFORE * int(np.median(rows.before_ns[~rows.is_first])) if len(goes) > 1 else 0
+    start = rows.start_ns[heads] - np.minimum(rows.before_ns[heads], most)
+    thread = rows.thread[heads]
+    return {
+        one: flatten(start[thread == one], stop[thread == one])
+        for one in np.unique(thread).tolist()
+    }
+
+
+def without_ops(graph: Graph, step_ns: Int64, ops: Bool, calls: Bool) -> Int64:
+    """Steps of the CPU without some ops.
+
+    Args:
+        graph: The graph.
+        step_ns: The steps with them.
+        ops: Which rows of the ops do not run.
+        calls: The calls of the chains of the CPU that they make.
+    """
+    step = step_ns.copy()
+    step[1::2][calls] = 0
+    is_inside = np.zeros(len(calls), dtype=bool)
+    spans = removed_spans(graph.data.spans, ops)
+    first = graph.thread_first
+    for low, high in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
+        found = spans.get(int(graph.data.calls.thread[graph.call_row[low // 2]]))
+        if found is None:
+            continue
+        time = graph.recorded_ns[low:high]
+        covered = np.diff(found.covered_before(time))
+        stays = 1 - covered / np.maximum(np.diff(time), 1)
+        own = step[low + 1 : high]
+        step[low + 1 : high] = np.where(own > 0, np.rint(own * stays), own)
+        is_inside[low // 2 : high // 2] = covered[0::2] > 0
+    # Calls of ops whose executions are not known go with the time before them.
+    alone = calls & ~is_inside
+    step[0::2][alone] = np.minimum(step[0::2][alone], 0)
+    step[first[:-1]] = step_ns[first[:-1]]
+    return step

@@ -1,0 +1,83 @@
+"""An op that does not run saves its own time on the CPU and the time that leads to it."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.replay.changes import remove
+from aggregator.replay.inputs import Spans
+from aggregator.replay.op_spans import removed_spans
+from tests.builders import Trace, analyze
+
+US = 1_000
+OPS, CALL_US, OP_US, GLUE_US, TAIL_US = 6, 5, 30, 4, 20
+
+
+def _spans(*rows: tuple[int, int, int, int]) -> Spans:
+    op, start, stop, thread = np.array(sorted(rows, key=lambda row: row[1]), dtype=np.int64).T
+    return Spans(op, start, stop, thread)
+
+
+def _removed(spans: Spans, *ops: int) -> dict[int, list[tuple[int, int]]]:
+    found = removed_spans(spans, np.isin(np.arange(10), ops))
+    return {
+        thread: list(zip(one.start_ns.tolist(), one.end_ns.tolist(), strict=True))
+        for thread, one in found.items()
+    }
+
+
+def test_an_op_goes_with_the_time_since_the_op_before_it() -> None:
+    spans = _spans((0, 0, 10, 1), (1, 12, 20, 1), (2, 23, 40, 1), (0, 42, 50, 1))
+    assert _removed(spans, 1) == {1: [(10, 20)]}
+    assert _removed(spans, 0) == {1: [(0, 10), (40, 50)]}
+
+
+def test_ops_that_follow_each_other_go_with_what_lies_between() -> None:
+    spans = _spans((0, 0, 10, 1), (1, 12, 20, 1), (2, 23, 40, 1), (3, 42, 50, 1))
+    assert _removed(spans, 1, 2) == {1: [(10, 40)]}
+
+
+def test_a_long_pause_before_an_op_is_not_its_own() -> None:
+    usual = [(number, 12 * number, 12 * number + 10, 1) for number in range(5)]
+    assert _removed(_spans(*usual, (5, 1058, 1070, 1)), 5) == {1: [(1052, 1070)]}
+
+
+def test_an_op_that_stays_ends_what_goes_and_threads_are_apart() -> None:
+    spans = _spans((0, 0, 100, 1), (1, 20, 40, 1), (0, 150, 160, 2), (1, 5, 10, 2))
+    assert _removed(spans, 0)[1] == [(0, 20)]
+    assert _removed(spans, 0)[2][0][1] == 160
+
+
+@pytest.mark.parametrize("name", ["relu", "conv2d"])
+def test_the_tail_of_an_op_after_its_call_goes_and_that_of_others_stays(
+    name: str, tmp_path: Path
+) -> None:
+    """The CPU limits a step of ops that each launch at once and go on for some time."""
+    trace = Trace()
+    trace.gpu()
+    thread = trace.thread()
+    now = 0
+    for step in range(8):
+        begin = now
+        for number in range(OPS):
+            op = "conv2d" if number % 2 else "relu"
+            tail = TAIL_US if op == "conv2d" else 0
+            length = OP_US + tail
+            thread.op(op, now, now + length * US, seq=OPS * step + number)
+            call = now + OP_US * US - CALL_US * US
+            thread.launch(op, call, gpu=(call + 6 * US, call + 8 * US), length=CALL_US * US)
+            now += (length + GLUE_US) * US
+        thread.range(f"step {step}", begin - US, now - 2 * US)
+    with closing(sqlite3.connect(analyze(trace, tmp_path).path)) as connection:
+        profile = read_replayed(connection, 1)
+    whole = OPS * (OP_US + GLUE_US) + OPS // 2 * TAIL_US
+    gone = OPS // 2 * (OP_US + GLUE_US + (TAIL_US if name == "conv2d" else 0))
+    assert np.median(profile.measured_ns) / US == pytest.approx(whole)
+    found = profile.predict([remove(name)]).predicted_step_ns / US
+    assert found == pytest.approx(whole - gone, abs=1)

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from dlprof_nvtx.imports import after_import
+from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.state import STATE
 
 PREFIX = "dlprof.phase: "
@@ -46,16 +47,20 @@ class phase:
     def __init__(
         self, name: str, *, tokens: int | None = None, sequences: int | None = None
     ) -> None:
-        self._text = phase_text(name, tokens, sequences)
+        self._name, self._text = name, phase_text(name, tokens, sequences)
         self._opened = False
 
     def __enter__(self) -> phase:
+        if REFERENCE.is_held:
+            REFERENCE.phase = self._name
         if (STATE.on or STATE.is_light) and STATE.backend is not None:
             STATE.backend.push(self._text)
             self._opened = True
         return self
 
     def __exit__(self, *_: object) -> None:
+        if REFERENCE.is_held and REFERENCE.clock == "call":
+            REFERENCE.phase = ""  # The next call may be of no phase.
         if self._opened and STATE.backend is not None:
             self._opened = False
             STATE.backend.pop()

@@ -63,11 +63,13 @@ class Reference:
         self.is_asked = False  # Whether the user named the number of steps.
         self.owner: int | None = None  # ``id`` of the optimizer or model that ends a step.
         self.training_calls = 0
-        self.ticks: list[tuple[int, Any]] = []
+        self.ticks: list[tuple[int, Any, str]] = []  # Time, CUDA event, name of a phase.
+        self.phase = ""  # Name of the phase that began last: ``decode``; empty: none.
         self.found = 0  # Number of ticks when the loop was found; 0: not yet.
         self.fetched = 0
         self.batches: int | None = None  # Of the first data loader; None: unknown.
         self.bare: dict[str, list[int]] = {}
+        self.bare_phases: list[str] = []  # Phase of each bare step.
         self.profiled: list[int] = []  # Ends of steps while profiling.
         self.is_marked = True  # Whether markers have been written since the last of them.
         self.with_markers: list[bool] = []  # The same of each step that ends there.
@@ -137,13 +139,13 @@ class Reference:
         if not is_training or self.training_calls > CALLS_PER_STEP:
             self._tick(self.ticks)
 
-    def _tick(self, ticks: list[tuple[int, Any]]) -> None:
+    def _tick(self, ticks: list[tuple[int, Any, str]]) -> None:
         if _is_capturing():
             return
         if self.is_held and self._path(STARTED).exists():
             self.finish()  # Another process has begun the collection.
         elif self.is_held:
-            ticks.append((time.perf_counter_ns(), _event()))
+            ticks.append((time.perf_counter_ns(), _event(), self.phase))
             if self._is_enough(ticks):
                 self.finish()
         else:
@@ -158,7 +160,7 @@ class Reference:
         if self.on_step is not None:
             self.on_step()
 
-    def _is_enough(self, ticks: list[tuple[int, Any]]) -> bool:
+    def _is_enough(self, ticks: list[tuple[int, Any, str]]) -> bool:
         """Whether the bare steps suffice, or the loop would end before many more."""
         count = len(ticks)
         may_end_soon = self.batches is None and not self.is_asked
@@ -214,6 +216,9 @@ class Reference:
         ticks = self.ticks[self.found - 1 :] if self.found else []
         times = [tick[0] for tick in ticks]
         self.bare = {"host_ns": _gaps(times)}
+        # A call begins a step, a step of an optimizer ends it.
+        named = ticks[:-1] if self.clock == "call" else ticks[1:]
+        self.bare_phases = [tick[2] for tick in named]
         gpu_ns = _gpu_gaps([tick[1] for tick in ticks])
         if gpu_ns:
             self.bare["gpu_ns"] = gpu_ns
@@ -231,6 +236,7 @@ class Reference:
             "rank": os.environ.get("RANK", ""),
             "clock": self.clock,
             "bare": self.bare,
+            "bare_phases": self.bare_phases,
             "profiled": {"host_ns": self._profiled_ns(with_markers=False)},
             "marked": {"host_ns": self._profiled_ns(with_markers=True)},
             "reason": self.reason,
@@ -314,7 +320,7 @@ def _has_parameters(model: Any) -> bool:
         return True
 
 
-def _is_even(ticks: list[tuple[int, Any]]) -> bool:
+def _is_even(ticks: list[tuple[int, Any, str]]) -> bool:
     """Whether the last steps took about the same time."""
     times = [tick[0] for tick in ticks[-FOUND_STEPS - 1 :]]
     if len(times) <= FOUND_STEPS:

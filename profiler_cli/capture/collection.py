@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from aggregator.errors import NotProfiledError, NsysFailedError
 from aggregator.options import Mode
-from aggregator.sources.nsys.reference import COLUMNS, NOTE, PHASES
+from aggregator.sources.nsys.reference import BARE, COLUMNS, NOTE, PHASES, WORK
 from aggregator.sources.nsys.schema import CAPTURE_NOTES, STEP_TIMES
 from aggregator.system.untrusted_json import read_object
 from profiler_cli.capture import processes
@@ -209,8 +209,9 @@ class Collection:
         reason = self.problem or ",".join(sorted(reasons)) or ("" if rows else "no_torch")
         try:
             with closing(sqlite3.connect(export)) as connection, connection:
-                _create(connection, STEP_TIMES, COLUMNS)
-                marks = ", ".join("?" * len(COLUMNS))
+                columns = (*COLUMNS, WORK)
+                _create(connection, STEP_TIMES, columns)
+                marks = ", ".join("?" * len(columns))
                 connection.executemany(f'INSERT INTO "{STEP_TIMES}" VALUES ({marks})', rows)  # noqa: S608 - fixed names
                 query = f'CREATE TABLE IF NOT EXISTS "{CAPTURE_NOTES}" (name, value)'
                 connection.execute(query)
@@ -331,11 +332,20 @@ def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
         host, gpu = _times(content, phase, "host_ns"), _times(content, phase, "gpu_ns")
         both = gpu if len(gpu) == len(host) else [None] * len(host)
         clock = str(content.get("clock") or "")
+        work = _phases(content, len(host)) if phase == BARE else [""] * len(host)
         rows += [
-            (pid, known, clock, phase, number, times[0], times[1])
-            for number, times in enumerate(zip(host, both, strict=True))
+            (pid, known, clock, phase, number, *times)
+            for number, times in enumerate(zip(host, both, work, strict=True))
         ]
     return rows
+
+
+def _phases(content: dict[str, Any], count: int) -> list[str]:
+    """The phase of each bare step, prefill or decode; empty: it has none."""
+    names = content.get("bare_phases")
+    if not isinstance(names, list) or len(names) != count:
+        return [""] * count
+    return [name if isinstance(name, str) else "" for name in names]
 
 
 def _create(connection: sqlite3.Connection, table: str, columns: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from dlprof_nvtx import memory  # noqa: E402 - needs PyTorch
+from dlprof_nvtx import memory, phases  # noqa: E402 - needs PyTorch
 from dlprof_nvtx.reference import STARTED, Reference  # noqa: E402 - needs PyTorch
 
 SECOND_NS = 1_000_000_000
@@ -59,7 +59,7 @@ def test_a_loader_whose_length_fails_has_no_length(held: Reference) -> None:
 
 def test_one_bare_step_that_is_longer_than_a_second(held: Reference) -> None:
     held.wanted, held.is_asked = 1, True
-    ticks = [(number * 6 * SECOND_NS // 5, None) for number in range(8)]
+    ticks = [(number * 6 * SECOND_NS // 5, None, "") for number in range(8)]
     counts = [count for count in range(1, 9) if held._is_enough(ticks[:count])]
     assert counts == [5, 6, 7, 8]
 
@@ -72,9 +72,40 @@ def test_events_of_several_gpus_have_no_time_between_them(held: Reference) -> No
         def elapsed_time(self, other: object) -> float:
             raise ValueError(f"{other} is of another device")
 
-    held.ticks, held.found = [(number * SECOND_NS, Event()) for number in range(4)], 1
+    held.ticks, held.found = [(number * SECOND_NS, Event(), "") for number in range(4)], 1
     held._keep()
     assert held.bare == {"host_ns": [SECOND_NS] * 3}
+
+
+def test_bare_steps_have_the_phase_in_which_they_begin(
+    held: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(phases, "REFERENCE", held)
+    model = torch.nn.Linear(2, 2).eval()
+    held.wanted, held.is_asked, held.found = 100, True, 1
+    for name in ("prefill", "decode", "decode"):
+        with phases.phase(name):
+            held.call(model, is_training=False)
+    held.call(model, is_training=False)  # Outside of every phase.
+    held.call(model, is_training=False)
+    held.found = 1
+    held._keep()
+    assert held.bare_phases == ["prefill", "decode", "decode", ""]
+
+
+def test_a_step_that_an_optimizer_ends_is_of_the_phase_before(
+    held: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(phases, "REFERENCE", held)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=0.1)
+    held.wanted, held.is_asked = 100, True
+    for name in ("train", "train", "tune"):
+        with phases.phase(name):
+            pass
+        held.step(optimizer)
+    held.found = 1
+    held._keep()
+    assert held.bare_phases == ["train", "tune"]
 
 
 def test_a_forked_process_begins_the_collection_when_it_uses_cuda(held: Reference) -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("pid", "rank", "stepEnd", "phase", "number", "hostNs", "gpuNs")
 """Times: between the ends of two steps, by the host's clock and by CUDA events. Unit: ns."""
+WORK: Final = "work"
+"""Phase of a bare step: ``prefill`` or ``decode``; empty: none. Older exports do not have it."""
 NOTE: Final = "stepTimes"
 PHASES: Final = (BARE := "bare", PROFILED := "profiled", MARKED := "marked")
 """Steps before the collection; profiled ones without markers; profiled ones with markers."""

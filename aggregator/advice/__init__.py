@@ -135,14 +135,14 @@ def _rated(facts: Facts, finding: Finding) -> Finding:
     if finding.gain_pct is None:
         return finding
     finding = replace(finding, gain_source=GainSource.ESTIMATE)
-    step_ns = facts.step_ns
-    profile = facts.trusted_replay
+    profile, step_ns = facts.trusted_replay, facts.step_ns
     if facts.trusted_correction is not None and facts.corrected_idle_pct is not None:
         profile = facts.trusted_correction
         finding = _of_bare_step(finding, step_ns, profile, facts.corrected_idle_pct)
         step_ns = float(profile.measured_ns.mean())
     if profile is not None and finding.remedy is not None:
-        finding = _replayed(profile, finding, finding.remedy, facts)
+        step_ns = typical_ns(facts, step_ns, profile)
+        finding = _replayed(profile, finding, finding.remedy, facts, step_ns)
     certainty = finding.certainty
     if facts.steps.is_single or not facts.is_sure_of_steps:
         certainty = certainty.one_less
@@ -174,8 +174,25 @@ OTHER_LIMIT_PCT = 10.0
 """A replay that saves less than the estimate by more than this says why. Unit: points."""
 
 
-def _replayed(profile: ReplayedProfile, finding: Finding, remedy: Remedy, facts: Facts) -> Finding:
-    """The finding with the gain that a replay of its remedy shows."""
+MAX_SKEW = 1.25
+"""A mean step longer than this times the median one: what few steps take counts for the gain."""
+
+
+def typical_ns(facts: Facts, mean_ns: float, profile: ReplayedProfile) -> float:
+    """The median step, as in the first lines of the results, unless few steps are much longer."""
+    lengths = facts.steps.length_ns
+    if profile is facts.trusted_correction:
+        lengths = profile.measured_ns
+    elif facts.steps.is_single:
+        return mean_ns
+    median_ns = float(np.median(lengths))
+    return median_ns if mean_ns <= MAX_SKEW * median_ns else mean_ns
+
+
+def _replayed(
+    profile: ReplayedProfile, finding: Finding, remedy: Remedy, facts: Facts, step_ns: float
+) -> Finding:
+    """The finding with the gain that a replay of its remedy shows, as a part of a usual step."""
     is_corrected = profile is facts.trusted_correction
     now = int(np.mean(profile.replayed_ns))
     then = profile.predict(remedy.changes).mean_step_ns
@@ -183,23 +200,27 @@ def _replayed(profile: ReplayedProfile, finding: Finding, remedy: Remedy, facts:
     values: dict[str, Any] = {
         "count": len(profile.steps.number),
         "what": remedy.what,
-        "then": f"{then / 1e6:.4g}",
-        "now": f"{now / 1e6:.4g}",
+        "gain": gain_pct,
+        "saved": f"{gain_pct / 100.0 * step_ns / 1e6:.3g}",
+        "step": f"{step_ns / 1e6:.4g}",
     }
     reasoning = say(
-        "{count} steps were replayed {what}: a step takes {then} instead of {now} ms", **values
+        "{count} steps were replayed {what}: they take {gain:.1f}% less time, {saved} of the "
+        "{step} ms of a usual step",
+        **values,
     )
     if is_corrected:
         reasoning = say(
-            "{count} steps were replayed {what}, and without the costs of profiling: a step takes "
-            "{then} instead of {now} ms",
+            "{count} steps were replayed {what}, and without the costs of profiling: they take "
+            "{gain:.1f}% less time, {saved} of the {step} ms of a usual step",
             **values,
         )
     elif _is_limited(finding.gain_pct, gain_pct):
         reasoning = say(
-            "{count} steps were replayed {what}: a step takes {then} instead of {now} ms. By its "
-            "own time it would be {share:.0f}% less, but then something else limits the step. If "
-            "that is launching: it takes less time without the profiler",
+            "{count} steps were replayed {what}: they take {gain:.1f}% less time, {saved} of the "
+            "{step} ms of a usual step. By its own time it would be {share:.0f}% less, but then "
+            "something else limits the step. If that is launching: it takes less time without the "
+            "profiler",
             **values,
             share=finding.gain_pct,
         )

@@ -6,10 +6,13 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from aggregator.advice import typical_ns
 from aggregator.dldb.replay_inputs import read_replayed
 from aggregator.dldb.rows.corrected import read_markers
 from aggregator.profile.arrays import Int64
@@ -21,7 +24,7 @@ from aggregator.tables.replay import read_critical_path, read_what_if
 from profiler_cli.dlprof import main
 from tests.builders import Trace, analyze, query
 
-US = 1_000
+US, MS = 1_000, 1_000_000
 STEPS, LAUNCHES = 10, 12
 
 
@@ -190,6 +193,20 @@ def test_advice_is_that_of_the_step_without_profiling(tmp_path: Path) -> None:
         assert gain_pct == pytest.approx(100 * gain_ns / step_ns, rel=0.01)
         waits = 100 * idle_ns / step_ns
         assert problem.startswith(f"Without profiling, GPU 0 waits about {waits:.0f}%"), problem
+
+
+@pytest.mark.parametrize(("last_ms", "usual_ms"), [(80, 50.0), (150, 75.0)])
+@pytest.mark.parametrize("is_corrected", [False, True])
+def test_a_gain_is_part_of_the_median_step_unless_few_are_much_longer(
+    last_ms: int, usual_ms: float, *, is_corrected: bool
+) -> None:
+    lengths = np.array([50, 50, 50, last_ms], dtype=np.int64) * MS
+    profile: Any = SimpleNamespace(measured_ns=lengths if is_corrected else 2 * lengths)
+    facts: Any = SimpleNamespace(
+        steps=SimpleNamespace(length_ns=3 * lengths if is_corrected else lengths, is_single=False),
+        trusted_correction=profile if is_corrected else None,
+    )
+    assert typical_ns(facts, float(lengths.mean()), profile) == usual_ms * MS
 
 
 def test_critical_path_and_what_ifs_of_the_step_without_profiling(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable
@@ -41,18 +42,42 @@ def patch() -> None:
     """Wrap ``nn.Module.__call__``; compiled code and traced graphs do not contain the wrapper."""
     import torch
 
-    original = torch.nn.Module.__call__
-    torch.nn.Module.__call__ = _wrapped(
-        original,
+    of_torch = (
         torch.Tensor,
         _is_compiling(torch),
         _autocast_dtype(torch),
         torch.jit.is_tracing,
         torch.is_grad_enabled,
     )
+    torch.nn.Module.__call__ = _wrapped(torch.nn.Module.__call__, *of_torch)
+    if hasattr(torch, "compile"):
+        torch.compile = _naming_compile(torch.compile, torch.nn.Module, of_torch)
     graph = getattr(torch.cuda, "CUDAGraph", None)
     if graph is not None and hasattr(graph, "capture_begin"):
         wrap(graph, "capture_begin", before=begin_before_capture)
+
+
+def _naming_compile(
+    original: Callable[..., Any], module_type: type, of_torch: tuple[Any, ...]
+) -> Callable[..., Any]:
+    """Give ``torch.compile(model.__call__)``, which calls no module, the range of the model."""
+
+    @functools.wraps(original)
+    def compile_and_name(*args: Any, **kwargs: Any) -> Any:
+        compiled = original(*args, **kwargs)
+        method = args[0] if args else kwargs.get("model")
+        model = getattr(method, "__self__", None)
+        if not isinstance(model, module_type) or getattr(method, "__name__", "") != "__call__":
+            return compiled
+        named = _wrapped(lambda _, *inputs, **more: compiled(*inputs, **more), *of_torch)
+
+        @functools.wraps(compiled)
+        def call(*inputs: Any, **more: Any) -> Any:
+            return named(model, *inputs, **more)
+
+        return call
+
+    return compile_and_name
 
 
 def _is_compiling(torch: Any) -> Callable[[], bool]:
@@ -98,7 +123,8 @@ def _wrapped(  # noqa: C901, PLR0915 - runs for each call of a module: more func
             is_timed = STATE.is_held or STATE.is_light
             if not is_timed or REFERENCE.is_inside or type(self).__name__ in TRANSPARENT:
                 return original(self, *args, **kwargs)
-            return timed(original, self, args, kwargs, (tensor, data_type, is_grad_enabled))
+            of_torch = (tensor, data_type, is_grad_enabled)
+            return timed(original, call, self, args, kwargs, of_torch)
         if is_tracing():
             return original(self, *args, **kwargs)
         backend = STATE.backend
@@ -162,24 +188,34 @@ def _wrapped(  # noqa: C901, PLR0915 - runs for each call of a module: more func
 
 def timed(
     original: Callable[..., Any],
+    again: Callable[..., Any],
     module: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     of_torch: tuple[type, Callable[..., object], Callable[[], bool]],
 ) -> Any:
-    """Call a model while steps are timed; the modules in it are not looked at."""
+    """Call a model while steps are timed; the modules in it are not looked at.
+
+    Args:
+        original: The function that is wrapped.
+        again: The wrapper, for a call that gets markers after all.
+        module: The model.
+        args: Its arguments.
+        kwargs: Its arguments by name.
+        of_torch: The type of tensors, and functions of PyTorch.
+    """
     tensor, data_type, is_grad_enabled = of_torch
     flags = (module.training, is_grad_enabled())
     REFERENCE.call(module, is_training=all(flags))
     if STATE.on:  # The collection begins with this call.
-        return module(*args, **kwargs)
+        return again(module, *args, **kwargs)
     text = ""
     if STATE.is_light:
         entry = _entry(module)
         if not entry.name:  # Others are called on other threads, when a checkpoint is recomputed.
             if LIGHT.resume_for(call_key(entry.root, args, kwargs, tensor, *flags)):
                 REFERENCE.is_repeated = True
-                return module(*args, **kwargs)
+                return again(module, *args, **kwargs)
             dtype = data_type(entry, args) if entry.is_leaf else None
             text = entry.text(NAMES.label(entry, None), dtype)
     if not text:

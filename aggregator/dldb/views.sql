@@ -204,13 +204,18 @@ SELECT i.aggr AS aggr_id, d.name AS domain_name, p.phase, count(*) AS phase_iter
        round(1.0 * sum(e.bytes) / nullif(sum(i.stop - i.start), 0), 6) AS gbytes_per_second,
        round(100.0 * sum(e.bytes) / nullif(sum(i.stop - i.start), 0) / nullif(m.gpus, 0) / nullif(
            (SELECT rate FROM peak_rates AS r WHERE r.aggr = i.aggr AND r.name = 'bandwidth'), 0), 6)
-           AS bandwidth_pct
+           AS bandwidth_pct,
+       CAST(s.value AS INTEGER) AS bare_phase_step,
+       (SELECT CAST(value AS INTEGER) FROM dldb_meta WHERE key = 'bare_steps.' || p.phase) AS bare_phase_steps,
+       iif(count(p.tokens) = count(*), round(1e9 * avg(p.tokens) / nullif(CAST(s.value AS INTEGER), 0), 6), NULL)
+           AS bare_tokens_per_second
 FROM iterations AS i
 JOIN iteration_phases AS p ON p.aggr = i.aggr AND p.iter_value = i.iter_value
 JOIN domains AS d ON d.id = 1
 JOIN iteration_times AS t ON t.aggr = i.aggr AND t.iter_value = i.iter_value AND t.domain = d.id
 LEFT JOIN iteration_efficiency AS e ON e.aggr = i.aggr AND e.iter_value = i.iter_value
 LEFT JOIN model_efficiency AS m ON m.aggr = i.aggr
+LEFT JOIN dldb_meta AS s ON s.key = 'bare_step_ns.' || p.phase
 WHERE i.aggregated
 GROUP BY i.aggr, p.phase;
 

@@ -6,8 +6,8 @@ steps of the profiled part by the same clock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -59,6 +59,8 @@ class StepReference:
     profiled: TimedSteps = TimedSteps()
     step_end: str = ""  # What ends a step: ``optimizer`` or ``call``; empty: unknown.
     reason: str = FOREIGN  # Why the bare step is unknown; empty: it is known.
+    # Steps without profiling by phase: prefill, decode. Those whose median is known.
+    phases: Mapping[str, TimedSteps] = field(default_factory=dict)
 
 
 def timed_steps(times_ns: Sequence[int]) -> TimedSteps:
@@ -71,11 +73,31 @@ def timed_steps(times_ns: Sequence[int]) -> TimedSteps:
 
 
 def step_reference(
-    bare_ns: Sequence[int], profiled_ns: Sequence[int], step_end: str, code: str
+    bare_ns: Sequence[int],
+    profiled_ns: Sequence[int],
+    step_end: str,
+    code: str,
+    phases: Sequence[str] = (),
 ) -> StepReference:
-    """The reference of a process; ``code`` says why its bare steps are missing."""
+    """The reference of a process.
+
+    Args:
+        bare_ns: Times of steps without profiling.
+        profiled_ns: Times of profiled steps.
+        step_end: What ends a step.
+        code: Why bare steps are missing.
+        phases: The phase of each bare step; empty: none.
+    """
     bare, profiled = timed_steps(bare_ns), timed_steps(profiled_ns)
     reason = "" if bare.median_ns else _REASONS.get(code, _TOO_FEW)
     if bare.median_ns and profiled.median_ns and profiled.median_ns < _FASTER * bare.median_ns:
-        bare, reason = TimedSteps(bare.steps), _WARMING_UP
-    return StepReference(bare, profiled, step_end, reason)
+        return StepReference(TimedSteps(bare.steps), profiled, step_end, _WARMING_UP)
+    return StepReference(bare, profiled, step_end, reason, _by_phase(bare_ns, phases))
+
+
+def _by_phase(bare_ns: Sequence[int], phases: Sequence[str]) -> dict[str, TimedSteps]:
+    by_name: dict[str, list[int]] = {}
+    for time_ns, name in zip(bare_ns, phases, strict=False):
+        by_name.setdefault(name, []).append(time_ns)
+    found = {name: timed_steps(times) for name, times in by_name.items() if name}
+    return {name: steps for name, steps in found.items() if steps.median_ns}

@@ -181,3 +181,34 @@ def test_a_failing_model_leaves_no_range_open(begin: Begin) -> None:
         Fails()(torch.ones(1))
     assert recorder.open == []
     assert not REFERENCE.is_inside
+
+
+def test_a_compiled_call_of_a_model_is_a_call_of_the_model(begin: Begin) -> None:
+    """``torch.compile(model.__call__)``, as in ``generate()``, calls no module."""
+    recorder = begin("normal")
+    graphs = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        def run(*inputs: Any) -> Any:
+            graphs.append(graph)
+            return graph.forward(*inputs)
+
+        return run
+
+    model = Net().eval()
+    call = torch.compile(model.__call__, backend=backend)
+    assert call.__wrapped__ is not None
+    with torch.no_grad():
+        expected = model(torch.ones(2, 4))
+        first = len(recorder.texts)
+        results = [call(torch.ones(2, 4)) for _ in range(6)]
+    # THEN compiled code runs each time, also where markers end and when inputs have new shapes
+    assert all(torch.equal(result, expected) for result in results)
+    assert len(graphs) == 6
+    seen = [text.partition(" (")[0] for text in recorder.texts[first:]]
+    assert [text for text in seen if text in MODULES] == ["torch.nn: Net"] * 6
+    assert ("marked_steps", 4) in recorder.notes()  # A call begins a step: one more.
+    with torch.no_grad():
+        call(torch.ones(3, 4))
+    assert len(graphs) == 7
+    assert recorder.notes()[-1][0] == "markers_resumed"

@@ -93,6 +93,8 @@ def _reference(found: StepReference) -> dict[str, str]:
         "profiled_steps": found.profiled.steps,
         "profiled_step_ns": found.profiled.median_ns,
     }
+    for name, steps in found.phases.items():
+        values |= {f"bare_step_ns.{name}": steps.median_ns, f"bare_steps.{name}": steps.steps}
     texts = {key: "" if value is None else str(value) for key, value in values.items()}
     return texts | {"bare_step_end": found.step_end, "bare_step_reason": found.reason}
 

@@ -26,8 +26,9 @@ def read_reference(schema: Schema) -> StepReference:
     """The reference of the process that ran most steps without profiling, rank 0 first."""
     if not set(COLUMNS) <= schema.columns(names.STEP_TIMES):
         return StepReference()
+    work = WORK if WORK in schema.columns(names.STEP_TIMES) else "''"
     query = (
-        'SELECT pid, rank, "stepEnd", phase, coalesce("gpuNs", "hostNs"), "hostNs"'
+        f'SELECT pid, rank, "stepEnd", phase, coalesce("gpuNs", "hostNs"), "hostNs", {work}'
         f" FROM {schema.table(names.STEP_TIMES)}"
         " WHERE typeof(\"hostNs\") = 'integer' AND typeof(coalesce(\"gpuNs\", 0)) = 'integer'"
         f' AND "hostNs" BETWEEN 0 AND {_MAX_NS} AND coalesce("gpuNs", 0) BETWEEN 0 AND {_MAX_NS}'
@@ -41,23 +42,26 @@ def read_reference(schema: Schema) -> StepReference:
         # The profile is complete without these times.
         return StepReference()
     bare: dict[object, list[int]] = {}
+    phases: dict[object, list[str]] = {}
     profiled: dict[object, list[int]] = {}
     marked: dict[object, list[int]] = {}
     about: dict[object, tuple[int, str]] = {}
-    for pid, rank, step_end, phase, gpu_ns, host_ns in rows:
+    for pid, rank, step_end, phase, gpu_ns, host_ns, of_phase in rows:
         about[pid] = (rank if isinstance(rank, int) else -1, str(step_end or ""))
         if phase == BARE:
             bare.setdefault(pid, []).append(gpu_ns)
+            phases.setdefault(pid, []).append(str(of_phase or ""))
         elif phase in (PROFILED, MARKED):
-            of_phase = profiled if phase == PROFILED else marked
-            of_phase.setdefault(pid, []).append(host_ns)
+            steps = profiled if phase == PROFILED else marked
+            steps.setdefault(pid, []).append(host_ns)
     if not about:
         return step_reference((), (), "", code)
     best = min(about, key=lambda pid: (about[pid][0], -len(bare.get(pid, ())), str(pid)))
     times_ns = profiled.get(best, [])
     if len(times_ns) < LEAST_STEPS:
         times_ns = [*times_ns, *marked.get(best, ())]
-    return step_reference(bare.get(best, ()), times_ns, about[best][1], code)
+    step_end, of_phases = about[best][1], phases.get(best, ())
+    return step_reference(bare.get(best, ()), times_ns, step_end, code, of_phases)
 
 
 def _note(schema: Schema) -> str:

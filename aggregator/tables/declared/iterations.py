@@ -190,6 +190,8 @@ KEY_NODE_CANDIDATES = TableSpec(
 
 _UNKNOWN_TOKENS = "The program or its serving engine does not say how many tokens it computes."
 
+_NO_BARE_STEP = "Fewer than three steps of this phase were timed without profiling."
+
 PHASES = TableSpec(
     name="phases",
     title=say("Phases"),
@@ -212,6 +214,21 @@ PHASES = TableSpec(
                 "t.token_interval",
             ),
             when_null="Known for decoding only, if the tokens and sequences are.",
+        ),
+        replace(
+            number(
+                "bare_step_ns?",
+                "Step of this phase that ran without profiling, median.",
+                "t.bare_phase_step",
+            ),
+            when_null=_NO_BARE_STEP,
+        ),
+        replace(
+            real(
+                "bare_tokens_per_second?",
+                "Tokens of an iteration by the median step without profiling.",
+            ),
+            when_null=_NO_BARE_STEP,
         ),
         real("gpu_busy_pct", "Share of the time in which the GPU ran kernels or CUDA graphs."),
         real("tc_time_pct?", "Share of that time in which a Tensor Core kernel ran."),

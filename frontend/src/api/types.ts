@@ -2295,6 +2295,10 @@ export interface PhasesPage {
 export interface PhasesRow {
   /** Share of the memory bandwidth that the known data of the ops takes: a lower bound. */
   readonly bandwidth_pct: number | null;
+  /** Step of this phase that ran without profiling, median. */
+  readonly bare_step_ns: number | null;
+  /** Tokens of an iteration by the median step without profiling. */
+  readonly bare_tokens_per_second: number | null;
   /** Time of these iterations. */
   readonly duration_ns: number | null;
   /** Share of the time in which the GPU ran kernels or CUDA graphs. */

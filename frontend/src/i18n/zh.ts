@@ -1492,6 +1492,14 @@ export const zh = {
   "Decoding: time from one token of a sequence to the next": "解码：同一序列相邻令牌之间的时间",
   "Known for decoding only, if the tokens and sequences are.":
     "仅对解码已知，且须知道令牌数与序列数。",
+  "Bare step": "未分析时的步",
+  "Step of this phase that ran without profiling, median": "该阶段未被分析的步，中位数",
+  "Fewer than three steps of this phase were timed without profiling.":
+    "该阶段未分析而计时的步少于三个。",
+  "Bare tokens per second": "未分析时每秒令牌数",
+  "Tokens of an iteration by the median step without profiling":
+    "一个迭代的令牌数除以未分析步的中位数",
+  "Tokens per second, not profiled": "每秒令牌数（未分析）",
   "GPU busy (%)": "GPU 忙碌（%）",
   "Share of the time in which the GPU ran kernels or CUDA graphs":
     "GPU 运行核函数或 CUDA 图的时间比例",

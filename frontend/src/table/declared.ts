@@ -380,6 +380,8 @@ export const PHASES: readonly DeclaredColumn<PhasesRow>[] = [
   { key: "sequences", format: "rate", title: t("Sequences"), hint: t("Sequences in a batch, mean") },
   { key: "micro_steps", format: "rate", title: t("Micro steps"), hint: t("Ranges of the phase in an iteration, mean") },
   { key: "token_interval_ns", format: "time", title: t("Token interval"), hint: t("Decoding: time from one token of a sequence to the next"), whenNull: t("Known for decoding only, if the tokens and sequences are."), unit: "ms" },
+  { key: "bare_step_ns", format: "time", title: t("Bare step"), hint: t("Step of this phase that ran without profiling, median"), whenNull: t("Fewer than three steps of this phase were timed without profiling."), unit: "ms" },
+  { key: "bare_tokens_per_second", format: "rate", title: t("Bare tokens per second"), hint: t("Tokens of an iteration by the median step without profiling"), whenNull: t("Fewer than three steps of this phase were timed without profiling.") },
   { key: "gpu_busy_pct", format: "share", title: t("GPU busy (%)"), hint: t("Share of the time in which the GPU ran kernels or CUDA graphs") },
   { key: "tc_time_pct", format: "share", title: t("TC time (%)"), hint: t("Share of that time in which a Tensor Core kernel ran") },
   { key: "mfu_at_least_pct", format: "share", title: t("Model FLOPs utilization at least (%)"), hint: t("Model FLOPs utilization, at least") },

@@ -23,6 +23,9 @@ const COLUMNS: readonly string[] = [
   t("Bandwidth, at least"),
 ];
 
+/** Shown only if steps of a phase were timed without profiling. */
+const BARE = t("Tokens per second, not profiled");
+
 const pct = (value: number) => `${formatPct(value)} %`;
 
 export function PhasesPanel(): JSX.Element | null {
@@ -30,6 +33,8 @@ export function PhasesPanel(): JSX.Element | null {
   const { profile } = useScope();
   const { data } = phases;
   if (data === null || data.results.length === 0) return null;
+  const hasBare = data.results.some((row) => row.bare_tokens_per_second !== null);
+  const columns = hasBare ? [...COLUMNS.slice(0, 3), BARE, ...COLUMNS.slice(3)] : COLUMNS;
   const canAggregate = !isReport() && profile.can_reaggregate;
   return (
     <Panel
@@ -41,7 +46,7 @@ export function PhasesPanel(): JSX.Element | null {
         <thead>
           <tr>
             <th scope="col">{t("Phase")}</th>
-            {COLUMNS.map((title) => (
+            {columns.map((title) => (
               <th key={title} scope="col" class="align-right">
                 {title}
               </th>
@@ -50,7 +55,7 @@ export function PhasesPanel(): JSX.Element | null {
         </thead>
         <tbody>
           {data.results.map((row) => (
-            <PhaseRow key={row.phase} row={row} unknown={data.unknown ?? {}} />
+            <PhaseRow key={row.phase} row={row} hasBare={hasBare} unknown={data.unknown ?? {}} />
           ))}
         </tbody>
       </table>
@@ -67,6 +72,7 @@ export function PhasesPanel(): JSX.Element | null {
 
 function PhaseRow(props: {
   row: PhasesRow;
+  hasBare: boolean;
   unknown: Readonly<Record<string, string>>;
 }): JSX.Element {
   const { row } = props;
@@ -86,6 +92,15 @@ function PhaseRow(props: {
       <td class="align-right">
         {known(row.tokens_per_second, (value) => formatInt(Math.round(value)), "tokens_per_second")}
       </td>
+      {props.hasBare && (
+        <td class="align-right">
+          {known(
+            row.bare_tokens_per_second,
+            (value) => formatInt(Math.round(value)),
+            "bare_tokens_per_second",
+          )}
+        </td>
+      )}
       <td class="align-right">{known(row.token_interval_ns, durationText, "token_interval_ns")}</td>
       <td class="align-right">
         {known(row.micro_steps, (value) => formatInt(Math.round(value)), "micro_steps")}

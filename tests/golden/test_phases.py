@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from aggregator.errors import UsageError
 from aggregator.importing.phases import PhaseName, read_phase
 from aggregator.metrics.phases import PhaseColumns, phases_of_iterations
-from tests.builders import Analyzed, Thread, Trace, analyze, query
+from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file, query
 from tests.conftest import ProfileFactory
 
 PHASES = (
@@ -74,6 +76,30 @@ def test_prefill_and_decode_have_their_own_sums(tmp_path: Path) -> None:
     assert found.query(PHASES) == [
         ("decode", 8, 8 * 100, 8 * 4, 32 / 800e-9, 100, 1.0),
         ("prefill", 2, 90 + 100, 2 * 64, round(128 / 190e-9, 6), None, 1.0),
+    ]
+
+
+def test_phases_have_the_step_that_ran_without_profiling(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    steps = [ours("prefill", 64, 4), *[ours("decode", 4, 4)] * 4]
+    serve(trace.thread(), steps * 2)
+    export = trace.write(tmp_path / "profile.sqlite")
+    columns = 'pid, rank, "stepEnd", phase, number, "hostNs", "gpuNs", work'
+    bare = [("prefill", 150), *[("decode", 50), ("decode", 40), ("decode", 45)] * 2, ("", 7)]
+    with closing(sqlite3.connect(export)) as connection, connection:
+        connection.execute(f"CREATE TABLE DLPROF_STEP_TIMES ({columns})")
+        connection.executemany(
+            "INSERT INTO DLPROF_STEP_TIMES VALUES (7, NULL, 'call', 'bare', ?, ?, NULL, ?)",
+            [(number, time_ns, name) for number, (name, time_ns) in enumerate(bare)],
+        )
+    found = analyze_file(export, tmp_path / "out.sqlite")
+    values = "phase, bare_phase_step, bare_phase_steps, bare_tokens_per_second"
+    sql = f"SELECT {values} FROM view_phases WHERE aggr_id = 1 ORDER BY phase"
+    # A single prefill has no median.
+    assert found.query(sql) == [
+        ("decode", 45, 6, round(4 / 45e-9, 6)),
+        ("prefill", None, None, None),
     ]
 
 

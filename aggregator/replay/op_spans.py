@@ -29,7 +29,7 @@ class _Ordered:
 
 
 def _ordered(spans: Spans) -> _Ordered:
-    order = np.lexsort((spans.start_ns, spans.thread))
+    order = np.argsort(spans.thread, kind="stable")
     thread, start, stop = spans.thread[order], spans.start_ns[order], spans.stop_ns[order]
     is_first = np.diff(thread, prepend=-1) != 0
     # One clock for all threads, so that an end is never compared with another thread's.

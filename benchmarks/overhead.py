@@ -28,6 +28,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from aggregator.sources.nsys.reference import BARE
+from benchmarks.gpu_clocks import ClockLog, same_steps
 from benchmarks.measured import REPOSITORY
 from benchmarks.overhead_tables import costs_table, workload_tables
 from benchmarks.recorded_names import compare_names, read_steps
@@ -61,6 +63,8 @@ MARKED = "high"
 """Detail of the capture that has all names."""
 DETAILS: tuple[str, ...] = ("normal", MARKED)
 DATABASE = "dlprof_dldb.sqlite"
+LEAST = 3
+"""Fewer steps have no median."""
 LIMIT_S = 80
 """A program that takes longer is ended."""
 NSYS: dict[str, list[str]] = {
@@ -88,6 +92,7 @@ class Bench:
         self.folder, self.dlprof, self.runs = folder, shlex.split(dlprof), runs
         self.deadline_s, self.details = deadline_s, DETAILS
         self.results: dict[str, dict[str, Any]] = {}
+        self.clocks = ClockLog()
         self._lock = threading.Lock()
 
     def measure(self, workload: Workload, gpus: str) -> None:
@@ -134,8 +139,15 @@ class Bench:
         times = self.folder / f"{workload.name}_{name}.times"
         self._run(self._program(workload), gpus, result, times)
         found = _read_json(times)
-        counted = found["times_ms"][found["warm_up"] :] if found else []
-        result["own_ms"].append(statistics.median(counted) if counted else None)
+        first = found.get("warm_up", 0)
+        steps_ms = found.get("times_ms", [])[first:]
+        slowed = self._slowed(gpus, found)[first:]
+        counted = [step for step, is_slow in zip(steps_ms, slowed, strict=True) if not is_slow]
+        result["own_ms"].append(statistics.median(counted) if len(counted) >= LEAST else None)
+        result.setdefault("slowed_pct", []).append(_pct(slowed))
+
+    def _slowed(self, gpus: str, found: dict[str, Any]) -> list[bool]:
+        return self.clocks.slowed(gpus, found.get("times_ms", []), found.get("end_s", 0.0))
 
     def _captured(
         self, workload: Workload, gpus: str, detail: str, number: int, result: dict[str, Any]
@@ -152,7 +164,19 @@ class Bench:
             found["export_bytes"] = export.stat().st_size
         if database.is_file():
             found |= read_steps(export, database)
-        found["times_ms"] = _read_json(times).get("times_ms", [])
+        own = _read_json(times)
+        found["times_ms"], slowed = own.get("times_ms", []), self._slowed(gpus, own)
+        bare_ms = [
+            (host_ns if gpu_ns is None else gpu_ns) / 1e6
+            for phase, host_ns, gpu_ns in found.get("step_times", ())
+            if phase == BARE
+        ]
+        if found["times_ms"] and len(bare_ms) > LEAST:
+            same = same_steps(found["times_ms"], bare_ms)
+            own_ms = statistics.median(found["times_ms"][same])
+            found["clock_error_pct"] = 100.0 * abs(statistics.median(bare_ms[:-1]) / own_ms - 1.0)
+            found["slowed_bare_pct"] = _pct(slowed[same])
+            found["slowed_pct"] = _pct(slowed[same.stop :])
         result.setdefault(detail, []).append(found)
 
     def _run(self, command: Sequence[str], gpus: str, result: dict[str, Any], times: Path) -> None:
@@ -211,6 +235,10 @@ class Bench:
                 (self.folder / "costs.json").write_text(json.dumps(found, indent=1))
         with self._lock:
             self.write_tables()
+
+
+def _pct(flags: Sequence[bool]) -> float:
+    return 100.0 * sum(flags) / max(len(flags), 1)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -279,7 +307,8 @@ def main() -> int:
     gpus = options.gpus.split(",")
     wanted = options.workloads.split(",")
     by_name = {workload.name: workload for workload in WORKLOADS}
-    run_all(bench, [by_name[name] for name in wanted if name in by_name], gpus)
+    with bench.clocks:
+        run_all(bench, [by_name[name] for name in wanted if name in by_name], gpus)
     if options.costs:
         bench.measure_costs(options.nsys, gpus[0], options.costs)
     print((folder / "overhead.md").read_text())

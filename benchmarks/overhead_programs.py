@@ -1,7 +1,8 @@
 """``python benchmarks/overhead_programs.py NAME``: trainings and inference that time themselves.
 
 They contain nothing of a profiler. Each prints the median of its steps and writes the times of all
-of them to the file in ``STEP_TIMES``. Seeds are fixed, so that two runs launch the same kernels.
+of them to the file in ``STEP_TIMES``. Seeds are fixed and cuDNN does not search for algorithms, so
+that two runs launch the same kernels.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,12 +38,14 @@ class Clock:
     def report(self, warm_up: int) -> None:
         """Print and write the times; the first steps do not count for the median."""
         torch.cuda.synchronize()
+        end_s = time.time()
         times_ms = [a.elapsed_time(b) for a, b in itertools.pairwise(self._events)]
         counted = times_ms[warm_up:]
         print(f"step: median {statistics.median(counted):.3f} ms ({len(counted)} steps)")
         path = os.environ.get("STEP_TIMES")
         if path and os.environ.get("RANK", "0") == "0":
-            Path(path).write_text(json.dumps({"warm_up": warm_up, "times_ms": times_ms}))
+            found = {"warm_up": warm_up, "times_ms": times_ms, "end_s": end_s}
+            Path(path).write_text(json.dumps(found))
 
 
 class Images(torch.utils.data.Dataset[Any]):
@@ -61,7 +65,6 @@ def resnet(steps: int, *, amp: bool) -> None:
     """Train torchvision's ResNet-50 in a loop over a data loader; without AMP the GPU limits it."""
     import torchvision
 
-    torch.backends.cudnn.benchmark = True
     batch = 32 if amp else 96
     model = torchvision.models.resnet50(weights=None).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)

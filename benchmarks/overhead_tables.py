@@ -8,6 +8,8 @@ from typing import Any
 
 GOALS = {"GPU": 5.0, "CPU": 15.0}
 """Highest overhead by what the step waits for. Unit: percent."""
+MOST_SLOWED_PCT = 10.0
+"""Captures with more steps during which the hardware slowed the GPU down are not compared."""
 REPORTED_PCT, CORRECTED_PCT, EXPORT_PCT = 3.0, 5.0, 40.0
 _STEPS = (
     "program",
@@ -15,6 +17,7 @@ _STEPS = (
     "own clock, ms",
     "they differ by",
     "reported bare, ms",
+    "to its own clock",
     "difference",
     "profiled, ms",
     "overhead",
@@ -43,9 +46,17 @@ def workload_tables(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         for detail in ("normal", "high"):
             for reason in {run.get("reason") for run in one.get(detail, ())} - {None}:
                 yield f"* `{name}` with `--detail={detail}`: {reason}"
+        slowed = [*one.get("slowed_pct", ()), *(_slowed(run) for run in one.get("normal", ()))]
+        if any(slowed):
+            shares = ", ".join(f"{share:.0f}" for share in slowed)
+            yield f"* `{name}`: GPU slowed down by the hardware in {shares} % of the steps"
         for error in one.get("errors", ()):
             yield f"* `{name}`: {' '.join(str(error).split())[-300:]}"
     yield ""
+
+
+def _slowed(run: Mapping[str, Any]) -> float:
+    return max(run.get("slowed_bare_pct", 0.0), run.get("slowed_pct", 0.0))
 
 
 def costs_table(costs: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
@@ -72,12 +83,16 @@ def _step_row(name: str, result: Mapping[str, Any]) -> list[str]:
     own = [time for time in result.get("own_ms", ()) if time]
     spread = 100 * (max(own) - min(own)) / statistics.median(own) if own else None
     goal = GOALS[result["limit"]]
+    errors = [
+        run["clock_error_pct"] for run in result.get("normal", ()) if "clock_error_pct" in run
+    ]
     return [
         f"`{name}`",
         result["limit"],
         ", ".join(f"{time:.2f}" for time in own),
         "" if spread is None else f"{spread:.1f} %",
         ", ".join(_number(_ms(run.get("bare_step"))) for run in result.get("normal", ())),
+        f"{max(errors):.1f} %" if errors else "",
         _difference(result, "normal", "bare_step", REPORTED_PCT),
         _median(result, "normal", "profiled_step"),
         _difference(result, "normal", "profiled_step", goal, only_above=True),
@@ -104,8 +119,17 @@ def _capture_row(name: str, result: Mapping[str, Any]) -> list[str]:
 
 def _middle(result: Mapping[str, Any], detail: str, key: str) -> float | None:
     """Median of a figure of the captures of a detail; None: no capture has it."""
-    found = [run[key] for run in result.get(detail, ()) if isinstance(run.get(key), int)]
+    found = [run[key] for run in _compared(result, detail, key) if isinstance(run.get(key), int)]
     return statistics.median(found) if found else None
+
+
+def _compared(result: Mapping[str, Any], detail: str, key: str) -> Iterator[Mapping[str, Any]]:
+    """Captures of a detail in which the GPU ran at its speed while the steps of a figure ran."""
+    slowed = ["slowed_bare_pct"] if key in ("bare_step", "corrected_step") else []
+    slowed += ["slowed_pct"] if key in ("profiled_step", "corrected_step") else []
+    for run in result.get(detail, ()):
+        if not any(run.get(part, 0.0) > MOST_SLOWED_PCT for part in slowed):
+            yield run
 
 
 def _median(result: Mapping[str, Any], detail: str, key: str) -> str:
@@ -126,7 +150,7 @@ def _difference(
 ) -> str:
     """Median difference of captures to the runs without dlprof before and after each."""
     own_ms, found = result.get("own_ms", ()), []
-    for run in result.get(detail, ()):
+    for run in _compared(result, detail, key):
         around = [time for time in own_ms[run["turn"] : run["turn"] + 2] if time]
         time_ms = _ms(run.get(key))
         if time_ms is not None and around:

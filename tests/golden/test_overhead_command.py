@@ -7,11 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu_clocks import ClockLog, same_steps
 from benchmarks.overhead_tables import costs_table, workload_tables
 from benchmarks.recorded_names import FIRST_LIGHT, compare_names
 from tests.builders import Trace, analyze
 
 STEPS = 12
+SLOW = {"bare_step": 30_000_000, "profiled_step": 30_000_000, "corrected_step": 30_000_000}
 
 
 def trace() -> Trace:
@@ -54,9 +56,10 @@ def test_what_misses_a_goal_is_bold() -> None:
             "own_ms": [10.0, 10.0, None, 20.0, 20.0],
             "errors": ["exit code 1: no GPU"],
             "normal": [
-                {**step, "turn": 0, "export_bytes": 41_000_000},
+                {**step, "turn": 0, "export_bytes": 41_000_000, "clock_error_pct": 0.2},
                 {**step, "turn": 1, "export_bytes": 41_000_000},
                 {"turn": 2, "reason": "No steps."},
+                {"turn": 3, **SLOW, "slowed_bare_pct": 80.0, "slowed_pct": 80.0},
             ],
             "high": [{"turn": 3, "profiled_step": 24_000_000, "export_bytes": 100_000_000}],
             "names": {"compared": 5, "wrong": 0, "less precise": 0, "unnamed": 1},
@@ -69,13 +72,36 @@ def test_what_misses_a_goal_is_bold() -> None:
         },
     }
     text = "\n".join(workload_tables(results))
-    own, bare = "10.00, 10.00, 20.00, 20.00", "10.10, 10.10, unknown"
-    steps = f"| {own} | 66.7 % | {bare} | +1.0 % | 10.40 | +4.0 % | +20.0 % |"
+    own, bare = "10.00, 10.00, 20.00, 20.00", "10.10, 10.10, unknown, 30.00"
+    steps = f"| {own} | 66.7 % | {bare} | 0.2 % | +1.0 % | 10.40 | +4.0 % | +20.0 % |"
     assert f"| `fast` | GPU {steps}" in text
     assert "| 11.00 | **+10.0 %** |" in text
     assert "| `fast` | 41.0 | 100.0 | **41 %** | 5 | 0 | 0 | 1 |" in text
     assert "* `unknown` with `--detail=normal`: None." in text
     assert "* `fast`: exit code 1: no GPU" in text
+    assert "* `fast`: GPU slowed down by the hardware in 0, 0, 0, 80 % of the steps" in text
+
+
+def test_steps_of_a_slowed_gpu_are_found() -> None:
+    log = ClockLog()
+    log.add("0, 900, 1980, 0x0000000000000080", 99.5)
+    log.add("0, 1000, 1980, 0x0000000000000000", 99.55)
+    log.add("0, 1980, 1980, 0x0000000000000004", 98.0)
+    log.add("1, 1980, 1980, [N/A]", 99.0)
+    steps_ms = [100.0] * 20  # The last one ends at 100 s.
+    assert [at for at, slow in enumerate(log.slowed("0,1", steps_ms, 100.0)) if slow] == [
+        14,
+        15,
+        16,
+    ]
+    assert not any(log.slowed("1", steps_ms, 100.0))
+    assert log.slowed("0", [], 0.0) == []
+
+
+def test_bare_steps_are_found_in_the_clock_of_the_program() -> None:
+    times_ms = [50.0, 10.0, 11.0, 12.0, 10.5, 11.5, 900.0, 15.0]
+    assert same_steps(times_ms, [11.01, 12.02, 10.49, 11.5, 12.5]) == slice(2, 6)
+    assert same_steps([1.0], [1.0, 1.0, 1.0]) == slice(0, 0)
 
 
 def test_costs_have_a_column_for_each_kind() -> None:

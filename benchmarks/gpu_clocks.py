@@ -1,0 +1,90 @@
+"""Steps during which the hardware slowed a GPU down: their times say nothing about a program.
+
+A GPU lowers its clock, often to half, when it or its machine draws too much power or is too hot.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+
+INTERVAL_MS = 100
+QUERY = "index,clocks.sm,clocks.max.sm,clocks_event_reasons.active"
+SLOWED = 0x8 | 0x20 | 0x40 | 0x80
+"""Bits of the reasons: slowdown by hardware, heat, power brake."""
+LOW_CLOCK = 0.75
+"""A GPU at work with a lower share of its highest clock is slowed down, whatever the reasons."""
+
+
+class ClockLog:
+    """Asks ``nvidia-smi`` for the clocks of all GPUs while it is entered."""
+
+    def __init__(self) -> None:
+        self._slowed_s: dict[str, list[float]] = {}
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        command = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
+        try:
+            self._process = subprocess.Popen(
+                [*command, f"--loop-ms={INTERVAL_MS}"], stdout=subprocess.PIPE, text=True
+            )
+        except OSError:
+            return self
+        threading.Thread(target=self._read, daemon=True).start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+    def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.add(line, time.time())
+
+    def add(self, line: str, time_s: float) -> None:
+        """Take a line of ``nvidia-smi``."""
+        gpu, clock, highest, reasons = (word.strip() for word in line.split(","))
+        try:
+            is_slowed = bool(int(reasons, 16) & SLOWED) or float(clock) < LOW_CLOCK * float(highest)
+        except ValueError:
+            return
+        if is_slowed:
+            self._slowed_s.setdefault(gpu, []).append(time_s)
+
+    def slowed(self, gpus: str, times_ms: Sequence[float], end_s: float) -> list[bool]:
+        """Which steps of a program ran while one of its GPUs was slowed down.
+
+        Args:
+            gpus: Numbers of its GPUs.
+            times_ms: Its steps. Unit: ms.
+            end_s: When the last of them ended.
+        """
+        ends_s = end_s - (np.cumsum(np.array(times_ms)[::-1])[::-1] - np.array(times_ms)) / 1e3
+        starts_s = ends_s - np.array(times_ms) / 1e3
+        found = np.zeros(len(times_ms), dtype=bool)
+        margin_s = INTERVAL_MS / 1e3
+        for gpu in gpus.split(","):
+            at = np.sort(np.array(self._slowed_s.get(gpu, [])))
+            low = np.searchsorted(at, starts_s - margin_s)
+            found |= np.searchsorted(at, ends_s + margin_s) > low
+        return [bool(one) for one in found]
+
+
+def same_steps(times_ms: Sequence[float], bare_ms: Sequence[float]) -> slice:
+    """The steps of a program's own clock that are the bare steps; the last one waits: left out."""
+    count = len(bare_ms) - 1
+    wanted, times = np.array(bare_ms[:count]), np.array(times_ms)
+    if count < 1 or len(times) < count:
+        return slice(0, 0)
+    windows = np.lib.stride_tricks.sliding_window_view(times, count)
+    first = int(np.abs(windows - wanted).sum(axis=1).argmin())
+    return slice(first, first + count)

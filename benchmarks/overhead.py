@@ -52,7 +52,7 @@ WORKLOADS = (
     Workload("resnet50_amp", "CPU", 100),
     Workload("generate", "CPU", 192),
     Workload("gpt_eager", "CPU", 80),
-    Workload("resnet50_fp32", "GPU", 60),
+    Workload("resnet50_fp32", "GPU", 80),
     Workload("bert", "GPU", 50),
     Workload("trainer", "CPU", 50),
     Workload("gpt_compiled", "GPU", 60),

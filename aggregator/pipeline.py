@@ -3,36 +3,28 @@
 An import reads and correlates its source, writes the events, and then aggregates them. A rank file
 is imported as events only; ``ranks`` joins those into one database and aggregates it with the same
 functions.
+
+Functions import what works with the columns of a profile: an import loads that while its source is
+read.
 """
+# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
 import shutil
 import sqlite3
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from aggregator.costs.peaks import parse_peaks
-from aggregator.dldb.aggregations import next_number
 from aggregator.dldb.conversion import find_conversion
 from aggregator.dldb.guarded import GLANCE_S, limited
-from aggregator.dldb.import_writer import (
-    ImportResult,
-    event_tables,
-    shown_path,
-    write_events,
-    write_import,
-)
 from aggregator.dldb.reader import Dldb, damaged, open_database
-from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation, find_aggregation
-from aggregator.dldb.stored import (
-    damage_errors,
-    load_rollup_inputs,
-    reading_errors,
-    require_aggregable,
-)
 from aggregator.dldb.writer import (
     aggregation_transaction,
     aggregation_turn,
@@ -41,30 +33,22 @@ from aggregator.dldb.writer import (
     write_errors,
 )
 from aggregator.errors import DatabaseWriteError, DlprofError, UsageError
-from aggregator.importing.correlation import correlate
 from aggregator.importing.gpu_memory import find_recordings
-from aggregator.importing.imported import ImportedProfile
-from aggregator.importing.recorded import RecordedImport, correlate_recorded
-from aggregator.metrics.loops import Candidate
-from aggregator.metrics.rollup import roll_up
-from aggregator.metrics.window import report_iterations
 from aggregator.options import AggregationRequest, ImportOptions, Mode
 from aggregator.profile.profile import require_domains
 from aggregator.profile.recorded import RecordedProfile
 from aggregator.sources import open_profile
 from aggregator.system.progress import Level, NullProgress, Progress
-from aggregator.system.resources import gc_frozen
+from aggregator.system.resources import gc_frozen, gc_paused
 from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
 from aggregator.texts import say
 
-__all__ = [
-    "AggregationResult",
-    "ImportResult",
-    "aggregate",
-    "convert",
-    "import_profile",
-    "open_or_import",
-]
+if TYPE_CHECKING:
+    from aggregator.dldb.import_writer import ImportResult
+    from aggregator.importing.imported import ImportedProfile
+    from aggregator.metrics.loops import Candidate
+
+_AFTER_READING: Final = ("aggregator.importing.correlation", "aggregator.dldb.import_writer")
 
 
 @dataclass(frozen=True)
@@ -91,6 +75,8 @@ def import_profile(options: ImportOptions, progress: Progress) -> ImportResult:
         names = data.profile.domain_names
         custom = [names[domain.code] for domain in data.domains]
         require_domains([names[0], *custom], options.domains)
+        from aggregator.dldb.import_writer import write_import
+
         return write_import(partial, data, (options.request,), options, progress)
 
 
@@ -102,6 +88,8 @@ def import_events(options: ImportOptions, progress: Progress) -> None:
     """
     with new_database(options.database, overwrite=options.overwrite) as partial:
         data, options = _read(options, progress)
+        from aggregator.dldb.import_writer import event_tables, write_events
+
         with write_errors(options.database):
             write_events(partial, data, event_tables(data, options), progress)
 
@@ -150,6 +138,9 @@ def convert_into(database: Path, target: Path, progress: Progress, *, overwrite:
     Raises:
         DatabaseError: The original cannot be read, or the new file cannot be written.
     """
+    from aggregator.dldb.import_writer import write_import
+    from aggregator.importing.recorded import RecordedImport
+
     with new_database(target, overwrite=overwrite) as partial:
         data, options = _read(ImportOptions(source=database, database=target), progress)
         requests = data.requests if isinstance(data, RecordedImport) else ()
@@ -168,6 +159,8 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
             does not fit the profile.
         AggregationCancelledError: Raised by ``progress``.
     """
+    from aggregator.dldb.stored import require_aggregable
+
     parse_peaks(request.gpu_peaks)
     with open_database(database) as dldb:
         is_own = dldb.is_ours
@@ -184,6 +177,12 @@ def aggregate(database: Path, request: AggregationRequest, progress: Progress) -
 def _aggregate(
     database: Path, request: AggregationRequest, progress: Progress
 ) -> AggregationResult:
+    from aggregator.dldb.aggregations import next_number
+    from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation, find_aggregation
+    from aggregator.dldb.stored import damage_errors, load_rollup_inputs, reading_errors
+    from aggregator.metrics.rollup import roll_up
+    from aggregator.metrics.window import report_iterations
+
     existing = _find_aggregation(database, request)
     if existing is not None:  # another process made it during the wait
         return existing
@@ -216,6 +215,9 @@ def aggregate_copy(source: Path, options: ImportOptions, progress: Progress) -> 
         UsageError: ``mode`` is not the mode in which the ranges were read.
         DlprofError: As for ``aggregate``; no copy is left behind.
     """
+    from aggregator.dldb.import_writer import shown_path
+    from aggregator.dldb.stored import reading_errors
+
     with (
         open_database(source) as dldb,
         reading_errors(source),
@@ -243,7 +245,12 @@ def aggregate_copy(source: Path, options: ImportOptions, progress: Progress) -> 
 
 def _read(options: ImportOptions, progress: Progress) -> tuple[ImportedProfile, ImportOptions]:
     """Read and correlate the source; metadata from the source overrides unset options."""
-    profile = open_profile(options.source, progress, options.nsys_path)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pool.submit(_load_modules)
+        profile = open_profile(options.source, progress, options.nsys_path)
+    from aggregator.importing.correlation import correlate
+    from aggregator.importing.recorded import correlate_recorded
+
     if not isinstance(profile, RecordedProfile):
         recordings = find_recordings(options.source, profile)
         data = correlate(profile, options.mode, progress)
@@ -257,7 +264,15 @@ def _read(options: ImportOptions, progress: Progress) -> tuple[ImportedProfile, 
     )
 
 
+def _load_modules() -> None:
+    with gc_paused():
+        for name in _AFTER_READING:
+            import_module(name)
+
+
 def _find_aggregation(database: Path, request: AggregationRequest) -> AggregationResult | None:
+    from aggregator.dldb.rows.aggregation import find_aggregation
+
     with open_database(database) as dldb:
         try:
             with limited(dldb.connection, database, GLANCE_S):

@@ -10,6 +10,7 @@ memory; ``--results FILE`` writes the tables with a description of the machine.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import resource
 import shutil
@@ -41,6 +42,8 @@ def main(argv: list[str] | None = None) -> int:
     options = _options(argv)
     if options.child:
         return _child(options.child, options.profiles)
+    for package in ("aggregator", "profiler_cli"):  # as in an installed package
+        compileall.compile_dir(REPOSITORY / package, quiet=1)
     reports = []
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="dlprof-benchmark-") as folder:
         nsys = None if options.no_nsys else options.nsys or shutil.which("nsys")

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from aggregator import pipeline
+from aggregator.dldb import import_writer  # noqa: F401 - a process loads it once
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.sources.arrow_columns import arrow_connection
 from aggregator.sources.formats import list_tables

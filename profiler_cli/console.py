@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from enum import IntEnum
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final, TextIO
 
 from aggregator.system.plain_text import shown
@@ -39,6 +38,8 @@ PHASE_TITLES: Final = {
 
 def program_version() -> str:
     """Return the version of the installed distribution; it is unknown in a bare checkout."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slow and rare
+
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:

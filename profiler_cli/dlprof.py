@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import DlprofError, UsageError
 from aggregator.system.process_end import skip_last_collections
+from aggregator.system.resources import gc_paused
 from profiler_cli.console import (
     EXIT_DONE,
     EXIT_INTERRUPTED,
@@ -123,7 +124,8 @@ def _run(words: Sequence[str]) -> int:
 
         return run_capture(options, ("dlprof", *words), console)
     # Loads the engine and its libraries, which --help and usage errors do not need.
-    from profiler_cli.commands.analyze import run_aggregation  # noqa: PLC0415
+    with gc_paused():
+        from profiler_cli.commands.analyze import run_aggregation  # noqa: PLC0415
 
     with _local_database(options) as local:
         # The database stores the command: the query of a URL may be a signature.

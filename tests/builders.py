@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.dldb.import_writer import ImportResult
 from aggregator.options import AggregationRequest, ImportOptions, Mode
-from aggregator.pipeline import AggregationResult, ImportResult, aggregate, import_profile
+from aggregator.pipeline import AggregationResult, aggregate, import_profile
 from aggregator.system.progress import NullProgress
 
 PUSH_POP, START_END, MARK, DOMAIN = 59, 60, 34, 75

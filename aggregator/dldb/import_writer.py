@@ -8,10 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aggregator.advice.facts import Facts
-from aggregator.dldb.gpu_memory import memory_tables
-from aggregator.dldb.memory_owners import write_owners
 from aggregator.dldb.ownership import (
     Ownership,
     Span,
@@ -35,7 +34,6 @@ from aggregator.dldb.writer import (
 from aggregator.errors import DlprofError, KeyNodeNotFoundError, UsageError
 from aggregator.importing.imported import ImportedProfile
 from aggregator.importing.recorded import RecordedImport
-from aggregator.metrics.memory.analysis import Recording
 from aggregator.metrics.model import RollupInput
 from aggregator.metrics.rollup import Rollup, roll_up, roll_up_part
 from aggregator.metrics.steady import find_steady_range
@@ -44,6 +42,9 @@ from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.profile.profile import ProfileWarning
 from aggregator.system.progress import NullProgress, Progress
 from aggregator.system.resources import prefetch, run_both
+
+if TYPE_CHECKING:
+    from aggregator.metrics.memory.analysis import Recording
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,10 @@ def write_aggregations(
 
     def write(connection: sqlite3.Connection) -> None:
         write_collectives(connection, collectives)
-        write_owners(connection, events.recordings)
+        if events.recordings:
+            from aggregator.dldb.memory_owners import write_owners  # noqa: PLC0415 - rare
+
+            write_owners(connection, events.recordings)
         facts: Facts | None = None
         for aggr, aggregated in enumerate(done, start=1):
             known = facts if aggregated.is_steady else None
@@ -225,7 +229,10 @@ def event_tables(data: ImportedProfile, options: ImportOptions) -> Iterator[Tabl
     """The tables that do not depend on an aggregation."""
     yield from metadata_tables(data, options)
     yield from profile_tables(data)
-    yield from memory_tables(data.recordings)
+    if data.recordings:
+        from aggregator.dldb.gpu_memory import memory_tables  # noqa: PLC0415 - rare
+
+        yield from memory_tables(data.recordings)
 
 
 def shown_path(path: Path) -> str:

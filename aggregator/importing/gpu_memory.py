@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import glob
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aggregator.errors import ProfileError
-from aggregator.metrics.memory.analysis import DeviceMemory, Recording, analyze
 from aggregator.profile.profile import Profile, ProfileWarning
 from aggregator.sources.formats import Format, detect_file
-from aggregator.sources.memory import read_memory
 from aggregator.texts import say
+
+if TYPE_CHECKING:
+    from aggregator.metrics.memory.analysis import DeviceMemory, Recording
 
 SNAPSHOT_SUFFIX: Final = "_memory"
 """``dlprof --memory`` writes ``NAME_memory_<pid>.pickle`` beside ``NAME.sqlite``."""
@@ -23,6 +24,12 @@ def find_recordings(source: Path, profile: Profile) -> tuple[Recording, ...]:
     files = snapshots_of(source.with_suffix(""))
     if profile.records_memory and detect_file(source, source.name) is not Format.REPORT:
         files.append(source)
+    if not files:
+        return ()
+    # Few profiles have one, and these modules are a tenth of the command's.
+    from aggregator.metrics.memory.analysis import analyze  # noqa: PLC0415
+    from aggregator.sources.memory import read_memory  # noqa: PLC0415
+
     found: list[Recording] = []
     for file in files:
         try:
@@ -46,6 +53,8 @@ def snapshots_of(base: Path) -> list[Path]:
 
 def recorded(memory: DeviceMemory, file: Path, start_utc_ns: int | None) -> Recording:
     """A recording with the offset of its clock from that of a profile."""
+    from aggregator.metrics.memory.analysis import Recording  # noqa: PLC0415 - rare, as above
+
     times = memory.time_ns[memory.time_ns >= 0]
     is_utc = bool(len(times)) and int(times.min()) > _SINCE_1970_NS
     other = 0 if memory.source == "nsys" else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.kernels.traits import communication_kernels, tensor_core_kernels
 from aggregator.metrics.iterations import KeyNode, NamedRanges
 from aggregator.metrics.loops import Candidate
-from aggregator.metrics.memory.analysis import Recording
 from aggregator.metrics.model import RollupInput
 from aggregator.metrics.phases import PhaseColumns
 from aggregator.profile.arrays import Bool, Int32, Int64, Integers, ordered, row_codes
 from aggregator.profile.profile import Profile
+
+if TYPE_CHECKING:
+    from aggregator.metrics.memory.analysis import Recording
 
 TC_ELIGIBLE, TC_UNASSOCIATED, TC_NOT_ELIGIBLE = 0, 2, 3
 """DLProf's ``tc_support_status``."""

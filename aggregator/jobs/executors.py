@@ -15,16 +15,18 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aggregator.errors import ExecutorError, UsageError
 from aggregator.jobs.parts import Request, Result, raise_error, run_part
 from aggregator.options import ImportOptions
-from aggregator.pipeline import ImportResult
 from aggregator.ranks.pool import rank_database
 from aggregator.ranks.rank_import import join_ranks, rank_folder, require_files
 from aggregator.system.progress import Progress
 from aggregator.texts import say
+
+if TYPE_CHECKING:
+    from aggregator.dldb.import_writer import ImportResult
 
 KINDS: Final = ("local", "celery", "dask", "ray")
 _PACKAGES: Final = {"dask": "distributed", "ray": "ray", "celery": "celery"}

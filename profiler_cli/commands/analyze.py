@@ -12,7 +12,7 @@ from aggregator.dldb.guarded import few_rows, limited, time_limit_s
 from aggregator.dldb.reader import is_own_database, open_database
 from aggregator.errors import DatabaseError
 from aggregator.options import DEFAULT_PROFILE_NAME, AggregationRequest, ImportOptions, Mode
-from aggregator.pipeline import ImportResult, aggregate_copy, import_profile
+from aggregator.pipeline import aggregate_copy, import_profile
 from aggregator.profile.profile import LOST_RECORDS, require_domains
 from aggregator.system.sqlite_uri import as_text
 from profiler_cli.commands.rank_summary import RANKS_FILE, write_ranks
@@ -39,6 +39,7 @@ from profiler_cli.reports.source import ReportSource
 from profiler_cli.reports.table import Report
 
 if TYPE_CHECKING:
+    from aggregator.dldb.import_writer import ImportResult
     from profiler_cli.console import Console
 
 NS_PER_S: Final = 1_000_000_000

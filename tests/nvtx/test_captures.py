@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.dldb.import_writer import ImportResult
 from aggregator.options import ImportOptions, Mode
-from aggregator.pipeline import ImportResult, import_profile
+from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
 
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"

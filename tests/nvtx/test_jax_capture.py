@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.dldb.import_writer import ImportResult
 from aggregator.options import ImportOptions
-from aggregator.pipeline import ImportResult, import_profile
+from aggregator.pipeline import import_profile
 from aggregator.profile.counters import COUNTED_STEP
 from aggregator.system.progress import NullProgress
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import metadata
 
 from aggregator.correlate.ranks import communicating_processes, rank_processes
 from aggregator.dldb.conversion import conversion_notes
@@ -24,6 +23,8 @@ NO_OPS = say("Simple mode: the profile has no framework ranges, or they were not
 @cache
 def engine_version() -> str:
     """Version of the installed distribution."""
+    from importlib import metadata  # noqa: PLC0415 - slow, and an import needs it while it writes
+
     try:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:

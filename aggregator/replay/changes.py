@@ -250,17 +250,16 @@ def fuse(name: str) -> Change:
         graph = scenario.graph
         chosen, calls = find_rows(graph, name), _calls_of(graph, name)
         calls[graph.launch[chosen & (graph.launch >= 0)] // 2] = True
-        return fused(scenario, chosen, calls)
+        step = without_ops(graph, scenario.durations.cpu_step_ns, find_ops(graph, name), calls)
+        return fused(scenario, chosen, step)
 
     return apply
 
 
-def fused(scenario: Scenario, chosen: Bool, calls: Bool) -> Scenario:
-    """Some work runs back to back, and some calls and the time before them are saved."""
-    graph, durations = scenario.graph, scenario.durations
-    step = without_calls(graph, durations.cpu_step_ns, calls)
-    gap = without_gaps(graph, durations.gap_ns, chosen)
-    return replace(scenario.with_durations(cpu_step_ns=step, gap_ns=gap), is_bound=True)
+def fused(scenario: Scenario, chosen: Bool, step_ns: Int64) -> Scenario:
+    """Some work runs back to back, and the CPU takes other times."""
+    gap = without_gaps(scenario.graph, scenario.durations.gap_ns, chosen)
+    return replace(scenario.with_durations(cpu_step_ns=step_ns, gap_ns=gap), is_bound=True)
 
 
 def data_ready(scenario: Scenario) -> Scenario:

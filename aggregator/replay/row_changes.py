@@ -13,7 +13,7 @@ from aggregator.profile.intervals import Flattened
 from aggregator.replay.changes import fused
 from aggregator.replay.communication import overlapped
 from aggregator.replay.graph import NEVER, EdgeKind, Graph, Source
-from aggregator.replay.scenario import Change, Scenario, launching_calls
+from aggregator.replay.scenario import Change, Scenario, launching_calls, without_calls
 
 Select: TypeAlias = Callable[[Graph], Bool]
 """Which rows of the work of a graph are changed."""
@@ -74,8 +74,9 @@ def fuse_rows(select: Select, factor: float) -> Change:
     """One call launches some work of a step, which takes ``1 / factor`` of its time."""
 
     def apply(scenario: Scenario) -> Scenario:
-        chosen = select(scenario.graph)
-        done = fused(scenario, chosen, launching_calls(scenario.graph, chosen))
+        graph, step = scenario.graph, scenario.durations.cpu_step_ns
+        chosen = select(graph)
+        done = fused(scenario, chosen, without_calls(graph, step, launching_calls(graph, chosen)))
         return speed_up_rows(lambda _: chosen, factor)(done)
 
     return apply

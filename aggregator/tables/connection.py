@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import sqlite3
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,8 +24,8 @@ from aggregator.dldb.reader import (
 )
 from aggregator.dldb.writer import Table, insert_rows
 from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
-from aggregator.kernels.traits import kernel_traits
 from aggregator.tables.counts import COUNTS, file_state
+from aggregator.tables.sql_functions import add_functions
 from aggregator.texts import ENGLISH, current_language, from_json, say
 
 LONGEST_SERVED_BYTES = 2 * 2**20
@@ -43,35 +42,9 @@ _GO_ON_ATTEMPTS = 1_200  # A writer that was let in commits an aggregation of mi
 
 _TRY_AGAIN = say("Try again in a moment.")
 
-# PyTorch, its relatives and Python itself; the code of models in other packages is the program.
-_LIBRARY = re.compile(
-    r"(?:^|/)(?:torch|apex|dlprof_nvtx|pyprof)/"
-    r"|/lib/python[\d.]+/(?!site-packages|dist-packages)"
-    r"|^<|^(?:threading|runpy|contextlib|functools)\.py"
-)
-
 Params = Mapping[str, str | int | float | None]
 Row = tuple[Any, ...]
 Result = TypeVar("Result")
-
-
-@lru_cache(maxsize=65536)
-def program_line(stack_trace: object) -> str | None:
-    """The innermost frame of a call stack that lies in no library; else the innermost of all.
-
-    Frames come one per line, outermost first. None: no stack was recorded, or it is no text.
-    """
-    if not isinstance(stack_trace, str):
-        return None
-    frames = [line.strip() for line in stack_trace.splitlines()]
-    frames = [frame for frame in frames if frame]
-    own = (frame for frame in reversed(frames) if not _LIBRARY.search(frame))
-    return next(own, frames[-1] if frames else None)
-
-
-def is_communication(kernel_name: object) -> bool:
-    """Whether a kernel moves data between GPUs, by its name."""
-    return isinstance(kernel_name, str) and kernel_traits(kernel_name).is_communication
 
 
 class Queryable(ABC):
@@ -121,8 +94,7 @@ class ProfileDatabase(Queryable):
         self._columns: dict[str, frozenset[str]] = {}
         connection = dldb.connection
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_SERVED_BYTES)
-        connection.create_function("program_line", 1, program_line, deterministic=True)
-        connection.create_function("is_communication", 1, is_communication, deterministic=True)
+        add_functions(connection)
         guard(connection, self._is_late)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.tables.connection import program_line
+from aggregator.tables.sql_functions import program_line
 
 PACKAGES = "/x/lib/python3.11/site-packages"
 

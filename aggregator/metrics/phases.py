@@ -57,7 +57,7 @@ class IterationPhases:
     name: Int64  # Code into ``names``; -1: none.
     names: tuple[str, ...]  # Names of phases, ``mixed`` among them.
     tokens: Int64  # Tokens of the phases that end in it; -1: unknown.
-    sequences: Int64  # Sequences of the last of them; -1: unknown.
+    sequences: Int64  # Sequences of the last of them, or of the phase around it; -1: unknown.
     parts: Int64  # Phases that end in it: micro-steps of a training step.
 
     def is_of(self, phase: str) -> Bool:
@@ -90,9 +90,11 @@ def phases_of_iterations(phases: PhaseColumns, edges_ns: Int64) -> IterationPhas
     ends_in = np.clip(np.searchsorted(edges_ns, phases.end_ns, side="left") - 1, 0, count - 1)
     tokens, sequences = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
     np.add.at(tokens, ends_in, np.maximum(phases.tokens, 0))
-    known = np.zeros(count, dtype=bool)
-    known[ends_in] = True
+    # A phase counts where it ends; an iteration that lies within one has none of its tokens.
+    known = name >= 0
     known[ends_in[phases.tokens < 0]] = False
+    begun = np.searchsorted(phases.start_ns, edges_ns[1:], side="left") - 1
+    sequences[begun >= 0] = phases.sequences[begun[begun >= 0]]
     sequences[ends_in] = phases.sequences
     parts = np.bincount(ends_in, minlength=count).astype(np.int64)
     return IterationPhases(name, names, np.where(known, tokens, -1), sequences, parts)

@@ -153,6 +153,22 @@ def test_public_traces_have_the_phase_and_batch_of_their_annotations(
     assert query(imported(f"{name}.json.gz"), sql) == [(*SERVING[name], 1)]
 
 
+def test_tokens_of_a_phase_count_once_where_iterations_are_cut_inside_it(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    for number in range(6):
+        at = 1_000 + 1_000 * number
+        if number % 2 == 0:
+            main.range(ours("train", 64, 4), at, at + 1_900)
+        main.range("request", at + 600, at + 700)  # Twice in each phase.
+        main.op("mm", at + 610, at + 640)
+        main.launch("gemm", at + 630)
+    found = analyze(trace, tmp_path, key_node="request")
+    rows = found.query("SELECT phase, tokens, sequences FROM view_phases WHERE aggr_id = 1")
+    assert rows == [("train", 3 * 64, 4.0)]
+
+
 def test_an_iteration_of_two_phases_is_mixed(tmp_path: Path) -> None:
     trace = Trace()
     trace.gpu()

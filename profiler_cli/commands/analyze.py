@@ -147,7 +147,12 @@ def _import_elsewhere(
 
 
 def _add_aggregation(source: Path, database: Path, options: Options, console: Console) -> int:
-    """Add an aggregation to a copy of the database, unless it has one with these settings."""
+    """Add an aggregation to a copy of the database, unless it has one with these settings.
+
+    That of a phase is of the steady iterations, if no others were requested.
+    """
+    if options.phase and options.iter_start is None and options.iter_stop is None:
+        options = _within_steady(source, options, console)
     result = aggregate_copy(
         source,
         ImportOptions(
@@ -165,6 +170,23 @@ def _add_aggregation(source: Path, database: Path, options: Options, console: Co
             f"Aggregation {result.aggr_id} of {display(source)} has the requested settings already"
         )
     return result.aggr_id
+
+
+def _within_steady(source: Path, options: Options, console: Console) -> Options:
+    """Options that request the steady iterations; the start of a program has other steps."""
+    with open_database(source) as database:
+        query = (
+            "SELECT iter_start, iter_stop FROM view_aggregations WHERE is_steady AND phase = ''"
+            " AND (? = '' OR key_node_name = ?) LIMIT 1"
+        )
+        rows = few_rows(database.connection.execute(query, (options.key_node or "",) * 2))
+    if not rows:
+        return options
+    first, last = rows[0]
+    console.message(
+        f"Iterations {first} to {last} are steady: the others are left out (--iter_start=0: all)"
+    )
+    return replace(options, iter_start=first, iter_stop=last)
 
 
 def _write_reports(aggr_id: int, plan: OutputPlan, options: Options, console: Console) -> str:
@@ -204,8 +226,8 @@ def _leading_aggregation(connection: sqlite3.Connection, aggr_id: int, options: 
     if options.iter_start is not None or options.iter_stop is not None:
         return aggr_id
     query = (
-        "SELECT aggr_id FROM view_aggregations WHERE is_steady AND key_node_name ="
-        " (SELECT key_node_name FROM view_aggregations WHERE aggr_id = ?)"
+        "SELECT aggr_id FROM view_aggregations WHERE is_steady AND (key_node_name, phase) ="
+        " (SELECT key_node_name, phase FROM view_aggregations WHERE aggr_id = ?)"
     )
     rows = few_rows(connection.execute(query, (aggr_id,)))
     return int(rows[0][0]) if rows else aggr_id

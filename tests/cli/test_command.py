@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.builders import Trace
 from tests.cli.forking import LIMIT_S, Forks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -354,6 +356,41 @@ def test_a_copy_of_an_own_database_gets_one_more_aggregation(
     connection = sqlite3.connect(tmp_path / "dlprof_dldb_1.sqlite")
     assert connection.execute("SELECT count(*) FROM view_aggregations").fetchone() == (3,)
     connection.close()
+
+
+def test_the_aggregation_of_a_phase_leaves_out_the_start_of_the_program(
+    dlprof: Run, tmp_path: Path
+) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    at = 1_000
+    for number in range(24):
+        length = 5_000_000 if number < 3 else 10_000  # The first ones compile.
+        text = 'dlprof.phase: decode {"tokens":4,"sequences":4}'
+        main.range(text, at, at + length - 10)
+        main.op("mm", at + 10, at + 30)
+        main.launch("gemm", at + 20)
+        at += length
+    trace.write(tmp_path / "serving.sqlite")
+    assert dlprof("--database=serving.sqlite", "-v=quiet").returncode == 0
+
+    def decode(*words: str) -> tuple[int, int, int]:
+        done = dlprof("--database=dlprof_dldb.sqlite", "--phase=decode", "--force", *words)
+        assert done.returncode == 0, done.stderr
+        with closing(sqlite3.connect(tmp_path / "dlprof_dldb_1.sqlite")) as connection:
+            query = (
+                "SELECT iter_start, iter_stop, phase_iterations FROM view_aggregations"
+                " JOIN view_phases USING (aggr_id) WHERE view_aggregations.phase = 'decode'"
+            )
+            (row,) = connection.execute(query).fetchall()
+        found: tuple[int, int, int] = row
+        return found
+
+    first, last, count = decode()
+    assert first >= 3
+    assert count == last - first + 1
+    assert decode("--iter_start=0")[0] == 0
 
 
 def test_a_refused_aggregation_leaves_no_copy(dlprof: Run, tmp_path: Path, training: Path) -> None:

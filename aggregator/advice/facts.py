@@ -173,6 +173,9 @@ class Facts:
     settings: Mapping[str, Any]  # Settings of the script that markers recorded.
     has_graphs: bool  # Whether CUDA graphs were recorded as a whole, without their kernels.
     has_loader: bool  # Whether ranges of a data loader were recorded.
+    # Share of the memory bandwidth that the steps are known to use; None: unknown, or they do not
+    # decode.
+    decode_bandwidth_pct: float | None = None
     source_format: str = ""  # Format of the profile; empty if unknown, in older databases.
     # How long each rank waited; empty if this is unknown for any of them.
     rank_waits: tuple[RankWait, ...] = ()

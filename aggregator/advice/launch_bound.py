@@ -102,6 +102,14 @@ def _recommendation(facts: Facts) -> Text:
             "this step as it is: sizes in it depend on values ({names})",
             names=", ".join(sorted(ran & VALUE_SIZES)),
         )
+    if facts.decode_bandwidth_pct is not None:
+        return say(
+            "At best the memory bandwidth bounds decoding, of which {pct:.1f}% is known to be used: "
+            "launches bound it. Give the KV cache a fixed size and replay each step as one CUDA "
+            "graph: generate(cache_implementation='static') compiles it so; vLLM and SGLang do, "
+            "unless eager mode is enforced",
+            pct=facts.decode_bandwidth_pct,
+        )
     return say(
         "Launch many kernels at once with CUDA graphs (torch.cuda.make_graphed_callables, or "
         "torch.compile with mode='reduce-overhead'), or run fewer and larger kernels "

@@ -41,6 +41,7 @@ from aggregator.profile.intervals import Flattened, flatten, union_of
 from aggregator.replay.analysis import ReplayedProfile
 
 _UNCERTAIN = frozenset({"medium", "low"})  # Confidence in the choice of the key node.
+_MOSTLY = 0.8  # Share of the steps that decode, if decoding is judged.
 WAITING_CALLS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynchronize")
 """Substrings of the names of calls that wait for the GPU."""
 _WORK_COLUMNS = (
@@ -86,6 +87,7 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
         settings=stored_settings(connection),
         has_graphs=bool((work.kind == GRAPH).any()),
         has_loader=_meta(connection, "dataloader_measured") == "1",
+        decode_bandwidth_pct=_decode_bandwidth_pct(connection, aggr),
         source_format=_meta(connection, "source_format"),
         is_sure_of_steps=_meta(connection, "key_node_confidence") not in _UNCERTAIN
         and not (lost_records(connection) or several),
@@ -95,6 +97,24 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
         replayed=replayed,
         corrected=None if replayed is None else read_corrected(connection, aggr, replayed),
     )
+
+
+def _decode_bandwidth_pct(connection: sqlite3.Connection, aggr: int) -> float | None:
+    """Share of the memory bandwidth of decoding; None: it is unknown, or few steps decode."""
+    query = (
+        "SELECT sum(p.phase = 'decode'), count(*), 100.0 * sum(iif(p.phase = 'decode', e.bytes, 0))"
+        " / nullif(sum(iif(p.phase = 'decode', i.stop - i.start, 0)), 0) / nullif(m.gpus, 0)"
+        " / nullif(r.rate, 0) FROM iterations AS i"
+        " JOIN iteration_phases AS p ON p.aggr = i.aggr AND p.iter_value = i.iter_value"
+        " JOIN iteration_efficiency AS e ON e.aggr = i.aggr AND e.iter_value = i.iter_value"
+        " JOIN model_efficiency AS m ON m.aggr = i.aggr"
+        " JOIN peak_rates AS r ON r.aggr = i.aggr AND r.name = 'bandwidth'"
+        " WHERE i.aggr = ? AND i.aggregated"
+    )
+    decoding, steps, used_pct = connection.execute(query, (aggr,)).fetchone()
+    if used_pct is None or decoding < _MOSTLY * steps:
+        return None
+    return float(used_pct)
 
 
 def _replayed(connection: sqlite3.Connection, aggr: int, steps: Steps) -> ReplayedProfile | None:

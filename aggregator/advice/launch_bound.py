@@ -104,10 +104,10 @@ def _recommendation(facts: Facts) -> Text:
         )
     if facts.decode_bandwidth_pct is not None:
         return say(
-            "At best the memory bandwidth bounds decoding, of which {pct:.1f}% is known to be used: "
-            "launches bound it. Give the KV cache a fixed size and replay each step as one CUDA "
-            "graph: generate(cache_implementation='static') compiles it so; vLLM and SGLang do, "
-            "unless eager mode is enforced",
+            "At best the memory bandwidth bounds decoding, of which {pct:.1f}% is known to be "
+            "used: launches bound it. Give the KV cache a fixed size and replay each step as one "
+            "CUDA graph: generate(cache_implementation='static') compiles it so; vLLM and SGLang "
+            "do, unless eager mode is enforced",
             pct=facts.decode_bandwidth_pct,
         )
     return say(

@@ -34,6 +34,7 @@ from aggregator.dldb.rows.collectives import read_rank_waits
 from aggregator.dldb.rows.corrected import read_corrected
 from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.stored import lost_records, stored_settings
+from aggregator.dldb.writer import has_table
 from aggregator.errors import ReplayError
 from aggregator.kernels.traits import communication_kernels, half_precision_kernels
 from aggregator.profile.arrays import Int64, distinct
@@ -111,6 +112,8 @@ def _decode_bandwidth_pct(connection: sqlite3.Connection, aggr: int) -> float | 
         " JOIN peak_rates AS r ON r.aggr = i.aggr AND r.name = 'bandwidth'"
         " WHERE i.aggr = ? AND i.aggregated"
     )
+    if not has_table(connection, "iteration_phases"):  # In older databases.
+        return None
     decoding, steps, used_pct = connection.execute(query, (aggr,)).fetchone()
     if used_pct is None or decoding < _MOSTLY * steps:
         return None

@@ -215,7 +215,7 @@ class Reference:
         """Keep the times of the steps since the loop was found; the GPU is not waited for."""
         ticks = self.ticks[self.found - 1 :] if self.found else []
         times = [tick[0] for tick in ticks]
-        self.bare = {"host_ns": _gaps(times)}
+        self.bare = {"host_ns": _gaps(times), "end_utc_ns": _since_1970(times[1:])}
         # A call begins a step, a step of an optimizer ends it.
         named = ticks[:-1] if self.clock == "call" else ticks[1:]
         self.bare_phases = [tick[2] for tick in named]
@@ -237,15 +237,17 @@ class Reference:
             "clock": self.clock,
             "bare": self.bare,
             "bare_phases": self.bare_phases,
-            "profiled": {"host_ns": self._profiled_ns(with_markers=False)},
-            "marked": {"host_ns": self._profiled_ns(with_markers=True)},
+            "profiled": self._profiled_ns(with_markers=False),
+            "marked": self._profiled_ns(with_markers=True),
             "reason": self.reason,
         }
         self._write_file(f"steps.{self.pid}.json", json.dumps(content))
 
-    def _profiled_ns(self, *, with_markers: bool) -> list[int]:
+    def _profiled_ns(self, *, with_markers: bool) -> dict[str, list[int]]:
         gaps = _gaps(self.profiled)
-        return [gap for at, gap in enumerate(gaps) if self.with_markers[at + 1] == with_markers]
+        steps = [at for at in range(len(gaps)) if self.with_markers[at + 1] == with_markers]
+        ends = [self.profiled[at + 1] for at in steps]
+        return {"host_ns": [gaps[at] for at in steps], "end_utc_ns": _since_1970(ends)}
 
     def _keep_unfinished(self) -> None:
         """The process ends before the collection began: keep what was measured."""
@@ -291,6 +293,12 @@ def _listed(folder: str) -> list[str]:
 
 def _gaps(times: list[int]) -> list[int]:
     return [times[at + 1] - times[at] for at in range(len(times) - 1)]
+
+
+def _since_1970(times: list[int]) -> list[int]:
+    """Times of the host's clock since 1970."""
+    offset_ns = time.time_ns() - time.perf_counter_ns()
+    return [time_ns + offset_ns for time_ns in times]
 
 
 def _gpu_gaps(events: list[Any]) -> list[int]:

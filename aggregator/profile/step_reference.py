@@ -20,7 +20,9 @@ FOREIGN: Final = say(
     "The capture holds no steps without profiling; dlprof times some before it profiles a PyTorch "
     "loop."
 )
+GPU_SLOWED: Final = "gpu_slowed"
 _REASONS: Final = {
+    GPU_SLOWED: say("The hardware slowed the GPU down during the steps without profiling."),
     "no_torch": say("No process of the application used PyTorch's markers."),
     "no_markers": say("The markers could not be written in the application."),
     "no_loop": say("The program's own files name nothing that repeats a training step."),
@@ -36,7 +38,7 @@ _FASTER: Final = 0.9
 """Steps cannot become this much faster by profiling: those before it were no typical ones."""
 _WARMING_UP: Final = say(
     "The steps before profiling took longer than the profiled ones: the program was still warming "
-    "up."
+    "up, or the machine was slower then."
 )
 _TOO_FEW: Final = say("Fewer than {count} steps ran without profiling.", count=LEAST_STEPS)
 

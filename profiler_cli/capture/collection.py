@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from aggregator.errors import NotProfiledError, NsysFailedError
 from aggregator.options import Mode
-from aggregator.sources.nsys.reference import BARE, COLUMNS, NOTE, PHASES, WORK
+from aggregator.sources.nsys.reference import BARE, COLUMNS, END, NOTE, PHASES, WORK
 from aggregator.sources.nsys.schema import CAPTURE_NOTES, STEP_TIMES
 from aggregator.system.untrusted_json import read_object
 from profiler_cli.capture import processes
@@ -39,6 +39,7 @@ SESSION_SWITCH: Final = "--session-new"
 MAX_STEPS: Final = 100_000
 MAX_NS: Final = 1 << 53
 """Times of a step above it are no times."""
+MAX_UTC_NS: Final = 1 << 63
 _START_LIMIT_S: Final = 30
 _PYTHON: Final = re.compile(r"(?:^|/)(?:python|pypy)[\d.]*$")
 _RETRY_S: Final = 8.0
@@ -209,7 +210,7 @@ class Collection:
         reason = self.problem or ",".join(sorted(reasons)) or ("" if rows else "no_torch")
         try:
             with closing(sqlite3.connect(export)) as connection, connection:
-                columns = (*COLUMNS, WORK)
+                columns = (*COLUMNS, WORK, END)
                 _create(connection, STEP_TIMES, columns)
                 marks = ", ".join("?" * len(columns))
                 connection.executemany(f'INSERT INTO "{STEP_TIMES}" VALUES ({marks})', rows)  # noqa: S608 - fixed names
@@ -311,13 +312,13 @@ def _has_device(open_files: Path) -> bool:
     return False
 
 
-def _times(content: dict[str, Any], phase: str, clock: str) -> list[int]:
+def _times(content: dict[str, Any], phase: str, clock: str, most_ns: int = MAX_NS) -> list[int]:
     """Return the times of a phase; empty if the file holds something else."""
     times = content.get(phase)
     values = times.get(clock) if isinstance(times, dict) else None
     if not isinstance(values, list):
         return []
-    valid = all(type(value) is int and 0 <= value < MAX_NS for value in values)
+    valid = all(type(value) is int and 0 <= value < most_ns for value in values)
     return values[:MAX_STEPS] if valid else []
 
 
@@ -333,9 +334,11 @@ def _rows(content: dict[str, Any]) -> list[tuple[Any, ...]]:
         both = gpu if len(gpu) == len(host) else [None] * len(host)
         clock = str(content.get("clock") or "")
         work = _phases(content, len(host)) if phase == BARE else [""] * len(host)
+        ends = _times(content, phase, "end_utc_ns", MAX_UTC_NS)
+        ends_or_none = ends if len(ends) == len(host) else [None] * len(host)
         rows += [
             (pid, known, clock, phase, number, *times)
-            for number, times in enumerate(zip(host, both, work, strict=True))
+            for number, times in enumerate(zip(host, both, work, ends_or_none, strict=True))
         ]
     return rows
 

@@ -18,12 +18,19 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 from aggregator.sources.nsys.gpu_memory import NVML_ERROR, SAMPLE_COLUMNS
+from aggregator.sources.nsys.gpu_speed import SLOWED
 from aggregator.sources.nsys.schema import CAPTURE_NOTES, GPU_SAMPLES
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 INTERVAL_S: Final = 0.2
 MAX_ROWS: Final = 4096
 """Largest number of rows per GPU; beyond it, neighboring rows are merged in pairs."""
+REASONS: Final = (
+    *("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"),
+)
+"""Names of the function that says why the clock is low; the second one is older."""
+SLOWED_BITS: Final = 0x8 | 0x20 | 0x40 | 0x80
+"""Reasons that lower the clock a lot: hardware slowdown, heat (two bits), power brake."""
 _JOIN_S: Final = 2.0
 _UUID_CHARS: Final = 96
 
@@ -40,6 +47,7 @@ class Reading(NamedTuple):
     total: int  # Memory. Unit: bytes.
     used: int  # Memory in use by all processes. Unit: bytes.
     busy: int | None  # Recent share of time with any kernel; None if unknown. Unit: %.
+    slowed: int | None = None  # 1: the hardware lowers its clock; None if unknown.
 
 
 class GpuReader(Protocol):
@@ -80,6 +88,8 @@ class Nvml:
             self._gpus = [self._open(number) for number in range(count.value)]
         except AttributeError as error:
             raise NvmlError(f"{library} is too old") from error
+        known = (getattr(self._library, name, None) for name in REASONS)
+        self._reasons: Any = next((found for found in known if found is not None), None)
 
     def _check(self, code: int) -> None:
         if code:
@@ -101,8 +111,15 @@ class Nvml:
                 continue
             has_rates = not self._library.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates))
             busy = int(rates.gpu) if has_rates else None
-            found.append(Reading(number, uuid, int(memory.total), int(memory.used), busy))
+            slowed = self._slowed(handle)
+            found.append(Reading(number, uuid, int(memory.total), int(memory.used), busy, slowed))
         return found
+
+    def _slowed(self, handle: Any) -> int | None:
+        reasons = ctypes.c_ulonglong()
+        if self._reasons is None or self._reasons(handle, ctypes.byref(reasons)):
+            return None
+        return int(bool(reasons.value & SLOWED_BITS))
 
     def close(self) -> None:
         """Release the library."""
@@ -132,10 +149,11 @@ class _Series:
 
 
 def _merged(rows: list[list[Any]]) -> list[Any]:
-    """Merge rows: first time, highest memory usage, mean utilization."""
+    """Merge rows: first time, highest memory usage, mean utilization, slowed at any time."""
     busy = [row[5] for row in rows if row[5] is not None]
     mean = sum(busy) / len(busy) if busy else None
-    return [*rows[0][:4], max(row[4] for row in rows), mean, rows[0][6]]
+    slowed = max((row[7] for row in rows if row[7] is not None), default=None)
+    return [*rows[0][:4], max(row[4] for row in rows), mean, rows[0][6], slowed]
 
 
 class GpuMonitor:
@@ -173,7 +191,7 @@ class GpuMonitor:
             self._reader.close()
 
     def rows(self) -> list[list[Any]]:
-        """Return the rows, with the columns ``SAMPLE_COLUMNS``."""
+        """Return the rows, with the columns ``SAMPLE_COLUMNS`` and ``SLOWED``."""
         return [
             *self._before,
             *(row for series in self._series.values() for row in series.all_rows()),
@@ -189,7 +207,7 @@ class GpuMonitor:
         try:
             with closing(sqlite3.connect(export)) as connection, connection:
                 _write(connection, CAPTURE_NOTES, ("name", "value"), notes)
-                _write(connection, GPU_SAMPLES, SAMPLE_COLUMNS, self.rows())
+                _write(connection, GPU_SAMPLES, (*SAMPLE_COLUMNS, SLOWED), self.rows())
         except sqlite3.Error as error:
             return str(error)
         return ""
@@ -204,8 +222,8 @@ class GpuMonitor:
 
     @staticmethod
     def _row(reading: Reading, is_before: int) -> list[Any]:
-        gpu, uuid, total, used, busy = reading
-        return [time.time_ns(), gpu, uuid, total, used, busy, is_before]
+        gpu, uuid, total, used, busy, slowed = reading
+        return [time.time_ns(), gpu, uuid, total, used, busy, is_before, slowed]
 
 
 def _write(

@@ -44,6 +44,11 @@ int nvmlDeviceGetUtilizationRates(void *h, unsigned *r) {
     r[0] = 50; r[1] = 1;
     return 0;
 }
+int nvmlDeviceGetCurrentClocksEventReasons(void *h, unsigned long long *reasons) {
+    if (h != (void *)1) return 3;
+    *reasons = 0x80 | 0x4;
+    return 0;
+}
 """
 
 
@@ -67,10 +72,27 @@ def library(tmp_path: Path) -> Callable[[str], Path]:
 def test_nvml_is_read_as_its_header_says(library: Callable[[str], Path]) -> None:
     nvml = Nvml(str(library(NVML)))
     assert nvml.read() == [
-        Reading(0, "GPU-aaaa", 80 * GIB, 3 * GIB, 50),
+        Reading(0, "GPU-aaaa", 80 * GIB, 3 * GIB, 50, 1),
         Reading(1, "GPU-bbbb", 80 * GIB, 1 * GIB, None),
     ]
     nvml.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "slowed"),
+    [("= 0x80 | 0x4", 1), ("= 0x4 | 0x1", 0), ("= 0x20", 1), ("= 0x40", 1), ("= 0x8", 1)],
+)
+def test_a_gpu_below_its_power_limit_or_idle_is_not_slowed(
+    library: Callable[[str], Path], text: str, slowed: int
+) -> None:
+    """An older driver has the function under an older name."""
+    old = NVML.replace("= 0x80 | 0x4", text).replace("ClocksEvent", "ClocksThrottle")
+    assert [reading.slowed for reading in Nvml(str(library(old))).read()] == [slowed, None]
+
+
+def test_a_driver_without_the_reasons_knows_no_speed(library: Callable[[str], Path]) -> None:
+    nvml = Nvml(str(library(NVML.replace("CurrentClocksEventReasons", "Nothing"))))
+    assert [reading.slowed for reading in nvml.read()] == [None, None]
 
 
 def test_a_driver_that_is_not_loaded_is_reported(library: Callable[[str], Path]) -> None:
@@ -103,8 +125,11 @@ def test_a_run_records_the_peak_in_export_and_database(
     done = bench.run("python", "-c", wait)
     assert done.returncode == 0, done.stderr
     recorded = bench.folder / "nsys_profile.sqlite"
-    samples = "SELECT gpu, max(memoryUsed), sum(isBefore) FROM DLPROF_GPU_SAMPLES GROUP BY gpu"
-    assert query(recorded, samples) == [(0, 6 * GIB, 1), (1, GIB, 1)]
+    samples = (
+        "SELECT gpu, max(memoryUsed), sum(isBefore), min(isSlowed) FROM DLPROF_GPU_SAMPLES"
+        " GROUP BY gpu"
+    )
+    assert query(recorded, samples) == [(0, 6 * GIB, 1, 1), (1, GIB, 1, None)]
     # The export's GPU has another UUID than the stand-ins: its memory stays unknown.
     sql = "SELECT used, reason FROM view_gpu_memories"
     ((used, reason),) = query(bench.folder / "dlprof_dldb.sqlite", sql)
@@ -154,8 +179,11 @@ def test_a_long_run_keeps_few_rows_with_the_true_peak_and_mean(
     monkeypatch.setattr(capture_gpu, "MAX_ROWS", 16)
     series = capture_gpu._Series()
     for number in range(1000):
-        series.add([number, 0, "GPU-aaaa", 1 << 20, number, number % 2 * 100, 0])
+        series.add(
+            [number, 0, "GPU-aaaa", 1 << 20, number, number % 2 * 100, 0, int(number == 500)]
+        )
     rows = series.all_rows()
+    assert sum(row[7] for row in rows) == 1
     assert len(rows) <= 17
     assert max(row[4] for row in rows) == 999
     assert sum(row[5] for row in rows) / len(rows) == pytest.approx(50)

@@ -74,7 +74,9 @@ def test_events_of_several_gpus_have_no_time_between_them(held: Reference) -> No
 
     held.ticks, held.found = [(number * SECOND_NS, Event(), "") for number in range(4)], 1
     held._keep()
+    ends = held.bare.pop("end_utc_ns")
     assert held.bare == {"host_ns": [SECOND_NS] * 3}
+    assert [end - ends[0] for end in ends] == [0, SECOND_NS, 2 * SECOND_NS]
 
 
 def test_bare_steps_have_the_phase_in_which_they_begin(

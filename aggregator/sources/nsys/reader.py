@@ -28,6 +28,7 @@ from aggregator.sources.nsys.columns import (
 from aggregator.sources.nsys.counters import read_counters
 from aggregator.sources.nsys.diagnostics import read_diagnostics
 from aggregator.sources.nsys.gpu_memory import with_memory
+from aggregator.sources.nsys.gpu_speed import read_gpu_speed
 from aggregator.sources.nsys.graph_nodes import read_graph_nodes
 from aggregator.sources.nsys.nvtx import (
     EVENT_CATEGORY,
@@ -275,6 +276,7 @@ def _assemble(
     syncs = DeviceWork(**devices.work_columns(raw[names.SYNCS]))
     process_ids = tuple(int(key) & PID_MASK if key >= 0 else 0 for key in process_keys)
     session = read_session(schema)
+    speed = read_gpu_speed(schema, devices.devices)
     return Profile(
         source_name=schema.path.name,
         end_ns=end_ns,
@@ -302,8 +304,8 @@ def _assemble(
         thread_names=read_thread_names(schema),
         system=with_settings(read_system(schema), read_settings(nvtx.labels)),
         session=session,
-        reference=read_reference(schema),
-        warnings=warnings,
+        reference=read_reference(schema, speed),
+        warnings=[*warnings, *speed.warnings()],
         records_memory=schema.has(names.ALLOCATIONS),
         counters=read_counters(
             schema,

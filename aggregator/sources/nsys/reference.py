@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.errors import CorruptProfileError
-from aggregator.profile.step_reference import LEAST_STEPS, StepReference, step_reference
+from aggregator.profile.step_reference import GPU_SLOWED, LEAST_STEPS, StepReference, step_reference
 from aggregator.sources.nsys import schema as names
 
 if TYPE_CHECKING:
+    from aggregator.sources.nsys.gpu_speed import GpuSpeed
     from aggregator.sources.nsys.schema import Schema
 
 COLUMNS: Final = ("pid", "rank", "stepEnd", "phase", "number", "hostNs", "gpuNs")
 """Times: between the ends of two steps, by the host's clock and by CUDA events. Unit: ns."""
 WORK: Final = "work"
 """Phase of a bare step: ``prefill`` or ``decode``; empty: none. Older exports do not have it."""
+END: Final = "endUtcNs"
+"""End of a step since 1970; NULL: unknown. Older exports do not have it. Unit: ns."""
 NOTE: Final = "stepTimes"
 PHASES: Final = (BARE := "bare", PROFILED := "profiled", MARKED := "marked")
 """Steps before the collection; profiled ones without markers; profiled ones with markers."""
@@ -22,22 +25,15 @@ _MAX_ROWS: Final = 1_000_000
 _MAX_NS: Final = 1 << 53
 
 
-def read_reference(schema: Schema) -> StepReference:
-    """The reference of the process that ran most steps without profiling, rank 0 first."""
+def read_reference(schema: Schema, speed: GpuSpeed) -> StepReference:
+    """The reference of the process that ran most steps without profiling, rank 0 first.
+
+    Steps while the hardware slowed the GPU down do not count.
+    """
     if not set(COLUMNS) <= schema.columns(names.STEP_TIMES):
         return StepReference()
-    work = WORK if WORK in schema.columns(names.STEP_TIMES) else "''"
-    query = (
-        f'SELECT pid, rank, "stepEnd", phase, coalesce("gpuNs", "hostNs"), "hostNs", {work}'
-        f" FROM {schema.table(names.STEP_TIMES)}"
-        " WHERE typeof(\"hostNs\") = 'integer' AND typeof(coalesce(\"gpuNs\", 0)) = 'integer'"
-        f' AND "hostNs" BETWEEN 0 AND {_MAX_NS} AND coalesce("gpuNs", 0) BETWEEN 0 AND {_MAX_NS}'
-        f" ORDER BY pid, phase, number LIMIT {_MAX_ROWS}"
-    )
     try:
-        with schema.connect() as connection:
-            rows = connection.execute(query).fetchall()
-            code = _note(schema)
+        rows, code = _rows(schema), _note(schema)
     except CorruptProfileError:
         # The profile is complete without these times.
         return StepReference()
@@ -46,9 +42,15 @@ def read_reference(schema: Schema) -> StepReference:
     profiled: dict[object, list[int]] = {}
     marked: dict[object, list[int]] = {}
     about: dict[object, tuple[int, str]] = {}
-    for pid, rank, step_end, phase, gpu_ns, host_ns, of_phase in rows:
+    slowed = speed.is_slowed([row[7] or 0 for row in rows], [row[5] for row in rows]).tolist()
+    left_out: set[object] = set()
+    for is_slowed, (pid, rank, step_end, phase, gpu_ns, host_ns, of_phase, _) in zip(
+        slowed, rows, strict=True
+    ):
         about[pid] = (rank if isinstance(rank, int) else -1, str(step_end or ""))
-        if phase == BARE:
+        if is_slowed:
+            left_out.add(pid)
+        elif phase == BARE:
             bare.setdefault(pid, []).append(gpu_ns)
             phases.setdefault(pid, []).append(str(of_phase or ""))
         elif phase in (PROFILED, MARKED):
@@ -60,8 +62,25 @@ def read_reference(schema: Schema) -> StepReference:
     times_ns = profiled.get(best, [])
     if len(times_ns) < LEAST_STEPS:
         times_ns = [*times_ns, *marked.get(best, ())]
+    code = code or (GPU_SLOWED if best in left_out else "")
     step_end, of_phases = about[best][1], phases.get(best, ())
     return step_reference(bare.get(best, ()), times_ns, step_end, code, of_phases)
+
+
+def _rows(schema: Schema) -> list[tuple[Any, ...]]:
+    """Times of all steps, with the process, rank, and what is known of each."""
+    columns = schema.columns(names.STEP_TIMES)
+    work = WORK if WORK in columns else "''"
+    end = f'CAST("{END}" AS INTEGER)' if END in columns else "NULL"
+    query = (
+        f'SELECT pid, rank, "stepEnd", phase, coalesce("gpuNs", "hostNs"), "hostNs", {work}, {end}'
+        f" FROM {schema.table(names.STEP_TIMES)}"
+        " WHERE typeof(\"hostNs\") = 'integer' AND typeof(coalesce(\"gpuNs\", 0)) = 'integer'"
+        f' AND "hostNs" BETWEEN 0 AND {_MAX_NS} AND coalesce("gpuNs", 0) BETWEEN 0 AND {_MAX_NS}'
+        f" ORDER BY pid, phase, number LIMIT {_MAX_ROWS}"
+    )
+    with schema.connect() as connection:
+        return connection.execute(query).fetchall()
 
 
 def _note(schema: Schema) -> str:

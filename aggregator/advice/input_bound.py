@@ -8,7 +8,7 @@ from aggregator.advice.evidence import gpu_work, quoted, setting_items
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Answer, Certainty, Finding, Proof, Remedy, Unknown
 from aggregator.profile.arrays import Int64
-from aggregator.replay.changes import data_ready
+from aggregator.replay.loading import data_ready
 from aggregator.texts import Text, say
 
 NAME = "input_bound"

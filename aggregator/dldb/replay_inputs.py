@@ -261,7 +261,7 @@ _OTHER_WORK = {
     "memory_ops": (
         f"SELECT CASE is_copy WHEN 1 THEN {COPY} ELSE {SET} END, start, duration, device - 1,"
         " stream_id, process - 1, api_start, api_duration, op - 1, -1, copy_kind, host_kind,"
-        " -1, -1, -1 FROM memory_ops"
+        " -1, CASE is_copy WHEN 1 THEN bytes ELSE -1 END, -1 FROM memory_ops"
     ),
     "graph_launches": (
         f"SELECT {GRAPH}, start, duration, device - 1, stream_id, process - 1, api_start,"
@@ -351,8 +351,15 @@ def _read_spans(connection: sqlite3.Connection, rows: _Rows) -> Spans:
     return Spans(op - 1, start, stop, thread - 1)
 
 
+LOADS_ITSELF: Final = "_SingleProcess"
+"""Part of the type of a loader without worker processes, as PyTorch calls it."""
+
+
 def _loading(connection: sqlite3.Connection, spans: Spans) -> Loading:
     like = " OR ".join(f"op_type LIKE '{name}%'" for name in LOADER_TYPES)
-    loaders = [row[0] - 1 for row in connection.execute(f"SELECT id FROM ops WHERE {like}")]
-    row = np.flatnonzero(np.isin(spans.op, loaders))
-    return Loading(spans.start_ns[row], spans.stop_ns[row], spans.thread[row])
+    loaders = connection.execute(f"SELECT id - 1, op_type FROM ops WHERE {like}").fetchall()
+    row = np.flatnonzero(np.isin(spans.op, [op for op, _ in loaders]))
+    alone = [op for op, name in loaders if LOADS_ITSELF in name]
+    return Loading(
+        spans.start_ns[row], spans.stop_ns[row], spans.thread[row], np.isin(spans.op[row], alone)
+    )

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from aggregator.profile.arrays import Bool, Int64
-from aggregator.profile.intervals import flatten
 from aggregator.replay.chains import CpuChains, StreamChains, cpu_chains, stream_chains
 from aggregator.replay.edges import TOLERANCE_NS, EdgeFinder, FoundEdges
 from aggregator.replay.graph import NEVER, EdgeKind, Edges, Graph, Source
 from aggregator.replay.inputs import ReplayInput
+from aggregator.replay.loading import loading_ns
 from aggregator.replay.threads import thread_edges
 from aggregator.texts import Text, say
 
@@ -56,7 +56,7 @@ def build_graph(data: ReplayInput) -> Graph:
         recorded_ns=cpu.time_ns,
         cpu_step_ns=step,
         thread_first=cpu.first,
-        loading_ns=_loading(data, cpu),
+        loading_ns=loading_ns(data.loading, cpu.time_ns, data.calls.thread[cpu.row], cpu.first),
         work_row=streams.row,
         is_arrival=streams.is_arrival,
         work_start_ns=streams.start_ns,
@@ -287,19 +287,6 @@ def _ordered(edges: Edges, cpu: CpuChains, streams: StreamChains) -> Edges:
     time[~on_cpu] = streams.start_ns[edges.target[~on_cpu]]
     order = np.lexsort([edges.source, edges.target, edges.target_type, time])
     return Edges(**{name: column[order] for name, column in vars(edges).items()})
-
-
-def _loading(data: ReplayInput, cpu: CpuChains) -> Int64:
-    """Part of each step of the CPU in which its thread waited for a data loader."""
-    result = np.zeros(len(cpu.time_ns), dtype=np.int64)
-    loading, thread = data.loading, data.calls.thread[cpu.row]
-    for low, high in zip(cpu.first[:-1].tolist(), cpu.first[1:].tolist(), strict=True):
-        own = loading.thread == thread[low // 2]
-        if own.any():
-            waits = flatten(loading.start_ns[own], loading.end_ns[own])
-            covered = waits.covered_before(cpu.time_ns[low:high])
-            result[low + 1 : high] = np.diff(covered)
-    return result
 
 
 def _notes(data: ReplayInput, streams: StreamChains, launch: Int64) -> list[Text]:

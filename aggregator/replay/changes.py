@@ -262,15 +262,6 @@ def fused(scenario: Scenario, chosen: Bool, step_ns: Int64) -> Scenario:
     return replace(scenario.with_durations(cpu_step_ns=step_ns, gap_ns=gap), is_bound=True)
 
 
-def data_ready(scenario: Scenario) -> Scenario:
-    """The next batch is always there when the program asks for it."""
-    step = scenario.durations.cpu_step_ns
-    heads = scenario.graph.thread_first[:-1]
-    ready = np.maximum(step - scenario.graph.loading_ns, 0)
-    ready[heads] = step[heads]
-    return scenario.with_durations(cpu_step_ns=ready)
-
-
 def graph_launch(scenario: Scenario) -> Scenario:
     """One call launches all work of a step as a CUDA graph.
 

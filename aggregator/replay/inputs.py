@@ -52,8 +52,8 @@ class Work:
     copy_kind: Int64  # CUDA's kind of the copy; -1: no copy.
     host_kind: Int64  # Memory on the host's side: 0 pageable, 1 pinned; -1: unknown or none.
     collective: Int64  # Same number: the same collective on several ranks; -1: none matched.
-    # Amount of data that the rank contributed to a collective; -1: not recorded, or none.
-    # Unit: bytes.
+    # Amount of data that the rank contributed to a collective, or that is copied; -1: not
+    # recorded, or none. Unit: bytes.
     num_bytes: Int64
     moved_bytes: Int64  # What it moves over the link of its GPU; -1: not recorded. Unit: bytes.
 
@@ -91,6 +91,7 @@ class Loading:
     start_ns: Int64  # Unit: ns.
     end_ns: Int64  # Unit: ns.
     thread: Int64  # Number of the thread.
+    loads: Bool  # Whether the thread made the batch itself, without worker processes.
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from aggregator.replay.changes import (
     MAX_FACTOR,
     MIN_FACTOR,
     channels_last,
-    data_ready,
     fuse,
     graph_launch,
     half_precision,
@@ -26,6 +25,7 @@ from aggregator.replay.communication import (
     no_communication,
     overlap_communication,
 )
+from aggregator.replay.loading import data_ready
 from aggregator.replay.scenario import Change
 from aggregator.texts import say
 

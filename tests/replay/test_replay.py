@@ -18,7 +18,6 @@ from aggregator.dldb.replay_inputs import read_replayed
 from aggregator.errors import ReplayError, UsageError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.changes import (
-    data_ready,
     find_rows,
     graph_launch,
     no_synchronization,
@@ -26,6 +25,7 @@ from aggregator.replay.changes import (
     speed_up,
 )
 from aggregator.replay.graph import EdgeKind
+from aggregator.replay.loading import data_ready
 from aggregator.replay.scenario import Change
 from aggregator.tables.replay import parse_changes
 from profiler_cli.dlprof import main

@@ -124,7 +124,7 @@ def _columns(
         ),
         waits=Waits(waiting, np.zeros_like(waiting), waited, record, recorded),
         blocking_streams=BlockingStreams(empty, empty, empty > 0),
-        loading=Loading(empty, empty, empty),
+        loading=Loading(empty, empty, empty, empty > 0),
         ops=Ops(
             op_ids=("LINEAR_1", "REDUCE_1", "ADAM_1"),
             names=("/net/fc/aten::linear", "/ddp/nccl:all_reduce", "/net/aten::linear/aten::adam"),

@@ -1,0 +1,100 @@
+"""Compiled programs on H200 GPUs beside the same programs run eagerly, with the same seed."""
+
+from __future__ import annotations
+
+import csv
+import lzma
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from benchmarks.compiled_names import compare
+from tests.builders import analyze_file
+
+CAPTURES = Path(__file__).parents[1] / "data" / "captures" / "compiled"
+TOKENS_PER_STEP = 8 * 512
+"""What the program counted itself."""
+L2_BYTES = 60 * 2**20
+"""Of an H200. So much of what a kernel writes may not have reached the memory when it ends."""
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("compiled")
+    found = {}
+    for packed in CAPTURES.glob("*.sqlite.xz"):
+        name = packed.name.removesuffix(".sqlite.xz")
+        export = folder / f"{name}.export.sqlite"
+        export.write_bytes(lzma.decompress(packed.read_bytes()))
+        found[name] = analyze_file(export, folder / f"{name}.sqlite").path
+    return found
+
+
+PAIRS = [("gpt_eager", "gpt_compiled")]
+
+
+@pytest.mark.parametrize(("eager", "compiled"), PAIRS)
+def test_compiled_kernels_are_in_the_modules_of_the_eager_run(
+    eager: str, compiled: str, databases: dict[str, Path]
+) -> None:
+    found = compare(databases[eager], databases[compiled])
+    assert found["named_pct"] >= 95
+    assert (found.get("wrong", 0), found["in_both_wrong"]) == (0, 0), found["examples"]
+    assert found["its ops ran in its modules"] > 0.4 * found["kernels"]
+    assert found["in_both_compared"] > 500
+
+
+def test_a_kernel_in_a_wrong_module_is_found(databases: dict[str, Path], tmp_path: Path) -> None:
+    """The comparison itself, on a database in which two modules changed places."""
+    swapped = tmp_path / "swapped.sqlite"
+    shutil.copyfile(databases["gpt_compiled"], swapped)
+    with closing(sqlite3.connect(swapped)) as connection, connection:
+        for here, there in (("h.0/ln_2", "?"), ("h.0/mlp/1", "h.0/ln_2"), ("?", "h.0/mlp/1")):
+            connection.execute("UPDATE ops SET op_name = replace(op_name, ?, ?)", (here, there))
+        there, here = "/GPT/h.1/attn/c_proj/", "/GPT/h.1/attn/c_attn/"
+        connection.execute("UPDATE ops SET op_name = replace(op_name, ?, ?)", (here, there))
+    found = compare(databases["gpt_eager"], swapped)
+    assert found["wrong"] > 0
+    assert found["in_both_wrong"] > 0
+
+
+@pytest.mark.parametrize("name", ["gpt_eager", "gpt_compiled"])
+def test_steps_have_the_tokens_that_the_program_counted(
+    name: str, databases: dict[str, Path]
+) -> None:
+    with closing(sqlite3.connect(databases[name])) as connection:
+        rows = connection.execute(
+            "SELECT phase, phase_iterations, tokens FROM view_phases WHERE aggr_id = 2"
+        ).fetchall()
+        whole = connection.execute("SELECT tokens FROM view_phases WHERE aggr_id = 1").fetchall()
+        ranges = connection.execute("SELECT sum(tokens) FROM phase_ranges").fetchall()
+    assert [(phase, tokens / count) for phase, count, tokens in rows] == [
+        ("train", TOKENS_PER_STEP)
+    ]
+    assert whole == ranges
+
+
+def test_the_bytes_of_generated_kernels_are_those_that_the_memory_moved(
+    databases: dict[str, Path],
+) -> None:
+    """Against the counters of the memory, which Nsight Compute read in a run of its own."""
+    counted: dict[str, list[int]] = {}
+    with (CAPTURES / "gpt_large_batch_dram.csv").open() as file:
+        for row in csv.DictReader(file):
+            moved = int(row["read"]) + int(row["written"])
+            counted.setdefault(row["kernel"], []).append(moved)
+    query = (
+        "SELECT DISTINCT n.long_name, u.bytes_per_call FROM view_op_units AS u"
+        " JOIN ops AS o ON o.op_id = u.op_node_id JOIN op_kernels AS p ON p.op = o.id"
+        " JOIN kernel_names AS n ON n.id = p.kernel"
+        " WHERE u.aggr_id = 1 AND n.long_name LIKE 'triton%' AND u.bytes_per_call > ?"
+    )
+    with closing(sqlite3.connect(databases["gpt_large_batch"])) as connection:
+        recorded = connection.execute(query, (L2_BYTES,)).fetchall()
+    assert len(recorded) >= 8
+    for kernel, num_bytes in recorded:
+        moved = counted[kernel][0]
+        assert moved - 0.02 * num_bytes < num_bytes < moved + L2_BYTES, kernel

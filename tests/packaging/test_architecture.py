@@ -7,6 +7,8 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import grimp
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs/architecture.md").read_text(encoding="utf-8")
 LAYERED = re.compile(r"^\| `aggregator/([\w.]+)/?` \|", re.MULTILINE)
@@ -35,3 +37,29 @@ def test_the_engine_has_few_names_at_its_top() -> None:
     listed = ["git", "ls-files", "aggregator"]
     files = subprocess.run(listed, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert len({line.split("/")[1] for line in files.stdout.splitlines()}) <= 22
+
+
+ENTRY_POINTS = {"profiler_cli.commands", "viewer.api", "viewer.api.serializers"}
+"""Packages of modules that are run by one other: a command, a URL, a view."""
+STANDING_ALONE = {
+    "aggregator.frameworks.eligibility": "judges what the frameworks' is_tc_eligible judges",
+    "profiler_cli.options.urls": "reads the command's words before they are parsed",
+    "viewer.profiles.admission": "decides what becomes a profile",
+    "viewer.security.metrics": "a middleware, which the settings name as text",
+    "viewer.state.prepare": "migrates the state before the server starts",
+}
+
+
+def test_no_module_serves_only_one_module_of_another_package() -> None:
+    """One importer in another package: the module belongs there, unless it uses its own package."""
+    graph = grimp.build_graph("aggregator", "viewer", "profiler_cli", cache_dir=None)
+    found = set()
+    for module in graph.modules:
+        package = module.rpartition(".")[0]
+        importers = graph.find_modules_that_directly_import(module)
+        if len(importers) != 1 or package in {*ENTRY_POINTS, ""} or graph.find_children(module):
+            continue
+        partners = importers | graph.find_modules_directly_imported_by(module)
+        if not any(one == package or one.startswith(f"{package}.") for one in partners):
+            found.add(module)
+    assert found == set(STANDING_ALONE)

@@ -16,8 +16,9 @@ from aggregator.sources.formats import NEWEST_DLPROF, check_version, parse_versi
 from aggregator.system.sqlite_uri import connect_read_only
 from aggregator.texts import say
 
-DB_VERSION = "2.1.8"
-"""Version of the databases written here; NVIDIA's last was 1.8.0.
+with Path(__file__).with_name("schema.sql").open(encoding="utf-8") as _schema:
+    DB_VERSION = _schema.readline().split()[-1]
+"""Version of the databases written here, in the first line of their schema; NVIDIA's last: 1.8.0.
 
 Any change of the tables raises it: the patch where files of the version before can be aggregated
 without what is new (a test does so with one), else the minor.

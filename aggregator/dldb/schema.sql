@@ -1,3 +1,4 @@
+-- Version 2.1.8
 -- Tables of a database of this program. The public interface is views.sql; these may change.
 -- Every column has its meaning and unit above it. Times: ns on the profile's own clock.
 

@@ -60,6 +60,29 @@ def open_profile(path: Path, progress: Progress, nsys_path: str = "") -> Profile
     raise unsupported(path, found, None)
 
 
+def check_start(path: Path, found: Format, nsys_path: str = "") -> bool:
+    """Check the start of a file that is no SQLite: the rest is checked while it is read.
+
+    Returns:
+        Whether files of this format are profiles.
+
+    Raises:
+        CorruptProfileError: It does not begin as its format does.
+        NsysNotFoundError: A report, and Nsight Systems is not installed.
+    """
+    if found is Format.TRACE:
+        from aggregator.sources.kineto.trace_json import TraceText  # noqa: PLC0415
+
+        TraceText(path).check_head()
+        return True
+    if found is Format.REPORT and path.stat().st_size:
+        from aggregator.sources.nsys.report import find_nsys  # noqa: PLC0415
+
+        find_nsys(nsys_path)
+        return True
+    return False
+
+
 def _read_report(path: Path, progress: Progress, nsys_path: str) -> Profile:
     # A reader and its libraries are loaded for files of its format only.
     from aggregator.sources.nsys import report  # noqa: PLC0415

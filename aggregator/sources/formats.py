@@ -93,6 +93,15 @@ def detect_tables(tables: frozenset[str]) -> Format:
     return Format.NVPROF if "StringTable" in tables else Format.UNKNOWN
 
 
+def suffix_of(kind: Format, file_name: str) -> str:
+    """Suffix under which a file is kept: some kinds are known by it."""
+    if kind is Format.REPORT:
+        return ".nsys-rep"
+    if kind is Format.TRACE:
+        return ".json.gz" if file_name.lower().endswith(".gz") else ".json"
+    return ".sqlite"
+
+
 def is_sqlite(path: Path) -> bool:
     """Whether a file is an SQLite database.
 

@@ -15,12 +15,12 @@ from django.conf import settings
 
 from aggregator.errors import DlprofError, InvalidValueError
 from aggregator.ranks.file_names import natural_order, ranks_in_name
-from aggregator.sources.formats import PROFILE_SUFFIXES, Format
+from aggregator.sources.formats import PROFILE_SUFFIXES, Format, suffix_of
 from aggregator.texts import say
 from viewer.errors import ViewerError
 from viewer.jobs.service import check_queue, submit_import
 from viewer.profiles import storage, uploads
-from viewer.profiles.admission import CHECK_LIMIT_S, inspect, suffix_of
+from viewer.profiles.admission import CHECK_LIMIT_S, inspect
 from viewer.profiles.registry import ServedProfile
 from viewer.state.models import Job
 

@@ -9,7 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 from aggregator.dldb.reader import open_database
-from aggregator.errors import NotADldbError
+from aggregator.errors import NotADldbError, NsysNotFoundError, ProfileError
+from aggregator.sources import check_start
 from aggregator.sources.formats import GZIP_MAGIC, Format, detect_file, detect_tables
 from aggregator.system.sqlite_uri import lenient_text, read_only_uri
 from aggregator.texts import say
@@ -55,12 +56,10 @@ def inspect(path: Path, file_name: str, limit_s: float = CHECK_LIMIT_S) -> Forma
             422,
             hint=say("Let the viewer's user read it."),
         ) from error
+    # Only the name tells a packed trace from any other file that gzip packed.
     is_named_trace = file_name.lower().endswith((".json.gz", ".trace.gz"))
-    if found is Format.TRACE and (is_named_trace or not header.startswith(GZIP_MAGIC)):
-        _check_trace(path)
-        return found
-    if found is Format.REPORT and header:
-        _need_nsys()
+    is_packed = found is Format.TRACE and header.startswith(GZIP_MAGIC) and not is_named_trace
+    if not is_packed and _is_profile(path, found):
         return found
     raise _not_a_profile(header)
 
@@ -70,29 +69,26 @@ def _read_header(path: Path) -> bytes:
         return file.read(_HEADER_BYTES)
 
 
-def _check_trace(path: Path) -> None:
-    """Refuse what does not begin as a trace; the import reads it to its end."""
-    from aggregator.errors import ProfileError  # noqa: PLC0415
-    from aggregator.sources.kineto.trace_json import TraceText  # noqa: PLC0415
-
+def _is_profile(path: Path, found: Format) -> bool:
+    """Whether a file that is no SQLite is a profile; one that does not begin as such is refused."""
     try:
-        TraceText(path).check_head()
+        return check_start(path, found, os.environ.get("DLPROF_NSYS_PATH", ""))
+    except NsysNotFoundError as error:
+        raise ViewerError(
+            say("A report of Nsight Systems can be opened by nsys only, which is not installed."),
+            "REPORT_NEEDS_NSYS",
+            422,
+            hint=say("Export it where it was made: nsys export -t sqlite <report>"),
+        ) from error
     except ProfileError as error:
+        if found is not Format.TRACE:
+            raise ViewerError(error.message, "PROFILE_REFUSED", 422, hint=error.hint) from error
         raise ViewerError(
             say("The file is JSON, but no complete trace of torch.profiler."),
             "PROFILE_REFUSED",
             422,
             hint=say("Take what export_chrome_trace of torch.profiler wrote (.json or .json.gz)."),
         ) from error
-
-
-def suffix_of(kind: Format, file_name: str) -> str:
-    """Suffix under which a file is kept: some kinds are known by it."""
-    if kind is Format.REPORT:
-        return ".nsys-rep"
-    if kind is Format.TRACE:
-        return ".json.gz" if file_name.lower().endswith(".gz") else ".json"
-    return ".sqlite"
 
 
 def _not_a_profile(header: bytes) -> ViewerError:
@@ -113,22 +109,6 @@ def _not_a_profile(header: bytes) -> ViewerError:
             "torch.profiler, or a DLProf database."
         ),
     )
-
-
-def _need_nsys() -> None:
-    # The engine's readers are loaded by the first profile that is added, not at the start.
-    from aggregator.errors import NsysNotFoundError  # noqa: PLC0415
-    from aggregator.sources.nsys.report import find_nsys  # noqa: PLC0415
-
-    try:
-        find_nsys(os.environ.get("DLPROF_NSYS_PATH", ""))
-    except NsysNotFoundError as error:
-        raise ViewerError(
-            say("A report of Nsight Systems can be opened by nsys only, which is not installed."),
-            "REPORT_NEEDS_NSYS",
-            422,
-            hint=say("Export it where it was made: nsys export -t sqlite <report>"),
-        ) from error
 
 
 def _inspect_sqlite(path: Path, limit_s: float) -> Format:

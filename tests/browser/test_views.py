@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import StartViewer, Viewer, Watch, settled
 from tests.browser.test_linked_views import get
@@ -304,6 +304,31 @@ def test_the_theme_stays_after_a_reload(page: Page, viewer: Viewer) -> None:
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.get_by_role("button", name="Use the light theme").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+def test_a_view_appears_when_its_code_comes_before_its_effects(page: Page, viewer: Viewer) -> None:
+    """A busy browser may load the code between drawing the skeleton and running its effects."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/OpTypesView.*.js", hold)
+    page.goto(viewer.address())
+    expect(page.get_by_role("region", name="Performance summary")).to_be_visible()
+    while not held:
+        page.wait_for_timeout(10)
+    page.evaluate(
+        """() => {
+            const later = window.setTimeout.bind(window);
+            window.setTimeout = (work, ms, ...rest) => later(work, (ms ?? 0) + 2000, ...rest);
+            window.requestAnimationFrame = (work) => later(() => work(performance.now()), 2000);
+        }"""
+    )
+    page.get_by_role("link", name="Op type summary").first.click()
+    expect(page.get_by_role("main").get_by_role("status", name="Loading")).to_be_visible()
+    held[0].continue_()
+    expect(page.get_by_role("grid").locator("tbody tr[aria-rowindex]").first).to_be_visible()
 
 
 @pytest.mark.parametrize(

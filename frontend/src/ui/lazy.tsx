@@ -21,15 +21,16 @@ export function lazily<Props extends object = object>(load: Load<Props>): Compon
   waiting.push(fetchCode);
   return function Lazy(props: Props): JSX.Element {
     const [state, setState] = useState<"waiting" | "loaded" | "missing">("waiting");
+    const Loaded = loaded;
     useEffect(() => {
-      if (loaded !== null) return;
+      // What this rendering showed counts: the code may have come since (loadAllWhenIdle).
+      if (Loaded !== null) return;
       fetchCode().then(
         () => setState("loaded"),
         () => setState("missing"),
       );
     }, []);
     if (state === "missing") throw codeMissing();
-    const Loaded = loaded;
     return Loaded === null ? <Skeleton lines={8} height={20} /> : <Loaded {...props} />;
   };
 }

@@ -148,16 +148,12 @@ def _number(time_ms: float | None) -> str:
 def _difference(
     result: Mapping[str, Any], detail: str, key: str, goal: float, *, only_above: bool = False
 ) -> str:
-    """Median difference of captures to the runs without dlprof before and after each."""
-    own_ms, found = result.get("own_ms", ()), []
-    for run in _compared(result, detail, key):
-        around = [time for time in own_ms[run["turn"] : run["turn"] + 2] if time]
-        time_ms = _ms(run.get(key))
-        if time_ms is not None and around:
-            found.append(100 * time_ms / statistics.mean(around) - 100)
-    if not found:
+    """Difference of the medians of the captures and of the runs without dlprof."""
+    own = [time for time in result.get("own_ms", ()) if time]
+    found = _middle(result, detail, key)
+    if found is None or not own:
         return ""
-    pct = statistics.median(found)
+    pct = 100 * found / 1e6 / statistics.median(own) - 100
     return _bold(f"{pct:+.1f} %", miss=pct > goal or (pct < -goal and not only_above))
 
 

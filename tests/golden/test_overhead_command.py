@@ -53,7 +53,7 @@ def test_what_misses_a_goal_is_bold() -> None:
     results: dict[str, dict[str, Any]] = {
         "fast": {
             "limit": "GPU",
-            "own_ms": [10.0, 10.0, None, 20.0, 20.0],
+            "own_ms": [10.0, 10.0, None, 10.0, 20.0],
             "errors": ["exit code 1: no GPU"],
             "normal": [
                 {**step, "turn": 0, "export_bytes": 41_000_000, "clock_error_pct": 0.2},
@@ -61,7 +61,7 @@ def test_what_misses_a_goal_is_bold() -> None:
                 {"turn": 2, "reason": "No steps."},
                 {"turn": 3, **SLOW, "slowed_bare_pct": 80.0, "slowed_pct": 80.0},
             ],
-            "high": [{"turn": 3, "profiled_step": 24_000_000, "export_bytes": 100_000_000}],
+            "high": [{"turn": 3, "profiled_step": 12_000_000, "export_bytes": 100_000_000}],
             "names": {"compared": 5, "wrong": 0, "less precise": 0, "unnamed": 1},
         },
         "unknown": {
@@ -72,8 +72,8 @@ def test_what_misses_a_goal_is_bold() -> None:
         },
     }
     text = "\n".join(workload_tables(results))
-    own, bare = "10.00, 10.00, 20.00, 20.00", "10.10, 10.10, unknown, 30.00"
-    steps = f"| {own} | 66.7 % | {bare} | 0.2 % | +1.0 % | 10.40 | +4.0 % | +20.0 % |"
+    own, bare = "10.00, 10.00, 10.00, 20.00", "10.10, 10.10, unknown, 30.00"
+    steps = f"| {own} | 100.0 % | {bare} | 0.2 % | +1.0 % | 10.40 | +4.0 % | +20.0 % |"
     assert f"| `fast` | GPU {steps}" in text
     assert "| 11.00 | **+10.0 %** |" in text
     assert "| `fast` | 41.0 | 100.0 | **41 %** | 5 | 0 | 0 | 1 |" in text

@@ -3,10 +3,10 @@
 Each program of ``overhead_programs.py`` runs in turns without dlprof and under ``dlprof`` with its
 default detail, three times, and then once with ``--detail=high``: each capture stands between two
 runs without dlprof, because the speed of a machine changes. Medians of the captures are compared
-with that of the program's own clock in these runs, and names of kernels with those of ``high``. A second table has the cost of a launch
-by what Nsight Systems records. Every result is written to the folder as soon as it is known
-(``NAME.json``, ``costs.json``, ``overhead.md``). GPUs work side by side, each on a program of its
-own.
+with that of the program's own clock in these runs, and names of kernels with those of ``high``. A
+second table has the cost of a launch by what Nsight Systems records. Every result is written to the
+folder as soon as it is known (``NAME.json``, ``costs.json``, ``overhead.md``). GPUs work side by
+side, each on a program of its own.
 """
 
 from __future__ import annotations

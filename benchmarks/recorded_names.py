@@ -24,6 +24,11 @@ _ITERATIONS = (
     "SELECT kernel_low, kernel_high FROM iterations WHERE aggr = 1 AND kind = 'iteration'"
     " ORDER BY iter_value"
 )
+_LENGTHS = (
+    "SELECT duration, tc_duration + non_tc_duration FROM view_iterations_profiled"
+    " WHERE aggr_id = 1 ORDER BY iter_value"
+)
+"""Length of each iteration and the time of its kernels: whether the GPU itself was slower."""
 Kernels = list[tuple[str, str, str]]
 """Kernel, op and direction, in order of launch."""
 
@@ -37,6 +42,7 @@ def read_steps(export: Path, database: Path) -> dict[str, Any]:
             row = connection.execute(f"SELECT * FROM {view} WHERE aggr_id = 1 LIMIT 1").fetchone()  # noqa: S608 - fixed names
             found |= dict(row) if row else {}
         found["warnings"] = [tuple(row) for row in connection.execute("SELECT * FROM warnings")]
+        found["iterations"] = [tuple(row) for row in connection.execute(_LENGTHS)]
         marks = ", ".join("?" * len(_SETTINGS))
         query = f"SELECT key, value FROM model_config WHERE key IN ({marks})"  # noqa: S608 - fixed names
         found["settings"] = {row[0]: row[1] for row in connection.execute(query, _SETTINGS)}

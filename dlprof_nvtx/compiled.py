@@ -14,6 +14,7 @@ import contextlib
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
@@ -60,12 +61,13 @@ def describe(nodes: Iterable[Any], *, is_backward: bool, moved: int | str | None
     working = [node for node in calls if _op(node) not in _VIEWS] or calls
     if not working:
         return ""
-    modules = dict.fromkeys(chain for node in working if (chain := _modules(node)))
+    placed = [_placed(node) for node in working]
+    modules = dict.fromkeys(chain for node in placed if (chain := _modules(node)))
     found: dict[str, Any] = {
         "ops": sorted({_op(node) for node in working})[:_MOST_OPS],
         "modules": [list(chain) for chain in modules][:_MOST_MODULES],
-        "pass": _pass(working) if is_backward else "fprop",
-        "lines": list(dict.fromkeys(line for node in working if (line := _line(node)))),
+        "pass": _pass(placed) if is_backward else "fprop",
+        "lines": list(dict.fromkeys(line for node in placed if (line := _line(node)))),
     }
     found["lines"] = found["lines"][:_MOST_LINES]
     if moved is not None:
@@ -110,6 +112,20 @@ def _modules(node: Any) -> tuple[str, ...]:
         chain.append(f"{short} ({kind_name})")
         around = name
     return tuple(chain)
+
+
+def _placed(node: Any) -> Any:
+    """The node, or one that it reads if its own place in the program is unknown.
+
+    PyTorch replaces ops of checkpoints that need a random state, such as attention, by new nodes.
+    """
+    if _modules(node):
+        return node
+    known = [one for one in getattr(node, "all_input_nodes", ()) if _modules(one)]
+    if not known:
+        return node
+    most, _ = Counter(_modules(one) for one in known).most_common(1)[0]
+    return next(one for one in known if _modules(one) == most)
 
 
 def _module_name(path: str) -> str:

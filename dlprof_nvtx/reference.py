@@ -66,6 +66,7 @@ class Reference:
         self.ticks: list[tuple[int, Any, str]] = []  # Time, CUDA event, name of a phase.
         self.phase = ""  # Name of the phase that began last: ``decode``; empty: none.
         self.found = 0  # Number of ticks when the loop was found; 0: not yet.
+        self.first_found = 0  # The same before steps of the warm-up were left out.
         self.fetched = 0
         self.batches: int | None = None  # Of the first data loader; None: unknown.
         self.bare: dict[str, list[int]] = {}
@@ -166,7 +167,7 @@ class Reference:
         may_end_soon = self.batches is None and not self.is_asked
         most_searched = UNKNOWN_LOOP_SEARCHED if may_end_soon else MOST_SEARCHED
         if not self.found and (_is_even(ticks) or count > most_searched):
-            self.found = count
+            self.found = self.first_found = count
         if self.batches is not None and self.fetched >= self.batches // 2:
             self.found = self.found or max(2, count - LEAST_STEPS)
             return True
@@ -174,7 +175,8 @@ class Reference:
             return False
         passed_ns = ticks[-1][0] - ticks[self.found - 1][0]
         steps = count - self.found
-        if steps >= LEAST_STEPS and passed_ns >= MOST_NS:
+        all_ns = ticks[-1][0] - ticks[self.first_found - 1][0]
+        if steps >= LEAST_STEPS and all_ns >= MOST_NS:
             return True
         if may_end_soon:
             most = UNKNOWN_LOOP_STEPS
@@ -183,13 +185,20 @@ class Reference:
             return steps >= min(self.wanted, most)
         if steps < self.wanted or passed_ns < LEAST_NS:
             return False
+        return self._is_warm(ticks)
+
+    def _is_warm(self, ticks: list[tuple[int, Any, str]]) -> bool:
+        """Whether the steps are no faster at the end; if they are, the first ones are left out."""
         lengths = _gaps([tick[0] for tick in ticks[self.found - 1 :]])
         middle = len(lengths) // 2
         early, late = (
             statistics.median(lengths[:middle] or lengths),
             statistics.median(lengths[middle:]),
         )
-        return late > FASTER * early
+        if late > FASTER * early:
+            return True
+        self.found += middle
+        return False
 
     def finish(self) -> None:
         """Keep the bare steps, begin the collection, and enable the markers."""

@@ -206,11 +206,16 @@ def _is_inside(ranges: Ranges, unmarked: Int64) -> Bool:
 
 
 def _in_all_steps(profile: Profile, without: Bool) -> Bool:
-    """Ranges like those that the program writes without markers, too, but for numbers."""
+    """Ranges like those that a thread writes without markers, too, but for numbers.
+
+    A checkpoint opens the ranges of models again, on the thread of the backward pass.
+    """
     templates: dict[str, int] = {}
     plain = [_NUMBER.sub("#", name) for name in profile.range_names]
     codes = [templates.setdefault(name, len(templates)) for name in plain]
     code = np.array([*codes, -1], dtype=np.int64)[profile.ranges.name]
+    thread = profile.ranges.thread.astype(np.int64)
+    code = code * (int(thread.max(initial=0)) + 1) + thread
     result: Bool = np.isin(code, np.unique(code[without]))
     return result
 

@@ -129,6 +129,33 @@ def test_other_grids_change_no_name(tmp_path: Path) -> None:
     assert warnings["ALIGNED_NAMES"] == 4
 
 
+def test_what_a_checkpoint_runs_again_keeps_the_path_of_its_model(tmp_path: Path) -> None:
+    """The thread of the backward pass has ranges of the model in marked steps only."""
+    loop = Loop()
+    engine = loop.thread.process.thread(2)
+    for step in range(8):
+        if step == 4:
+            loop.end_markers()
+        loop.step("short", ALL if loop.is_on else NONE)
+        begin = loop.now
+        engine.launch("k_linear", begin + 5 * US, length=4 * US)
+        if loop.is_on:
+            engine.wrapper("GeluBackward0", begin, begin + 20 * US)
+            engine.node("GeluBackward0", begin + US, begin + 19 * US, seq=step)
+            for depth, name in enumerate(("torch.nn: Net (Net)", "torch.nn: fc (Linear)")):
+                engine.range(name, begin + (2 + depth) * US, begin + (18 - depth) * US)
+            engine.op("linear", begin + 4 * US, begin + 14 * US)
+        loop.now += 30 * US
+    rows = analyze(loop.trace, tmp_path).query(
+        "SELECT o.op_name, count(*) FROM kernels AS k JOIN op_kernels AS p ON p.id = k.op_kernel"
+        " JOIN ops AS o ON o.id = p.op JOIN kernel_names AS n ON n.id = k.name"
+        " WHERE o.direction = 'recompute' GROUP BY 1"
+    )
+    # The last step ends behind the last one of the optimizer.
+    assert {name.rpartition("/")[0] for name, _ in rows} == {"/recompute/Net/fc"}
+    assert sum(count for _, count in rows) == 7
+
+
 def test_markers_that_resume_in_a_step_name_it_and_later_ones_like_it(tmp_path: Path) -> None:
     loop = Loop()
     for _ in range(3):

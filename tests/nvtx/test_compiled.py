@@ -229,3 +229,21 @@ def test_long_descriptions_are_shortened_and_keep_the_module_that_contains_all()
     assert found["common"] == ["h (Block)"]
     assert found["more_modules"] + len(found["modules"]) == 8
     assert len(found["ops"]) == 8
+
+
+def test_a_node_without_a_place_has_that_of_what_it_reads() -> None:
+    """Attention in a checkpoint: PyTorch replaces its node by one that keeps a random state."""
+    attention = {"nn_module_stack": {"a": ("L['self'].attn", Block)}}
+    linear = {
+        "nn_module_stack": {"a": ("L['self'].attn", Block), "b": ("L['self'].attn.v", Linear)}
+    }
+    inputs = [node("transpose", **linear), *(node("add", **attention) for _ in range(2))]
+    state = node("placeholder")
+    again = node("run_with_rng_state")
+    again.all_input_nodes = [state, *inputs]
+    for is_backward, direction in ((False, "fprop"), (True, "recompute")):
+        found = described(again, is_backward=is_backward)
+        assert found["modules"] == [["attn (Block)"]]
+        assert found["pass"] == direction
+    again.all_input_nodes = [state]
+    assert described(again)["modules"] == []

@@ -64,6 +64,21 @@ def test_one_bare_step_that_is_longer_than_a_second(held: Reference) -> None:
     assert counts == [5, 6, 7, 8]
 
 
+def test_steps_of_the_warm_up_are_no_reference(held: Reference) -> None:
+    held.wanted, held.is_asked = 60, True
+    lengths = [SECOND_NS // 25] * 47 + [SECOND_NS // 200] * 400
+    ticks: list[tuple[int, Any, str]] = [(0, None, "")]
+    for length in lengths:
+        ticks.append((ticks[-1][0] + length, None, ""))
+        if held._is_enough(ticks):
+            break
+    held.ticks = ticks
+    held._keep()
+    assert len(held.bare["host_ns"]) >= 200
+    assert set(held.bare["host_ns"]) == {SECOND_NS // 200}
+    assert ticks[-1][0] < 5 * SECOND_NS
+
+
 def test_events_of_several_gpus_have_no_time_between_them(held: Reference) -> None:
     class Event:
         def query(self) -> bool:

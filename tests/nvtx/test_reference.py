@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -74,9 +75,9 @@ def test_steps_of_the_warm_up_are_no_reference(held: Reference) -> None:
             break
     held.ticks = ticks
     held._keep()
-    assert len(held.bare["host_ns"]) >= 200
-    assert set(held.bare["host_ns"]) == {SECOND_NS // 200}
-    assert ticks[-1][0] < 5 * SECOND_NS
+    assert median(held.bare["host_ns"]) == SECOND_NS // 200
+    assert held.bare["host_ns"].count(SECOND_NS // 25) < 20
+    assert len(ticks) < 150
 
 
 def test_events_of_several_gpus_have_no_time_between_them(held: Reference) -> None:

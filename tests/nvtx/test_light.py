@@ -124,8 +124,8 @@ def test_markers_end_after_some_steps(begin: Begin, detail: str, marked: int) ->
     assert recorder.shapes[0] is (detail == "normal")
     assert recorder.shapes[1:] == ([False] if detail == "normal" else [])
     times = REFERENCE._profiled_ns(with_markers=False)
-    assert len(times) == 8 - marked
-    assert len(REFERENCE._profiled_ns(with_markers=True)) == marked - 1
+    assert len(times["host_ns"]) == 8 - marked
+    assert len(REFERENCE._profiled_ns(with_markers=True)["host_ns"]) == marked - 1
 
 
 def test_a_program_without_bare_steps_has_markers_until_it_is_warm(begin: Begin) -> None:
@@ -167,7 +167,7 @@ def test_calls_of_a_model_are_steps_without_an_optimizer(begin: Begin) -> None:
     # A call begins a step: the markers end where the fourth one begins, and resume for nine rows.
     assert calls == [True, True, True, False, False, False, False, True, False, False]
     assert len(REFERENCE.profiled) == 10
-    assert len(REFERENCE._profiled_ns(with_markers=True)) == 4
+    assert len(REFERENCE._profiled_ns(with_markers=True)["host_ns"]) == 4
 
 
 def test_a_failing_model_leaves_no_range_open(begin: Begin) -> None:

@@ -104,7 +104,9 @@ class Modules:
         if not kernel.shared:
             return [own if own in self.ops else f"?{own}"]
         result = []
-        for name in kernel.shared.removesuffix(", ...").split(", "):
+        for name in kernel.shared.split(", "):
+            if name.startswith("+"):  # The number of those that are not listed.
+                continue
             below = name.replace(" / ", "/")
             options = [f"{part}/{below}" for part in [*_around(own), own]]
             known = [option for option in options if option in self.ops]

@@ -27,7 +27,7 @@ PREFIX = "torch.inductor: "
 """Prefix of the text of ranges: ``torch.inductor: triton_poi_fused_add_3 {...}``."""
 MARK = "; dlprof: "
 """Precedes the description in a comment."""
-CACHE_TAG = "dlprof2"
+CACHE_TAG = "dlprof3"
 _METADATA, _LOADING = "torch._inductor.utils", "torch._inductor.runtime.compile_tasks"
 _MOST_MODULES, _MOST_OPS, _MOST_LINES = 8, 16, 4
 _MOST_CHARS = 600

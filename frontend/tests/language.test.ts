@@ -1,4 +1,4 @@
-import ts from "typescript";
+import { type ESTree, parseSync, Visitor, type VisitorObject } from "vite";
 import { describe, expect, it } from "vitest";
 import { fill, pickLanguage, t } from "../src/i18n";
 import { zh } from "../src/i18n/zh";
@@ -20,9 +20,20 @@ const SOURCES: Readonly<Record<string, string>> = import.meta.glob(
   { query: "?raw", import: "default", eager: true },
 );
 
-function parse([name, text]: readonly [string, string]): ts.SourceFile {
-  const kind = name.endsWith("x") ? ts.ScriptKind.TSX : ts.ScriptKind.TS;
-  return ts.createSourceFile(name, text, ts.ScriptTarget.Latest, true, kind);
+interface Source {
+  readonly name: string;
+  readonly text: string;
+  readonly program: ESTree.Program;
+}
+
+function parse([name, text]: readonly [string, string]): Source {
+  const { program, errors } = parseSync(name, text);
+  if (errors.length > 0) throw new Error(`${name}: ${errors[0]?.message}`);
+  return { name, text, program };
+}
+
+function visit(source: Source, visitor: VisitorObject): void {
+  new Visitor(visitor).visit(source.program);
 }
 
 function hasWords(text: string): boolean {
@@ -31,48 +42,39 @@ function hasWords(text: string): boolean {
 }
 
 /** Words of the interface that the catalog never sees: JSX text and attributes that are read. */
-function untranslated(file: ts.SourceFile): readonly string[] {
+function untranslated(source: Source): readonly string[] {
   const found: string[] = [];
-  const visit = (node: ts.Node): void => {
-    if (ts.isJsxText(node) && hasWords(node.text))
-      found.push(`${file.fileName}: ${node.text.trim()}`);
-    if (
-      ts.isJsxAttribute(node) &&
-      READ_ATTRIBUTES.has(node.name.getText()) &&
-      node.initializer !== undefined
-    ) {
-      const text = ts.isStringLiteral(node.initializer)
-        ? node.initializer.text
-        : literalText(node.initializer);
-      if (hasWords(text)) found.push(`${file.fileName}: ${node.getText()}`);
-    }
-    ts.forEachChild(node, visit);
-  };
-  visit(file);
+  visit(source, {
+    JSXText({ value }) {
+      if (hasWords(value)) found.push(`${source.name}: ${value.trim()}`);
+    },
+    JSXAttribute({ name, value, start, end }) {
+      if (name.type !== "JSXIdentifier" || !READ_ATTRIBUTES.has(name.name) || value === null)
+        return;
+      if (hasWords(literalText(value)))
+        found.push(`${source.name}: ${source.text.slice(start, end)}`);
+    },
+  });
   return found;
 }
 
-/** The words of a template right inside of an attribute: `Search ${noun}`. */
-function literalText(initializer: ts.JsxAttributeValue): string {
-  if (!ts.isJsxExpression(initializer) || initializer.expression === undefined) return "";
-  const { expression } = initializer;
-  if (!ts.isTemplateExpression(expression)) return "";
-  return [expression.head, ...expression.templateSpans.map((span) => span.literal)]
-    .map((part) => part.text)
-    .join(" ");
+/** The words right inside of an attribute, as a text or in a template: `Search ${noun}`. */
+function literalText(value: ESTree.JSXAttributeValue): string {
+  if (value.type === "Literal") return String(value.value);
+  if (value.type !== "JSXExpressionContainer" || value.expression.type !== "TemplateLiteral")
+    return "";
+  return value.expression.quasis.map((part) => part.value.cooked ?? "").join(" ");
 }
 
 /** Every sentence that is passed to t(). */
-function messages(file: ts.SourceFile): readonly string[] {
+function messages(source: Source): readonly string[] {
   const found: string[] = [];
-  const visit = (node: ts.Node): void => {
-    if (ts.isCallExpression(node) && node.expression.getText() === "t") {
-      const first = node.arguments[0];
-      if (first !== undefined && ts.isStringLiteral(first)) found.push(first.text);
-    }
-    ts.forEachChild(node, visit);
-  };
-  visit(file);
+  visit(source, {
+    CallExpression({ callee, arguments: [first] }) {
+      if (callee.type !== "Identifier" || callee.name !== "t" || first?.type !== "Literal") return;
+      if (typeof first.value === "string") found.push(first.value);
+    },
+  });
   return found;
 }
 

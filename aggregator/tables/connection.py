@@ -19,12 +19,12 @@ from aggregator.dldb.reader import (
     Dldb,
     damaged,
     is_busy_error,
-    open_database,
     primary_code,
 )
 from aggregator.dldb.writer import Table, insert_rows
 from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
 from aggregator.tables.counts import COUNTS, file_state
+from aggregator.tables.snapshots import begin_reading, give_back, open_snapshot
 from aggregator.tables.sql_functions import add_functions
 from aggregator.texts import ENGLISH, current_language, from_json, say
 
@@ -91,6 +91,7 @@ class ProfileDatabase(Queryable):
         self._time_limit_s = time_limit_s
         self._next_check = time.monotonic() + _TEMPORARY_CHECK_S
         self._is_too_large = False
+        self._is_as_opened = True
         self._columns: dict[str, frozenset[str]] = {}
         connection = dldb.connection
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_SERVED_BYTES)
@@ -166,6 +167,7 @@ class ProfileDatabase(Queryable):
 
     def iter_rows(self, sql: str, params: Params | None = None) -> Iterator[Row]:
         """Rows of a query, one in memory at a time."""
+        self._is_as_opened = False  # The query may not be read to its end.
         with self._translated():
             for row in self._dldb.connection.execute(sql, dict(params or {})):
                 yield tuple(row)
@@ -176,6 +178,7 @@ class ProfileDatabase(Queryable):
         Raises:
             DatabaseError: The database is damaged, or the queries took too long.
         """
+        self._is_as_opened = False
         try:
             with self._translated():
                 return read(self._dldb.connection)
@@ -189,6 +192,7 @@ class ProfileDatabase(Queryable):
 
         They hide those of the file with the same names.
         """
+        self._is_as_opened = False
         connection = self._dldb.connection
         connection.set_authorizer(None)
         connection.execute("PRAGMA query_only = OFF")
@@ -215,11 +219,12 @@ class ProfileDatabase(Queryable):
         """
         # The state of the file was that of the rows read so far.
         self._state = None
+        self._is_as_opened = False
         connection = self._dldb.connection
         connection.rollback()
         for _ in range(_GO_ON_ATTEMPTS):
             try:
-                _begin_reading(connection)
+                begin_reading(connection)
             except sqlite3.OperationalError as error:
                 if not is_busy_error(error):
                     raise self._translate(error) from error
@@ -227,6 +232,11 @@ class ProfileDatabase(Queryable):
             else:
                 return
         raise DatabaseBusyError(say("The database is being written to."), hint=_TRY_AGAIN)
+
+    @property
+    def is_as_opened(self) -> bool:
+        """Whether nothing but whole results of queries was read from it."""
+        return self._is_as_opened
 
     def close(self) -> None:
         """Give the file back."""
@@ -241,12 +251,14 @@ class ProfileDatabase(Queryable):
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
+        was_as_opened, self._is_as_opened = self._is_as_opened, False
         try:
             yield
         except sqlite3.OperationalError as error:
             raise self._translate(error) from error
         except sqlite3.DatabaseError as error:
             raise _unreadable(error) from error
+        self._is_as_opened = was_as_opened
 
     def _translate(self, error: sqlite3.OperationalError) -> Exception:
         if self._is_too_large:
@@ -310,7 +322,7 @@ def plain_tree(value: Any) -> Any:
 
 @contextmanager
 def opened(
-    path: Path, *, time_limit_s: float, wait_s: float = BUSY_WAIT_S
+    path: Path, *, time_limit_s: float, wait_s: float = BUSY_WAIT_S, keep: bool = False
 ) -> Iterator[ProfileDatabase]:
     """A profile's database for the length of a ``with`` block.
 
@@ -318,61 +330,21 @@ def opened(
         path: The database.
         time_limit_s: How long its queries may take in all.
         wait_s: How long to wait for another process that writes it.
+        keep: Whether it may stay open for the next to ask for it.
 
     Raises:
         DatabaseBusyError: Another process is writing it.
         DatabaseError: It is missing, no DLProf database, too old or too new.
     """
-    snapshot = _open_snapshot(path, wait_s)
+    snapshot = open_snapshot(path, wait_s, keep=keep)
     # No process can commit from here on, so the state is that of what will be read.
-    database = ProfileDatabase(snapshot, time_limit_s=time_limit_s, state=file_state(path))
+    database = ProfileDatabase(snapshot.dldb, time_limit_s=time_limit_s, state=file_state(path))
+    is_done = False
     try:
         yield database
+        is_done = True
     finally:
-        database.close()
-
-
-def _open_snapshot(path: Path, wait_s: float) -> Dldb:
-    """Open a file and keep it from changing: all queries of a request see the same state.
-
-    While a writer commits, SQLite may say that the file is locked or (a race in its search for a
-    left-over journal, which a read-only connection cannot roll back) read-only. Both pass.
-
-    Raises:
-        DatabaseBusyError: They did not within ``wait_s``.
-    """
-    deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            return _begin(open_database(path, max(deadline - time.monotonic(), 0.0)))
-        except (DatabaseBusyError, sqlite3.OperationalError) as error:
-            if isinstance(error, sqlite3.OperationalError) and not is_busy_error(error):
-                raise
-            if time.monotonic() > deadline:
-                raise DatabaseBusyError(
-                    say(
-                        "The database is being written to, or its last change was broken off in "
-                        "the middle."
-                    ),
-                    hint=say(
-                        "Try again; if that does not help, aggregate it anew, which repairs it."
-                    ),
-                ) from error
-        time.sleep(_OPEN_PAUSE_S)
-
-
-def _begin(dldb: Dldb) -> Dldb:
-    try:
-        _begin_reading(dldb.connection)
-    except sqlite3.OperationalError:
-        dldb.close()
-        raise
-    return dldb
-
-
-def _begin_reading(connection: sqlite3.Connection) -> None:
-    """All that is read until the end of the transaction is of one state."""
-    if not connection.in_transaction:
-        connection.execute("BEGIN")
-    # The lock is taken by the first read, not by BEGIN.
-    connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
+        if is_done and database.is_as_opened:
+            give_back(snapshot)
+        else:
+            database.close()

@@ -233,7 +233,7 @@ def _series_key(served: ServedProfile) -> tuple[str, str] | None:
     if served.name:
         return "name", served.name
     try:
-        with opened(served.path, time_limit_s=environment().query_timeout_s) as database:
+        with opened(served.path, time_limit_s=environment().query_timeout_s, keep=True) as database:
             [(name, command)] = database.rows(
                 "SELECT profile_name, original_command FROM view_system_config"
             )

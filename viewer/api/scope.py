@@ -59,7 +59,7 @@ def registry() -> Registry:
 def open_profile(profile: str) -> Iterator[tuple[ServedProfile, ProfileDatabase]]:
     """The database of a profile id."""
     served = registry().get(profile)
-    with opened(served.path, time_limit_s=environment().query_timeout_s) as database:
+    with opened(served.path, time_limit_s=environment().query_timeout_s, keep=True) as database:
         yield served, database
 
 
@@ -79,7 +79,7 @@ def open_scope(
     """
     served = registry().get(parts["profile"])
     limit = environment().query_timeout_s if time_limit_s is None else time_limit_s
-    with opened(served.path, time_limit_s=limit) as database:
+    with opened(served.path, time_limit_s=limit, keep=True) as database:
         params: dict[str, str | int] = {"aggr_id": parts["aggregation"]}
         _check_aggregation(database, params)
         params["domain"] = _domain(database, request.query_params.get("domain"))

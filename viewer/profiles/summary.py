@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 def describe(served: ServedProfile, *, time_limit_s: float) -> dict[str, Any]:
     """Return one item of the list; a file that cannot be read has an error instead of values."""
     try:
-        with opened(served.path, time_limit_s=time_limit_s) as database:
+        with opened(served.path, time_limit_s=time_limit_s, keep=True) as database:
             return _item(served, database) | {"error": None}
     except DlprofError as error:
         reason = error

@@ -14,7 +14,7 @@ import pytest
 from django.conf import LazySettings
 
 from aggregator.errors import DatabaseError, QueryTimeoutError
-from aggregator.tables import connection
+from aggregator.tables import snapshots
 from aggregator.tables.connection import ProfileDatabase, opened
 from tests.contract.client import ApiClient, Served
 
@@ -95,8 +95,9 @@ def test_a_change_broken_off_in_the_middle_is_said_to_be(
         error.sqlite_errorcode = sqlite3.SQLITE_READONLY_ROLLBACK
         raise error
 
-    monkeypatch.setattr(connection, "open_database", locked)
-    monkeypatch.setattr(connection, "_OPEN_PAUSE_S", 0.001)
+    monkeypatch.setattr(snapshots, "open_database", locked)
+    monkeypatch.setattr(snapshots, "_IDLE", snapshots._Idle())
+    monkeypatch.setattr(snapshots, "_OPEN_PAUSE_S", 0.001)
 
     reply = api.get(ours.at("ops/"))
 

@@ -175,7 +175,7 @@ def test_rows_that_go_while_they_are_read_are_an_error(
 ) -> None:
     monkeypatch.setattr(sql, "_ROWS_PER_PART", 7)
 
-    begin = connection._begin_reading
+    begin = connection.begin_reading
 
     def write_and_begin(reader: sqlite3.Connection) -> None:
         with closing(sqlite3.connect(copy)) as writer, writer:
@@ -184,7 +184,7 @@ def test_rows_that_go_while_they_are_read_are_an_error(
 
     with opened(copy, time_limit_s=600) as database:
         # Between the end of a part and the begin of the next one.
-        monkeypatch.setattr(connection, "_begin_reading", write_and_begin)
+        monkeypatch.setattr(connection, "begin_reading", write_and_begin)
         table = bind(ITERATION_KERNELS, database, place)
         with pytest.raises(DatabaseBusyError, match="went while they were read"):
             list(iter_all(table, parse_list_query(ITERATION_KERNELS, {}), database))

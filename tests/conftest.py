@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -213,10 +214,9 @@ def profile() -> ProfileFactory:
 def imported(profile: ProfileFactory, tmp_path_factory: pytest.TempPathFactory) -> ProfileFactory:
     """A function from a profile's name to its database, made once for all test processes.
 
-    Tests must not write to these databases; they copy them.
+    Beside it lie ``<name>.out`` and ``<name>.err``, which ``dlprof`` printed about it. Tests must
+    not write to these databases; they copy them.
     """
-    from tests.builders import analyze_file
-
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "imported"
     folder.mkdir(exist_ok=True)
@@ -226,10 +226,25 @@ def imported(profile: ProfileFactory, tmp_path_factory: pytest.TempPathFactory) 
         with (folder / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
-                analyze_file(profile(name), path)
+                _analyze(profile(name), folder / name).rename(path)
         return path
 
     return database
+
+
+def _analyze(source: Path, folder: Path) -> Path:
+    """The database that ``dlprof`` makes of a profile."""
+    from profiler_cli.dlprof import main
+
+    words = [f"--database={source}", f"--output_path={folder}", "--force=true", "-v=minimal"]
+    with (
+        folder.with_name(f"{folder.name}.out").open("w") as out,
+        folder.with_name(f"{folder.name}.err").open("w") as err,
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        assert main(words) == 0
+    return folder / "dlprof_dldb.sqlite"
 
 
 @pytest.fixture(scope="session")

@@ -39,15 +39,15 @@ def test_there_are_public_files() -> None:
 
 @pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.name)
 def test_a_public_profile_gets_a_result_that_its_data_shows(
-    path: Path, folder: Path, profile: ProfileFactory, capsys: pytest.CaptureFixture[str]
+    path: Path, imported: ProfileFactory
 ) -> None:
-    source = profile(path.name.removesuffix(".xz"))
-    assert main([f"--database={source}", f"--output_path={folder}", "-v=minimal"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    assert [line for line in printed.out.splitlines() if WRONG.search(line)] == []
-    with closing(sqlite3.connect(folder / "dlprof_dldb.sqlite")) as connection:
-        _check_sentences(printed.out, connection)
+    name = path.name.removesuffix(".xz").removesuffix(".sqlite")
+    database = imported(name)
+    assert database.with_name(f"{name}.err").read_text() == ""
+    printed = database.with_name(f"{name}.out").read_text()
+    assert [line for line in printed.splitlines() if WRONG.search(line)] == []
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        _check_sentences(printed, connection)
 
 
 def _check_sentences(said: str, connection: sqlite3.Connection) -> None:

@@ -31,7 +31,7 @@ KEPT = {
 
 # How long an example takes says how busy the machine is.
 UNTIMED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("quick", max_examples=20, derandomize=True, **UNTIMED)
+settings.register_profile("quick", max_examples=10, derandomize=True, **UNTIMED)
 settings.register_profile("thorough", max_examples=50, **UNTIMED)
 
 ProfileFactory = Callable[[str], Path]

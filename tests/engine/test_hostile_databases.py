@@ -115,7 +115,7 @@ def test_views_are_not_read_while_an_aggregation_is_added(database: Path) -> Non
 
 ROWS = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t) SELECT i FROM t"
 VALUE = f"SELECT {ENDLESS} AS i"
-STOPPED, TOO_MANY = "more than 0.3 s of processor time and was stopped", "more than 10,000 rows"
+STOPPED, TOO_MANY = "more than 0.1 s of processor time and was stopped", "more than 10,000 rows"
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_the_command_reads_views_without_end_for_a_limited_time(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("DLPROF_EXPORT_TIMEOUT_S", "0.3" if message == STOPPED else "20")
-    monkeypatch.setattr(pipeline, "GLANCE_S", 0.3 if message == STOPPED else 20)
+    monkeypatch.setenv("DLPROF_EXPORT_TIMEOUT_S", "0.1" if message == STOPPED else "20")
+    monkeypatch.setattr(pipeline, "GLANCE_S", 0.1 if message == STOPPED else 20)
     with closing(sqlite3.connect(database)) as connection:
         names = [str(row[1]) for row in connection.execute(f'PRAGMA table_info("{view}")')]
     # Advice and feedback are on the steady range, reports on all iterations.

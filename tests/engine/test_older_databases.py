@@ -23,7 +23,7 @@ from aggregator.tables.declared.kernels import KERNELS
 from aggregator.tables.declared.summaries import PERFORMANCE_SUMMARY
 from aggregator.tables.request import parse_list_query
 from aggregator.tables.sql import bind, iter_rows
-from tests.builders import Trace, analyze, query
+from tests.builders import Analyzed, Trace, analyze, query
 
 OLDER = Path(__file__).parents[1] / "data" / "older"
 TABLES = {"2.1.8": "979ddb834cbc1403"}
@@ -73,26 +73,30 @@ def _steps() -> Trace:
     return trace
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [
-        "wall_time, gpu_utilization, tc_utilization, kernels_all_gpu_time FROM view_model_summary",
-        "op_node_id, num_calls, gpu_time_sum, cpu_time_sum, flops, bytes FROM view_op_metrics",
-        "kernel_name, calls, gpu_time_sum FROM view_kernel_metrics",
-        "iter_value, op_node_name, total_gpu_time FROM view_iteration_ops",
-    ],
+RESULTS = (
+    "wall_time, gpu_utilization, tc_utilization, kernels_all_gpu_time FROM view_model_summary",
+    "op_node_id, num_calls, gpu_time_sum, cpu_time_sum, flops, bytes FROM view_op_metrics",
+    "kernel_name, calls, gpu_time_sum FROM view_kernel_metrics",
+    "iter_value, op_node_name, total_gpu_time FROM view_iteration_ops",
 )
+AGAIN = AggregationRequest(iter_start=1, iter_stop=3)
+
+
+@pytest.fixture(scope="module")
+def today(tmp_path_factory: pytest.TempPathFactory) -> Analyzed:
+    """What the same program gives today, aggregated again."""
+    found = analyze(_steps(), tmp_path_factory.mktemp("today"))
+    assert aggregate(found.path, AGAIN, NullProgress()).aggr_id == 2
+    return found
+
+
 def test_one_of_an_earlier_patch_is_aggregated_as_one_of_today(
-    columns: str, older: Path, tmp_path: Path
+    older: Path, today: Analyzed
 ) -> None:
-    request = AggregationRequest(iter_start=1, iter_stop=3)
-    today = analyze(_steps(), tmp_path)
-
-    numbers = [aggregate(path, request, NullProgress()).aggr_id for path in (older, today.path)]
-
-    assert numbers == [2, 2]
-    sql = f"SELECT {columns} WHERE aggr_id = 2 ORDER BY 1, 2"
-    assert query(older, sql) == today.query(sql) != []
+    assert aggregate(older, AGAIN, NullProgress()).aggr_id == 2
+    for columns in RESULTS:
+        sql = f"SELECT {columns} WHERE aggr_id = 2 ORDER BY 1, 2"
+        assert query(older, sql) == today.query(sql) != [], columns
     assert query(older, "SELECT * FROM view_db_version") == [(older.stem, older.stem)]
 
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import time
 import urllib.error
@@ -203,6 +204,11 @@ def test_the_metadata_names_the_license_and_both_commands(wheel: Path, names: se
 # --- installed ---
 
 
+PIP = (sys.executable, "-m", "pip", "--python")
+# Modules are compiled when they are first used: most of them are not.
+INSTALL = ("install", "-q", "--no-compile")
+
+
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the commands of a new environment: the wheel first, then its extra "viewer"."""
@@ -210,9 +216,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def install(folder: Path) -> None:
         venv.create(folder / "venv")
         commands = folder / "venv/bin"
-        pip = (sys.executable, "-m", "pip", "--python", folder / "venv")
-        # Modules are compiled when they are first used: most of them are not.
-        install = (*pip, "install", "-q", "--no-compile", "-c", REPOSITORY / "constraints.txt")
+        pip = (*PIP, folder / "venv")
+        install = (*pip, *INSTALL, "-c", REPOSITORY / "constraints.txt")
         run(*install, wheel, cwd=folder)
         (folder / "base.txt").write_text(run(*pip, "freeze", cwd=folder))
         run(commands / "dlprof", "--version", cwd=folder)
@@ -225,14 +230,27 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bare_path(installed: Path, tmp_path: Path) -> str:
+def alone(wheel: Path, tmp_path: Path) -> Path:
+    """Folder of the commands of a new environment, which borrows what the wheel needs from ours."""
+    environment = tmp_path / "venv"
+    venv.create(environment)
+    run(*PIP, environment, *INSTALL, "--no-deps", "--no-index", wheel, cwd=tmp_path)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    # Our own package is installed there as the path of the checkout, which is not followed.
+    (packages / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    found = run(environment / "bin/python", "-c", "import viewer; print(viewer)", cwd=tmp_path)
+    assert str(packages) in found
+    return environment / "bin"
+
+
+def bare_path(commands: Path, folder: Path) -> str:
     """A PATH with the environment and a shell's basics, without Node.js."""
-    basics = tmp_path / "basics"
+    basics = folder / "basics"
     basics.mkdir()
     for program in ("sh", "env", "uname"):
         if found := shutil.which(program):
             (basics / program).symlink_to(found)
-    path = f"{installed}{os.pathsep}{basics}"
+    path = f"{commands}{os.pathsep}{basics}"
     assert shutil.which("node", path=path) is None
     return path
 
@@ -250,32 +268,32 @@ def test_the_base_has_no_web_server_and_says_how_to_install_it(installed: Path) 
     assert "pip install 'open-dlprof[viewer]'" in said[1]
 
 
-def test_both_commands_print_their_version_and_usage(
-    installed: Path, bare_path: str, tmp_path: Path
-) -> None:
+def test_both_commands_print_their_version_and_usage(installed: Path, tmp_path: Path) -> None:
+    path = bare_path(installed, tmp_path)
     for command in ("dlprof", "dlprofviewer"):
-        version = run(installed / command, "--version", cwd=tmp_path, path=bare_path)
+        version = run(installed / command, "--version", cwd=tmp_path, path=path)
         assert re.search(r"\d+\.\d+\.\d+", version), version
-        assert command in run(installed / command, "--help", cwd=tmp_path, path=bare_path)
+        assert command in run(installed / command, "--help", cwd=tmp_path, path=path)
 
 
 def test_a_profile_becomes_a_page_without_node(
-    installed: Path, bare_path: str, demo_profile: Path, tmp_path: Path
+    alone: Path, demo_profile: Path, tmp_path: Path
 ) -> None:
     # GIVEN a database that the installed command made of a real profile
-    run(installed / "dlprof", f"--database={demo_profile}", cwd=tmp_path, path=bare_path)
+    path = bare_path(alone, tmp_path)
+    run(alone / "dlprof", f"--database={demo_profile}", cwd=tmp_path, path=path)
     database = tmp_path / "dlprof_dldb.sqlite"
     assert database.is_file()
     # WHEN the installed viewer serves it
     port = free_port()
     environment = {
         **{key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
-        "PATH": bare_path,
+        "PATH": path,
         "DLPROF_STATE_DIR": str(tmp_path / "state"),
     }
     with (tmp_path / "viewer.log").open("w+") as log:
         server = subprocess.Popen(
-            [installed / "dlprofviewer", "--port", str(port), database],
+            [alone / "dlprofviewer", "--port", str(port), database],
             cwd=tmp_path,
             env=environment,
             stdout=log,

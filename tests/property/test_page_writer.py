@@ -176,7 +176,6 @@ def test_other_tables_are_written_by_sqlite(
 KINDS = st.sampled_from(("int8", "int16", "int32", "int64", "bool"))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25, deadline=None)
 @given(
     kinds=st.tuples(KINDS, KINDS),
     has_c=st.booleans(),

@@ -34,7 +34,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         thread.launch(FORMULA, at + 300, gpu=(at + 900, at + 1_500))
         thread.backward(f"Conv{STEERING}Backward0", at + 2_000, at + 2_900, seq=2 * step)
         thread.launch(f"dgrad{STEERING}", at + 2_010, gpu=(at + 3_000, at + 3_400))
-        thread.launch("k" * (1 << 20), at + 400, gpu=(at + 1_500, at + 1_600))
+        thread.launch("k" * (1 << 17), at + 400, gpu=(at + 1_500, at + 1_600))
     path = tmp_path_factory.mktemp("hostile") / "export.sqlite"
     trace.write(path)
     return path

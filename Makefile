@@ -25,7 +25,7 @@ PAGE := viewer/static/dlprof/.vite/manifest.json
 PAGE_SOURCES := $(shell find frontend docs/views -type f -not -path '*/node_modules/*' 2>/dev/null)
 NPM := cd frontend && npm --no-audit --no-fund --no-update-notifier
 
-.PHONY: help demo demo-capture test test-all checks setup system system-test frontend lint format types imports frontend-check texts unit browser fuzz bench coverage wheel docs pictures lock clean site release
+.PHONY: help demo demo-capture test test-all tests checks setup system system-test frontend lint format types imports frontend-check texts unit browser fuzz bench coverage wheel docs pictures lock clean site release
 
 help: ## List the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -68,13 +68,20 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(VENV)/bin/python
 TORCH ?= torch==2.13.0+cpu
 
 $(VENV)/.torch: $(VENV)/.dev
-	@$(BIN)/pip install -q -c constraints.txt "$(TORCH)" 2>/dev/null \
+	@$(BIN)/pip install -q --no-compile -c constraints.txt "$(TORCH)" 2>/dev/null \
 		|| echo "$(TORCH) was not found: tests that need PyTorch are skipped (TORCH= names another)"
+	$(COMPILE)
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+	$(BIN)/pip install -q --no-compile -c constraints.txt -e ".[dev]"
+	$(COMPILE)
 	touch $@ $(VENV)/.runtime
+
+# pip compiles in one process, and also what no test loads. A few packages hold files for other
+# versions of Python, which cannot be compiled.
+COMPILE = $(BIN)/python -m compileall -qq -j $(CORES) -x '$(UNUSED)' $(VENV)/lib || true
+UNUSED := /(tests?|testing|_inductor|_dynamo/test.*|onnx|graph_objs|validators|pip|ansible)/
 
 frontend/node_modules/.package-lock.json: frontend/package-lock.json | system
 	$(NPM) ci
@@ -88,17 +95,19 @@ frontend: $(PAGE) ## Build the viewer's page into viewer/static/dlprof
 # --- check ----------------------------------------------------------------------------------------
 
 test: ## Set up whatever is missing, then run every check and all tests but those of tests/thorough.txt
-	+@$(MAKE) -j$$(($(CORES) + 1)) --output-sync=target checks
-	$(BIN)/pytest $(PARALLEL) -m "not thorough"
+	+@$(MAKE) -j$$(($(CORES) + 1)) --output-sync=target tests checks MARK="not thorough"
 
 test-all: ## The same with all tests, and more examples of every property
-	+@$(MAKE) -j$$(($(CORES) + 1)) --output-sync=target checks
-	$(BIN)/pytest $(PARALLEL)
+	+@$(MAKE) -j$$(($(CORES) + 1)) --output-sync=target tests checks
+
+# Beside the checks, which take one core. A line with a plus sign is shown while it runs.
+tests: setup $(VENV)/.torch $(PAGE)
+	+@$(BIN)/pytest $(PARALLEL) $(if $(MARK),-m "$(MARK)")
 
 # The files in the order of tests/conftest.py: those that take longest begin first.
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-checks: setup $(VENV)/.torch lint types imports frontend-check frontend
+checks: setup lint types imports frontend-check frontend
 
 lint: $(VENV)/.dev ## ruff: rules and format; vulture: unused code
 	$(BIN)/ruff check .

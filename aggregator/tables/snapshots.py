@@ -31,7 +31,7 @@ class Snapshot:
 
 
 class _Idle:
-    """Open databases that nobody uses. They hold no lock, so that others may write the file."""
+    """Open databases that are not in use. They hold no lock, so that others may write the file."""
 
     def __init__(self) -> None:
         self.forget()
@@ -146,7 +146,7 @@ def _has_write_ahead_log(dldb: Dldb) -> bool:
 
 
 def _begin_again(snapshot: Snapshot, wait_s: float) -> bool:
-    """Whether the file, now that nobody can change it, is still as it was when it was opened."""
+    """Whether the file, now that it cannot be changed, is still as it was when it was opened."""
     connection = snapshot.dldb.connection
     try:
         connection.execute("PRAGMA busy_timeout = 0")

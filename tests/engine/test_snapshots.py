@@ -1,4 +1,4 @@
-"""A database that stays open between requests: never stale, in nobody's way, not for long."""
+"""A database that stays open between requests: never stale, in no writer's way, not for long."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def test_two_at_a_time_have_a_connection_each(sample_database: Path) -> None:
         assert one._dldb.connection is not other._dldb.connection
 
 
-def test_a_writer_finds_nobody_in_its_way_and_its_rows_are_seen(sample_database: Path) -> None:
+def test_a_writer_is_not_held_up_and_its_rows_are_seen(sample_database: Path) -> None:
     assert aggregations(sample_database) == 1
-    # WHEN a writer that waits for nobody takes the file for itself
+    # WHEN a writer that does not wait takes the file for itself
     with closing(sqlite3.connect(sample_database, timeout=0)) as writer:
         writer.execute("PRAGMA locking_mode = EXCLUSIVE")
         writer.execute("BEGIN EXCLUSIVE")

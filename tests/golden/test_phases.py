@@ -153,6 +153,25 @@ def test_public_traces_have_the_phase_and_batch_of_their_annotations(
     assert query(imported(f"{name}.json.gz"), sql) == [(*SERVING[name], 1)]
 
 
+def test_what_graphs_move_that_were_recorded_as_a_whole_is_unknown(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    for number in range(8):
+        at = 1_000 + 1_000 * number
+        name = "prefill" if number % 4 == 0 else "decode"
+        main.range(ours(name, 4, 4), at, at + 900)
+        main.op("mm", at + 10, at + 40, sizes="[[8, 16], [16, 4]]")
+        main.launch("gemm", at + 20, gpu=(at + 30, at + 40))
+        if name == "decode":
+            main.graph(at + 50, gpu=(at + 100, at + 700))
+    rows = analyze(trace, tmp_path).query(
+        "SELECT phase, bandwidth_pct IS NULL FROM view_phases WHERE aggr_id = 1 "
+        "ORDER BY phase"
+    )
+    assert rows == [("decode", 1), ("prefill", 0)]
+
+
 def test_tokens_of_a_phase_count_once_where_iterations_are_cut_inside_it(tmp_path: Path) -> None:
     trace = Trace()
     trace.gpu()

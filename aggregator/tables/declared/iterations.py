@@ -192,6 +192,11 @@ _UNKNOWN_TOKENS = "The program or its serving engine does not say how many token
 
 _NO_BARE_STEP = "Fewer than three steps of this phase were timed without profiling."
 
+_NO_BANDWIDTH = (
+    "The bandwidth of the GPU is not known, or CUDA graphs were recorded as a whole "
+    "(--graph_nodes=true records their kernels)."
+)
+
 PHASES = TableSpec(
     name="phases",
     title=say("Phases"),
@@ -233,9 +238,13 @@ PHASES = TableSpec(
         real("gpu_busy_pct", "Share of the time in which the GPU ran kernels or CUDA graphs."),
         real("tc_time_pct?", "Share of that time in which a Tensor Core kernel ran."),
         real("mfu_at_least_pct?", "Model FLOPs utilization, at least.", "t.mfu_at_least"),
-        real(
-            "bandwidth_pct?",
-            "Share of the memory bandwidth that the known data of the ops takes: a lower bound.",
+        replace(
+            real(
+                "bandwidth_pct?",
+                "Share of the memory bandwidth that the known data of the ops takes: a lower "
+                "bound.",
+            ),
+            when_null=_NO_BANDWIDTH,
         ),
         real("known_pct?", "GPU time of ops with known data or operations."),
     ),

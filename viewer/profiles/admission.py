@@ -56,7 +56,7 @@ def inspect(path: Path, file_name: str, limit_s: float = CHECK_LIMIT_S) -> Forma
             422,
             hint=say("Let the viewer's user read it."),
         ) from error
-    # Only the name tells a packed trace from any other file that gzip packed.
+    # Only by its name a packed trace differs from any other file that gzip packed.
     is_named_trace = file_name.lower().endswith((".json.gz", ".trace.gz"))
     is_packed = found is Format.TRACE and header.startswith(GZIP_MAGIC) and not is_named_trace
     if not is_packed and _is_profile(path, found):

@@ -42,23 +42,27 @@ export function PhasesPanel(): JSX.Element | null {
       span={12}
       actions={<ViewLink view="iterations">{t("Iterations view")}</ViewLink>}
     >
-      <table class="facts-table">
-        <thead>
-          <tr>
-            <th scope="col">{t("Phase")}</th>
-            {columns.map((title) => (
-              <th key={title} scope="col" class="align-right">
-                {title}
-              </th>
+      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset draws a frame of its own */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must have the focus to be scrolled by key */}
+      <div class="phases-scroll" role="group" aria-label={t("Phases")} tabIndex={0}>
+        <table class="facts-table">
+          <thead>
+            <tr>
+              <th scope="col">{t("Phase")}</th>
+              {columns.map((title) => (
+                <th key={title} scope="col" class="align-right">
+                  {title}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {data.results.map((row) => (
+              <PhaseRow key={row.phase} row={row} hasBare={hasBare} unknown={data.unknown ?? {}} />
             ))}
-          </tr>
-        </thead>
-        <tbody>
-          {data.results.map((row) => (
-            <PhaseRow key={row.phase} row={row} hasBare={hasBare} unknown={data.unknown ?? {}} />
-          ))}
-        </tbody>
-      </table>
+          </tbody>
+        </table>
+      </div>
       {canAggregate && (
         <div class="phase-actions">
           {data.results.map((row) => (

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from aggregator.sources.formats import corrupt
 from aggregator.system.arrow_arrays import to_numpy
+from aggregator.system.arrow_compute import as_bytes, cast
 from aggregator.system.sqlite_arrow import ArrowConnection, raise_interrupt
 from aggregator.system.sqlite_uri import read_only_uri
 
@@ -36,11 +37,11 @@ def integers(column: pa.Array) -> Int64:
 
     They are copied: a view would keep the whole batch in memory, texts included.
     """
-    numbers: Int64 = to_numpy(column if column.type == pa.int64() else column.cast(pa.int64()))
+    numbers: Int64 = to_numpy(column if column.type == pa.int64() else cast(column, pa.int64()))
     return numbers.copy()
 
 
 def decoded(column: pa.Array) -> list[str]:
     """Texts of a column; bytes that are not UTF-8 become the replacement character."""
-    raw = column.cast(pa.binary()).to_pylist()
+    raw = as_bytes(column).to_pylist()
     return ["" if value is None else value.decode("utf-8", "replace") for value in raw]

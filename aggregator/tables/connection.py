@@ -91,7 +91,8 @@ class ProfileDatabase(Queryable):
         self._time_limit_s = time_limit_s
         self._next_check = time.monotonic() + _TEMPORARY_CHECK_S
         self._is_too_large = False
-        self._is_as_opened = True
+        self._is_changed = False
+        self._unfinished = 0  # Queries that are not read to their end.
         self._columns: dict[str, frozenset[str]] = {}
         connection = dldb.connection
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_SERVED_BYTES)
@@ -167,7 +168,6 @@ class ProfileDatabase(Queryable):
 
     def iter_rows(self, sql: str, params: Params | None = None) -> Iterator[Row]:
         """Rows of a query, one in memory at a time."""
-        self._is_as_opened = False  # The query may not be read to its end.
         with self._translated():
             for row in self._dldb.connection.execute(sql, dict(params or {})):
                 yield tuple(row)
@@ -178,7 +178,7 @@ class ProfileDatabase(Queryable):
         Raises:
             DatabaseError: The database is damaged, or the queries took too long.
         """
-        self._is_as_opened = False
+        self._is_changed = True
         try:
             with self._translated():
                 return read(self._dldb.connection)
@@ -192,7 +192,7 @@ class ProfileDatabase(Queryable):
 
         They hide those of the file with the same names.
         """
-        self._is_as_opened = False
+        self._is_changed = True
         connection = self._dldb.connection
         connection.set_authorizer(None)
         connection.execute("PRAGMA query_only = OFF")
@@ -219,7 +219,7 @@ class ProfileDatabase(Queryable):
         """
         # The state of the file was that of the rows read so far.
         self._state = None
-        self._is_as_opened = False
+        self._is_changed = True
         connection = self._dldb.connection
         connection.rollback()
         for _ in range(_GO_ON_ATTEMPTS):
@@ -236,7 +236,7 @@ class ProfileDatabase(Queryable):
     @property
     def is_as_opened(self) -> bool:
         """Whether nothing but whole results of queries was read from it."""
-        return self._is_as_opened
+        return not (self._is_changed or self._unfinished)
 
     def close(self) -> None:
         """Give the file back."""
@@ -251,14 +251,14 @@ class ProfileDatabase(Queryable):
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        was_as_opened, self._is_as_opened = self._is_as_opened, False
+        self._unfinished += 1
         try:
             yield
         except sqlite3.OperationalError as error:
             raise self._translate(error) from error
         except sqlite3.DatabaseError as error:
             raise _unreadable(error) from error
-        self._is_as_opened = was_as_opened
+        self._unfinished -= 1
 
     def _translate(self, error: sqlite3.OperationalError) -> Exception:
         if self._is_too_large:

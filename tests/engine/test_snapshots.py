@@ -55,6 +55,18 @@ def test_an_unchanged_file_is_opened_once(sample_database: Path) -> None:
     assert aggregations(sample_database) == 1
 
 
+def test_a_query_that_was_read_to_its_end_leaves_it_open(sample_database: Path) -> None:
+    def use(database: ProfileDatabase) -> None:
+        ops = database.iter_rows("SELECT * FROM view_op_nodes")
+        kernels = database.iter_rows("SELECT * FROM view_kernel_metrics")
+        assert all(zip(ops, kernels, strict=False))
+        list(ops)
+        list(kernels)
+
+    assert connection_used(sample_database, use) == connection_used(sample_database)
+    assert descriptors(sample_database) == 1
+
+
 def test_two_at_a_time_have_a_connection_each(sample_database: Path) -> None:
     with (
         opened(sample_database, time_limit_s=60, keep=True) as one,
@@ -118,8 +130,17 @@ def test_changes_in_a_write_ahead_log_are_seen(sample_database: Path) -> None:
     assert descriptors(sample_database) == 0
 
 
+def _read_one_of_two(database: ProfileDatabase) -> None:
+    """Begin two queries, and read the one that began first to its end."""
+    first, second = (database.iter_rows("SELECT * FROM view_op_nodes") for _ in range(2))
+    assert next(first)
+    assert next(second)
+    list(first)
+
+
 USES: dict[str, Callable[[ProfileDatabase], object]] = {
     "iterated": lambda database: next(database.iter_rows("SELECT * FROM view_op_nodes")),
+    "one of two": _read_one_of_two,
     "lent": lambda database: database.read_with(lambda connection: None),
     "changed": lambda database: database.add_temporary(
         ["CREATE TEMP VIEW view_warnings AS SELECT 1 AS code"], ["view_warnings"]

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -23,17 +24,26 @@ import pytest
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
+from profiler_cli.assistants.profiles import Profiles, name_profiles
 from tests.conftest import ProfileFactory
 
-pytest.importorskip("mcp", reason="the extra mcp is not installed")
-
-from mcp import Client, StdioServerParameters
-
-from profiler_cli.assistants.profiles import Profiles, name_profiles
-from profiler_cli.assistants.server import make_server
+# Not imported here: that takes seconds in each test process.
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")
 
 VIEWER = "http://viewer.example:8000"
 Ask = Callable[..., dict[str, Any]]
+
+
+def make_server(profiles: Profiles) -> Any:
+    from profiler_cli.assistants import server
+
+    return server.make_server(profiles)
+
+
+def client_of(server: object) -> Any:
+    from mcp import Client
+
+    return Client(server)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +70,7 @@ def ask(profiles: Profiles) -> Ask:
 
     def asked(tool: str, **arguments: Any) -> dict[str, Any]:
         async def call() -> Any:
-            async with Client(server) as client:
+            async with client_of(server) as client:
                 return await client.call_tool(tool, arguments)
 
         result = run(call())
@@ -190,7 +200,7 @@ def test_sql_that_is_no_select_is_refused(
     server = make_server(profiles)
 
     async def call() -> Any:
-        async with Client(server) as client:
+        async with client_of(server) as client:
             return await client.call_tool("sql", {"query": query, "profile": names[0]})
 
     result = run(call())
@@ -213,7 +223,7 @@ def test_a_query_that_computes_for_long_is_stopped(
     query = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n"
 
     async def call() -> Any:
-        async with Client(make_server(profiles)) as client:
+        async with client_of(make_server(profiles)) as client:
             return await client.call_tool("sql", {"query": query, "profile": names[0]})
 
     assert "took longer than" in run(call()).content[0].text
@@ -221,7 +231,7 @@ def test_a_query_that_computes_for_long_is_stopped(
 
 def test_every_tool_only_reads_and_its_description_is_short(profiles: Profiles) -> None:
     async def listed() -> Any:
-        async with Client(make_server(profiles)) as client:
+        async with client_of(make_server(profiles)) as client:
             return (await client.list_tools()).tools
 
     found = run(listed())
@@ -254,7 +264,7 @@ def test_a_mistake_is_one_sentence(
     wanted = arguments if reason.startswith("Several") else {"profile": names[0], **arguments}
 
     async def call() -> Any:
-        async with Client(make_server(profiles)) as client:
+        async with client_of(make_server(profiles)) as client:
             return await client.call_tool(tool, wanted)
 
     result = run(call())
@@ -263,10 +273,12 @@ def test_a_mistake_is_one_sentence(
 
 
 def test_the_command_answers_on_standard_input_and_output(databases: list[Path]) -> None:
+    from mcp import StdioServerParameters
+
     words = ["-m", "profiler_cli.dlprof", "mcp", str(databases[0])]
 
     async def call() -> Any:
-        async with Client(StdioServerParameters(command=sys.executable, args=words)) as client:
+        async with client_of(StdioServerParameters(command=sys.executable, args=words)) as client:
             return await client.call_tool("summary", {})
 
     assert "verdict" in json.loads(run(call()).content[0].text)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
@@ -15,7 +16,8 @@ import pytest
 
 from tests.cli.forking import Forks
 
-pytest.importorskip("torch", reason="PyTorch is not installed")
+# Not imported here: its own programs do that, and it takes seconds.
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAKE = Path(__file__).with_name("fake_nsys.py")

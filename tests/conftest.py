@@ -38,7 +38,8 @@ ProfileFactory = Callable[[str], Path]
 
 #: Files and folders whose tests take longest, in the order in which test processes begin them.
 LONGEST_FIRST = (
-    *("jobs/test_many_jobs.py", "contract/test_fuzzed_requests.py", "jobs/test_robustness.py"),
+    *("jobs/test_many_jobs.py", "fuzz/test_mutants.py", "browser/test_views.py"),
+    *("contract/test_fuzzed_requests.py", "jobs/test_robustness.py", "contract/test_tables.py"),
     *("property/test_traces.py", "jobs/test_ranks.py", "packaging/test_wheel.py"),
     *("golden/test_conservation.py", "property/test_page_writer.py"),
     *("jobs/test_operations.py", "jobs/test_redis.py", "jobs/test_command.py"),
@@ -95,10 +96,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     lines = (TESTS / "thorough.txt").read_text("utf-8").splitlines()
     unused = dict.fromkeys(line for line in lines if line and not line.startswith("#"))
-    patterns = {name: _expression(name) for name in unused}
+    patterns: dict[str, dict[str, re.Pattern[str]]] = {}
+    for pattern in unused:
+        file, _, test = pattern.partition("::")
+        patterns.setdefault(file, {})[pattern] = _expression(test)
     for item in items:
-        name = f"tests/{item.path.relative_to(TESTS)}::{item.nodeid.partition('::')[2]}"
-        if fitting := [pattern for pattern, fits in patterns.items() if fits.fullmatch(name)]:
+        here = patterns.get(f"tests/{item.path.relative_to(TESTS)}", {})
+        test = item.nodeid.partition("::")[2]
+        if fitting := [pattern for pattern, fits in here.items() if fits.fullmatch(test)]:
             item.add_marker(pytest.mark.thorough)
             for pattern in fitting:
                 unused.pop(pattern, None)
@@ -108,7 +113,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    """A pattern of thorough.txt; only * stands for other text."""
+    """The part of a pattern of thorough.txt after the file; only * stands for other text."""
     return re.compile(".*".join(map(re.escape, pattern.split("*"))))
 
 

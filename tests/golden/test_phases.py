@@ -166,8 +166,7 @@ def test_what_graphs_move_that_were_recorded_as_a_whole_is_unknown(tmp_path: Pat
         if name == "decode":
             main.graph(at + 50, gpu=(at + 100, at + 700))
     rows = analyze(trace, tmp_path).query(
-        "SELECT phase, bandwidth_pct IS NULL FROM view_phases WHERE aggr_id = 1 "
-        "ORDER BY phase"
+        "SELECT phase, bandwidth_pct IS NULL FROM view_phases WHERE aggr_id = 1 ORDER BY phase"
     )
     assert rows == [("decode", 1), ("prefill", 0)]
 

@@ -265,6 +265,18 @@ def test_a_replay_without_its_capture_is_unknown(
     assert reason in why
 
 
+def test_a_capture_ends_before_the_next_one_of_its_thread(tmp_path: Path) -> None:
+    path = _kineto(tmp_path / "run.json", _replay())
+    later = [
+        event | {"ts": event["ts"] + 100, "args": event["args"] | {"correlation": 1000 + number}}
+        for number, event in enumerate(_capture("Other_0", ("gelu",)))
+    ]
+    _kineto(tmp_path / "capture_traces" / "all.json", [*_capture("Net_0"), *later])
+    found = analyze_file(path, tmp_path / "out.sqlite")
+    names = {(name, grade) for name, grade, _ in _grades(found)}
+    assert names == {("/Net_0/gemm", "capture"), ("/Net_0/relu", "capture")}
+
+
 def test_captures_of_several_batch_sizes_in_the_same_modules_agree(tmp_path: Path) -> None:
     path = _kineto(tmp_path / "run.json", _replay())
     for size in (1, 2, 4):
@@ -322,6 +334,12 @@ def test_a_clone_of_a_captured_node_belongs_to_its_op(tmp_path: Path) -> None:
     # The capture itself, which launched nothing, and two replays.
     calls = "SELECT num_calls, kernel_calls, gpu_time_sum, cpu_time_sum FROM view_op_metrics"
     assert found.query(f"{calls} WHERE op_node_type = 'linear'") == [(3, 2, 20, 35)]
+
+
+def test_a_node_is_made_by_the_call_around_it_after_another_call_in_there(tmp_path: Path) -> None:
+    trace = _graph(updated=False)
+    trace.thread(100).call("cuKernelGetFunction", 11, 13, correlation=500)
+    assert [row[:2] for row in _grades(analyze(trace, tmp_path))] == [("/Net/linear", "capture")]
 
 
 def test_replays_after_an_update_in_place_are_unknown(tmp_path: Path) -> None:

@@ -254,6 +254,35 @@ def test_a_second_pass_over_one_graph_is_a_second_backward_call(tmp_path: Path) 
     assert analyze(trace, tmp_path).ops() == {("/linear", FPROP): 1, ("/linear", BPROP): 2}
 
 
+def test_the_first_node_of_a_wrapper_names_its_op_and_its_pass(tmp_path: Path) -> None:
+    trace, main = _trace()
+    engine = main.process.thread(2)
+    main.op("linear", 100, 200, seq=1)
+    main.op("relu", 210, 220, seq=2)
+    for at, seq in ((300, 2), (400, 3)):
+        engine.wrapper("AddmmBackward0", at, at + 40)
+        engine.node("AddmmBackward0", at + 2, at + 20, seq=1)
+        engine.node("ReluBackward0", at + 22, at + 38, seq=seq)
+        engine.launch(f"gemm{at}", at + 5)
+    found = analyze(trace, tmp_path)
+    assert set(found.kernels().values()) == {("/linear", BPROP)}
+    assert found.ops()["/linear", BPROP] == 2
+
+
+def test_backward_work_without_an_op_is_in_the_groups_of_the_thread_that_has_most(
+    tmp_path: Path,
+) -> None:
+    trace, loader = _trace()
+    main, engine = loader.process.thread(5), loader.process.thread(9)
+    loader.range("prefetching", 0, 1000)
+    main.range("iteration 0", 50, 500)
+    main.range("iteration 1", 500, 900)
+    engine.wrapper("torch::autograd::AccumulateGrad", 300, 340)
+    engine.launch("accumulate", 310)
+    found = analyze(trace, tmp_path)
+    assert found.kernels() == {"accumulate": ("/iteration #/backward/AccumulateGrad", BPROP)}
+
+
 def test_gradient_accumulation_has_no_forward_op_and_is_an_op_of_its_own(tmp_path: Path) -> None:
     trace, main = _trace()
     engine = main.process.thread(2)

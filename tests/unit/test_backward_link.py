@@ -12,7 +12,6 @@ from aggregator.correlate.backward import link_forward, occurrence_numbers
 ROWS = st.lists(
     st.tuples(st.integers(0, 1), st.integers(-1, 3), st.integers(0, 30), st.booleans()),
     max_size=14,
-    unique_by=lambda row: row[2],
 )
 
 
@@ -41,7 +40,7 @@ def test_the_last_started_forward_range_with_the_number(
                 for number, other in enumerate(rows)
                 if other[:2] == (process, seq) and not other[3] and other[2] < start
             ]
-            expected[row] = max(earlier, key=lambda number: rows[number][2], default=-1)
+            expected[row] = max(earlier, key=lambda number: (rows[number][2], number), default=-1)
     assert _link(rows) == expected
 
 

@@ -10,7 +10,7 @@ from aggregator.correlate.backward import link_forward, occurrence_numbers
 
 # (process, seq, start, is_node): few values, so that numbers and processes coincide often.
 ROWS = st.lists(
-    st.tuples(st.integers(0, 1), st.integers(-1, 3), st.integers(0, 30), st.booleans()),
+    st.tuples(st.integers(0, 1), st.integers(-1, 1), st.integers(0, 6), st.booleans()),
     max_size=14,
 )
 

@@ -16,6 +16,8 @@ from aggregator.replay.scenario import Scenario
 HANDOVER_NS_A_BYTE: Final = 0.3
 """Time that the main process takes for a batch of a worker process, in memory that is not pinned:
 it lies in shared memory, whose pages are mapped when the batch is read, and freed after it."""
+MOST_NS: Final = 1e12
+"""No batch takes longer; sizes in a file may be wrong."""
 _TO_DEVICE, _PAGEABLE = 1, 0
 
 
@@ -68,5 +70,6 @@ def handover_ns(graph: Graph) -> Int64:
         taken = np.bincount(batch[batch >= 0], num_bytes[mine][batch >= 0], len(own))
         end = low + np.searchsorted(graph.recorded_ns[low:high], loading.end_ns[own])
         inside = end < high
-        np.add.at(result, end[inside], np.rint(HANDOVER_NS_A_BYTE * taken[inside]).astype(np.int64))
+        time = np.minimum(HANDOVER_NS_A_BYTE * taken[inside], MOST_NS)
+        np.add.at(result, end[inside], np.rint(time).astype(np.int64))
     return result

@@ -11,7 +11,7 @@ import pytest
 
 from aggregator.errors import UsageError
 from aggregator.importing.phases import PhaseName, read_phase
-from aggregator.metrics.phases import PhaseColumns, phases_of_iterations
+from aggregator.metrics.phases import PhaseColumns, outermost, phases_of_iterations
 from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file, query
 from tests.conftest import ProfileFactory
 
@@ -45,6 +45,24 @@ PHASES = (
 )
 def test_names_of_phases(name: str, phase: PhaseName | None) -> None:
     assert read_phase(name) == phase
+
+
+def _phases(names: list[int], times: list[tuple[int, int]], processes: list[int]) -> PhaseColumns:
+    start, end = np.array(times, dtype=np.int64).T
+    unknown = np.full(len(names), -1, dtype=np.int64)
+    codes, process = np.array(names, dtype=np.int32), np.array(processes, dtype=np.int32)
+    return PhaseColumns(codes, ("prefill", "decode"), start, end, process, unknown, unknown)
+
+
+def test_of_two_phases_that_begin_together_the_longer_is_around_the_other() -> None:
+    found = outermost(_phases([0, 1], [(5, 10), (5, 30)], [0, 0]), np.zeros(2, dtype=np.int32))
+    assert (found.name.tolist(), found.end_ns.tolist()) == ([1], [30])
+
+
+def test_the_phases_of_the_process_with_most_of_them_count() -> None:
+    phases = _phases([0, 1, 1], [(0, 20), (0, 10), (10, 20)], [0, 1, 1])
+    found = phases_of_iterations(phases, np.array([0, 10, 20]))
+    assert [found.names[code] for code in found.name.tolist()] == ["decode", "decode"]
 
 
 def serve(main: Thread, names: list[str], length: int = 100) -> None:

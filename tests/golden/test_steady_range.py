@@ -53,6 +53,7 @@ def test_warm_up_and_the_end_are_left_out(tmp_path: Path) -> None:
         )
     )
     assert steady[4:] == (8, 10 * MS, 10 * MS, 10 * MS)
+    assert default[4] == 11  # the interval before the loop is no step
     assert found.result.aggr_id == 1
 
 
@@ -60,10 +61,24 @@ def test_slow_steps_before_the_end_are_no_end_of_the_program(tmp_path: Path) -> 
     found = _analyzed(tmp_path, [50, *[10.0] * 8, 30, 25, 80])
     _, steady = found.query(f"SELECT {COLUMNS}")
     assert steady[:2] == (2, 9)
+    assert "warm-up (iterations 0 to 1, up to 5.0 times the median step)" in steady[3]
     assert steady[3].endswith(
         "; slow steps (iterations 10 to 11, up to 3.0 times the median step); the end of the "
         "program (iteration 12)"
     )
+
+
+def test_two_typical_steps_begin_no_steady_range(tmp_path: Path) -> None:
+    found = _analyzed(tmp_path, [50, 10.0, 10, 40, *[10.0] * 8, 80])
+    _, steady = found.query(f"SELECT {COLUMNS}")
+    assert steady[:2] == (5, 12)
+
+
+def test_a_range_of_mostly_other_steps_is_not_steady(tmp_path: Path) -> None:
+    lengths = [*[10.0] * 3, *[40.0, 10.0] * 6, 10.0, 10.0]
+    kernels = [*[3] * 3, *[3, 30] * 6, 3, 3]
+    (only,) = _analyzed(tmp_path, lengths, kernels).query(f"SELECT {COLUMNS}")
+    assert "differ too much" in only[3]
 
 
 def test_slow_steps_within_the_range_stay(tmp_path: Path) -> None:

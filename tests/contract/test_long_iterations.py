@@ -17,7 +17,7 @@ from aggregator.errors import DatabaseBusyError
 from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
-from aggregator.tables import connection, narrow, sql
+from aggregator.tables import connection, narrow, snapshots, sql
 from aggregator.tables.connection import ProfileDatabase, opened
 from aggregator.tables.declared.kernels import ITERATION_KERNELS, ITERATION_OP_KERNELS
 from aggregator.tables.request import parse_list_query
@@ -175,7 +175,7 @@ def test_rows_that_go_while_they_are_read_are_an_error(
 ) -> None:
     monkeypatch.setattr(sql, "_ROWS_PER_PART", 7)
 
-    begin = connection.begin_reading
+    begin = snapshots.begin_reading
 
     def write_and_begin(reader: sqlite3.Connection) -> None:
         with closing(sqlite3.connect(copy)) as writer, writer:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
+from aggregator.costs.units import NETWORK, CostUnit, InstanceCosts
 from aggregator.metrics.collectives import collective_kind
+from aggregator.metrics.efficiency import collective_ops
 from tests.builders import Analyzed, Trace, analyze
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -140,3 +144,23 @@ def test_kinds_of_collectives() -> None:
         "ncclDevKernel_Generic_4": "ncclDevKernel_Generic_4",
     }
     assert {name: collective_kind(name) for name in names} == names
+
+
+def test_streams_whose_calls_mostly_run_together_are_of_one_communicator(tmp_path: Path) -> None:
+    """Three of five calls run at the same time: chance, as the calls of one wait for each other."""
+    apart = [
+        (1000 * n, [(1000 * n, 1000 * n + 100), (1000 * n + 500, 1000 * n + 600)]) for n in (1, 2)
+    ]
+    together = [
+        (1000 * n, [(1000 * n, 1000 * n + 100), (1000 * n + 10, 1000 * n + 100)]) for n in (3, 4, 5)
+    ]
+    found = job(tmp_path, [(ALL_REDUCE, times) for _, times in (*apart, *together)])
+    assert {ns for _, _, ns in waiting(found)} == {None}
+
+
+def test_an_op_that_spends_most_of_its_time_in_collectives_is_a_collective_one() -> None:
+    units = (CostUnit("all_reduce", precision=NETWORK), CostUnit("add"))
+    costs = InstanceCosts(units, *np.array([[0, 1], [0, 1], [1, 1]]), count=2)
+    op, cost = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    found = collective_ops(costs, op, cost, np.array([60, 40, 40, 60]))
+    assert found.tolist() == [True, False]

@@ -160,7 +160,8 @@ def test_streams_whose_calls_mostly_run_together_are_of_one_communicator(tmp_pat
 
 def test_an_op_that_spends_most_of_its_time_in_collectives_is_a_collective_one() -> None:
     units = (CostUnit("all_reduce", precision=NETWORK), CostUnit("add"))
-    costs = InstanceCosts(units, *np.array([[0, 1], [0, 1], [1, 1]]), count=2)
+    row = np.array([0, 1])
+    costs = InstanceCosts(units, part_cost=row, part_unit=row, part_calls=row + 1, count=2)
     op, cost = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     found = collective_ops(costs, op, cost, np.array([60, 40, 40, 60]))
     assert found.tolist() == [True, False]

@@ -27,7 +27,7 @@ PREFIX = "torch.inductor: "
 """Prefix of the text of ranges: ``torch.inductor: triton_poi_fused_add_3 {...}``."""
 MARK = "; dlprof: "
 """Precedes the description in a comment."""
-CACHE_TAG = "dlprof3"
+CACHE_TAG = "dlprof4"
 _METADATA, _LOADING = "torch._inductor.utils", "torch._inductor.runtime.compile_tasks"
 _MOST_MODULES, _MOST_OPS, _MOST_LINES = 8, 16, 4
 _MOST_CHARS = 600
@@ -43,6 +43,8 @@ _ROOT = re.compile(r"^(?:[LG]\[(['\"])(?P<root>.*?)\1\]|(?P<name>\w+))")
 _PART = re.compile(r"\._modules\[(['\"])(.*?)\1\]|\[(['\"])(.*?)\3\]|\[(\d+)\]")
 _WRAPPER = re.compile(r"(?:^|\.)(?:_fsdp_wrapped_module|_checkpoint_wrapped_module|_orig_mod)\b")
 _LINE = re.compile(r'^  File "(.+)", line (\d+), in ', re.MULTILINE)
+_RANDOM = "rng_state"
+"""Part of the names of operators that run another one with a random state."""
 _LAUNCHES = re.compile(r"\.run$|^extern_kernels\.|^torch\.ops\.|^aten\.|^cpp_|^cutlass_|^triton_")
 
 
@@ -118,8 +120,9 @@ def _placed(node: Any) -> Any:
     """The node, or one that it reads if its own place in the program is unknown.
 
     PyTorch replaces ops of checkpoints that need a random state, such as attention, by new nodes.
+    Others without modules are of the compiled module itself.
     """
-    if _modules(node):
+    if _RANDOM not in str(node.target) or _modules(node):
         return node
     known = [one for one in getattr(node, "all_input_nodes", ()) if _modules(one)]
     if not known:

@@ -239,7 +239,8 @@ def test_a_node_without_a_place_has_that_of_what_it_reads() -> None:
     }
     inputs = [node("transpose", **linear), *(node("add", **attention) for _ in range(2))]
     state = node("placeholder")
-    again = node("run_with_rng_state")
+    again = node("attention")
+    again.target = "graphsafe_run_with_rng_state"
     again.all_input_nodes = [state, *inputs]
     for is_backward, direction in ((False, "fprop"), (True, "recompute")):
         found = described(again, is_backward=is_backward)
@@ -247,3 +248,6 @@ def test_a_node_without_a_place_has_that_of_what_it_reads() -> None:
         assert found["pass"] == direction
     again.all_input_nodes = [state]
     assert described(again)["modules"] == []
+    loss = node("_log_softmax")  # Of the compiled module itself.
+    loss.all_input_nodes = inputs
+    assert described(loss)["modules"] == []

@@ -15,9 +15,11 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from dlprof_nvtx.program import has_loop
 
 FOLDER_VARIABLE = "DLPROF_REFERENCE"
 """Folder for messages to and from ``dlprof``; not set: collection began with the program."""
@@ -43,12 +45,6 @@ UNKNOWN_LOOP_NS, UNKNOWN_LOOP_MOST = 500_000_000, 14
 CALLS_PER_STEP = 64
 """A model may be called so often for one step of an optimizer."""
 MOST_STORED, WRITE_S, WAIT_S = 20_000, 2.0, 20.0
-_STEP_WORDS = (".step(", "Trainer", ".fit(", ".generate(")
-_MODEL_WORDS = ("nn.", "Module", "torchvision", "from_pretrained")
-_REPEATED_WORDS = (".backward(", "no_grad", "inference_mode")
-"""A loop of these has steps that can be timed only if it calls a model."""
-_LIBRARIES = frozenset({"site-packages", "dist-packages"})
-_MOST_SOURCES = 64
 
 
 class Reference:
@@ -88,7 +84,7 @@ class Reference:
         self.wanted = int(text) if self.is_asked else DEFAULT_STEPS
         if not self.folder or not self.wanted or self._path(STARTED).exists():
             return False
-        if not text and not _has_loop():
+        if not text and not has_loop():
             self.reason = "no_loop"
             self._begin()
             return False
@@ -293,13 +289,6 @@ def _begin_own() -> None:
             return
 
 
-def _listed(folder: str) -> list[str]:
-    try:
-        return sorted(path.name for path in Path(folder).iterdir())
-    except OSError:
-        return []
-
-
 def _gaps(times: list[int]) -> list[int]:
     return [times[at + 1] - times[at] for at in range(len(times) - 1)]
 
@@ -364,38 +353,6 @@ def _event() -> Any:
     except RuntimeError:  # An error of the program's own work, which it meets itself.
         return None
     return event
-
-
-def _has_loop() -> bool:
-    """Whether the program's own files name anything that repeats a step, or it starts others."""
-    script = Path(sys.argv[0] if sys.argv else "")
-    is_launcher = script.parent.name == "bin" or bool(_LIBRARIES.intersection(script.parts))
-    if is_launcher or "multiprocessing" in " ".join(getattr(sys, "orig_argv", ())):
-        return True
-    text = "\n".join(_own_sources())
-
-    def has(words: tuple[str, ...]) -> bool:
-        return any(word in text for word in words)
-
-    return has(_STEP_WORDS) or (has(_REPEATED_WORDS) and has(_MODEL_WORDS))
-
-
-def _own_sources() -> Iterator[str]:
-    """Yield the program: the text after ``-c``, the script, or the files of the package."""
-    arguments = getattr(sys, "orig_argv", sys.argv)
-    if "-c" in arguments[1:-1] and sys.argv[:1] == ["-c"]:
-        yield arguments[arguments.index("-c", 1) + 1]
-        return
-    script = sys.argv[0] if sys.argv else ""
-    main = Path(getattr(sys.modules.get("__main__"), "__file__", None) or script)
-    names = [main.name]
-    if main.name == "__main__.py":
-        names += [name for name in _listed(str(main.parent)) if name.endswith(".py")]
-    for name in names[:_MOST_SOURCES]:
-        try:
-            yield (main.parent / name).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
 
 
 REFERENCE = Reference()

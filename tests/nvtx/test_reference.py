@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from dlprof_nvtx import memory, phases  # noqa: E402 - needs PyTorch
+from dlprof_nvtx.program import has_loop  # noqa: E402 - needs PyTorch
 from dlprof_nvtx.reference import STARTED, Reference  # noqa: E402 - needs PyTorch
 
 SECOND_NS = 1_000_000_000
@@ -163,3 +164,14 @@ def test_an_optimizer_with_a_state_of_its_own_kind(capsys: pytest.CaptureFixture
     for hook in (memory._before_step, memory._after_step) * 2:
         memory._guarded(hook, recorder, optimizer, (), {})
     assert capsys.readouterr().err.count("a step was not recorded") == 1
+
+
+@pytest.mark.parametrize(("module", "expected"), [("torch.distributed.run", True), ("mine", False)])
+def test_a_module_of_a_library_is_a_launcher_while_its_package_is_imported(
+    monkeypatch: pytest.MonkeyPatch, module: str, *, expected: bool
+) -> None:
+    """``python -m torch.distributed.run`` imports torch before ``sys.argv`` names the module."""
+    monkeypatch.setattr("sys.argv", ["-m", "train.py"])
+    monkeypatch.setattr("sys.orig_argv", ["python", "-u", "-m", module, "train.py"])
+    monkeypatch.delattr("__main__.__file__", raising=False)
+    assert has_loop() is expected

@@ -202,10 +202,12 @@ SELECT i.aggr AS aggr_id, d.name AS domain_name, p.phase, count(*) AS phase_iter
        round(100.0 * sum(e.model_ideal_time) / nullif(sum(i.stop - i.start), 0)
            / nullif(m.gpus, 0), 6) AS mfu_at_least,
        round(1.0 * sum(e.bytes) / nullif(sum(i.stop - i.start), 0), 6) AS gbytes_per_second,
-       -- What graphs move that were recorded as a whole is unknown.
-       iif(2 * sum(t.graph) > sum(t.tc + t.non_tc + t.graph), NULL,
-           round(100.0 * sum(e.bytes) / nullif(sum(i.stop - i.start), 0) / nullif(m.gpus, 0) / nullif(
-           (SELECT rate FROM peak_rates AS r WHERE r.aggr = i.aggr AND r.name = 'bandwidth'), 0), 6))
+       -- What graphs move that were recorded as a whole is unknown. Kernels cannot have moved more than twice what
+       -- the memory can in their time (the L2 cache is about that fast): then other kernels moved it.
+       (SELECT iif(2 * sum(t.graph) > sum(t.tc + t.non_tc + t.graph)
+                   OR sum(e.bytes) > 2 * r.rate * sum(e.known_gpu_time), NULL,
+                   round(100.0 * sum(e.bytes) / nullif(sum(i.stop - i.start), 0) / nullif(m.gpus, 0) / r.rate, 6))
+        FROM peak_rates AS r WHERE r.aggr = i.aggr AND r.name = 'bandwidth' AND r.rate > 0)
            AS bandwidth_pct,
        CAST(s.value AS INTEGER) AS bare_phase_step,
        (SELECT CAST(value AS INTEGER) FROM dldb_meta WHERE key = 'bare_steps.' || p.phase) AS bare_phase_steps,

@@ -189,6 +189,26 @@ def test_what_graphs_move_that_were_recorded_as_a_whole_is_unknown(tmp_path: Pat
     assert rows == [("decode", 1), ("prefill", 0)]
 
 
+@pytest.mark.parametrize(("gpu_ns", "is_known"), [(400, True), (10, False)])
+def test_no_kernel_moves_more_than_the_memory_can(
+    gpu_ns: int, is_known: bool, tmp_path: Path
+) -> None:
+    """The data of an op whose kernels were not linked to it gives no share of the bandwidth."""
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    for number in range(8):
+        at = 1_000 + 1_000 * number
+        main.range(ours("decode", 4, 4), at, at + 900)
+        main.op("mm", at + 10, at + 40, sizes="[[256, 256], [256, 256]]")
+        main.launch("gemm", at + 20, gpu=(at + 30, at + 30 + gpu_ns))
+        main.launch("other", at + 45, gpu=(at + 440, at + 840))
+    ((share,),) = analyze(trace, tmp_path).query(
+        "SELECT bandwidth_pct FROM view_phases WHERE aggr_id = 1"
+    )
+    assert (share is not None) == is_known
+
+
 def test_tokens_of_a_phase_count_once_where_iterations_are_cut_inside_it(tmp_path: Path) -> None:
     trace = Trace()
     trace.gpu()

@@ -193,8 +193,8 @@ _UNKNOWN_TOKENS = "The program or its serving engine does not say how many token
 _NO_BARE_STEP = "Fewer than three steps of this phase were timed without profiling."
 
 _NO_BANDWIDTH = (
-    "The bandwidth of the GPU is not known, or CUDA graphs were recorded as a whole "
-    "(--graph_nodes=true records their kernels)."
+    "The bandwidth of the GPU is not known, CUDA graphs were recorded as a whole "
+    "(--graph_nodes=true records their kernels), or the kernels that moved the data have no op."
 )
 
 PHASES = TableSpec(

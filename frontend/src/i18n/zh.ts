@@ -1492,8 +1492,8 @@ export const zh = {
   "Decoding: time from one token of a sequence to the next": "解码：同一序列相邻令牌之间的时间",
   "Known for decoding only, if the tokens and sequences are.":
     "仅对解码已知，且须知道令牌数与序列数。",
-  "The bandwidth of the GPU is not known, or CUDA graphs were recorded as a whole (--graph_nodes=true records their kernels).":
-    "GPU 的带宽未知，或 CUDA 图是整体记录的（--graph_nodes=true 会记录其中的核函数）。",
+  "The bandwidth of the GPU is not known, CUDA graphs were recorded as a whole (--graph_nodes=true records their kernels), or the kernels that moved the data have no op.":
+    "GPU 的带宽未知，CUDA 图是整体记录的（--graph_nodes=true 会记录其中的核函数），或搬运这些数据的核函数没有对应的算子。",
   "Bare step": "未分析时的步",
   "Step of this phase that ran without profiling, median": "该阶段未被分析的步，中位数",
   "Fewer than three steps of this phase were timed without profiling.":

@@ -385,7 +385,7 @@ export const PHASES: readonly DeclaredColumn<PhasesRow>[] = [
   { key: "gpu_busy_pct", format: "share", title: t("GPU busy (%)"), hint: t("Share of the time in which the GPU ran kernels or CUDA graphs") },
   { key: "tc_time_pct", format: "share", title: t("TC time (%)"), hint: t("Share of that time in which a Tensor Core kernel ran") },
   { key: "mfu_at_least_pct", format: "share", title: t("Model FLOPs utilization at least (%)"), hint: t("Model FLOPs utilization, at least") },
-  { key: "bandwidth_pct", format: "share", title: t("Bandwidth (%)"), hint: t("Share of the memory bandwidth that the known data of the ops takes: a lower bound"), whenNull: t("The bandwidth of the GPU is not known, or CUDA graphs were recorded as a whole (--graph_nodes=true records their kernels).") },
+  { key: "bandwidth_pct", format: "share", title: t("Bandwidth (%)"), hint: t("Share of the memory bandwidth that the known data of the ops takes: a lower bound"), whenNull: t("The bandwidth of the GPU is not known, CUDA graphs were recorded as a whole (--graph_nodes=true records their kernels), or the kernels that moved the data have no op.") },
   { key: "known_pct", format: "share", title: t("Known (%)"), hint: t("GPU time of ops with known data or operations") },
 ];
 

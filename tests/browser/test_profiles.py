@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import JOB_LIMIT_MS, Viewer, Watch
 
@@ -40,6 +40,25 @@ def test_the_dialog_is_accessible(
     assert find_violations(page) == []
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_nothing_moves_under_the_pointer_when_the_list_comes(page: Page, viewer: Viewer) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile(r"/jobs/\?kind"), hold)
+    _open(page, viewer)
+    dialog = page.get_by_role("dialog", name="Profiles")
+    button = dialog.get_by_role("button", name="Add", exact=True)
+    before = button.bounding_box()
+    while not held:
+        page.wait_for_timeout(10)
+    for route in held:
+        route.continue_()
+    expect(dialog.get_by_role("listitem").first).to_be_visible()
+    assert button.bounding_box() == before
 
 
 def test_an_export_is_uploaded_imported_renamed_and_deleted(

@@ -39,7 +39,7 @@ KEYS = {"op_key", "name_key", "size_key", "device_key"}
 OWN_COLUMNS = {"row_id", "source_file", "aligned_by", "clock_residual_ns", "aggr_start"} | KEYS
 #: Evidence for the key node: a join measures it in its first file, one capture in all processes.
 OWN_COLUMNS |= {"key_node_reason", "period", "alike", "evenness", "coverage", "score"}
-OWN_COLUMNS |= {"instances"}
+OWN_COLUMNS |= {"instances", "original_command"}
 
 
 @pytest.fixture(scope="module")

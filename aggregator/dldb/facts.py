@@ -101,23 +101,31 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
 
 
 def _decode_bandwidth_pct(connection: sqlite3.Connection, aggr: int) -> float | None:
-    """Share of the memory bandwidth of decoding; None: it is unknown, or few steps decode."""
+    """Share of the memory bandwidth of decoding; None: it is unknown, or few steps decode.
+
+    As in ``view_phases``, which is not read: an aggregation runs none of the file's views.
+    """
     query = (
-        "SELECT sum(p.phase = 'decode'), count(*), 100.0 * sum(iif(p.phase = 'decode', e.bytes, 0))"
-        " / nullif(sum(iif(p.phase = 'decode', i.stop - i.start, 0)), 0) / nullif(m.gpus, 0)"
-        " / nullif(r.rate, 0) FROM iterations AS i"
-        " JOIN iteration_phases AS p ON p.aggr = i.aggr AND p.iter_value = i.iter_value"
-        " JOIN iteration_efficiency AS e ON e.aggr = i.aggr AND e.iter_value = i.iter_value"
-        " JOIN model_efficiency AS m ON m.aggr = i.aggr"
+        "SELECT count(*), total(stop - start), sum(bytes), total(known_gpu_time), total(graph),"
+        " total(tc + non_tc + graph), gpus, rate,"
+        " (SELECT count(*) FROM iterations AS i JOIN iteration_phases AS p USING (aggr, iter_value)"
+        "  WHERE i.aggr = :aggr AND i.aggregated)"
+        " FROM iterations AS i JOIN iteration_phases AS p USING (aggr, iter_value)"
+        " JOIN iteration_times AS t USING (aggr, iter_value)"
+        " JOIN iteration_efficiency AS e USING (aggr, iter_value)"
+        " JOIN model_efficiency AS m USING (aggr)"
         " JOIN peak_rates AS r ON r.aggr = i.aggr AND r.name = 'bandwidth'"
-        " WHERE i.aggr = ? AND i.aggregated"
+        " WHERE i.aggr = :aggr AND i.aggregated AND p.phase = 'decode' AND t.domain = 1"
     )
     if not has_table(connection, "iteration_phases"):  # In older databases.
         return None
-    decoding, steps, used_pct = connection.execute(query, (aggr,)).fetchone()
-    if used_pct is None or decoding < _MOSTLY * steps:
+    row = connection.execute(query, {"aggr": aggr}).fetchone()
+    decoding, length_ns, moved, known_ns, graph_ns, busy_ns, gpus, rate, steps = row
+    if moved is None or not (length_ns and gpus and rate) or decoding < _MOSTLY * steps:
         return None
-    return float(used_pct)
+    if 2 * graph_ns > busy_ns or moved > 2 * rate * known_ns:
+        return None
+    return float(100.0 * moved / length_ns / gpus / rate)
 
 
 def _replayed(connection: sqlite3.Connection, aggr: int, steps: Steps) -> ReplayedProfile | None:

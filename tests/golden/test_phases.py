@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aggregator.dldb.facts import read_facts
 from aggregator.errors import UsageError
 from aggregator.importing.phases import PhaseName, read_phase
 from aggregator.metrics.phases import PhaseColumns, outermost, phases_of_iterations
@@ -203,10 +204,11 @@ def test_no_kernel_moves_more_than_the_memory_can(
         main.op("mm", at + 10, at + 40, sizes="[[256, 256], [256, 256]]")
         main.launch("gemm", at + 20, gpu=(at + 30, at + 30 + gpu_ns))
         main.launch("other", at + 45, gpu=(at + 440, at + 840))
-    ((share,),) = analyze(trace, tmp_path).query(
-        "SELECT bandwidth_pct FROM view_phases WHERE aggr_id = 1"
-    )
+    found = analyze(trace, tmp_path)
+    ((share,),) = found.query("SELECT bandwidth_pct FROM view_phases WHERE aggr_id = 1")
     assert (share is not None) == is_known
+    with closing(sqlite3.connect(found.path)) as connection:
+        assert read_facts(connection, 1).decode_bandwidth_pct == pytest.approx(share)
 
 
 def test_tokens_of_a_phase_count_once_where_iterations_are_cut_inside_it(tmp_path: Path) -> None:

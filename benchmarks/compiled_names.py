@@ -209,15 +209,10 @@ def _in_both(
     Inductor changes the order of independent kernels, so the modules of a name are compared as a
     multiset.
     """
-    one, steps = _one_step(eager, modules)
+    one = _one_step(eager, modules)
     compared, wrong = 0, Counter[str]()
-    if not steps:
-        return compared, wrong
-    for step in {kernel.step for kernel in compiled}:
-        other: dict[str, Counter[str]] = defaultdict(Counter)
-        for kernel in compiled:
-            if kernel.step == step:
-                other[kernel.name][modules.place(kernel.op_name)] += 1
+    for step in _by_step(compiled, modules):
+        other = _modules_of_names(step)
         for name in one.keys() & other.keys():
             if name.startswith("triton_") or one[name].total() != other[name].total():
                 continue
@@ -228,16 +223,26 @@ def _in_both(
     return compared, wrong
 
 
-def _one_step(kernels: list[Kernel], modules: Modules) -> tuple[dict[str, Counter[str]], int]:
-    """The modules of each kernel name in the most common step."""
-    by_step: dict[int, list[tuple[str, str]]] = defaultdict(list)
+def _by_step(kernels: list[Kernel], modules: Modules) -> list[tuple[tuple[str, str], ...]]:
+    """Name and module of each kernel, for each step."""
+    steps: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for kernel in kernels:
-        by_step[kernel.step].append((kernel.name, modules.place(kernel.op_name)))
-    kinds = Counter(tuple(step) for step in by_step.values())
+        steps[kernel.step].append((kernel.name, modules.place(kernel.op_name)))
+    return [tuple(step) for step in steps.values()]
+
+
+def _modules_of_names(step: Iterable[tuple[str, str]]) -> dict[str, Counter[str]]:
+    """How often each kernel name runs in each module."""
     result: dict[str, Counter[str]] = defaultdict(Counter)
-    for name, place in kinds.most_common(1)[0][0] if kinds else ():
+    for name, place in step:
         result[name][place] += 1
-    return result, len(by_step)
+    return result
+
+
+def _one_step(kernels: list[Kernel], modules: Modules) -> dict[str, Counter[str]]:
+    """The modules of each kernel name in the most common step."""
+    kinds = Counter(_by_step(kernels, modules))
+    return _modules_of_names(kinds.most_common(1)[0][0] if kinds else ())
 
 
 def main(arguments: list[str]) -> int:

@@ -13,10 +13,10 @@ from typing import Self
 
 import numpy as np
 
+from profiler_cli.capture.gpu_samples import SLOWED_BITS
+
 INTERVAL_MS = 100
 QUERY = "index,clocks.sm,clocks.max.sm,clocks_event_reasons.active"
-SLOWED = 0x8 | 0x20 | 0x40 | 0x80
-"""Bits of the reasons: slowdown by hardware, heat, power brake."""
 LOW_CLOCK = 0.75
 """A GPU at work with a lower share of its highest clock is slowed down, whatever the reasons."""
 
@@ -54,7 +54,8 @@ class ClockLog:
         """Take a line of ``nvidia-smi``."""
         gpu, clock, highest, reasons = (word.strip() for word in line.split(","))
         try:
-            is_slowed = bool(int(reasons, 16) & SLOWED) or float(clock) < LOW_CLOCK * float(highest)
+            is_low = float(clock) < LOW_CLOCK * float(highest)
+            is_slowed = is_low or bool(int(reasons, 16) & SLOWED_BITS)
         except ValueError:
             return
         if is_slowed:

@@ -183,15 +183,15 @@ static int subscribe(void)
 }
 
 /* Enable the calls to record; CUPTI before CUDA 12.6 can only record all, which are then left out
-   when they are read. */
+   when they are read. Calls of the driver that are enabled one by one are not recorded where the
+   collection begins after CUDA was initialized; so all are enabled, and those not wanted disabled. */
 static void enable_calls(void)
 {
     uint32_t cbid;
     failed("runtime API", cupti.ActivityEnable(KIND_RUNTIME));
-    if (!cupti.ActivityEnableDriverApi || !cupti.ActivityEnableRuntimeApi) {
-        failed("driver API", cupti.ActivityEnable(KIND_DRIVER));
+    failed("driver API", cupti.ActivityEnable(KIND_DRIVER));
+    if (!cupti.ActivityEnableDriverApi || !cupti.ActivityEnableRuntimeApi)
         return;
-    }
     for (cbid = 1; cbid < MOST_CALLBACKS; cbid++) {
         const char *name = NULL;
         if (!cupti.GetCallbackName(DOMAIN_RUNTIME_API, cbid, &name) && name
@@ -199,8 +199,8 @@ static void enable_calls(void)
             cupti.ActivityEnableRuntimeApi(cbid, 0);
         name = NULL;
         if (!cupti.GetCallbackName(DOMAIN_DRIVER_API, cbid, &name) && name
-            && is_recorded(DOMAIN_DRIVER_API, name))
-            cupti.ActivityEnableDriverApi(cbid, 1);
+            && !is_recorded(DOMAIN_DRIVER_API, name))
+            cupti.ActivityEnableDriverApi(cbid, 0);
     }
 }
 

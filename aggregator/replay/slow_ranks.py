@@ -13,6 +13,7 @@ from aggregator.texts import Text, say
 
 MIN_GAIN: Final = 0.005  # A rank that costs a smaller share of the step is not named.
 MAIN_RATIO: Final = 2.0  # It must cost more than this times what any other rank costs.
+CONSTANT_SHARE: Final = 0.5  # Of what a rank costs in all, from which the usual cost is its cause.
 MIN_STEPS: Final = 4  # Fewer steps name no rank: a single late step is no slow rank.
 MIN_T: Final = 6.0  # Median lateness over its standard error, from which it is no chance.
 OUTLIER: Final = 5.0  # Lateness over the usual deviation, from which a step is a slow one.
@@ -33,7 +34,7 @@ class SlowRanks:
     late_ns: Float64  # Own time over the median of the others, shape (ranks, steps). Unit: ns.
     without_ns: Float64  # Step without each rank's slowness, same shape; NaN: not replayed.
     named: int | None  # The rank that makes the step slow; None: none does.
-    slow_steps: Int64  # Steps in which the named rank is much later than usual; empty: all.
+    slow_steps: Int64  # Steps in which the named rank is late, if it is not in most; empty: all.
     every: int  # Constant distance of these; 0: none.
     is_exact: bool  # Whether the unchanged replay reproduces the steps.
 
@@ -50,18 +51,23 @@ class SlowRanks:
 
     @property
     def step_ns(self) -> float:
-        """Mean measured step. Unit: ns."""
-        return float(self.measured_ns.mean())
+        """Measured step: the median one, or the mean if the named rank is late in some. Unit: ns."""
+        return self._of_steps(self.measured_ns)
 
     def predicted_ns(self, rank: int) -> float:
-        """Mean step without the slowness of a rank; NaN: not replayed. Unit: ns."""
-        return self.step_ns - float((self.replayed_ns - self.without_ns[rank]).mean())
+        """The same step without the slowness of a rank; NaN: not replayed. Unit: ns."""
+        return self._of_steps(self.measured_ns - (self.replayed_ns - self.without_ns[rank]))
 
     @property
     def contribution(self) -> Float64:
         """Share of the step that each rank costs; NaN: not replayed."""
-        gain: Float64 = (self.replayed_ns - self.without_ns).mean(axis=1) / self.step_ns
+        without = [self.predicted_ns(rank) for rank in range(len(self.without_ns))]
+        gain: Float64 = 1.0 - np.array(without) / self.step_ns
         return gain
+
+    def _of_steps(self, time_ns: Float64) -> float:
+        """What counts of the times of all steps: a few slow ones do not change the median."""
+        return float(time_ns.mean() if len(self.slow_steps) else np.median(time_ns))
 
 
 def find_slow_ranks(steps: RankSteps) -> SlowRanks:
@@ -79,11 +85,8 @@ def find_slow_ranks(steps: RankSteps) -> SlowRanks:
     replayed = replays[0]
     without = np.full(own.shape, np.nan)
     without[latest] = replays[1:]
-    gain = np.nan_to_num((replayed - without).mean(axis=1))
-    worst = int(np.argmax(gain))
-    slow = _slow_steps(late, worst)
-    is_named = _is_named(late, gain, float(steps.measured_ns.mean()), slow)
-    is_constant = not len(slow) or 2 * len(slow) > late.shape[1]
+    gain = np.nan_to_num(replayed - without)
+    named, slow = _named(late, gain, steps.measured_ns)
     error = np.abs(replayed / steps.measured_ns - 1.0)
     return SlowRanks(
         measured_ns=steps.measured_ns,
@@ -91,9 +94,9 @@ def find_slow_ranks(steps: RankSteps) -> SlowRanks:
         ideal_ns=typical.replay(),
         late_ns=late,
         without_ns=without,
-        named=worst if is_named else None,
-        slow_steps=np.empty(0, dtype=np.int64) if is_constant else slow,
-        every=0 if is_constant else _distance(slow),
+        named=named,
+        slow_steps=slow,
+        every=_distance(slow),
         is_exact=bool(error.max() <= MAX_ERROR),
     )
 
@@ -128,20 +131,40 @@ def _distance(slow: Int64) -> int:
     return 0
 
 
-def _is_named(late_ns: Float64, gain_ns: Float64, step_ns: float, slow: Int64) -> bool:
-    """Whether the rank with the largest gain is slow: much, clearly, and not by chance."""
-    count = late_ns.shape[1]
-    worst = int(np.argmax(gain_ns))
-    second = float(np.delete(gain_ns, worst).max(initial=0.0))
-    if count < MIN_STEPS or gain_ns[worst] < max(MIN_GAIN * step_ns, MAIN_RATIO * second):
-        return False
-    own = late_ns[worst]
-    middle = float(np.median(own))
-    error = _MAD_TO_DEVIATION * float(np.median(np.abs(own - middle))) / np.sqrt(count)
-    is_constant = middle > MIN_T * error
-    is_first = late_ns[worst] >= late_ns.max(axis=0)
+def _named(late_ns: Float64, gain_ns: Float64, measured_ns: Float64) -> tuple[int | None, Int64]:
+    """The rank that makes the step slow, and the steps in which it does; empty: all.
+
+    One that is always late costs the median step time, which other slow steps hardly change; one
+    that is late now and then costs the mean step time.
+    """
+    all_steps = np.empty(0, dtype=np.int64)
+    usual, mean = np.median(gain_ns, axis=1), gain_ns.mean(axis=1)
+    steady, sometimes = int(usual.argmax()), int(mean.argmax())
+    if late_ns.shape[1] < MIN_STEPS:
+        return None, all_steps
+    is_steady = _is_main(usual, float(np.median(measured_ns))) and _is_constant(late_ns[steady])
+    slow = _slow_steps(late_ns, sometimes)
+    is_first = late_ns[sometimes] >= late_ns.max(axis=0)
     is_sometimes = len(slow) >= MIN_SLOW_STEPS and bool(is_first[slow].all())
-    return is_constant or is_sometimes
+    is_sometimes = is_sometimes and _is_main(mean, float(measured_ns.mean()))
+    if is_steady and not (is_sometimes and usual[steady] < CONSTANT_SHARE * mean[sometimes]):
+        return steady, all_steps
+    is_most = 2 * len(slow) > late_ns.shape[1]
+    return (sometimes, all_steps if is_most else slow) if is_sometimes else (None, all_steps)
+
+
+def _is_main(cost_ns: Float64, step_ns: float) -> bool:
+    """Whether one rank costs a share of the step, and much more than any other."""
+    worst = int(cost_ns.argmax())
+    second = float(np.delete(cost_ns, worst).max(initial=0.0))
+    return bool(cost_ns[worst] >= max(MIN_GAIN * step_ns, MAIN_RATIO * second))
+
+
+def _is_constant(late_ns: Float64) -> bool:
+    """Whether the usual lateness of a rank is no chance."""
+    middle = float(np.median(late_ns))
+    deviation = _MAD_TO_DEVIATION * float(np.median(np.abs(late_ns - middle)))
+    return middle > MIN_T * deviation / float(np.sqrt(len(late_ns)))
 
 
 def rank_verdict(found: SlowRanks, ranks: list[int], iterations: list[int]) -> Text:

@@ -52,6 +52,37 @@ def test_the_slow_rank_is_named_and_the_step_without_it_predicted(seed: int, inj
     assert found.every == (every if every > 1 else 0)
 
 
+@pytest.mark.parametrize("seed", SEEDS[:8])
+def test_a_few_steps_with_low_clocks_hide_no_rank_that_is_always_late(seed: int) -> None:
+    """In a fifth of the steps all GPUs are slow, and another rank is the latest."""
+    job = random_job(seed)
+    even = speeds(job, seed)
+    slow, other = seed % job.ranks, (seed + 1) % job.ranks
+    low = slice(5, 5 + job.steps // 5)
+    factor = even.copy()
+    factor[slow] *= 1.05
+    factor[:, low] *= 1.1
+    factor[other, low] *= 1.25
+    found, _ = analyzed(job, factor, seed)
+    truth = np.diff(simulate(job, even, seed)[1])
+    assert found.named == slow
+    assert not len(found.slow_steps)
+    assert found.predicted_ns(slow) == pytest.approx(np.median(truth), rel=0.02)
+    assert found.step_ns == np.median(found.measured_ns)
+
+
+@pytest.mark.parametrize("seed", SEEDS[:8])
+def test_a_rank_that_is_a_little_slow_hides_none_that_is_very_late_now_and_then(seed: int) -> None:
+    job = random_job(seed)
+    factor = speeds(job, seed)
+    slow, other = seed % job.ranks, (seed + 1) % job.ranks
+    factor[other] *= 1.015
+    factor[slow, ::5] *= 1.5
+    found, _ = analyzed(job, factor, seed)
+    assert (found.named, found.every) == (slow, 5)
+    assert found.step_ns == found.measured_ns.mean()
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_balanced_ranks_name_no_rank(seed: int) -> None:
     job = random_job(seed)

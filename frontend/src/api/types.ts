@@ -297,7 +297,7 @@ export interface ComparedRank {
   /** Mean own time in a step less the median of the others. */
   readonly late_ns: number;
   readonly rank: number;
-  /** Mean step without its slowness; null: not replayed. */
+  /** Step without its slowness, as step_ns; null: not replayed. */
   readonly step_without_ns: number | null;
 }
 
@@ -2671,13 +2671,13 @@ export interface Stragglers {
   /** What lowers the confidence. */
   readonly notes: readonly string[];
   readonly ranks: readonly ComparedRank[];
-  /** Iterations in which it is much later; empty: in all. */
+  /** Iterations in which it is late; empty: in most or all. */
   readonly slow_iterations: readonly number[];
   /** Null: none. */
   readonly slow_rank: number | null;
   /** The replayed step over the ideal one. */
   readonly slowdown: number;
-  /** Mean measured step. */
+  /** Measured step: the median, or the mean if there are slow_iterations. */
   readonly step_ns: number;
   readonly verdict: string;
 }

@@ -111,7 +111,7 @@ class ComparedRankSerializer(Serializer[Any]):
     rank = IntegerField()
     late_ns = IntegerField(help_text="Mean own time in a step less the median of the others.")
     step_without_ns = IntegerField(
-        allow_null=True, help_text="Mean step without its slowness; null: not replayed."
+        allow_null=True, help_text="Step without its slowness, as step_ns; null: not replayed."
     )
     contribution_pct = FloatField(
         allow_null=True, help_text="Share of the step that its slowness costs; null: as above."
@@ -134,9 +134,11 @@ class StragglersSerializer(Serializer[Any]):
     notes = ListField(child=CharField(), help_text="What lowers the confidence.")
     slow_rank = IntegerField(allow_null=True, help_text="Null: none.")
     slow_iterations = ListField(
-        child=IntegerField(), help_text="Iterations in which it is much later; empty: in all."
+        child=IntegerField(), help_text="Iterations in which it is late; empty: in most or all."
     )
-    step_ns = IntegerField(help_text="Mean measured step.")
+    step_ns = IntegerField(
+        help_text="Measured step: the median, or the mean if there are slow_iterations."
+    )
     ideal_step_ns = IntegerField(help_text="Mean step with all ranks at the median.")
     slowdown = FloatField(help_text="The replayed step over the ideal one.")
     error_pct = ErrorPctSerializer()

@@ -51,7 +51,7 @@ class SlowRanks:
 
     @property
     def step_ns(self) -> float:
-        """Measured step: the median one, or the mean if the named rank is late in some. Unit: ns."""
+        """Measured step: the median; the mean if the named rank is late in some. Unit: ns."""
         return self._of_steps(self.measured_ns)
 
     def predicted_ns(self, rank: int) -> float:

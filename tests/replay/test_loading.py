@@ -10,29 +10,35 @@ import numpy as np
 import pytest
 
 from aggregator.dldb.replay_inputs import read_replayed
-from aggregator.replay.loading import HANDOVER_NS_A_BYTE, data_ready
+from aggregator.replay.loading import BATCH_NS, HANDOVER_NS_A_BYTE, TENSOR_NS, data_ready
 from tests.builders import Trace, analyze_file
 
 US = 1_000
 LOADER = "enumerate(DataLoader)#_{}DataLoaderIter.__next__"
-LOADING_US, REST_US, NUM_BYTES = 1_000, 500, 1_000_000
+LOADING_US, REST_US, NUM_BYTES = 4_000, 500, 1_000_000
 PAGEABLE, PINNED, ON_DEVICE = 0, 1, 2
-HANDOVER_US = HANDOVER_NS_A_BYTE * NUM_BYTES / US
+BATCH_US, TENSOR_US = BATCH_NS / US, TENSOR_NS / US
+MB_US = HANDOVER_NS_A_BYTE * NUM_BYTES / US
 
 
 @pytest.mark.parametrize(
-    ("loader", "memory", "num_bytes", "left_us"),
+    ("loader", "memory", "sizes", "later", "left_us"),
     [
-        ("SingleProcess", PAGEABLE, NUM_BYTES, HANDOVER_US),
-        ("SingleProcess", PAGEABLE, 100 * NUM_BYTES, LOADING_US),
-        ("SingleProcess", PINNED, NUM_BYTES, 0),
-        ("MultiProcessing", PAGEABLE, NUM_BYTES, 0),
+        ("SingleProcess", PAGEABLE, [8], [], BATCH_US + TENSOR_US),
+        ("SingleProcess", PAGEABLE, [NUM_BYTES], [], BATCH_US + TENSOR_US + MB_US),
+        ("SingleProcess", PAGEABLE, [NUM_BYTES, 8], [], BATCH_US + 2 * TENSOR_US + MB_US),
+        # What the program copies later is no tensor of the batch.
+        ("SingleProcess", PAGEABLE, [8], [8, 8], BATCH_US + TENSOR_US),
+        ("SingleProcess", PAGEABLE, [], [8], 0),
+        ("SingleProcess", PAGEABLE, [100 * NUM_BYTES], [], LOADING_US),
+        ("SingleProcess", PINNED, [NUM_BYTES], [], 0),
+        ("MultiProcessing", PAGEABLE, [NUM_BYTES], [], 0),
     ],
 )
 def test_a_batch_of_a_worker_is_handed_over(
-    loader: str, memory: int, num_bytes: int, left_us: float, tmp_path: Path
+    loader: str, memory: int, sizes: list[int], later: list[int], left_us: float, tmp_path: Path
 ) -> None:
-    """It takes time by its bytes, if it is not pinned, and at most as long as it was loaded."""
+    """It takes time by its tensors and bytes if not pinned, at most as long as it was loaded."""
     trace = Trace()
     trace.gpu()
     thread = trace.thread()
@@ -41,11 +47,14 @@ def test_a_batch_of_a_worker_is_handed_over(
         thread.range(f"step {step}", now, now + (LOADING_US + REST_US - 1) * US)
         thread.range(LOADER.format(loader), now + US, now + (1 + LOADING_US) * US)
         begin = now + (LOADING_US + 10) * US
-        number = thread.call("cudaMemcpyAsync_v3020", begin, begin + 5 * US)
-        copy = thread.process.copy(begin + 6 * US, begin + 8 * US, correlation=number)
-        copy["bytes"] = num_bytes
-        thread.op("relu", begin + 10 * US, begin + 20 * US)
-        thread.launch("relu", begin + 12 * US, gpu=(begin + 18 * US, begin + 20 * US))
+        for number, num_bytes in enumerate([*sizes, *later]):
+            start = begin + 10 * number * US + (30 * US if number >= len(sizes) else 0)
+            call = thread.call("cudaMemcpyAsync_v3020", start, start + 5 * US)
+            copy = thread.process.copy(start + 6 * US, start + 8 * US, correlation=call)
+            copy["bytes"] = num_bytes
+        launched = begin + 10 * len(sizes) * US
+        thread.op("relu", launched, launched + 10 * US)
+        thread.launch("relu", launched + 2 * US, gpu=(launched + 8 * US, launched + 10 * US))
     export = trace.write(tmp_path / "profile.sqlite")
     with closing(sqlite3.connect(export)) as connection, connection:
         table = "ALTER TABLE CUPTI_ACTIVITY_KIND_MEMCPY ADD COLUMN"

@@ -11,6 +11,8 @@ from typing import Any
 
 from django.core.wsgi import get_wsgi_application
 
+from viewer.loading import absent, load
+
 _BODY_S = 20
 _SLOWEST_BYTES_PER_S = 16 * 1024
 _MAX_DIGITS = 18
@@ -73,7 +75,10 @@ def _stop_reading(connection: socket.socket) -> None:
 
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "viewer.settings")
-application: Application = get_wsgi_application()
+# Of Django REST framework's test client and pages, and of Django's own tests.
+with absent("jinja2", "markdown", "pygments", "requests"):
+    application: Application = get_wsgi_application()
+    load("rest_framework.test")
 
 # Django's applications have to be loaded first.
 from viewer.settings import ENVIRONMENT  # noqa: E402

@@ -32,6 +32,7 @@ from aggregator.tables.memory import query_records
 from aggregator.tables.plotly import Theme
 from aggregator.tables.request import parse_list_query
 from aggregator.texts import say
+from viewer.api.figures import one_of
 from viewer.api.schema import ResourceView, list_parameters, page_of, query
 from viewer.api.scope import environment, registry
 from viewer.api.serializers.comparisons import (
@@ -43,7 +44,6 @@ from viewer.api.serializers.comparisons import (
     RowSamplesSerializer,
 )
 from viewer.api.serializers.shared import FigureSerializer
-from viewer.api.summaries import one_of
 from viewer.errors import ViewerError
 from viewer.profiles.registry import ServedProfile
 from viewer.profiles.summary import describe

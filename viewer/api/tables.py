@@ -13,9 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from aggregator.errors import InvalidValueError
-from aggregator.html_report.report import ReportRequest, write_html_report
 from aggregator.tables.declared.ops import OPS
-from aggregator.tables.declared.profile import domains
 from aggregator.tables.declared.timeline import TIMELINE_EVENTS
 from aggregator.tables.request import parse_list_query
 from aggregator.tables.spec import Column, TableSpec
@@ -147,30 +145,6 @@ class ExportView(ResourceView):
                 f"{header.file_stem}.{export.suffix}",
                 export.content_type,
             )
-
-
-class ReportView(ResourceView):
-    """The aggregation as one HTML file, for a browser without this server."""
-
-    query_names = ("domain",)
-
-    @extend_schema(
-        parameters=[query("domain", "NVTX domain to show first; the default domain if left out.")],
-        responses={(200, "text/html"): str},
-    )
-    def get(self, request: Request, **parts: Any) -> FileResponse:
-        """The whole file; it is written before it is sent, so that an error is no half of it."""
-        with open_scope(request, parts) as scope:
-            header, served = scope.header("report", "Report"), scope.served
-            names = sorted(domains(scope.database), key=lambda name: name != header.domain)
-            wanted = ReportRequest(
-                served.path, header.aggregation_id, tuple(names), served.id, header.profile
-            )
-        return spooled(
-            lambda file: write_html_report(wanted, file),
-            f"{header.file_stem}.html",
-            "text/html; charset=utf-8",
-        )
 
 
 def _opened(

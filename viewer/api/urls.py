@@ -2,62 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
-from drf_spectacular.views import SpectacularJSONAPIView
 
 from aggregator.tables.declared.addresses import OBJECTS, TABLES
 from aggregator.tables.spec import TableSpec
-from viewer.api.comparisons import (
-    CompareFigureView,
-    CompareModulesView,
-    CompareRowsView,
-    CompareRowView,
-    CompareSummaryView,
-    CompareView,
-    HistoryView,
-)
-from viewer.api.gpu_memory import (
-    CompareMemoryView,
-    MemoryAliveView,
-    MemoryCurveView,
-    MemoryView,
-)
-from viewer.api.jobs import CancelJobView, JobsView, JobView, RetryJobView
-from viewer.api.profiles import (
-    AggregationsView,
-    AggregationView,
-    ProfilesView,
-    ProfileView,
-    UploadsView,
-    UploadView,
-)
-from viewer.api.replay import (
-    CanReplayView,
-    CriticalPathView,
-    OpSensitivityView,
-    StragglersView,
-    WhatIfView,
-)
-from viewer.api.summaries import (
-    FigureView,
-    KernelLaunchesView,
-    ObjectView,
-    OpCallsView,
-    OpView,
-    RecommendationsView,
-    TopKernelsView,
-    VerdictView,
-)
-from viewer.api.tables import DistinctView, ExportView, ReportView, TableView, TopOpsView
-from viewer.api.timeline import (
-    TimelineEventView,
-    TimelineHitsView,
-    TimelineItemsView,
-    TimelineRangeView,
-    TimelineTilesView,
-    TimelineTraceView,
-    TimelineView,
-)
+from viewer.loading import load
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView
 
 _AGGREGATION = "profiles/<str:profile>/aggregations/<int:aggregation>"
 
@@ -65,64 +23,91 @@ _AGGREGATION = "profiles/<str:profile>/aggregations/<int:aggregation>"
 _PARTS = {"{iteration}": "<int:iteration>", "{op_id}": "<path:op_id>"}
 
 
+class _View:
+    """A view whose module is loaded at its first request, or when the API is described."""
+
+    def __init__(self, name: str, **options: object) -> None:
+        self._module, _, self._name = name.rpartition(".")
+        self.initkwargs = options
+
+    @cached_property
+    def cls(self) -> type[APIView]:
+        """Its class."""
+        found: type[APIView] = getattr(load(self._module), self._name)
+        return found
+
+    @cached_property
+    def _answer(self) -> Callable[..., HttpResponseBase]:
+        return self.cls.as_view(**self.initkwargs)
+
+    def __call__(self, request: HttpRequest, **parts: Any) -> HttpResponseBase:
+        return self._answer(request, **parts)
+
+
+def _view(name: str, **options: object) -> _View:
+    return _View(f"viewer.api.{name}", **options)
+
+
 def _table_paths(address: str, spec: TableSpec) -> list[URLPattern]:
     for part, converter in _PARTS.items():
         address = address.replace(part, converter)
     root = f"{_AGGREGATION}/{address}"
     return [
-        path(f"{root}/", TableView.as_view(spec=spec)),
-        path(f"{root}/export/", ExportView.as_view(spec=spec)),
-        path(f"{root}/distinct/", DistinctView.as_view(spec=spec)),
+        path(f"{root}/", _view("tables.TableView", spec=spec)),
+        path(f"{root}/export/", _view("tables.ExportView", spec=spec)),
+        path(f"{root}/distinct/", _view("tables.DistinctView", spec=spec)),
     ]
 
 
 urlpatterns = [
-    path("schema/", SpectacularJSONAPIView.as_view(), name="schema"),
-    path("profiles/", ProfilesView.as_view()),
-    path("profiles/<str:profile>/", ProfileView.as_view()),
-    path("profiles/<str:profile>/aggregations/", AggregationsView.as_view()),
-    path(f"{_AGGREGATION}/", AggregationView.as_view()),
-    path("uploads/", UploadsView.as_view()),
-    path("uploads/<str:upload>/", UploadView.as_view()),
-    path("compare/", CompareView.as_view()),
-    path("compare/summary/", CompareSummaryView.as_view()),
-    path("compare/rows/", CompareRowsView.as_view()),
-    path("compare/memory/", CompareMemoryView.as_view()),
-    path("compare/row/", CompareRowView.as_view()),
-    path("compare/modules/", CompareModulesView.as_view()),
-    path("compare/figures/<str:name>/", CompareFigureView.as_view()),
-    path("history/", HistoryView.as_view()),
-    path("jobs/", JobsView.as_view()),
-    path("jobs/<str:job>/", JobView.as_view()),
-    path("jobs/<str:job>/cancel/", CancelJobView.as_view()),
-    path("jobs/<str:job>/retry/", RetryJobView.as_view()),
+    path("schema/", _View("drf_spectacular.views.SpectacularJSONAPIView"), name="schema"),
+    path("profiles/", _view("profiles.ProfilesView")),
+    path("profiles/<str:profile>/", _view("profiles.ProfileView")),
+    path("profiles/<str:profile>/aggregations/", _view("profiles.AggregationsView")),
+    path(f"{_AGGREGATION}/", _view("profiles.AggregationView")),
+    path("uploads/", _view("profiles.UploadsView")),
+    path("uploads/<str:upload>/", _view("profiles.UploadView")),
+    path("compare/", _view("comparisons.CompareView")),
+    path("compare/summary/", _view("comparisons.CompareSummaryView")),
+    path("compare/rows/", _view("comparisons.CompareRowsView")),
+    path("compare/memory/", _view("gpu_memory.CompareMemoryView")),
+    path("compare/row/", _view("comparisons.CompareRowView")),
+    path("compare/modules/", _view("comparisons.CompareModulesView")),
+    path("compare/figures/<str:name>/", _view("comparisons.CompareFigureView")),
+    path("history/", _view("comparisons.HistoryView")),
+    path("jobs/", _view("jobs.JobsView")),
+    path("jobs/<str:job>/", _view("jobs.JobView")),
+    path("jobs/<str:job>/cancel/", _view("jobs.CancelJobView")),
+    path("jobs/<str:job>/retry/", _view("jobs.RetryJobView")),
     *(
-        path(f"{_AGGREGATION}/{spec.name}/", ObjectView.as_view(spec=spec), name=spec.name)
+        path(
+            f"{_AGGREGATION}/{spec.name}/", _view("summaries.ObjectView", spec=spec), name=spec.name
+        )
         for spec in OBJECTS.values()
     ),
-    path(f"{_AGGREGATION}/top-ops/", TopOpsView.as_view()),
-    path(f"{_AGGREGATION}/top-kernels/", TopKernelsView.as_view()),
-    path(f"{_AGGREGATION}/recommendations/", RecommendationsView.as_view()),
-    path(f"{_AGGREGATION}/verdict/", VerdictView.as_view()),
-    path(f"{_AGGREGATION}/timeline/", TimelineView.as_view()),
-    path(f"{_AGGREGATION}/timeline/items/", TimelineItemsView.as_view()),
-    path(f"{_AGGREGATION}/timeline/tiles/", TimelineTilesView.as_view()),
-    path(f"{_AGGREGATION}/timeline/range/", TimelineRangeView.as_view()),
-    path(f"{_AGGREGATION}/timeline/hits/", TimelineHitsView.as_view()),
-    path(f"{_AGGREGATION}/timeline/event/", TimelineEventView.as_view()),
-    path(f"{_AGGREGATION}/timeline/perfetto/", TimelineTraceView.as_view()),
-    path(f"{_AGGREGATION}/memory/", MemoryView.as_view()),
-    path(f"{_AGGREGATION}/memory/curve/", MemoryCurveView.as_view()),
-    path(f"{_AGGREGATION}/memory/alive/", MemoryAliveView.as_view()),
-    path(f"{_AGGREGATION}/can-replay/", CanReplayView.as_view()),
-    path(f"{_AGGREGATION}/critical-path/", CriticalPathView.as_view()),
-    path(f"{_AGGREGATION}/op-sensitivity/", OpSensitivityView.as_view()),
-    path(f"{_AGGREGATION}/what-if/", WhatIfView.as_view()),
-    path(f"{_AGGREGATION}/stragglers/", StragglersView.as_view()),
-    path(f"{_AGGREGATION}/report/", ReportView.as_view()),
-    path(f"{_AGGREGATION}/figures/<str:name>/", FigureView.as_view()),
+    path(f"{_AGGREGATION}/top-ops/", _view("tables.TopOpsView")),
+    path(f"{_AGGREGATION}/top-kernels/", _view("summaries.TopKernelsView")),
+    path(f"{_AGGREGATION}/recommendations/", _view("summaries.RecommendationsView")),
+    path(f"{_AGGREGATION}/verdict/", _view("figures.VerdictView")),
+    path(f"{_AGGREGATION}/timeline/", _view("timeline.TimelineView")),
+    path(f"{_AGGREGATION}/timeline/items/", _view("timeline.TimelineItemsView")),
+    path(f"{_AGGREGATION}/timeline/tiles/", _view("timeline.TimelineTilesView")),
+    path(f"{_AGGREGATION}/timeline/range/", _view("timeline.TimelineRangeView")),
+    path(f"{_AGGREGATION}/timeline/hits/", _view("timeline.TimelineHitsView")),
+    path(f"{_AGGREGATION}/timeline/event/", _view("timeline.TimelineEventView")),
+    path(f"{_AGGREGATION}/timeline/perfetto/", _view("timeline.TimelineTraceView")),
+    path(f"{_AGGREGATION}/memory/", _view("gpu_memory.MemoryView")),
+    path(f"{_AGGREGATION}/memory/curve/", _view("gpu_memory.MemoryCurveView")),
+    path(f"{_AGGREGATION}/memory/alive/", _view("gpu_memory.MemoryAliveView")),
+    path(f"{_AGGREGATION}/can-replay/", _view("replay.CanReplayView")),
+    path(f"{_AGGREGATION}/critical-path/", _view("replay.CriticalPathView")),
+    path(f"{_AGGREGATION}/op-sensitivity/", _view("replay.OpSensitivityView")),
+    path(f"{_AGGREGATION}/what-if/", _view("replay.WhatIfView")),
+    path(f"{_AGGREGATION}/stragglers/", _view("replay.StragglersView")),
+    path(f"{_AGGREGATION}/report/", _view("reports.ReportView")),
+    path(f"{_AGGREGATION}/figures/<str:name>/", _view("figures.FigureView")),
     *(pattern for address, spec in TABLES.items() for pattern in _table_paths(address, spec)),
-    path(f"{_AGGREGATION}/kernels/<path:kernel>/launches/", KernelLaunchesView.as_view()),
-    path(f"{_AGGREGATION}/ops/<path:op_id>/calls/", OpCallsView.as_view()),
-    path(f"{_AGGREGATION}/ops/<path:op_id>/", OpView.as_view()),
+    path(f"{_AGGREGATION}/kernels/<path:kernel>/launches/", _view("summaries.KernelLaunchesView")),
+    path(f"{_AGGREGATION}/ops/<path:op_id>/calls/", _view("summaries.OpCallsView")),
+    path(f"{_AGGREGATION}/ops/<path:op_id>/", _view("summaries.OpView")),
 ]

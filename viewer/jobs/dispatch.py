@@ -6,9 +6,7 @@ Celery is loaded by the first call, as the server starts without it.
 from __future__ import annotations
 
 import functools
-import importlib
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -17,9 +15,8 @@ from typing import Any
 
 from aggregator.errors import JSONValue
 from aggregator.options import AggregationRequest
+from viewer import loading
 from viewer.state.models import Job, JobKind
-
-_loading = threading.Lock()
 
 
 class BrokerAwayError(Exception):
@@ -27,15 +24,10 @@ class BrokerAwayError(Exception):
 
 
 def load() -> Any:
-    """Import Celery, in one thread at a time, as its modules import each other.
-
-    Returns:
-        The module of the application.
-    """
-    with _loading:
-        for name in ("kombu.exceptions", "celery.canvas"):
-            importlib.import_module(name)
-        return importlib.import_module("aggregator.jobs.celery_app")
+    """Import Celery; returns the module of the application."""
+    for name in ("kombu.exceptions", "celery.canvas"):
+        loading.load(name)
+    return loading.load("aggregator.jobs.celery_app")
 
 
 @contextmanager

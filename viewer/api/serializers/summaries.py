@@ -7,14 +7,12 @@ from typing import Any
 from rest_framework.serializers import (
     BooleanField,
     CharField,
-    ChoiceField,
     FloatField,
     IntegerField,
     ListField,
     Serializer,
 )
 
-from aggregator.advice.verdict import Limit
 from viewer.api.serializers.shared import UnknownField
 
 
@@ -34,17 +32,6 @@ class RecommendationsSerializer(Serializer[Any]):
 
     count = IntegerField()
     results = RecommendationSerializer(many=True)
-
-
-class VerdictSerializer(Serializer[Any]):
-    """What limits a step."""
-
-    limit = ChoiceField(choices=list(Limit))
-    sentence = CharField(help_text="The verdict in one sentence; for an unknown one the reason.")
-    share_pct = FloatField(help_text="Share of the step it is based on.", allow_null=True)
-    advice = CharField(help_text="Name of the advice that explains it.", allow_null=True)
-    is_corrected = BooleanField(help_text="Whether it is that of the step without profiling.")
-    pace = CharField(help_text="That the CPU runs ahead of the GPU, if it does.", allow_null=True)
 
 
 class TopKernelSerializer(Serializer[Any]):

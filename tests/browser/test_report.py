@@ -46,16 +46,17 @@ def offline_context(browser: Browser) -> Iterator[BrowserContext]:
 @pytest.fixture
 def offline(offline_context: BrowserContext, watch: Watch, theme: str) -> Iterator[Page]:
     """A page without a network; what it asks for besides files fails the test."""
-    with opened_page(offline_context, watch, theme) as page:
-        page.on("dialog", lambda dialog: watch.crashed(dialog.message))
-        page.on(
-            "request",
-            lambda request: (
-                None
-                if re.match(r"(file|data|blob):", request.url)
-                else watch.troubles.append(f"request: {request.url}")
-            ),
-        )
+    with opened_page(
+        offline_context,
+        watch,
+        theme,
+        dialog=lambda dialog: watch.crashed(dialog.message),
+        request=lambda request: (
+            None
+            if re.match(r"(file|data|blob):", request.url)
+            else watch.troubles.append(f"request: {request.url}")
+        ),
+    ) as page:
         yield page
 
 

@@ -43,7 +43,7 @@ from viewer.api.serializers.comparisons import (
     NumberedCompareRowSerializer,
     RowSamplesSerializer,
 )
-from viewer.api.serializers.shared import FigureSerializer
+from viewer.api.serializers.figures import FigureSerializer
 from viewer.errors import ViewerError
 from viewer.profiles.registry import ServedProfile
 from viewer.profiles.summary import describe

@@ -19,8 +19,7 @@ from aggregator.tables.verdict import read_verdict
 from aggregator.texts import say
 from viewer.api.schema import DOMAIN, ResourceView, query
 from viewer.api.scope import open_scope
-from viewer.api.serializers.figures import VerdictSerializer
-from viewer.api.serializers.shared import FigureSerializer
+from viewer.api.serializers.figures import FigureSerializer, VerdictSerializer
 from viewer.errors import ViewerError
 
 _COMMON = ("domain", "theme")

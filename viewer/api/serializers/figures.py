@@ -1,12 +1,27 @@
-"""Serializer of the verdict."""
+"""Serializers of figures and of the verdict."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rest_framework.serializers import BooleanField, CharField, ChoiceField, FloatField, Serializer
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    DictField,
+    FloatField,
+    ListField,
+    Serializer,
+)
 
 from aggregator.advice.verdict import Limit
+
+
+class FigureSerializer(Serializer[Any]):
+    """A Plotly figure."""
+
+    data = ListField(child=DictField())  # type: ignore[assignment]
+    layout = DictField()
 
 
 class VerdictSerializer(Serializer[Any]):

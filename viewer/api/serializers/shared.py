@@ -33,13 +33,6 @@ class UnknownField(DictField):
         super().__init__(child=CharField(), help_text=text)
 
 
-class FigureSerializer(Serializer[Any]):
-    """A Plotly figure."""
-
-    data = ListField(child=DictField())  # type: ignore[assignment]
-    layout = DictField()
-
-
 @extend_schema_field({"type": ["string", "number", "boolean", "null"]})
 class AnyValueField(JSONField):
     """A value of a column of any kind."""

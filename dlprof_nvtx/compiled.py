@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import copy
 import json
 import re
 import sys
@@ -218,17 +219,15 @@ def _tag_cache() -> None:
 # --- when its function is loaded ------------------------------------------------------------------
 
 
-def open_kernel(text: str) -> bool:
-    """Open the range of a kernel, if ranges are written; returns whether it did."""
-    if not STATE.on or STATE.backend is None:
-        return False
-    STATE.backend.push(text)
-    return True
+def open_kernel(text: str) -> None:
+    """Open the range of a kernel."""
+    if STATE.backend is not None:
+        STATE.backend.push(text)
 
 
-def close_kernel(opened: bool) -> None:  # noqa: FBT001
+def close_kernel() -> None:
     """Close the range of a kernel."""
-    if opened and STATE.backend is not None:
+    if STATE.backend is not None:
         STATE.backend.pop()
 
 
@@ -267,7 +266,7 @@ def _mark(block: Any, last: int, described: dict[int, str]) -> int:
 
 
 _IMPORT = (
-    f"from {__name__} import open_kernel as _dlprof_open_kernel, "
+    f"from {__name__} import STATE as _dlprof_state, open_kernel as _dlprof_open_kernel, "
     "close_kernel as _dlprof_close_kernel"
 )
 
@@ -299,12 +298,15 @@ def _dotted(function: ast.expr) -> str:
 
 
 def _inside_range(statement: ast.stmt, text: str) -> list[ast.stmt]:
-    opened, line = "_dlprof_opened", statement.lineno
-    first = ast.parse(f"{opened} = _dlprof_open_kernel({text!r})").body
-    last = ast.parse(f"_dlprof_close_kernel({opened})").body
-    for one in (*first, *last):
-        ast.increment_lineno(one, line - one.lineno)
-    return [*first, ast.Try(body=[statement], handlers=[], orelse=[], finalbody=last)]
+    """The statement in a range while markers are written, else as it is: that costs no call."""
+    source = (
+        f"if _dlprof_state.on:\n _dlprof_open_kernel({text!r})\n"
+        " try: pass\n finally: _dlprof_close_kernel()\nelse: pass"
+    )
+    branch: Any = ast.parse(source).body[0]
+    ast.increment_lineno(branch, statement.lineno - 1)
+    branch.body[1].body[:], branch.orelse[:] = [statement], [copy.deepcopy(statement)]
+    return [branch]
 
 
 def _compiled(source: Any, *args: Any, **kwargs: Any) -> Any:

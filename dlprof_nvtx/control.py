@@ -7,6 +7,7 @@ import os
 import sys
 
 from dlprof_nvtx.light import DETAIL_VARIABLE, LIGHT
+from dlprof_nvtx.patches import CALLS, PATCHES
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.state import STATE, Backend, forget_in_child
 
@@ -69,6 +70,8 @@ def init(
     STATE.suspended = 0
     from dlprof_nvtx.settings import describe_process
 
+    PATCHES.put_back()
+    CALLS.see_all()
     STATE.is_held = REFERENCE.hold()
     if not STATE.is_held:
         start()
@@ -113,6 +116,8 @@ def start() -> None:
     """Continue to write markers after ``stop``."""
     if STATE.backend is not None and STATE.pid == os.getpid():
         STATE.on = True
+        PATCHES.put_back()
+        CALLS.see_all()
         LIGHT.begin()
         STATE.enable_ops()
 
@@ -131,6 +136,7 @@ def resume() -> None:
 def stop() -> None:
     """Write no markers until ``start``; ranges that are open are still closed."""
     STATE.disable_ops()
+    CALLS.see(())
     STATE.on = STATE.is_light = False
 
 

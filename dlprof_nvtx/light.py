@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from dlprof_nvtx.patches import CALLS
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_config, note_training_flags
 from dlprof_nvtx.state import STATE
@@ -25,6 +26,9 @@ UNREADY_STEPS = 2
 """So many more have them if no steps were timed before: the first steps are no typical ones."""
 MOST_RESUMED, RESUMED_SHARE = 8, 16
 """Markers resume for at most this many new shapes, and in one of this many later steps."""
+LOOKED_FOR_MODELS = 13
+"""One of so many steps without markers sees the calls of all modules: a model of another class may
+be called now. A prime, so that what happens in each fourth step is seen too."""
 STEP = "Optimizer.step#"
 WRITTEN = ("Optimizer.", "enumerate(DataLoader)")
 """Ranges of PyTorch that every step has."""
@@ -64,6 +68,11 @@ class Light:
             self.marked += 1
             # A call begins a step, a step of an optimizer ends it.
             self.is_due = self.marked >= self.limit + (REFERENCE.clock == "call")
+        elif STATE.is_light:
+            if self.steps % LOOKED_FOR_MODELS == 0:
+                CALLS.see_all()
+            elif CALLS.sees_all:
+                CALLS.see(CALLS.models)
 
     def end_markers(self) -> bool:
         """Write no more markers; called when no range of the markers is open.
@@ -80,6 +89,7 @@ class Light:
         note_config({"marked_steps": self.marked})
         STATE.disable_ops()
         STATE.on, STATE.is_light = False, True
+        CALLS.see(CALLS.models)
         REFERENCE.is_marked = False
         return True
 
@@ -95,6 +105,7 @@ class Light:
         self.seen.add(key)
         self.resumed += 1
         STATE.on, STATE.is_light = True, False
+        CALLS.see_all()
         REFERENCE.is_marked = True
         STATE.enable_ops()
         note_config({"markers_resumed": self.resumed})

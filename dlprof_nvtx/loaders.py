@@ -58,13 +58,15 @@ def _mark_idle(owner: Any) -> None:
 
     @functools.wraps(fetch)
     def fetched(self: Any) -> Any:
+        if STATE.is_held:
+            REFERENCE.fetch(self)
         idle = getattr(self, "_dlprof_idle", None)
         if idle is None:
+            if not (STATE.on or STATE.is_light):
+                return fetch(self)
             idle = self._dlprof_idle = _Idle()
             weakref.finalize(self, idle.end)
         idle.end()
-        if STATE.is_held:
-            REFERENCE.fetch(self)
         batch = fetch(self)
         idle.begin()
         return batch

@@ -10,6 +10,7 @@ from typing import Any
 
 from dlprof_nvtx.light import LIGHT, call_key, call_unmarked
 from dlprof_nvtx.names import COMPILED, TRANSPARENT, Entry, Names, op_text
+from dlprof_nvtx.patches import CALLS, PATCHES
 from dlprof_nvtx.reference import REFERENCE
 from dlprof_nvtx.settings import note_training_flags
 from dlprof_nvtx.state import STATE, wrap
@@ -49,12 +50,22 @@ def patch() -> None:
         torch.jit.is_tracing,
         torch.is_grad_enabled,
     )
-    torch.nn.Module.__call__ = _wrapped(torch.nn.Module.__call__, *of_torch)
+    module = torch.nn.Module
+    of_models = functools.partial(_of_model, of_torch=of_torch)
+    CALLS.patch(module, _wrapped(module.__call__, *of_torch), of_models)
+    REFERENCE.on_found = begin_timing
     if hasattr(torch, "compile"):
-        torch.compile = _naming_compile(torch.compile, torch.nn.Module, of_torch)
+        torch.compile = _naming_compile(torch.compile, module, of_torch)
     graph = getattr(torch.cuda, "CUDAGraph", None)
     if graph is not None and hasattr(graph, "capture_begin"):
         wrap(graph, "capture_begin", before=begin_before_capture)
+        wrap(graph, "capture_end", before=end_after_capture)
+
+
+def begin_timing() -> None:
+    """Take out what only markers need: the steps that follow are those without profiling."""
+    PATCHES.take_out()
+    CALLS.see(CALLS.models if REFERENCE.clock == "call" else ())
 
 
 def _naming_compile(
@@ -102,6 +113,37 @@ def _autocast_dtype(torch: Any) -> Callable[[], object]:
     return dtype
 
 
+def _data_type(
+    tensor: type, autocast_dtype: Callable[[], object]
+) -> Callable[[Entry, tuple[Any, ...]], object]:
+    """Return a function that returns the data type of the computation of a module."""
+
+    def data_type(entry: Entry, args: tuple[Any, ...]) -> object:
+        dtype = autocast_dtype() if entry.is_weighted else None
+        if dtype is None and args and isinstance(args[0], tensor):
+            dtype = args[0].dtype  # type: ignore[attr-defined]
+        return dtype
+
+    return data_type
+
+
+def _of_model(original: Callable[..., Any], of_torch: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return the wrapper of a class of models, which is there while no module has markers."""
+    tensor, is_compiling, autocast_dtype, _, is_grad_enabled = of_torch
+    needed = (tensor, _data_type(tensor, autocast_dtype), is_grad_enabled)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or CALLS.sees_all or REFERENCE.is_inside:
+            return original(self, *args, **kwargs)
+        if type(self).__name__ in TRANSPARENT:
+            return original(self, *args, **kwargs)
+        return timed(original, original, self, args, kwargs, needed)
+
+    call.__name__, call.__qualname__ = "__call__", "Module.__call__"
+    call.__wrapped__ = original  # type: ignore[attr-defined]
+    return call
+
+
 def _wrapped(  # noqa: C901, PLR0915 - runs for each call of a module: more functions would cost time
     original: Callable[..., Any],
     tensor: type,
@@ -110,11 +152,7 @@ def _wrapped(  # noqa: C901, PLR0915 - runs for each call of a module: more func
     is_tracing: Callable[[], bool],
     is_grad_enabled: Callable[[], bool],
 ) -> Callable[..., Any]:
-    def data_type(entry: Entry, args: tuple[Any, ...]) -> object:
-        dtype = autocast_dtype() if entry.is_weighted else None
-        if dtype is None and args and isinstance(args[0], tensor):
-            dtype = args[0].dtype  # type: ignore[attr-defined]
-        return dtype
+    data_type = _data_type(tensor, autocast_dtype)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: C901, PLR0911, PLR0912, PLR0915
         if is_compiling():
@@ -155,6 +193,7 @@ def _wrapped(  # noqa: C901, PLR0915 - runs for each call of a module: more func
             REFERENCE.call(self, is_training=all(flags))
             if LIGHT.is_due and LIGHT.end_markers():
                 return call_unmarked(original, self, args, kwargs, text)
+            CALLS.models.add(type(self))
             LIGHT.see(call_key(entry.root, args, kwargs, tensor, *flags))
             if entry.calls == CALLS_BEFORE_FLAGS:
                 note_training_flags()
@@ -206,6 +245,7 @@ def timed(
     """
     tensor, data_type, is_grad_enabled = of_torch
     flags = (module.training, is_grad_enabled())
+    CALLS.models.add(type(module))
     REFERENCE.call(module, is_training=all(flags))
     if STATE.on:  # The collection begins with this call.
         return again(module, *args, **kwargs)
@@ -218,8 +258,6 @@ def timed(
                 return again(module, *args, **kwargs)
             dtype = data_type(entry, args) if entry.is_leaf else None
             text = entry.text(NAMES.label(entry, None), dtype)
-    if not text:
-        return _call_held(original, module, args, kwargs)
     return call_unmarked(original, module, args, kwargs, text)
 
 
@@ -229,24 +267,8 @@ def _entry(module: Any) -> Entry:
     return NAMES.get(module) or NAMES.learn(module)
 
 
-_HELD: list[Any] = []
-"""Model whose call has no range yet, and its thread."""
-_OPENED: list[Any] = []
-"""Model whose range was opened during its call."""
-
-
-def _call_held(
-    original: Callable[..., Any], module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """Call a model during which the markers may begin."""
-    _HELD[:] = [module, threading.get_ident()]
-    try:
-        return call_unmarked(original, module, args, kwargs, "")
-    finally:
-        _HELD.clear()
-        if _OPENED and STATE.backend is not None:
-            _OPENED.clear()
-            STATE.backend.pop()
+_OPENED: list[Entry] = []
+"""Models whose ranges were opened for the capture of a graph."""
 
 
 def begin_before_capture(*_: Any, **__: Any) -> None:
@@ -257,10 +279,31 @@ def begin_before_capture(*_: Any, **__: Any) -> None:
         return
     REFERENCE.reason = "graph_capture"
     REFERENCE.finish()
-    if _HELD and _HELD[1] == threading.get_ident() and STATE.on and STATE.backend is not None:
-        entry = _entry(_HELD[0])
+    model = _called_model()
+    if model is not None and STATE.on and STATE.backend is not None:
+        entry = _entry(model)
         STATE.backend.push(entry.text(NAMES.label(entry, None), None))
         _OPENED.append(entry)
+
+
+def end_after_capture(*_: Any, **__: Any) -> None:
+    """Close the range of the model that captured a graph."""
+    if _OPENED and STATE.backend is not None:
+        _OPENED.pop()
+        STATE.backend.pop()
+
+
+def _called_model() -> Any:
+    """The outermost module whose call is active on this thread; None: there is none."""
+    torch: Any = sys.modules["torch"]
+    code = torch.nn.Module._call_impl.__code__
+    found: Any = None
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is code and type(frame.f_locals["self"]).__name__ not in TRANSPARENT:
+            found = frame.f_locals["self"]
+        frame = frame.f_back
+    return found
 
 
 def _signature(

@@ -47,13 +47,15 @@ class phase:
     def __init__(
         self, name: str, *, tokens: int | None = None, sequences: int | None = None
     ) -> None:
-        self._name, self._text = name, phase_text(name, tokens, sequences)
+        self._name, self._tokens, self._sequences = name, tokens, sequences
+        self._text = ""  # Of its range, once it is needed.
         self._opened = False
 
     def __enter__(self) -> phase:
         if REFERENCE.is_held:
             REFERENCE.phase = self._name
         if (STATE.on or STATE.is_light) and STATE.backend is not None:
+            self._text = self._text or phase_text(self._name, self._tokens, self._sequences)
             STATE.backend.push(self._text)
             self._opened = True
         return self
@@ -81,11 +83,8 @@ class _Loop:
     def __init__(self, sequences: int, prompt: int) -> None:
         self._sequences = sequences
         self._steps = 0
-        self._open: phase | None = None
-        self._begin("prefill", sequences * prompt)
-
-    def _begin(self, name: str, tokens: int) -> None:
-        self._open = phase(name, tokens=tokens, sequences=self._sequences)
+        self._decode: phase | None = None  # Of all later tokens: no object is made for each.
+        self._open: phase | None = phase("prefill", tokens=sequences * prompt, sequences=sequences)
         self._open.__enter__()
 
     def end(self) -> None:
@@ -99,7 +98,11 @@ class _Loop:
         self._steps += 1
         if self._steps > 1:
             self.end()
-            self._begin("decode", self._sequences)
+            if self._decode is None:
+                sequences = self._sequences
+                self._decode = phase("decode", tokens=sequences, sequences=sequences)
+            self._open = self._decode
+            self._open.__enter__()
 
 
 class _Loops(threading.local):

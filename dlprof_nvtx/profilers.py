@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlprof_nvtx.light import LIGHT, STEP, WRITTEN
+from dlprof_nvtx.patches import PATCHES
 from dlprof_nvtx.settings import note_config
 from dlprof_nvtx.state import STATE
 
@@ -74,7 +75,8 @@ def _mark_functions(owner: Any) -> None:
             if LIGHT.is_due and str(self.name).startswith(STEP):
                 LIGHT.end_markers()
 
-    owner.__enter__, owner.__exit__ = entered, left
+    PATCHES.set(owner, "__enter__", entered)
+    PATCHES.set(owner, "__exit__", left)
 
 
 _WARNED: list[bool] = []

@@ -72,6 +72,7 @@ class Reference:
         self.with_markers: list[bool] = []  # The same of each step that ends there.
         self.is_repeated = False  # Whether the next call is one that has ended a step already.
         self.on_step: Callable[[], None] | None = None  # Called where a profiled step ends.
+        self.on_found: Callable[[], None] | None = None  # Called where the loop is found.
         self.reason = ""
         self.pid = 0
         self._written_s = 0.0
@@ -139,12 +140,15 @@ class Reference:
     def _tick(self, ticks: list[tuple[int, Any, str]]) -> None:
         if _is_capturing():
             return
-        if self.is_held and self._path(STARTED).exists():
+        if self.is_held and os.access(f"{self.folder}/{STARTED}", os.F_OK):
             self.finish()  # Another process has begun the collection.
         elif self.is_held:
             ticks.append((time.perf_counter_ns(), _event(), self.phase))
+            was_found = self.found
             if self._is_enough(ticks):
                 self.finish()
+            elif self.found and not was_found and self.on_found is not None:
+                self.on_found()
         else:
             self._end_profiled()
 
@@ -338,8 +342,8 @@ def _is_even(ticks: list[tuple[int, Any, str]]) -> bool:
 
 def _is_capturing() -> bool:
     """Whether a CUDA graph is being captured: what runs then is no step."""
-    torch: Any = sys.modules["torch"]
-    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+    cuda: Any = sys.modules["torch"].cuda
+    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
 def _event() -> Any:

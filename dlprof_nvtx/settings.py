@@ -140,8 +140,9 @@ def patch() -> None:
         register_optimizer_step_pre_hook(_count_step)
         register_optimizer_step_post_hook(_end_step)
     # Also when gradients are cleared, because gradient scalers skip steps.
-    wrap(torch.optim.Optimizer, "zero_grad", before=_observe)
-    wrap(torch.amp.autocast_mode.autocast, "__enter__", before=_note_autocast)
+    wrap(torch.optim.Optimizer, "zero_grad", before=_observe, is_marker=True)
+    autocast = torch.amp.autocast_mode.autocast
+    wrap(autocast, "__enter__", before=_note_autocast, is_marker=True)
     scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
     wrap(scaler, "__init__", after=_note_scaler)
     for name in ("gradcheck", "gradgradcheck"):
@@ -191,8 +192,10 @@ def _note_optimizer(optimizer: Any) -> None:
 
 def _note_autocast(region: Any) -> None:
     if (STATE.on or STATE.is_held) and getattr(region, "_enabled", False):
-        _SEEN.add("autocast")
         dtype = str(getattr(region, "fast_dtype", "")).rpartition(".")[2]
+        if f"autocast {dtype}" in _SEEN:
+            return
+        _SEEN.update(("autocast", f"autocast {dtype}"))
         note_config({"amp_enabled": True, "dtype": dtype}, "autocast")
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dlprof_nvtx.patches import PATCHES
+
 
 class Backend(Protocol):
     """Destination of ranges; tests replace it."""
@@ -107,8 +109,17 @@ def wrap(
     *,
     before: Callable[..., object] | None = None,
     after: Callable[..., object] | None = None,
+    is_marker: bool = False,
 ) -> None:
-    """Let a function or method also call ``before`` and ``after``, with the same arguments."""
+    """Let a function or method also call ``before`` and ``after``, with the same arguments.
+
+    Args:
+        owner: The class or module.
+        name: The function.
+        before: Called before it.
+        after: Called after it.
+        is_marker: Whether only markers need this: not while steps are timed without profiling.
+    """
     function = getattr(owner, name)
 
     @functools.wraps(function)
@@ -120,7 +131,10 @@ def wrap(
             after(*args, **kwargs)
         return result
 
-    setattr(owner, name, wrapped)
+    if is_marker:
+        PATCHES.set(owner, name, wrapped)
+    else:
+        setattr(owner, name, wrapped)
 
 
 def forget_in_child() -> None:

@@ -10,11 +10,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -22,14 +25,14 @@
 
 #define FOLDER_VARIABLE "DLPROF_COLLECT"
 #define REFERENCE_VARIABLE "DLPROF_REFERENCE"
-#define WAIT_NS 5000000L
-#define FLUSH_NS 1000000000UL
+#define FLUSH_MS 1000
+#define UNWATCHED_MS 50 /* How often a folder is read whose changes the system does not report. */
 #define MOST_FILES 1000
 
 int collector_is_on, collector_has_failed;
 
 static char folder[PATH_MAX - 64];
-static int file = -1, has_folder, is_initialized, is_finished, has_begun, must_end;
+static int file = -1, ended = -1, has_folder, is_initialized, is_finished, has_begun, must_end;
 static pthread_mutex_t output_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t control_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread uint32_t own_thread;
@@ -208,8 +211,11 @@ void collector_begin(void)
 /* Record no more; the file is completed soon, by another thread. */
 void collector_stop(void)
 {
+    uint64_t one = 1;
     collector_is_on = 0;
     must_end = 1;
+    if (ended >= 0 && write(ended, &one, sizeof one) < 0)
+        return; /* The thread sees it at its next turn. */
 }
 
 /* Record no more, and complete the file. */
@@ -256,27 +262,43 @@ void collector_begin_with_cuda(void)
     collector_begin();
 }
 
+/* Sleep until something new is in the folder, the collection ends, or it is time to flush. */
+static void wait_for_change(int watch)
+{
+    char events[4096];
+    struct pollfd files[] = {{ended, POLLIN, 0}, {watch, POLLIN, 0}};
+    poll(files, 2, watch < 0 ? UNWATCHED_MS : FLUSH_MS);
+    while (watch >= 0 && read(watch, events, sizeof events) > 0)
+        ;
+}
+
+/* The thread of the collector. It sleeps while nothing is recorded: steps are timed meanwhile. */
 static void *control(void *unused)
 {
-    struct timespec pause = {0, WAIT_NS};
     uint64_t flushed = collector_now();
+    int watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     (void)unused;
     pthread_setname_np(pthread_self(), "dlprof-collect");
+    if (watch >= 0 && inotify_add_watch(watch, folder, IN_CREATE | IN_MOVED_TO) < 0) {
+        close(watch);
+        watch = -1;
+    }
     while (!is_finished && !collector_has_failed) {
-        nanosleep(&pause, NULL);
         if (!has_begun && is_there("started") && !cupti_watches_range())
             collector_begin();
-        if (!has_begun)
-            continue;
-        pause.tv_nsec = 10 * WAIT_NS;
-        if (must_end || is_there("stopped"))
+        if (has_begun && (must_end || is_there("stopped")))
             collector_end();
-        else if (collector_now() - flushed > FLUSH_NS) {
-            flushed = collector_now();
-            nvtx_flush();
-            cupti_describe();
+        else {
+            wait_for_change(watch);
+            if (has_begun && collector_now() - flushed >= FLUSH_MS * 1000000ull) {
+                flushed = collector_now();
+                nvtx_flush();
+                cupti_describe();
+            }
         }
     }
+    if (watch >= 0)
+        close(watch);
     return NULL;
 }
 
@@ -290,6 +312,7 @@ static void start_control(void)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (pthread_create(&thread, &attributes, control, NULL))
         note_failure("no thread could be started");
     pthread_attr_destroy(&attributes);
@@ -304,6 +327,9 @@ static void forget(void)
     if (file >= 0)
         close(file);
     file = -1;
+    if (ended >= 0)
+        close(ended);
+    ended = -1;
     own_thread = 0;
     collector_is_on = collector_has_failed = is_initialized = is_finished = has_begun = 0;
     must_end = 0;

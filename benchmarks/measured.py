@@ -50,6 +50,21 @@ def run_command(command: Sequence[str]) -> Measured:
     return Measured(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / KIB)
 
 
+def standard_error(values: Sequence[float]) -> float:
+    """Standard error of the median; a few values that are far from the others do not change it."""
+    if len(values) < 2:
+        return float("nan")
+    if len(values) < _FEW:
+        deviation = statistics.stdev(values)
+    else:
+        low, _, high = statistics.quantiles(values, n=4)
+        deviation = (high - low) / 1.349  # The quartiles of a normal distribution.
+    return 1.2533 * deviation / len(values) ** 0.5
+
+
+_FEW = 6
+
+
 def growth(single: Runs, measured: Runs, times: int) -> dict[str, float]:
     """Time of ``times`` copies divided by ``times`` the time of one, in the same round.
 

@@ -24,16 +24,20 @@ from torch.nn import functional
 
 
 class Clock:
-    """Times steps by CUDA events at their ends, without waiting for the GPU."""
+    """Times steps by CUDA events at their ends, without waiting for the GPU, and by CPU time."""
 
     def __init__(self) -> None:
         self._events: list[Any] = []
+        self._thread_ns: list[int] = []  # CPU time of the main thread, which launches the work.
+        self._process_ns: list[int] = []  # That of all threads.
 
     def tick(self, *_: object) -> None:
         """End a step."""
         event: Any = torch.cuda.Event(enable_timing=True)
         event.record()
         self._events.append(event)
+        self._thread_ns.append(time.thread_time_ns())
+        self._process_ns.append(time.process_time_ns())
 
     def report(self, warm_up: int) -> None:
         """Print and write the times; the first steps do not count for the median."""
@@ -45,6 +49,8 @@ class Clock:
         path = os.environ.get("STEP_TIMES")
         if path and os.environ.get("RANK", "0") == "0":
             found = {"warm_up": warm_up, "times_ms": times_ms, "end_s": end_s}
+            for name, times_ns in (("thread", self._thread_ns), ("process", self._process_ns)):
+                found[f"{name}_ms"] = [(b - a) / 1e6 for a, b in itertools.pairwise(times_ns)]
             Path(path).write_text(json.dumps(found))
 
 

@@ -1,0 +1,147 @@
+"""``python -m benchmarks.overhead_turns``: many short runs of a program, without and with dlprof.
+
+The speed of a machine's CPU changes from second to second, so that a few long runs cannot show a
+difference of some percent. Here each program is started again and again in all ways, in random
+order within a turn. A turn gives one ratio of each way to the run without dlprof; the table has the
+median of the ratios and its standard error, for the time of a step and for the CPU time that the
+main thread and all threads took for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measured import REPOSITORY, standard_error
+from benchmarks.overhead import PROGRAMS, WORKLOADS
+
+ALONE = "without dlprof"
+WAYS: dict[str, list[str]] = {
+    ALONE: [],
+    "nsys, not begun": ["--collector=nsys", "--bare_steps=1000000"],
+    "own, not begun": ["--collector=cupti", "--bare_steps=1000000"],
+    "nsys": ["--collector=nsys", "--detail=normal"],
+    "own": ["--collector=cupti", "--detail=normal"],
+    "nsys, low": ["--collector=nsys", "--detail=low"],
+    "own, low": ["--collector=cupti", "--detail=low"],
+}
+CLOCKS = {"times_ms": "step", "thread_ms": "CPU, main thread", "process_ms": "CPU, all threads"}
+STEPS = {"generate": 256, "gpt_eager": 120, "moe": 60, "resnet50_amp": 100, "trainer": 40}
+LATE = 3
+"""Profiled steps are the last third: the first ones are timed without profiling or have markers."""
+LIMIT_S = 90.0
+Turn = dict[str, dict[str, float]]
+
+
+class Turns:
+    """Runs programs in turns until the time is over."""
+
+    def __init__(self, folder: Path, ways: Sequence[str], dlprof: str, end_s: float) -> None:
+        self.folder, self.ways, self.end_s = folder, list(ways), end_s
+        self.dlprof = shlex.split(dlprof)
+        self.found: dict[str, list[Turn]] = {}
+
+    def turn(self, program: str, longest_s: float) -> float:
+        """Run a program once in each way; returns how long that took, 0 if no time is left."""
+        if self.end_s - time.monotonic() < longest_s:
+            return 0.0
+        started = time.monotonic()
+        turn: Turn = {}
+        for way in random.sample(self.ways, len(self.ways)):
+            turn[way] = self._run(program, way)
+        self.found.setdefault(program, []).append(turn)
+        (self.folder / "turns.json").write_text(json.dumps(self.found))
+        text = "\n".join(tables(self.found))
+        (self.folder / "turns.md").write_text(f"{text}\n")
+        return time.monotonic() - started
+
+    def _run(self, program: str, way: str) -> dict[str, float]:
+        """Medians of the steps of a run; empty if it failed."""
+        times = self.folder / "run.times"
+        times.unlink(missing_ok=True)
+        steps = f"--steps={STEPS.get(program, _steps(program))}"
+        words = [sys.executable, str(PROGRAMS), program, steps]
+        if WAYS[way]:
+            place = [f"--output_path={self.folder / 'capture'}", "--force=true"]
+            words = [*self.dlprof, *WAYS[way], *place, *words]
+        log = self.folder / f"{program}_{way.replace(', ', '_').replace(' ', '_')}.log"
+        try:
+            with log.open("w") as output:
+                subprocess.run(
+                    words,
+                    env={**os.environ, "STEP_TIMES": str(times)},
+                    cwd=self.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    timeout=min(LIMIT_S, max(self.end_s - time.monotonic(), 1.0)),
+                    check=False,
+                )
+            content = json.loads(times.read_text())
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            print(f"{program}, {way}: {str(error)[-200:]}", flush=True)
+            return {}
+        found = {name: _median(content, name, way) for name in CLOCKS}
+        print(f"{program}, {way}: {found}", flush=True)
+        return found
+
+
+def _median(content: dict[str, Any], name: str, way: str) -> float:
+    values = content[name][content["warm_up"] :]
+    is_profiled = bool(WAYS[way]) and "not begun" not in way
+    return statistics.median(values[-(len(values) // LATE) :] if is_profiled else values)
+
+
+def _steps(program: str) -> int:
+    return next(one.steps for one in WORKLOADS if one.name == program)
+
+
+def tables(found: dict[str, list[Turn]]) -> Iterator[str]:
+    """Ratios to the runs without dlprof, in percent, with their standard errors."""
+    yield f"| program | with | turns | step alone, ms | {' | '.join(CLOCKS.values())} |"
+    yield "|---|---|---|---|" + "---|" * len(CLOCKS)
+    for program, turns in found.items():
+        for way in list(dict.fromkeys(name for turn in turns for name in turn if name != ALONE)):
+            both = [turn for turn in turns if turn.get(way) and turn.get(ALONE)]
+            if not both:
+                continue
+            alone = [turn[ALONE]["times_ms"] for turn in both]
+            cells = [f"{statistics.median(alone):.2f} ({standard_error(alone):.2f})"]
+            for name in CLOCKS:
+                more = [100 * (turn[way][name] / turn[ALONE][name] - 1) for turn in both]
+                cells.append(f"{statistics.median(more):+.1f} % ({standard_error(more):.1f})")
+            yield f"| `{program}` | {way} | {len(both)} | {' | '.join(cells)} |"
+
+
+def main() -> int:
+    """Run and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", default="generate,gpt_eager", help="comma list, in turns")
+    parser.add_argument("--ways", default=";".join(list(WAYS)[:3]), help="list, with semicolons")
+    parser.add_argument("--dlprof", default="dlprof", help="command, in quotes")
+    parser.add_argument("--limit", type=float, default=500.0, help="seconds for everything")
+    parser.add_argument("--folder", type=Path, default=REPOSITORY / "build" / "turns")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    end_s = time.monotonic() + options.limit
+    turns = Turns(options.folder.resolve(), options.ways.split(";"), options.dlprof, end_s)
+    programs = dict.fromkeys(options.programs.split(","), 30.0)
+    while any(programs.values()):
+        for program, longest_s in programs.items():
+            programs[program] = longest_s and turns.turn(program, longest_s)
+    print("\n".join(tables(turns.found)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

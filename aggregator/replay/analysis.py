@@ -130,6 +130,8 @@ class ReplayedProfile:
             )
         if float(self.errors_pct.max()) > MAX_ERROR_PCT:
             notes.append(say("The replay of the unchanged profile differs from the measurement."))
+        if self.steps.is_whole:
+            notes.append(say("No whole step was found on the GPU: all work counts as one step."))
         if self.schedule.dropped:
             notes.append(say("Some dependencies contradict each other; they are left out."))
         return tuple(notes)
@@ -137,7 +139,8 @@ class ReplayedProfile:
     @property
     def confidence(self) -> str:
         """``high``, ``medium`` (a note) or ``low`` (several, or the replay does not fit)."""
-        if float(self.errors_pct.max()) > MAX_ERROR_PCT or len(self.notes) > 1:
+        is_cut = self.steps.is_whole and len(self.graph.data.iteration) > 1
+        if is_cut or float(self.errors_pct.max()) > MAX_ERROR_PCT or len(self.notes) > 1:
             return "low"
         return "medium" if self.notes else "high"
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.chains import CpuChains, StreamChains, cpu_chains, stream_chains
-from aggregator.replay.edges import TOLERANCE_NS, EdgeFinder, FoundEdges
+from aggregator.replay.edges import TOLERANCE_NS, EdgeFinder, FoundEdges, presumed_waits
 from aggregator.replay.graph import NEVER, EdgeKind, Edges, Graph, Source
 from aggregator.replay.inputs import ReplayInput
 from aggregator.replay.loading import loading_ns
@@ -293,9 +293,18 @@ def _notes(data: ReplayInput, streams: StreamChains, launch: Int64) -> list[Text
     notes = []
     if not data.has_waits and len(streams.process) > 1:
         notes.append(say("The capture records no events: only the order within a stream is known."))
+    if presumed := len(presumed_waits(data)):
+        notes.append(
+            say(
+                "The events for which streams wait {count} times are not recorded: each is taken "
+                "for the latest work of another stream.",
+                count=presumed,
+            )
+        )
     if data.lost_records:
         notes.append(say("The recorder lost events."))
-    lost = int(np.count_nonzero((launch < 0) & ~_transfers(streams)))
+    earlier = data.work.is_earlier[streams.row]
+    lost = int(np.count_nonzero((launch < 0) & ~_transfers(streams) & ~earlier))
     if 100 * lost > len(launch):
         notes.append(say("{count} pieces of work have no call that launched them.", count=lost))
     if idle := _launches_without_work(data):

@@ -8,7 +8,7 @@ import numpy as np
 
 from aggregator.errors import UsageError
 from aggregator.profile.arrays import Bool, Float64, Int64
-from aggregator.replay.graph import Graph
+from aggregator.replay.graph import NEVER, EdgeKind, Graph, Source
 from aggregator.replay.scenario import Change, Scenario, find_step, without_calls, without_gaps
 from aggregator.texts import say
 
@@ -87,7 +87,7 @@ def bucket_size(mbytes: float) -> Change:
     As DistributedDataParallel does, a bucket is closed when it has reached the size. A joined one
     is sent when the last of its parts is ready, and takes the time of all of them, less the time
     that each takes without data. A bucket that is cut is sent in equal parts, ready one after the
-    other since the bucket before it was.
+    other since the bucket before it was, or since the backward pass began.
     """
 
     def apply(scenario: Scenario) -> Scenario:
@@ -123,7 +123,8 @@ class _Buckets:
     chain: Int64  # Step and stream.
     num_bytes: Int64  # Unit: bytes.
     duration_ns: Int64  # Unit: ns.
-    ready_ns: Int64  # When the rank had launched it and the stream had reached it. Unit: ns.
+    ready_ns: Int64  # When its gradients were. Unit: ns.
+    begun_ns: Int64  # When the first gradient of its step was begun, or ``ready_ns``. Unit: ns.
 
 
 def _buckets(scenario: Scenario) -> _Buckets:
@@ -137,16 +138,47 @@ def _buckets(scenario: Scenario) -> _Buckets:
     step = find_step(scenario, rows)
     rows, step = rows[step >= 0], step[step >= 0]
     stream = np.searchsorted(graph.stream_first, rows, side="right")
-    ready = graph.work_start_ns[rows].copy()
-    has_arrival = np.r_[False, graph.is_arrival[:-1]][rows]
-    ready[has_arrival] = graph.work_start_ns[rows[has_arrival] - 1]
+    ready = _ready_ns(graph, rows)
+    begun = _backward_begin(scenario)[step, work.device[graph.work_row[rows]]]
     return _Buckets(
         row=rows,
         chain=stream * (len(scenario.steps.number) + 1) + step,
         num_bytes=work.num_bytes[graph.work_row[rows]],
         duration_ns=scenario.durations.duration_ns[rows],
         ready_ns=ready,
+        begun_ns=np.minimum(begun, ready),
     )
+
+
+def _ready_ns(graph: Graph, rows: Int64) -> Int64:
+    """When collectives were launched and what their streams waited for had ended. Unit: ns.
+
+    Waiting for the collective before does not count, where it is known what else they waited for.
+    """
+    edges, first = graph.edges, rows - np.r_[False, graph.is_arrival[:-1]][rows]
+    waited = np.full(len(graph.work_row), NEVER)
+    own = (edges.kind == EdgeKind.EVENT) & (edges.source_type == Source.WORK_END)
+    end = (graph.work_start_ns + graph.duration_ns)[edges.source[own]]
+    np.maximum.at(waited, edges.target[own], end)
+    waited = np.maximum(waited[rows], waited[first])
+    launch = graph.launch[first]
+    called = np.where(launch >= 0, graph.cpu_time_ns[np.maximum(launch, 0)], NEVER)
+    started = graph.work_start_ns[first]
+    known = (waited > NEVER) & (called > NEVER)
+    return np.where(known, np.minimum(np.maximum(waited, called), started), started)
+
+
+def _backward_begin(scenario: Scenario) -> Int64:
+    """Start of the backward pass in each step on each GPU, shape (steps, GPUs). Unit: ns."""
+    graph, work = scenario.graph, scenario.graph.data.work
+    backward = np.array([one == "bprop" for one in graph.data.ops.directions] + [False])
+    rows = np.flatnonzero(backward[work.op[graph.work_row]] & ~communication(graph))
+    step = find_step(scenario, rows)
+    rows, step = rows[step >= 0], step[step >= 0]
+    devices = int(work.device.max(initial=0)) + 1
+    result = np.full((len(scenario.steps.number), devices), np.iinfo(np.int64).max)
+    np.minimum.at(result, (step, work.device[graph.work_row[rows]]), graph.work_start_ns[rows])
+    return result
 
 
 def _latency_ns(found: _Buckets) -> int:
@@ -177,14 +209,31 @@ def _closing(found: _Buckets, size: int) -> Bool:
 
 
 def _cut(found: _Buckets, latency_ns: int, size: int) -> Int64:
-    """Time from the readiness of each bucket to the end of the last of its parts. Unit: ns."""
+    """Time that the stream takes from the start of each bucket until its last part is sent.
+
+    Parts are ready one after the other since the bucket before it was ready, and the stream is free
+    for them when that one is sent. Unit: ns.
+    """
     parts = np.maximum(-(-found.num_bytes // size), 1)
     each = (found.duration_ns - latency_ns) / parts + latency_ns
-    since = np.diff(found.ready_ns, prepend=0)
-    since[np.flatnonzero(np.diff(found.chain, prepend=-1))] = 0
-    backlog = parts * each - np.maximum(since, 0) * (parts - 1) / parts
-    result: Int64 = np.rint(np.maximum(each, backlog)).astype(np.int64)
-    return np.where(parts > 1, result, found.duration_ns)
+    each = np.where(parts > 1, each, found.duration_ns)
+    first = np.flatnonzero(np.diff(found.chain, prepend=-1))
+    before = np.roll(found.ready_ns, 1)
+    before[first] = found.begun_ns[first]
+    early = before + (found.ready_ns - before) / parts
+    result = found.duration_ns.astype(np.float64)
+    sent, row = np.full(len(first), -np.inf), first
+    stop = np.append(first[1:], len(parts))
+    chains = np.arange(len(first))
+    while len(row):  # once for each bucket of a step
+        ready, free = found.ready_ns[row], sent[chains]
+        done = np.maximum(free, early[row]) + parts[row] * each[row]
+        done = np.maximum(done, ready + each[row])
+        result[row] = done - np.maximum(ready, free)
+        sent[chains] = done
+        more = row + 1 < stop[chains]
+        row, chains = row[more] + 1, chains[more]
+    return np.rint(result).astype(np.int64)
 
 
 def _without_launches(

@@ -58,8 +58,35 @@ class EdgeFinder:
         target = self._streams.launched_after(waiting, calls.start_ns[call])
         source = self._streams.launched_before(recorded, calls.start_ns[record])
         keep = (source >= 0) & (target >= 0) & (waiting != recorded)
-        pairs = np.unique(np.stack([target[keep], source[keep]]), axis=1)
+        pairs = np.stack([target[keep], source[keep]])
+        pairs = np.unique(np.concatenate([pairs, self._presumed_events()], axis=1), axis=1)
         return FoundEdges(EdgeKind.EVENT, Source.WORK_END, pairs[1], Source.WORK_END, pairs[0])
+
+    def _presumed_events(self) -> Int64:
+        """Work that waits for an event of unknown origin, and what it waited for; shape (2, n).
+
+        That is the work of another stream of its GPU, launched before the call that makes the
+        stream wait, that was the last to end before the waiting work began.
+        """
+        streams, calls = self._streams, self._data.calls
+        waits, rows = self._data.waits, presumed_waits(self._data)
+        call = waits.call[rows]
+        waiting = self._chains(calls.process[call], waits.device[rows], waits.stream[rows])
+        target = streams.launched_after(waiting, calls.start_ns[call])
+        known = np.flatnonzero(target >= 0)
+        waiting, target, time = waiting[known], target[known], calls.start_ns[call[known]]
+        best = np.full(len(known), -1, dtype=np.int64)
+        for chain in range(len(streams.process)):
+            same = streams.process[waiting] == streams.process[chain]
+            same &= (streams.device[waiting] == streams.device[chain]) & (waiting != chain)
+            source = streams.launched_before(np.where(same, chain, -1), time)
+            low, high = streams.first[chain], streams.first[chain + 1]
+            began = streams.start_ns[target] + TOLERANCE_NS
+            ended = low + np.searchsorted(streams.end_ns[low:high], began, side="right") - 1
+            source = np.where(ended >= low, np.minimum(source, ended), -1)
+            later = (source >= 0) & ((best < 0) | (streams.end_ns[source] > streams.end_ns[best]))
+            best = np.where(later, source, best)
+        return np.stack([target, best])[:, best >= 0]
 
     def syncs(self) -> FoundEdges:
         """Calls that return when work of the GPU has ended."""
@@ -204,6 +231,17 @@ class EdgeFinder:
         call = work.call[streams.row[row]]
         inside = streams.end_ns[row] <= calls.end_ns[call]
         return np.stack([call[inside], row[inside]])
+
+
+def presumed_waits(data: ReplayInput) -> Int64:
+    """Rows of the waits of streams for events, where the capture records none of these events.
+
+    Where it records some, an event that is not found was never recorded: nothing waits for it.
+    """
+    waits = data.waits
+    rows = np.flatnonzero((waits.call >= 0) & data.calls.named("WaitEvent")[waits.call])
+    is_recorded = bool((waits.record_call[rows] >= 0).any())
+    return rows[(waits.stream[rows] >= 0) & (not is_recorded)]
 
 
 MAX_RANKS_PER_EDGE = 8

@@ -60,6 +60,16 @@ class Work:
     def __len__(self) -> int:
         return len(self.start_ns)
 
+    @property
+    def is_earlier(self) -> Bool:
+        """Whether each was launched before the capture began: before all with a call on its GPU."""
+        result = np.zeros(len(self), dtype=bool)
+        known = self.call >= 0
+        for device in np.unique(self.device[known]).tolist():
+            own = self.device == device
+            result |= own & ~known & (self.start_ns < self.start_ns[own & known].min())
+        return result
+
 
 @dataclass(frozen=True)
 class Waits:

@@ -19,6 +19,7 @@ class Steps:
     number: Int64  # Numbers of the iterations.
     first: Int64  # Row of the work that begins each step.
     next: Int64  # Row of the work that begins the step after it.
+    is_whole: bool = False  # Whether it is all work, because no step was found.
 
     def lengths_ns(self, start_ns: Int64) -> Int64:
         """Length of each step, from the starts of the rows of the work. Unit: ns."""
@@ -36,7 +37,7 @@ def find_steps(graph: Graph, number: Int64) -> Steps:
         ReplayError: The profile holds too little work on a GPU.
     """
     data = graph.data
-    rows = np.flatnonzero(~graph.is_arrival)
+    rows = np.flatnonzero(~graph.is_arrival & ~data.work.is_earlier[graph.work_row])
     rows = rows[_of_one_device(data.work.device[graph.work_row[rows]])]
     if len(rows) < MIN_WORK:
         raise no_work()
@@ -57,7 +58,8 @@ def find_steps(graph: Graph, number: Int64) -> Steps:
     wanted = wanted[lengths > 0]
     if not len(wanted):
         ends = graph.work_start_ns[rows]
-        return Steps(np.array([0]), rows[[ends.argmin()]], rows[[ends.argmax()]])
+        begin, end = rows[[ends.argmin()]], rows[[ends.argmax()]]
+        return Steps(np.array([0]), begin, end, is_whole=True)
     return Steps(data.iteration[wanted], begin[wanted], begin[wanted + 1])
 
 

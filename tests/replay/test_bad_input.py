@@ -76,6 +76,43 @@ def test_one_stream_needs_no_events(tmp_path: Path) -> None:
     assert gained == pytest.approx(KERNELS * KERNEL_US * US / 2, rel=0.02)
 
 
+def ahead(steps: int) -> Trace:
+    """A capture that begins while the GPU still runs three steps launched before it."""
+    trace = Trace()
+    trace.gpu()
+    thread = trace.thread()
+    free = 0
+    for _ in range(3 * KERNELS):
+        free += KERNEL_US * US
+        thread.process.kernel("gemm", free - KERNEL_US * US, free - US, correlation=None)
+    for step in range(steps):
+        begin = step * KERNELS * 10 * US
+        thread.range(f"step {step}", begin, begin + KERNELS * 10 * US - 1)
+        for number in range(KERNELS):
+            now = begin + number * 10 * US + US
+            free += KERNEL_US * US
+            thread.op("linear", now, now + 3 * US, seq=KERNELS * step + number)
+            gpu = (free - KERNEL_US * US, free - US)
+            thread.launch("gemm", now + US, gpu=gpu, length=US, long_name="gemm(x)")
+    return trace
+
+
+def test_work_that_was_launched_before_the_capture_belongs_to_no_step(tmp_path: Path) -> None:
+    profile = replayed(ahead(6), tmp_path)
+    assert (profile.confidence, profile.notes) == ("high", ())
+    assert len(profile.measured_ns) >= 2
+    assert np.median(profile.measured_ns) == KERNELS * KERNEL_US * US
+    faster = profile.predict([speed_up("linear", 2)]).predicted_step_ns
+    assert faster == pytest.approx(KERNELS * KERNEL_US * US / 2, rel=0.03)
+
+
+def test_a_capture_without_a_whole_step_is_of_low_confidence(tmp_path: Path) -> None:
+    profile = replayed(ahead(2), tmp_path)
+    assert profile.steps.is_whole
+    assert profile.confidence == "low"
+    assert "all work counts as one step" in profile.notes[0]
+
+
 def test_a_cut_capture_replays_the_steps_that_it_holds(tmp_path: Path) -> None:
     """The file ends in the middle of a step: its calls are there, its kernels are not."""
     whole = replayed(loop(), tmp_path)

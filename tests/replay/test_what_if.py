@@ -15,7 +15,8 @@ from aggregator.dldb.replay_inputs import read_replayed
 from aggregator.errors import InvalidValueError, UsageError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.changes import find_ops, roofline, speed_up
-from aggregator.replay.communication import bucket_size, link_speed
+from aggregator.replay.communication import bucket_size, link_speed, no_communication
+from aggregator.replay.edges import presumed_waits
 from aggregator.replay.inputs import (
     KERNEL,
     BlockingStreams,
@@ -175,6 +176,33 @@ def test_cut_buckets_give_the_step_of_the_program_with_such_buckets(us_of_mib: f
     predicted = step_us(data_parallel(BUCKETS[16], us_of_mib), bucket_size(4))
     assert changed < before
     assert predicted == pytest.approx(changed, abs=0.1 * (before - changed) + 3 * LATENCY_US)
+
+
+@pytest.mark.parametrize("us_of_mib", [15.0, 60.0])
+def test_buckets_that_wait_for_the_link_gain_nothing_when_cut(us_of_mib: float) -> None:
+    """Except the first one of a step, whose parts are ready while the backward pass goes on."""
+    changed = step_us(data_parallel(BUCKETS[4], us_of_mib))
+    for base in (BUCKETS[8], BUCKETS[32]):
+        predicted = step_us(data_parallel(base, us_of_mib), bucket_size(4))
+        assert predicted == pytest.approx(changed, abs=9 * LATENCY_US)
+
+
+def test_events_that_were_not_recorded_are_taken_for_the_latest_work() -> None:
+    data = data_parallel(BUCKETS[8], 60.0)
+    waits = data.waits
+    known = ReplayedProfile(data, np.arange(STEPS - 1))
+    unknown = np.full(len(waits), -1)
+    lost = replace(data, waits=replace(waits, record_call=unknown, record_stream=unknown))
+    found = ReplayedProfile(lost, np.arange(STEPS - 1))
+    (note,) = set(found.notes) - set(known.notes)
+    assert f"wait {len(waits)} times" in note
+    for profile in (known, found):
+        assert profile.unexplained_pct < 1
+        step = profile.predict([no_communication]).predicted_step_ns / US
+        assert step == pytest.approx(LAYERS * LAYER_US + UPDATE_US, rel=0.02)
+    # Where some are recorded, the others are of events that were never recorded.
+    some = replace(waits, record_call=np.where(waits.stream == COMPUTE, waits.record_call, -1))
+    assert not len(presumed_waits(replace(data, waits=some)))
 
 
 def test_the_latency_is_found_from_two_sizes() -> None:

@@ -165,7 +165,8 @@ def _ready_ns(graph: Graph, rows: Int64) -> Int64:
     called = np.where(launch >= 0, graph.cpu_time_ns[np.maximum(launch, 0)], NEVER)
     started = graph.work_start_ns[first]
     known = (waited > NEVER) & (called > NEVER)
-    return np.where(known, np.minimum(np.maximum(waited, called), started), started)
+    result: Int64 = np.where(known, np.minimum(np.maximum(waited, called), started), started)
+    return result
 
 
 def _backward_begin(scenario: Scenario) -> Int64:

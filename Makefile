@@ -59,29 +59,27 @@ system system-test:
 
 $(VENV)/bin/python: | system
 	"$${PYTHON:-$$(scripts/find_python.sh)}" -m venv $(VENV)
+	@$(BIN)/pip install -q -c constraints.txt uv || echo "set-up: uv was not found: pip does what it would do faster"
+
+INSTALL := scripts/install_packages.sh $(BIN)
 
 $(VENV)/.runtime: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install -q -c constraints.txt -e ".[viewer]"
-	touch $@
-
-# Markers and counts of operations are tested with PyTorch's CPU build where pip finds one.
-TORCH ?= torch==2.13.0+cpu
-
-$(VENV)/.torch: $(VENV)/.dev
-	@$(BIN)/pip install -q --no-compile -c constraints.txt "$(TORCH)" 2>/dev/null \
-		|| echo "$(TORCH) was not found: tests that need PyTorch are skipped (TORCH= names another)"
-	$(COMPILE)
+	$(INSTALL) -c constraints.txt -e ".[viewer]"
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install -q --no-compile -c constraints.txt -e ".[dev]"
-	$(COMPILE)
+	$(INSTALL) -c constraints.txt -e ".[dev]"
 	touch $@ $(VENV)/.runtime
 
-# pip compiles in one process, and also what no test loads. A few packages hold files for other
-# versions of Python, which cannot be compiled.
-COMPILE = $(BIN)/python -m compileall -qq -j $(CORES) -x '$(UNUSED)' $(VENV)/lib || true
-UNUSED := /(tests?|testing|_inductor|_dynamo/test.*|onnx|graph_objs|validators|pip|ansible)/
+# Markers and counts of operations are tested with PyTorch's CPU build where pip finds one. Then one
+# process loads, and so compiles, what each test process would compile for itself.
+TORCH ?= torch==2.13.0+cpu
+
+$(VENV)/.torch: $(VENV)/.dev
+	@$(INSTALL) -c constraints.txt "$(TORCH)" 2>/dev/null \
+		|| echo "$(TORCH) was not found: tests that need PyTorch are skipped (TORCH= names another)"
+	@$(BIN)/pytest --collect-only -q tests >/dev/null || true
+	touch $@
 
 frontend/node_modules/.package-lock.json: frontend/package-lock.json | system
 	$(NPM) ci

@@ -11,9 +11,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, Literal
@@ -32,6 +33,9 @@ from playwright.sync_api import (
     expect,
 )
 from playwright.sync_api import Error as PlaywrightError
+
+from profiler_cli.dlprof import main
+from tests.conftest import ProfileFactory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MANIFEST = REPOSITORY / "viewer/static/dlprof/.vite/manifest.json"
@@ -96,17 +100,10 @@ def make_database(tmp_path_factory: pytest.TempPathFactory) -> MakeDatabase:
         return databases / name / "dlprof_dldb.sqlite"
 
     def run(profile: Path, folder: Path, *switches: str) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "profiler_cli.dlprof",
-            f"--database={profile}",
-            f"--output_path={folder}",
-            "--reports=summary",
-            *switches,
-        ]
-        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        words = [f"--database={profile}", f"--output_path={folder}", "--reports=summary"]
+        with redirect_stdout(StringIO()) as said, redirect_stderr(said):
+            code = main([*words, *switches])
+        assert code == 0, said.getvalue()
 
     return make
 
@@ -124,6 +121,7 @@ class Viewer:
     url: str
     database: Path
     process: subprocess.Popen[str]
+    profile: str = ""  # What its addresses show; the first of its profiles if empty.
 
     def stop(self) -> None:
         """End it, and wait until it has ended."""
@@ -137,7 +135,8 @@ class Viewer:
 
     def address(self, **query: str | int) -> str:
         """The page with these parameters; `__` stands for the dot of a table's parameters."""
-        params = {name.replace("__", "."): value for name, value in query.items()}
+        shown = {"profile": self.profile} if self.profile else {}
+        params = shown | {name.replace("__", "."): str(value) for name, value in query.items()}
         return f"{self.url}/?{urlencode(params)}" if params else f"{self.url}/"
 
 
@@ -209,11 +208,50 @@ def viewer(start_viewer: StartViewer, demo_database: Path) -> Viewer:
 
 
 @pytest.fixture(scope="session")
-def viewer_of_two_gpus(
-    start_viewer: StartViewer, profile: Callable[[str], Path], make_database: MakeDatabase
-) -> Viewer:
+def viewer_on(
+    start_viewer: StartViewer, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Path], Viewer]:
+    """A function from a database to a viewer of a copy, for tests that are alone with a profile.
+
+    It is one viewer of a folder for all of them: starting another takes a second.
+    """
+    folder = tmp_path_factory.mktemp("library")
+    started: list[Viewer] = []
+    shown: dict[Path, Viewer] = {}
+
+    def viewer_on(database: Path) -> Viewer:
+        if not started:
+            started.append(start_viewer(folder))
+        if database not in shown:
+            before = _profile_ids(started[0])
+            copy = folder / f"{len(shown)}.sqlite"
+            shutil.copyfile(database, copy.with_suffix(".part"))
+            copy.with_suffix(".part").rename(copy)
+            (added,) = _profile_ids(started[0]) - before
+            shown[database] = replace(started[0], database=copy, profile=added)
+        return shown[database]
+
+    return viewer_on
+
+
+def _profile_ids(viewer: Viewer) -> set[str]:
+    return {row["id"] for row in viewer.get("profiles/?page_size=200")["results"]}
+
+
+@pytest.fixture(scope="session")
+def viewer_of_two_gpus(viewer_on: Callable[[Path], Viewer], imported: ProfileFactory) -> Viewer:
     """A run on two GPUs, one process each."""
-    return start_viewer(make_database(profile("ddp2_resnet50_amp")))
+    return viewer_on(imported("ddp2_resnet50_amp"))
+
+
+@pytest.fixture
+def viewer_to_change(
+    viewer_on: Callable[[Path], Viewer], demo_database: Path, tmp_path: Path
+) -> Viewer:
+    """A viewer on a copy of the demo, for a test that aggregates it anew."""
+    copy = tmp_path / "dlprof_dldb.sqlite"
+    shutil.copyfile(demo_database, copy)
+    return viewer_on(copy)
 
 
 @pytest.fixture
@@ -227,7 +265,7 @@ def after_page() -> Iterator[ExitStack]:
 def own_viewer(
     start_viewer: StartViewer, demo_database: Path, tmp_path: Path, after_page: ExitStack
 ) -> Viewer:
-    """A viewer on a copy, for a test that re-aggregates or breaks the file."""
+    """A viewer of its own, with no other profile, for a test that adds some."""
     copy = tmp_path / "dlprof_dldb.sqlite"
     shutil.copyfile(demo_database, copy)
     viewer = start_viewer(copy)

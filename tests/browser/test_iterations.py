@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
-from tests.browser.conftest import JOB_LIMIT_MS, StartViewer, Viewer, idle, settled
+from tests.browser.conftest import JOB_LIMIT_MS, Viewer, idle, settled
 from tests.golden.test_phases import serving
 
 MAX_BARS = 700  # Of a window of 1280 pixels.
@@ -107,8 +107,10 @@ def test_dragging_and_a_button_zoom_and_the_address_keeps_it(page: Page, viewer:
     expect(bars(page)).to_have_count(everything)
 
 
-def test_dragging_and_a_button_aggregate_the_iterations(page: Page, own_viewer: Viewer) -> None:
-    page.goto(own_viewer.address(aggregation=1))
+def test_dragging_and_a_button_aggregate_the_iterations(
+    page: Page, viewer_to_change: Viewer
+) -> None:
+    page.goto(viewer_to_change.address(aggregation=1))
     drawn(page)
     bars(page).first.scroll_into_view_if_needed()
     drag_over(page, 10, 15)
@@ -291,9 +293,9 @@ def test_the_key_node_picker_shows_the_candidates(
 
 
 def test_reaggregating_from_the_button_to_the_new_aggregation(
-    page: Page, own_viewer: Viewer
+    page: Page, viewer_to_change: Viewer
 ) -> None:
-    open_chart(page, own_viewer)
+    open_chart(page, viewer_to_change)
     page.get_by_role("spinbutton", name="Select iteration start").fill("4")
     page.get_by_role("spinbutton", name="Select iteration stop").fill("18")
     page.get_by_role("button", name="Reaggregate", exact=True).click()
@@ -336,8 +338,8 @@ def test_the_search_for_a_key_node_finds_names_not_paths(page: Page, viewer: Vie
     expect(dialog.get_by_role("radio", name=re.compile("^iteration #"))).to_be_visible()
 
 
-def test_a_key_node_makes_other_iterations(page: Page, own_viewer: Viewer) -> None:
-    open_chart(page, own_viewer)
+def test_a_key_node_makes_other_iterations(page: Page, viewer_to_change: Viewer) -> None:
+    open_chart(page, viewer_to_change)
     page.get_by_role("button", name="Choose key node").click()
     dialog = page.get_by_role("dialog", name="Select key node")
     dialog.get_by_role("searchbox", name="Search ops").fill("cross_entropy")
@@ -355,12 +357,11 @@ def test_a_key_node_makes_other_iterations(page: Page, own_viewer: Viewer) -> No
 
 
 def test_phases_are_strips_of_the_chart_and_one_of_them_is_aggregated(
-    page: Page, start_viewer: StartViewer, after_page: ExitStack, tmp_path: Path
+    page: Page, viewer_on: Callable[[Path], Viewer], tmp_path: Path
 ) -> None:
     profile = serving(tmp_path)
     some = profile.aggregate(iter_start=2, iter_stop=6).aggr_id
-    viewer = start_viewer(profile.path)
-    after_page.callback(viewer.stop)
+    viewer = viewer_on(profile.path)
     page.goto(viewer.address(aggregation=1))
     drawn(page)
     # Two prefills and eight decoding steps, by the database.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import StartViewer, Viewer, settled
+from tests.browser.conftest import Viewer, settled
 from tests.browser.test_views import HEADINGS
 
 CHINESE = re.compile("[\u4e00-\u9fff]")
@@ -71,9 +71,9 @@ SENTENCE = re.compile(r"[A-Za-z]{2,}(?: [a-z]{2,}){3,}")
 
 
 @pytest.fixture(scope="module")
-def viewer_of_nvidia(start_viewer: StartViewer, golden_dir: Path) -> Viewer:
+def viewer_of_nvidia(viewer_on: Callable[[Path], Viewer], golden_dir: Path) -> Viewer:
     """A database with much data missing, so full of reasons."""
-    return start_viewer(golden_dir / "dlprof_dldb.sqlite")
+    return viewer_on(golden_dir / "dlprof_dldb.sqlite")
 
 
 @pytest.mark.parametrize("view", HEADINGS)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import MakeDatabase, StartViewer, Viewer, expect_rows, settled
+from tests.browser.conftest import MakeDatabase, Viewer, expect_rows, settled
 from tests.browser.test_tables import as_numbers, cells, rows
 
 
 def get(viewer: Viewer, path: str, aggregation: int | None = None) -> Any:
-    """An answer of the API about an aggregation of the first profile: the newest, or the given."""
-    profile = viewer.get("profiles/")["results"][0]["id"]
+    """An answer of the API about an aggregation of the profile: the newest, or the given."""
+    profile = viewer.profile or viewer.get("profiles/")["results"][0]["id"]
     aggregation = (
         aggregation or viewer.get(f"profiles/{profile}/aggregations/")["results"][-1]["id"]
     )
@@ -198,13 +198,11 @@ def test_kernels_by_op_fill_three_tables_with_the_keyboard(page: Page, viewer: V
 
 def test_an_iteration_that_is_not_aggregated_says_so(
     page: Page,
-    start_viewer: StartViewer,
+    viewer_on: Callable[[Path], Viewer],
     make_database: MakeDatabase,
     demo_profile: Path,
-    after_page: ExitStack,
 ) -> None:
-    viewer = start_viewer(make_database(demo_profile, "--iter_start=2", "--iter_stop=5"))
-    after_page.callback(viewer.stop)
+    viewer = viewer_on(make_database(demo_profile, "--iter_start=2", "--iter_stop=5"))
     page.goto(viewer.address(view="kernels-by-iteration"))
     iterations = grid(page, "Aggregated iterations")
     expect(rows(iterations)).to_have_count(4)

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from profiler_cli.dlprof import main
-from tests.browser.conftest import StartViewer, Viewer, settled
+from tests.browser.conftest import Viewer, settled
 from tests.browser.test_linked_views import get
 from tests.browser.test_widths import FIND_CUT_OFF, WIDTHS
 from tests.memory.test_recorded import unpacked
@@ -18,13 +18,15 @@ from tests.memory.test_recorded import unpacked
 
 @pytest.fixture(scope="module")
 def recorded(
-    start_viewer: StartViewer, demo_database: Path, tmp_path_factory: pytest.TempPathFactory
+    viewer_on: Callable[[Path], Viewer],
+    demo_database: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Viewer:
     folder = tmp_path_factory.mktemp("memory")
     database = Path(shutil.copy(demo_database, folder / "dlprof_dldb.sqlite"))
     snapshot = unpacked("transformer.pickle", folder)
     assert main(["memory", str(snapshot), f"--into={database}"]) == 0
-    return start_viewer(database)
+    return viewer_on(database)
 
 
 def open_memory(page: Page, viewer: Viewer, **more: str) -> None:

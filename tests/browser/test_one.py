@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import StartViewer, Viewer, Watch, settled
+from tests.browser.conftest import Viewer, Watch, settled
 from tests.browser.test_linked_views import get, grid
 from tests.browser.test_tables import rows
 
@@ -124,10 +123,9 @@ def test_the_pages_are_not_wider_than_the_window(page: Page, viewer: Viewer) -> 
 
 
 def test_what_a_database_of_nvidias_does_not_hold_is_said(
-    page: Page, start_viewer: StartViewer, golden_dir: Path, after_page: ExitStack
+    page: Page, viewer_on: Callable[[Path], Viewer], golden_dir: Path
 ) -> None:
-    viewer = start_viewer(golden_dir / "dlprof_dldb.sqlite")
-    after_page.callback(viewer.stop)
+    viewer = viewer_on(golden_dir / "dlprof_dldb.sqlite")
     page.goto(viewer.address(view="op", op=_top_op(viewer)))
     for name in ("Durations of a call", "Shapes", "Roofline", "Advice that names it"):
         panel = page.get_by_role("region", name=name, exact=True)

@@ -5,24 +5,27 @@ from __future__ import annotations
 import lzma
 import re
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import MakeDatabase, StartViewer, Viewer
+from tests.browser.conftest import MakeDatabase, Viewer
 
 TRACE = Path(__file__).parents[1] / "data/captures/kineto/bert.json.xz"
 
 
 @pytest.fixture(scope="module")
 def bert(
-    make_database: MakeDatabase, start_viewer: StartViewer, tmp_path_factory: pytest.TempPathFactory
+    make_database: MakeDatabase,
+    viewer_on: Callable[[Path], Viewer],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Viewer:
     """A run that was recorded with Python's stacks."""
     trace = tmp_path_factory.mktemp("trace") / "bert.json"
     trace.write_bytes(lzma.decompress(TRACE.read_bytes()))
-    return start_viewer(make_database(trace))
+    return viewer_on(make_database(trace))
 
 
 def rows(table: Locator) -> Locator:

@@ -125,14 +125,12 @@ def test_tables_show_what_the_viewer_shows(
     offline: Page,
     page: Page,
     made: Path,
-    start_viewer: Callable[[Path], Viewer],
+    viewer_on: Callable[[Path], Viewer],
     report_url: str,
-    viewers: dict[Path, Viewer],
     query: dict[str, str],
 ) -> None:
-    if made not in viewers:
-        viewers[made] = start_viewer(made / "dlprof_dldb.sqlite")
-    page.goto(at(f"{viewers[made].url}/", aggregation="2", **query))
+    viewer = viewer_on(made / "dlprof_dldb.sqlite")
+    page.goto(at(f"{viewer.url}/", profile=viewer.profile, aggregation="2", **query))
     offline.goto(at(report_url, **query))
     for one in (page, offline):
         expect(one.locator("main table tbody tr").first).to_be_visible()
@@ -155,14 +153,12 @@ def test_an_export_is_the_viewers(
     offline: Page,
     page: Page,
     made: Path,
-    start_viewer: Callable[[Path], Viewer],
+    viewer_on: Callable[[Path], Viewer],
     report_url: str,
-    viewers: dict[Path, Viewer],
 ) -> None:
-    if made not in viewers:
-        viewers[made] = start_viewer(made / "dlprof_dldb.sqlite")
+    viewer = viewer_on(made / "dlprof_dldb.sqlite")
     query = {"view": "ops", "ops__q": "conv"}
-    page.goto(at(f"{viewers[made].url}/", aggregation="2", **query))
+    page.goto(at(f"{viewer.url}/", profile=viewer.profile, aggregation="2", **query))
     offline.goto(at(report_url, **query))
     files: list[tuple[str, bytes]] = []
     for one, role in ((page, "link"), (offline, "button")):
@@ -176,12 +172,6 @@ def test_an_export_is_the_viewers(
 
     assert files[0][1].count(b"\n") > 10
     assert files[1] == files[0]
-
-
-@pytest.fixture(scope="module")
-def viewers() -> dict[Path, Viewer]:
-    """Those started so far, by the folder that they serve."""
-    return {}
 
 
 def test_selecting_sorting_searching_and_going_back_work(offline: Page, report_url: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import lzma
 import re
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import MakeDatabase, StartViewer, Viewer
 from tests.browser.test_iterations import drag_over, drawn
 from tests.browser.test_linked_views import get
+from tests.conftest import ProfileFactory
 
 COUNT_INTERACTIONS = """
 addEventListener('pointerdown', () => { sessionStorage.interactions = taken() + 1; }, true);
@@ -77,12 +77,11 @@ def test_presses_keys_and_drags_are_counted(counted: Page, viewer: Viewer) -> No
 @pytest.mark.parametrize("name", [*KINDS, LARGE])
 def test_the_cause_and_the_first_change_take_two_looks(
     counted: Page,
-    viewer_of: Callable[[Path], Viewer],
-    profile: Callable[[str], Path],
-    make_database: MakeDatabase,
+    viewer_on: Callable[[Path], Viewer],
+    imported: ProfileFactory,
     name: str,
 ) -> None:
-    viewer = viewer_of(make_database(profile(name)))
+    viewer = viewer_on(imported(name))
     counted.set_viewport_size({"width": 1440, "height": 900})
     counted.goto(viewer.address())
     panel = counted.get_by_role("region", name="Recommendations")
@@ -96,18 +95,6 @@ def test_the_cause_and_the_first_change_take_two_looks(
     assert interactions(counted) == 0
 
 
-@pytest.fixture
-def viewer_of(start_viewer: StartViewer, after_page: ExitStack) -> Callable[[Path], Viewer]:
-    """A function from a database to a viewer of it for one test."""
-
-    def started(database: Path) -> Viewer:
-        viewer = start_viewer(database)
-        after_page.callback(viewer.stop)
-        return viewer
-
-    return started
-
-
 def test_the_most_expensive_kernel_is_on_the_dashboard(counted: Page, viewer: Viewer) -> None:
     kernel = get(viewer, "top-kernels/")["results"][0]
     counted.goto(viewer.address())
@@ -119,10 +106,10 @@ def test_the_most_expensive_kernel_is_on_the_dashboard(counted: Page, viewer: Vi
 
 def test_kernels_that_could_use_tensor_cores_take_one_click(
     counted: Page,
-    viewer_of: Callable[[Path], Viewer],
+    viewer_on: Callable[[Path], Viewer],
     database_of_capture: Callable[[str], Path],
 ) -> None:
-    viewer = viewer_of(database_of_capture("advice/conv_fp32"))
+    viewer = viewer_on(database_of_capture("advice/conv_fp32"))
     missed = get(viewer, "ops/?tc_eligible=1&using_tc=0")["count"]
     of_them = {row["op_id"] for row in get(viewer, "ops/?tc_eligible=1&using_tc=0")["results"]}
     pages = range(1, 2 + get(viewer, "kernels/")["count"] // 100)
@@ -143,10 +130,10 @@ def test_kernels_that_could_use_tensor_cores_take_one_click(
 
 
 def test_aggregating_some_iterations_takes_a_drag_and_a_click(
-    counted: Page, own_viewer: Viewer
+    counted: Page, viewer_to_change: Viewer
 ) -> None:
     counted.set_viewport_size({"width": 1440, "height": 1400})
-    counted.goto(own_viewer.address(aggregation=1))
+    counted.goto(viewer_to_change.address(aggregation=1))
     drawn(counted)
     drag_over(counted, 10, 15)
     counted.get_by_role("button", name="Aggregate iterations 10\u201315", exact=True).click()
@@ -154,8 +141,8 @@ def test_aggregating_some_iterations_takes_a_drag_and_a_click(
     assert interactions(counted) == 2
 
 
-def test_another_key_node_takes_three(counted: Page, own_viewer: Viewer) -> None:
-    counted.goto(own_viewer.address())
+def test_another_key_node_takes_three(counted: Page, viewer_to_change: Viewer) -> None:
+    counted.goto(viewer_to_change.address())
     counted.get_by_role("button", name=re.compile("^Another key node than")).click()
     dialog = counted.get_by_role("dialog", name="Select key node")
     dialog.locator("tbody tr[aria-rowindex]").first.click()
@@ -167,10 +154,10 @@ def test_another_key_node_takes_three(counted: Page, own_viewer: Viewer) -> None
 
 def test_the_slow_rank_takes_one_and_is_a_sentence(
     counted: Page,
-    viewer_of: Callable[[Path], Viewer],
+    viewer_on: Callable[[Path], Viewer],
     database_of_capture: Callable[[str], Path],
 ) -> None:
-    viewer = viewer_of(database_of_capture("ddp"))
+    viewer = viewer_on(database_of_capture("ddp"))
     counted.goto(viewer.address())
     counted.get_by_role("link", name="Ranks", exact=True).click()
     expect(counted.locator(".rank-verdict").first).to_contain_text(re.compile("rank", re.I))

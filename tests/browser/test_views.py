@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import StartViewer, Viewer, Watch, settled
+from tests.browser.conftest import Viewer, Watch, settled
 from tests.browser.test_linked_views import get
 
 HEADINGS = {
@@ -221,10 +220,9 @@ def test_the_steady_range_speaks_chinese(page: Page, viewer: Viewer) -> None:
 
 
 def test_a_database_of_nvidias_leads_as_before(
-    page: Page, start_viewer: StartViewer, golden_dir: Path, after_page: ExitStack
+    page: Page, viewer_on: Callable[[Path], Viewer], golden_dir: Path
 ) -> None:
-    viewer = start_viewer(golden_dir / "dlprof_dldb.sqlite")
-    after_page.callback(viewer.stop)
+    viewer = viewer_on(golden_dir / "dlprof_dldb.sqlite")
     page.goto(viewer.address())
     panel = page.get_by_role("region", name="Performance summary")
     expect(panel).to_contain_text("Average iteration time")

@@ -1,7 +1,7 @@
 /** A modal dialog on the browser's own <dialog>: focus stays inside, Esc closes, focus returns. */
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { t } from "../i18n";
 import { Icon } from "./icons";
 
@@ -25,7 +25,8 @@ export function Dialog({
 }: DialogProps): JSX.Element {
   const titleId = useId();
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the next key: what is typed after the key that opens a dialog is for its field.
+  useLayoutEffect(() => {
     const dialog = element.current;
     if (dialog === null) return;
     dialog.showModal();

@@ -17,7 +17,7 @@ static callback subscriber;
 static void (*on_request)(uint8_t **, size_t *, size_t *);
 static void (*on_complete)(void *, uint32_t, uint8_t *, size_t, size_t);
 static uint64_t (*now)(void);
-static uint8_t enabled[64], *buffer;
+static uint8_t enabled[64], switched_off[8], *buffer;
 static size_t room, used;
 static uint32_t correlation;
 static const struct {
@@ -82,6 +82,14 @@ int cuptiActivityRegisterCallbacks(void *request, void *complete)
 int cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(void)) { return now = clock, 0; }
 int cuptiActivityEnable(int kind) { return enabled[kind] = 1, 0; }
 int cuptiActivityDisable(int kind) { return enabled[kind] = 0; }
+/* As CUPTI 13.0: a call of the driver that is enabled alone is not recorded if CUDA was initialized. */
+int cuptiActivityEnableDriverApi(uint32_t id, uint8_t on)
+{
+    if (id < sizeof switched_off)
+        switched_off[id] = !on;
+    return 0;
+}
+int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t on) { return (void)id, (void)on, 0; }
 int cuptiActivityFlushPeriod(uint32_t ms) { return (void)ms, 0; }
 int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count)
 {
@@ -132,7 +140,10 @@ static uint8_t *record(int kind)
 
 static void call(int kind, uint32_t id, uint64_t start, uint64_t end)
 {
-    uint8_t *made = record(kind);
+    uint8_t *made;
+    if (kind == KIND_DRIVER && switched_off[id])
+        return;
+    made = record(kind);
     PUT(uint32_t, API_CBID, id);
     PUT(uint64_t, API_START, start);
     PUT(uint64_t, API_END, end);
@@ -153,14 +164,17 @@ int fake_init(void)
     return initialize();
 }
 
-int fake_launch(const char *name, uint64_t node)
+static int launch(const char *name, uint64_t node, int is_of_runtime)
 {
     uint64_t start = now ? now() : 0;
     uint8_t *made;
     int axis;
     correlation++;
-    call(KIND_RUNTIME, 3, start, start + 1); /* a query, which is not recorded */
-    call(KIND_RUNTIME, 1, start + 2, start + 900);
+    if (is_of_runtime) {
+        call(KIND_RUNTIME, 3, start, start + 1); /* a query, which is not recorded */
+        call(KIND_RUNTIME, 1, start + 2, start + 900);
+    }
+    call(KIND_DRIVER, 2, start + 50, start + 60); /* one more */
     call(KIND_DRIVER, 1, start + 100, start + 800);
     made = record(KIND_CONCURRENT_KERNEL);
     PUT(uint64_t, KERNEL_START, start + 1000);
@@ -177,6 +191,10 @@ int fake_launch(const char *name, uint64_t node)
     }
     return (int)correlation;
 }
+
+int fake_launch(const char *name, uint64_t node) { return launch(name, node, 1); }
+/* As libraries of matrix products do. */
+int fake_launch_by_driver(const char *name) { return launch(name, 0, 0); }
 
 void fake_copy(uint64_t bytes, int is_peer)
 {

@@ -287,6 +287,24 @@ fake.fake_launch(b"at the end", 0)
     assert "after" in found.strings.values()
 
 
+@pytest.mark.parametrize("begins", [True, False], ids=["from the start", "later"])
+def test_work_that_the_driver_launched_has_its_call(program: Program, begins: bool) -> None:
+    script = f"""
+fake.fake_init()
+open({str(program.records / "started")!r}, "w").close()
+ctypes.CDLL(os.environ["NVTX_INJECTION64_PATH"]).dlprof_collector_begin()
+for number in range(3):
+    fake.fake_launch_by_driver(b"product")
+"""
+    assert program.run(script, begins=begins).returncode == 0
+    calls = (
+        'SELECT s.value, count(*) FROM "CUPTI_ACTIVITY_KIND_KERNEL" k'
+        ' JOIN "CUPTI_ACTIVITY_KIND_RUNTIME" c USING (correlationId)'
+        " JOIN StringIds s ON s.id = c.nameId GROUP BY 1"
+    )
+    assert _rows(_export(program), calls) == [("cuLaunchKernel", 3)]
+
+
 def test_a_range_of_the_script_is_recorded(program: Program) -> None:
     script = f"""
 fake.fake_init()

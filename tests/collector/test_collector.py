@@ -305,6 +305,32 @@ for number in range(3):
     assert _rows(_export(program), calls) == [("cuLaunchKernel", 3)]
 
 
+def test_the_collector_sleeps_until_the_collection_begins(program: Program) -> None:
+    script = f"""
+fake.fake_init()
+def thread():
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{{task}}/comm") as name:
+            if name.read() == "dlprof-collect\\n":
+                return task
+while thread() is None:
+    time.sleep(0.01)
+def wakes():
+    with open(f"/proc/self/task/{{thread()}}/status") as lines:
+        return sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+time.sleep(0.2)
+before, began = wakes(), time.monotonic()
+time.sleep(1.5)
+print((wakes() - before) / (time.monotonic() - began))
+# It sees what is new in the folder.
+open({str(program.records / "started")!r}, "w").close()
+while not any(name.endswith(".records") for name in os.listdir({str(program.records)!r})):
+    time.sleep(0.001)
+"""
+    assert float(program.run(script, begins=False).stdout) <= 3
+    assert program.read().is_complete
+
+
 def test_a_range_of_the_script_is_recorded(program: Program) -> None:
     script = f"""
 fake.fake_init()

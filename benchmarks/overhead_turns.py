@@ -14,6 +14,7 @@ import json
 import os
 import random
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
@@ -23,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measured import REPOSITORY, standard_error
-from benchmarks.overhead import PROGRAMS, WORKLOADS
+from benchmarks.overhead import DATABASE, PROGRAMS, WORKLOADS
+from benchmarks.recorded_names import read_steps
 
 ALONE = "without dlprof"
 WAYS: dict[str, list[str]] = {
@@ -36,11 +38,15 @@ WAYS: dict[str, list[str]] = {
     "own, low": ["--collector=cupti", "--detail=low"],
 }
 CLOCKS = {"times_ms": "step", "thread_ms": "CPU, main thread", "process_ms": "CPU, all threads"}
+REPORTED = {"bare_step": "reported bare step", "corrected_step": "corrected step"}
 STEPS = {"generate": 256, "gpt_eager": 120, "moe": 60, "resnet50_amp": 100, "trainer": 40}
-LATE = 3
-"""Profiled steps are the last third: the first ones are timed without profiling or have markers."""
+EARLY, LATE = 0.45, 0.67
+"""Steps before the first share are compared where nothing is recorded: of a data loader with a
+known length, half of the batches are recorded at least. After the second one they are recorded and
+have no markers. Both are compared with the same steps of the run without dlprof."""
 LIMIT_S = 90.0
-Turn = dict[str, dict[str, float]]
+Run = dict[str, Any]
+Turn = dict[str, Run]
 
 
 class Turns:
@@ -65,14 +71,16 @@ class Turns:
         (self.folder / "turns.md").write_text(f"{text}\n")
         return time.monotonic() - started
 
-    def _run(self, program: str, way: str) -> dict[str, float]:
-        """Medians of the steps of a run; empty if it failed."""
+    def _run(self, program: str, way: str) -> Run:
+        """Times of the steps of a run, and what dlprof reports; empty if it failed."""
         times = self.folder / "run.times"
         times.unlink(missing_ok=True)
         steps = f"--steps={STEPS.get(program, _steps(program))}"
         words = [sys.executable, str(PROGRAMS), program, steps]
+        capture = self.folder / "capture"
+        shutil.rmtree(capture, ignore_errors=True)
         if WAYS[way]:
-            place = [f"--output_path={self.folder / 'capture'}", "--force=true"]
+            place = [f"--output_path={capture}", "--force=true"]
             words = [*self.dlprof, *WAYS[way], *place, *words]
         log = self.folder / f"{program}_{way.replace(', ', '_').replace(' ', '_')}.log"
         try:
@@ -91,15 +99,23 @@ class Turns:
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             print(f"{program}, {way}: {str(error)[-200:]}", flush=True)
             return {}
-        found = {name: _median(content, name, way) for name in CLOCKS}
-        print(f"{program}, {way}: {found}", flush=True)
+        found = {name: [round(value, 4) for value in content[name]] for name in CLOCKS}
+        found["warm_up"] = content["warm_up"]
+        export, database = (capture / name for name in ("nsys_profile.sqlite", DATABASE))
+        if export.is_file() and database.is_file():
+            reported = read_steps(export, database)
+            found |= {name: reported[name] / 1e6 for name in REPORTED if reported.get(name)}
+        medians = [round(_median(found, name, way), 2) for name in CLOCKS]
+        print(f"{program}, {way}: {medians} {[found.get(name) for name in REPORTED]}", flush=True)
         return found
 
 
-def _median(content: dict[str, Any], name: str, way: str) -> float:
-    values = content[name][content["warm_up"] :]
-    is_profiled = bool(WAYS[way]) and "not begun" not in way
-    return statistics.median(values[-(len(values) // LATE) :] if is_profiled else values)
+def _median(run: Run, name: str, way: str) -> float:
+    """Median of the steps that are compared in a way."""
+    values = run[name]
+    if "not begun" in way:
+        return statistics.median(values[run["warm_up"] : int(EARLY * len(values))])
+    return statistics.median(values[int(LATE * len(values)) :])
 
 
 def _steps(program: str) -> int:
@@ -108,19 +124,35 @@ def _steps(program: str) -> int:
 
 def tables(found: dict[str, list[Turn]]) -> Iterator[str]:
     """Ratios to the runs without dlprof, in percent, with their standard errors."""
-    yield f"| program | with | turns | step alone, ms | {' | '.join(CLOCKS.values())} |"
-    yield "|---|---|---|---|" + "---|" * len(CLOCKS)
+    columns = {**CLOCKS, **REPORTED}
+    yield f"| program | with | turns | step alone, ms | {' | '.join(columns.values())} |"
+    yield f"|{'---|' * (4 + len(columns))}"
     for program, turns in found.items():
-        for way in list(dict.fromkeys(name for turn in turns for name in turn if name != ALONE)):
+        for way in dict.fromkeys(name for turn in turns for name in turn if name != ALONE):
             both = [turn for turn in turns if turn.get(way) and turn.get(ALONE)]
             if not both:
                 continue
-            alone = [turn[ALONE]["times_ms"] for turn in both]
-            cells = [f"{statistics.median(alone):.2f} ({standard_error(alone):.2f})"]
-            for name in CLOCKS:
-                more = [100 * (turn[way][name] / turn[ALONE][name] - 1) for turn in both]
-                cells.append(f"{statistics.median(more):+.1f} % ({standard_error(more):.1f})")
+            alone = [_median(turn[ALONE], "times_ms", way) for turn in both]
+            cells = [f"{statistics.median(alone):.2f} ± {standard_error(alone):.2f}"]
+            cells += [_with_error(list(_more_pct(both, way, name))) for name in columns]
             yield f"| `{program}` | {way} | {len(both)} | {' | '.join(cells)} |"
+
+
+def _more_pct(turns: list[Turn], way: str, name: str) -> Iterator[float]:
+    """How much more than without dlprof a step takes, of each turn. Unit: percent."""
+    for turn in turns:
+        if name in CLOCKS:
+            own = _median(turn[ALONE], name, way)
+            yield 100 * (_median(turn[way], name, way) / own - 1)
+        elif name in turn[way]:  # What dlprof reports of the first steps, or scales to them.
+            own = _median(turn[ALONE], "times_ms", "not begun")
+            yield 100 * (turn[way][name] / own - 1)
+
+
+def _with_error(more_pct: list[float]) -> str:
+    if not more_pct:
+        return ""
+    return f"{statistics.median(more_pct):+.1f} ± {standard_error(more_pct):.1f} %"
 
 
 def main() -> int:

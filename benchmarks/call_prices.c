@@ -1,9 +1,15 @@
-/* dlprof's own collector with a switch for what CUPTI records, for benchmarks.call_prices: modes take
-   turns in one process, so that the speed of the machine does not differ between them. */
+/* dlprof's own collector, with what it asks of CUPTI in single steps, for benchmarks.call_prices. */
 
 #include "cupti.c"
 
-enum { OFF, KERNELS, WORK, KINDS_ALL, ALL, CALLS_ONLY, RECORDED_CALLS, DRIVER_ONLY, NO_EVENTS };
+static void prepare(int own_clock)
+{
+    failed("thread ids", cupti.SetThreadIdType(THREAD_IDS_OF_SYSTEM));
+    if (own_clock)
+        failed("time stamps", cupti.ActivityRegisterTimestampCallback(collector_now));
+    failed("callbacks", cupti.ActivityRegisterCallbacks(activity_request, activity_complete));
+    failed("flush period", cupti.ActivityFlushPeriod(FLUSH_MS));
+}
 
 static void enable_kinds(int first, int last)
 {
@@ -12,68 +18,55 @@ static void enable_kinds(int first, int last)
         failed("kind", cupti.ActivityEnable(KINDS[at]));
 }
 
-static void each_call(int domain, int (*set)(uint32_t, uint8_t), int only_recorded, uint8_t on)
+static void watch_graphs(void)
 {
-    uint32_t cbid;
-    if (!set) /* before CUDA 12.6 */
-        return;
-    for (cbid = 1; cbid < MOST_CALLBACKS; cbid++) {
-        const char *name = NULL;
-        if (!cupti.GetCallbackName(domain, cbid, &name) && name
-            && (!only_recorded || is_recorded(domain, name)))
-            set(cbid, on);
-    }
+    cupti.EnableCallback(1, subscriber, DOMAIN_RESOURCE, CALLBACK_GRAPH_NODE_CREATED);
+    cupti.EnableCallback(1, subscriber, DOMAIN_RESOURCE, CALLBACK_GRAPH_NODE_CLONED);
 }
 
-/* Only the calls that are recorded, each switched on by itself. */
-static void enable_recorded(int domain)
+static void detach(void)
 {
-    each_call(domain,
-              domain == DOMAIN_RUNTIME_API ? cupti.ActivityEnableRuntimeApi
-                                           : cupti.ActivityEnableDriverApi,
-              1, 1);
+    void *library = version ? dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD) : NULL;
+    int (*finalize)(void) = NULL;
+    disable();
+    cupti.ActivityFlushAll(FLUSH_FORCED);
+    if (library)
+        *(void **)&finalize = dlsym(library, "cuptiFinalize");
+    if (finalize)
+        failed("finalize", finalize());
 }
 
-__attribute__((visibility("default"))) void call_prices_mode(int mode)
+/* Let the file of records begin, and CUPTI be loaded; nothing is asked of it. */
+__attribute__((visibility("default"))) void call_prices_begin(void)
+{
+    has_cuda = 0;
+    collector_init();
+    collector_begin();
+    is_active = has_cuda = 1; /* or CUDA's initialization would ask for everything */
+    load();
+}
+
+__attribute__((visibility("default"))) void call_prices_stage(const char *name)
 {
     const int kinds = sizeof KINDS / sizeof *KINDS;
-    disable();
-    each_call(DOMAIN_RUNTIME_API, cupti.ActivityEnableRuntimeApi, 0, 0);
-    each_call(DOMAIN_DRIVER_API, cupti.ActivityEnableDriverApi, 0, 0);
-    switch (mode) {
-    case KERNELS:
+    if (!strcmp(name, "subscribed"))
+        subscribe();
+    else if (!strcmp(name, "graph nodes watched"))
+        watch_graphs();
+    else if (!strcmp(name, "prepared"))
+        prepare(1);
+    else if (!strcmp(name, "prepared, CUPTI's clock"))
+        prepare(0);
+    else if (!strcmp(name, "kernels"))
         enable_kinds(0, 1);
-        break;
-    case WORK:
-        enable_kinds(0, 4);
-        break;
-    case KINDS_ALL:
-        enable_kinds(0, kinds);
-        break;
-    case ALL:
-        enable_kinds(0, kinds);
-        each_call(DOMAIN_RUNTIME_API, cupti.ActivityEnableRuntimeApi, 0, 1);
+    else if (!strcmp(name, "copies and sets"))
+        enable_kinds(1, 4);
+    else if (!strcmp(name, "synchronization, events, overhead"))
+        enable_kinds(4, kinds);
+    else if (!strcmp(name, "calls"))
         enable_calls();
-        break;
-    case CALLS_ONLY:
-        each_call(DOMAIN_RUNTIME_API, cupti.ActivityEnableRuntimeApi, 0, 1);
-        enable_calls();
-        break;
-    case RECORDED_CALLS:
-        enable_kinds(0, kinds);
-        enable_recorded(DOMAIN_RUNTIME_API);
-        enable_recorded(DOMAIN_DRIVER_API);
-        break;
-    case DRIVER_ONLY:
-        enable_kinds(0, kinds);
-        enable_recorded(DOMAIN_DRIVER_API);
-        break;
-    case NO_EVENTS:
-        enable_kinds(0, 4);
-        each_call(DOMAIN_RUNTIME_API, cupti.ActivityEnableRuntimeApi, 0, 1);
-        enable_calls();
-        break;
-    default:
-        break;
-    }
+    else if (!strcmp(name, "nothing again"))
+        disable();
+    else if (!strcmp(name, "detached"))
+        detach();
 }

@@ -1,8 +1,10 @@
-"""``python -m benchmarks.call_prices PROGRAM``: what CUPTI takes for each kind of record.
+"""``python -m benchmarks.call_prices``: what CUPTI takes for each kind of record.
 
-dlprof's own collector records different kinds in turns of a few steps, within one run of a program
-of ``overhead_programs.py`` and in random order: differences of one process are not those between
-runs, which are larger than what is measured. Prints and writes the time of a step by mode.
+Each process of a program of ``overhead_programs.py`` runs some steps without CUPTI, then asks one
+thing more of it every few steps, as dlprof's own collector does at once. A stage is compared with
+the steps before the first one of the same process, some seconds earlier: runs differ by more than
+what is measured. Processes follow each other until the time is over; the table has medians of the
+processes, with standard errors. ``control`` asks nothing: how much the program changes by itself.
 """
 
 from __future__ import annotations
@@ -12,52 +14,50 @@ import ctypes
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from aggregator.sources.collector.records import KERNEL, NOTE, read_records
 from benchmarks.measured import REPOSITORY, standard_error
 from profiler_cli.capture.native import find_compiler, find_cupti
 
-MODES = {
-    "nothing": 0,
-    "kernels": 1,
-    "kernels, copies, sets": 2,
-    "also synchronization, events, overhead": 3,
-    "all, as `--collector=cupti`": 4,
-    "calls only": 5,
-    "all, each recorded call switched on": 6,
-    "all, calls of the driver only": 7,
-    "kernels, copies, sets, calls": 8,
+WORK = ("kernels", "copies and sets", "synchronization, events, overhead")
+END = ("nothing again", "detached")
+SEQUENCES: dict[str, tuple[str, ...]] = {
+    "collector": ("subscribed", "graph nodes watched", "prepared", *WORK, "calls", *END),
+    "without a subscriber": ("prepared", *WORK, "calls", *END),
+    "calls first": ("prepared", "calls", "nothing again", "kernels", "detached"),
+    "CUPTI's clock": ("prepared, CUPTI's clock", *WORK, "calls", *END),
+    "control": ("unchanged", "unchanged too", "unchanged at last"),
 }
-BLOCK, SKIPPED = 7, 2
-"""Steps of a turn, and the first of them, which do not count."""
-BEFORE = 40
-"""Steps before the first record."""
-WITHOUT_KERNELS = ("nothing", "calls only")
-KINDS = ("wall", "thread", "process")
+STEPS = {"generate": 64, "gpt_eager": 30, "moe": 15, "resnet50_amp": 20}
+"""Steps of a stage by program."""
+WARM_UP, SKIPPED = 12, 4
+CLOCKS = ("wall", "main thread", "all threads")
+LIMIT_S = 60
+Stages = dict[str, list[float]]
+"""Median step of each stage by each clock. Unit: ms."""
 
 
-class Turns:
-    """Ticks of a program: switches the mode and keeps the times of steps."""
+class Ticks:
+    """Ends steps of a program: asks for the next stage and keeps the times."""
 
-    def __init__(self, library: Any, seconds: float, warm_up: int) -> None:
-        self._library, self._warm_up = library, warm_up
-        self._end_s = time.monotonic() + seconds
-        self.rounds: list[dict[str, list[tuple[float, ...]]]] = []
-        self.before: list[tuple[float, ...]] = []  # Steps before the first record.
-        self.with_kernels = 0  # Steps whose kernels were recorded.
-        self._mode = ""
-        self._order: list[str] = []
+    def __init__(self, library: Any, stages: tuple[str, ...], steps: int) -> None:
+        self._library, self._left, self._steps = library, list(stages), steps
+        self._stage = BEFORE
+        self._times: list[tuple[float, ...]] = []
         self._count = 0
         self._last: tuple[float, ...] = ()
+        self.found: Stages = {}
 
     def tick(self, *_: object) -> None:
         """End a step."""
@@ -66,49 +66,28 @@ class Turns:
         torch.cuda.synchronize()
         now = (time.perf_counter(), time.thread_time(), time.process_time())
         self._count += 1
-        self.with_kernels += bool(self._mode) and self._mode not in WITHOUT_KERNELS
-        times = tuple(1e3 * (b - a) for a, b in zip(self._last, now))  # noqa: B905 - none at first
-        if self._count > (SKIPPED if self._mode else self._warm_up):
-            (self.rounds[-1][self._mode] if self._mode else self.before).append(times)
-        if self._count >= (BLOCK if self._mode else self._warm_up + BEFORE):
+        is_first = self._stage == BEFORE
+        if self._count > (WARM_UP if is_first else SKIPPED):
+            self._times.append(tuple(1e3 * (b - a) for a, b in zip(self._last, now, strict=True)))
+        if len(self._times) >= (2 if is_first else 1) * self._steps:
             self._next()
         self._last = (time.perf_counter(), time.thread_time(), time.process_time())
 
     def _next(self) -> None:
-        if not self._mode:
-            self._library.dlprof_collector_begin()
-        if not self._order:
-            if time.monotonic() > self._end_s:
-                raise KeyboardInterrupt
-            self._order = random.sample(list(MODES), len(MODES))
-            self.rounds.append({mode: [] for mode in MODES})
-        self._mode, self._count = self._order.pop(), 0
-        self._library.call_prices_mode(MODES[self._mode])
-
-    def table(self, kernels: float) -> Iterator[str]:
-        """Median step by mode, and what it takes more than nothing in the same round."""
-        head = ["recorded", "step, ms", *(f"more {kind}, ms" for kind in KINDS), "us a kernel"]
-        yield f"| {' | '.join(head)} |"
-        yield f"|{'---|' * len(head)}"
-        yield f"| nothing, before the first record | {_median(self.before, 0):.3f} | | | | |"
-        complete = [one for one in self.rounds if all(one.values())]
-        for mode in MODES if complete else ():
-            cells = [f"{statistics.median(_median(one[mode], 0) for one in complete):.3f}"]
-            per_kernel = []
-            for at in range(len(KINDS)):
-                more = [_median(one[mode], at) - _median(one["nothing"], at) for one in complete]
-                middle, error = statistics.median(more), standard_error(more)
-                cells.append(f"{middle:+.3f} ({error:.3f})")
-                per_kernel.append(f"{1e3 * middle / max(kernels, 1):.2f}")
-            yield f"| {mode} | {' | '.join(cells)} | {', '.join(per_kernel)} |"
+        columns = zip(*self._times, strict=True)
+        self.found[self._stage] = [statistics.median(column) for column in columns]
+        if not self._left:
+            raise KeyboardInterrupt
+        self._stage = self._left.pop(0)
+        self._times, self._count = [], 0
+        self._library.call_prices_stage(self._stage.encode())
 
 
-def _median(steps: list[tuple[float, ...]], at: int) -> float:
-    return statistics.median(times[at] for times in steps)
+BEFORE = "before"
 
 
 def build(folder: Path) -> Path:
-    """Compile the collector with the switch in it."""
+    """Compile the collector with the stages in it."""
     source = REPOSITORY / "dlprof_nvtx" / "native"
     files = [path for path in source.glob("*.c") if path.name != "cupti.c"]
     target = folder / "call_prices.so"
@@ -118,56 +97,135 @@ def build(folder: Path) -> Path:
     return target
 
 
+def run_program(program: str, sequence: str, library: Path, result: Path) -> None:
+    """Run a program through the stages of a sequence, in this process; writes the times."""
+    signal.alarm(LIMIT_S)
+    loaded = ctypes.CDLL(str(library))
+    import torch
+
+    from benchmarks import overhead_programs as programs
+
+    ticks = Ticks(loaded, SEQUENCES[sequence], STEPS.get(program, 20))
+    programs.Clock.tick = ticks.tick  # type: ignore[assignment, method-assign]
+    torch.manual_seed(1)
+    if sequence != "control":
+        loaded.call_prices_begin()
+    with suppress(KeyboardInterrupt):
+        programs.PROGRAMS[program](1_000_000)
+    result.write_text(json.dumps(ticks.found))
+
+
+def load_libraries() -> None:
+    """Import what the programs need, but do not use CUDA: each process is a fork of this one."""
+    import torch
+    from transformers import LlamaForCausalLM
+
+    assert LlamaForCausalLM is not None
+    assert not torch.cuda.is_initialized()
+
+
+class Prices:
+    """Runs processes in random order and keeps what they print."""
+
+    def __init__(self, folder: Path, programs: list[str], end_s: float) -> None:
+        self.folder, self.programs, self.end_s = folder, programs, end_s
+        self.found: dict[str, dict[str, list[Stages]]] = {}
+        self.notes: dict[str, int] = {}
+        self.library = build(folder)
+
+    def run(self) -> None:
+        """Run all sequences in turns until the time is over."""
+        longest_s = 20.0
+        while True:
+            for program in self.programs:
+                for sequence in random.sample(list(SEQUENCES), len(SEQUENCES)):
+                    started = time.monotonic()
+                    if self.end_s - started < longest_s:
+                        return
+                    self._one(program, sequence)
+                    longest_s = max(longest_s, time.monotonic() - started + 3)
+
+    def _one(self, program: str, sequence: str) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            result = Path(name) / "times.json"
+            child = os.fork()
+            if child == 0:
+                self._be_child(program, sequence, Path(name), result)
+            os.waitpid(child, 0)
+            kernels, notes = _read(Path(name))
+            if not result.is_file():
+                print(f"{program}, {sequence}: failed {notes}", flush=True)
+                return
+            stages = json.loads(result.read_text())
+        print(f"{program}, {sequence}: {stages} {kernels} {notes}", flush=True)
+        self.found.setdefault(program, {}).setdefault(sequence, []).append(stages)
+        (self.folder / "prices.json").write_text(json.dumps(self.found))
+        (self.folder / "prices.md").write_text("\n".join(tables(self.found)) + "\n")
+
+    def _be_child(self, program: str, sequence: str, records: Path, result: Path) -> NoReturn:
+        """Run a program in a new process; it ends at once: CUPTI's end is not what is measured."""
+        try:
+            cupti = find_cupti(sys.executable)
+            os.environ["DLPROF_COLLECT"] = str(records)
+            os.environ["CUDA_INJECTION64_PATH"] = str(self.library)
+            os.environ["DLPROF_COLLECT_CUPTI"] = str(cupti or "")
+            run_program(program, sequence, self.library, result)
+        except BaseException:  # noqa: BLE001 - the process must not go on as its parent
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+
+
+def tables(found: dict[str, dict[str, list[Stages]]]) -> Iterator[str]:
+    """How much longer the steps of a stage are than those before the first one, in percent."""
+    yield f"| program | sequence | then | processes | {' | '.join(CLOCKS)} |"
+    yield f"|{'---|' * (4 + len(CLOCKS))}"
+    for program, sequences in found.items():
+        for sequence, stages in SEQUENCES.items():
+            runs = sequences.get(sequence, [])
+            own = [run[BEFORE][0] for run in runs]
+            if own:
+                step = f"{statistics.median(own):.2f} ± {standard_error(own):.2f} ms"
+                yield f"| `{program}` | {sequence} | {BEFORE} | {len(own)} | {step} | | |"
+            for stage in stages:
+                both = [(run[stage], run[BEFORE]) for run in runs if stage in run]
+                if both:
+                    cells = [
+                        _with_error([100 * (run[at] / before[at] - 1) for run, before in both])
+                        for at in range(len(CLOCKS))
+                    ]
+                    cells = [f"`{program}`", sequence, stage, str(len(both)), *cells]
+                    yield f"| {' | '.join(cells)} |"
+
+
+def _with_error(more_pct: list[float]) -> str:
+    return f"{statistics.median(more_pct):+.1f} ± {standard_error(more_pct):.1f} %"
+
+
 def _read(folder: Path) -> tuple[int, list[str]]:
     """Number of kernels that were recorded, and what the collector noted."""
     kernels, notes = 0, []
     for path in folder.glob("*.records"):
         found = read_records(path)
-        kernels += len(found.columns[KERNEL])
+        kernels += len(found.columns[KERNEL]) if KERNEL in found.columns else 0
         notes += found.texts.get(NOTE, [])
-    return kernels, notes
+    return kernels, [note for note in notes if not note.startswith("cupti")]
 
 
 def main() -> int:
-    """Measure a program."""
+    """Measure, or run one process."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("program")
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--folder", type=Path, default=REPOSITORY / "build" / "overhead")
+    parser.add_argument("--programs", default="gpt_eager,generate", help="comma list")
+    parser.add_argument("--limit", type=float, default=500.0, help="seconds for everything")
+    parser.add_argument("--folder", type=Path, default=REPOSITORY / "build" / "prices")
     options = parser.parse_args()
+    end_s = time.monotonic() + options.limit
     options.folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        library = build(folder)
-        records = folder / "records"
-        records.mkdir()
-        cupti = find_cupti(sys.executable)
-        environment = {"DLPROF_COLLECT": str(records), "CUDA_INJECTION64_PATH": str(library)}
-        os.environ.update(environment | ({"DLPROF_COLLECT_CUPTI": str(cupti)} if cupti else {}))
-        loaded = ctypes.CDLL(str(library))
-        import torch
-
-        from benchmarks import overhead_programs as programs
-
-        turns = Turns(loaded, options.seconds, warm_up=12)
-        programs.Clock.tick = turns.tick  # type: ignore[assignment, method-assign]
-        torch.manual_seed(1)
-        with suppress(KeyboardInterrupt):
-            programs.PROGRAMS[options.program](1_000_000)
-        loaded.call_prices_mode(0)
-        torch.cuda.synchronize()
-        time.sleep(1.5)
-        kernels, notes = _read(records)
-        per_step = kernels / max(turns.with_kernels, 1)
-        text = "\n".join(turns.table(per_step))
-        print(f"{options.program}: {per_step:.0f} kernels a step\n{text}\n{notes}", flush=True)
-        found = {
-            "rounds": turns.rounds,
-            "before": turns.before,
-            "kernels": per_step,
-            "notes": notes,
-        }
-        (options.folder / f"prices_{options.program}.json").write_text(json.dumps(found))
+    load_libraries()
+    prices = Prices(options.folder.resolve(), options.programs.split(","), end_s)
+    prices.run()
+    print("\n".join(tables(prices.found)))
     return 0
 
 

@@ -311,6 +311,7 @@ def _notes(data: ReplayInput, streams: StreamChains, launch: Int64) -> list[Text
         notes.append(say("{count} launches have no work in the capture.", count=idle))
     work = data.work
     alone = np.append(data.communicates, False)[work.name] & (work.collective < 0)
+    alone &= ~work.is_earlier
     taken = work.end_ns - work.start_ns
     if 100 * int(taken[alone].sum()) > MIN_UNMATCHED_PCT * int(taken.sum()):
         notes.append(

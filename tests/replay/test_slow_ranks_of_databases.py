@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -31,13 +32,31 @@ JOB = Job(
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 
-def write(folder: Path, factor: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Analyzed:
-    """A job as an export with a process for each rank."""
+def write(
+    folder: Path,
+    factor: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    earlier: tuple[int, ...] = (0, 0, 0),
+) -> Analyzed:
+    """A job as an export with a process for each rank.
+
+    ``earlier``: all-reduces of each rank that were launched before the capture began.
+    """
     events, _ = simulate(JOB, factor, 7)
     trace = Trace()
     for rank, own in enumerate(events):
         trace.gpu(rank)
         thread = trace.thread(pid=101 + rank)
+        for number in range(earlier[rank]):
+            start = int(own.start_ns.min()) - (number + 1) * 50_000
+            thread.process.kernel(
+                ALL_REDUCE,
+                start,
+                start + 40_000,
+                correlation=None,
+                device=rank,
+                long_name=f"{ALL_REDUCE}(x)",
+                stream=17,
+            )
         per_step = len(own.start_ns) // JOB.steps
         for row in range(len(own.start_ns)):
             if row % per_step == 0:
@@ -109,6 +128,15 @@ def test_equal_ranks_name_no_rank(tmp_path: Path, capsys: pytest.CaptureFixture[
     database = write(tmp_path, speeds(JOB, 7)).path
     assert main(["stragglers", str(database)]) == 0
     assert capsys.readouterr().out.startswith("No rank makes the step slow")
+
+
+def test_calls_from_before_the_capture_match_no_others(tmp_path: Path) -> None:
+    """How many of them a rank recorded is chance, so calls are counted from the first one after."""
+    run = write(tmp_path, injected(1, 0.2), earlier=(4, 1, 0))
+    found = run.query("SELECT num_ranks, count(*) FROM collectives GROUP BY 1 ORDER BY 1")
+    assert found == [(1, 5), (3, 3 * JOB.steps * JOB.buckets)]
+    with closing(sqlite3.connect(run.path)) as connection:
+        assert read_slow_ranks(connection, 1).found.named == 1
 
 
 def changed(source: Path, target: Path, *queries: str) -> sqlite3.Connection:

@@ -42,7 +42,7 @@ def read_collectives(path: Path) -> CollectiveKernels:
         if kernel_traits(long_name).is_communication
     }
     kinds = tuple(sorted(set(moving.values())))
-    columns = ("id", "name", "process", "device", "stream_id", "start", "duration")
+    columns = ("id", "name", "process", "device", "stream_id", "start", "duration", "api_duration")
     empty = np.empty(0, dtype=np.int64)
     data = dict.fromkeys(columns, empty)
     if moving and ranks:
@@ -67,13 +67,27 @@ def read_collectives(path: Path) -> CollectiveKernels:
         kernel=data["id"][keep],
         rank=rank[keep],
         device=data["device"][keep],
-        stream=data["stream_id"][keep],
+        stream=_streams(data)[keep],
         kind=kind_of[data["name"][keep]],
         start_ns=data["start"][keep],
         end_ns=(data["start"] + data["duration"])[keep],
         kinds=kinds,
         call=call[data["id"][keep]],
     )
+
+
+def _streams(data: dict[str, Int64]) -> Int64:
+    """Streams of the kernels; those launched before the capture began have streams of their own.
+
+    How many of them a rank still recorded is chance: no other rank has the same ones.
+    """
+    stream, launched = data["stream_id"].copy(), data["api_duration"] > 0
+    for process in np.unique(data["process"][launched]).tolist():
+        own = data["process"] == process
+        first = data["start"][own & launched].min()
+        earlier = own & ~launched & (data["start"] < first)
+        stream[earlier] = -1 - stream[earlier]
+    return stream
 
 
 def _table(found: CollectiveKernels, matched: Matched, sizes: dict[int, int]) -> Table:

@@ -11,7 +11,7 @@ from aggregator.profile.arrays import Int64
 from aggregator.replay.rank_steps import Float64, RankSteps
 from aggregator.texts import Text, say
 
-MIN_GAIN: Final = 0.005  # A rank that costs a smaller share of the step is not named.
+MIN_GAIN: Final = 0.01  # A rank that costs a smaller share of the step is not named.
 MAIN_RATIO: Final = 2.0  # It must cost more than this times what any other rank costs.
 CONSTANT_SHARE: Final = 0.5  # Of what a rank costs in all, from which the usual cost is its cause.
 MIN_STEPS: Final = 4  # Fewer steps name no rank: a single late step is no slow rank.

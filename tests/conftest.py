@@ -215,6 +215,27 @@ def profile() -> ProfileFactory:
     return unpacked
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """The file of that name, written once for all test processes; no test may write to it.
+
+    Args:
+        factory: Of the session's temporary folders.
+        name: Of the file, maybe with a folder, unlike that of any other.
+        make: Writes a file.
+    """
+    base = factory.getbasetemp()
+    root = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    path = root / "made_once" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f"{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            part = path.with_name(f"part.{path.name}")
+            make(part)
+            part.rename(path)
+    return path
+
+
 @pytest.fixture(scope="session")
 def imported(profile: ProfileFactory, tmp_path_factory: pytest.TempPathFactory) -> ProfileFactory:
     """A function from a profile's name to its database, made once for all test processes.
@@ -222,17 +243,12 @@ def imported(profile: ProfileFactory, tmp_path_factory: pytest.TempPathFactory) 
     Beside it lie ``<name>.out`` and ``<name>.err``, which ``dlprof`` printed about it. Tests must
     not write to these databases; they copy them.
     """
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "imported"
-    folder.mkdir(exist_ok=True)
 
     def database(name: str) -> Path:
-        path = folder / f"{name}.dldb.sqlite"
-        with (folder / f"{name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not path.exists():
-                _analyze(profile(name), folder / name).rename(path)
-        return path
+        def make(path: Path) -> None:
+            _analyze(profile(name), path.with_name(name)).rename(path)
+
+        return made_once(tmp_path_factory, f"{name}.dldb.sqlite", make)
 
     return database
 

@@ -1,11 +1,13 @@
-"""Databases of the small captures, each made once per test process."""
+"""Databases of the small captures, each made once for all test processes."""
 
 from __future__ import annotations
 
 import lzma
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,30 +15,33 @@ import pytest
 from aggregator.options import AggregationRequest, ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
+from tests.conftest import made_once
 
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures" / "advice"
 Query = Callable[[str], list[tuple[object, ...]]]
 
 
+def captured(
+    factory: pytest.TempPathFactory, name: str, first: int | None = None, last: int | None = None
+) -> Path:
+    """The database of a capture, which must not be changed."""
+    request = AggregationRequest("", first, last)
+
+    def make(path: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            source = Path(folder) / f"{name}.sqlite"
+            recordings = CAPTURES.glob(f"{name}_memory_*.pickle.xz")
+            for packed in (CAPTURES / f"{name}.sqlite.xz", *recordings):
+                (Path(folder) / packed.stem).write_bytes(lzma.decompress(packed.read_bytes()))
+            import_profile(ImportOptions(source, path, request=request), NullProgress())
+
+    return made_once(factory, f"advice/{name}.{first}.{last}.dldb.sqlite", make)
+
+
 @pytest.fixture(scope="session")
 def database_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """A function from a capture's name to its database, which must not be changed."""
-    folder = tmp_path_factory.mktemp("advice")
-
-    def database(name: str, first: int | None = None, last: int | None = None) -> Path:
-        path = folder / f"{name}.{first}.{last}.dldb.sqlite"
-        if not path.exists():
-            source = folder / f"{name}.sqlite"
-            source.write_bytes(lzma.decompress((CAPTURES / f"{name}.sqlite.xz").read_bytes()))
-            request = AggregationRequest("", first, last)
-            recordings = CAPTURES.glob(f"{name}_memory_*.pickle.xz")
-            for recording in recordings:
-                (folder / recording.stem).write_bytes(lzma.decompress(recording.read_bytes()))
-            import_profile(ImportOptions(source, path, request=request), NullProgress())
-            source.unlink()
-        return path
-
-    return database
+    """The same as a function of the capture's name."""
+    return partial(captured, tmp_path_factory)
 
 
 @pytest.fixture

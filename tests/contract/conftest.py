@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
+import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from jsonschema import Draft202012Validator
 
 from aggregator.options import ImportOptions
 from aggregator.system.progress import NullProgress
+from tests.conftest import made_once
 from tests.contract.client import API, ApiClient, Served
 
 #: Databases and the rows in them that tests ask for; found once per process.
@@ -31,21 +33,33 @@ def golden_database(golden_dir: Path) -> Path:
     return golden_dir / "dlprof_dldb.sqlite"
 
 
+#: When the eighth of the demo profile's 20 steps ends; later events repeat what is before.
+_LAST_NS = 4_480_000_000
+_EVENTS = ("NVTX_EVENTS", *(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("RUNTIME", "KERNEL")))
+
+
 @pytest.fixture(scope="session")
 def own_database(demo_profile: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The database of the demo profile, made once for all test processes; none writes to it."""
+    """The database of the demo profile's first steps, made once for all test processes.
+
+    No test writes to it.
+    """
     from aggregator.pipeline import import_profile
 
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "own"
-    folder.mkdir(exist_ok=True)
-    database = folder / "dlprof_dldb.sqlite"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not database.exists():
-            options = ImportOptions(demo_profile, database, profile_name="demo")
-            import_profile(options, NullProgress())
-    return database
+    def make(path: Path) -> None:
+        begin = _first_steps(demo_profile, path.with_name(f"{path.name}.export"))
+        import_profile(ImportOptions(begin, path, profile_name="demo"), NullProgress())
+
+    return made_once(tmp_path_factory, "own/dlprof_dldb.sqlite", make)
+
+
+def _first_steps(profile: Path, target: Path) -> Path:
+    shutil.copyfile(profile, target)
+    with closing(sqlite3.connect(target)) as connection:
+        for table in _EVENTS:
+            connection.execute(f"DELETE FROM {table} WHERE start > ?", (_LAST_NS,))
+        connection.commit()
+    return target
 
 
 @pytest.fixture(params=["nvidia", "ours"])

@@ -38,7 +38,8 @@ def crowded(own_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     copy = tmp_path_factory.mktemp("crowded") / own_database.name
     shutil.copyfile(own_database, copy)
     for number in range(OTHERS):
-        aggregate(copy, AggregationRequest(iter_start=number + 1), NullProgress())
+        request = AggregationRequest(iter_start=1 + number % 5, iter_stop=6 - number // 5)
+        aggregate(copy, request, NullProgress())
     return copy
 
 

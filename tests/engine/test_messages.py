@@ -18,6 +18,7 @@ from aggregator.options import ImportOptions
 from aggregator.pipeline import import_profile
 from aggregator.ranks.rank_import import import_ranks
 from aggregator.system.progress import NullProgress
+from tests.conftest import ProfileFactory
 from tests.rank_files import make_ranks, split
 
 RESNET50_PARAMETERS = 25_557_032
@@ -34,11 +35,9 @@ def export(profile: Callable[[str], Path]) -> Path:
     return profile("ddp2_resnet50_amp")
 
 
-def test_gradients_of_a_step_are_those_of_the_model(export: Path, tmp_path: Path) -> None:
-    database = tmp_path / "one.sqlite"
-    import_profile(ImportOptions(export, database), NullProgress())
+def test_gradients_of_a_step_are_those_of_the_model(imported: ProfileFactory) -> None:
     found = rows(
-        database,
+        imported("ddp2_resnet50_amp"),
         "SELECT iter_value, rank, sum(bytes), count(*) - count(bytes) FROM view_collectives"
         " WHERE aggr_id = 1 AND collective_name = 'AllReduce' AND iter_value > 1"
         " GROUP BY 1, 2",
@@ -48,9 +47,10 @@ def test_gradients_of_a_step_are_those_of_the_model(export: Path, tmp_path: Path
     assert {row[3] for row in found} == {0}
 
 
-def test_sizes_are_those_of_the_ranges_of_the_raw_export(export: Path, tmp_path: Path) -> None:
-    database = tmp_path / "one.sqlite"
-    import_profile(ImportOptions(export, database), NullProgress())
+def test_sizes_are_those_of_the_ranges_of_the_raw_export(
+    export: Path, imported: ProfileFactory
+) -> None:
+    database = imported("ddp2_resnet50_amp")
     texts = rows(export, "SELECT text FROM NVTX_EVENTS WHERE text LIKE 'nccl:all_reduce%'")
     texts += rows(
         export,

@@ -66,9 +66,9 @@ def class_of(operator: str) -> str:
     return next((kind for kind, form in CLASSES.items() if re.search(form, name)), OTHERS)
 
 
-def imported(source: Path, folder: Path) -> sqlite3.Connection:
+def imported(source: Path, folder: Path) -> Path:
     import_profile(ImportOptions(source, folder / "dldb.sqlite"), NullProgress())
-    return sqlite3.connect(folder / "dldb.sqlite")
+    return folder / "dldb.sqlite"
 
 
 def read_counters(name: str, *keys: str) -> dict[tuple[str, ...], dict[str, int]]:
@@ -86,7 +86,7 @@ def cases(folder: Path) -> dict[tuple[str, ...], Counted]:
     """Our counts of every case of the capture of ops."""
     source = folder / "ops.sqlite"
     source.write_bytes(lzma.decompress((DATA / "ops.sqlite.xz").read_bytes()))
-    connection = imported(source, folder)
+    connection = sqlite3.connect(imported(source, folder))
     found: dict[tuple[str, ...], Counted] = {}
     query = "SELECT start, end, text FROM NVTX_EVENTS WHERE text LIKE 'case %|%' ORDER BY start"
     for start, end, text in sqlite3.connect(source).execute(query).fetchall():
@@ -96,9 +96,9 @@ def cases(folder: Path) -> dict[tuple[str, ...], Counted]:
     return found
 
 
-def step(profile: Path, iteration: int, folder: Path) -> dict[str, Counted]:
-    """Our counts of one training step, by class."""
-    connection = imported(profile, folder)
+def step(profile: Path, iteration: int, database: Path) -> dict[str, Counted]:
+    """Our counts of one training step, by class; from the export, and its database."""
+    connection = sqlite3.connect(database)
     window = (
         sqlite3.connect(profile)
         .execute(
@@ -147,7 +147,8 @@ def _print_steps(profiles: Path) -> None:
         mine = {key[1]: seen for key, seen in rows.items() if key[0] == name}
         iteration = next(iter(mine.values()))["iteration"]
         with tempfile.TemporaryDirectory() as folder:
-            ours = step(profiles / f"{name}.sqlite", iteration, Path(folder))
+            source = profiles / f"{name}.sqlite"
+            ours = step(source, iteration, imported(source, Path(folder)))
         for kind, seen in mine.items():
             counted = ours[kind]
             executed = seen["tensor_ops"] or seen["vector_ops"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.conftest import ProfileFactory
@@ -120,7 +118,7 @@ STEPS = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_has_the_matrix_operations_that_the_gpu_executed(
-    name: str, profile: ProfileFactory, tmp_path: Path
+    name: str, profile: ProfileFactory, imported: ProfileFactory
 ) -> None:
     seen = {
         kind: row
@@ -129,7 +127,7 @@ def test_a_step_has_the_matrix_operations_that_the_gpu_executed(
     }
     matrix = [kind for kind in seen if "convolution" in kind or "product" in kind]
     matrix += [kind for kind in seen if kind == "attention"]
-    found = step(profile(name), next(iter(seen.values()))["iteration"], tmp_path)
+    found = step(profile(name), next(iter(seen.values()))["iteration"], imported(name))
     total = sum(found[kind].matrix_flops for kind in matrix)
     executed = sum(seen[kind]["tensor_ops"] or seen[kind]["vector_ops"] for kind in matrix)
     low, high = STEPS[name]

@@ -6,7 +6,8 @@ import lzma
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,22 +21,25 @@ CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
 Imported = tuple[ImportResult, sqlite3.Connection]
 
 
-@pytest.fixture
-def imported(tmp_path: Path) -> Iterator[Callable[[str], Imported]]:
-    opened: list[sqlite3.Connection] = []
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked exports of the captures that were imported, and their databases."""
+    return tmp_path_factory.mktemp("captures")
 
-    def read(name: str) -> Imported:
-        source = tmp_path / f"{name}.sqlite"
-        source.write_bytes(lzma.decompress((CAPTURES / f"{name}.sqlite.xz").read_bytes()))
-        database = tmp_path / "dlprof_dldb.sqlite"
-        result = import_profile(ImportOptions(source=source, database=database), NullProgress())
-        opened.append(sqlite3.connect(database))
-        return result, opened[-1]
 
-    yield read
-    for connection in opened:
-        with closing(connection):
-            pass
+@pytest.fixture(scope="module")
+def imported(folder: Path) -> Iterator[Callable[[str], Imported]]:
+    """A function from a capture's name to its import, made once; no test may write to it."""
+    with ExitStack() as opened:
+
+        @cache
+        def read(name: str) -> Imported:
+            source, database = folder / f"{name}.sqlite", folder / f"{name}.dldb.sqlite"
+            source.write_bytes(lzma.decompress((CAPTURES / f"{name}.sqlite.xz").read_bytes()))
+            result = import_profile(ImportOptions(source=source, database=database), NullProgress())
+            return result, opened.enter_context(closing(sqlite3.connect(database)))
+
+        yield read
 
 
 def layers(connection: sqlite3.Connection, op_type: str) -> dict[tuple[str, str], str]:
@@ -156,10 +160,10 @@ def kernels_of_the_engine(export: Path) -> int:
 
 
 def test_without_emit_nvtx_the_backward_pass_is_one_op(
-    imported: Callable[[str], Imported], tmp_path: Path
+    imported: Callable[[str], Imported], folder: Path
 ) -> None:
     _, connection = imported("no_emit_nvtx")
-    kernels = kernels_of_the_engine(tmp_path / "no_emit_nvtx.sqlite")
+    kernels = kernels_of_the_engine(folder / "no_emit_nvtx.sqlite")
     assert kernels == 180
     rows = connection.execute(
         "SELECT op_node_name, direction, num_calls, kernel_calls FROM view_op_metrics "
@@ -175,10 +179,10 @@ def test_without_emit_nvtx_the_backward_pass_is_one_op(
 
 
 def test_a_capture_without_any_range_has_the_combined_backward_in_pytorch_mode(
-    imported: Callable[[str], Imported], tmp_path: Path
+    imported: Callable[[str], Imported], folder: Path
 ) -> None:
     imported("no_markers")
-    source, database = tmp_path / "no_markers.sqlite", tmp_path / "pytorch.sqlite"
+    source, database = folder / "no_markers.sqlite", folder / "pytorch.sqlite"
     options = ImportOptions(source=source, database=database, mode=Mode.PYTORCH)
     import_profile(options, NullProgress())
     with closing(sqlite3.connect(database)) as connection:
@@ -228,7 +232,7 @@ def test_memory_versions_and_settings_of_a_real_run(
 
 @pytest.mark.parametrize("name", ["checkpoint", "checkpoint_reentrant", "two_backwards"])
 def test_every_nanosecond_of_the_autograd_thread_counts_once(
-    imported: Callable[[str], Imported], tmp_path: Path, name: str
+    imported: Callable[[str], Imported], folder: Path, name: str
 ) -> None:
     """CPU time of the ops of that thread against the lengths of its outermost ranges."""
     _, connection = imported(name)
@@ -239,7 +243,7 @@ def test_every_nanosecond_of_the_autograd_thread_counts_once(
         WHERE o.op_name NOT LIKE 'unassociated%' GROUP BY t.tid
         """
     ).fetchall()
-    with closing(sqlite3.connect(tmp_path / f"{name}.sqlite")) as export:
+    with closing(sqlite3.connect(folder / f"{name}.sqlite")) as export:
         ((thread,),) = export.execute(
             "SELECT DISTINCT globalTid FROM NVTX_EVENTS WHERE text LIKE 'autograd::engine::%'"
         ).fetchall()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -30,6 +29,7 @@ from aggregator.replay.inputs import (
 )
 from aggregator.replay.named_changes import named_changes
 from aggregator.replay.scenario import Change
+from tests.advice.conftest import captured
 from tests.builders import Trace, analyze_file
 
 US, MIB = 1_000, 1 << 20
@@ -323,26 +323,29 @@ def test_kinds_of_streams_are_read_from_an_export(tmp_path: Path) -> None:
     ],
 )
 def test_pairs_of_captures(
-    before: str, after: str, wanted: dict[str, list[str]], error: float, tmp_path: Path
+    before: str,
+    after: str,
+    wanted: dict[str, list[str]],
+    error: float,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """One training each, captured without and with the change."""
-    found = [_replayed(name, tmp_path) for name in (before, after)]
+    found = [_replayed(name, tmp_path_factory) for name in (before, after)]
     predicted = found[0].predict(named_changes(wanted)).predicted_step_ns
     assert predicted == pytest.approx(np.median(found[1].measured_ns), rel=error)
 
 
-def test_channels_last_makes_batch_normalization_faster(tmp_path: Path) -> None:
+def test_channels_last_makes_batch_normalization_faster(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     """In this capture the CPU limits the step, so only the time of the GPU shows it."""
-    before, after = (_replayed(name, tmp_path) for name in ("conv_fp16", "conv_fp16_channels_last"))
+    names = ("conv_fp16", "conv_fp16_channels_last")
+    before, after = (_replayed(name, tmp_path_factory) for name in names)
     changes = named_changes({"graph_launch": [""], "channels_last": [""]})
     times = [found.predict(changes).predicted_step_ns for found in (before, after)]
     assert times[0] == pytest.approx(times[1], rel=0.15)
 
 
-def _replayed(name: str, folder: Path) -> ReplayedProfile:
-    packed = Path(__file__).parents[1] / "data" / "captures" / "advice" / f"{name}.sqlite.xz"
-    export = folder / f"{name}.sqlite"
-    export.write_bytes(lzma.decompress(packed.read_bytes()))
-    path = analyze_file(export, folder / f"{name}.dldb").path
-    with closing(sqlite3.connect(path)) as connection:
+def _replayed(name: str, factory: pytest.TempPathFactory) -> ReplayedProfile:
+    with closing(sqlite3.connect(captured(factory, name))) as connection:
         return read_replayed(connection, 1)

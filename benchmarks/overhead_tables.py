@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from benchmarks.measured import standard_error
 
 GOALS = {"GPU": 5.0, "CPU": 15.0}
 """Highest overhead by what the step waits for. Unit: percent."""
@@ -119,8 +122,13 @@ def _capture_row(name: str, result: Mapping[str, Any]) -> list[str]:
 
 def _middle(result: Mapping[str, Any], detail: str, key: str) -> float | None:
     """Median of a figure of the captures of a detail; None: no capture has it."""
-    found = [run[key] for run in _compared(result, detail, key) if isinstance(run.get(key), int)]
+    found = _values(result, detail, key)
     return statistics.median(found) if found else None
+
+
+def _values(result: Mapping[str, Any], detail: str, key: str) -> list[int]:
+    """A figure of the captures of a detail that have it."""
+    return [run[key] for run in _compared(result, detail, key) if isinstance(run.get(key), int)]
 
 
 def _compared(result: Mapping[str, Any], detail: str, key: str) -> Iterator[Mapping[str, Any]]:
@@ -148,13 +156,16 @@ def _number(time_ms: float | None) -> str:
 def _difference(
     result: Mapping[str, Any], detail: str, key: str, goal: float, *, only_above: bool = False
 ) -> str:
-    """Difference of the medians of the captures and of the runs without dlprof."""
+    """Difference of the medians of the captures and of the runs without dlprof, and its error."""
     own = [time for time in result.get("own_ms", ()) if time]
-    found = _middle(result, detail, key)
-    if found is None or not own:
+    found = _values(result, detail, key)
+    if not found or not own:
         return ""
-    pct = 100 * found / 1e6 / statistics.median(own) - 100
-    return _bold(f"{pct:+.1f} %", miss=pct > goal or (pct < -goal and not only_above))
+    ratio = statistics.median(found) / 1e6 / statistics.median(own)
+    pct = 100 * ratio - 100
+    errors = [standard_error(one) / statistics.median(one) for one in (found, own)]
+    error = f" ± {100 * ratio * math.hypot(*errors):.1f}" if len(found) > 1 < len(own) else ""
+    return _bold(f"{pct:+.1f}{error} %", miss=pct > goal or (pct < -goal and not only_above))
 
 
 def _bold(text: str, *, miss: bool) -> str:

@@ -75,9 +75,11 @@ def test_what_misses_a_goal_is_bold() -> None:
     }
     text = "\n".join(workload_tables(results))
     own, bare = "10.00, 10.00, 10.00, 20.00", "10.10, 10.10, unknown, 30.00"
-    steps = f"| {own} | 100.0 % | {bare} | 0.2 % | +1.0 % | 10.40 | +4.0 % | +20.0 % |"
+    steps = (
+        f"| {own} | 100.0 % | {bare} | 0.2 % | +1.0 ± 31.6 % | 10.40 | +4.0 ± 32.6 % | +20.0 % |"
+    )
     assert f"| `fast` | GPU {steps}" in text
-    assert "| 11.00 | **+10.0 %** |" in text
+    assert "| 11.00 | **+10.0 ± 34.5 %** |" in text
     assert "| `fast` | 41.0 | 100.0 | **41 %** | 5 | 0 | 0 | 1 |" in text
     assert "* `unknown` with `--detail=normal`: None." in text
     assert "* `fast`: exit code 1: no GPU" in text

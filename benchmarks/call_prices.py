@@ -26,7 +26,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from aggregator.sources.collector.records import KERNEL, NOTE, read_records
+import numpy as np
+
+from aggregator.sources.collector.records import API, KERNEL, NOTE, read_records
 from benchmarks.measured import REPOSITORY, standard_error
 from profiler_cli.capture.native import find_compiler, find_cupti
 
@@ -35,6 +37,7 @@ END = ("nothing again", "detached")
 SEQUENCES: dict[str, tuple[str, ...]] = {
     "collector": ("subscribed", "graph nodes watched", "prepared", *WORK, "calls", *END),
     "without a subscriber": ("prepared", *WORK, "calls", *END),
+    "driver": ("subscribed", "prepared", *WORK[:2], "driver calls", "nothing again"),
     "calls first": ("prepared", "calls", "nothing again", "kernels", "detached"),
     "CUPTI's clock": ("prepared, CUPTI's clock", *WORK, "calls", *END),
     "control": ("unchanged", "unchanged too", "unchanged at last"),
@@ -113,6 +116,8 @@ def run_program(program: str, sequence: str, library: Path, result: Path) -> Non
     with suppress(KeyboardInterrupt):
         programs.PROGRAMS[program](1_000_000)
     result.write_text(json.dumps(ticks.found))
+    if "detached" not in ticks.found and sequence != "control":
+        loaded.call_prices_stage(b"written")
 
 
 def load_libraries() -> None:
@@ -152,12 +157,12 @@ class Prices:
             if child == 0:
                 self._be_child(program, sequence, Path(name), result)
             os.waitpid(child, 0)
-            kernels, notes = _read(Path(name))
+            recorded, notes = _read(Path(name))
             if not result.is_file():
                 print(f"{program}, {sequence}: failed {notes}", flush=True)
                 return
             stages = json.loads(result.read_text())
-        print(f"{program}, {sequence}: {stages} {kernels} {notes}", flush=True)
+        print(f"{program}, {sequence}: {stages} {recorded} {notes}", flush=True)
         self.found.setdefault(program, {}).setdefault(sequence, []).append(stages)
         (self.folder / "prices.json").write_text(json.dumps(self.found))
         (self.folder / "prices.md").write_text("\n".join(tables(self.found)) + "\n")
@@ -203,14 +208,16 @@ def _with_error(more_pct: list[float]) -> str:
     return f"{statistics.median(more_pct):+.1f} ± {standard_error(more_pct):.1f} %"
 
 
-def _read(folder: Path) -> tuple[int, list[str]]:
-    """Number of kernels that were recorded, and what the collector noted."""
-    kernels, notes = 0, []
+def _read(folder: Path) -> tuple[str, list[str]]:
+    """What was recorded, in words, and what the collector noted."""
+    said, notes = "nothing", []
     for path in folder.glob("*.records"):
         found = read_records(path)
-        kernels += len(found.columns[KERNEL]) if KERNEL in found.columns else 0
         notes += found.texts.get(NOTE, [])
-    return kernels, [note for note in notes if not note.startswith("cupti")]
+        kernels, calls = found.columns[KERNEL]["correlation"], found.columns[API]["correlation"]
+        called = int(np.isin(kernels, calls).sum())
+        said = f"{len(kernels)} kernels, {len(calls)} calls, {called} kernels with a call"
+    return said, [note for note in notes if not note.startswith(("cupti\t", "cupti_version"))]
 
 
 def main() -> int:

@@ -37,7 +37,7 @@ END = ("nothing again", "detached")
 SEQUENCES: dict[str, tuple[str, ...]] = {
     "collector": ("subscribed", "graph nodes watched", "prepared", *WORK, "calls", *END),
     "without a subscriber": ("prepared", *WORK, "calls", *END),
-    "driver": ("subscribed", "prepared", *WORK[:2], "driver calls", "nothing again"),
+    "driver": ("subscribed", "prepared", *WORK[:2], "driver calls", WORK[2], "nothing again"),
     "calls first": ("prepared", "calls", "nothing again", "kernels", "detached"),
     "CUPTI's clock": ("prepared, CUPTI's clock", *WORK, "calls", *END),
     "control": ("unchanged", "unchanged too", "unchanged at last"),

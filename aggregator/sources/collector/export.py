@@ -227,7 +227,8 @@ def _times(rows: npt.NDArray[Any], start: int) -> Columns:
 def _api(one: Records, strings: Strings, process: int, start: int) -> Columns:
     calls = one.columns[kinds.API]
     calls = calls[~_is_nested(calls)]
-    return _times(calls, start) | {
+    return {
+        **_times(calls, start),
         "eventClass": calls["is_driver"].astype(np.int64),
         "globalTid": process | calls["thread"].astype(np.int64),
         "correlationId": calls["correlation"].astype(np.int64),
@@ -261,7 +262,8 @@ def _is_nested(calls: npt.NDArray[Any]) -> Bool:
 
 
 def _work_columns(rows: npt.NDArray[Any], process: int, start: int) -> Columns:
-    return _times(rows, start) | {
+    return {
+        **_times(rows, start),
         "deviceId": rows["device"].astype(np.int64),
         "contextId": rows["context"].astype(np.int64),
         "streamId": rows["stream"].astype(np.int64),
@@ -274,14 +276,16 @@ def _work_columns(rows: npt.NDArray[Any], process: int, start: int) -> Columns:
 def _finished(one: Records, kind: int) -> npt.NDArray[Any]:
     """Work of a type, without what the GPU had not finished when the process ended."""
     rows = one.columns[kind]
-    return rows[(rows["start"] > 0) & (rows["end"] >= rows["start"])]
+    start, end = rows["start"].astype(np.int64), rows["end"].astype(np.int64)
+    return rows[(start > 0) & (end >= start)]
 
 
 def _kernels(one: Records, strings: Strings, process: int, start: int) -> Columns:
     rows = _finished(one, kinds.KERNEL)
     plain = {number: demangle(text) for number, text in one.strings.items()}
     short = {number: short_name(text) for number, text in plain.items()}
-    return _work_columns(rows, process, start) | {
+    return {
+        **_work_columns(rows, process, start),
         "demangledName": strings.of(rows["name"], plain),
         "shortName": strings.of(rows["name"], short),
         "mangledName": strings.of(rows["name"], one.strings),
@@ -301,7 +305,8 @@ def _memory_kind(kind: npt.NDArray[Any]) -> Int64:
 
 def _copies(one: Records, process: int, start: int) -> Columns:
     rows = _finished(one, kinds.COPY)
-    return _work_columns(rows, process, start) | {
+    return {
+        **_work_columns(rows, process, start),
         "bytes": rows["bytes"].astype(np.int64),
         "copyKind": rows["kind"].astype(np.int64),
         "srcKind": _memory_kind(rows["source"]),
@@ -311,7 +316,8 @@ def _copies(one: Records, process: int, start: int) -> Columns:
 
 def _sets(one: Records, process: int, start: int) -> Columns:
     rows = _finished(one, kinds.SET)
-    return _work_columns(rows, process, start) | {
+    return {
+        **_work_columns(rows, process, start),
         "bytes": rows["bytes"].astype(np.int64),
         "memKind": _memory_kind(rows["target"]),
     }
@@ -363,7 +369,8 @@ def _nvtx(one: Records, process: int, start: int) -> Columns:
 
 def _overheads(one: Records, strings: Strings, process: int, start: int) -> Columns:
     rows = one.columns[kinds.OVERHEAD]
-    return _times(rows, start) | {
+    return {
+        **_times(rows, start),
         "globalTid": process | rows["thread"].astype(np.int64),
         "nameId": strings.of(
             rows["kind"],

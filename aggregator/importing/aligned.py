@@ -245,11 +245,10 @@ def _events(profile: Profile, calls: list[Int32], process: int, common: Bool) ->
     exact, coarse = _call_kinds(profile, calls)
     rows = np.flatnonzero(profile.thread_process[api.thread] == process)
     of_range = np.flatnonzero(common)
-    time = [api.start_ns[rows], api.end_ns[rows], ranges.start_ns[of_range]]
-    time.append(ranges.end_ns[of_range])
-    threads = (api.thread[rows], ranges.thread[of_range])
-    thread = np.concatenate([threads[0], threads[0], threads[1], threads[1]]).astype(np.int64)
-    times = np.concatenate(time)
+    parts = ((api, rows), (ranges, of_range))
+    edges = [edge[own] for events, own in parts for edge in (events.start_ns, events.end_ns)]
+    threads = [np.tile(events.thread[own], 2) for events, own in parts]
+    times, thread = np.concatenate(edges), np.concatenate(threads).astype(np.int64)
     order = np.lexsort((times, thread))
 
     def coded(kind: Int64) -> Int64:
@@ -314,8 +313,8 @@ def _model(step: _Step, models: tuple[list[_Step], ...]) -> tuple[_Step | None, 
         models: Steps with markers: in all of the step, then in its later part.
 
     Returns:
-        The last equal one, with grids (level 0) or without (1); else the one nearest in length,
-        and -1.
+        The last equal one, with grids (level 0) or without (1); else the one nearest in length, and
+        1: edit distance takes long, and steps with other grids may all be unlike.
     """
     for level in (0, 1):
         for group in models:
@@ -323,7 +322,7 @@ def _model(step: _Step, models: tuple[list[_Step], ...]) -> tuple[_Step | None, 
             if equal:
                 return equal[-1], level
     others = [one for one in chain(*models) if step.rows.keys() <= one.rows.keys()]
-    return min(reversed(others), key=lambda one: abs(one.size - step.size), default=None), -1
+    return min(reversed(others), key=lambda one: abs(one.size - step.size), default=None), 1
 
 
 _Pairs = dict[int, Int64]
@@ -334,14 +333,11 @@ _Known = dict[tuple[object, object], _Pairs]
 
 def _pairs(model: _Step, step: _Step, level: int, known: _Known) -> _Pairs | None:
     """Positions of a step's events in another step; None: they differ too much."""
-    # Edit distance takes long, and steps with other grids may all be unlike.
-    level = level if level >= 0 else 1
     key = model.keys[level], step.keys[level]
-    pairs = known.get(key)
-    if pairs is None:
+    if key not in known:
         codes = step.codes[level].items()
-        pairs = {thread: align(model.codes[level][thread], code) for thread, code in codes}
-        known[key] = pairs
+        known[key] = {thread: align(model.codes[level][thread], code) for thread, code in codes}
+    pairs = known[key]
     is_call = {thread: step.events.is_call[rows] for thread, rows in step.rows.items()}
     matched = sum(int((is_call[thread] & (pair >= 0)).sum()) for thread, pair in pairs.items())
     enough = LEAST_MATCHED * sum(int(one.sum()) for one in is_call.values())

@@ -98,6 +98,35 @@ def test_forward_backward_and_recomputed_kernels_have_the_path_of_their_module(
     assert {row[4] for row in found.query(OPS) if row[3] == "provenance"} == {"/train.py:7"}
 
 
+def test_a_function_in_the_range_of_a_kernel_is_not_its_op(tmp_path: Path) -> None:
+    trace = Trace()
+    main = trace.thread()
+    main.op("zeros", 0, 5)
+    main.range(kernel_range("extern_kernels.mm", ["h.0 (Block)"], ops=["mm"]), 120, 140)
+    main.range("Multiply, seq = 5, sizes = [[8, 16]]", 122, 138)
+    main.launch("gemm", 130)
+    found = analyze(trace, tmp_path)
+    assert found.query(SHAPES) == []
+    assert "/h.0/mm" in {name for name, *_ in found.query(NAMES)}
+
+
+def test_a_call_around_the_range_of_a_kernel_takes_no_more_than_the_ops_own_time(
+    tmp_path: Path,
+) -> None:
+    trace = Trace()
+    main = trace.thread()
+    main.op("conv2d", 300, 400)
+    main.call("cudaMalloc_v3020", 305, 395)
+    main.range(kernel_range("extern_kernels.mm", ["h.0 (Block)"], ops=["mm"]), 310, 390)
+    main.launch("gemm", 350)
+    found = analyze(trace, tmp_path)
+    times = "SELECT op_node_name, cpu_time_sum, cpu_overhead_sum FROM view_op_metrics"
+    assert set(found.query(f"{times} WHERE aggr_id = 1")) == {
+        ("/conv2d", 20, 0),
+        ("/h.0/mm", 80, 78),
+    }
+
+
 def test_a_kernel_of_several_modules_is_in_the_one_that_contains_them() -> None:
     kernel = read_kernel(
         kernel_range("triton_poi_fused_add_1", ["a (A)", "b (B)"], ["a (A)", "c (C)"], ops=["add"])

@@ -581,8 +581,9 @@ def test_a_time_at_the_end_of_time_is_no_crash(
     shutil.copyfile(unconstrained, path)
     (name,) = [n for n in columns_of(path, "read_only_op_instances") if n.endswith(column)]
     alter(path, f"UPDATE read_only_op_instances SET {name} = {value} WHERE rowid = 3")
-    kernels = query(convert(path, NullProgress()), "SELECT count(*) FROM kernels")
-    assert kernels == [(59,)]
+    converted = convert(path, NullProgress())
+    assert query(converted, "SELECT count(*) FROM kernels") == [(59,)]
+    assert query(converted, "SELECT min(cpu_overhead) >= 0 FROM op_instances") == [(1,)]
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -54,6 +54,19 @@ def test_the_default_domain_holds_all_work_and_others_what_they_cover(tmp_path: 
     }
 
 
+def test_a_call_around_a_range_takes_no_more_than_the_outer_ranges_own_time(
+    tmp_path: Path,
+) -> None:
+    trace, main = _trace()
+    main.range("outer", 100, 500, domain=LOOP)
+    main.call("cudaMalloc_v3020", 120, 480)
+    main.range("inner", 150, 450, domain=LOOP)
+    main.launch("kernel", 600)
+    times = "SELECT op_node_name, cpu_time_sum, cpu_overhead_sum FROM view_op_metrics"
+    found = analyze(trace, tmp_path).query(f"{times} WHERE aggr_id = 1 AND domain_name = 'Loop'")
+    assert found == [("/outer", 100, 0), ("/outer/inner", 300, 300)]
+
+
 def test_threads_without_a_range_of_the_domain_count_by_time(tmp_path: Path) -> None:
     trace, main = _trace()
     engine, helper = main.process.thread(2), main.process.thread(3)

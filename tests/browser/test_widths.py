@@ -117,7 +117,7 @@ FIND_COVERED = """
 def query_of(viewer: Viewer, view: str) -> dict[str, str]:
     """What the address of a view says beside its name, so that the view is filled."""
     if view == "compare":
-        return {"base": f"{viewer.get('profiles/')['results'][0]['id']}@1"}
+        return {"base": f"{viewer.profile or viewer.get('profiles/')['results'][0]['id']}@1"}
     if view == "op":
         return {"op": str(get(viewer, "top-ops/")["results"][0]["op_id"])}
     if view == "kernel":

@@ -29,7 +29,9 @@ REFUSED = {401, 403}
 #: Refused by the web server or the host check, before the token is checked.
 NEVER_SHOWN = REFUSED | {400, 404, 405, 414, 431, 501}
 ODD_METHODS = ("TRACE", "CONNECT", "PUT", "PROPFIND", "MKCOL", "LOCK", "SEARCH", "FOO")
-METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PATCH", "DELETE", *ODD_METHODS)
+METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PATCH", "DELETE")
+#: Every so many addresses of the API are asked with odd methods too: they share one code.
+ODD_EVERY = 8
 PROFILES = "/api/v1/profiles/"
 
 
@@ -134,9 +136,14 @@ def _assert_refused(reply: Answer, what: object, statuses: set[int] = NEVER_SHOW
     assert b"dldb" not in reply.body, what
 
 
+def _odd_methods(number: int) -> tuple[str, ...]:
+    """For the first addresses, which are not of the API, and some of the others."""
+    return ODD_METHODS if number < ODD_EVERY or number % ODD_EVERY == 0 else ()
+
+
 def test_every_address_and_method_without_a_token(target: Target, profile: str) -> None:
-    for address in _addresses(profile):
-        for method in METHODS:
+    for number, address in enumerate(reversed(_addresses(profile))):
+        for method in (*METHODS, *_odd_methods(number)):
             reply = target.ask(method, address)
             _assert_refused(reply, (method, address), REFUSED)
             assert "Content-Security-Policy: " in reply.head, (method, address)
@@ -146,9 +153,10 @@ def test_every_address_and_method_without_a_token(target: Target, profile: str) 
 def test_every_address_and_odd_method_with_the_token(target: Target, profile: str) -> None:
     """No address accepts a method that it does not offer, and each lists its methods."""
     before = target.hashes()
-    for address in [*_addresses(profile), "/healthz", "/healthz?deep=1", "/static/x"]:
+    addresses = [*_addresses(profile), "/healthz", "/healthz?deep=1", "/static/x"]
+    for number, address in enumerate(reversed(addresses)):
         offered = target.ask("OPTIONS", address, target.bearer)
-        for method in (*ODD_METHODS, "POST", "PATCH", "DELETE"):
+        for method in (*_odd_methods(number), "POST", "PATCH", "DELETE"):
             allowed = re.findall(r"(?im)^allow: (.*)", offered.head)
             if allowed and method in allowed[0]:
                 continue
@@ -306,7 +314,7 @@ def test_reading_everything_changes_no_file(target: Target, profile: str) -> Non
     jobs = target.ask("GET", "/api/v1/jobs/", target.bearer).body
     for address in _addresses(profile):
         for query in ("", "?_method=DELETE", "?name=x&path=/etc/passwd"):
-            for method in ("GET", "HEAD", "OPTIONS"):
+            for method in ("GET", "HEAD", "OPTIONS") if query == "" else ("GET",):
                 reply = target.ask(method, address + query, target.bearer)
                 # In a checkout the report's page may not be built.
                 is_unbuilt = reply.status == 503 and address.endswith("/report/")

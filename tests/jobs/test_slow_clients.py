@@ -28,7 +28,8 @@ def viewer(
     demo_database: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningViewer]:
     state = tmp_path_factory.mktemp("state")
-    with running([demo_database], environment(state)) as found:
+    # Its log is read by test_heads_alone.
+    with running([demo_database], environment(state, DLPROF_LOG_FORMAT="json")) as found:
         yield found
 
 
@@ -183,21 +184,21 @@ def test_a_body_that_takes_too_long_is_ended() -> None:
 
 
 def test_heads_alone_are_answered_without_a_word_in_the_log(
-    demo_database: Path, tmp_path: Path
+    viewer: RunningViewer, crowd: ExitStack
 ) -> None:
-    env = environment(tmp_path / "state", DLPROF_LOG_FORMAT="json")
-    with running([demo_database], env) as viewer:
-        profile = viewer.profile_id()
-        client = http.client.HTTPConnection(urlsplit(viewer.url).netloc, timeout=LIMIT_S)
-        root = f"/api/v1/profiles/{profile}/aggregations/1"
-        for path in ("/", "/healthz", "/api/v1/profiles/", f"{root}/ops/",
-                     f"{root}/ops/export/?format=csv", "/nothing"):  # fmt: skip
-            client.request("HEAD", path)
-            reply = client.getresponse()
-            assert reply.read() == b"", path
-            assert reply.status in {200, 404, 503}, path
-        client.close()
-        viewer.stop()
-        lines = viewer.errors().splitlines()
+    before = len(viewer.errors())
+    client = http.client.HTTPConnection(urlsplit(viewer.url).netloc, timeout=LIMIT_S)
+    crowd.callback(client.close)
+    root = f"/api/v1/profiles/{viewer.profile_id()}/aggregations/1"
+    for path in ("/", "/healthz", "/api/v1/profiles/", f"{root}/ops/",
+                 f"{root}/ops/export/?format=csv", "/nothing"):  # fmt: skip
+        client.request("HEAD", path)
+        reply = client.getresponse()
+        assert reply.read() == b"", path
+        assert reply.status in {200, 404, 503}, path
+    # The same connection: what was logged about the others is there.
+    client.request("GET", "/healthz")
+    assert client.getresponse().read()
+    lines = viewer.errors()[before:].splitlines()
     messages = [json.loads(line)["message"] for line in lines if line.startswith("{")]
     assert not [message for message in messages if "body" in message]

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 Value: TypeAlias = "str | int | float"
 
@@ -118,9 +118,13 @@ def translate(text: str, language: str) -> str:
     return _filled(catalog(language)[text.template].text, values) or text
 
 
+#: Types without a message in them; most values of a reply are of these.
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+
+
 def localized(value: Any, language: str) -> Any:
     """Return plain data, such as a reply or a figure, with every message in it translated."""
-    if language == ENGLISH:
+    if language == ENGLISH or type(value) in _PLAIN:
         return value
     if isinstance(value, str):
         return translate(value, language)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -47,8 +48,9 @@ def own_database(demo_profile: Path, tmp_path_factory: pytest.TempPathFactory) -
     from aggregator.pipeline import import_profile
 
     def make(path: Path) -> None:
-        begin = _first_steps(demo_profile, path.with_name(f"{path.name}.export"))
-        import_profile(ImportOptions(begin, path, profile_name="demo"), NullProgress())
+        with tempfile.TemporaryDirectory() as folder:
+            begin = _first_steps(demo_profile, Path(folder) / demo_profile.name)
+            import_profile(ImportOptions(begin, path, profile_name="demo"), NullProgress())
 
     return made_once(tmp_path_factory, "own/dlprof_dldb.sqlite", make)
 

@@ -6,6 +6,7 @@ import functools
 import glob
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from aggregator.dldb.conversion import INFIX, SOURCE_NAME
@@ -57,14 +58,19 @@ class Registry:
 
         Databases converted from one of NVIDIA's follow it; added profiles come last.
         """
-        named = [path for entry in self._databases for path in _files_of(entry)]
-        named += [kept.path for kept in self._kept.values() if kept.is_added]
-        paths = dict.fromkeys(found for path in named for found in (path, *conversions_of(path)))
-        return [served for path in paths if (served := self._served(path)) is not None]
+        served = map(self._served, dict.fromkeys(self._paths()))
+        return [one for one in served if one is not None]
 
     def find(self, wanted: str) -> ServedProfile | None:
-        """The profile of an id, if it is served."""
-        return next((served for served in self.all() if served.id == wanted), None)
+        """The profile of an id, if it is served; folders behind it are not listed."""
+        served = (self._served(path) for path in self._paths() if profile_id(path) == wanted)
+        return next((one for one in served if one is not None), None)
+
+    def _paths(self) -> Iterator[Path]:
+        named = chain.from_iterable(map(_files_of, self._databases))
+        for path in chain(named, (kept.path for kept in self._kept.values() if kept.is_added)):
+            yield path
+            yield from conversions_of(path)
 
     def _served(self, path: Path) -> ServedProfile | None:
         found = profile_id(path)

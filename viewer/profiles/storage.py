@@ -42,6 +42,9 @@ RESERVE_BYTES = 64 * 2**20
 
 logger = logging.getLogger(__name__)
 
+#: Each request reads them. Django needs longer to make this statement than SQLite to answer it.
+_KEPT_ROWS = f"SELECT * FROM {StoredProfile._meta.db_table} ORDER BY created_at, id"  # noqa: S608
+
 _last_kept: dict[str, Kept] = {}
 
 
@@ -65,7 +68,7 @@ def _read_kept() -> dict[str, Kept]:
     started = datetime.fromtimestamp(settings.ENVIRONMENT.started_at, tz=UTC)
     named = set(settings.ENVIRONMENT.databases)
     kept = {}
-    for row in StoredProfile.objects.order_by("created_at", "id"):
+    for row in StoredProfile.objects.raw(_KEPT_ROWS):
         path = Path(row.path)
         # A file that is named at the start is listed, even if it was removed from the list before.
         listed_again = path in named and row.hidden_at is not None and row.hidden_at < started

@@ -442,6 +442,8 @@ def find_violations() -> Callable[..., list[str]]:
         pytest.skip("axe-core is not installed: npm ci in frontend/")
 
     def violations(page: Page, only: Sequence[str] = ()) -> list[str]:
+        # What is asked for anew is dimmed, with less contrast.
+        expect(page.locator(".is-stale")).to_have_count(0)
         # The page allows no injected scripts, so axe is loaded through the debugger.
         if not page.evaluate("() => 'axe' in window"):
             page.evaluate(script.read_text())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,14 @@ class BrokerAwayError(Exception):
 
 
 def load() -> Any:
-    """Import Celery; returns the module of the application."""
+    """Import Celery, and what it uses of Redis; returns the module of the application."""
     for name in ("kombu.exceptions", "celery.canvas"):
         loading.load(name)
-    return loading.load("aggregator.jobs.celery_app")
+    app = loading.load("aggregator.jobs.celery_app")
+    if os.environ.get("DLPROF_BROKER_URL"):
+        with suppress(ImportError):  # the first connection says that it is not installed
+            loading.load("aggregator.jobs.redis_broker")
+    return app
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""What ``dlprof`` loads: nothing of the extras, and nothing slow that few profiles need."""
+"""What ``dlprof`` and the web server load: nothing of the extras, nothing slow that few need."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -96,3 +97,27 @@ def test_what_needs_an_extra_names_it(tmp_path: Path) -> None:
     assert _run_base(code, "--version").returncode == 0
     done = _run_base("import dlprof_client")
     assert done.stderr.splitlines()[-1].endswith("pip install 'open-dlprof[notebook]'")
+
+
+_SERVER = """
+import sys
+import viewer.wsgi, viewer.urls
+late = {"aggregator.advice", "aggregator.compare.sides", "aggregator.replay.build", "celery",
+        "jinja2", "requests", "viewer.api.profiles", "viewer.api.replay"}
+print(sorted(late & sys.modules.keys()))
+import requests  # What was absent for the server's libraries is there for others.
+"""
+
+
+def test_the_web_server_starts_without_what_few_requests_need(tmp_path: Path) -> None:
+    pytest.importorskip("requests")
+    done = subprocess.run(
+        [sys.executable, "-c", _SERVER],
+        cwd=REPOSITORY,
+        env=os.environ | {"DLPROF_STATE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

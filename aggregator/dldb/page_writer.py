@@ -81,7 +81,8 @@ class _PageWriter:
     """Appends rows to empty tables; the file is a database again after ``finish``."""
 
     def __init__(self, path: Path) -> None:
-        self._targets = _targets(path)
+        self._path = path
+        self._targets: dict[str, _Target] = {}  # Of a long table's first rows on.
         self.file = path.open("rb+")
         header = self.file.read(100)
         size = int.from_bytes(header[16:18], "big")
@@ -96,6 +97,8 @@ class _PageWriter:
         Returns whether the rows were taken: not if they are few, hold anything but integers, do not
         go on where the table ends, or lack a column of an index.
         """
+        if not self._targets and len(columns.get("id", ())) >= MIN_ROWS:
+            self._targets = _targets(self._path)
         target = self._targets.get(table)
         if target is None or not _fits(target, columns):
             return False

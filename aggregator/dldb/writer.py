@@ -138,9 +138,15 @@ def _reason(error: Exception, text: str) -> str:
 
 def create_tables(path: Path) -> None:
     """Lay out an empty database."""
-    with closing(sqlite3.connect(path)) as connection:
+    path.write_bytes(_empty_database())
+
+
+@cache
+def _empty_database() -> bytes:
+    with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("PRAGMA page_size = 8192")
         _run_script(connection, schema_sql() + LONG_INDEXES)
+        return connection.serialize()
 
 
 def finish(path: Path, *, has_custom_domains: bool) -> None:

@@ -15,6 +15,9 @@ from aggregator.texts import say
 USUAL_LATENCY_NS = 20_000
 """Time that a collective of no data takes, where the profile does not show it."""
 
+FASTEST_PCT = 10
+"""Percentile of the rates of buckets that stands for those with nothing beside them."""
+
 
 def communication(graph: Graph) -> Bool:
     """Rows of kernels that move data between GPUs."""
@@ -86,7 +89,8 @@ def bucket_size(mbytes: float) -> Change:
 
     As DistributedDataParallel does, a bucket is closed when it has reached the size. A joined one
     is sent when the last of its parts is ready, and takes the time of all of them, less the time
-    that each takes without data. A bucket that is cut is sent in equal parts, ready one after the
+    that each takes without data; the last of a step, which has no backward pass beside it, takes
+    it at the rate of the fastest. A bucket that is cut is sent in equal parts, ready one after the
     other since the bucket before it was, or since the backward pass began.
     """
 
@@ -103,6 +107,9 @@ def bucket_size(mbytes: float) -> Change:
         count = np.bincount(group)
         sent = np.flatnonzero(close)
         duration = total - (count - 1) * latency
+        last = np.flatnonzero(np.diff(found.chain, append=-1))
+        alone = np.rint(_alone_ns(found, group, latency)).astype(np.int64)
+        duration[group[last]] = np.minimum(duration, alone)[group[last]]
         single = count == 1
         duration = np.where(single, _cut(found, latency, size)[sent], np.maximum(duration, latency))
         result = scenario.durations.duration_ns.copy()
@@ -192,6 +199,14 @@ def _latency_ns(found: _Buckets) -> int:
     )
     latency = times[0] - small * max(times[1] - times[0], 0.0) / (large - small)
     return int(np.clip(latency, 0, times[0]))
+
+
+def _alone_ns(found: _Buckets, group: Int64, latency_ns: int) -> Float64:
+    """Time of each group of buckets in one, at the rate of the fastest buckets. Unit: ns."""
+    rate = (found.duration_ns - latency_ns) / found.num_bytes
+    size = np.bincount(group, found.num_bytes)
+    result: Float64 = latency_ns + size * np.percentile(rate, FASTEST_PCT)
+    return result
 
 
 def _closing(found: _Buckets, size: int) -> Bool:

@@ -38,12 +38,15 @@ COMPUTE, REDUCE = 7, 17
 NAMES = ("gemm", "ncclDevKernel_AllReduce_Sum_f32", "adam")
 
 
-def data_parallel(buckets: tuple[int, ...], us_of_mib: float = 10.0) -> ReplayInput:
+def data_parallel(
+    buckets: tuple[int, ...], us_of_mib: float = 10.0, beside: float = 1.0
+) -> ReplayInput:
     """Steps of a backward pass in a queue; each layer has 4 MiB of gradients, in buckets.
 
     Args:
         buckets: Layers of each bucket, in order.
         us_of_mib: Time that a MiB takes. Unit: us.
+        beside: How much longer transfers take that begin before the backward pass ends.
     """
     rows: list[tuple[int, int, int, int, int]] = []  # start, end, stream, name, bytes
     calls: list[tuple[int, int]] = []
@@ -77,7 +80,7 @@ def data_parallel(buckets: tuple[int, ...], us_of_mib: float = 10.0) -> ReplayIn
             if layer in ends:
                 size = 4 * buckets[ends.index(layer)]
                 wait(REDUCE, COMPUTE)
-                time = (LATENCY_US + us_of_mib * size) * US
+                time = (LATENCY_US + us_of_mib * size) * US * (1 if layer == LAYERS else beside)
                 sent = work(max(now, sent), time, REDUCE, 1, size * MIB)
         wait(COMPUTE, REDUCE)
         now = work(max(now, sent), UPDATE_US * US, COMPUTE, 2)
@@ -167,6 +170,12 @@ def test_joined_buckets_give_the_step_of_the_program_with_such_buckets(
     assert predicted == pytest.approx(changed, abs=8 * LATENCY_US + 5)
     if mbytes == 4:
         assert predicted == changed
+
+
+def test_one_bucket_after_the_backward_pass_takes_as_long_as_nothing_runs_beside_it() -> None:
+    changed = step_us(data_parallel(BUCKETS[32], 30.0, 1.5))
+    predicted = step_us(data_parallel(BUCKETS[8], 30.0, 1.5), bucket_size(32))
+    assert predicted == pytest.approx(changed, rel=0.02)
 
 
 @pytest.mark.parametrize("us_of_mib", [5.0, 15.0])

@@ -312,7 +312,7 @@ def test_two_uploads_of_one_name_do_not_meet(
     ids = [api.post(PROFILES, {"upload": _upload(own_database)}).json["id"] for _ in range(2)]
 
     assert len(set(ids)) == 2
-    assert api.get(PROFILES).json["count"] == 2
+    assert [item["id"] for item in api.get(PROFILES).json["results"]] == ids  # oldest first
 
 
 @pytest.mark.parametrize(

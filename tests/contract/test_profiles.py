@@ -38,6 +38,13 @@ def folder(golden_database: Path, tmp_path: Path, settings: LazySettings) -> Pat
     return tmp_path
 
 
+def test_an_id_names_one_file_of_a_folder(api: ApiClient, folder: Path) -> None:
+    for name in ("a.sqlite", "b.sqlite", "c.sqlite"):
+        item = api.get(f"{API}/profiles/{profile_id(folder / name)}/").json
+        assert item["file_name"] == name
+    assert api.get(f"{API}/profiles/{profile_id(folder / 'd.sqlite')}/").status == 404
+
+
 def test_a_folder_serves_its_databases_and_nothing_else(api: ApiClient, folder: Path) -> None:
     body = api.get(f"{API}/profiles/").json
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,6 +30,12 @@ _LENGTHS = (
     " WHERE aggr_id = 1 ORDER BY iter_value"
 )
 """Length of each iteration and the time of its kernels: whether the GPU itself was slower."""
+_TIMES = (
+    "SELECT phase, hostNs, gpuNs FROM {table} WHERE pid ="
+    " (SELECT pid FROM {table} ORDER BY rank, pid LIMIT 1) ORDER BY phase, number"
+)
+"""Steps of the first rank, whose program writes its own clock."""
+_RANK = re.compile(r"/rank_(\d+)")
 Kernels = list[tuple[str, str, str]]
 """Kernel, op and direction, in order of launch."""
 
@@ -47,7 +54,7 @@ def read_steps(export: Path, database: Path) -> dict[str, Any]:
         query = f"SELECT key, value FROM model_config WHERE key IN ({marks})"  # noqa: S608 - fixed names
         found["settings"] = {row[0]: row[1] for row in connection.execute(query, _SETTINGS)}
     with closing(sqlite3.connect(export)) as connection:
-        query = f"SELECT phase, hostNs, gpuNs FROM {STEP_TIMES} ORDER BY pid, phase, number"  # noqa: S608 - fixed name
+        query = _TIMES.format(table=STEP_TIMES)
         try:
             found["step_times"] = connection.execute(query).fetchall()
             notes = connection.execute("SELECT name, value FROM DLPROF_CAPTURE_NOTES").fetchall()
@@ -113,4 +120,16 @@ def _steps(database: Path) -> Iterator[Kernels]:
     with closing(sqlite3.connect(database)) as connection:
         for low, high in connection.execute(_ITERATIONS).fetchall():
             rows = connection.execute(_KERNELS, (low - 1, high - 1)).fetchall()
-            yield [row[2:] for row in rows]
+            yield [row[2:] for row in _by_rank(rows)]
+
+
+def _by_rank(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Kernels of one rank after the other: numbers of processes differ between two captures."""
+    groups: dict[Any, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        groups.setdefault(row[1], []).append(row)
+
+    def rank(group: list[tuple[Any, ...]]) -> int:
+        return next((int(found[1]) for row in group if (found := _RANK.match(row[3]))), 0)
+
+    return [row for group in sorted(groups.values(), key=rank) for row in group]

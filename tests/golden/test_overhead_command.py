@@ -11,7 +11,7 @@ from benchmarks.gpu_clocks import ClockLog, same_steps
 from benchmarks.measured import standard_error
 from benchmarks.overhead_tables import costs_table, workload_tables
 from benchmarks.overhead_turns import ALONE, tables
-from benchmarks.recorded_names import FIRST_LIGHT, compare_names
+from benchmarks.recorded_names import FIRST_LIGHT, _by_rank, compare_names
 from tests.builders import Trace, analyze
 
 STEPS = 12
@@ -48,6 +48,11 @@ def test_names_of_equal_kernels_are_compared(tmp_path: Path) -> None:
     changed = compare_names(light, high)
     assert changed["wrong"] == same["compared"] // 2
     assert changed["compared"] == same["compared"]
+
+
+def test_ranks_follow_each_other_whatever_the_numbers_of_their_processes() -> None:
+    rows = [(1, 0, "k", "/rank_1/Net/fc"), (2, 0, "k", "/other"), (3, 1, "k", "/rank_0/Net/fc")]
+    assert [row[0] for row in _by_rank(rows)] == [3, 1, 2]
 
 
 def test_what_misses_a_goal_is_bold() -> None:

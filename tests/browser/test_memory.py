@@ -70,6 +70,10 @@ def test_the_tables_show_the_peak_first_and_then_the_chosen_moment(
     expect(owners).to_have_count(len(alive["owners"]) + 1)
     plot.press("Home")
     expect(plot).to_have_attribute("aria-valuenow", "0")
+    plot.press("ArrowRight")
+    expect(plot).not_to_have_attribute("aria-valuenow", "0")
+    plot.press("ArrowLeft")
+    expect(plot).to_have_attribute("aria-valuenow", "0")
     page.get_by_role("button", name="Go to the peak").click()
     expect(peak).to_be_visible()
 

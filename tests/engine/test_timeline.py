@@ -244,3 +244,43 @@ def test_the_totals_of_a_range_are_those_of_the_rows(imported: ProfileFactory) -
         ).fetchone()[0]
         assert sum(row["time_ns"] for row in found["categories"] if row["category"] < 3) == total
         assert found["events"][0]["duration_ns"] >= found["events"][-1]["duration_ns"]
+
+
+#: Work of ops, or kernels of names, that the evidence of a piece of advice holds.
+OF_ADVICE = """
+    SELECT count(*) FROM (
+        SELECT o.op_id, n.name FROM kernels AS k
+            JOIN kernel_names AS n ON n.id = k.name
+            JOIN op_kernels AS p ON p.id = k.op_kernel JOIN ops AS o ON o.id = p.op
+        UNION ALL SELECT o.op_id, '' FROM memory_ops AS m JOIN ops AS o ON o.id = m.op
+        UNION ALL SELECT o.op_id, '' FROM graph_launches AS g JOIN ops AS o ON o.id = g.op
+    ) AS w
+    WHERE EXISTS (
+        SELECT * FROM json_each(:evidence) AS e WHERE
+            e.value ->> 'kind' = 'op' AND w.op_id = substr(e.value ->> 'name', 1, length(w.op_id))
+                AND substr(e.value ->> 'name' || ' ', length(w.op_id) + 1, 1) = ' '
+            OR e.value ->> 'kind' = 'kernel' AND w.name = e.value ->> 'name'
+    )
+"""
+
+
+def test_the_lane_of_advice_has_the_work_that_its_evidence_names(imported: ProfileFactory) -> None:
+    database = imported("pytorch_resnet50_amp")
+    compared: set[str] = set()
+    with opened_data(database) as data, closing(sqlite3.connect(database)) as connection:
+        timeline = TimelineAnswers(data)
+        lanes = timeline.lanes()
+        found = connection.execute("SELECT advice, evidence FROM advice WHERE status = 'found'")
+        for advice, evidence in found.fetchall():
+            keys = [
+                one["key"] for one in lanes["lanes"] if one["key"].startswith(f"advice.{advice}")
+            ]
+            kinds = {item["kind"] for item in json.loads(evidence)} & {"op", "kernel"}
+            if not keys or not kinds:
+                continue
+            items = timeline.items(keys, lanes["start_ns"], lanes["stop_ns"] + 1, 1_000)
+            count = sum(sum(lane["count"]) for lane in items["lanes"])
+            (expected,) = connection.execute(OF_ADVICE, {"evidence": evidence}).fetchone()
+            assert count == expected > 0, advice
+            compared |= kinds
+    assert compared == {"op", "kernel"}

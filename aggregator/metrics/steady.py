@@ -146,6 +146,13 @@ def _end(length_ns: Int64, first: int, last: int) -> Text | str:
         )
     slow = float(length_ns[last + 1 : final].max() / np.median(length_ns[first : last + 1]))
     fields = {"a": last + 1, "b": final - 1, "last": final}
+    if last == final - 2:
+        return say(
+            "; a step of {ratio:.1f} times the median (iteration {a}); the end of the program "
+            "(iteration {last})",
+            ratio=slow,
+            **fields,
+        )
     if slow > 1 + _TOLERANCE:
         return say(
             "; slow steps (iterations {a} to {b}, up to {ratio:.1f} times the median step); the "

@@ -423,7 +423,8 @@ def test_what_was_not_measured_is_unknown_with_the_reason(api: ApiClient, ours: 
     usage = api.get(ours.at("resource-usage/")).json
     iterations = api.get(ours.at("iterations/")).json
 
-    assert usage["io_pct"] is None
+    assert (usage["io_pct"], usage["corrected_io_pct"]) == (None, None)
+    assert usage["unknown"]["corrected_io_pct"] == usage["unknown"]["io_pct"]
     # No option of a profiler would change it: none is named.
     assert usage["unknown"]["io_pct"].startswith("I/O time unknown")
     assert "nsys" not in usage["unknown"]["io_pct"]

@@ -68,6 +68,14 @@ def test_slow_steps_before_the_end_are_no_end_of_the_program(tmp_path: Path) -> 
     )
 
 
+def test_one_slow_step_before_the_end_is_no_range(tmp_path: Path) -> None:
+    found = _analyzed(tmp_path, [50, *[10.0] * 9, 25, 80])
+    _, steady = found.query(f"SELECT {COLUMNS}")
+    assert steady[3].endswith(
+        "; a step of 2.5 times the median (iteration 11); the end of the program (iteration 12)"
+    )
+
+
 def test_two_typical_steps_begin_no_steady_range(tmp_path: Path) -> None:
     found = _analyzed(tmp_path, [50, 10.0, 10, 40, *[10.0] * 8, 80])
     _, steady = found.query(f"SELECT {COLUMNS}")

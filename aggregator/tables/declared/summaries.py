@@ -109,6 +109,8 @@ PERFORMANCE_SUMMARY = ObjectSpec(
 _CORRECTED_PARTS = (
     *("tc", "non_tc", "communication", "graph", "memory", "dataloader", "io", "cpu", "other"),
 )
+_MEASURED = {"dataloader": "dataloader_measured", "io": "io_measured"}
+"""Parts of the breakdown that not every capture has."""
 
 RESOURCE_USAGE = ObjectSpec(
     "resource-usage",
@@ -116,17 +118,22 @@ RESOURCE_USAGE = ObjectSpec(
     (
         *(
             Field(
-                f"{part}_pct", _BREAKDOWN, f"{part}_duration_pct", description, "number", measured
+                f"{part}_pct",
+                _BREAKDOWN,
+                f"{part}_duration_pct",
+                description,
+                "number",
+                _MEASURED.get(part, ""),
             )
-            for part, description, measured in (
-                ("tc", "A Tensor Core kernel runs.", ""),
-                ("non_tc", "Other kernels run.", ""),
-                ("graph", "Only CUDA graphs run whose kernels were not recorded.", ""),
-                ("memory", "Only copies and sets run.", ""),
-                ("dataloader", "Only input is waited for.", "dataloader_measured"),
-                ("io", "Only I/O happens.", "io_measured"),
-                ("cpu", "Only ops on the CPU run.", ""),
-                ("other", "None of these.", ""),
+            for part, description in (
+                ("tc", "A Tensor Core kernel runs."),
+                ("non_tc", "Other kernels run."),
+                ("graph", "Only CUDA graphs run whose kernels were not recorded."),
+                ("memory", "Only copies and sets run."),
+                ("dataloader", "Only input is waited for."),
+                ("io", "Only I/O happens."),
+                ("cpu", "Only ops on the CPU run."),
+                ("other", "None of these."),
             )
         ),
         Field(
@@ -136,12 +143,16 @@ RESOURCE_USAGE = ObjectSpec(
             "Only kernels that move data between GPUs run; part of non_tc_pct.",
             "number",
         ),
-        *fields_of(
-            "view_corrected_breakdown",
-            {
-                f"corrected_{part}_pct%": f"The same of the corrected step: {part}."
-                for part in _CORRECTED_PARTS
-            },
+        *(
+            Field(
+                f"corrected_{part}_pct",
+                "view_corrected_breakdown",
+                f"corrected_{part}_pct",
+                f"The same of the corrected step: {part}.",
+                "number",
+                _MEASURED.get(part, ""),
+            )
+            for part in _CORRECTED_PARTS
         ),
     ),
 )

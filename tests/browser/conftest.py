@@ -11,7 +11,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import (
+    ExitStack,
+    closing,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from io import StringIO
@@ -357,10 +364,10 @@ def opened_page(
 ) -> Iterator[Page]:
     """A page that knows nothing of the tests before it, and whose troubles fail the test.
 
-    It is kept for the next test: a new page is a new process of the browser, which compiles all
-    scripts again, half of what opening a view costs.
+    Keeping it for the next test saves half of what opening a view costs, but once in some hundred
+    tests such a page computed without end.
     """
-    page = (context.pages or [context.new_page()])[0]
+    page = context.new_page()
     # During a transition between two colors the contrast is neither the one nor the other.
     scheme: Literal["dark", "light"] = "dark" if theme == "dark" else "light"
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce", forced_colors="none")
@@ -372,25 +379,16 @@ def opened_page(
     finally:
         for event, listener in listeners.items():
             page.remove_listener(event, listener)
-        if not _is_left(page):
-            page.close()
+        _forget(page)
+        page.close()
         context.clear_cookies()
     assert watch.unexpected == []
 
 
-def _is_left(page: Page) -> bool:
-    """Leave what a test has opened, and forget what it has set; False if that cannot be done."""
-    try:
-        page.unroute_all(behavior="ignoreErrors")
+def _forget(page: Page) -> None:
+    """Forget what a test has stored: the context is that of the next one, too."""
+    with suppress(PlaywrightError):  # a page that was never opened has no storage
         page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
-        page.mouse.move(0, 0)
-        page.set_viewport_size(VIEWPORT)
-        if found := re.match(r"https?://[^/]+", page.url):
-            # Of the same server, which keeps the browser's process.
-            page.goto(f"{found[0]}/healthz")
-    except PlaywrightError:  # a page that was never opened has no storage
-        return False
-    return True
 
 
 @pytest.fixture
@@ -400,16 +398,6 @@ def page(
     """A page whose console errors, crashes and requests to other hosts fail the test."""
     with opened_page(browser_context, watch, theme, request=watch.request) as page:
         yield page
-
-
-@pytest.fixture
-def fresh_page(browser_context: BrowserContext) -> Iterator[None]:
-    """For a test that sets what stays with a page: its page is new, and closed after it."""
-    for page in browser_context.pages:
-        page.close()
-    yield
-    for page in browser_context.pages:
-        page.close()
 
 
 def idle(page: Page) -> None:

@@ -25,7 +25,6 @@ window.print = () => {
 """
 
 
-@pytest.mark.usefixtures("fresh_page")
 def test_print_holds_all_filtered_rows_and_leaves_the_page_as_it_was(
     page: Page, viewer: Viewer
 ) -> None:

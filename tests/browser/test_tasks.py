@@ -54,7 +54,7 @@ def two_profiles(
 
 
 @pytest.fixture
-def counted(fresh_page: None, page: Page) -> Page:
+def counted(page: Page) -> Page:
     """A page that counts what its user does."""
     page.add_init_script(COUNT_INTERACTIONS)
     return page

@@ -109,7 +109,6 @@ new PerformanceObserver((list) => list.getEntries().forEach((one) => {
 """
 
 
-@pytest.mark.usefixtures("fresh_page")
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_moves_while_the_dashboard_loads(page: Page, viewer: Viewer, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 844})
@@ -300,7 +299,6 @@ def test_the_theme_stays_after_a_reload(page: Page, viewer: Viewer) -> None:
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
 
-@pytest.mark.usefixtures("fresh_page")
 def test_a_view_appears_when_its_code_comes_before_its_effects(page: Page, viewer: Viewer) -> None:
     """A busy browser may load the code between drawing the skeleton and running its effects."""
     held: list[Route] = []

@@ -36,19 +36,6 @@ static void detach(void)
         failed("finalize", finalize());
 }
 
-/* Calls of the driver only, which calls of the runtime make: one or two for each kernel. */
-static void enable_driver_calls(void)
-{
-    uint32_t cbid;
-    failed("driver API", cupti.ActivityEnable(KIND_DRIVER));
-    for (cbid = 1; cupti.ActivityEnableDriverApi && cbid < MOST_CALLBACKS; cbid++) {
-        const char *name = NULL;
-        if (!cupti.GetCallbackName(DOMAIN_DRIVER_API, cbid, &name) && name
-            && !is_recorded(DOMAIN_DRIVER_API, name))
-            cupti.ActivityEnableDriverApi(cbid, 0);
-    }
-}
-
 /* Let the file of records begin, and CUPTI be loaded; nothing is asked of it. */
 __attribute__((visibility("default"))) void call_prices_begin(void)
 {
@@ -77,7 +64,7 @@ __attribute__((visibility("default"))) void call_prices_stage(const char *name)
     else if (!strcmp(name, "synchronization, events, overhead"))
         enable_kinds(4, kinds);
     else if (!strcmp(name, "calls"))
-        enable_calls();
+        enable_all_calls();
     else if (!strcmp(name, "driver calls"))
         enable_driver_calls();
     else if (!strcmp(name, "written"))

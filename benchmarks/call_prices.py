@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from aggregator.sources.collector.records import API, KERNEL, NOTE, read_records
-from benchmarks.measured import REPOSITORY, standard_error
+from benchmarks.measured import REPOSITORY, standard_error, with_error
 from profiler_cli.capture.native import find_compiler, find_cupti
 
 WORK = ("kernels", "copies and sets", "synchronization, events, overhead")
@@ -197,15 +197,11 @@ def tables(found: dict[str, dict[str, list[Stages]]]) -> Iterator[str]:
                 both = [(run[stage], run[BEFORE]) for run in runs if stage in run]
                 if both:
                     cells = [
-                        _with_error([100 * (run[at] / before[at] - 1) for run, before in both])
+                        with_error([100 * (run[at] / before[at] - 1) for run, before in both])
                         for at in range(len(CLOCKS))
                     ]
                     cells = [f"`{program}`", sequence, stage, str(len(both)), *cells]
                     yield f"| {' | '.join(cells)} |"
-
-
-def _with_error(more_pct: list[float]) -> str:
-    return f"{statistics.median(more_pct):+.1f} ± {standard_error(more_pct):.1f} %"
 
 
 def _read(folder: Path) -> tuple[str, list[str]]:

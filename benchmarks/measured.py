@@ -65,6 +65,13 @@ def standard_error(values: Sequence[float]) -> float:
 _FEW = 6
 
 
+def with_error(more_pct: Sequence[float]) -> str:
+    """The median of percentages and its standard error, in words; empty: there are none."""
+    if not more_pct:
+        return ""
+    return f"{statistics.median(more_pct):+.1f} ± {standard_error(more_pct):.1f} %"
+
+
 def growth(single: Runs, measured: Runs, times: int) -> dict[str, float]:
     """Time of ``times`` copies divided by ``times`` the time of one, in the same round.
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measured import REPOSITORY, standard_error
+from benchmarks.measured import REPOSITORY, standard_error, with_error
 from benchmarks.overhead import DATABASE, PROGRAMS, WORKLOADS
 from benchmarks.recorded_names import read_steps
 
@@ -134,7 +134,7 @@ def tables(found: dict[str, list[Turn]]) -> Iterator[str]:
                 continue
             alone = [_median(turn[ALONE], "times_ms", way) for turn in both]
             cells = [f"{statistics.median(alone):.2f} ± {standard_error(alone):.2f}"]
-            cells += [_with_error(list(_more_pct(both, way, name))) for name in columns]
+            cells += [with_error(list(_more_pct(both, way, name))) for name in columns]
             yield f"| `{program}` | {way} | {len(both)} | {' | '.join(cells)} |"
 
 
@@ -147,12 +147,6 @@ def _more_pct(turns: list[Turn], way: str, name: str) -> Iterator[float]:
         elif name in turn[way]:  # What dlprof reports of the first steps, or scales to them.
             own = _median(turn[ALONE], "times_ms", "not begun")
             yield 100 * (turn[way][name] / own - 1)
-
-
-def _with_error(more_pct: list[float]) -> str:
-    if not more_pct:
-        return ""
-    return f"{statistics.median(more_pct):+.1f} ± {standard_error(more_pct):.1f} %"
 
 
 def main() -> int:

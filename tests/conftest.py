@@ -216,12 +216,12 @@ def profile() -> ProfileFactory:
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """The file of that name, written once for all test processes; no test may write to it.
+    """The file or folder of that name, written once for all test processes, and never changed.
 
     Args:
         factory: Of the session's temporary folders.
         name: Of the file, maybe with a folder, unlike that of any other.
-        make: Writes a file.
+        make: Writes it.
     """
     base = factory.getbasetemp()
     root = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base

@@ -189,6 +189,15 @@ PART_ROWS = 1 << 18
 """Rows whose temporary columns fit the cache, and memory that the C library uses again."""
 
 
+def before_known(group: Integers, known: Bool, start_ns: Int64) -> Bool:
+    """Whether each row is not known and starts before the first known one of its group."""
+    result = np.zeros(len(group), dtype=bool)
+    for value in np.unique(group[known]).tolist():
+        own = group == value
+        result |= own & ~known & (start_ns < start_ns[own & known].min())
+    return result
+
+
 def parts_of(first: int, stop: int, size: int | None = None) -> list[slice]:
     """Rows in parts (of ``PART_ROWS`` unless said), for what makes temporary columns."""
     size = size or PART_ROWS

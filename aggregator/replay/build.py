@@ -303,15 +303,13 @@ def _notes(data: ReplayInput, streams: StreamChains, launch: Int64) -> list[Text
         )
     if data.lost_records:
         notes.append(say("The recorder lost events."))
-    earlier = data.work.is_earlier[streams.row]
-    lost = int(np.count_nonzero((launch < 0) & ~_transfers(streams) & ~earlier))
+    work, is_earlier = data.work, data.work.is_earlier
+    lost = int(np.count_nonzero((launch < 0) & ~_transfers(streams) & ~is_earlier[streams.row]))
     if 100 * lost > len(launch):
         notes.append(say("{count} pieces of work have no call that launched them.", count=lost))
     if idle := _launches_without_work(data):
         notes.append(say("{count} launches have no work in the capture.", count=idle))
-    work = data.work
-    alone = np.append(data.communicates, False)[work.name] & (work.collective < 0)
-    alone &= ~work.is_earlier
+    alone = np.append(data.communicates, False)[work.name] & (work.collective < 0) & ~is_earlier
     taken = work.end_ns - work.start_ns
     if 100 * int(taken[alone].sum()) > MIN_UNMATCHED_PCT * int(taken.sum()):
         notes.append(

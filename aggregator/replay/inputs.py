@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.profile.arrays import Bool, Float64, Int64
+from aggregator.profile.arrays import Bool, Float64, Int64, before_known
 
 KERNEL, COPY, SET, GRAPH = 0, 1, 2, 3  # Kinds of device work.
 
@@ -63,12 +63,7 @@ class Work:
     @property
     def is_earlier(self) -> Bool:
         """Whether each was launched before the capture began: before all with a call on its GPU."""
-        result = np.zeros(len(self), dtype=bool)
-        known = self.call >= 0
-        for device in np.unique(self.device[known]).tolist():
-            own = self.device == device
-            result |= own & ~known & (self.start_ns < self.start_ns[own & known].min())
-        return result
+        return before_known(self.device, self.call >= 0, self.start_ns)
 
 
 @dataclass(frozen=True)

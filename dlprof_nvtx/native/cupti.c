@@ -185,23 +185,26 @@ static int subscribe(void)
 /* Enable the calls to record; CUPTI before CUDA 12.6 can only record all, which are then left out
    when they are read. Calls of the driver that are enabled one by one are not recorded where the
    collection begins after CUDA was initialized; so all are enabled, and those not wanted disabled. */
-static void enable_calls(void)
+static void enable_calls(int kind, int domain, int (*enable_one)(uint32_t, uint8_t))
 {
     uint32_t cbid;
-    failed("runtime API", cupti.ActivityEnable(KIND_RUNTIME));
-    failed("driver API", cupti.ActivityEnable(KIND_DRIVER));
-    if (!cupti.ActivityEnableDriverApi || !cupti.ActivityEnableRuntimeApi)
-        return;
-    for (cbid = 1; cbid < MOST_CALLBACKS; cbid++) {
+    failed(kind == KIND_RUNTIME ? "runtime API" : "driver API", cupti.ActivityEnable(kind));
+    for (cbid = 1; enable_one && cbid < MOST_CALLBACKS; cbid++) {
         const char *name = NULL;
-        if (!cupti.GetCallbackName(DOMAIN_RUNTIME_API, cbid, &name) && name
-            && !is_recorded(DOMAIN_RUNTIME_API, name))
-            cupti.ActivityEnableRuntimeApi(cbid, 0);
-        name = NULL;
-        if (!cupti.GetCallbackName(DOMAIN_DRIVER_API, cbid, &name) && name
-            && !is_recorded(DOMAIN_DRIVER_API, name))
-            cupti.ActivityEnableDriverApi(cbid, 0);
+        if (!cupti.GetCallbackName(domain, cbid, &name) && name && !is_recorded(domain, name))
+            enable_one(cbid, 0);
     }
+}
+
+static void enable_driver_calls(void)
+{
+    enable_calls(KIND_DRIVER, DOMAIN_DRIVER_API, cupti.ActivityEnableDriverApi);
+}
+
+static void enable_all_calls(void)
+{
+    enable_calls(KIND_RUNTIME, DOMAIN_RUNTIME_API, cupti.ActivityEnableRuntimeApi);
+    enable_driver_calls();
 }
 
 void cupti_begin(void)
@@ -220,7 +223,7 @@ void cupti_begin(void)
         return;
     for (at = 0; at < sizeof KINDS / sizeof *KINDS; at++)
         failed("activity", cupti.ActivityEnable(KINDS[at]));
-    enable_calls();
+    enable_all_calls();
     cupti.EnableCallback(1, subscriber, DOMAIN_RESOURCE, CALLBACK_GRAPH_NODE_CREATED);
     cupti.EnableCallback(1, subscriber, DOMAIN_RESOURCE, CALLBACK_GRAPH_NODE_CLONED);
     failed("flush period", cupti.ActivityFlushPeriod(FLUSH_MS));

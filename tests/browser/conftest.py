@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -42,7 +41,7 @@ from playwright.sync_api import (
 from playwright.sync_api import Error as PlaywrightError
 
 from profiler_cli.dlprof import main
-from tests.conftest import ProfileFactory
+from tests.conftest import ProfileFactory, made_once
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MANIFEST = REPOSITORY / "viewer/static/dlprof/.vite/manifest.json"
@@ -93,18 +92,13 @@ MakeDatabase = Callable[..., Path]
 @pytest.fixture(scope="session")
 def make_database(tmp_path_factory: pytest.TempPathFactory) -> MakeDatabase:
     """What `dlprof` makes of a profile with these switches, once for all test processes."""
-    base = tmp_path_factory.getbasetemp()
-    databases = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "databases"
-    databases.mkdir(exist_ok=True)
 
     def make(profile: Path, *switches: str) -> Path:
         name = sha256("\n".join([str(profile), *switches]).encode()).hexdigest()[:16]
-        with (databases / f"{name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (databases / name).exists():
-                run(profile, databases / f"{name}.part", *switches)
-                (databases / f"{name}.part").rename(databases / name)
-        return databases / name / "dlprof_dldb.sqlite"
+        made = made_once(
+            tmp_path_factory, f"browser/{name}", lambda folder: run(profile, folder, *switches)
+        )
+        return made / "dlprof_dldb.sqlite"
 
     def run(profile: Path, folder: Path, *switches: str) -> None:
         words = [f"--database={profile}", f"--output_path={folder}", "--reports=summary"]

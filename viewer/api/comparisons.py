@@ -32,7 +32,7 @@ from aggregator.tables.memory import query_records
 from aggregator.tables.plotly import Theme
 from aggregator.tables.request import parse_list_query
 from aggregator.texts import say
-from viewer.api.figures import one_of
+from viewer.api.figures import check_figure, one_of
 from viewer.api.schema import ResourceView, list_parameters, page_of, query
 from viewer.api.scope import environment, registry
 from viewer.api.serializers.comparisons import (
@@ -44,7 +44,6 @@ from viewer.api.serializers.comparisons import (
     RowSamplesSerializer,
 )
 from viewer.api.serializers.figures import FigureSerializer
-from viewer.errors import ViewerError
 from viewer.profiles.registry import ServedProfile
 from viewer.profiles.summary import describe
 
@@ -138,13 +137,7 @@ class CompareFigureView(ResourceView):
     )
     def get(self, request: Request, name: str) -> Response:
         """Traces and layout, as Plotly draws them."""
-        if name not in FIGURES:
-            raise ViewerError(
-                say("There is no figure {name!r}.", name=name),
-                "FIGURE_NOT_FOUND",
-                404,
-                hint=say("Known: {names}.", names=", ".join(FIGURES)),
-            )
+        check_figure(name, FIGURES)
         theme = Theme(one_of(request.query_params.dict(), "theme", tuple(Theme)))
         comparison = _comparison(request)
         row = _row(request, comparison) if name == "row" else 0

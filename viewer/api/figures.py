@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -65,13 +65,7 @@ class FigureView(ResourceView):
     )
     def get(self, request: Request, name: str, **parts: Any) -> Response:
         """Traces and layout, as Plotly draws them."""
-        if name not in FIGURES:
-            raise ViewerError(
-                say("There is no figure {name!r}.", name=name),
-                "FIGURE_NOT_FOUND",
-                404,
-                hint=say("Known: {names}.", names=", ".join(FIGURES)),
-            )
+        check_figure(name, FIGURES)
         params = request.query_params.dict()
         check_parameters(params, (*_COMMON, *(_ZOOM if name in FIGURES_OF_ITERATIONS else ())))
         look = Look(
@@ -83,6 +77,17 @@ class FigureView(ResourceView):
         )
         with open_scope(request, parts) as scope:
             return Response(figures.draw(name, scope.data, look))
+
+
+def check_figure(name: str, known: Collection[str]) -> None:
+    """Raise ``ViewerError`` if there is no figure of that name."""
+    if name not in known:
+        raise ViewerError(
+            say("There is no figure {name!r}.", name=name),
+            "FIGURE_NOT_FOUND",
+            404,
+            hint=say("Known: {names}.", names=", ".join(known)),
+        )
 
 
 def one_of(params: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:

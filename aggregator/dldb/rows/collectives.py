@@ -13,7 +13,7 @@ from aggregator.dldb.stored import reading_errors
 from aggregator.dldb.writer import Table, has_table, insert_rows
 from aggregator.kernels.traits import kernel_traits
 from aggregator.metrics.collectives import CollectiveKernels, Matched, collective_kind, match
-from aggregator.profile.arrays import Int64
+from aggregator.profile.arrays import Int64, before_known
 from aggregator.system.sqlite_arrow import ArrowConnection
 from aggregator.system.sqlite_uri import read_only_uri
 
@@ -81,13 +81,8 @@ def _streams(data: dict[str, Int64]) -> Int64:
 
     How many of them a rank still recorded is chance: no other rank has the same ones.
     """
-    stream, launched = data["stream_id"].copy(), data["api_duration"] > 0
-    for process in np.unique(data["process"][launched]).tolist():
-        own = data["process"] == process
-        first = data["start"][own & launched].min()
-        earlier = own & ~launched & (data["start"] < first)
-        stream[earlier] = -1 - stream[earlier]
-    return stream
+    stream, launched = data["stream_id"], data["api_duration"] > 0
+    return np.where(before_known(data["process"], launched, data["start"]), -1 - stream, stream)
 
 
 def _table(found: CollectiveKernels, matched: Matched, sizes: dict[int, int]) -> Table:

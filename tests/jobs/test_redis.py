@@ -74,6 +74,8 @@ def test_a_broker_that_is_away_is_said_to_be(database: Path, tmp_path: Path) -> 
     env = environment(tmp_path / "state", DLPROF_BROKER_URL=url)
     with running([database], env) as viewer:
         job = viewer.ask_for_aggregation(iter_start=3)
+        # The keeper may be sending it when the request returns.
+        job = viewer.wait_for(job, lambda now: now["message"] != "")
 
         assert job["state"] == "queued"
         assert job["message"].startswith("Waiting for the broker: ")

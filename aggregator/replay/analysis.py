@@ -11,7 +11,7 @@ import numpy as np
 from aggregator.profile.arrays import Float64, Int64
 from aggregator.replay.build import build_graph
 from aggregator.replay.communication import communication
-from aggregator.replay.graph import EdgeKind, Graph
+from aggregator.replay.graph import EdgeKind, Graph, Source
 from aggregator.replay.inputs import ReplayInput
 from aggregator.replay.path import CriticalPath, critical_path
 from aggregator.replay.replay import Durations, Times, replay
@@ -110,14 +110,15 @@ class ReplayedProfile:
         start = self.times.work_start_ns
         return int(start[self.steps.next[-1]] - start[self.steps.first[0]])
 
+    @cached_property
+    def path_ns(self) -> dict[tuple[str, str], int]:
+        """Time on the critical path of all steps by kind and owner. Unit: ns."""
+        return _path_totals(self)
+
     @property
     def unexplained_pct(self) -> float:
         """Share of the critical path that is idle time without an explanation. Unit: percent."""
-        waited = self.path.gaps | self.path.launches
-        into = self.graph.edges.target[self.path.edges]
-        on_gpu = self.graph.edges.target_type[self.path.edges] == 1
-        waited[into[on_gpu]] = True
-        return 100 * float(self.graph.unexplained_ns[waited].sum()) / max(self.span_ns, 1)
+        return 100 * self.path_ns.get(("unexplained", ""), 0) / max(self.span_ns, 1)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -132,6 +133,13 @@ class ReplayedProfile:
             notes.append(say("The replay of the unchanged profile differs from the measurement."))
         if self.steps.is_whole:
             notes.append(say("No whole step was found on the GPU: all work counts as one step."))
+        if self.steps.processes > 1:
+            notes.append(
+                say(
+                    "{count} processes use the GPU: an iteration holds work of several.",
+                    count=self.steps.processes,
+                )
+            )
         if self.schedule.dropped:
             notes.append(say("Some dependencies contradict each other; they are left out."))
         return tuple(notes)
@@ -140,7 +148,7 @@ class ReplayedProfile:
     def confidence(self) -> str:
         """``high``, ``medium`` (a note) or ``low`` (several, or the replay does not fit)."""
         is_cut = self.steps.is_whole and len(self.graph.data.iteration) > 1
-        if is_cut or float(self.errors_pct.max()) > MAX_ERROR_PCT or len(self.notes) > 1:
+        if is_cut or self.steps.processes > 1 or float(self.errors_pct.max()) > MAX_ERROR_PCT or len(self.notes) > 1:
             return "low"
         return "medium" if self.notes else "high"
 
@@ -231,17 +239,24 @@ _LAG_KINDS = {
 
 def path_shares(found: ReplayedProfile) -> list[PathShare]:
     """The critical path by kind and owner, longest first."""
+    steps, span = len(found.steps.number), max(found.span_ns, 1)
+    shares = [
+        PathShare(kind, owner, round(ns / steps), round(100 * ns / span, 4))
+        for (kind, owner), ns in found.path_ns.items()
+        if ns > 0
+    ]
+    return sorted(shares, key=lambda one: (-one.ns, one.kind, one.owner))
+
+
+def _path_totals(found: ReplayedProfile) -> dict[tuple[str, str], int]:
+    """Time on the critical path by kind and owner; what was not followed is not explained."""
     totals: dict[tuple[str, str], int] = {}
     _add_work(found, totals)
     _add_cpu(found, totals)
     _add_lags(found, totals)
-    steps, span = len(found.steps.number), max(found.span_ns, 1)
-    shares = [
-        PathShare(kind, owner, round(ns / steps), round(100 * ns / span, 4))
-        for (kind, owner), ns in totals.items()
-        if ns > 0
-    ]
-    return sorted(shares, key=lambda one: (-one.ns, one.kind, one.owner))
+    # The path ends at the first call of a thread: what came before was not recorded.
+    _add(totals, "unexplained", "", max(found.span_ns - sum(totals.values()), 0))
+    return totals
 
 
 def _add(totals: dict[tuple[str, str], int], kind: str, owner: str, ns: int) -> None:
@@ -263,19 +278,20 @@ def _add_work(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> Non
     work = graph.data.work
     of_row = graph.work_row[rows]
     moves = communication(graph)[rows]
+    end_ns = found.times.work_end_ns[rows]
+    taken = np.minimum(graph.duration_ns[rows], end_ns - found.path.from_ns)
     for kind, name in enumerate(_WORK_KINDS):
         chosen = (work.kind[of_row] == kind) & ~moves
-        _add_by_op(found, totals, name, work.op[of_row[chosen]], graph.duration_ns[rows[chosen]])
-    _add_by_op(
-        found, totals, "communication", work.op[of_row[moves]], graph.duration_ns[rows[moves]]
-    )
+        _add_by_op(found, totals, name, work.op[of_row[chosen]], taken[chosen])
+    _add_by_op(found, totals, "communication", work.op[of_row[moves]], taken[moves])
 
 
 def _add_cpu(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None:
     """Calls by their names, and the time between calls by the op of the next call."""
     graph, calls = found.graph, found.graph.data.calls
     position = np.flatnonzero(found.path.steps)
-    step = graph.cpu_step_ns[position]
+    since_ns = found.times.cpu_ns[position] - found.path.from_ns
+    step = np.minimum(graph.cpu_step_ns[position], since_ns)
     row = graph.call_row[position // 2]
     is_call = position % 2 == 1
     names = (*calls.names, "")
@@ -289,13 +305,22 @@ def _add_cpu(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None
 
 def _add_lags(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None:
     graph, path, edges = found.graph, found.path, found.graph.edges
-    lost = graph.unexplained_ns
-    _add(totals, "gap", "", int((graph.gap_ns - np.minimum(lost, graph.gap_ns))[path.gaps].sum()))
-    _add(totals, "launch", "", int((graph.launch_lag_ns - lost)[path.launches].sum()))
-    unexplained = lost[path.gaps | path.launches].sum()
-    for edge in path.edges.tolist():
-        lag, kind = int(edges.lag_ns[edge]), EdgeKind(int(edges.kind[edge]))
-        beyond = int(lost[edges.target[edge]]) if edges.target_type[edge] == 1 else 0
-        _add(totals, _LAG_KINDS[kind], "", lag - beyond)
-        unexplained += beyond
-    _add(totals, "unexplained", "", int(unexplained))
+    since_ns = found.times.work_start_ns - path.from_ns
+    for kind, on_path, lag_ns in (
+        ("gap", path.gaps, graph.gap_ns),
+        ("launch", path.launches, graph.launch_lag_ns),
+    ):
+        rows = np.flatnonzero(on_path)
+        taken = np.minimum(lag_ns[rows], since_ns[rows])
+        lost = np.clip(graph.unexplained_ns[rows], 0, np.maximum(taken, 0))
+        _add(totals, kind, "", int((taken - lost).sum()))
+        _add(totals, "unexplained", "", int(lost.sum()))
+    into_work = edges.target_type[path.edges] == Source.WORK_END
+    lost = edges.lost_ns[path.edges]
+    lost[into_work] = graph.unexplained_ns[edges.target[path.edges[into_work]]]
+    taken = np.minimum(edges.lag_ns[path.edges], path.edge_ends_ns - path.from_ns)
+    lost = np.clip(lost, 0, np.maximum(taken, 0))
+    for kind, name in _LAG_KINDS.items():
+        chosen = edges.kind[path.edges] == kind
+        _add(totals, name, "", int((taken - lost)[chosen].sum()))
+    _add(totals, "unexplained", "", int(lost.sum()))

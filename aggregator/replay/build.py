@@ -8,7 +8,13 @@ import numpy as np
 
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.chains import CpuChains, StreamChains, cpu_chains, stream_chains
-from aggregator.replay.edges import TOLERANCE_NS, EdgeFinder, FoundEdges, presumed_waits
+from aggregator.replay.edges import (
+    TOLERANCE_NS,
+    WAITS_ONLY,
+    EdgeFinder,
+    FoundEdges,
+    presumed_waits,
+)
 from aggregator.replay.graph import NEVER, EdgeKind, Edges, Graph, Source
 from aggregator.replay.inputs import ReplayInput
 from aggregator.replay.loading import loading_ns
@@ -25,6 +31,12 @@ USUAL_RETURN_NS = 5_000
 """Time until a call returns after the work that it waited for, where the profile shows none."""
 USUAL_CALL_NS = 5_000
 """Time that a call takes which need not wait, where the profile shows none."""
+MAX_RETURN_NS = 100_000
+"""A call that only waits and returns later after the work that it waited for waited for more."""
+MAX_LAUNCH_NS = 200_000
+"""Where no work begins sooner after its launch, the clocks of CPU and GPU do not fit."""
+MIN_LAUNCHES = 5
+"""So many launches on an idle GPU show whether the clocks fit."""
 USUAL_FACTOR = 3
 """A lag longer than the usual one by this factor is idle time that no edge explains."""
 MIN_UNMATCHED_PCT = 1
@@ -48,7 +60,7 @@ def build_graph(data: ReplayInput) -> Graph:
         found.append(observed)
         lags = _work_lags(data, cpu, streams, launch, found)
     step, edges = _cpu_steps(cpu, streams, found, data)
-    notes += _notes(data, streams, launch)
+    notes += _notes(data, streams, launch) + _clock_notes(lags)
     return Graph(
         data=data,
         call_row=cpu.row,
@@ -213,6 +225,7 @@ def _edges(found: FoundEdges, lag: Int64, binds: Bool) -> Edges:
         target=found.target,
         lag_ns=lag,
         binds=binds,
+        lost_ns=np.zeros(count, dtype=np.int64),
     )
 
 
@@ -233,7 +246,8 @@ def _cpu_steps(
 ) -> tuple[Int64, list[Edges]]:
     """Steps of the CPU without the time in which they waited, and the edges that they waited for.
 
-    A call that waits takes as long as calls of its name take that do not have to.
+    A call that waits takes as long as calls of its name take that do not have to. Of several pieces
+    of work, it waited for the one that ended last.
     """
     step = np.diff(cpu.time_ns, prepend=0)
     step[cpu.first[:-1]] = cpu.time_ns[cpu.first[:-1]]
@@ -249,11 +263,19 @@ def _cpu_steps(
             own[part.target] = np.where(cpu.is_first[part.target], NEVER, 0)
             lag = target - source
         else:
+            latest = np.full(len(step), NEVER)
+            np.maximum.at(latest, part.target, source)
+            waited &= source == latest[part.target]
             rows = part.target[waited]
             own[rows] = np.minimum(own[rows], _usual_calls(cpu, data, rows))
             returned = _median((target - source)[waited], USUAL_RETURN_NS)
             lag = np.where(waited, target - source, np.minimum(returned, target - source))
-        edges.append(_edges(part, lag, waited))
+        found_edges = _edges(part, lag, waited)
+        if part.kind is EdgeKind.SYNC:
+            waits = data.calls.named(*WAITS_ONLY)[cpu.row[part.target // 2]]
+            beyond = lag - max(MAX_RETURN_NS, USUAL_FACTOR * returned)
+            found_edges.lost_ns[:] = np.where(waited & waits, np.maximum(beyond, 0), 0)
+        edges.append(found_edges)
     return own, edges
 
 
@@ -274,7 +296,7 @@ def _joined(parts: list[Edges]) -> Edges:
     empty = [np.empty(0, dtype=np.int64)]
     columns = {
         name: np.concatenate([*empty, *(getattr(part, name) for part in parts)])
-        for name in ("kind", "source_type", "source", "target_type", "target", "lag_ns", "binds")
+        for name in Edges.__dataclass_fields__
     }
     columns["binds"] = columns["binds"].astype(bool)
     return Edges(**columns)
@@ -304,18 +326,42 @@ def _notes(data: ReplayInput, streams: StreamChains, launch: Int64) -> list[Text
     if data.lost_records:
         notes.append(say("The recorder lost events."))
     work, is_earlier = data.work, data.work.is_earlier
-    lost = int(np.count_nonzero((launch < 0) & ~_transfers(streams) & ~is_earlier[streams.row]))
+    alone = (launch < 0) & ~_transfers(streams) & ~is_earlier[streams.row]
+    before = alone & (work.call[streams.row] >= 0)
+    if 100 * (early := int(np.count_nonzero(before))) > len(launch):
+        notes.append(
+            say(
+                "{count} pieces of work begin before their launch: the clocks of CPU and GPU "
+                "do not fit.",
+                count=early,
+            )
+        )
+    lost = int(np.count_nonzero(alone & ~before))
     if 100 * lost > len(launch):
         notes.append(say("{count} pieces of work have no call that launched them.", count=lost))
     if idle := _launches_without_work(data):
         notes.append(say("{count} launches have no work in the capture.", count=idle))
-    alone = np.append(data.communicates, False)[work.name] & (work.collective < 0) & ~is_earlier
+    unmatched = np.append(data.communicates, False)[work.name] & (work.collective < 0)
     taken = work.end_ns - work.start_ns
-    if 100 * int(taken[alone].sum()) > MIN_UNMATCHED_PCT * int(taken.sum()):
+    if 100 * int(taken[unmatched & ~is_earlier].sum()) > MIN_UNMATCHED_PCT * int(taken.sum()):
         notes.append(
             say("Waiting for ranks that are not in the profile counts as time of its collectives.")
         )
     return notes
+
+
+def _clock_notes(lags: _Lags) -> list[Text]:
+    """Whether the GPU begins all work so late after its launch that its clock must be ahead."""
+    late = lags.launch_ns[lags.launch_binds]
+    if len(late) < MIN_LAUNCHES or (least := int(late.min())) <= MAX_LAUNCH_NS:
+        return []
+    return [
+        say(
+            "No work begins sooner than {ms} ms after its launch: the clocks of CPU and GPU "
+            "do not fit.",
+            ms=f"{least / 1e6:.1f}",
+        )
+    ]
 
 
 def _launches_without_work(data: ReplayInput) -> int:

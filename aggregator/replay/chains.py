@@ -29,11 +29,12 @@ class CpuChains:
 
 def cpu_chains(calls: Calls) -> CpuChains:
     """Order calls by thread; calls inside another call count as that call."""
+    if not len(calls):
+        none = np.empty(0, dtype=np.int64)
+        return CpuChains(none, none, np.zeros(1, dtype=np.int64), none)
     order = np.argsort(calls.thread, kind="stable")
     thread = calls.thread[order]
-    span = int(calls.end_ns.max(initial=0)) + 1
-    if len(order):
-        span -= min(int(calls.start_ns.min()), 0)
+    span = int(calls.end_ns.max()) + 1 - min(int(calls.start_ns.min()), 0)
     start = calls.start_ns[order] + thread * span
     end = np.maximum.accumulate(calls.end_ns[order] + thread * span)
     is_inner = np.zeros(len(order), dtype=bool)

@@ -15,6 +15,7 @@ TOLERANCE_NS = 3_000
 """Clocks of CPU and GPU differ by about a microsecond: what follows may begin so much before."""
 WAITING = ("StreamSynchronize", "EventSynchronize", "DeviceSynchronize", "CtxSynchronize")
 WAITS_FOR_ALL = ("DeviceSynchronize", "CtxSynchronize", "ThreadSynchronize")
+WAITS_ONLY = (*WAITING, *WAITS_FOR_ALL)
 MAY_WAIT = ("Free", "Malloc", "MemAlloc", "HostAlloc", "HostRegister", "ModuleUnload")
 """Calls that wait for all work of the GPU, in some cases only."""
 MIN_BLOCKED_NS = 30_000

@@ -60,6 +60,7 @@ class Edges:
     target: Int64  # Position of the CPU, or row of the work.
     lag_ns: Int64  # Time between them, when the edge is what the target waited for. Unit: ns.
     binds: Bool  # Whether the target did wait for it in the profile.
+    lost_ns: Int64  # Part of the lag that nothing explains: a call returned that late. Unit: ns.
 
     def __len__(self) -> int:
         return len(self.kind)

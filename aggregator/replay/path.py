@@ -14,13 +14,15 @@ from aggregator.replay.replay import Durations, Times
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """What lies on the critical path within an interval of time."""
+    """What lies on the critical path within an interval of time; the first one may begin before."""
 
+    from_ns: int  # Start of the interval. Unit: ns.
     steps: Bool  # By position of the CPU: the step that leads to it.
     work: Bool  # By row of the work: its duration.
     gaps: Bool  # By row of the work: the gap before it.
     launches: Bool  # By row of the work: the lag after its launch.
     edges: Int64  # Edges whose lags are on the path.
+    edge_ends_ns: Int64  # When the lag of each of them ended. Unit: ns.
 
 
 def critical_path(
@@ -127,19 +129,23 @@ class _Tracer:
         graph, times = self._graph, self._times
         work, gaps = _covered(self._runs[Source.WORK_END], len(graph.work_row))
         _, steps = _covered(self._runs[Source.CPU], len(graph.cpu_time_ns))
-        inside = (self._starts >= from_ns) & (times.work_end_ns <= to_ns)
+        inside = (times.work_end_ns > from_ns) & (times.work_end_ns <= to_ns)
+        inside |= (self._starts >= from_ns) & (times.work_end_ns <= to_ns)
         launches = np.zeros(len(graph.work_row), dtype=bool)
         launches[self._launched] = True
         starts = (self._starts >= from_ns) & (self._starts <= to_ns)
         on_time = (times.cpu_ns > from_ns) & (times.cpu_ns <= to_ns)
         used = np.array(self._used, dtype=np.int64)
         reached = self._arrival[used]
+        within = (reached > from_ns) & (reached <= to_ns)
         return CriticalPath(
+            from_ns=from_ns,
             steps=steps & on_time,
             work=work & inside,
             gaps=gaps & starts & (self._starts > from_ns),
             launches=launches & starts & (self._starts > from_ns),
-            edges=used[(reached > from_ns) & (reached <= to_ns)],
+            edges=used[within],
+            edge_ends_ns=reached[within],
         )
 
 

@@ -20,6 +20,7 @@ class Steps:
     first: Int64  # Row of the work that begins each step.
     next: Int64  # Row of the work that begins the step after it.
     is_whole: bool = False  # Whether it is all work, because no step was found.
+    processes: int = 1  # Processes whose work runs on the GPU of the steps.
 
     def lengths_ns(self, start_ns: Int64) -> Int64:
         """Length of each step, from the starts of the rows of the work. Unit: ns."""
@@ -41,6 +42,7 @@ def find_steps(graph: Graph, number: Int64) -> Steps:
     rows = rows[_of_one_device(data.work.device[graph.work_row[rows]])]
     if len(rows) < MIN_WORK:
         raise no_work()
+    processes = len(np.unique(data.work.process[graph.work_row[rows]]))
     call = data.work.call[graph.work_row[rows]]
     issued = graph.work_start_ns[rows]
     if len(data.calls):
@@ -59,8 +61,8 @@ def find_steps(graph: Graph, number: Int64) -> Steps:
     if not len(wanted):
         ends = graph.work_start_ns[rows]
         begin, end = rows[[ends.argmin()]], rows[[ends.argmax()]]
-        return Steps(np.array([0]), begin, end, is_whole=True)
-    return Steps(data.iteration[wanted], begin[wanted], begin[wanted + 1])
+        return Steps(np.array([0]), begin, end, is_whole=True, processes=processes)
+    return Steps(data.iteration[wanted], begin[wanted], begin[wanted + 1], processes=processes)
 
 
 MIN_WORK = 2

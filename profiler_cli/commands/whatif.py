@@ -33,6 +33,7 @@ _DESCRIPTION: Final = (
 )
 _NAMES: Final = "communication, kernels, copies, sets, an op type, Op ID, op or kernel name"
 _MOST_ROWS: Final = 15
+_LEAST_PCT: Final = 0.05  # Smaller shares of a kind are not written.
 
 
 def run_whatif(words: Sequence[str]) -> int:
@@ -215,6 +216,7 @@ def _document(profile: ReplayedProfile, prediction: Prediction | None) -> dict[s
         changed = {
             "predicted_step_ns": prediction.predicted_step_ns,
             "interval_ns": list(prediction.interval_ns),
+            "is_bound": prediction.is_bound,
         }
     return {
         "measured_step_ns": int(np.median(profile.measured_ns)),
@@ -223,6 +225,7 @@ def _document(profile: ReplayedProfile, prediction: Prediction | None) -> dict[s
         "error_pct": {"median": float(np.median(errors)), "worst": float(errors.max())},
         "unexplained_pct": round(profile.unexplained_pct, 4),
         "confidence": profile.confidence,
+        "notes": [str(note) for note in profile.notes],
         "critical_path": [
             {"kind": one.kind, "owner": one.owner, "ns": one.ns, "share_pct": one.share_pct}
             for one in profile.critical_path_shares()
@@ -252,23 +255,23 @@ def _text(name: str, profile: ReplayedProfile, prediction: Prediction | None) ->
         *(f"  {note}" for note in profile.notes),
     ]
     if prediction is not None:
-        saved = 100 * (1 - prediction.predicted_step_ns / measured) if measured else 0.0
         low, high = (time / 1e6 for time in prediction.interval_ns)
         lines += [
             "",
             (
                 f"with the changes: {prediction.predicted_step_ns / 1e6:.3f} ms"
-                f" ({low:.3f} to {high:.3f} ms), {saved:.1f} % less"
+                f" ({low:.3f} to {high:.3f} ms), {_change(prediction.predicted_step_ns, measured)}"
             ),
         ]
         if prediction.is_bound:
             lines.append("  A bound: with this change, other kernels would run.")
-    lines += ["", "critical path, time in a step"]
+    of = " of the unchanged profile" if prediction is not None else ""
+    lines += ["", f"critical path{of}, time in a step", f"  {_by_kind(profile)}"]
     lines += [
         f"  {one.ns / 1e6:10.3f} ms {one.share_pct:6.2f} %  {one.kind:<14} {on_one_line(one.owner)}"
         for one in profile.critical_path_shares()[:_MOST_ROWS]
     ]
-    lines += ["", "ops: time that a step gains for 1 ms of the op, own time, free delay"]
+    lines += ["", f"ops{of}: time that a step gains for 1 ms of the op, own time, free delay"]
     for op in profile.sensitivities()[:_MOST_ROWS]:
         free = "any" if op.slack_ns is None else f"{op.slack_ns / 1e6:.3f} ms"
         lines.append(
@@ -276,3 +279,18 @@ def _text(name: str, profile: ReplayedProfile, prediction: Prediction | None) ->
             f"  {on_one_line(op.op)} {op.direction}"
         )
     return "\n".join(lines) + "\n"
+
+
+def _change(predicted_ns: int, measured_ns: int) -> str:
+    """How much shorter or longer the step becomes."""
+    percent = 100 * (predicted_ns / measured_ns - 1) if measured_ns else 0.0
+    return f"{abs(percent):.1f} % {'more' if percent >= 0.05 else 'less'}"
+
+
+def _by_kind(profile: ReplayedProfile) -> str:
+    """Shares of the kinds on the critical path, largest first."""
+    shares: dict[str, float] = {}
+    for one in profile.critical_path_shares():
+        shares[one.kind] = shares.get(one.kind, 0.0) + one.share_pct
+    kinds = sorted(shares.items(), key=lambda item: -item[1])
+    return ", ".join(f"{kind} {share:.1f} %" for kind, share in kinds if share >= _LEAST_PCT)

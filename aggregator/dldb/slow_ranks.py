@@ -18,7 +18,7 @@ from aggregator.errors import InvalidValueError, ReplayError
 from aggregator.kernels.traits import communication_kernels
 from aggregator.metrics.collectives import SYNCHRONIZING
 from aggregator.profile.arrays import Bool, Int64
-from aggregator.replay.analysis import INTERVAL_PCT, Prediction
+from aggregator.replay.analysis import INTERVAL_PCT, Prediction, ReplayedProfile
 from aggregator.replay.rank_calls import ArrangedCalls, Calls, arrange, cannot_compare
 from aggregator.replay.rank_steps import CallTimes, RankEvents, call_times, steps_of_calls
 from aggregator.replay.slow_ranks import SlowRanks, find_slow_ranks, rank_verdict
@@ -62,6 +62,7 @@ class RankReport:
             "slow_rank": None if found.named is None else self.ranks[found.named],
             "slow_iterations": [self.iterations[step] for step in found.slow_steps.tolist()],
             "step_ns": round(found.step_ns),
+            "mean_step_ns": round(float(found.replayed_ns.mean())),
             "ideal_step_ns": round(float(found.ideal_ns.mean())),
             "slowdown": round(found.slowdown, 6),
             "error_pct": {"median": round(median, 6), "worst": round(worst, 6)},
@@ -85,12 +86,18 @@ class RankReport:
         }
 
 
-def rank_prediction(report: RankReport, rank: str, *, alone: bool) -> Prediction:
+def rank_prediction(
+    report: RankReport, rank: str, profile: ReplayedProfile, *, alone: bool
+) -> Prediction:
     """The step if a rank were as fast as the median of the others.
+
+    The ranks are compared from collective to collective; each step of the profile gains what the
+    one of the same iteration does, the usual gain where the ranks were not compared.
 
     Args:
         report: The ranks compared.
         rank: Number of the rank.
+        profile: The steps as they are replayed.
         alone: Whether this is the only change.
 
     Raises:
@@ -105,7 +112,11 @@ def rank_prediction(report: RankReport, rank: str, *, alone: bool) -> Prediction
             hint=say("The ranks are {ranks}.", ranks=", ".join(map(str, report.ranks))),
         )
     found = report.found
-    steps = found.measured_ns - (found.replayed_ns - found.without_ns[known[0]])
+    gain = found.replayed_ns - found.without_ns[known[0]]
+    compared, number = np.array(report.iterations), profile.steps.number
+    place = np.minimum(np.searchsorted(compared, number), len(compared) - 1)
+    own = np.where(compared[place] == number, gain[place], np.median(gain))
+    steps = profile.measured_ns - own
     low, high = np.percentile(steps, INTERVAL_PCT)
     return Prediction(
         predicted_step_ns=int(np.median(steps)),

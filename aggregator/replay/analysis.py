@@ -148,7 +148,9 @@ class ReplayedProfile:
     def confidence(self) -> str:
         """``high``, ``medium`` (a note) or ``low`` (several, or the replay does not fit)."""
         is_cut = self.steps.is_whole and len(self.graph.data.iteration) > 1
-        if is_cut or self.steps.processes > 1 or float(self.errors_pct.max()) > MAX_ERROR_PCT or len(self.notes) > 1:
+        is_mixed = self.steps.processes > 1
+        is_off = float(self.errors_pct.max()) > MAX_ERROR_PCT
+        if is_cut or is_mixed or is_off or len(self.notes) > 1:
             return "low"
         return "medium" if self.notes else "high"
 
@@ -320,7 +322,7 @@ def _add_lags(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> Non
     lost[into_work] = graph.unexplained_ns[edges.target[path.edges[into_work]]]
     taken = np.minimum(edges.lag_ns[path.edges], path.edge_ends_ns - path.from_ns)
     lost = np.clip(lost, 0, np.maximum(taken, 0))
-    for kind, name in _LAG_KINDS.items():
-        chosen = edges.kind[path.edges] == kind
+    for edge_kind, name in _LAG_KINDS.items():
+        chosen = edges.kind[path.edges] == edge_kind
         _add(totals, name, "", int((taken - lost)[chosen].sum()))
     _add(totals, "unexplained", "", int(lost.sum()))

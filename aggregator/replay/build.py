@@ -273,7 +273,7 @@ def _cpu_steps(
         found_edges = _edges(part, lag, waited)
         if part.kind is EdgeKind.SYNC:
             waits = data.calls.named(*WAITS_ONLY)[cpu.row[part.target // 2]]
-            beyond = lag - max(MAX_RETURN_NS, USUAL_FACTOR * returned)
+            beyond = lag - MAX_RETURN_NS
             found_edges.lost_ns[:] = np.where(waited & waits, np.maximum(beyond, 0), 0)
         edges.append(found_edges)
     return own, edges

@@ -61,7 +61,7 @@ def step_chain(found: ReplayedProfile, row: int) -> Chain:
 
 def _work_items(found: ReplayedProfile, low: int, high: int) -> _Items:
     graph, times = found.graph, found.times
-    inside = found.path.work & (times.work_start_ns >= low) & (times.work_start_ns < high)
+    inside = found.path.work & (times.work_end_ns > low) & (times.work_start_ns < high)
     rows = np.flatnonzero(inside)
     source = graph.work_row[rows]
     work = graph.data.work
@@ -79,7 +79,8 @@ def _work_items(found: ReplayedProfile, low: int, high: int) -> _Items:
 
 def _cpu_items(found: ReplayedProfile, low: int, high: int) -> _Items:
     graph, times = found.graph, found.times
-    inside = found.path.steps & (times.cpu_ns > low) & (times.cpu_ns <= high)
+    begin_ns = times.cpu_ns - found.measured.cpu_step_ns
+    inside = found.path.steps & (times.cpu_ns > low) & (begin_ns < high)
     position = np.flatnonzero(inside)
     end = times.cpu_ns[position]
     calls = graph.data.calls
@@ -87,7 +88,7 @@ def _cpu_items(found: ReplayedProfile, low: int, high: int) -> _Items:
     is_call = position % 2 == 1
     owners, names = (*graph.data.ops.op_ids, ""), calls.names
     return _Items(
-        end - found.measured.cpu_step_ns[position],
+        begin_ns[position],
         end,
         [CPU] * len(position),
         [owners[one] for one in calls.op[row].tolist()],

@@ -153,7 +153,8 @@ def without_cost(
         work_start_ns=times.work_start_ns,
     )
     found = copy.copy(profile)
-    found.__dict__.pop("path", None)
+    for computed in ("path", "path_ns"):
+        found.__dict__.pop(computed, None)
     found.graph, found.measured, found.times = graph, durations, times
     return found
 

@@ -117,7 +117,7 @@ def read_what_if(
     if not changes and not rank:
         return {**fit, "predicted_step_ns": None, "interval_ns": None, "is_bound": None}
     if rank:
-        found = rank_prediction(_rank_report(data), rank, alone=not changes)
+        found = rank_prediction(_rank_report(data), rank, profile, alone=not changes)
     else:
         found = profile.predict(changes)
     return {

@@ -191,11 +191,16 @@ def _text(document: dict[str, Any]) -> str:
 
 def _ranks_text(document: dict[str, Any]) -> str:
     ranks = sorted(document["ranks"], key=lambda row: (-row["late_ns"], row["rank"]))
+    statistic = "mean" if document["slow_iterations"] else "median"
     lines = [
         document["verdict"],
         "",
-        f"step {document['step_ns'] / 1e6:.3f} ms, ideal {document['ideal_step_ns'] / 1e6:.3f} ms",
-        f"slowdown S {document['slowdown']:.4f}, over {len(document['iterations'])} steps",
+        f"{statistic} step {document['step_ns'] / 1e6:.3f} ms, of {len(document['iterations'])}",
+        (
+            f"slowdown S {document['slowdown']:.4f}: mean step"
+            f" {document['mean_step_ns'] / 1e6:.3f} ms, with all ranks at the median"
+            f" {document['ideal_step_ns'] / 1e6:.3f} ms"
+        ),
         f"confidence: {document['confidence']}",
         *(f"  {note}" for note in document["notes"]),
         "",

@@ -55,7 +55,9 @@ def run_whatif(words: Sequence[str]) -> int:
             prediction = profile.predict(changes) if changes else None
             if options.rank_as_median is not None:
                 report = read_slow_ranks(database.connection, aggr)
-                prediction = rank_prediction(report, options.rank_as_median, alone=not changes)
+                prediction = rank_prediction(
+                    report, options.rank_as_median, profile, alone=not changes
+                )
             if options.save:
                 _save(Path(options.database), database.path, aggr, profile)
         except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
@@ -244,8 +246,9 @@ def _document(profile: ReplayedProfile, prediction: Prediction | None) -> dict[s
 
 def _text(name: str, profile: ReplayedProfile, prediction: Prediction | None) -> str:
     errors, measured = profile.errors_pct, int(np.median(profile.measured_ns))
+    number = len(profile.steps.number)
     lines = [
-        f"{name}: {len(profile.steps.number)} steps, median {measured / 1e6:.3f} ms",
+        f"{name}: {number} step{'s' if number > 1 else ''}, median {measured / 1e6:.3f} ms",
         (
             f"replay of the unchanged profile: median error {np.median(errors):.2f} %,"
             f" worst {errors.max():.2f} %"

@@ -152,6 +152,64 @@ def test_clocks_that_do_not_fit_lower_the_confidence(tmp_path: Path, shift_us: i
     assert profile.notes
 
 
+@pytest.mark.parametrize("shift_us", [-2_000, 3_000])
+def test_clocks_of_a_loop_that_never_waits_are_named(tmp_path: Path, shift_us: int) -> None:
+    """Without a call that waits, only the time from launch to start shows the clock of the GPU."""
+    profile = replayed(launches_only(shift_us), tmp_path)
+    assert profile.confidence != "high"
+    assert any("clocks of CPU and GPU do not fit" in str(note) for note in profile.notes)
+    (tmp_path / "fits").mkdir()
+    assert replayed(launches_only(0), tmp_path / "fits").notes == ()
+
+
+def launches_only(shift_us: int, pids: tuple[int, ...] = (100,)) -> Trace:
+    """Steps of 8 launches, 100 us apart, each of a kernel of 20 us; processes take turns."""
+    trace = Trace()
+    trace.gpu()
+    for turn, pid in enumerate(pids):
+        thread = trace.thread(pid=pid)
+        for number in range(STEPS * KERNELS):
+            now = (5_000 + 100 * number + 30 * turn) * US
+            thread.op("linear", now - US, now + 3 * US, seq=number)
+            start = now + (5 + shift_us) * US
+            gpu = (start, start + 20 * US)
+            thread.launch("gemm", now, gpu=gpu, length=2 * US, long_name="gemm(x)")
+            if number % KERNELS == 0:
+                thread.range(f"step {number}", now - 2 * US, now + (100 * KERNELS - 4) * US)
+    return trace
+
+
+def test_work_of_the_gpu_alone_is_of_low_confidence(tmp_path: Path) -> None:
+    trace = loop()
+    for table in ("CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"):
+        trace.tables[table].clear()
+    profile = replayed(trace, tmp_path)
+    assert profile.confidence == "low"
+    assert any("no call that launched" in str(note) for note in profile.notes)
+    rows = trace.tables[KERNEL_TABLE]
+    length = max(int(row["start"]) for row in rows) - min(int(row["start"]) for row in rows)
+    assert np.median(profile.replayed_ns) == length
+
+
+def test_processes_that_share_a_gpu_are_of_low_confidence(tmp_path: Path) -> None:
+    profile = replayed(launches_only(0, pids=(100, 101)), tmp_path)
+    assert profile.confidence == "low"
+    assert any("2 processes use the GPU" in str(note) for note in profile.notes)
+
+
+def test_a_call_that_returns_long_after_its_work_is_not_explained(tmp_path: Path) -> None:
+    """What it waited for was lost: the time is no return from the kernel that is recorded."""
+    trace = loop()
+    rows = sorted(trace.tables[KERNEL_TABLE], key=lambda row: int(row["start"]))
+    kept = [row for place, row in enumerate(rows) if place % KERNELS < KERNELS // 2]
+    trace.tables[KERNEL_TABLE][:] = kept
+    profile = replayed(trace, tmp_path)
+    step = float(np.median(profile.measured_ns))
+    lost = KERNELS // 2 * KERNEL_US * US
+    assert profile.unexplained_pct == pytest.approx(100 * (lost - 100 * US) / step, rel=0.05)
+    assert any("nothing explains" in str(note) for note in profile.notes)
+
+
 def test_a_missing_rank_is_said(tmp_path: Path) -> None:
     """The time of a collective then holds the waiting for the others."""
     profile = replayed(loop(collective=True), tmp_path)

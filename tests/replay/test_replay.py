@@ -119,6 +119,45 @@ def test_removed_kernels_are_not_launched(tmp_path: Path) -> None:
     assert step_us(profile, remove("relu")) == pytest.approx(5 * 80, abs=80)
 
 
+def test_a_call_waits_for_the_stream_that_ends_last(tmp_path: Path) -> None:
+    """Of two streams that run beside each other, only the longer one is what the step waits for."""
+    trace = Trace()
+    trace.gpu()
+    thread = trace.thread()
+    for step in range(8):
+        now = 1_000 * step * US
+        thread.range(f"step {step}", now, now + 990 * US)
+        for place, (name, stream, taken_us) in enumerate((("short", 17, 300), ("long", 7, 600))):
+            at = now + (10 + 10 * place) * US
+            thread.op(name, at - US, at + 3 * US, seq=2 * step + place)
+            gpu = (at + 5 * US, at + (5 + taken_us) * US)
+            thread.launch(name, at, gpu=gpu, length=2 * US, long_name=name, stream=stream)
+        thread.call("cudaDeviceSynchronize_v3020", now + 40 * US, now + 630 * US)
+    profile = replayed(analyze(trace, tmp_path).path)
+    assert step_us(profile) == 1_000
+    assert step_us(profile, speed_up("short", 3)) == 1_000
+    assert step_us(profile, speed_up("long", 1.25)) == pytest.approx(1_000 - 120, abs=1)
+    assert step_us(profile, speed_up("long", 6)) == pytest.approx(1_000 - 310, abs=15)
+    paths = {one.op: one.path_ns / US for one in profile.sensitivities()}
+    assert list(paths.values()) == [600, 0]
+
+
+def test_the_path_of_a_step_that_begins_within_a_call_is_cut_there(tmp_path: Path) -> None:
+    """The first step begins while the CPU is in a pause that began before it."""
+    trace = Trace()
+    trace.gpu()
+    thread = trace.thread()
+    for step in range(3):
+        now = (10_000 + 1_000 * step) * US
+        thread.range(f"step {step}", now - 900 * US, now + 50 * US)
+        thread.op("linear", now - US, now + 3 * US, seq=step)
+        gpu = (now + 5 * US, now + 800 * US)
+        thread.launch("gemm", now, gpu=gpu, length=2 * US, long_name="gemm")
+    profile = replayed(analyze(trace, tmp_path).path)
+    shares = profile.critical_path_shares()
+    assert sum(one.share_pct for one in shares) == pytest.approx(100, abs=0.01)
+
+
 def test_the_critical_path_fills_the_step(tmp_path: Path) -> None:
     for number, trace in enumerate((gpu_bound(), launch_bound())):
         (tmp_path / str(number)).mkdir()
@@ -151,10 +190,10 @@ def test_the_command_writes_the_documented_json(
     changed = run(capsys, [database, "--speedup", "conv2d=2x", "--no-sync", "--graph-launch"])
     keys = (
         *("measured_step_ns", "replayed_step_ns", "error_pct", "unexplained_pct", "confidence"),
-        *("critical_path", "sensitivity"),
+        *("critical_path", "sensitivity", "notes"),
     )
     assert set(plain) == {*keys}
-    assert set(changed) == {*keys, "predicted_step_ns", "interval_ns"}
+    assert set(changed) == {*keys, "predicted_step_ns", "interval_ns", "is_bound"}
     assert set(plain["critical_path"][0]) == {"kind", "owner", "ns", "share_pct"}
     sensitivity = {"op", "direction", "own_ns", "step_ns_per_own_ns"}
     assert set(plain["sensitivity"][0]) == sensitivity

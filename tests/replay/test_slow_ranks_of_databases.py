@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from aggregator.dldb.slow_ranks import read_slow_ranks
+from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.slow_ranks import rank_prediction, read_slow_ranks
 from aggregator.errors import ReplayError
 from aggregator.tables.plotly import slow_ranks
 from dlprof_client import connect
@@ -95,6 +98,20 @@ def test_the_command_names_the_slow_rank(
     assert len(document["iterations"]) >= 8
     assert main(["stragglers", str(database)]) == 0
     assert capsys.readouterr().out.startswith("Without rank 1 the step takes")
+
+
+def test_a_rank_as_fast_as_the_others_saves_the_same_in_any_step(tmp_path: Path) -> None:
+    """Ranks are compared from collective to collective; steps on a GPU may have other lengths."""
+    database = write(tmp_path, injected(1, 0.2)).path
+    with closing(sqlite3.connect(database)) as connection:
+        report, profile = read_slow_ranks(connection, 1), read_replayed(connection, 1)
+    longer = copy.copy(profile)
+    longer.graph = replace(profile.graph, work_start_ns=3 * profile.graph.work_start_ns)
+    step_ns = float(np.median(longer.measured_ns))
+    assert step_ns > 2 * report.found.step_ns
+    found = rank_prediction(report, "1", longer, alone=True)
+    gain_ns = report.found.step_ns - report.found.predicted_ns(1)
+    assert step_ns - found.predicted_step_ns == pytest.approx(gain_ns, rel=0.1)
 
 
 def test_the_heat_map_shows_how_late_each_rank_was_in_each_step(tmp_path: Path) -> None:

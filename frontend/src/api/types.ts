@@ -2668,6 +2668,8 @@ export interface Stragglers {
   /** Mean step with all ranks at the median. */
   readonly ideal_step_ns: number;
   readonly iterations: readonly RankStep[];
+  /** Mean replayed step. */
+  readonly mean_step_ns: number;
   /** What lowers the confidence. */
   readonly notes: readonly string[];
   readonly ranks: readonly ComparedRank[];
@@ -2675,7 +2677,7 @@ export interface Stragglers {
   readonly slow_iterations: readonly number[];
   /** Null: none. */
   readonly slow_rank: number | null;
-  /** The replayed step over the ideal one. */
+  /** The mean step over the ideal one. */
   readonly slowdown: number;
   /** Measured step: the median, or the mean if there are slow_iterations. */
   readonly step_ns: number;

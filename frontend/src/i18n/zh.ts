@@ -1346,8 +1346,8 @@ export const zh = {
   "A bound: with this change, other kernels would run.":
     "这是一个界限：做此更改后会运行其他 kernel。",
   "Slow ranks": "慢 rank",
-  "Step {step}; with all ranks at the median {ideal} (slowdown {slowdown}).":
-    "步 {step}；所有 rank 取中位数时为 {ideal}（减速 {slowdown}）。",
+  "Mean step {step}; with all ranks at the median {ideal} (slowdown {slowdown}).":
+    "平均步 {step}；所有 rank 取中位数时为 {ideal}（减速 {slowdown}）。",
   "Lateness of {ranks} ranks by iteration": "{ranks} 个 rank 在各迭代的延迟",
   "Which rank makes the step slow, and how late each rank was in each iteration.":
     "哪个 rank 拖慢该步，以及每个 rank 在每次迭代中晚了多少。",

@@ -139,8 +139,9 @@ class StragglersSerializer(Serializer[Any]):
     step_ns = IntegerField(
         help_text="Measured step: the median, or the mean if there are slow_iterations."
     )
+    mean_step_ns = IntegerField(help_text="Mean replayed step.")
     ideal_step_ns = IntegerField(help_text="Mean step with all ranks at the median.")
-    slowdown = FloatField(help_text="The replayed step over the ideal one.")
+    slowdown = FloatField(help_text="The mean step over the ideal one.")
     error_pct = ErrorPctSerializer()
     ranks = ComparedRankSerializer(many=True)
     iterations = RankStepSerializer(many=True)

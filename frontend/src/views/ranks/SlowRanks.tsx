@@ -52,8 +52,8 @@ function Found({ found }: { found: Stragglers }): JSX.Element {
     <>
       <p class="slow-rank-note">
         <strong>{found.verdict}.</strong>{" "}
-        {t("Step {step}; with all ranks at the median {ideal} (slowdown {slowdown}).", {
-          step: durationText(found.step_ns),
+        {t("Mean step {step}; with all ranks at the median {ideal} (slowdown {slowdown}).", {
+          step: durationText(found.mean_step_ns),
           ideal: durationText(found.ideal_step_ns),
           slowdown: formatFixed(found.slowdown, 3),
         })}{" "}

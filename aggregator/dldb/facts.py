@@ -125,7 +125,8 @@ def _decode_bandwidth_pct(connection: sqlite3.Connection, aggr: int) -> float | 
         return None
     if 2 * graph_ns > busy_ns or moved > 2 * rate * known_ns:
         return None
-    return float(100.0 * moved / length_ns / gpus / rate)
+    share = 100.0 * moved / length_ns / gpus / rate
+    return share if share <= 100 else None
 
 
 def _replayed(connection: sqlite3.Connection, aggr: int, steps: Steps) -> ReplayedProfile | None:

@@ -190,9 +190,10 @@ SELECT i.aggr AS aggr_id, d.name AS domain_name, p.phase, count(*) AS phase_iter
        sum(i.stop - i.start) AS duration,
        iif(count(p.tokens) = count(*), sum(p.tokens), NULL) AS tokens,
        round(avg(p.sequences), 6) AS sequences, round(avg(p.parts), 6) AS phase_parts,
-       iif(count(p.tokens) = count(*),
+       -- Without a key node the only iteration is the profile, of which a step is some part.
+       iif(count(p.tokens) = count(*) AND a.key_node <> '',
            round(1e9 * sum(p.tokens) / nullif(sum(i.stop - i.start), 0), 6), NULL) AS tokens_per_second,
-       CASE WHEN p.phase = 'decode' AND count(p.tokens) = count(*) AND count(p.sequences) = count(*)
+       CASE WHEN p.phase = 'decode' AND a.key_node <> '' AND count(p.tokens) = count(*) AND count(p.sequences) = count(*)
             THEN CAST(round(1.0 * sum((i.stop - i.start) * p.sequences) / nullif(sum(p.tokens), 0)) AS INTEGER) END
            AS token_interval,
        round(100.0 * sum(t.tc + t.non_tc + t.graph) / nullif(sum(i.stop - i.start), 0), 6) AS gpu_busy_pct,
@@ -204,8 +205,10 @@ SELECT i.aggr AS aggr_id, d.name AS domain_name, p.phase, count(*) AS phase_iter
        round(1.0 * sum(e.bytes) / nullif(sum(i.stop - i.start), 0), 6) AS gbytes_per_second,
        -- What graphs move that were recorded as a whole is unknown. Kernels cannot have moved more than twice what
        -- the memory can in their time (the L2 cache is about that fast): then other kernels moved it.
+       -- More than the memory can move in the time of the steps came from caches.
        (SELECT iif(2 * sum(t.graph) > sum(t.tc + t.non_tc + t.graph)
-                   OR sum(e.bytes) > 2 * r.rate * sum(e.known_gpu_time), NULL,
+                   OR sum(e.bytes) > 2 * r.rate * sum(e.known_gpu_time)
+                   OR sum(e.bytes) > r.rate * m.gpus * sum(i.stop - i.start), NULL,
                    round(100.0 * sum(e.bytes) / nullif(sum(i.stop - i.start), 0) / nullif(m.gpus, 0) / r.rate, 6))
         FROM peak_rates AS r WHERE r.aggr = i.aggr AND r.name = 'bandwidth' AND r.rate > 0)
            AS bandwidth_pct,
@@ -215,6 +218,7 @@ SELECT i.aggr AS aggr_id, d.name AS domain_name, p.phase, count(*) AS phase_iter
            AS bare_tokens_per_second
 FROM iterations AS i
 JOIN iteration_phases AS p ON p.aggr = i.aggr AND p.iter_value = i.iter_value
+JOIN aggregations AS a ON a.id = i.aggr
 JOIN domains AS d ON d.id = 1
 JOIN iteration_times AS t ON t.aggr = i.aggr AND t.iter_value = i.iter_value AND t.domain = d.id
 LEFT JOIN iteration_efficiency AS e ON e.aggr = i.aggr AND e.iter_value = i.iter_value
@@ -223,16 +227,16 @@ LEFT JOIN dldb_meta AS s ON s.key = 'bare_step_ns.' || p.phase
 WHERE i.aggregated
 GROUP BY i.aggr, p.phase;
 
--- How the ops of the GPU's work are known.
+-- How the ops of the GPU's work are known: a row for each reason.
 CREATE VIEW view_name_evidence AS
 SELECT m.aggr AS aggr_id, d.name AS domain_name, o.name_grade, count(DISTINCT o.id) AS num_ops,
        sum(m.calls) AS kernel_calls, sum(m.gpu_time_sum) AS gpu_time_sum,
        round(100.0 * sum(m.gpu_time_sum) / nullif(sum(sum(m.gpu_time_sum)) OVER (PARTITION BY m.aggr, d.id), 0), 6)
            AS gpu_time_pct,
-       min(o.name_reason) AS name_reason
+       o.name_reason
 FROM kernel_metrics AS m JOIN op_kernels AS k ON k.id = m.op_kernel JOIN ops AS o ON o.id = k.op
 JOIN domains AS d ON d.id = o.domain
-GROUP BY m.aggr, d.id, o.name_grade;
+GROUP BY m.aggr, d.id, o.name_grade, o.name_reason;
 
 CREATE VIEW view_iterations_profiled AS
 SELECT aggr_id, domain_name, iter_value, start_time, duration, total_kernel_count,

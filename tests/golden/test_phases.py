@@ -11,7 +11,7 @@ import pytest
 
 from aggregator.dldb.facts import read_facts
 from aggregator.errors import UsageError
-from aggregator.importing.phases import PhaseName, read_phase
+from aggregator.importing.phases import PhaseName, read_phase, read_phases
 from aggregator.metrics.phases import PhaseColumns, outermost, phases_of_iterations
 from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file, query
 from tests.conftest import ProfileFactory
@@ -40,12 +40,51 @@ PHASES = (
         ("dlprof.phase: eval", PhaseName("eval")),
         ('dlprof.phase: x {"tokens":-1,"sequences":true}', PhaseName("x")),
         ("dlprof.phase: x {", None),
+        ("execute_context_0(0)_generation_4(20)", PhaseName("decode", -1, 4)),
+        ("execute_new_2_cached_0", PhaseName("prefill", -1, 2)),
+        ("execute_new_2_cached_30", PhaseName("mixed", -1, 32)),
+        ("execute_new_0_cached_30", PhaseName("decode", -1, 30)),
+        ("[Executor] _forward_step 7: 1 ctx reqs, 31 gen reqs", PhaseName("mixed", -1, 32)),
+        (
+            "[Executor] _forward_step 8: 0 ctx reqs, 0 ctx tokens, 32 gen reqs",
+            PhaseName("decode", -1, 32),
+        ),
+        ("step[MIXED bs=2 c=1 g=1 c_sq=5 c_sk=8 g_sq=1 g_sk=12]", PhaseName("mixed", 6, 2)),
+        ("step[DECODE bs=2 g_sqsq=2 g_sqsk=30 g_sk=30]", PhaseName("decode", 2, 2)),
+        ("step[TARGET_VERIFY bs=4]", PhaseName("decode", -1, 4)),
+        ("prefill[bs=6 tok=17408 ctx=[4096, 4096]...+4]", PhaseName("prefill", 17408, 6)),
+        ("decode[bs=117/128 tok=117 d=117]", PhaseName("decode", 117, 117)),
+        ("decode[bs=128 tok=130 p=2 d=126]", PhaseName("mixed", 130, 128)),
+        ("decode[bs=64 tok=256 d=64 spec=3]", PhaseName("decode", -1, 64)),
+        (f"execute_context_0(0)_generation_{'9' * 5000}(1)", None),
+        (f"step[DECODE bs={'9' * 20}]", None),
         ("step 3", None),
         ("execute", None),
+        ("decode", None),
     ],
 )
 def test_names_of_phases(name: str, phase: PhaseName | None) -> None:
     assert read_phase(name) == phase
+
+
+@pytest.mark.parametrize(
+    ("names", "phases"),
+    [
+        (["Prefill", "decode_step 3", "decoder"], ["prefill", "decode", None]),
+        (["decode", "decode 2"], [None, None]),  # Of images, perhaps.
+    ],
+)
+def test_plain_names_are_phases_where_both_are_there(
+    names: list[str], phases: list[str | None]
+) -> None:
+    found = read_phases(names)
+    read = [found[code].phase if code in found else None for code in range(len(names))]
+    assert read == phases
+
+
+def test_the_tokens_of_speculative_decoding_are_unknown() -> None:
+    found = read_phases(["step[DECODE bs=4]", "step[EXTEND bs=1 toks=64]", "step[VERIFY bs=4]"])
+    assert [(one.tokens, one.sequences) for one in found.values()] == [(-1, 4), (-1, 1), (-1, 4)]
 
 
 def _phases(names: list[int], times: list[tuple[int, int]], processes: list[int]) -> PhaseColumns:
@@ -211,6 +250,48 @@ def test_no_kernel_moves_more_than_the_memory_can(
         assert read_facts(connection, 1).decode_bandwidth_pct == pytest.approx(share)
 
 
+@pytest.mark.parametrize(("length_ns", "is_known"), [(400, True), (110, False)])
+def test_a_share_of_the_bandwidth_is_at_most_all_of_it(
+    length_ns: int, is_known: bool, tmp_path: Path
+) -> None:
+    """Kernels that read from caches may be faster than the memory."""
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    for number in range(8):
+        at = 1_000 + length_ns * number
+        main.range(ours("decode", 4, 4), at, at + length_ns - 5)
+        main.op("mm", at + 5, at + 30, sizes="[[256, 256], [256, 256]]")
+        main.launch("gemm", at + 10, gpu=(at + 12, at + length_ns - 2))
+    found = analyze(trace, tmp_path)
+    sql = "SELECT bandwidth_pct, gbytes_per_second FROM view_phases WHERE aggr_id = 1"
+    ((share, moved),) = found.query(sql)
+    ((rate,),) = found.query("SELECT rate FROM peak_rates WHERE aggr = 1 AND name = 'bandwidth'")
+    assert 100 * moved / rate < 200  # Not more than the L2 cache can.
+    assert (share is not None, moved < rate) == (is_known, is_known)
+    with closing(sqlite3.connect(found.path)) as connection:
+        assert read_facts(connection, 1).decode_bandwidth_pct == pytest.approx(share)
+
+
+def test_each_reason_why_a_name_is_unknown_has_its_share(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    for number in range(4):
+        at = 1_000 + 1_000 * number
+        main.op("mm", at, at + 100)
+        main.launch("gemm", at + 10, gpu=(at + 20, at + 30))
+        main.launch("stray", at + 200, gpu=(at + 210, at + 240))
+        call = main.call("cudaGraphLaunch_v10000", at + 300, at + 310)
+        main.process.kernel("replayed", at + 320, at + 380, correlation=call)
+    found = analyze(trace, tmp_path)
+    rows = found.query(
+        "SELECT name_grade, gpu_time_sum, name_reason LIKE '%CUDA graph%', "
+        "name_reason LIKE '%outside every op%' FROM view_name_evidence ORDER BY gpu_time_sum"
+    )
+    assert rows == [("recorded", 40, 0, 0), ("unknown", 120, 0, 1), ("unknown", 240, 1, 0)]
+
+
 def test_tokens_of_a_phase_count_once_where_iterations_are_cut_inside_it(tmp_path: Path) -> None:
     trace = Trace()
     trace.gpu()
@@ -274,8 +355,9 @@ def test_a_capture_of_a_single_step_is_of_its_phase(tmp_path: Path) -> None:
     main.launch("gemm", 20, gpu=(40, 300))
     found = analyze(trace, tmp_path)
     assert found.query("SELECT key_node FROM aggregations WHERE id = 1") == [("",)]
-    query = "SELECT phase, tokens, sequences, phase_iterations FROM view_phases"
-    assert found.query(query) == [("decode", 32, 32.0, 1)]
+    query = "SELECT phase, tokens, sequences, phase_iterations, tokens_per_second, token_interval"
+    # When the next step would have begun is not known.
+    assert found.query(f"{query} FROM view_phases") == [("decode", 32, 32.0, 1, None, None)]
 
 
 @pytest.mark.parametrize(("start_ns", "is_phase"), [(140, True), (150, True), (151, False)])

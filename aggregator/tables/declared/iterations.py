@@ -190,11 +190,17 @@ KEY_NODE_CANDIDATES = TableSpec(
 
 _UNKNOWN_TOKENS = "The program or its serving engine does not say how many tokens it computes."
 
+_UNKNOWN_RATE = (
+    "The program or its serving engine does not say how many tokens it computes, or the profile "
+    "has no two steps, so that the time of one is unknown."
+)
+
 _NO_BARE_STEP = "Fewer than three steps of this phase were timed without profiling."
 
 _NO_BANDWIDTH = (
     "The bandwidth of the GPU is not known, CUDA graphs were recorded as a whole "
-    "(--graph_nodes=true records their kernels), or the kernels that moved the data have no op."
+    "(--graph_nodes=true records their kernels), the kernels that moved the data have no op, or "
+    "caches gave most of it: it is more than the memory can move."
 )
 
 PHASES = TableSpec(
@@ -211,14 +217,15 @@ PHASES = TableSpec(
         ),
         real("sequences?", "Sequences in a batch, mean."),
         real("micro_steps", "Ranges of the phase in an iteration, mean.", "t.phase_parts"),
-        replace(real("tokens_per_second?", "Tokens per second."), when_null=_UNKNOWN_TOKENS),
+        replace(real("tokens_per_second?", "Tokens per second."), when_null=_UNKNOWN_RATE),
         replace(
             number(
                 "token_interval_ns?",
                 "Decoding: time from one token of a sequence to the next.",
                 "t.token_interval",
             ),
-            when_null="Known for decoding only, if the tokens and sequences are.",
+            when_null="Known for decoding only, if the tokens, the sequences and the time of a "
+            "step are.",
         ),
         replace(
             number(
@@ -268,7 +275,7 @@ NAME_EVIDENCE = TableSpec(
         sentence("name_reason", "What the evidence is, or why it is unknown."),
     ),
     default_ordering=("-gpu_time_ns",),
-    key=("name_grade",),
+    key=("name_grade", "name_reason"),
     lead=("name_grade", "gpu_time_ns", "gpu_time_pct"),
 )
 

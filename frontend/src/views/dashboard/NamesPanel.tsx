@@ -49,7 +49,7 @@ export function NamesPanel(): JSX.Element {
               </thead>
               <tbody>
                 {results.map((row) => (
-                  <EvidenceRow key={row.name_grade} row={row} />
+                  <EvidenceRow key={`${row.name_grade} ${row.name_reason}`} row={row} />
                 ))}
               </tbody>
             </table>

@@ -9,6 +9,7 @@ import { t } from "../../i18n";
 import { phaseName } from "../../lib/phases";
 import { durationText, exactNs, formatInt, formatPct } from "../../lib/units";
 import { useScope, useScoped } from "../../state/scope";
+import { PHASES } from "../../table/declared";
 import { Panel } from "../../ui/Panel";
 import { Unknown } from "../../ui/states";
 import { ViewLink } from "./ViewLink";
@@ -25,6 +26,10 @@ const COLUMNS: readonly string[] = [
 
 /** Shown only if steps of a phase were timed without profiling. */
 const BARE = t("Tokens per second, not profiled");
+
+const WHEN_NULL: ReadonlyMap<string, string | undefined> = new Map(
+  PHASES.map(({ key, whenNull }) => [key, whenNull]),
+);
 
 const pct = (value: number) => `${formatPct(value)} %`;
 
@@ -81,7 +86,7 @@ function PhaseRow(props: {
 }): JSX.Element {
   const { row } = props;
   const known = (value: number | null, text: (value: number) => string, name: string) =>
-    value === null ? <Unknown reason={props.unknown[name]} /> : text(value);
+    value === null ? <Unknown reason={props.unknown[name] ?? WHEN_NULL.get(name)} /> : text(value);
   const mean =
     row.duration_ns === null || !row.iterations
       ? null

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from aggregator.frameworks import pytorch, tensorflow, tensorrt, xla
+from aggregator.frameworks import inductor, pytorch, tensorflow, tensorrt, xla
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.options import Mode
 from aggregator.profile.profile import DEFAULT_DOMAIN
@@ -30,6 +30,8 @@ class Framework:
     # used with ``--mode=auto`` only.
     claims: Callable[[tuple[str, ...]], bool] = lambda names: True
     reads_start_end: bool = False  # Whether its ops may be start/end ranges.
+    # Whether nothing else writes a range of this name, although it is no op.
+    owns: Callable[[str], bool] = lambda name: False
 
 
 PYTORCH = Framework(
@@ -40,6 +42,7 @@ PYTORCH = Framework(
     is_tc_eligible=pytorch.is_tc_eligible,
     has_direction=True,
     advice=say("Train under torch.autograd.profiler.emit_nvtx(), or use --mode=simple."),
+    owns=inductor.is_compiled_region,
 )
 TENSORFLOW1 = Framework(
     mode=Mode.TENSORFLOW1,

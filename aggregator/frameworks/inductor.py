@@ -14,6 +14,7 @@ PREFIX: Final = "torch.inductor: "
 FPROP, BPROP, RECOMPUTE = "fprop", "bprop", "recompute"
 _RANGE: Final = re.compile(r"^torch\.inductor: (?P<kernel>\S+) (?P<more>\{.*\})$")
 _GENERATED: Final = re.compile(r"^triton_[a-z]{3}_(?P<ops>fused_\w*?)(?:_\d+)?$")
+_GENERATED_CALL: Final = re.compile(r"^triton_(?:[a-z]{3}_)?(?:fused_\w*|mm\w*|bmm\w*)$")
 _OUTSIDE_MODEL: Final = re.compile(
     r"^(?:Torch-Compiled Region|TorchDynamo |AOTDispatcher |Pregraph bytecode|CompiledFunction"
     r"|## Call CompiledFxGraph|CompiledFxGraph)"
@@ -55,6 +56,16 @@ class CompiledKernel:
         shown = [" / ".join(chain) or "." for chain in self.modules[:_MOST_SHOWN]]
         more = self.num_modules - len(shown)
         return ", ".join([*shown, *([f"+{more}"] if more else [])])
+
+
+def is_generated_call(name: str) -> bool:
+    """Whether a range is PyTorch's own around the launch of a generated kernel."""
+    return _GENERATED_CALL.match(name) is not None
+
+
+def is_compiled_region(name: str) -> bool:
+    """Whether a range is PyTorch's own around compiled code."""
+    return _OUTSIDE_MODEL.match(name) is not None
 
 
 def read_kernel(name: str) -> CompiledKernel | None:

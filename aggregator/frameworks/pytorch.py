@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from aggregator.frameworks.inductor import PREFIX as INDUCTOR_PREFIX
-from aggregator.frameworks.inductor import CompiledKernel, read_kernel
+from aggregator.frameworks.inductor import CompiledKernel, is_generated_call, read_kernel
 from aggregator.frameworks.meaning import OpText, RangeKind, RangeMeaning
 from aggregator.frameworks.shapes import output_shape
 from aggregator.profile.arrays import Codes
@@ -110,6 +110,8 @@ def _classify(name: str) -> tuple[RangeKind, str]:
         return RangeKind.NODE, name.rpartition("::")[2]
     if _NAMESPACED_OP.match(name):
         return RangeKind.OP, name.rpartition("::")[2]
+    if is_generated_call(name):
+        return RangeKind.OP, name
     kind = RangeKind.STEP if _PROFILER_STEP.match(name) else RangeKind.GROUP
     return kind, name.rstrip("0123456789") if kind is RangeKind.STEP else name
 

@@ -112,7 +112,7 @@ def _find_ops(profile: Profile, framework: Framework, *, only_claimed: bool) -> 
         if not names or (only_claimed and not framework.claims(names)):
             continue
         meaning = framework.read_meaning(profile.range_names)
-        if bool(np.isin(meaning.kind[used], OP_KINDS).any()):
+        if bool(np.isin(meaning.kind[used], OP_KINDS).any()) or any(map(framework.owns, names)):
             return Reading(framework, code, meaning)
     return None
 

@@ -11,6 +11,7 @@ import numpy as np
 from aggregator.frameworks.inductor import PREFIX as INDUCTOR_PREFIX
 from aggregator.frameworks.inductor import CompiledKernel, is_generated_call, read_kernel
 from aggregator.frameworks.meaning import OpText, RangeKind, RangeMeaning
+from aggregator.frameworks.serving import EVAL, OURS, TRAIN, read_phase
 from aggregator.frameworks.shapes import output_shape
 from aggregator.profile.arrays import Codes
 from aggregator.system.untrusted_json import read_json, read_literal
@@ -24,7 +25,6 @@ _OPTIMIZER_STEP = "Optimizer.step#"
 _DATALOADER = re.compile(r"^enumerate\(DataLoader\)#.*__next__$")
 MICRO_STEP = "micro-step"
 _SERVING_STEP = "serving step"
-_PHASE = re.compile(r"^dlprof\.phase: (?P<name>[^{ ]+)")
 _PROFILER_STEP = re.compile(r"^ProfilerStep#\d+$")
 _NODE = re.compile(r"^(?:\w+::)*(?:\w*Backward\d*|AccumulateGrad)$")
 _NAMESPACED_OP = re.compile(r"^[A-Za-z_][\w.]*(?:::[\w.]+)+$")
@@ -70,8 +70,9 @@ def read_meaning(names: tuple[str, ...]) -> RangeMeaning:
             compiled[row] = kernel
         elif name.startswith(INDUCTOR_PREFIX):
             kind[row], text = RangeKind.IGNORED, ""  # Its text was cut off.
-        elif (phase := _PHASE.match(name)) is not None:
-            is_part = phase["name"] in ("train", "eval")
+        elif name.startswith(OURS):
+            phase = read_phase(name)
+            is_part = phase is not None and phase.phase in (TRAIN, EVAL)
             kind[row], text = RangeKind.STEP, MICRO_STEP if is_part else _SERVING_STEP
         elif marker is None:
             kind[row], text = _classify(name)
@@ -108,10 +109,8 @@ def _classify(name: str) -> tuple[RangeKind, str]:
         return RangeKind.DATALOADER, name
     if _NODE.match(name):
         return RangeKind.NODE, name.rpartition("::")[2]
-    if _NAMESPACED_OP.match(name):
+    if _NAMESPACED_OP.match(name) or is_generated_call(name):
         return RangeKind.OP, name.rpartition("::")[2]
-    if is_generated_call(name):
-        return RangeKind.OP, name
     kind = RangeKind.STEP if _PROFILER_STEP.match(name) else RangeKind.GROUP
     return kind, name.rstrip("0123456789") if kind is RangeKind.STEP else name
 

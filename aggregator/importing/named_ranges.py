@@ -11,6 +11,7 @@ import numpy as np
 from aggregator.correlate.custom_domains import DomainWork
 from aggregator.correlate.range_tree import RangeTree
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
+from aggregator.frameworks.serving import read_phases
 from aggregator.metrics.iterations import NamedRanges
 from aggregator.profile.arrays import Bool, Int32, Int64, dense_codes, distinct
 from aggregator.profile.counters import PART_WORD, fold_counters, template_of
@@ -24,7 +25,7 @@ INTERNAL = re.compile(
 
 
 def shown_names(profile: Profile, codes: Int64, of_range: Int32, process: Int32) -> dict[int, str]:
-    """Names of range codes with their counters replaced.
+    """Names of range codes with their counters replaced, and those of steps by their phases.
 
     ``of_range`` and ``process`` are the code and the process of every range that has one of them.
     """
@@ -33,6 +34,8 @@ def shown_names(profile: Profile, codes: Int64, of_range: Int32, process: Int32)
     repeated = set((pairs[np.bincount(pair, minlength=len(pairs)) > 1] % width).tolist())
     names = [profile.range_names[code] for code in codes.tolist()]
     folded = fold_counters(names, [code in repeated for code in codes.tolist()])
+    for row, step in read_phases(names).items():
+        folded[row] = step.phase
     return dict(zip(codes.tolist(), folded, strict=True))
 
 

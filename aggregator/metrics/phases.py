@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from aggregator.frameworks.serving import MIXED
 from aggregator.profile.arrays import Bool, Int32, Int64, empty_i32, empty_i64, ordered
 
-PREFILL, DECODE, MIXED, TRAIN, EVAL = "prefill", "decode", "mixed", "train", "eval"
 NO_PHASE = -1
 _OTHER_SHARE = 0.1
 """Share of an iteration from which a second phase makes it a mixed one."""

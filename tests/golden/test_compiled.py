@@ -201,3 +201,24 @@ def test_bytes_of_generated_kernels_are_those_that_the_compiler_recorded(tmp_pat
         ("fused_mul", 3, None, None, no_record),
         ("fused_sub", 3, None, None, no_record),
     ]
+
+
+@pytest.mark.parametrize("call", ["triton_poi_fused_add_0", ""])
+def test_a_program_whose_kernels_are_all_generated_is_not_read_in_simple_mode(
+    call: str, tmp_path: Path
+) -> None:
+    """Versions before 2.3 have no range around the launch of a generated kernel."""
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    for number in range(4):
+        at = 1_000 + 1_000 * number
+        main.range("Torch-Compiled Region: 0/0", at, at + 300)
+        if call:
+            main.range(call, at + 100, at + 200)
+        main.launch("triton_poi_fused_add_0", at + 110)
+    found = analyze(trace, tmp_path)
+    assert found.query("SELECT value FROM dldb_meta WHERE key = 'mode'") == [("pytorch",)]
+    name = "/".join(["/Torch-Compiled Region: 0|0", call]).rstrip("/")
+    grades = found.query("SELECT DISTINCT op_name, name_grade FROM ops")
+    assert grades == [(name, "recorded")]

@@ -11,7 +11,7 @@ import pytest
 
 from aggregator.dldb.facts import read_facts
 from aggregator.errors import UsageError
-from aggregator.importing.phases import PhaseName, read_phase, read_phases
+from aggregator.frameworks.serving import PhaseName, read_phase, read_phases
 from aggregator.metrics.phases import PhaseColumns, outermost, phases_of_iterations
 from tests.builders import Analyzed, Thread, Trace, analyze, analyze_file, query
 from tests.conftest import ProfileFactory
@@ -195,6 +195,19 @@ def test_the_outermost_of_two_names_for_a_step_counts(tmp_path: Path) -> None:
         main.range("step[DECODE bs=7]", 1_002 + 100 * number, 1_080 + 100 * number)
     found = analyze(trace, tmp_path)
     assert found.query("SELECT count(*), sum(tokens) FROM phase_ranges") == [(5, 160)]
+
+
+def test_ops_of_steps_with_other_batches_are_one_op(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    names = [f"execute_context_0(0)_generation_{size}({size})" for size in (1, 2, 3, 5)]
+    serve(trace.thread(), ["execute_context_1(700)_generation_0(0)", *names])
+    found = analyze(trace, tmp_path)
+    rows = found.query(
+        "SELECT op_name, num_calls FROM op_metrics AS m JOIN ops AS o ON o.id = m.op "
+        "WHERE aggr = 1 AND op_type = 'mm' ORDER BY op_name"
+    )
+    assert rows == [("/decode/mm", 4), ("/prefill/mm", 1)]
 
 
 SERVING = {

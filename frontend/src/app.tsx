@@ -26,7 +26,8 @@ import { openDocs } from "./state/docs";
 import { JobContext } from "./state/jobContext";
 import { type JobControl, useJob } from "./state/jobs";
 import { focusSearch, useSearchKey, useShortcuts } from "./state/keyboard";
-import { isOutside, navigate, patchToView, useQuery } from "./state/location";
+import { currentQuery, isOutside, navigate, patchToView, useQuery } from "./state/location";
+import type { Query } from "./state/query";
 import { type Scope, ScopeContext, useScopeResult } from "./state/scope";
 import { readStored, writeStored } from "./state/storage";
 import { toggleTheme } from "./state/theme";
@@ -85,7 +86,7 @@ function Page(): JSX.Element {
   }
   return (
     <ScopeContext.Provider value={result.scope}>
-      <Frame scope={result.scope} view={view} key={result.scope.profile.id} />
+      <Frame scope={result.scope} query={query} view={view} key={result.scope.profile.id} />
     </ScopeContext.Provider>
   );
 }
@@ -150,9 +151,28 @@ function useFrameShortcuts(onHelp: () => void, onFold: () => void, onSearch: () 
   useShortcuts(shortcuts);
 }
 
-function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
+/** Writes what the address leaves open: a link shows the same, whatever was added meanwhile. */
+function useWholeAddress(query: Query, scope: Scope): void {
+  const profile = isReport() ? null : scope.profile.id;
+  const aggregation = String(scope.aggregation.id);
+  useEffect(() => {
+    // Effects may run as late as when the page is drawn for the next address. To write that of the
+    // drawing before then would draw that one, whose effect writes this one, and so on without end.
+    if (currentQuery() === query) navigate({ profile, aggregation }, { replace: true });
+  }, [query, profile, aggregation]);
+}
+
+interface FrameProps {
+  /** The address that the scope was chosen by. */
+  readonly query: Query;
+  readonly scope: Scope;
+  readonly view: ViewSpec;
+}
+
+function Frame({ query, scope, view }: FrameProps): JSX.Element {
   const jobs = useProfileJob(scope);
-  const docsPage = useQuery().get("docs");
+  useWholeAddress(query, scope);
+  const docsPage = query.get("docs");
   const docs = docsPage === undefined ? null : findDocs(docsPage);
   const [isHelpOpen, setHelpOpen] = useState(false);
   const [isJobsOpen, setJobsOpen] = useState(false);
@@ -193,12 +213,6 @@ function Frame({ scope, view }: { scope: Scope; view: ViewSpec }): JSX.Element {
           { title: t("Jobs"), run: openJobs },
         ]),
   ];
-  const aggregationId = scope.aggregation.id;
-  const profileId = isReport() ? null : scope.profile.id;
-  useEffect(() => {
-    // A link shows the same wherever and whenever it is opened, whatever was added meanwhile.
-    navigate({ profile: profileId, aggregation: String(aggregationId) }, { replace: true });
-  }, [profileId, aggregationId]);
   useEffect(() => {
     document.title = `${view.title} – ${scope.profile.name ?? scope.profile.file_name}`;
   }, [view.title, scope.profile]);

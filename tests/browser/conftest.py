@@ -358,8 +358,7 @@ def opened_page(
 ) -> Iterator[Page]:
     """A page that knows nothing of the tests before it, and whose troubles fail the test.
 
-    Keeping it for the next test saves half of what opening a view costs, but once in some hundred
-    tests such a page computed without end.
+    Keeping it for the next test would save half of what opening a view costs.
     """
     page = context.new_page()
     # During a transition between two colors the contrast is neither the one nor the other.

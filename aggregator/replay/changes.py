@@ -173,8 +173,16 @@ HALF_MEMORY_FACTOR = 2.0
 
 
 def tensor_cores(scenario: Scenario) -> Scenario:
-    """FP32 matrix products run as TF32."""
+    """FP32 matrix products run as TF32.
+
+    Raises:
+        UsageError: No such product is known.
+    """
     rows = matrix_rows(scenario.graph)
+    if not rows.any():
+        raise UsageError(
+            say("No op of the profile is known that could use Tensor Cores and does not.")
+        )
     duration = scenario.durations.duration_ns
     faster = np.where(rows, np.rint(duration / TF32_FACTOR), duration).astype(np.int64)
     return replace(scenario.with_durations(duration_ns=faster), is_bound=True)

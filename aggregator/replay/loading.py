@@ -7,11 +7,13 @@ from typing import Final
 
 import numpy as np
 
+from aggregator.errors import UsageError
 from aggregator.profile.arrays import Float64, Int64
 from aggregator.profile.intervals import flatten
 from aggregator.replay.graph import Graph
 from aggregator.replay.inputs import COPY, KERNEL, Loading
 from aggregator.replay.scenario import Scenario
+from aggregator.texts import say
 
 BATCH_NS: Final = 700_000
 """Time that the main process takes for a batch of a worker process, in memory that is not pinned,
@@ -48,7 +50,19 @@ def loading_ns(loading: Loading, time_ns: Int64, thread: Int64, first: Int64) ->
 
 
 def data_ready(scenario: Scenario) -> Scenario:
-    """Worker processes make the batches, and the next one is there when the program asks for it."""
+    """Worker processes make the batches, and the next one is there when the program asks for it.
+
+    Raises:
+        UsageError: The profile does not show when input is read.
+    """
+    if not len(scenario.graph.data.loading.start_ns):
+        raise UsageError(
+            say("The profile does not show when input is read: no data loader is recorded."),
+            hint=say(
+                "Ranges of a torch.utils.data.DataLoader, or ranges of that name around the input "
+                "code, show it."
+            ),
+        )
     graph, step = scenario.graph, scenario.durations.cpu_step_ns
     heads = graph.thread_first[:-1]
     loading = np.minimum(graph.loading_ns, np.maximum(step, 0))

@@ -42,7 +42,12 @@ def _speed_up(text: str) -> Change:
     if not name or not MIN_FACTOR <= factor <= MAX_FACTOR:
         raise InvalidValueError(
             say("The speed-up '{text}' is not NAME=Kx.", text=text),
-            hint=say("For example: {example}", example="conv2d=2x"),
+            hint=say(
+                "For example {example}, with a factor of {least} to {most}.",
+                example="conv2d=2x",
+                least=MIN_FACTOR,
+                most=f"{MAX_FACTOR:g}",
+            ),
         )
     return speed_up(name, factor)
 

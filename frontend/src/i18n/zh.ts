@@ -1341,8 +1341,10 @@ export const zh = {
   "{factor} x as fast": "{factor} 倍速",
   "Predicted step": "预测的步",
   "Unchanged: move a slider or choose a change.": "未更改：移动滑块或选择一项更改。",
-  "{saved} % less than {before}; 10th to 90th percentile {low} to {high}":
-    "比 {before} 少 {saved} %；第 10 到 90 百分位 {low} 到 {high}",
+  "{share} % less than {before}; 10th to 90th percentile {low} to {high}":
+    "比 {before} 少 {share} %；第 10 到 90 百分位 {low} 到 {high}",
+  "{share} % more than {before}; 10th to 90th percentile {low} to {high}":
+    "比 {before} 多 {share} %；第 10 到 90 百分位 {low} 到 {high}",
   "A bound: with this change, other kernels would run.":
     "这是一个界限：做此更改后会运行其他 kernel。",
   "Slow ranks": "慢 rank",

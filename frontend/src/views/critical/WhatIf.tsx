@@ -157,6 +157,18 @@ function useThrottled<T>(value: T): T {
   return shown;
 }
 
+function difference(before: number, after: number, interval: readonly number[] | null): string {
+  const values = {
+    share: formatPct(Math.abs((100 * (before - after)) / Math.max(before, 1))),
+    before: durationText(before),
+    low: durationText(interval?.[0] ?? after),
+    high: durationText(interval?.[1] ?? after),
+  };
+  return after > before
+    ? t("{share} % more than {before}; 10th to 90th percentile {low} to {high}", values)
+    : t("{share} % less than {before}; 10th to 90th percentile {low} to {high}", values);
+}
+
 interface PredictedProps {
   readonly fit: CriticalPath;
   readonly scenario: Scenario;
@@ -173,7 +185,6 @@ function Predicted({ fit, scenario, onReset }: PredictedProps): JSX.Element {
   const step = answer.data?.predicted_step_ns ?? null;
   const after = step ?? before;
   const interval = answer.data?.interval_ns ?? null;
-  const saved = (100 * (before - after)) / Math.max(before, 1);
   return (
     <div class="predicted">
       {answer.error !== null && <ErrorNote error={answer.error} />}
@@ -184,12 +195,7 @@ function Predicted({ fit, scenario, onReset }: PredictedProps): JSX.Element {
       <p class="muted">
         {step === null
           ? t("Unchanged: move a slider or choose a change.")
-          : t("{saved} % less than {before}; 10th to 90th percentile {low} to {high}", {
-              saved: formatPct(saved),
-              before: durationText(before),
-              low: durationText(interval?.[0] ?? after),
-              high: durationText(interval?.[1] ?? after),
-            })}
+          : difference(before, after, interval)}
       </p>
       {answer.data?.is_bound === true && (
         <p class="muted">{t("A bound: with this change, other kernels would run.")}</p>

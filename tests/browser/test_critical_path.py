@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import Viewer
+from tests.browser.conftest import Viewer, Watch
 
 
 def test_the_predicted_step_follows_a_slider(page: Page, viewer: Viewer) -> None:
@@ -23,6 +23,29 @@ def test_the_predicted_step_follows_a_slider(page: Page, viewer: Viewer) -> None
     expect(step).not_to_have_text(before)
     panel.get_by_role("button", name="Reset").click()
     expect(step).to_have_text(before)
+    panel.get_by_role("slider").first.fill("-1")
+    expect(panel.get_by_text(re.compile("(more|less) than"))).to_be_visible()
+
+
+def test_a_change_without_an_answer_says_why_and_can_be_reset(
+    page: Page, viewer: Viewer, watch: Watch
+) -> None:
+    watch.expect("status of 400")
+
+    def refuse(route: Route) -> None:
+        message = "The profile does not show when input is read."
+        detail = {"error": {"code": "USAGE_ERROR", "message": message, "hint": ""}}
+        route.fulfill(status=400, json=detail)
+
+    page.goto(viewer.address(view="critical-path"))
+    panel = page.get_by_role("region", name="What if")
+    expect(panel.get_by_text("Unchanged: move a slider")).to_be_visible()
+    page.route("**/what-if/?*data_ready*", refuse)
+    panel.get_by_label("Data always ready").check()
+    expect(panel.get_by_text("does not show when input is read")).to_be_visible()
+    expect(panel.locator(".predicted-step")).to_have_count(0)
+    panel.get_by_role("button", name="Reset").click()
+    expect(panel.get_by_text("Unchanged: move a slider")).to_be_visible()
 
 
 def test_the_chain_leads_to_an_op_and_to_other_iterations(page: Page, viewer: Viewer) -> None:

@@ -1314,8 +1314,8 @@ export const zh = {
   "Corrected for profiling, the step of {step} waits for: {parts}.":
     "扣除剖析开销后，{step} 的步骤在等待：{parts}。",
   "The step of {step} waits for: {parts}.": "该步 {step} 等待：{parts}。",
-  "Replay of {count} unchanged steps: error {median} % in the median, {worst} % at most.":
-    "对 {count} 个未更改的步重放：误差中位数 {median} %，最大 {worst} %。",
+  "Steps replayed unchanged: {count}; error {median} % in the median, {worst} % at most.":
+    "未更改而重放的步数：{count}；误差中位数 {median} %，最大 {worst} %。",
   "Previous iteration": "上一次迭代",
   "Next iteration": "下一次迭代",
   " and {count} short items": " 以及 {count} 个短项",

@@ -103,7 +103,7 @@ function Fit({ found }: { found: CriticalPath }): JSX.Element {
       <p class="muted">
         {CONFIDENCE[found.confidence] ?? found.confidence}.{" "}
         {t(
-          "Replay of {count} unchanged steps: error {median} % in the median, {worst} % at most.",
+          "Steps replayed unchanged: {count}; error {median} % in the median, {worst} % at most.",
           {
             count: formatInt(found.iterations.length),
             median: formatFixed(found.error_pct.median, 2),

@@ -12,6 +12,7 @@ import { ErrorNote, Loaded, Skeleton } from "../../ui/states";
 import {
   type Change,
   factor,
+  isUnchanged,
   opTypes,
   requestOf,
   type Scenario,
@@ -187,20 +188,25 @@ function Predicted({ fit, scenario, onReset }: PredictedProps): JSX.Element {
   const interval = answer.data?.interval_ns ?? null;
   return (
     <div class="predicted">
-      {answer.error !== null && <ErrorNote error={answer.error} />}
       <p class="predicted-label">{t("Predicted step")}</p>
-      <p class="predicted-step" role="status">
-        {durationText(after)}
-      </p>
-      <p class="muted">
-        {step === null
-          ? t("Unchanged: move a slider or choose a change.")
-          : difference(before, after, interval)}
-      </p>
+      {answer.error !== null ? (
+        <ErrorNote error={answer.error} />
+      ) : (
+        <>
+          <p class="predicted-step" role="status">
+            {durationText(after)}
+          </p>
+          <p class="muted">
+            {step === null
+              ? t("Unchanged: move a slider or choose a change.")
+              : difference(before, after, interval)}
+          </p>
+        </>
+      )}
       {answer.data?.is_bound === true && (
         <p class="muted">{t("A bound: with this change, other kernels would run.")}</p>
       )}
-      <button type="button" class="button" disabled={step === null} onClick={onReset}>
+      <button type="button" class="button" disabled={isUnchanged(scenario)} onClick={onReset}>
         {t("Reset")}
       </button>
     </div>

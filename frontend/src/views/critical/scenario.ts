@@ -47,6 +47,10 @@ export interface Scenario {
 
 export const UNCHANGED: Scenario = { sliders: {}, switches: new Set() };
 
+export function isUnchanged(scenario: Scenario): boolean {
+  return Object.keys(requestOf(scenario)).length === 0;
+}
+
 /** Parameters of the request; without any, nothing is changed. */
 export function requestOf(scenario: Scenario): Record<string, string> {
   const moved = Object.entries(scenario.sliders).filter(([, position]) => position !== 0);

@@ -41,7 +41,7 @@ def find_steps(graph: Graph, number: Int64) -> Steps:
     rows = np.flatnonzero(~graph.is_arrival & ~data.work.is_earlier[graph.work_row])
     rows = rows[_of_one_device(data.work.device[graph.work_row[rows]])]
     if len(rows) < MIN_WORK:
-        raise no_work()
+        raise no_work(len(rows))
     processes = len(np.unique(data.work.process[graph.work_row[rows]]))
     call = data.work.call[graph.work_row[rows]]
     issued = graph.work_start_ns[rows]
@@ -75,9 +75,11 @@ def _of_one_device(device: Int64) -> Bool:
     return result
 
 
-def no_work() -> ReplayError:
-    """The error of a profile that holds too little work on a GPU."""
+def no_work(pieces: int = 0) -> ReplayError:
+    """The error of a profile that holds too little work on a GPU: none, or a single piece."""
     return ReplayError(
-        say("The profile cannot be replayed: it holds no work on a GPU."),
+        say("The profile cannot be replayed: it holds a single piece of work on a GPU.")
+        if pieces
+        else say("The profile cannot be replayed: it holds no work on a GPU."),
         hint=say("Capture with CUDA tracing on, over some iterations."),
     )

@@ -180,6 +180,11 @@ def test_a_profile_without_gpu_work_cannot_be_replayed(tmp_path: Path) -> None:
     trace.thread().call("cudaMalloc", 0, 10)
     with pytest.raises(ReplayError, match="no work on a GPU"):
         replayed(analyze(trace, tmp_path).path)
+    trace.gpu()
+    trace.thread().launch("gemm", 20, gpu=(30, 40))
+    (tmp_path / "one").mkdir()
+    with pytest.raises(ReplayError, match="a single piece of work on a GPU"):
+        replayed(analyze(trace, tmp_path / "one").path)
 
 
 def test_the_command_writes_the_documented_json(

@@ -26,6 +26,8 @@ from aggregator.texts import Text, say
 
 MAX_RESIDUAL = 0.03
 """Disagreement of the clocks, as a share of the step, above which the confidence is low."""
+MAX_LOST_PCT = 5
+"""Share of its collectives without a launch, from which a rank is not compared. Unit: percent."""
 _COLUMNS = ("start", "duration", "api_start", "api_duration", "process", "name")
 
 
@@ -163,13 +165,32 @@ def rank_report(compared: ComparedRanks, calls: Iterable[CallTimes]) -> RankRepo
     Raises:
         ReplayError: They cannot be compared.
     """
-    found = find_slow_ranks(steps_of_calls(calls, compared.arranged.group))
+    known = _with_launches(compared, calls)
+    found = find_slow_ranks(steps_of_calls(known, compared.arranged.group))
     return RankReport(
         found=found,
         ranks=tuple(one.number for one in compared.ranks),
         iterations=tuple(compared.arranged.iteration.tolist()),
         notes=_notes(found, compared),
     )
+
+
+def _with_launches(compared: ComparedRanks, calls: Iterable[CallTimes]) -> Iterator[CallTimes]:
+    """The same, if the launches are known: without them, nothing shows what a rank waited for.
+
+    A collective without one counts as launched in no time when it started.
+    """
+    for rank, times in zip(compared.ranks, calls, strict=True):
+        lost = 100 * float((times.api_end_ns == times.start_ns).mean())
+        if lost > MAX_LOST_PCT:
+            raise cannot_compare(
+                say(
+                    "{share} % of the launches of rank {rank} are not recorded",
+                    share=round(lost),
+                    rank=rank.number,
+                )
+            )
+        yield times
 
 
 def read_compared_ranks(connection: sqlite3.Connection, aggr: int) -> ComparedRanks:

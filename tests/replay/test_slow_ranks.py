@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -81,6 +83,19 @@ def test_a_rank_that_is_a_little_slow_hides_none_that_is_very_late_now_and_then(
     found, _ = analyzed(job, factor, seed)
     assert (found.named, found.every) == (slow, 5)
     assert found.step_ns == found.measured_ns.mean()
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7, 8, 10, 11])
+def test_a_rank_that_is_late_now_and_then_is_named_where_steps_vary_much(seed: int) -> None:
+    """The kernels of each step and rank are faster or slower by 12 %, independently."""
+    job = replace(random_job(seed), ranks=2, steps=26, jitter=0.004)
+    factor = speeds(job, seed) * np.exp(np.random.default_rng(seed).normal(0, 0.12, (2, 26)))
+    slow = seed % 2
+    balanced, _ = analyzed(job, factor, seed)
+    assert not len(balanced.slow_steps)
+    factor[slow, ::5] *= 2.0
+    found, _ = analyzed(job, factor, seed)
+    assert (found.named, found.every) == (slow, 5)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

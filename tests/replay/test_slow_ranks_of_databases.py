@@ -40,6 +40,14 @@ def write(
     factor: np.ndarray[tuple[int, int], np.dtype[np.float64]],
     earlier: tuple[int, ...] = (0, 0, 0),
 ) -> Analyzed:
+    """A job as a database."""
+    return analyze(export(factor, earlier), folder)
+
+
+def export(
+    factor: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    earlier: tuple[int, ...] = (0, 0, 0),
+) -> Trace:
     """A job as an export with a process for each rank.
 
     ``earlier``: all-reduces of each rank that were launched before the capture began.
@@ -75,7 +83,7 @@ def write(
                 long_name=f"{name}(x)",
                 stream=7 if own.computes[row] else 17,
             )
-    return analyze(trace, folder)
+    return trace
 
 
 def injected(rank: int, share: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
@@ -112,6 +120,16 @@ def test_a_rank_as_fast_as_the_others_saves_the_same_in_any_step(tmp_path: Path)
     found = rank_prediction(report, "1", longer, alone=True)
     gain_ns = report.found.step_ns - report.found.predicted_ns(1)
     assert step_ns - found.predicted_step_ns == pytest.approx(gain_ns, rel=0.1)
+
+
+def test_ranks_whose_launches_are_not_recorded_are_not_compared(tmp_path: Path) -> None:
+    """Nothing shows then whether a rank waited for its CPU: all of them would seem equal."""
+    trace = export(injected(1, 0.2))
+    trace.tables["CUPTI_ACTIVITY_KIND_RUNTIME"].clear()
+    database = analyze(trace, tmp_path).path
+    with closing(sqlite3.connect(database)) as connection, pytest.raises(ReplayError) as caught:
+        read_slow_ranks(connection, 1)
+    assert "100 % of the launches of rank 0 are not recorded" in caught.value.message
 
 
 def test_the_heat_map_shows_how_late_each_rank_was_in_each_step(tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ class Evidence(IntEnum):
     """A CUDA graph replayed it after a graph was changed in place."""
     OUTSIDE = 8
     """A CUDA graph replayed it; its node was captured outside every op."""
+    OTHER_CAPTURE = 9
+    """A CUDA graph replayed it; the captures that were read do not name the same kernels."""
 
 
 NAMED_BY_CAPTURE = (Evidence.NODE, Evidence.ORDER)

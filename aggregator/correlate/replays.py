@@ -64,15 +64,17 @@ def find_replays(profile: Profile, calls: Sequence[Int32], alike: Integers) -> R
         return None
     if nodes.of_work:
         found = _by_nodes(profile)
-        named = Evidence.NODE
+        named, missing = Evidence.NODE, Evidence.NO_CAPTURE
     else:
         found = _by_order(profile, calls[0], replayed[0], alike)
         found += [np.full(len(work), -1, dtype=np.int64) for work in works[1:]]
-        named = Evidence.ORDER
+        named, missing = Evidence.ORDER, Evidence.NO_CAPTURE
+        if any(len(capture_calls(source)) for source in (profile, *profile.captures)):
+            missing = Evidence.OTHER_CAPTURE
     updated_ns = _first_update_ns(profile)
     evidence = []
     for work, call, known, captured in zip(works, calls, replayed, found, strict=False):
-        grade = np.where(captured >= 0, named, Evidence.NO_CAPTURE)
+        grade = np.where(captured >= 0, named, missing)
         grade[captured == _SEVERAL] = Evidence.AMBIGUOUS
         launched = np.where(call >= 0, profile.api_calls.start_ns[np.maximum(call, 0)], 0)
         grade[launched >= updated_ns[work.process]] = Evidence.UPDATED

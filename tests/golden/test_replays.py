@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.sources.kineto import captures
 from tests.builders import Analyzed, Trace, analyze, analyze_file, query
 from tests.conftest import ProfileFactory
 
@@ -245,20 +246,21 @@ def test_a_capture_beside_names_the_replay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("captures", "reason"),
+    ("files", "reason"),
     [
         ({}, "does not hold their capture"),
-        ({"bs_1": _capture("Net_0", ("gemm", "gelu"))}, "does not hold their capture"),
-        ({"bs_1": _capture("Net_0", ("gemm",))}, "does not hold their capture"),
+        ({"bs_1": _capture("Net_0", ("gemm", "gelu"))}, "no capture that was read"),
+        ({"bs_1": _capture("Net_0", ("gemm",))}, "no capture that was read"),
+        ({"bs_1": _capture("Net_0", ("", ""))}, "no capture that was read"),
         ({"bs_1": _capture("A_0"), "bs_2": _capture("B_0")}, "belong to different ops"),
     ],
-    ids=["missing", "other kernels", "fewer kernels", "two modules"],
+    ids=["missing", "other kernels", "fewer kernels", "no names", "two modules"],
 )
 def test_a_replay_without_its_capture_is_unknown(
-    captures: dict[str, list[dict[str, Any]]], reason: str, tmp_path: Path
+    files: dict[str, list[dict[str, Any]]], reason: str, tmp_path: Path
 ) -> None:
     path = _kineto(tmp_path / "run.json", _replay())
-    for name, events in captures.items():
+    for name, events in files.items():
         _kineto(tmp_path / "capture_traces" / f"{name}.json", events)
     ((op_name, grade, why),) = _grades(analyze_file(path, tmp_path / "out.sqlite"))
     assert (op_name, grade) == ("/decode", "unknown")
@@ -292,6 +294,18 @@ def test_a_damaged_capture_is_named_and_left_out(tmp_path: Path) -> None:
     found = analyze_file(path, tmp_path / "out.sqlite")
     assert found.warnings()["UNREADABLE_CAPTURE"] == 1
     assert {grade for _, grade, _ in _grades(found)} == {"unknown"}
+
+
+def test_captures_that_are_left_out_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(captures, "MAX_FILES", 1)
+    path = _kineto(tmp_path / "run.json", _replay())
+    for size in (1, 2, 4):
+        _kineto(tmp_path / "capture_traces" / f"bs_{size}.json", _capture("Net_0"))
+    found = analyze_file(path, tmp_path / "out.sqlite")
+    assert found.warnings() == {"TOO_MANY_CAPTURES": 2}
+    assert {grade for _, grade, _ in _grades(found)} == {"capture"}
 
 
 def _graph(updated: bool) -> Trace:

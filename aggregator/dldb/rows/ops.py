@@ -60,6 +60,13 @@ _OF_EVIDENCE: Final = {
         UNKNOWN,
         say("CUDA graphs replayed it; their nodes were captured outside every op and module."),
     ),
+    Evidence.OTHER_CAPTURE: (
+        UNKNOWN,
+        say(
+            "CUDA graphs replayed it; no capture that was read names the same kernels in the same "
+            "order."
+        ),
+    ),
 }
 
 

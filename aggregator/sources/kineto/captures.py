@@ -27,8 +27,8 @@ Value = TypeVar("Value")
 FOLDER: Final = "capture_traces"
 _MARK: Final = "capture"
 _ENDINGS: Final = (".json", ".json.gz")
-MAX_FILES: Final = 64
-"""An engine captures a graph for each of some dozen batch sizes."""
+MAX_FILES: Final = 128
+"""An engine captures a graph for each of some dozen batch sizes; vLLM for 67."""
 
 
 def find_captures(path: Path) -> list[Path]:
@@ -43,7 +43,7 @@ def find_captures(path: Path) -> list[Path]:
         for file in sorted(folder.iterdir())
         if file.name.endswith(_ENDINGS) and (folder.name == FOLDER or _MARK in file.name.lower())
     ]
-    return [file for file in found if file != path and file.is_file()][:MAX_FILES]
+    return [file for file in found if file != path and file.is_file()]
 
 
 def replays_graphs(profile: Profile) -> bool:
@@ -55,7 +55,11 @@ def replays_graphs(profile: Profile) -> bool:
 def add_captures(profile: Profile, path: Path, read: Callable[[Path], Profile]) -> None:
     """Read the captures beside a trace; their codes become those of the profile."""
     captures = []
-    for file in find_captures(path):
+    files = find_captures(path)
+    if (left_out := len(files) - MAX_FILES) > 0:
+        text = say("capture traces were left out: {most} are read.", most=MAX_FILES)
+        profile.warnings.append(ProfileWarning("TOO_MANY_CAPTURES", text, left_out))
+    for file in files[:MAX_FILES]:
         try:
             captures.append(read(file))
         except (ProfileError, OSError):

@@ -158,6 +158,16 @@ def _pass(nodes: list[Any]) -> str:
     return "recompute" if again else "bprop"
 
 
+def _is_backward(lowering: Any, nodes: list[Any]) -> bool:
+    """Whether a graph is that of a backward pass; PyTorch before 2.6 does not say it directly."""
+    known = getattr(lowering, "is_backward", None)
+    if known is not None:
+        return bool(known)
+    graphs = [node.graph for node in nodes if hasattr(node, "graph")]
+    inputs = (node for node in (graphs[0].nodes if graphs else ()) if node.op == "placeholder")
+    return any(node.name.startswith("tangents") for node in inputs)
+
+
 def _line(node: Any) -> str:
     """File and line of the program that called the op; empty: not recorded."""
     frames = _LINE.findall(node.meta.get("stack_trace") or "")
@@ -193,10 +203,9 @@ def _describe_kernels(module: ModuleType) -> None:
         try:
             from torch._inductor.virtualized import V
 
-            is_backward = bool(getattr(V.graph, "is_backward", False))
             moved = kernel_bytes(schedule, V.graph) if isinstance(schedule, (list, tuple)) else None
-            nodes = _nodes_of(schedule, aggregate)
-            text = describe(nodes, is_backward=is_backward, moved=moved)
+            nodes = list(_nodes_of(schedule, aggregate))
+            text = describe(nodes, is_backward=_is_backward(V.graph, nodes), moved=moved)
         except Exception:  # noqa: BLE001 - internals of PyTorch; the kernel stays without a range
             text = ""
         return (f"{metadata}{MARK}{text}" if metadata and text else metadata, *others)

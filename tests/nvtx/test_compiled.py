@@ -61,6 +61,23 @@ def test_a_backward_graph_computes_gradients_or_the_forward_pass_again() -> None
 
 
 @pytest.mark.parametrize(
+    ("lowering", "inputs", "is_backward"),
+    [
+        (SimpleNamespace(is_backward=True), ["primals_1"], True),
+        (SimpleNamespace(), ["primals_1", "tangents_1"], True),  # Before PyTorch 2.6.
+        (SimpleNamespace(), ["primals_1"], False),
+        (SimpleNamespace(is_backward=False), ["tangents_1"], False),
+    ],
+)
+def test_a_backward_graph_is_known_by_its_inputs_where_pytorch_does_not_say_it(
+    lowering: Any, inputs: list[str], is_backward: bool
+) -> None:
+    graph = SimpleNamespace(nodes=[SimpleNamespace(op="placeholder", name=one) for one in inputs])
+    nodes = [SimpleNamespace(graph=graph)]
+    assert compiled._is_backward(lowering, nodes) is is_backward
+
+
+@pytest.mark.parametrize(
     ("path", "name"),
     [
         ("L['self'].h.0.ln", "h.0.ln"),

@@ -215,7 +215,11 @@ PHASES = TableSpec(
             number("tokens?", "Tokens computed: prompt tokens of a prefill, new ones of decoding."),
             when_null=_UNKNOWN_TOKENS,
         ),
-        real("sequences?", "Sequences in a batch, mean."),
+        replace(
+            real("sequences?", "Sequences in a batch, mean."),
+            when_null="The program or its serving engine does not say how many sequences a batch "
+            "has.",
+        ),
         real("micro_steps", "Ranges of the phase in an iteration, mean.", "t.phase_parts"),
         replace(real("tokens_per_second?", "Tokens per second."), when_null=_UNKNOWN_RATE),
         replace(

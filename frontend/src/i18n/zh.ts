@@ -1488,6 +1488,8 @@ export const zh = {
   "Tokens computed: prompt tokens of a prefill, new ones of decoding":
     "计算的令牌：预填充为提示令牌，解码为新令牌",
   Sequences: "序列数",
+  "The program or its serving engine does not say how many sequences a batch has.":
+    "程序或其服务引擎没有说明一批有多少序列。",
   "Sequences in a batch, mean": "每批序列数，平均",
   "Ranges of the phase in an iteration, mean": "每个迭代中该阶段的范围数，平均",
   "Token interval": "令牌间隔",

@@ -377,7 +377,7 @@ export const PHASES: readonly DeclaredColumn<PhasesRow>[] = [
   { key: "duration_ns", format: "time", title: t("Duration"), hint: t("Time of these iterations"), unit: "ms" },
   { key: "tokens_per_second", format: "rate", title: t("Tokens per second"), hint: t("Tokens per second"), whenNull: t("The program or its serving engine does not say how many tokens it computes, or the profile has no two steps, so that the time of one is unknown.") },
   { key: "tokens", format: "count", title: t("Tokens"), hint: t("Tokens computed: prompt tokens of a prefill, new ones of decoding"), whenNull: t("The program or its serving engine does not say how many tokens it computes.") },
-  { key: "sequences", format: "rate", title: t("Sequences"), hint: t("Sequences in a batch, mean") },
+  { key: "sequences", format: "rate", title: t("Sequences"), hint: t("Sequences in a batch, mean"), whenNull: t("The program or its serving engine does not say how many sequences a batch has.") },
   { key: "micro_steps", format: "rate", title: t("Micro steps"), hint: t("Ranges of the phase in an iteration, mean") },
   { key: "token_interval_ns", format: "time", title: t("Token interval"), hint: t("Decoding: time from one token of a sequence to the next"), whenNull: t("Known for decoding only, if the tokens, the sequences and the time of a step are."), unit: "ms" },
   { key: "bare_step_ns", format: "time", title: t("Bare step"), hint: t("Step of this phase that ran without profiling, median"), whenNull: t("Fewer than three steps of this phase were timed without profiling."), unit: "ms" },

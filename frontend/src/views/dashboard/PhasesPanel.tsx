@@ -7,7 +7,7 @@ import type { PhasesRow } from "../../api/types";
 import { AggregateButton } from "../../frame/AggregateButton";
 import { t } from "../../i18n";
 import { phaseName } from "../../lib/phases";
-import { durationText, exactNs, formatInt, formatPct } from "../../lib/units";
+import { durationText, exactNs, formatFixed, formatInt, formatPct } from "../../lib/units";
 import { useScope, useScoped } from "../../state/scope";
 import { PHASES } from "../../table/declared";
 import { Panel } from "../../ui/Panel";
@@ -16,6 +16,7 @@ import { ViewLink } from "./ViewLink";
 
 const COLUMNS: readonly string[] = [
   t("Iterations"),
+  t("Sequences"),
   t("Time of one"),
   t("Tokens per second"),
   t("Token interval"),
@@ -31,6 +32,7 @@ const WHEN_NULL: ReadonlyMap<string, string | undefined> = new Map(
   PHASES.map(({ key, whenNull }) => [key, whenNull]),
 );
 
+const formatMean = (value: number) => formatFixed(value, Number.isInteger(value) ? 0 : 1);
 const pct = (value: number) => `${formatPct(value)} %`;
 
 export function PhasesPanel(): JSX.Element | null {
@@ -39,7 +41,7 @@ export function PhasesPanel(): JSX.Element | null {
   const { data } = phases;
   if (data === null || data.results.length === 0) return null;
   const hasBare = data.results.some((row) => row.bare_tokens_per_second !== null);
-  const columns = hasBare ? [...COLUMNS.slice(0, 3), BARE, ...COLUMNS.slice(3)] : COLUMNS;
+  const columns = hasBare ? [...COLUMNS.slice(0, 4), BARE, ...COLUMNS.slice(4)] : COLUMNS;
   const canAggregate = !isReport() && profile.can_reaggregate;
   return (
     <Panel
@@ -95,6 +97,7 @@ function PhaseRow(props: {
     <tr>
       <th scope="row">{phaseName(row.phase ?? "")}</th>
       <td class="align-right">{known(row.iterations, formatInt, "iterations")}</td>
+      <td class="align-right">{known(row.sequences, formatMean, "sequences")}</td>
       <td class="align-right" title={mean === null ? undefined : exactNs(mean)}>
         {known(mean, durationText, "duration_ns")}
       </td>

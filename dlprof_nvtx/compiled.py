@@ -12,6 +12,7 @@ import ast
 import builtins
 import contextlib
 import copy
+import importlib.util
 import json
 import re
 import sys
@@ -30,6 +31,8 @@ MARK = "; dlprof: "
 """Precedes the description in a comment."""
 CACHE_TAG = "dlprof4"
 _METADATA, _LOADING = "torch._inductor.utils", "torch._inductor.runtime.compile_tasks"
+_LOADING_BEFORE = "torch._inductor.codecache"
+"""What loads Inductor's functions in PyTorch 2.1 and 2.2."""
 _MOST_MODULES, _MOST_OPS, _MOST_LINES = 8, 16, 4
 _MOST_CHARS = 600
 """The import cuts texts of ranges off after about 1,000, with the name of the kernel in them."""
@@ -195,7 +198,9 @@ def _describe_kernels(module: ModuleType) -> None:
     """Let Inductor add descriptions to its comments."""
     original = getattr(module, "get_kernel_metadata", None)
     aggregate = getattr(module, "aggregate_origins", None)
-    if original is None or aggregate is None or hasattr(original, "_dlprof"):
+    if original is None or aggregate is None:
+        raise AttributeError("get_kernel_metadata or aggregate_origins")
+    if hasattr(original, "_dlprof"):
         return
 
     def described(schedule: Any, wrapper: Any) -> Any:
@@ -329,10 +334,17 @@ def _compiled(source: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _load_with_ranges(module: ModuleType) -> None:
     """Let Inductor load its functions with ranges."""
-    if hasattr(module, "_reload_python_module"):
+    if not hasattr(module, "_reload_python_module"):
+        raise AttributeError("_reload_python_module")
+    module.compile = _compiled  # type: ignore[attr-defined]
+
+
+def _load_with_ranges_before(module: ModuleType) -> None:
+    if importlib.util.find_spec(_LOADING.rpartition(".")[0]) is None:
         module.compile = _compiled  # type: ignore[attr-defined]
 
 
 def patch() -> None:
     """Wrap the functions of Inductor, now or when they are imported."""
-    after_import({_METADATA: _describe_kernels, _LOADING: _load_with_ranges})
+    changes = {_METADATA: _describe_kernels, _LOADING: _load_with_ranges}
+    after_import({**changes, _LOADING_BEFORE: _load_with_ranges_before})

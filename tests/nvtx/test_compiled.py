@@ -212,6 +212,30 @@ def test_what_cannot_be_changed_does_not_stop_the_import(
     assert "some markers of x are missing: KeyError('gone')" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["get_kernel_metadata", "_reload_python_module"])
+def test_a_pytorch_with_other_internals_is_named(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = {
+        "get_kernel_metadata": compiled._describe_kernels,
+        "_reload_python_module": compiled._load_with_ranges,
+    }
+    imports.apply(changes[name], ModuleType("torch._inductor.other"))
+    err = capsys.readouterr().err
+    assert "some markers of torch._inductor.other are missing" in err
+    assert name in err
+
+
+@pytest.mark.parametrize(("spec", "is_changed"), [(None, True), (object(), False)])
+def test_functions_of_older_versions_are_loaded_with_ranges_too(
+    spec: object, is_changed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
+    module = ModuleType("torch._inductor.codecache")
+    compiled._load_with_ranges_before(module)
+    assert hasattr(module, "compile") is is_changed
+
+
 class Node(SimpleNamespace):
     """A node that can be a key, as those of a graph."""
 

@@ -24,6 +24,10 @@ PREFIX = "dlprof.phase: "
 """Prefix of the text of ranges: ``dlprof.phase: decode {"tokens":32}``."""
 _LOOPS = ("_sample", "_beam_search", "_greedy_search", "greedy_search", "sample", "beam_search")
 """Methods of ``generate()`` that call the model in a loop; PyTorch's versions differ."""
+_ASSISTED = ("_assisted_decoding", "assisted_decoding")
+"""Methods that let another model propose tokens, whose loops are no phases of the program."""
+_CACHES = ("past_key_values", "cache")
+"""Arguments of a loop that hold its cache; the library's versions differ."""
 _CONDITION = "_has_unfinished_sequences"
 
 
@@ -84,7 +88,9 @@ class _Loop:
         self._sequences = sequences
         self._steps = 0
         self._decode: phase | None = None  # Of all later tokens: no object is made for each.
-        self._open: phase | None = phase("prefill", tokens=sequences * prompt, sequences=sequences)
+        # Of embeddings as input there are no tokens.
+        tokens = sequences * prompt if prompt > 0 else None
+        self._open: phase | None = phase("prefill", tokens=tokens, sequences=sequences)
         self._open.__enter__()
 
     def end(self) -> None:
@@ -110,6 +116,7 @@ class _Loops(threading.local):
 
     def __init__(self) -> None:
         self.active: list[_Loop] = []
+        self.is_assisted = False  # Whether another model proposes tokens.
 
 
 _ACTIVE = _Loops()
@@ -137,15 +144,42 @@ def mark_generation(module: ModuleType) -> None:
     for name in _LOOPS:
         if name in vars(owner):
             setattr(owner, name, _with_loop(getattr(owner, name)))
+    for name in _ASSISTED:
+        if name in vars(owner):
+            setattr(owner, name, _without_loops(getattr(owner, name)))
+
+
+def _without_loops(function: Any) -> Any:
+    @functools.wraps(function)
+    def assisted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before, _ACTIVE.is_assisted = _ACTIVE.is_assisted, True
+        try:
+            return function(self, *args, **kwargs)
+        finally:
+            _ACTIVE.is_assisted = before
+
+    return assisted
+
+
+def _cached(arguments: dict[str, Any]) -> int:
+    """Tokens of the prompt that a cache holds: those of earlier turns.
+
+    Only caches that count them on the CPU are asked; in others the program puts a new prompt.
+    """
+    found = [arguments.get(name) for name in _CACHES]
+    cache: Any = next((one for one in found if one is not None), None)
+    is_asked = type(cache).__name__.startswith("Dynamic") and hasattr(cache, "get_seq_length")
+    count = cache.get_seq_length() if is_asked else 0
+    return count if isinstance(count, int) else 0
 
 
 def _with_loop(function: Any) -> Any:
     @functools.wraps(function)
     def looped(self: Any, *args: Any, **kwargs: Any) -> Any:
         shape: Any = getattr(args[0] if args else kwargs.get("input_ids"), "shape", ())
-        if len(shape) != 2:
+        if len(shape) != 2 or _ACTIVE.is_assisted:
             return function(self, *args, **kwargs)
-        loop = _Loop(int(shape[0]), int(shape[1]))
+        loop = _Loop(int(shape[0]), int(shape[1]) - _cached(kwargs))
         _ACTIVE.active.append(loop)
         try:
             return function(self, *args, **kwargs)

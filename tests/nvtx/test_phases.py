@@ -39,7 +39,10 @@ def generation() -> Any:
         def _has_unfinished_sequences(self, done: bool) -> bool:
             return not done
 
-        def _sample(self, input_ids: Any, seen: list[str]) -> str:
+        def _assisted_decoding(self, input_ids: Any, seen: list[str]) -> str:
+            return self._sample(input_ids, seen)  # Of the model that proposes tokens.
+
+        def _sample(self, input_ids: Any, seen: list[str], **cache: Any) -> str:
             while self._has_unfinished_sequences(self.left == 0):
                 seen.append("model")
                 if self.fails:
@@ -62,6 +65,33 @@ def test_generation_has_a_prefill_and_a_decode_for_each_later_token(calls: Recor
         *('dlprof.phase: prefill {"tokens":40,"sequences":4}', "model", "pop"),
         *(*decode, *decode, "rest"),
     ]
+
+
+class DynamicCache:
+    def get_seq_length(self) -> int:
+        return 7
+
+
+@pytest.mark.parametrize("name", ["past_key_values", "cache"])
+def test_a_prefill_computes_what_the_cache_of_earlier_turns_does_not_hold(
+    name: str, calls: Recorder
+) -> None:
+    generation()(1)._sample(SimpleNamespace(shape=(4, 10)), calls.seen, **{name: DynamicCache()})
+    assert calls.seen[0] == 'dlprof.phase: prefill {"tokens":12,"sequences":4}'
+
+
+def test_a_prefill_of_embeddings_has_an_unknown_number_of_tokens(calls: Recorder) -> None:
+    generation()(1)._sample(SimpleNamespace(shape=(4, 0)), calls.seen)
+    assert calls.seen[0] == 'dlprof.phase: prefill {"sequences":4}'
+
+
+def test_tokens_that_another_model_proposes_are_no_phases(calls: Recorder) -> None:
+    model = generation()(2)
+    model._assisted_decoding(SimpleNamespace(shape=(4, 10)), calls.seen)
+    assert calls.seen == ["model", "model", "rest"]
+    model.left = 1
+    model._sample(SimpleNamespace(shape=(4, 10)), calls.seen)
+    assert "dlprof.phase" in calls.seen[3]
 
 
 def test_a_generation_that_fails_ends_its_phase(calls: Recorder) -> None:

@@ -63,7 +63,12 @@ def arrange(calls: Calls, num_ranks: int, steady: Int64) -> ArrangedCalls:
         ReplayError: There are too few such steps.
     """
     if num_ranks < 2:
-        raise cannot_compare(say("no collective was found on several ranks"))
+        raise cannot_compare(
+            say(
+                "no collective of a rank fits one of another: they recorded none, or a capture was "
+                "cut or lost some"
+            )
+        )
     calls = _complete(calls)
     low, high = int(calls.iteration.min(initial=0)), int(calls.iteration.max(initial=0))
     counts = np.zeros((num_ranks, high - low + 1), dtype=np.int64)

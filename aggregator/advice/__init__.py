@@ -45,6 +45,7 @@ from aggregator.advice import (
 )
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import (
+    ALL_RANKS,
     MIN_GAIN_PCT,
     Answer,
     Finding,
@@ -134,7 +135,7 @@ def _rated(facts: Facts, finding: Finding) -> Finding:
     """
     if finding.gain_pct is None:
         return finding
-    finding = replace(finding, gain_source=GainSource.ESTIMATE)
+    finding = _of_faster_ranks(facts, replace(finding, gain_source=GainSource.ESTIMATE))
     profile, step_ns = facts.trusted_replay, facts.step_ns
     if facts.trusted_correction is not None and facts.corrected_idle_pct is not None:
         profile = facts.trusted_correction
@@ -149,6 +150,36 @@ def _rated(facts: Facts, finding: Finding) -> Finding:
     share = (finding.gain_pct or 0.0) / 100.0
     gain_ns = None if finding.is_per_sample else round(share * step_ns)
     return replace(finding, gain_ns=gain_ns, certainty=certainty)
+
+
+def _of_faster_ranks(facts: Facts, finding: Finding) -> Finding:
+    """The finding with the gain that a replay of the ranks shows, where it is about them."""
+    gains, rank = facts.rank_gains, finding.faster_rank
+    if rank is None or gains is None or rank not in {ALL_RANKS, *gains.without_ns}:
+        return finding
+    then = gains.ideal_ns if rank == ALL_RANKS else gains.without_ns[rank]
+    gain_pct = 100.0 * max(1.0 - then / max(gains.step_ns, 1.0), 0.0)
+    reasoning = say(
+        "{count} steps of the ranks were replayed with rank {rank} as fast as the median of the "
+        "others: they take {gain:.1f}% less time",
+        count=gains.num_steps,
+        rank=rank,
+        gain=gain_pct,
+    )
+    if rank == ALL_RANKS:
+        reasoning = say(
+            "{count} steps of the ranks were replayed with all of them at the median: they take "
+            "{gain:.1f}% less time",
+            count=gains.num_steps,
+            gain=gain_pct,
+        )
+    return replace(
+        finding,
+        gain_pct=gain_pct,
+        gain_source=GainSource.REPLAY,
+        estimate_pct=finding.gain_pct,
+        reasoning=reasoning,
+    )
 
 
 _OF_IDLE_TIME = frozenset(

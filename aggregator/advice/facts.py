@@ -21,6 +21,7 @@ from aggregator.profile.profile import SourceFormat
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.corrected import busy_ns
 from aggregator.replay.row_changes import Select, work_at
+from aggregator.replay.slow_ranks import RankGains
 from aggregator.texts import Text, say
 
 KERNEL, COPY, SET, GRAPH = 0, 1, 2, 3  # Kinds of GPU work.
@@ -179,6 +180,7 @@ class Facts:
     source_format: str = ""  # Format of the profile; empty if unknown, in older databases.
     # How long each rank waited; empty if this is unknown for any of them.
     rank_waits: tuple[RankWait, ...] = ()
+    rank_gains: RankGains | None = None  # None: the ranks cannot be compared.
     # Whether the steps are certain: nothing of them was lost, and the key node is no guess.
     is_sure_of_steps: bool = True
     # Whether processes that are no ranks of a job use the GPUs: their steps are no common ones.

@@ -88,6 +88,9 @@ class Remedy:
     changes: tuple[Change, ...]
 
 
+ALL_RANKS = -1
+
+
 @dataclass(frozen=True)
 class Finding:
     """A problem that was found, with advice."""
@@ -110,6 +113,9 @@ class Finding:
     gain_ns: int | None = None  # Time of a step that a fix could save, from ``gain_pct``. Unit: ns.
     is_per_sample: bool = False  # Whether the gain is of the time per sample: the step gets longer.
     remedy: Remedy | None = None  # What to replay; None: a replay cannot express it.
+    # Number of the rank that a fix makes as fast as the others, for a replay of the ranks;
+    # ``ALL_RANKS``: all at the median; None: it is not about ranks.
+    faster_rank: int | None = None
     # Where ``gain_pct`` comes from; None: there is none. Advisers give estimates.
     gain_source: GainSource | None = None
     estimate_pct: float | None = None  # The estimate that a replay replaced. Unit: percent.

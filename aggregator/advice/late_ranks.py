@@ -7,7 +7,7 @@ import numpy as np
 from aggregator.advice import imbalanced_gpus
 from aggregator.advice.evidence import gpu_item
 from aggregator.advice.facts import Facts, RankWait
-from aggregator.advice.finding import Answer, Certainty, Finding, Item, Proof
+from aggregator.advice.finding import ALL_RANKS, Answer, Certainty, Finding, Item, Proof
 from aggregator.texts import Text, say
 
 NAME = "late_ranks"
@@ -42,6 +42,7 @@ def advise(facts: Facts) -> Answer:
         ),
         certainty=Certainty.LIKELY if is_named else Certainty.POSSIBLE,
         evidence=_evidence(facts),
+        faster_rank=late.rank if is_named else ALL_RANKS,
         proof=Proof(
             "SELECT coalesce(sum(kept_waiting_ns), 0) AS kept_waiting_ns FROM view_collectives"
             f" WHERE aggr_id = {facts.aggr} AND rank = {late.rank}"

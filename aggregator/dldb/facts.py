@@ -32,6 +32,7 @@ from aggregator.dldb.ownership_columns import LOADER_TYPES
 from aggregator.dldb.replay_inputs import read_few_steps
 from aggregator.dldb.rows.collectives import read_rank_waits
 from aggregator.dldb.rows.corrected import read_corrected
+from aggregator.dldb.slow_ranks import read_rank_gains
 from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.stored import lost_records, stored_settings
 from aggregator.dldb.writer import has_table
@@ -93,6 +94,7 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
         is_sure_of_steps=_meta(connection, "key_node_confidence") not in _UNCERTAIN
         and not (lost_records(connection) or several),
         rank_waits=read_rank_waits(connection, aggr, steps),
+        rank_gains=None if steps.is_single else read_rank_gains(connection, aggr),
         has_several_loops=several,
         memories=read_recorded_memory(connection),
         replayed=replayed,

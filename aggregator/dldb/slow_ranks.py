@@ -21,7 +21,7 @@ from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.analysis import INTERVAL_PCT, Prediction, ReplayedProfile
 from aggregator.replay.rank_calls import ArrangedCalls, Calls, arrange, cannot_compare
 from aggregator.replay.rank_steps import CallTimes, RankEvents, call_times, steps_of_calls
-from aggregator.replay.slow_ranks import SlowRanks, find_slow_ranks, rank_verdict
+from aggregator.replay.slow_ranks import RankGains, SlowRanks, find_slow_ranks, rank_verdict
 from aggregator.texts import Text, say
 
 MAX_RESIDUAL = 0.03
@@ -114,7 +114,7 @@ def rank_prediction(
             hint=say("The ranks are {ranks}.", ranks=", ".join(map(str, report.ranks))),
         )
     found = report.found
-    gain = found.replayed_ns - found.without_ns[known[0]]
+    gain = found.gain_ns(known[0])
     compared, number = np.array(report.iterations), profile.steps.number
     place = np.minimum(np.searchsorted(compared, number), len(compared) - 1)
     own = np.where(compared[place] == number, gain[place], np.median(gain))
@@ -191,6 +191,33 @@ def _with_launches(compared: ComparedRanks, calls: Iterable[CallTimes]) -> Itera
                 )
             )
         yield times
+
+
+def read_rank_gains(connection: sqlite3.Connection, aggr: int) -> RankGains | None:
+    """What the ranks of an aggregation cost; None: they cannot be compared, or not reliably.
+
+    Raises:
+        sqlite3.Error, ValueError, TypeError, KeyError, OverflowError, IndexError: It is damaged.
+    """
+    try:
+        report = read_slow_ranks(connection, aggr)
+    except ReplayError:
+        return None
+    found = report.found
+    if report.confidence == "low":
+        return None
+    step_ns = float(found.replayed_ns.mean())
+    gains = [float(found.gain_ns(place).mean()) for place in range(len(report.ranks))]
+    return RankGains(
+        num_steps=len(report.iterations),
+        step_ns=step_ns,
+        ideal_ns=float(found.ideal_ns.mean()),
+        without_ns={
+            rank: step_ns - gain
+            for rank, gain in zip(report.ranks, gains, strict=True)
+            if not math.isnan(gain)
+        },
+    )
 
 
 def read_compared_ranks(connection: sqlite3.Connection, aggr: int) -> ComparedRanks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,7 +57,20 @@ class SlowRanks:
 
     def predicted_ns(self, rank: int) -> float:
         """The same step without the slowness of a rank; NaN: not replayed. Unit: ns."""
-        return self._of_steps(self.measured_ns - (self.replayed_ns - self.without_ns[rank]))
+        return self._of_steps(self.measured_ns - self.gain_ns(rank))
+
+    def gain_ns(self, rank: int) -> Float64:
+        """What each step gains without the slowness of a rank; NaN: not replayed. Unit: ns.
+
+        Of a rank that is late in some steps only these gain: in the others it is as late as ranks
+        are by chance.
+        """
+        gain: Float64 = self.replayed_ns - self.without_ns[rank]
+        if rank != self.named or not len(self.slow_steps):
+            return gain
+        result = np.zeros_like(gain)
+        result[self.slow_steps] = gain[self.slow_steps]
+        return result
 
     @property
     def contribution(self) -> Float64:
@@ -68,6 +82,16 @@ class SlowRanks:
     def _of_steps(self, time_ns: Float64) -> float:
         """What counts of the times of all steps: a few slow ones do not change the median."""
         return float(time_ns.mean() if len(self.slow_steps) else np.median(time_ns))
+
+
+@dataclass(frozen=True)
+class RankGains:
+    """Mean steps of ranks that are as fast as the others, from a replay. Unit: ns."""
+
+    num_steps: int
+    step_ns: float  # Replayed without a change.
+    ideal_ns: float  # All ranks at the median.
+    without_ns: Mapping[int, float]  # Without the slowness of a rank, by its number.
 
 
 def find_slow_ranks(steps: RankSteps) -> SlowRanks:

@@ -64,7 +64,7 @@ CAPTURES: dict[str, tuple[list[str], list[str]]] = {
 
 #: The profiles that are not in the repository, each read through and found right.
 PROFILES: dict[str, tuple[list[str], list[str]]] = {
-    "ddp2_resnet50_amp": (["launch_bound", "late_ranks", "host_stalls"], ["batch_size"]),
+    "ddp2_resnet50_amp": (["launch_bound", "host_stalls", "late_ranks"], ["batch_size"]),
     "jax_cnn_bf16": (["host_stalls"], []),
     "nvtx_domains": (["half_precision", "pageable_copies", "layout_conversions"], ["steps"]),
     "pytorch_bert_bf16": (["launch_bound", "unfused_optimizer"], ["batch_size"]),

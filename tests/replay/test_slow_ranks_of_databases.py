@@ -20,6 +20,7 @@ from aggregator.tables.plotly import slow_ranks
 from dlprof_client import connect
 from profiler_cli.dlprof import main
 from tests.builders import Analyzed, Trace, analyze
+from tests.conftest import ProfileFactory
 from tests.replay.simulated_job import Job, simulate, speeds
 
 JOB = Job(
@@ -120,6 +121,32 @@ def test_a_rank_as_fast_as_the_others_saves_the_same_in_any_step(tmp_path: Path)
     found = rank_prediction(report, "1", longer, alone=True)
     gain_ns = report.found.step_ns - report.found.predicted_ns(1)
     assert step_ns - found.predicted_step_ns == pytest.approx(gain_ns, rel=0.1)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.08])
+def test_advice_about_a_late_rank_gains_what_its_replay_does(tmp_path: Path, share: float) -> None:
+    """The time that the others wait is no measure: it is waited for in several collectives."""
+    analyzed = write(tmp_path, injected(1, share))
+    ((gain_pct, source, reasoning),) = analyzed.query(
+        "SELECT gain_pct, gain_source, reasoning FROM view_advice"
+        " WHERE aggr_id = 1 AND advice_name = 'late_ranks'"
+    )
+    assert source == "replay"
+    assert "replayed with rank 1 as fast as" in reasoning
+    even, slowed = (
+        np.diff(simulate(JOB, factor, 7)[1]).mean()
+        for factor in (speeds(JOB, 7), injected(1, share))
+    )
+    assert gain_pct == pytest.approx(100 * (1 - even / slowed), abs=0.3)
+
+
+def test_a_rank_that_slept_in_every_fifth_step_of_steps_that_vary(imported: ProfileFactory) -> None:
+    """It slept for 0.12 s; the other steps take 56 to 104 ms."""
+    with closing(sqlite3.connect(imported("ddp"))) as connection:
+        found = read_slow_ranks(connection, 1).found
+    assert (found.named, found.every, len(found.slow_steps)) == (1, 5, 6)
+    truth_ns = found.measured_ns.mean() - 0.12e9 * 6 / len(found.measured_ns)
+    assert found.predicted_ns(1) == pytest.approx(truth_ns, rel=0.05)
 
 
 def test_ranks_whose_launches_are_not_recorded_are_not_compared(tmp_path: Path) -> None:

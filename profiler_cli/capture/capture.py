@@ -69,6 +69,7 @@ class _Ending:
     """How the run ended."""
 
     code: int = 0  # Exit code of nsys, which is that of the application.
+    pid: int = 0  # Its process; 0: not started yet.
     signals: list[int] = field(default_factory=list)  # Signals that dlprof received meanwhile.
     seconds: float = 0.0  # Duration of the run.
     last_lines: list[str] = field(default_factory=list)  # Last lines of the output.
@@ -233,7 +234,13 @@ def _run(
     ending = _Ending()
     shares_terminal = processes.owns_terminal()
     start_s = time.monotonic()
-    with processes.no_orphans(), OutputTees(show=shows_output) as tees, gpus:
+    with (
+        processes.no_orphans(),
+        OutputTees(show=shows_output) as tees,
+        gpus,
+        # Before the application is there: it may be the reason for the first signal.
+        _signals(ending, console, shares_terminal=shares_terminal),
+    ):
         process = subprocess.Popen(
             list(command),
             env=environment,
@@ -243,10 +250,12 @@ def _run(
             process_group=None if shares_terminal else 0,
             preexec_fn=processes.end_with_parent,  # noqa: PLW1509 - one system call, no threads yet
         )
+        ending.pid = process.pid
+        for number in set(ending.signals):
+            _forward(number, ending, shares_terminal=shares_terminal)
         tees.started()
         gpus.started()
-        with _signals(process, ending, console, shares_terminal=shares_terminal):
-            ending.code = _wait(process, ending, console, collection)
+        ending.code = _wait(process, ending, console, collection)
         ending.seconds = time.monotonic() - start_s
     ending.last_lines = tees.last_lines(LAST_LINES)
     return ending
@@ -280,27 +289,31 @@ def _wait(
             process.kill()
 
 
+def _forward(number: int, ending: _Ending, *, shares_terminal: bool) -> None:
+    """Pass a signal on to the application, if that has been started."""
+    if not ending.pid:
+        return
+    if number != signal.SIGINT or ending.signals.count(number) > 1:
+        processes.signal_tree(ending.pid, signal.SIGTERM)
+    elif not shares_terminal:
+        processes.signal_group(ending.pid, signal.SIGINT)
+
+
 @contextmanager
-def _signals(
-    process: subprocess.Popen[bytes], ending: _Ending, console: Console, *, shares_terminal: bool
-) -> Iterator[None]:
+def _signals(ending: _Ending, console: Console, *, shares_terminal: bool) -> Iterator[None]:
     """Forward the signals that dlprof receives; a second Ctrl-C ends everything."""
 
-    def forward(number: int, frame: FrameType | None) -> None:
-        first = number not in ending.signals
+    def receive(number: int, frame: FrameType | None) -> None:
         ending.signals.append(number)
-        if number != signal.SIGINT or not first:
-            processes.signal_tree(process.pid, signal.SIGTERM)
-        else:
+        if number == signal.SIGINT and ending.signals.count(number) == 1:
             console.message(
                 "Interrupted: stopping the application and aggregating the captured data; "
                 "press Ctrl-C again to quit"
             )
-            if not shares_terminal:
-                processes.signal_group(process.pid, signal.SIGINT)
+        _forward(number, ending, shares_terminal=shares_terminal)
 
     handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, forward) for number in handled}
+    before = {number: signal.signal(number, receive) for number in handled}
     try:
         yield
     finally:

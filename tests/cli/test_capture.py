@@ -468,6 +468,43 @@ def test_ctrl_c_stops_the_application_and_aggregates(bench: Bench) -> None:
     assert "dlprof_dldb.sqlite" in bench.names()
 
 
+#: Put before what a function of ``capture`` does: the signal, once the application is there.
+AT_ONCE = """
+import os, time
+original = {place}
+def signaled(*given, **more):
+    made = original(*given, **more)
+    if not more or "process_group" in more:  # not for nsys --version
+        while not os.path.exists("there"):
+            time.sleep(0.01)
+        os.kill(os.getpid(), {number})
+    return made
+{place} = signaled
+"""
+
+
+@pytest.mark.usefixtures("no_leftovers")
+@pytest.mark.parametrize(
+    ("number", "code", "place"),
+    [
+        (signal.SIGINT, 130, "capture.subprocess.Popen"),
+        (signal.SIGINT, 130, "capture.GpuMonitor.started"),
+        (signal.SIGTERM, 143, "capture.subprocess.Popen"),
+    ],
+)
+def test_a_signal_right_after_the_start_is_none_that_is_lost(
+    bench: Bench, number: int, code: int, place: str
+) -> None:
+    """The application may run before dlprof goes on, on a busy machine for long."""
+    script = f"open('there', 'w').close(); {SLEEP}"
+    done = bench.run(
+        *(PYTHON, "-c", script), setting=AT_ONCE.format(place=place, number=int(number))
+    )
+    assert done.returncode == code, done.stderr
+    assert ("dlprof_dldb.sqlite" in bench.names()) is (number == signal.SIGINT)
+    assert ("Interrupted: stopping the application" in done.stdout) is (number == signal.SIGINT)
+
+
 @pytest.mark.usefixtures("no_leftovers")
 def test_a_second_ctrl_c_gives_up(bench: Bench) -> None:
     script = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); {SLEEP}"

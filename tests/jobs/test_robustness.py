@@ -6,6 +6,7 @@ No database corrupt, no aggregation half visible, every job in a state that is t
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import shutil
 import socket
@@ -122,7 +123,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def _fill(disk: Path, left: int) -> Path:
     filler = disk / "filler"
     free = shutil.disk_usage(disk).free
-    filler.write_bytes(b"\0" * max(0, free - left))
+    try:
+        filler.write_bytes(b"\0" * max(0, free - left))
+    except OSError as error:  # another process wrote meanwhile: the disk is full all the same
+        assert error.errno == errno.ENOSPC
     return filler
 
 
@@ -188,7 +192,8 @@ def test_a_state_that_cannot_be_written_is_a_refusal(database: Path, small_disk:
         filler = _fill(small_disk, 0)
         refused = [viewer.ask_for_aggregation(iter_start=start) for start in range(1, 4)]
 
-        assert {reply["status"] for reply in refused if "error" in reply} <= {503}
+        # One that is taken has room in the log of the state, which is not made smaller.
+        assert {reply["status"] for reply in refused if "id" not in reply} <= {503}
         assert viewer.get("profiles/")["count"] == 1
         filler.unlink()
         job = viewer.ask_for_aggregation(iter_start=9)

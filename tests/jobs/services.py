@@ -43,6 +43,14 @@ class Service:
         self.start_worker()
 
 
+def holding(folder: Path, env: dict[str, str], hold: Path) -> dict[str, str]:
+    """The environment of a viewer whose aggregations wait while a file is there."""
+    patched = folder / "patched"
+    patched.mkdir()
+    shutil.copyfile(Path(__file__).with_name("held_engine.py"), patched / "sitecustomize.py")
+    return env | {"PYTHONPATH": f"{patched}:{env['PYTHONPATH']}", HOLD: str(hold)}
+
+
 @contextmanager
 def running_service(
     kind: str, database: Path, folder: Path, *, held: bool, largest_file: int | None = None
@@ -61,11 +69,7 @@ def running_service(
 def _embedded(
     stack: ExitStack, database: Path, folder: Path, hold: Path, largest_file: int | None
 ) -> Service:
-    patched = folder / "patched"
-    patched.mkdir()
-    shutil.copyfile(Path(__file__).with_name("held_engine.py"), patched / "sitecustomize.py")
-    env = environment(folder / "state")
-    env |= {"PYTHONPATH": f"{patched}:{env['PYTHONPATH']}", HOLD: str(hold)}
+    env = holding(folder, environment(folder / "state"), hold)
     viewer = stack.enter_context(running([database], env, largest_file))
     viewer.worker()
     return Service(viewer, viewer.worker, viewer.worker, hold, None)

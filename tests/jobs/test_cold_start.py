@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.jobs.running import WAIT_LIMIT_S, RunningViewer, environment, running
-from tests.jobs.services import KINDS
+from tests.jobs.services import KINDS, holding
 from tests.jobs.workers import Redis
 
 pytestmark = pytest.mark.jobs
@@ -36,6 +36,10 @@ def test_no_reply_reveals_an_internal_error(
 ) -> None:
     broker = {"DLPROF_BROKER_URL": redis.url} if kind == "redis" else {}
     env = environment(tmp_path / "state", DLPROF_WEB_WORKERS=processes, **broker)
+    # A job that ended before all have asked would be begun again by those who ask later.
+    hold = tmp_path / "hold"
+    hold.touch()
+    env = holding(tmp_path, env, hold)
     with running([database], env) as viewer, ThreadPoolExecutor(PEOPLE) as pool:
         profile = f"/api/v1/profiles/{viewer.profile_id()}/"
 

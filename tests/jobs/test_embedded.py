@@ -13,8 +13,7 @@ import psutil
 import pytest
 
 from tests.jobs.running import WAIT_LIMIT_S, Job, RunningViewer, environment, running
-
-HOLD = "DLPROF_TEST_HOLD"
+from tests.jobs.services import holding
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def shared(
     folder = tmp_path_factory.mktemp("embedded")
     database, hold = folder / "dlprof_dldb.sqlite", folder / "hold"
     shutil.copyfile(demo_database, database)
-    env = _holding(folder, environment(folder / "state"), hold)
+    env = holding(folder, environment(folder / "state"), hold)
     with running([database], env) as found:
         found.worker()
         yield found, database, hold
@@ -62,14 +61,6 @@ def held(shared: tuple[RunningViewer, Path, Path]) -> Iterator[Held]:
 @pytest.fixture
 def viewer(held: Held) -> RunningViewer:
     return held.viewer
-
-
-def _holding(folder: Path, env: dict[str, str], hold: Path) -> dict[str, str]:
-    """The environment of a viewer whose aggregations wait while a file is there."""
-    patched = folder / "held"
-    patched.mkdir()
-    shutil.copyfile(Path(__file__).with_name("held_engine.py"), patched / "sitecustomize.py")
-    return env | {"PYTHONPATH": f"{patched}:{env['PYTHONPATH']}", HOLD: str(hold)}
 
 
 def test_a_job_runs_to_its_end(viewer: RunningViewer) -> None:
@@ -178,8 +169,7 @@ def test_a_job_survives_a_restart_of_everything(
 ) -> None:
     hold = tmp_path / "hold"
     hold.touch()
-    holding = _holding(tmp_path, env, hold)
-    with running([database], holding) as before:
+    with running([database], holding(tmp_path, env, hold)) as before:
         before.worker()
         job = before.wait_for_state(before.ask_for_aggregation(iter_start=3), "running")
         waiting = before.ask_for_aggregation(iter_start=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,23 @@ def test_the_result_of_a_failed_rank_file_is_that_of_the_job(
     assert done.result == results[1]
 
 
+def _when(
+    happens: Callable[[], object], reports: list[dict[str, Any]]
+) -> Callable[[Path, AggregationRequest, Progress], None]:
+    """Work that has something happen once it has reported a phase."""
+
+    def work(database: Path, request: AggregationRequest, progress: Progress) -> None:
+        progress.phase("read", 1_000_000)
+        deadline = time.monotonic() + LIMIT_S
+        while not any(report["phase"] == "read" for report in reports):
+            assert time.monotonic() < deadline, "it was not reported"
+            time.sleep(0.01)
+        happens()
+        _work_until_stopped(database, request, progress)
+
+    return work
+
+
 def _work_until_stopped(database: Path, request: AggregationRequest, progress: Progress) -> None:
     progress.phase("read", 1_000_000)
     deadline = time.monotonic() + LIMIT_S
@@ -133,8 +151,7 @@ def _work_until_stopped(database: Path, request: AggregationRequest, progress: P
 def test_a_cancelled_task_stops(
     monkeypatch: pytest.MonkeyPatch, reports: list[dict[str, Any]]
 ) -> None:
-    _engine(monkeypatch, _work_until_stopped)
-    threading.Timer(0.2, _cancel).start()
+    _engine(monkeypatch, _when(_cancel, reports))
 
     assert _run().result == {"end": "cancelled"}
     assert reports[-1]["phase"] == "read"
@@ -147,11 +164,12 @@ def test_a_task_that_was_cancelled_before_it_began_stops(monkeypatch: pytest.Mon
     assert _run().result == {"end": "cancelled"}
 
 
-def test_a_worker_that_shuts_down_releases_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_shuts_down_releases_its_job(
+    monkeypatch: pytest.MonkeyPatch, reports: list[dict[str, Any]]
+) -> None:
     ending = threading.Event()
     monkeypatch.setattr(tasks, "shutting_down", ending)
-    _engine(monkeypatch, _work_until_stopped)
-    threading.Timer(0.1, ending.set).start()
+    _engine(monkeypatch, _when(ending.set, reports))
 
     assert _run().result == {"end": "released"}
 

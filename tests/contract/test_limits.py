@@ -14,8 +14,9 @@ import pytest
 from django.conf import LazySettings
 
 from aggregator.errors import DatabaseError, QueryTimeoutError
-from aggregator.tables import snapshots
+from aggregator.tables import connection, snapshots
 from aggregator.tables.connection import ProfileDatabase, opened
+from aggregator.tables.snapshots import open_snapshot
 from tests.contract.client import ApiClient, Served
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT MAX(x) FROM n"
@@ -71,11 +72,19 @@ def test_reading_leaves_the_file_as_it_was(api: ApiClient, served: Served) -> No
 
 
 def test_a_request_waits_for_a_writer(
-    api: ApiClient, ours: Served, settings: LazySettings, tmp_path: Path
+    api: ApiClient,
+    ours: Served,
+    settings: LazySettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     database = tmp_path / "written.sqlite"
     shutil.copyfile(ours.path, database)
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(database,))
+    # It waits for seconds, which the writer's thread may need on a busy machine.
+    monkeypatch.setattr(
+        connection, "open_snapshot", lambda path, _, keep: open_snapshot(path, 240, keep=keep)
+    )
     written = replace(ours, path=database)
     writer = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
     writer.execute("BEGIN EXCLUSIVE")
@@ -108,7 +117,7 @@ def test_all_queries_of_a_request_see_one_state(ours: Served, tmp_path: Path) ->
     database = tmp_path / "changing.sqlite"
     shutil.copyfile(ours.path, database)
     count = "SELECT COUNT(*) FROM view_aggregations"
-    with opened(database, time_limit_s=5) as reader:
+    with opened(database, time_limit_s=240) as reader:
         before = reader.rows(count)
         writer = sqlite3.connect(database, timeout=0.1, isolation_level=None)
         writer.execute("BEGIN")

@@ -61,7 +61,7 @@ def _aggregate_all(database: str, requests: list[tuple[int, int]], results: Any)
         results.put((first, last, found))
 
 
-def _read_on(database: str, stop: Event, results: Any) -> None:
+def _read_on(database: str, begun: Event, stop: Event, results: Any) -> None:
     """Open, read and close the database as the viewer does, over and over."""
     reads = 0
     while not stop.is_set():
@@ -70,6 +70,7 @@ def _read_on(database: str, stop: Event, results: Any) -> None:
                 profile.rows(SUMMARY)
                 profile.rows("SELECT count(*), sum(duration) FROM kernels")
             reads += 1
+            begun.set()
         except DatabaseBusyError:
             pass
         except Exception as error:  # noqa: BLE001 - the test shows it
@@ -81,12 +82,18 @@ def _read_on(database: str, stop: Event, results: Any) -> None:
 def test_two_processes_aggregate_while_others_read(database: Path) -> None:
     requests = [(first, first + 3) for first in range(1, 7)]
     results, reads, stop = SPAWN.Queue(), SPAWN.Queue(), SPAWN.Event()
-    readers = [SPAWN.Process(target=_read_on, args=(str(database), stop, reads)) for _ in range(2)]
+    begun = [SPAWN.Event(), SPAWN.Event()]
+    readers = [
+        SPAWN.Process(target=_read_on, args=(str(database), one, stop, reads)) for one in begun
+    ]
     writers = [
         SPAWN.Process(target=_aggregate_all, args=(str(database), order, results))
         for order in (requests, requests[::-1])
     ]
-    for process in (*readers, *writers):
+    for process in readers:
+        process.start()
+    assert all(one.wait(240) for one in begun)
+    for process in writers:
         process.start()
     found = [results.get(timeout=240) for _ in range(2 * len(requests))]
     stop.set()
@@ -174,7 +181,7 @@ def test_a_locked_database_is_waited_for_briefly(database: Path) -> None:
 def _hold(path: str, held: Event, stop: Event) -> None:
     with exclusive(Path(path), 1, lambda: None):
         held.set()
-        stop.wait(60)
+        stop.wait(240)
 
 
 def test_an_aggregation_waits_for_its_turn_and_can_be_cancelled(

@@ -54,6 +54,7 @@ class OwnCollection(Collection):
     is_range: bool = False  # Whether the script says when to collect.
     is_stopped: bool = False
     _start_s: float = field(default_factory=time.monotonic)
+    _begin_s: float = 0.0  # When the collection began; 0: with the application.
     _stop_s: float = 0.0
 
     @property
@@ -87,7 +88,9 @@ class OwnCollection(Collection):
                 self._start()
         else:
             super().poll(pid)
-        if self.duration_s is None or seconds < self.delay_s + self.duration_s:
+        # From its begin, which may be late on a busy machine.
+        collected_s = time.monotonic() - (self._begin_s or self._start_s)
+        if self.duration_s is None or not self.is_started or collected_s < self.duration_s:
             return
         if not self.is_stopped:
             self.is_stopped, self._stop_s = True, time.monotonic()
@@ -96,7 +99,7 @@ class OwnCollection(Collection):
             processes.signal_tree(pid, signal.SIGTERM)
 
     def _start(self) -> None:
-        self.is_started = True
+        self.is_started, self._begin_s = True, time.monotonic()
         for folder in filter(None, (self.records, self.folder)):
             with suppress(OSError):
                 (folder / STARTED).touch()

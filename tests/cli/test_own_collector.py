@@ -90,12 +90,16 @@ class Bench:
             "FAKE_CUDA": str(cache / "libcupti.so.99"),
         }
 
-    def run(self, script: str, *options: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, script: str, *options: str, setting: str = "", **more: str
+    ) -> subprocess.CompletedProcess[str]:
         (self.folder / "train.py").write_text(CUDA + script)
-        return self.start(*options, sys.executable, "train.py", **more)
+        return self.start(*options, sys.executable, "train.py", setting=setting, **more)
 
-    def start(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return self.forks.run(list(words), self.folder, self.environment | more)
+    def start(
+        self, *words: str, setting: str = "", **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        return self.forks.run(list(words), self.folder, self.environment | more, setting)
 
     def rows(self, query: str, file: str = "nsys_profile.sqlite") -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.folder / file)) as connection:
@@ -172,13 +176,54 @@ def test_a_terminated_run_leaves_no_records(bench: Bench) -> None:
     assert bench.left() == []
 
 
-def test_delay_and_duration_bound_the_collection(bench: Bench) -> None:
-    script = LOOP.format(steps=1000, seconds=0.05)
-    done = bench.run(script, "--collector=cupti", "--delay=1", "--duration=1.5")
+#: The delay counts from the first step, however long the program takes to get there.
+FROM_THE_LOOP = """
+import os, time
+from profiler_cli.capture import own
+poll = own.OwnCollection.poll
+def from_the_loop(self, pid):
+    if not os.path.exists("steps"):
+        self._start_s = time.monotonic()
+    elif not self.is_started:
+        # As if dlprof itself did not run for so long.
+        time.sleep({stall_s})
+    poll(self, pid)
+own.OwnCollection.poll = from_the_loop
+"""
+#: Named after their steps, whose times are written down.
+NUMBERED = """
+fake.fake_init()
+log = open("steps", "w")
+for step in range(10_000):
+    print(step, time.monotonic(), file=log, flush=True)
+    fake.fake_launch(b"kernel_%d" % step, 0)
+    time.sleep(0.05)
+"""
+
+
+def numbered_steps(bench: Bench) -> tuple[list[float], list[int]]:
+    """When each step began, and the steps whose kernels were recorded."""
+    lines = (bench.folder / "steps").read_text().splitlines()
+    names = (
+        "SELECT s.value FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.shortName"
+    )
+    recorded = sorted(int(name.removeprefix("kernel_")) for (name,) in bench.rows(names))
+    return [float(line.split()[1]) for line in lines if " " in line], recorded
+
+
+@pytest.mark.parametrize("stall_s", [0, 3])
+def test_delay_and_duration_bound_the_collection(bench: Bench, stall_s: int) -> None:
+    """One that begins late, because dlprof did not run, lasts as long."""
+    options = ("--collector=cupti", "--delay=1", "--duration=1.5")
+    done = bench.run(NUMBERED, *options, setting=FROM_THE_LOOP.format(stall_s=stall_s))
     assert done.returncode == 0, done.stderr
     assert "was ended after --duration=1.5" in done.stdout
-    (first, last) = bench.rows('SELECT min(start), max("end") FROM CUPTI_ACTIVITY_KIND_KERNEL')[0]
-    assert 0.5e9 < last - first < 3e9
+    begun_s, recorded = numbered_steps(bench)
+    first, last = recorded[0], recorded[-1]
+    assert recorded == list(range(first, last + 1))
+    # A poll takes 0.1 s, and a step half of that.
+    assert begun_s[first] - begun_s[0] > 0.8
+    assert [*begun_s, begun_s[-1] + 0.1][last + 1] - begun_s[first - 1] > 1.4
 
 
 def test_each_process_is_recorded(bench: Bench) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from aggregator.pipeline import import_profile
 from aggregator.system.progress import NullProgress
 from profiler_cli.assistants.profiles import Profiles, name_profiles
 from tests.conftest import ProfileFactory
+from tests.jobs.running import WAIT_LIMIT_S, free_port
 
 # Not imported here: that takes seconds in each test process.
 pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")
@@ -285,9 +285,8 @@ def test_the_command_answers_on_standard_input_and_output(databases: list[Path])
 
 
 def test_over_http_only_the_token_is_answered(databases: list[Path]) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    # No port that the system may give to another process before the server takes it.
+    port = free_port()
     words = [
         sys.executable,
         "-m",
@@ -327,7 +326,7 @@ def _status(url: str, token: str | None, port: int, host: str = "") -> int:
     }
     if token:
         headers["Authorization"] = f"Bearer {token}"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WAIT_LIMIT_S
     while True:
         try:
             with urlopen(Request(url, json.dumps(body).encode(), headers)) as reply:

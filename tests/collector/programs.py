@@ -71,6 +71,12 @@ class Program:
             check=False,
         )
 
+    def start(self, script: str) -> subprocess.Popen[bytes]:
+        """Start a program that is collected from the start."""
+        (self.records / "started").touch()
+        words = [sys.executable, "-c", self.text(script)]
+        return subprocess.Popen(words, env=self.environment)
+
     def files(self) -> list[Path]:
         return sorted(self.records.glob("*.records"))
 

@@ -162,8 +162,8 @@ def test_a_program_that_cannot_run_is_named(tmp_path: Path, report: Path) -> Non
 def test_cancelling_ends_the_program_and_its_children(tmp_path: Path, report: Path) -> None:
     pid_file, ended = tmp_path / "child", tmp_path / "ended"
     # The name appears with the content.
-    tell = f'echo $! > "{pid_file}.part"\nmv "{pid_file}.part" "{pid_file}"'
-    script = f'sleep 600 &\n{tell}\nwait\ntouch "{ended}"\n'
+    write_pid = f'echo $! > "{pid_file}.part"\nmv "{pid_file}.part" "{pid_file}"'
+    script = f'sleep 600 &\n{write_pid}\nwait\ntouch "{ended}"\n'
     program = fake(tmp_path / "bin", script)
 
     class Impatient(NullProgress):

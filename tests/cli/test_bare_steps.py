@@ -49,6 +49,16 @@ with torch.no_grad():
         model(torch.zeros(2, 4))
 """
 
+#: Put before a script: its loop ends 20 steps after the collection has begun, however late that is.
+UNTIL_PROFILED = """
+import os
+def range(most):
+    left, step = 20, 0
+    while left and step < most:
+        yield step
+        step += 1
+        left -= os.path.exists("collecting")
+"""
 #: Writes the time between two calls of ``time.sleep``: each step of the scripts above has one.
 OWN_CLOCK = """
 import time
@@ -97,10 +107,12 @@ class Bench:
             "TMPDIR": str(folder),
         }
 
-    def run(self, script: str, *options: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, script: str, *options: str, setting: str = "", **more: str
+    ) -> subprocess.CompletedProcess[str]:
         (self.folder / "train.py").write_text(script)
         words = [*options, sys.executable, "train.py"]
-        return self.forks.run(words, self.folder, self.environment | more)
+        return self.forks.run(words, self.folder, self.environment | more, setting)
 
     def started(self) -> bool:
         return "start\n" in (self.folder / "nsys.log").read_text()
@@ -129,18 +141,19 @@ def bench(tmp_path: Path, profile: Callable[[str], Path], forks: Forks) -> Bench
 @pytest.mark.parametrize("script", [TRAIN, INFER], ids=["training", "inference"])
 def test_first_steps_are_timed_and_then_the_collection_begins(bench: Bench, script: str) -> None:
     # GIVEN a loop of steps of 40 ms, long enough for the first second without profiling
-    program = script.format(steps=60, seconds=0.04, end="sys.exit(3)")
-    done = bench.run(OWN_CLOCK + program, "--bare_steps=10")
+    program = script.format(steps=1_000, seconds=0.04, end="sys.exit(3)")
+    done = bench.run(OWN_CLOCK + UNTIL_PROFILED + program, "--bare_steps=10")
     assert done.returncode == (3 if script is TRAIN else 0), done.stdout + done.stderr
     # THEN they are as long as the script's own clock says, in the export and in the database
     times = bench.times()
     assert bench.started()
-    assert len(times["bare"]) >= 10
+    # Fewer only if they took 5 s.
+    assert len(times["bare"]) >= 10 or (len(times["bare"]) >= 3 and sum(times["bare"]) >= 2e9)
     own_ns = [int(line) for line in (bench.folder / "own_ns").read_text().split()]
     assert 0.95 * min(own_ns) <= median(times["bare"]) <= 1.05 * max(own_ns)
     assert sum(times["bare"]) >= 1e9
     assert len(times["profiled"]) >= 5
-    assert len(times["bare"]) + len(times["profiled"]) < 60
+    assert len(times["bare"]) + len(times["profiled"]) < len(own_ns) + 1
     found = bench.reference()
     if median(times["profiled"]) < 0.9 * median(times["bare"]):
         # The machine became faster meanwhile: the first steps are no reference.
@@ -225,7 +238,10 @@ def test_cuda_without_torch_begins_the_collection(bench: Bench, uses_driver: boo
     device = bench.folder / "dev" / ("nvidia-uvm" if uses_driver else "null")
     device.parent.mkdir()
     device.touch()
-    program = MAP_CUDA + f"used = open({str(device)!r})\ntime.sleep(1.5)\n"
+    program = MAP_CUDA + f"used = open({str(device)!r})\n"
+    # It does not end before dlprof has looked; the other one has to for its end.
+    waits = "while not os.path.exists('collecting'): time.sleep(0.05)\n"
+    program += waits if uses_driver else "time.sleep(1.5)\n"
     done = bench.run(program, LIBRARY=str(library))
     assert (done.returncode == 0) is uses_driver or "Nothing was profiled" in done.stderr
     assert bench.started() is uses_driver
@@ -233,7 +249,9 @@ def test_cuda_without_torch_begins_the_collection(bench: Bench, uses_driver: boo
 
 def test_a_session_that_is_not_ready_is_asked_again(bench: Bench) -> None:
     script = TRAIN.format(steps=40, seconds=0.04, end="")
-    done = bench.run(script, FAKE_START_FAILURES="2")
+    # It is tried for 8 s, in which a busy machine may not start three programs.
+    setting = "from profiler_cli.capture import collection; collection._RETRY_S = 120"
+    done = bench.run(script, setting=setting, FAKE_START_FAILURES="2")
     assert done.returncode == 0, done.stderr
     assert (bench.folder / "nsys.log").read_text().count("start\n") == 3
     assert bench.times()["bare"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +16,7 @@ from aggregator.dldb.guarded import few_rows
 from aggregator.dldb.reader import damaged
 from aggregator.dldb.slow_ranks import RankReport, read_slow_ranks
 from aggregator.errors import UsageError
+from aggregator.options import ImportOptions
 from aggregator.pipeline import open_or_import
 from aggregator.ranks.file_names import natural_order
 from aggregator.ranks.summary_join import join_summaries
@@ -21,6 +24,8 @@ from aggregator.ranks.summary_reader import is_rank_summary
 from aggregator.replay.op_times import read_op_times
 from aggregator.replay.stragglers import Removal, Stragglers, find_stragglers, verdict
 from aggregator.system.plain_text import shown
+from aggregator.system.progress import NullProgress
+from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
 from profiler_cli.commands.databases import chosen_aggregation
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
@@ -41,12 +46,14 @@ def run_stragglers(words: Sequence[str]) -> int:
     """
     options = _parser().parse_args(list(words))
     first, format_text = options.files[0], _ranks_text
-    if len(options.files) > 1 or first.is_dir() or is_rank_summary(first):
+    if len(options.files) > 1 and not any(map(_may_be_summary, options.files)):
+        document = _compared(options.files, options.aggregation).document()
+    elif len(options.files) > 1 or first.is_dir() or is_rank_summary(first):
         document = join_summaries(_summaries(options.files)).document()
     elif _is_parquet(first):
         document, format_text = _document(find_stragglers(read_op_times(first))), _text
     else:
-        document = _compared(first, options.aggregation).document()
+        document = _compared([first], options.aggregation).document()
     if options.json or options.format == "json":
         print(json.dumps(document, indent=2))
     else:
@@ -79,9 +86,14 @@ def _is_wanted(path: Path, named: Path) -> bool:
     if path == named and path.exists():
         raise UsageError(
             f"'{path}' is no summary of ranks.",
-            hint="Several files are summaries that dlprof summarize wrote.",
+            hint="Give either profiles of all ranks, or summaries that dlprof summarize wrote.",
         )
     return path == named
+
+
+def _may_be_summary(path: Path) -> bool:
+    """Whether a file is a summary, or a folder that may hold some."""
+    return path.is_dir() or _is_parquet(path)
 
 
 def _is_parquet(path: Path) -> bool:
@@ -92,8 +104,9 @@ def _is_parquet(path: Path) -> bool:
         return False
 
 
-def _compared(path: Path, aggregation: int | None) -> RankReport:
+def _compared(paths: Sequence[Path], aggregation: int | None) -> RankReport:
     with ExitStack() as stack:
+        path = paths[0] if len(paths) == 1 else _joined(paths, stack)
         database = stack.enter_context(open_or_import(path, stack))
         try:
             query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
@@ -101,6 +114,18 @@ def _compared(path: Path, aggregation: int | None) -> RankReport:
             return read_slow_ranks(database.connection, chosen_aggregation(known, aggregation))
         except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
             raise damaged(database.path, error) from error
+
+
+def _joined(paths: Sequence[Path], stack: ExitStack) -> Path:
+    """The profiles of all ranks as one database in a temporary folder."""
+    from aggregator.ranks.rank_import import import_ranks  # noqa: PLC0415 - rare
+
+    remove_leftover_folders()
+    folder = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprof-import")))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    target = folder / "dlprof_dldb.sqlite"
+    import_ranks(ImportOptions(source=paths[0], database=target), paths, NullProgress())
+    return target
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -116,9 +141,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         type=Path,
         help=(
-            "a DLProf database or profile with several ranks; summaries of ranks (dlprof "
-            "summarize), or folders of them; or op times of a pipeline-parallel job (Parquet, the "
-            "format of StragglerAnalysis)"
+            "a DLProf database or profile with several ranks, or the profiles of all ranks; "
+            "summaries of ranks (dlprof summarize), or folders of them; or op times of a "
+            "pipeline-parallel job (Parquet, the format of StragglerAnalysis)"
         ),
     )
     parser.add_argument(

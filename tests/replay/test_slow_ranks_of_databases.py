@@ -19,7 +19,7 @@ from aggregator.errors import ReplayError
 from aggregator.tables.plotly import slow_ranks
 from dlprof_client import connect
 from profiler_cli.dlprof import main
-from tests.builders import Analyzed, Trace, analyze
+from tests.builders import Analyzed, Row, Trace, analyze
 from tests.conftest import ProfileFactory
 from tests.replay.simulated_job import Job, simulate, speeds
 
@@ -138,6 +138,29 @@ def test_advice_about_a_late_rank_gains_what_its_replay_does(tmp_path: Path, sha
         for factor in (speeds(JOB, 7), injected(1, share))
     )
     assert gain_pct == pytest.approx(100 * (1 - even / slowed), abs=0.3)
+
+
+def test_the_profiles_of_all_ranks_are_joined_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = []
+    for rank in range(JOB.ranks):
+        trace = export(injected(1, 0.2))
+        trace.session(1_700_000_000_000_000_000, "host")
+        for rows in trace.tables.values():
+            rows[:] = [row for row in rows if _process(row) in (None, 101 + rank)]
+        files.append(str(trace.write(tmp_path / f"rank{rank}.sqlite")))
+    assert main(["stragglers", *files, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["slow_rank"], len(document["ranks"])) == (1, JOB.ranks)
+    assert main(["stragglers", files[0], str(tmp_path)]) == 2
+    assert "profiles of all ranks" in capsys.readouterr().err
+
+
+def _process(row: Row) -> int | None:
+    """Process of a row of an export; None: it is of no process."""
+    known = row.get("globalPid", row.get("globalTid"))
+    return None if known is None else (known >> 24) & 0xFFFFFF
 
 
 def test_a_rank_that_slept_in_every_fifth_step_of_steps_that_vary(imported: ProfileFactory) -> None:

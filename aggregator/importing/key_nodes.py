@@ -13,6 +13,7 @@ from aggregator.correlate.op_table import OpTable
 from aggregator.correlate.range_tree import RangeTree
 from aggregator.frameworks.meaning import RangeKind, RangeMeaning
 from aggregator.frameworks.pytorch import MICRO_STEP
+from aggregator.frameworks.serving import DECODE, MIXED, PREFILL
 from aggregator.importing.named_ranges import INTERNAL, NameableRanges
 from aggregator.importing.phases import SERVING_STEP
 from aggregator.metrics.iterations import KeyNode, NamedRanges, stops_by_process
@@ -273,6 +274,8 @@ def _kinds(
         known |= dict.fromkeys(meaning.programs, Kind.PROGRAM)
         known |= dict.fromkeys((*meaning.overhead, MICRO_STEP))
     known[SERVING_STEP] = Kind.STEP
+    if SERVING_STEP in ranges.all.names:  # All of the phases together.
+        known |= dict.fromkeys((PREFILL, DECODE, MIXED))
     kinds = {
         name: known[name] if name in known else _kind_of_name(name, counts=name in ranges.counted)
         for name in ranges.all.names

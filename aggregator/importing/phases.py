@@ -10,7 +10,7 @@ from aggregator.frameworks.serving import EVAL, TRAIN, read_phases
 from aggregator.metrics.iterations import NamedRanges
 from aggregator.metrics.loops import Candidate, Kind
 from aggregator.metrics.phases import PhaseColumns, outermost
-from aggregator.profile.arrays import ordered
+from aggregator.profile.arrays import Bool, Int64, ordered
 from aggregator.profile.profile import Profile
 
 SERVING_STEP = "serving step"
@@ -79,6 +79,8 @@ def phases_with_training(
         return phases
     model = max(forward, key=lambda one: (one.coverage, one.instances))
     rows = np.flatnonzero(ranges.name == ranges.names.index(model.name))
+    # Its calls in a phase that the program names, such as an evaluation, are of that phase.
+    rows = rows[~_lies_in(phases, ranges, rows)]
     unknown = np.full(len(phases) + len(rows), -1, dtype=np.int64)
     tokens, sequences = unknown.copy(), unknown
     tokens[: len(phases)], sequences[: len(phases)] = phases.tokens, phases.sequences
@@ -93,3 +95,18 @@ def phases_with_training(
         sequences,
     )
     return joined.at(ordered(joined.start_ns))
+
+
+def _lies_in(phases: PhaseColumns, ranges: NamedRanges, rows: Int64) -> Bool:
+    """Whether each of some ranges lies in a phase of its process."""
+    result = np.zeros(len(rows), dtype=bool)
+    for process in np.unique(phases.process).tolist():
+        own = phases.at(phases.process == process)
+        ends = np.maximum.accumulate(own.end_ns)
+        before = np.searchsorted(own.start_ns, ranges.start_ns[rows], side="right") - 1
+        result |= (
+            (ranges.process[rows] == process)
+            & (before >= 0)
+            & (ends[np.maximum(before, 0)] >= ranges.end_ns[rows])
+        )
+    return result

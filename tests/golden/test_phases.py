@@ -373,6 +373,40 @@ def test_a_capture_of_a_single_step_is_of_its_phase(tmp_path: Path) -> None:
     assert found.query(f"{query} FROM view_phases") == [("decode", 32, 32.0, 1, None, None)]
 
 
+def test_calls_of_the_model_in_an_evaluation_are_no_micro_steps_of_training(
+    tmp_path: Path,
+) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    for step in range(6):
+        at = 1_000 + 1_000 * step
+        for micro in range(4 if step == 2 else 2):
+            if micro > 1:
+                main.range("dlprof.phase: eval", at + 200 * micro - 5, at + 200 * micro + 105)
+            main.range("torch.nn: Net (Net)", at + 200 * micro, at + 200 * micro + 100)
+            main.op("mm", at + 200 * micro + 10, at + 200 * micro + 30)
+            main.launch("gemm", at + 200 * micro + 20)
+        main.range("Optimizer.step#SGD.step", at + 900, at + 950)
+        main.op("add_", at + 910, at + 930)
+        main.launch("add", at + 920)
+    rows = analyze(trace, tmp_path).query("SELECT phase, start FROM phase_ranges ORDER BY start")
+    assert [row[0] for row in rows] == ["train"] * 6 + ["eval"] * 2 + ["train"] * 6
+
+
+def test_the_steps_of_all_phases_mark_iterations_not_those_of_one(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    for number in range(6):
+        main.range(f"ProfilerStep#{number}", 995 + 100 * number, 1_093 + 100 * number)
+    serve(main, [f"execute_context_0(0)_generation_{size}({size})" for size in range(1, 7)])
+    found = analyze(trace, tmp_path)
+    names = {row[0] for row in found.query("SELECT key_node FROM key_node_candidates")}
+    assert "serving step" in names
+    assert "decode" not in names
+
+
 @pytest.mark.parametrize(("start_ns", "is_phase"), [(140, True), (150, True), (151, False)])
 def test_a_first_interval_that_is_mostly_the_programs_start_has_no_phase(
     start_ns: int, is_phase: bool

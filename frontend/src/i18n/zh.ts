@@ -1530,7 +1530,7 @@ export const zh = {
   "Aggregate {phase} only": "仅聚合{phase}",
   prefill: "预填充",
   decode: "解码",
-  "prefill and decode": "预填充与解码",
+  mixed: "混合",
   training: "训练",
   evaluation: "评估",
   "Time of one": "单次时间",

@@ -5,7 +5,7 @@ import { t } from "../i18n";
 const NAMES: Readonly<Record<string, string>> = {
   prefill: t("prefill"),
   decode: t("decode"),
-  mixed: t("prefill and decode"),
+  mixed: t("mixed"),
   train: t("training"),
   eval: t("evaluation"),
 };

@@ -186,27 +186,36 @@ LEFT JOIN iteration_phases AS p ON p.aggr = i.aggr AND p.iter_value = i.iter_val
 -- Sums over the aggregated iterations of each phase. The bytes of a step are those of the ops for
 -- which they are known, so that the share of the bandwidth is a lower bound.
 CREATE VIEW view_phases AS
+WITH ahead AS (
+    -- Phases whose steps the program launched faster than the GPU ran them, as their first kernels show: a step
+    -- of the program is then shorter than the work in it. The time between two kernels may vary by a step.
+    SELECT i.aggr, p.phase, max(k.start) - min(k.start) >
+           1.1 * (max(i.start) - min(i.start)) + 1.0 * sum(i.stop - i.start) / count(*) AS is_ahead
+    FROM iterations AS i JOIN iteration_phases AS p ON p.aggr = i.aggr AND p.iter_value = i.iter_value
+    JOIN kernels AS k ON k.id = i.kernel_low
+    WHERE i.aggregated AND i.kernel_high > i.kernel_low GROUP BY i.aggr, p.phase
+)
 SELECT i.aggr AS aggr_id, d.name AS domain_name, p.phase, count(*) AS phase_iterations,
        sum(i.stop - i.start) AS duration,
        iif(count(p.tokens) = count(*), sum(p.tokens), NULL) AS tokens,
        round(avg(p.sequences), 6) AS sequences, round(avg(p.parts), 6) AS phase_parts,
        -- Without a key node the only iteration is the profile, of which a step is some part.
-       iif(count(p.tokens) = count(*) AND a.key_node <> '',
+       iif(count(p.tokens) = count(*) AND a.key_node <> '' AND NOT coalesce(h.is_ahead, 0),
            round(1e9 * sum(p.tokens) / nullif(sum(i.stop - i.start), 0), 6), NULL) AS tokens_per_second,
-       CASE WHEN p.phase = 'decode' AND a.key_node <> '' AND count(p.tokens) = count(*) AND count(p.sequences) = count(*)
+       CASE WHEN p.phase = 'decode' AND a.key_node <> '' AND NOT coalesce(h.is_ahead, 0) AND count(p.tokens) = count(*) AND count(p.sequences) = count(*)
             THEN CAST(round(1.0 * sum((i.stop - i.start) * p.sequences) / nullif(sum(p.tokens), 0)) AS INTEGER) END
            AS token_interval,
        round(100.0 * sum(t.tc + t.non_tc + t.graph) / nullif(sum(i.stop - i.start), 0), 6) AS gpu_busy_pct,
        round(100.0 * sum(t.tc) / nullif(sum(t.tc + t.non_tc + t.graph), 0), 6) AS tc_time_pct,
        sum(e.gpu_time) AS gpu_time_sum, sum(e.flops) AS flops, sum(e.bytes) AS bytes,
        round(100.0 * sum(e.known_gpu_time) / nullif(sum(e.gpu_time), 0), 6) AS known_pct,
-       round(100.0 * sum(e.model_ideal_time) / nullif(sum(i.stop - i.start), 0)
-           / nullif(m.gpus, 0), 6) AS mfu_at_least,
-       round(1.0 * sum(e.bytes) / nullif(sum(i.stop - i.start), 0), 6) AS gbytes_per_second,
+       iif(h.is_ahead, NULL, round(100.0 * sum(e.model_ideal_time) / nullif(sum(i.stop - i.start), 0)
+           / nullif(m.gpus, 0), 6)) AS mfu_at_least,
+       iif(h.is_ahead, NULL, round(1.0 * sum(e.bytes) / nullif(sum(i.stop - i.start), 0), 6)) AS gbytes_per_second,
        -- What graphs move that were recorded as a whole is unknown. Kernels cannot have moved more than twice what
        -- the memory can in their time (the L2 cache is about that fast): then other kernels moved it.
        -- More than the memory can move in the time of the steps came from caches.
-       (SELECT iif(2 * sum(t.graph) > sum(t.tc + t.non_tc + t.graph)
+       (SELECT iif(h.is_ahead OR 2 * sum(t.graph) > sum(t.tc + t.non_tc + t.graph)
                    OR sum(e.bytes) > 2 * r.rate * sum(e.known_gpu_time)
                    OR sum(e.bytes) > r.rate * m.gpus * sum(i.stop - i.start), NULL,
                    round(100.0 * sum(e.bytes) / nullif(sum(i.stop - i.start), 0) / nullif(m.gpus, 0) / r.rate, 6))
@@ -223,6 +232,7 @@ JOIN domains AS d ON d.id = 1
 JOIN iteration_times AS t ON t.aggr = i.aggr AND t.iter_value = i.iter_value AND t.domain = d.id
 LEFT JOIN iteration_efficiency AS e ON e.aggr = i.aggr AND e.iter_value = i.iter_value
 LEFT JOIN model_efficiency AS m ON m.aggr = i.aggr
+LEFT JOIN ahead AS h ON h.aggr = i.aggr AND h.phase = p.phase
 LEFT JOIN dldb_meta AS s ON s.key = 'bare_step_ns.' || p.phase
 WHERE i.aggregated
 GROUP BY i.aggr, p.phase;

@@ -191,8 +191,8 @@ KEY_NODE_CANDIDATES = TableSpec(
 _UNKNOWN_TOKENS = "The program or its serving engine does not say how many tokens it computes."
 
 _UNKNOWN_RATE = (
-    "The program or its serving engine does not say how many tokens it computes, or the profile "
-    "has no two steps, so that the time of one is unknown."
+    "The program or its serving engine does not say how many tokens it computes, or the time of a "
+    "step is unknown: there are no two, or the program launches them faster than the GPU runs them."
 )
 
 _NO_BARE_STEP = "Fewer than three steps of this phase were timed without profiling."
@@ -200,7 +200,8 @@ _NO_BARE_STEP = "Fewer than three steps of this phase were timed without profili
 _NO_BANDWIDTH = (
     "The bandwidth of the GPU is not known, CUDA graphs were recorded as a whole "
     "(--graph_nodes=true records their kernels), the kernels that moved the data have no op, or "
-    "caches gave most of it: it is more than the memory can move."
+    "caches gave most of it: it is more than the memory can move. Or the program launches the "
+    "steps faster than the GPU runs them."
 )
 
 PHASES = TableSpec(

@@ -1496,10 +1496,10 @@ export const zh = {
   "Decoding: time from one token of a sequence to the next": "解码：同一序列相邻令牌之间的时间",
   "Known for decoding only, if the tokens, the sequences and the time of a step are.":
     "仅对解码已知，且须知道令牌数、序列数与一步的时间。",
-  "The program or its serving engine does not say how many tokens it computes, or the profile has no two steps, so that the time of one is unknown.":
-    "程序或其服务引擎没有说明计算了多少令牌，或分析中没有两个步，因此一步的时间未知。",
-  "The bandwidth of the GPU is not known, CUDA graphs were recorded as a whole (--graph_nodes=true records their kernels), the kernels that moved the data have no op, or caches gave most of it: it is more than the memory can move.":
-    "GPU 的带宽未知，CUDA 图是整体记录的（--graph_nodes=true 会记录其中的核函数），搬运这些数据的核函数没有对应的算子，或大部分数据来自缓存：超过了显存能搬运的量。",
+  "The program or its serving engine does not say how many tokens it computes, or the time of a step is unknown: there are no two, or the program launches them faster than the GPU runs them.":
+    "程序或其服务引擎没有说明计算了多少令牌，或一步的时间未知：没有两个步，或程序启动各步比 GPU 运行它们更快。",
+  "The bandwidth of the GPU is not known, CUDA graphs were recorded as a whole (--graph_nodes=true records their kernels), the kernels that moved the data have no op, or caches gave most of it: it is more than the memory can move. Or the program launches the steps faster than the GPU runs them.":
+    "GPU 的带宽未知，CUDA 图是整体记录的（--graph_nodes=true 会记录其中的核函数），搬运这些数据的核函数没有对应的算子，或大部分数据来自缓存：超过了显存能搬运的量。或者程序启动各步比 GPU 运行它们更快。",
   "Bare step": "未分析时的步",
   "Step of this phase that ran without profiling, median": "该阶段未被分析的步，中位数",
   "Fewer than three steps of this phase were timed without profiling.":

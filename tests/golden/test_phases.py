@@ -286,6 +286,25 @@ def test_a_share_of_the_bandwidth_is_at_most_all_of_it(
         assert read_facts(connection, 1).decode_bandwidth_pct == pytest.approx(share)
 
 
+@pytest.mark.parametrize(("gpu_ns", "is_known"), [(60, True), (90, True), (300, False)])
+def test_steps_that_the_program_launches_faster_than_the_gpu_runs_them_have_no_rates(
+    gpu_ns: int, is_known: bool, tmp_path: Path
+) -> None:
+    trace = Trace()
+    trace.gpu()
+    main = trace.thread()
+    for number in range(12):
+        at, gpu = 1_000 + 100 * number, 1_050 + max(gpu_ns, 100) * number
+        main.range(ours("decode", 4, 4), at, at + 90)
+        main.op("mm", at + 10, at + 30, sizes="[[8, 16], [16, 4]]")
+        main.launch("gemm", at + 20, gpu=(gpu, gpu + gpu_ns))
+    main.call("cudaDeviceSynchronize_v3020", 2_200, 1_050 + 12 * max(gpu_ns, 100))
+    found = analyze(trace, tmp_path)
+    columns = "tokens_per_second", "token_interval", "mfu_at_least", "bandwidth_pct"
+    rows = found.query(f"SELECT {', '.join(columns)} FROM view_phases WHERE aggr_id = 2")
+    assert [value is not None for value in rows[0]] == [is_known] * len(columns)
+
+
 def test_each_reason_why_a_name_is_unknown_has_its_share(tmp_path: Path) -> None:
     trace = Trace()
     trace.gpu()

@@ -375,7 +375,7 @@ export const PHASES: readonly DeclaredColumn<PhasesRow>[] = [
   { key: "phase", format: "text", title: t("Phase"), hint: t("Prefill, decode, train, or another name that the program gave") },
   { key: "iterations", format: "count", title: t("Iterations"), hint: t("Aggregated iterations of the phase") },
   { key: "duration_ns", format: "time", title: t("Duration"), hint: t("Time of these iterations"), unit: "ms" },
-  { key: "tokens_per_second", format: "rate", title: t("Tokens per second"), hint: t("Tokens per second"), whenNull: t("The program or its serving engine does not say how many tokens it computes, or the profile has no two steps, so that the time of one is unknown.") },
+  { key: "tokens_per_second", format: "rate", title: t("Tokens per second"), hint: t("Tokens per second"), whenNull: t("The program or its serving engine does not say how many tokens it computes, or the time of a step is unknown: there are no two, or the program launches them faster than the GPU runs them.") },
   { key: "tokens", format: "count", title: t("Tokens"), hint: t("Tokens computed: prompt tokens of a prefill, new ones of decoding"), whenNull: t("The program or its serving engine does not say how many tokens it computes.") },
   { key: "sequences", format: "rate", title: t("Sequences"), hint: t("Sequences in a batch, mean"), whenNull: t("The program or its serving engine does not say how many sequences a batch has.") },
   { key: "micro_steps", format: "rate", title: t("Micro steps"), hint: t("Ranges of the phase in an iteration, mean") },
@@ -385,7 +385,7 @@ export const PHASES: readonly DeclaredColumn<PhasesRow>[] = [
   { key: "gpu_busy_pct", format: "share", title: t("GPU busy (%)"), hint: t("Share of the time in which the GPU ran kernels or CUDA graphs") },
   { key: "tc_time_pct", format: "share", title: t("TC time (%)"), hint: t("Share of that time in which a Tensor Core kernel ran") },
   { key: "mfu_at_least_pct", format: "share", title: t("Model FLOPs utilization at least (%)"), hint: t("Model FLOPs utilization, at least") },
-  { key: "bandwidth_pct", format: "share", title: t("Bandwidth (%)"), hint: t("Share of the memory bandwidth that the known data of the ops takes: a lower bound"), whenNull: t("The bandwidth of the GPU is not known, CUDA graphs were recorded as a whole (--graph_nodes=true records their kernels), the kernels that moved the data have no op, or caches gave most of it: it is more than the memory can move.") },
+  { key: "bandwidth_pct", format: "share", title: t("Bandwidth (%)"), hint: t("Share of the memory bandwidth that the known data of the ops takes: a lower bound"), whenNull: t("The bandwidth of the GPU is not known, CUDA graphs were recorded as a whole (--graph_nodes=true records their kernels), the kernels that moved the data have no op, or caches gave most of it: it is more than the memory can move. Or the program launches the steps faster than the GPU runs them.") },
   { key: "known_pct", format: "share", title: t("Known (%)"), hint: t("GPU time of ops with known data or operations") },
 ];
 

@@ -19,7 +19,7 @@ from viewer.jobs import dispatch, keeper, service
 from viewer.jobs.dispatch import BrokerAwayError, Report
 from viewer.jobs.keeper import Keeper
 from viewer.profiles.registry import ServedProfile
-from viewer.state.models import Job, JobState, SeenWorker
+from viewer.state.models import Job, JobState, SeenWorker, StoredProfile
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -256,6 +256,46 @@ def test_nothing_else_can_be_tried_again(state: str) -> None:
 
     with pytest.raises(ViewerError, match=state):
         service.retry(job.id)
+
+
+def test_what_a_job_left_is_deleted_before_it_is_tried_again_or_not_at_all(
+    watch: Keeper, tmp_path: Path
+) -> None:
+    """The keeper looks at a cancelled job when it is the turn of its row, which may be late."""
+    source, folder = tmp_path / "export.sqlite", tmp_path / "made"
+    source.write_bytes(b"x")
+    folder.mkdir()
+    stored = StoredProfile.objects.create(
+        id="made", path=str(folder / "made.dldb.sqlite"), folder=str(folder)
+    )
+    job = service.submit_import(stored, [str(source)], "auto")
+    service.cancel(job.id)
+    as_it_was = service.find(job.id)
+    (folder / ".made.dldb.sqlite.0badcafe-1-1.partial").touch()
+    service.retry(job.id)
+    with_new_attempt = sorted(path.name for path in folder.iterdir())
+
+    watch._look_at(as_it_was)
+
+    assert len(with_new_attempt) == 2
+    assert sorted(path.name for path in folder.iterdir()) == with_new_attempt
+    service.cancel(job.id)
+    watch.tick()
+    assert list(folder.iterdir()) == []
+
+
+def test_a_running_import_that_cannot_be_tried_again_reserves_nothing(tmp_path: Path) -> None:
+    source, folder = tmp_path / "export.sqlite", tmp_path / "made"
+    source.write_bytes(b"x")
+    folder.mkdir()
+    stored = StoredProfile.objects.create(
+        id="made", path=str(folder / "made.dldb.sqlite"), folder=str(folder)
+    )
+    job = service.submit_import(stored, [str(source)], "auto")
+
+    with pytest.raises(ViewerError, match="queued"):
+        service.retry(job.id)
+    assert list(folder.iterdir()) == []
 
 
 def test_a_job_that_does_not_exist() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from aggregator.errors import DlprofError
@@ -226,12 +226,15 @@ class Keeper:
         """Have workers drop the tasks of a job that has ended, and delete what they left."""
         dispatch.cancel_task(job.task_id)
         dispatch.forget(job)
-        if job.kind == JobKind.IMPORT and job.state != JobState.DONE:
-            # A killed worker left its temporary files, those of several workers lie in a folder.
-            remove_leftovers(Path(job.database).parent, Path(job.database).name)
-            release(Path(job.database).parent)
         self._heard.pop(job.task_id, None)
-        Job.objects.filter(pk=job.id, task_id=job.task_id).update(task_id="")
+        with transaction.atomic():  # a retry waits meanwhile
+            # One that was tried again before has files of its new attempt.
+            is_ended = Job.objects.filter(pk=job.id, task_id=job.task_id).update(task_id="")
+            if is_ended and job.kind == JobKind.IMPORT and job.state != JobState.DONE:
+                # A killed worker left its temporary files, those of several workers lie in a
+                # folder.
+                remove_leftovers(Path(job.database).parent, Path(job.database).name)
+                release(Path(job.database).parent)
 
     def _note_workers(self) -> None:
         """Write which workers have reported since the last look."""

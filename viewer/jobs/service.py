@@ -144,11 +144,20 @@ def retry(job_id: str) -> Job:
             say("What it was to import has been deleted."), "JOB_STATE", 409, state=job.state
         )
     check_queue()
-    if job.kind == JobKind.IMPORT:
-        storage.reserve(Path(job.database).parent, [Path(source) for source in job.sources])
-    ended = Job.objects.filter(pk=job_id, state__in=[JobState.FAILED, JobState.CANCELLED])
+    with transaction.atomic():  # the keeper may be deleting what the job left
+        _begin_again(job)
+    if job.task_id:
+        # Cancelled a moment ago: a worker may still take its message.
+        with suppress(BrokerAwayError):
+            cancel_task(job.task_id)
+    dispatch()
+    return find(job_id)
+
+
+def _begin_again(job: Job) -> None:
+    ended = Job.objects.filter(pk=job.id, state__in=[JobState.FAILED, JobState.CANCELLED])
     if not ended.update(attempts=0, **UNBEGUN):
-        state = find(job_id).state
+        state = find(job.id).state
         raise ViewerError(
             say(
                 "Only a failed or cancelled job can be tried again; this one is {state}.",
@@ -158,12 +167,8 @@ def retry(job_id: str) -> Job:
             409,
             state=state,
         )
-    if job.task_id:
-        # Cancelled a moment ago: a worker may still take its message.
-        with suppress(BrokerAwayError):
-            cancel_task(job.task_id)
-    dispatch()
-    return find(job_id)
+    if job.kind == JobKind.IMPORT:
+        storage.reserve(Path(job.database).parent, [Path(source) for source in job.sources])
 
 
 def dispatch() -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from tests.jobs.running import (
     free_port,
     running,
 )
-from tests.jobs.workers import needs_redis, wait_until_listening, worker
+from tests.jobs.workers import needs_redis, seen_workers, wait_until_listening, worker
 from tests.packaging.containers import TOKEN, Stage, read_dockerfile, resolved_compose
 
 NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
@@ -198,10 +199,20 @@ def test_the_processes_of_the_compose_file(
         # A worker that is asked to stop ends by itself, and need not be killed after the time that
         # the file gives it.
         assert composed.services["worker"]["stop_grace_period"]
+        # The other one may have done all jobs before this one began.
+        wait_for_workers(tmp_path / "state", len(workers))
         workers[0].terminate()
         assert workers[0].wait(timeout=WAIT_LIMIT_S) == 0
         viewer.stop()
         assert not composed.web_is_healthy(client.port)
+
+
+def wait_for_workers(state: Path, count: int) -> None:
+    """Wait until so many workers have reported that they are running."""
+    deadline = time.monotonic() + WAIT_LIMIT_S
+    while seen_workers(state) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 class _WithToken:

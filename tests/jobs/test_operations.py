@@ -6,13 +6,11 @@ import http.client
 import json
 import signal
 import socket
-import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -27,7 +25,7 @@ from aggregator.system.log_lines import shortened, without_token
 from tests.jobs.running import WAIT_LIMIT_S, RunningViewer, environment, running
 from tests.jobs.services import KINDS, running_service
 from tests.jobs.uploading import UPLOAD_TYPE
-from tests.jobs.workers import Redis, needs_redis, worker
+from tests.jobs.workers import Redis, needs_redis, seen_workers, worker
 
 pytestmark = pytest.mark.jobs
 
@@ -136,12 +134,6 @@ def _health(viewer: RunningViewer) -> tuple[int, dict[str, str]]:
         return error.code, json.load(error)
 
 
-def _seen_workers(state: Path) -> int:
-    with closing(sqlite3.connect(state / "viewer.sqlite3", timeout=WAIT_LIMIT_S)) as connection:
-        found: int = connection.execute("SELECT count(*) FROM jobs_seenworker").fetchone()[0]
-        return found
-
-
 @needs_redis
 def test_health_is_right_over_redis(redis: Redis, database: Path, tmp_path: Path) -> None:
     env = environment(tmp_path / "state", DLPROF_BROKER_URL=redis.url)
@@ -152,7 +144,7 @@ def test_health_is_right_over_redis(redis: Redis, database: Path, tmp_path: Path
         with worker(redis.url, tmp_path / "one"):
             _wait(lambda: _health(viewer) == well)
         # It said goodbye: one that only falls silent stays in the rows.
-        _wait(lambda: _seen_workers(tmp_path / "state") == 0)
+        _wait(lambda: seen_workers(tmp_path / "state") == 0)
         assert _health(viewer) == lonely
         with worker(redis.url, tmp_path / "two") as killed:
             _wait(lambda: _health(viewer) == well)

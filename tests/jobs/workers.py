@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -107,6 +108,13 @@ def worker(
             process.kill()
             process.wait()
             raise
+
+
+def seen_workers(state: Path) -> int:
+    """Number of workers in the state of a viewer."""
+    with closing(sqlite3.connect(state / "viewer.sqlite3", timeout=WAIT_LIMIT_S)) as connection:
+        found: int = connection.execute("SELECT count(*) FROM jobs_seenworker").fetchone()[0]
+        return found
 
 
 def wait_until_listening(port: int) -> None:

@@ -75,6 +75,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     os.environ["DLPROF_STATE_DIR"] = state.name
+    # A request takes wall time: tests of its limit set their own, others are not about the machine.
+    os.environ["DLPROF_QUERY_TIMEOUT_S"] = "120"
     os.environ["DJANGO_SETTINGS_MODULE"] = "viewer.settings"
     # Playwright keeps an event loop in the thread of the tests; the viewer itself has none.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"

@@ -406,6 +406,27 @@ def settled(page: Page) -> None:
     idle(page)
 
 
+def resize(page: Page, width: int, height: int) -> None:
+    """Give the window another size, and wait until the page is drawn in it."""
+    page.set_viewport_size({"width": width, "height": height})
+    # Charts are told their width after the layout of a frame, and are drawn before the next one.
+    page.evaluate(
+        """(width) => new Promise((done) => {
+            const look = () => requestAnimationFrame(
+                window.innerWidth === width ? () => requestAnimationFrame(done) : look
+            );
+            look();
+        })""",
+        width,
+    )
+
+
+def expect_copied(page: Page, text: str) -> None:
+    """Wait until the clipboard has this text: pages write to it after the click."""
+    copied = "async (text) => (await navigator.clipboard.readText()) === text"
+    page.wait_for_function(copied, arg=text)
+
+
 def expect_rows(table: Locator, count: int) -> None:
     """Wait for a page of a table with this many rows; those below are drawn when scrolled to."""
     rows = table.locator("tbody tr[aria-rowindex]")

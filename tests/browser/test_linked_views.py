@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import MakeDatabase, Viewer, expect_rows, settled
+from tests.browser.conftest import MakeDatabase, Viewer, expect_copied, expect_rows, settled
 from tests.browser.test_tables import as_numbers, cells, rows
 
 
@@ -244,8 +244,7 @@ def test_kernels_have_readable_names_and_are_copied_in_full(page: Page, viewer: 
         expect(name).to_contain_text(row["readable_name"])
     names.first.evaluate("(cell) => getSelection().selectAllChildren(cell)")
     page.keyboard.press("Control+c")
-    copied = "async (name) => (await navigator.clipboard.readText()) === name"
-    page.wait_for_function(copied, arg=titles[0])
+    expect_copied(page, titles[0])
 
 
 def test_kernels_follow_the_filters_of_the_ops(page: Page, viewer: Viewer) -> None:

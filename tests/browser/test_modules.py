@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer, settled
+from tests.browser.conftest import Viewer, resize, settled
 
 BOX = "[role=treeitem][data-name]"
 
@@ -74,7 +74,7 @@ def test_the_graph_fits_every_window(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.address(view="group-ops"))
     settled(page)
     for width in (390, 768, 1024, 1440):
-        page.set_viewport_size({"width": width, "height": 900})
+        resize(page, width, 900)
         expect(page.locator(BOX).first).to_be_visible()
         excess = page.locator("#content").evaluate("(it) => it.scrollWidth - it.clientWidth")
         assert excess == 0

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer, Watch, settled
+from tests.browser.conftest import Viewer, Watch, resize, settled
 from tests.browser.test_linked_views import get, grid
 from tests.browser.test_tables import rows
 
@@ -113,7 +113,7 @@ def test_the_pages_are_not_wider_than_the_window(page: Page, viewer: Viewer) -> 
         page.goto(address)
         settled(page)
         for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
+            resize(page, width, 900)
             excess = page.locator("#content").evaluate("(it) => it.scrollWidth - it.clientWidth")
             assert excess == 0, (address, width)
             clipped = page.locator(".view-one dd, .view-one dt, .view-one figcaption").evaluate_all(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer
+from tests.browser.conftest import Viewer, settled
 from tests.browser.test_linked_views import get
 
 
@@ -36,6 +36,8 @@ def test_the_ranks_of_a_job_and_what_they_waited_for(
 
 def test_a_cell_leads_to_its_collectives(page: Page, viewer_of_two_gpus: Viewer) -> None:
     page.goto(viewer_of_two_gpus.address(view="ranks", aggregation=1))
+    # The panel above is higher once it has its answer: the cell moves, from under a pointer too.
+    settled(page)
     cell = page.get_by_role("img", name="Heat map of 2 ranks").locator("rect").nth(9)
     expect(cell.locator("title")).to_contain_text("Rank 1, Iteration 4")
     cell.click()

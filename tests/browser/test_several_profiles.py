@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import MakeDatabase, StartViewer, Viewer
+from tests.browser.conftest import MakeDatabase, StartViewer, Viewer, idle
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +74,9 @@ def test_a_late_list_of_aggregations_is_waited_for(page: Page, several: Viewer) 
     page.route(re.compile(r"/aggregations/\?"), hold)
     with page.expect_response(re.compile(r"/profiles/domains[^/]*/$")):
         picker.select_option(label="Domains")
-    page.wait_for_timeout(200)
-    assert held, "the list of aggregations was not asked for"
+    while not held:
+        page.wait_for_timeout(10)
+    idle(page)
     for route in held:
         route.continue_()
     expect(page.get_by_role("combobox", name="Domain")).to_be_visible()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import time
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, expect
 
-from tests.browser.conftest import WAIT_LIMIT_MS, Viewer
+from tests.browser.conftest import WAIT_LIMIT_MS, Viewer, settled
 from tests.browser.test_linked_views import get
 
 PAINTED = """() => {
@@ -42,11 +42,25 @@ def test_lanes_and_totals_are_those_of_the_api(page: Page, viewer: Viewer) -> No
 
 
 def test_keys_zoom_and_the_address_keeps_window_and_lanes(page: Page, viewer: Viewer) -> None:
+    tiles: list[str] = []
+
+    def note(request: Request) -> None:
+        if "timeline/tiles/" in request.url:
+            tiles.append(request.url)
+
+    page.on("request", note)
     open_timeline(page, viewer)
     plot = page.locator(".timeline-plot")
     plot.focus()
-    for _ in range(6):
+    # The address has what is shown once it is at rest: none of these may still be to come.
+    for _ in range(3):
+        before = page.url
         plot.press("w")
+        expect(page).not_to_have_url(before)
+    settled(page)
+    # What was there stays, whatever the address says meanwhile.
+    assert tiles
+    assert len(tiles) == len(set(tiles))
     page.locator(".timeline-scroll").evaluate("lanes => lanes.scrollTo(0, 57)")
     expect(page).to_have_url(re.compile(r"span=\d+-\d+.*timeline\.top=57"))
     url = page.url

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Viewer, settled
+from tests.browser.conftest import Viewer, resize, settled
 from tests.browser.test_linked_views import get
 
 #: Widths that a page is opened at, each with those that its window then gets.
@@ -142,7 +142,7 @@ def test_no_text_is_cut_off_or_covered(
     open_view(page, viewer_of_two_gpus, view, opened)
     for width in (opened, *WIDTHS[opened]):
         if width != opened:
-            page.set_viewport_size({"width": width, "height": 900})
+            resize(page, width, 900)
             settled(page)
         found[width] = page.evaluate(FIND_CUT_OFF) + page.evaluate(FIND_COVERED)
         for wide in ("document.documentElement", "document.querySelector('main')"):

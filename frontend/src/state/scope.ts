@@ -1,7 +1,7 @@
 /** The profile, aggregation and domain of the page: chosen by the address, passed to all views. */
 
 import { createContext } from "preact";
-import { useContext } from "preact/hooks";
+import { useContext, useRef } from "preact/hooks";
 import { ApiError, apiUrl, type Params } from "../api/client";
 import type { AggregationsRow, Profile, ProfileItem } from "../api/types";
 import { type Resource, useResource } from "../api/useResource";
@@ -165,8 +165,29 @@ function profilePath(chosen: ProfileItem | ApiError | null): string | null {
   return chosen === null || chosen instanceof ApiError ? null : `profiles/${chosen.id}/`;
 }
 
-/** Loads what the frame needs and checks the address against it. */
+/** Whether everything in both is the same. */
+export function isSameScope(one: Scope, other: Scope): boolean {
+  return (Object.keys(one) as (keyof Scope)[]).every((key) => Object.is(one[key], other[key]));
+}
+
+/**
+ * The scope of the address.
+ *
+ * Another address seldom has another scope: it stays the same object then, as all that uses it is
+ * drawn again, or asked for again, when it changes.
+ */
 export function useScopeResult(query: Query): ScopeResult {
+  const result = useLoadedScope(query);
+  const kept = useRef<Scope | null>(null);
+  if (result.state !== "ready") return result;
+  if (kept.current === null || !isSameScope(kept.current, result.scope)) {
+    kept.current = result.scope;
+  }
+  return { state: "ready", scope: kept.current };
+}
+
+/** Loads what the frame needs and checks the address against it. */
+function useLoadedScope(query: Query): ScopeResult {
   const all = useResource<{ results: readonly ProfileItem[] }>(apiUrl("profiles/"));
   const profiles = all.data?.results ?? [];
   const chosen = chooseProfile(query.get("profile"), profiles);

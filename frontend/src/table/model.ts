@@ -145,7 +145,7 @@ export function withoutFilters(state: TableState): TableState {
 /** A number that was typed in the unit of the column -> what the API takes; null if it is none. */
 export function toApiNumber(text: string, unit: TimeUnit | undefined): string | null {
   const cleaned = text.trim().replaceAll(",", "");
-  if (cleaned === "" || !/^-?\d*\.?\d+$/.test(cleaned)) return null;
+  if (cleaned === "" || !/^-?(?:\d+|\d*\.\d+)$/.test(cleaned)) return null;
   const value = Number(cleaned);
   return unit === undefined ? String(value) : String(Math.round(value * NS_PER_UNIT[unit]));
 }

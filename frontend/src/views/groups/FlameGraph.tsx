@@ -1,9 +1,10 @@
 /** The modules of the model as an icicle: each below the module that contains it, as wide as its time. */
 
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { ListPage } from "../../api/lists";
 import type { GroupEfficiencyRow, GroupOpsRow } from "../../api/types";
+import { useWidth } from "../../charts/useWidth";
 import { t } from "../../i18n";
 import {
   type Box,
@@ -109,22 +110,10 @@ export function FlameGraph(): JSX.Element {
   );
 }
 
-/** The width of an element as it changes. */
-function useWidth(): readonly [(element: Element | null) => void, number] {
-  const [width, setWidth] = useState(0);
-  const [element, setElement] = useState<Element | null>(null);
-  useEffect(() => {
-    if (element === null) return;
-    const observer = new ResizeObserver(() => setWidth(element.clientWidth));
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, [element]);
-  return [setElement, width];
-}
-
 function Icicle({ roots }: { roots: readonly FlameNode[] }): JSX.Element {
   const zoomed = useQuery().get(PARAMETER) ?? "";
-  const [measure, width] = useWidth();
+  const holder = useRef<HTMLDivElement>(null);
+  const width = useWidth(holder);
   const svg = useRef<SVGSVGElement>(null);
   const hot = useMemo(() => hottestPath(roots), [roots]);
   const [active, setActive] = useState(hot.at(-1) ?? "");
@@ -157,7 +146,7 @@ function Icicle({ roots }: { roots: readonly FlameNode[] }): JSX.Element {
     svg.current?.querySelector<SVGElement>(`[data-name="${CSS.escape(action.name)}"]`)?.focus();
   };
   return (
-    <div ref={measure} class="flame">
+    <div ref={holder} class="flame">
       <svg
         ref={svg}
         width={width}

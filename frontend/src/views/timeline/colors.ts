@@ -80,7 +80,7 @@ export function readPalette(timeline: Timeline, mode: ColorMode, isDarkTheme: bo
     if (known !== undefined && !isTyped) return known;
     const text = timeline.names[name[label] ?? -1] ?? "";
     if (text === IDLE && type === undefined) return idle;
-    return namedColor(type ?? text.replace(/\d+$/, ""), kind >= 0, isDarkTheme);
+    return namedColor(type ?? text.replace(/(?<!\d)\d+$/, ""), kind >= 0, isDarkTheme);
   };
   const colors = name.map((_, label) => colorOf(label));
   return {

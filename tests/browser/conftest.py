@@ -393,6 +393,15 @@ def page(
         yield page
 
 
+@pytest.fixture
+def page_of_own_context(browser: Browser, watch: Watch, theme: str) -> Iterator[Page]:
+    """A page for a test that sets what pages of a context share, such as their clock."""
+    with closing(browser.new_context(viewport=VIEWPORT, locale="en-US")) as context:
+        context.set_default_timeout(WAIT_LIMIT_MS)
+        with opened_page(context, watch, theme, request=watch.request) as page:
+            yield page
+
+
 def idle(page: Page) -> None:
     """Wait until the page has done what it had in hand, and hears keys and mouse at once."""
     # With a limit: after input in a dialog Chromium may leave idle callbacks waiting.

@@ -115,7 +115,8 @@ def test_typed_filters_show_as_chips_and_narrow_the_count(page: Page, viewer: Vi
     expect(region.get_by_role("textbox", name="Op name contains")).to_have_value("")
 
 
-def test_the_search_waits_for_the_last_key(page: Page, viewer: Viewer) -> None:
+def test_the_search_waits_for_the_last_key(page_of_own_context: Page, viewer: Viewer) -> None:
+    page = page_of_own_context
     asked: list[str] = []
 
     def note(request: Request) -> None:

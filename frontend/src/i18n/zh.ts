@@ -1530,6 +1530,7 @@ export const zh = {
   "Aggregate {phase} only": "仅聚合{phase}",
   prefill: "预填充",
   decode: "解码",
+  Advice: "建议",
   mixed: "混合",
   training: "训练",
   evaluation: "评估",

@@ -176,7 +176,7 @@ export function LaneChart(props: LaneChartProps): JSX.Element {
             <Label
               key={`${row.kind}${row.y}`}
               row={row}
-              isFolded={row.kind === "group" && folded.has(row.title)}
+              isFolded={row.kind === "group" && folded.has(row.group)}
               onFold={props.onFold}
             />
           ))}
@@ -283,7 +283,7 @@ function Label(props: {
       style={{ top: `${row.y}px` }}
       aria-expanded={!isFolded}
       title={row.title}
-      onClick={() => onFold(row.title)}
+      onClick={() => onFold(row.group)}
     >
       {row.title}
     </button>

@@ -12,6 +12,8 @@ export const COUNTER_ROW = 36;
 export type Row =
   | {
       readonly kind: "group";
+      /** Its name among the lanes. */
+      readonly group: string;
       readonly title: string;
       readonly y: number;
       readonly height: number;
@@ -42,6 +44,9 @@ const TITLES: Readonly<Record<string, string>> = {
   calls: t("CUDA calls"),
   waits: t("synchronization"),
 };
+
+/** Groups that have a name of ours; others are GPUs and threads. */
+const GROUPS: Readonly<Record<string, string>> = { Advice: t("Advice") };
 
 /** Counters that have a name of ours; others have that of their source. */
 const COUNTERS: Readonly<Record<string, string>> = {
@@ -76,7 +81,14 @@ export function layOut(lanes: readonly Lane[], folded: ReadonlySet<string>): Lay
   for (const lane of lanes) {
     if (lane.group !== group && lane.group !== "") {
       const idleKey = lane.kind === "idle" ? lane.key : null;
-      rows.push({ kind: "group", title: lane.group, y, height: HEAD, idleKey });
+      rows.push({
+        kind: "group",
+        group: lane.group,
+        title: GROUPS[lane.group] ?? lane.group,
+        y,
+        height: HEAD,
+        idleKey,
+      });
       y += HEAD;
     }
     group = lane.group;

@@ -127,7 +127,7 @@ def unwritable(path: Path, reason: str) -> DatabaseWriteError:
     """The error of a database that cannot be written."""
     return DatabaseWriteError(
         say("The database '{path}' cannot be written: {error}.", path=str(path), error=reason),
-        hint=say("Check that the folder can be written and the disk is not full (--output_path)."),
+        hint=say("Check that the folder can be written and the disk is not full."),
         reason=reason,
     )
 

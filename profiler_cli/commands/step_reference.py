@@ -39,7 +39,7 @@ def format_reference(row: Mapping[str, Any]) -> str:
         f"ms ({row['bare_steps']} steps)"
     )
     if isinstance(profiled, int) and isinstance(overhead, int | float):
-        line += f"; profiled: {_ms(profiled)} ms, {overhead:+.0f}%"
+        line += f"; profiled: {_ms(profiled)} ms, {round(overhead):+d}%"
     return f"{line}\n"
 
 

@@ -271,7 +271,8 @@ def _text(name: str, profile: ReplayedProfile, prediction: Prediction | None) ->
     of = " of the unchanged profile" if prediction is not None else ""
     lines += ["", f"critical path{of}, time in a step", f"  {_by_kind(profile)}"]
     lines += [
-        f"  {one.ns / 1e6:10.3f} ms {one.share_pct:6.2f} %  {one.kind:<14} {on_one_line(one.owner)}"
+        f"  {one.ns / 1e6:10.3f} ms {one.share_pct:6.2f} %  {one.kind:<14} "
+        f"{on_one_line(one.owner) or '-'}"
         for one in profile.critical_path_shares()[:_MOST_ROWS]
     ]
     lines += ["", f"ops{of}: time that a step gains for 1 ms of the op, own time, free delay"]

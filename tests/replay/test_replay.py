@@ -203,8 +203,11 @@ def test_the_command_writes_the_documented_json(
     sensitivity = {"op", "direction", "own_ns", "step_ns_per_own_ns"}
     assert set(plain["sensitivity"][0]) == sensitivity
     assert changed["predicted_step_ns"] < plain["measured_step_ns"]
+    assert any(not one["owner"] for one in plain["critical_path"])
     assert main(["whatif", database]) == 0
-    assert "critical path" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "critical path" in text
+    assert not [line for line in text.splitlines() if line != line.rstrip()]
 
 
 def test_the_command_stores_what_the_views_show(

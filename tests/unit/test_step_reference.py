@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aggregator.profile.step_reference import StepReference, step_reference, timed_steps
+from profiler_cli.commands.step_reference import COLUMNS, format_reference
 
 
 def test_median_and_percentiles_are_those_of_the_steps() -> None:
@@ -31,3 +32,9 @@ def test_steps_that_become_faster_were_warm_up() -> None:
 def test_a_capture_of_others_says_that_it_has_none() -> None:
     assert StepReference().bare.median_ns is None
     assert StepReference().reason.startswith("The capture holds no steps without profiling")
+
+
+def test_a_difference_that_rounds_to_nothing_has_no_minus() -> None:
+    row = dict.fromkeys(COLUMNS, 46_000_000)
+    assert format_reference(row | {COLUMNS[5]: -0.2}).endswith("profiled: 46.00 ms, +0%\n")
+    assert format_reference(row | {COLUMNS[5]: -2.2}).endswith("profiled: 46.00 ms, -2%\n")

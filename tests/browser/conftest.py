@@ -418,7 +418,7 @@ def settled(page: Page) -> None:
 def resize(page: Page, width: int, height: int) -> None:
     """Give the window another size, and wait until the page is drawn in it."""
     page.set_viewport_size({"width": width, "height": height})
-    # Charts are told their width after the layout of a frame, and are drawn before the next one.
+    # Charts get their width after the layout of a frame, and are drawn before the next one.
     page.evaluate(
         """(width) => new Promise((done) => {
             const look = () => requestAnimationFrame(

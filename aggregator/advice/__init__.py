@@ -48,6 +48,7 @@ from aggregator.advice.finding import (
     ALL_RANKS,
     MIN_GAIN_PCT,
     Answer,
+    Certainty,
     Finding,
     GainSource,
     Remedy,
@@ -226,8 +227,8 @@ def _replayed(
     """The finding with the gain that a replay of its remedy shows, as a part of a usual step."""
     is_corrected = profile is facts.trusted_correction
     now = int(np.mean(profile.replayed_ns))
-    then = profile.predict(remedy.changes).mean_step_ns
-    gain_pct = 100.0 * max(now - then, 0) / max(now, 1)
+    predicted = profile.predict(remedy.changes)
+    gain_pct = 100.0 * max(now - predicted.mean_step_ns, 0) / max(now, 1)
     values: dict[str, Any] = {
         "count": len(profile.steps.number),
         "what": remedy.what,
@@ -261,7 +262,13 @@ def _replayed(
         gain_source=GainSource.CORRECTED if is_corrected else GainSource.REPLAY,
         estimate_pct=finding.gain_pct,
         reasoning=reasoning,
+        certainty=_of_bound(finding.certainty) if predicted.is_bound else finding.certainty,
     )
+
+
+def _of_bound(certainty: Certainty) -> Certainty:
+    """Other kernels would run: a fix may save less."""
+    return Certainty.LIKELY if certainty is Certainty.SURE else certainty
 
 
 _RANK = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2}

@@ -840,7 +840,7 @@ WHERE g.group_name = '_CompleteModel_' OR substr(o.op_name, 1, length(g.group_na
 GROUP BY g.aggr, g.domain, g.group_name;
 
 CREATE VIEW view_iteration_efficiency AS
-SELECT e.aggr AS aggr_id, d.name AS domain_name, e.iter_value, i.stop - i.start AS duration,
+SELECT e.aggr AS aggr_id, d.name AS domain_name, e.iter_value, e.duration,
        e.calls AS num_calls, e.gpu_time AS gpu_time_sum, e.known_gpu_time, e.flops, e.matrix_flops,
        e.bytes,
        round(coalesce(e.roofline_flops / 1000.0 / nullif(e.roofline_gpu_time, 0),
@@ -855,24 +855,48 @@ SELECT e.aggr AS aggr_id, d.name AS domain_name, e.iter_value, i.stop - i.start 
        e.ideal_time, e.ideal_gpu_time - e.ideal_time AS left_time,
        round(100.0 * e.ideal_time / nullif(e.ideal_gpu_time, 0), 6) AS peak_pct,
        round(100.0 * e.known_gpu_time / nullif(e.gpu_time, 0), 6) AS known_pct,
-       round(e.model_flops / 1000.0 / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6)
-           AS tflops_per_second_per_gpu,
+       round(e.model_flops / 1000.0 / e.wall / nullif(e.gpus, 0), 6) AS tflops_per_second_per_gpu,
        CASE WHEN 10 * e.matrix_known_gpu_time >= 8 * e.gpu_time THEN
-       round(100.0 * nullif(e.model_ideal_time, 0) / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6) END
-           AS mfu,
+       round(100.0 * nullif(e.model_ideal_time, 0) / e.wall / nullif(e.gpus, 0), 6) END AS mfu,
        CASE WHEN 10 * e.matrix_known_gpu_time >= 8 * e.gpu_time THEN
-       round(100.0 * nullif(e.hardware_ideal_time, 0) / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6) END
-           AS hfu,
-       round(100.0 * nullif(e.model_ideal_time, 0) / nullif(i.stop - i.start, 0) / nullif(m.gpus, 0), 6)
-           AS mfu_at_least
-FROM iteration_efficiency AS e JOIN domains AS d ON d.id = 1
-JOIN iterations AS i ON i.aggr = e.aggr AND i.iter_value = e.iter_value
-JOIN model_efficiency AS m ON m.aggr = e.aggr;
+       round(100.0 * nullif(e.hardware_ideal_time, 0) / e.wall / nullif(e.gpus, 0), 6) END AS hfu,
+       round(100.0 * nullif(e.model_ideal_time, 0) / e.wall / nullif(e.gpus, 0), 6) AS mfu_at_least
+FROM (
+    -- The GPU runs the work of an iteration later and longer if the program launched it much faster.
+    SELECT t.*, i.stop - i.start AS duration, m.gpus,
+           iif(t.hardware_ideal_time > m.gpus * (i.stop - i.start)
+               OR l.start + l.duration - k.start > 1.5 * (i.stop - i.start), NULL, nullif(i.stop - i.start, 0)) AS wall
+    FROM iteration_efficiency AS t JOIN model_efficiency AS m ON m.aggr = t.aggr
+    JOIN iterations AS i ON i.aggr = t.aggr AND i.iter_value = t.iter_value
+    LEFT JOIN kernels AS k ON k.id = i.kernel_low AND i.kernel_high > i.kernel_low
+    LEFT JOIN kernels AS l ON l.id = i.kernel_high - 1 AND i.kernel_high > i.kernel_low
+) AS e JOIN domains AS d ON d.id = 1;
 
 CREATE VIEW view_model_efficiency AS
-SELECT m.aggr AS aggr_id, d.name AS domain_name, t.wall_time, m.gpus AS used_gpu_count, m.mfu,
-       m.mfu_at_least, m.hfu, m.model_flops, m.hardware_flops,
-       round(m.model_flops / 1000.0 / nullif(t.wall_time, 0) / nullif(m.gpus, 0), 6)
+WITH late AS (
+    -- Aggregations whose work ran after their iterations: how long it took is not known from these.
+    SELECT i.aggr FROM iterations AS i
+    LEFT JOIN kernels AS k ON k.id = i.kernel_low AND i.kernel_high > i.kernel_low
+    LEFT JOIN kernels AS l ON l.id = i.kernel_high - 1 AND i.kernel_high > i.kernel_low
+    WHERE i.aggregated GROUP BY i.aggr
+    HAVING max(l.start + l.duration) - min(k.start) > (1.1 + 1.0 / count(*)) * (max(i.stop) - min(i.start))
+), steps AS (
+    -- Steps whose utilization is unknown because the program launched them too fast count as the highest ones.
+    SELECT t.aggr, iif(t.model_ideal_time > 0, coalesce(v.mfu_at_least, 1e9), NULL) AS mfu_at_least,
+           iif(t.model_ideal_time > 0 AND 10 * t.matrix_known_gpu_time >= 8 * t.gpu_time, coalesce(v.mfu, 1e9), NULL) AS mfu,
+           iif(t.hardware_ideal_time > 0 AND 10 * t.matrix_known_gpu_time >= 8 * t.gpu_time, coalesce(v.hfu, 1e9), NULL) AS hfu
+    FROM iteration_efficiency AS t
+    JOIN iterations AS i ON i.aggr = t.aggr AND i.iter_value = t.iter_value
+    JOIN view_iteration_efficiency AS v ON v.aggr_id = t.aggr AND v.iter_value = t.iter_value
+    WHERE i.kind = 'iteration'
+)
+SELECT m.aggr AS aggr_id, d.name AS domain_name, t.wall_time, m.gpus AS used_gpu_count,
+       iif(m.hfu > 100 OR m.mfu_at_least > 100 OR m.aggr IN (SELECT aggr FROM late), NULL, m.mfu) AS mfu,
+       iif(m.mfu_at_least > 100 OR m.aggr IN (SELECT aggr FROM late), NULL, m.mfu_at_least) AS mfu_at_least,
+       iif(m.hfu > 100 OR m.aggr IN (SELECT aggr FROM late), NULL, m.hfu) AS hfu,
+       m.model_flops, m.hardware_flops,
+       iif(m.mfu_at_least > 100 OR m.aggr IN (SELECT aggr FROM late), NULL,
+           round(m.model_flops / 1000.0 / nullif(t.wall_time, 0) / nullif(m.gpus, 0), 6))
            AS tflops_per_second_per_gpu,
        sum(e.gpu_time) AS gpu_time_sum, sum(e.known_gpu_time) AS known_gpu_time,
        sum(e.flops) AS flops, sum(e.matrix_flops) AS matrix_flops, sum(e.bytes) AS bytes,
@@ -887,23 +911,17 @@ SELECT m.aggr AS aggr_id, d.name AS domain_name, t.wall_time, m.gpus AS used_gpu
        sum(e.link_time) AS link_time,
        round(100.0 * sum(e.ideal_time) / nullif(sum(e.ideal_gpu_time), 0), 6) AS peak_pct,
        round(100.0 * sum(e.known_gpu_time) / nullif(sum(e.gpu_time), 0), 6) AS known_pct,
-       (SELECT round(avg(x.mfu), 6) FROM (
-            SELECT v.mfu, row_number() OVER (ORDER BY v.mfu) AS place, count(*) OVER () AS many
-            FROM view_iteration_efficiency AS v
-            JOIN iterations AS i ON i.aggr = v.aggr_id AND i.iter_value = v.iter_value
-            WHERE v.aggr_id = m.aggr AND i.kind = 'iteration' AND v.mfu IS NOT NULL) AS x
+       (SELECT iif(avg(x.mfu) <= 100, round(avg(x.mfu), 6), NULL) FROM (
+            SELECT s.mfu, row_number() OVER (ORDER BY s.mfu) AS place, count(*) OVER () AS many
+            FROM steps AS s WHERE s.aggr = m.aggr AND s.mfu IS NOT NULL) AS x
         WHERE x.place IN ((x.many + 1) / 2, (x.many + 2) / 2)) AS median_step_mfu,
-       (SELECT round(avg(x.hfu), 6) FROM (
-            SELECT v.hfu, row_number() OVER (ORDER BY v.hfu) AS place, count(*) OVER () AS many
-            FROM view_iteration_efficiency AS v
-            JOIN iterations AS i ON i.aggr = v.aggr_id AND i.iter_value = v.iter_value
-            WHERE v.aggr_id = m.aggr AND i.kind = 'iteration' AND v.hfu IS NOT NULL) AS x
+       (SELECT iif(avg(x.hfu) <= 100, round(avg(x.hfu), 6), NULL) FROM (
+            SELECT s.hfu, row_number() OVER (ORDER BY s.hfu) AS place, count(*) OVER () AS many
+            FROM steps AS s WHERE s.aggr = m.aggr AND s.hfu IS NOT NULL) AS x
         WHERE x.place IN ((x.many + 1) / 2, (x.many + 2) / 2)) AS median_step_hfu,
-       (SELECT round(avg(x.mfu_at_least), 6) FROM (
-            SELECT v.mfu_at_least, row_number() OVER (ORDER BY v.mfu_at_least) AS place, count(*) OVER () AS many
-            FROM view_iteration_efficiency AS v
-            JOIN iterations AS i ON i.aggr = v.aggr_id AND i.iter_value = v.iter_value
-            WHERE v.aggr_id = m.aggr AND i.kind = 'iteration' AND v.mfu_at_least IS NOT NULL) AS x
+       (SELECT iif(avg(x.mfu_at_least) <= 100, round(avg(x.mfu_at_least), 6), NULL) FROM (
+            SELECT s.mfu_at_least, row_number() OVER (ORDER BY s.mfu_at_least) AS place, count(*) OVER () AS many
+            FROM steps AS s WHERE s.aggr = m.aggr AND s.mfu_at_least IS NOT NULL) AS x
         WHERE x.place IN ((x.many + 1) / 2, (x.many + 2) / 2)) AS median_step_mfu_at_least
 FROM model_efficiency AS m JOIN domains AS d ON d.id = 1
 JOIN model_metrics AS t ON t.aggr = m.aggr AND t.domain = 1

@@ -77,6 +77,27 @@ def test_steps_have_the_tokens_that_the_program_counted(
     assert whole == ranges
 
 
+def test_steps_launched_ahead_of_the_gpu_have_no_utilization_of_their_own(
+    databases: dict[str, Path],
+) -> None:
+    """The GPU runs their work after the last of them: only that of the whole run has its time."""
+    with closing(sqlite3.connect(databases["gpt_large_batch"])) as connection:
+        rows = connection.execute(
+            "SELECT mfu, hfu, mfu_at_least, median_step_mfu, median_step_hfu,"
+            " median_step_mfu_at_least FROM view_model_efficiency ORDER BY aggr_id"
+        ).fetchall()
+        ((highest,),) = connection.execute(
+            "SELECT max(mfu_at_least) FROM view_iteration_efficiency"
+        )
+        ((ideal_ns, wall_ns),) = connection.execute(
+            "SELECT sum(e.model_ideal_time), sum(i.stop - i.start) FROM iterations AS i"
+            " LEFT JOIN iteration_efficiency AS e USING (aggr, iter_value) WHERE i.aggr = 1"
+        )
+    assert rows[0][:3] == pytest.approx([100 * ideal_ns / wall_ns] * 3, abs=1e-5)
+    assert set(rows[0][3:] + rows[1]) == {None}
+    assert highest is None
+
+
 def test_the_bytes_of_generated_kernels_are_those_that_the_memory_moved(
     databases: dict[str, Path],
 ) -> None:

@@ -94,10 +94,11 @@ def test_most_steps_have_no_markers_and_names_all_the_same(demo: sqlite3.Connect
 
 def test_its_first_advice_is_true_of_the_run_without_profiling(demo: sqlite3.Connection) -> None:
     """Kernels convert layouts whether they are profiled or not: the GPU's time alone says so."""
-    ((name, pct),) = demo.execute(
-        "SELECT advice_name, gain_pct FROM view_advice WHERE aggr_id = 2 AND place = 1"
+    ((name, pct, certainty),) = demo.execute(
+        "SELECT advice_name, gain_pct, certainty FROM view_advice WHERE aggr_id = 2 AND place = 1"
     )
-    assert name == "layout_conversions"
+    # What is replayed is a bound.
+    assert (name, certainty) == ("layout_conversions", "likely")
     ((share,),) = demo.execute(
         "SELECT 100.0 * sum(iif(s.value LIKE '%nchwToNhwc%' OR s.value LIKE '%nhwcToNchw%',"
         " k.end - k.start, 0)) / sum(k.end - k.start)"

@@ -23,6 +23,9 @@ from aggregator.texts import say
 
 _COSTS_UNKNOWN = "Its operations or bytes are not known."
 _LEAD = ("left_time_ns", "gpu_time_ns", "ideal_time_ns", "peak_pct", "tflops_per_second")
+_UNKNOWN_UTILIZATION = (
+    "Too few operations are known, or the program launches the steps faster than the GPU runs them."
+)
 _HIDDEN = ("known_pct", "flops", "bytes", "matrix_flops")
 
 
@@ -121,14 +124,26 @@ ITERATION_EFFICIENCY = TableSpec(
         real(
             "tflops_per_second_per_gpu?",
             "TFLOP/s of matrix products per GPU, over the length of the iteration.",
+            when_null=_UNKNOWN_UTILIZATION,
         ),
         real(
             "mfu_pct?",
             "Operations of matrix products at their peak rate, over the length of the iteration.",
             "t.mfu",
+            when_null=_UNKNOWN_UTILIZATION,
         ),
-        real("mfu_at_least_pct?", "What the utilization is at least.", "t.mfu_at_least"),
-        real("hfu_pct?", "The same with the operations of recomputed checkpoints.", "t.hfu"),
+        real(
+            "mfu_at_least_pct?",
+            "What the utilization is at least.",
+            "t.mfu_at_least",
+            when_null=_UNKNOWN_UTILIZATION,
+        ),
+        real(
+            "hfu_pct?",
+            "The same with the operations of recomputed checkpoints.",
+            "t.hfu",
+            when_null=_UNKNOWN_UTILIZATION,
+        ),
     ),
     default_ordering=("iteration_index",),
     key=("iteration_index",),
@@ -172,42 +187,51 @@ PEAK_RATES = TableSpec(
     key=("rate_name",),
 )
 
+_UTILIZATIONS = {
+    *("mfu_pct", "mfu_at_least_pct", "hfu_pct", "tflops_per_second_per_gpu"),
+    *("median_step_mfu_pct", "median_step_mfu_at_least_pct", "median_step_hfu_pct"),
+}
+
 EFFICIENCY = ObjectSpec(
     "efficiency",
     "Efficiency",
-    fields_of(
-        "view_model_efficiency",
-        {
-            "mfu_pct=mfu%": (
-                "Model FLOPs utilization; null if products in over 20 % of GPU time are unknown."
-            ),
-            "mfu_at_least_pct=mfu_at_least%": "What it is at least.",
-            "hfu_pct=hfu%": "Hardware FLOPs utilization: with recomputed checkpoints.",
-            "median_step_mfu_at_least_pct=median_step_mfu_at_least%": (
-                "What the median step's MFU is at least."
-            ),
-            "median_step_hfu_pct=median_step_hfu%": "Hardware FLOPs utilization, median step.",
-            "median_step_mfu_pct=median_step_mfu%": (
-                "Median over the iterations, without start-up and end."
-            ),
-            "model_flops": "Known operations of matrix products, without recomputed ones.",
-            "hardware_flops": "Known operations of matrix products, with recomputed ones.",
-            "used_gpu_count": "GPUs that ran kernels.",
-            "wall_clock_time_ns=wall_time": "Sum of the iterations.",
-            "tflops_per_second_per_gpu%": "TFLOP/s of matrix products per GPU, over wall time.",
-            "gpu_time_ns=gpu_time_sum": "Sum of the ops' GPU time.",
-            "known_pct%": "Of it, with known costs.",
-            "flops": "Floating point operations.",
-            "matrix_flops": "Those of matrix products.",
-            "bytes": "Data to move.",
-            "tflops_per_second%": "TFLOP/s over GPU time.",
-            "gbytes_per_second%": "GB/s over GPU time.",
-            "ideal_time_ns=ideal_time": "Time at the GPU's peaks.",
-            "left_time_ns=left_time": "GPU time beyond the ideal time.",
-            "compute_time_ns=compute_time": "Ideal time that operations bound.",
-            "memory_time_ns=memory_time": "Ideal time that memory bounds.",
-            "link_time_ns=link_time": "Ideal time that the bus bounds.",
-            "peak_pct%": "Ideal time over GPU time.",
-        },
+    tuple(
+        replace(field, when_null=_UNKNOWN_UTILIZATION) if field.name in _UTILIZATIONS else field
+        for field in fields_of(
+            "view_model_efficiency",
+            {
+                "mfu_pct=mfu%": (
+                    "Model FLOPs utilization; null if products in over 20 % of GPU time are "
+                    "unknown, or the program launches the steps faster than the GPU runs them."
+                ),
+                "mfu_at_least_pct=mfu_at_least%": "What it is at least.",
+                "hfu_pct=hfu%": "Hardware FLOPs utilization: with recomputed checkpoints.",
+                "median_step_mfu_at_least_pct=median_step_mfu_at_least%": (
+                    "What the median step's MFU is at least."
+                ),
+                "median_step_hfu_pct=median_step_hfu%": "Hardware FLOPs utilization, median step.",
+                "median_step_mfu_pct=median_step_mfu%": (
+                    "Median over the iterations, without start-up and end."
+                ),
+                "model_flops": "Known operations of matrix products, without recomputed ones.",
+                "hardware_flops": "Known operations of matrix products, with recomputed ones.",
+                "used_gpu_count": "GPUs that ran kernels.",
+                "wall_clock_time_ns=wall_time": "Sum of the iterations.",
+                "tflops_per_second_per_gpu%": "TFLOP/s of matrix products per GPU, over wall time.",
+                "gpu_time_ns=gpu_time_sum": "Sum of the ops' GPU time.",
+                "known_pct%": "Of it, with known costs.",
+                "flops": "Floating point operations.",
+                "matrix_flops": "Those of matrix products.",
+                "bytes": "Data to move.",
+                "tflops_per_second%": "TFLOP/s over GPU time.",
+                "gbytes_per_second%": "GB/s over GPU time.",
+                "ideal_time_ns=ideal_time": "Time at the GPU's peaks.",
+                "left_time_ns=left_time": "GPU time beyond the ideal time.",
+                "compute_time_ns=compute_time": "Ideal time that operations bound.",
+                "memory_time_ns=memory_time": "Ideal time that memory bounds.",
+                "link_time_ns=link_time": "Ideal time that the bus bounds.",
+                "peak_pct%": "Ideal time over GPU time.",
+            },
+        )
     ),
 )

@@ -430,7 +430,7 @@ export interface Efficiency {
   readonly memory_time_ns: number | null;
   /** What it is at least. */
   readonly mfu_at_least_pct: number | null;
-  /** Model FLOPs utilization; null if products in over 20 % of GPU time are unknown. */
+  /** Model FLOPs utilization; null if products in over 20 % of GPU time are unknown, or the program launches the steps faster than the GPU runs them. */
   readonly mfu_pct: number | null;
   /** Known operations of matrix products, without recomputed ones. */
   readonly model_flops: number | null;

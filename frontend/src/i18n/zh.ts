@@ -1169,7 +1169,8 @@ export const zh = {
   "How to choose one": "如何选择",
   "mean {time}": "均值 {time}",
   MFU: "MFU",
-  "Too few operations are known.": "已知的运算太少。",
+  "Too few operations are known, or the program launches the steps faster than the GPU runs them.":
+    "已知的运算太少，或程序启动步的速度比 GPU 运行步的速度更快。",
   "median step": "中位步",
   "at least {pct} %": "至少 {pct} %",
   "{time} in all": "共 {time}",

@@ -90,7 +90,7 @@ export const GROUP_OPS: readonly DeclaredColumn<GroupOpsRow>[] = [
 
 export const ITERATION_EFFICIENCY: readonly DeclaredColumn<IterationEfficiencyRow>[] = [
   { key: "iteration_index", format: "count", title: t("Iteration"), hint: t("Index of the iteration") },
-  { key: "mfu_pct", format: "share", title: t("Model FLOPs utilization (%)"), hint: t("Operations of matrix products at their peak rate, over the length of the iteration") },
+  { key: "mfu_pct", format: "share", title: t("Model FLOPs utilization (%)"), hint: t("Operations of matrix products at their peak rate, over the length of the iteration"), whenNull: t("Too few operations are known, or the program launches the steps faster than the GPU runs them.") },
   { key: "duration_ns", format: "time", title: t("Duration"), hint: t("Length of the iteration"), unit: "ms" },
   { key: "left_time_ns", format: "time", title: t("Time above ideal"), hint: t("GPU time beyond the ideal time"), whenNull: t("Its operations or bytes are not known."), unit: "ms" },
   { key: "gpu_time_ns", format: "time", title: t("GPU time"), hint: t("Time in which its GPU work ran"), unit: "ms" },
@@ -104,9 +104,9 @@ export const ITERATION_EFFICIENCY: readonly DeclaredColumn<IterationEfficiencyRo
   { key: "arithmetic_intensity", format: "rate", title: t("Intensity"), hint: t("Operations per byte to move"), whenNull: t("Its operations or bytes are not known.") },
   { key: "bound", format: "choice", title: t("Bound by"), hint: t("What limits it: compute, memory or link"), whenNull: t("Its operations or bytes are not known.") },
   { key: "matrix_flops", format: "count", title: t("Matrix FLOPs"), hint: t("Operations of matrix products"), isHiddenAtFirst: true },
-  { key: "tflops_per_second_per_gpu", format: "rate", title: t("TFLOP/s per GPU"), hint: t("TFLOP/s of matrix products per GPU, over the length of the iteration"), isHiddenAtFirst: true },
-  { key: "mfu_at_least_pct", format: "share", title: t("Model FLOPs utilization at least (%)"), hint: t("What the utilization is at least"), isHiddenAtFirst: true },
-  { key: "hfu_pct", format: "share", title: t("Hardware FLOPs utilization (%)"), hint: t("The same with the operations of recomputed checkpoints"), isHiddenAtFirst: true },
+  { key: "tflops_per_second_per_gpu", format: "rate", title: t("TFLOP/s per GPU"), hint: t("TFLOP/s of matrix products per GPU, over the length of the iteration"), whenNull: t("Too few operations are known, or the program launches the steps faster than the GPU runs them."), isHiddenAtFirst: true },
+  { key: "mfu_at_least_pct", format: "share", title: t("Model FLOPs utilization at least (%)"), hint: t("What the utilization is at least"), whenNull: t("Too few operations are known, or the program launches the steps faster than the GPU runs them."), isHiddenAtFirst: true },
+  { key: "hfu_pct", format: "share", title: t("Hardware FLOPs utilization (%)"), hint: t("The same with the operations of recomputed checkpoints"), whenNull: t("Too few operations are known, or the program launches the steps faster than the GPU runs them."), isHiddenAtFirst: true },
 ];
 
 export const ITERATION_KERNELS: readonly DeclaredColumn<IterationKernelsRow>[] = [

@@ -373,7 +373,12 @@ function ModelFlops({ data }: { data: Efficiency | null }): JSX.Element {
       title={t("MFU")}
       info={EXPLANATIONS.efficiency}
       pct={data?.median_step_mfu_pct ?? null}
-      reason={data?.unknown?.median_step_mfu_pct ?? t("Too few operations are known.")}
+      reason={
+        data?.unknown?.median_step_mfu_pct ??
+        t(
+          "Too few operations are known, or the program launches the steps faster than the GPU runs them.",
+        )
+      }
       tone="gpu"
       view={profile.info.has_costs === "1" ? "roofline" : "ops"}
       note={

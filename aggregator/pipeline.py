@@ -11,9 +11,7 @@ read.
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -40,7 +38,7 @@ from aggregator.profile.recorded import RecordedProfile
 from aggregator.sources import open_profile
 from aggregator.system.progress import Level, NullProgress, Progress
 from aggregator.system.resources import gc_frozen, gc_paused
-from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
+from aggregator.system.temporary_files import temporary_folder
 from aggregator.texts import say
 
 if TYPE_CHECKING:
@@ -303,9 +301,6 @@ def open_or_import(source: Path, stack: ExitStack) -> Dldb:
         return database
     if database is not None:
         database.close()
-    remove_leftover_folders()
-    folder = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprof-import")))
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    target = folder / "dlprof_dldb.sqlite"
+    target = stack.enter_context(temporary_folder("dlprof-import")) / "dlprof_dldb.sqlite"
     import_profile(ImportOptions(source=source, database=target), NullProgress())
     return open_database(target)

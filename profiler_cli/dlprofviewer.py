@@ -7,11 +7,9 @@ import errno
 import os
 import re
 import secrets
-import shutil
 import socket
 import struct
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +23,7 @@ from aggregator.dldb.reader import open_database
 from aggregator.errors import DatabaseError, DlprofError, ToolError, UsageError
 from aggregator.jobs.broker_address import broker_url, is_loopback
 from aggregator.system.plain_text import shown
-from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
+from aggregator.system.temporary_files import temporary_folder
 from profiler_cli.console import EXIT_DONE, print_error, program_version
 from profiler_cli.viewer_processes import StopSignal, Viewer, stop_signal
 
@@ -243,13 +241,9 @@ def _listening(options: Options) -> Iterator[socket.socket]:
 @contextmanager
 def _run_dir() -> Iterator[Path]:
     """Create a private folder for messages and logs; the end of the viewer removes it."""
-    remove_leftover_folders()
-    path = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprofviewer")))
-    (path / METRICS_FOLDER).mkdir()
-    try:
+    with temporary_folder("dlprofviewer") as path:
+        (path / METRICS_FOLDER).mkdir()
         yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _environment(

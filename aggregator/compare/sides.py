@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -22,7 +20,7 @@ from aggregator.errors import DlprofError, UsageError
 from aggregator.options import ImportOptions
 from aggregator.system.progress import Progress
 from aggregator.system.sqlite_uri import connect_read_only
-from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
+from aggregator.system.temporary_files import temporary_folder
 from aggregator.texts import say
 
 _CHOICE: Final = re.compile(r"^(?P<path>.+)@(?:(?P<aggr>\d+)|(?P<first>\d+)-(?P<last>\d+))$")
@@ -143,10 +141,7 @@ def _opened(source: Source, stack: ExitStack, progress: Progress) -> Path:
     # A comparison of databases loads no part of the import.
     from aggregator.pipeline import import_profile  # noqa: PLC0415
 
-    remove_leftover_folders()
-    folder = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprof-compare")))
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    target = folder / "dlprof_dldb.sqlite"
+    target = stack.enter_context(temporary_folder("dlprof-compare")) / "dlprof_dldb.sqlite"
     import_profile(ImportOptions(source=source.path, database=target), progress)
     return target
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from aggregator.errors import DlprofError, DownloadError, ProfileNotFoundError
-from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
+from aggregator.system.temporary_files import temporary_folder
 from aggregator.texts import say
 
 PROTOCOLS: Final = frozenset(
@@ -56,9 +55,7 @@ def local_file(url: str, stack: ExitStack) -> Path:
         ProfileNotFoundError: There is no such file.
         DownloadError: It cannot be read, or the disk is too small for it.
     """
-    remove_leftover_folders()
-    folder = Path(tempfile.mkdtemp(prefix=folder_prefix(PURPOSE)))  # of mode 0700
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    folder = stack.enter_context(temporary_folder(PURPOSE))
     target = folder.joinpath(*kept_names(url))
     target.parent.mkdir(parents=True, exist_ok=True)
     files, path = _file_system(url)

@@ -149,6 +149,20 @@ def remove_leftover_folders() -> list[Path]:
     return _remove(Path(tempfile.gettempdir()), _FOLDER, None)
 
 
+@contextmanager
+def temporary_folder(purpose: str) -> Iterator[Path]:
+    """A private folder in the machine's temporary folder; the end of the block removes it.
+
+    Those that dead processes left are removed first.
+    """
+    remove_leftover_folders()
+    folder = Path(tempfile.mkdtemp(prefix=folder_prefix(purpose)))  # of mode 0700
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _remove(folder: Path, names: re.Pattern[str], claimed: str | None) -> list[Path]:
     removed = []
     for entry in _entries(folder):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,7 +23,7 @@ from aggregator.replay.op_times import read_op_times
 from aggregator.replay.stragglers import Removal, Stragglers, find_stragglers, verdict
 from aggregator.system.plain_text import shown
 from aggregator.system.progress import NullProgress
-from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
+from aggregator.system.temporary_files import temporary_folder
 from profiler_cli.commands.databases import chosen_aggregation
 from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
@@ -120,10 +118,7 @@ def _joined(paths: Sequence[Path], stack: ExitStack) -> Path:
     """The profiles of all ranks as one database in a temporary folder."""
     from aggregator.ranks.rank_import import import_ranks  # noqa: PLC0415 - rare
 
-    remove_leftover_folders()
-    folder = Path(tempfile.mkdtemp(prefix=folder_prefix("dlprof-import")))
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    target = folder / "dlprof_dldb.sqlite"
+    target = stack.enter_context(temporary_folder("dlprof-import")) / "dlprof_dldb.sqlite"
     import_ranks(ImportOptions(source=paths[0], database=target), paths, NullProgress())
     return target
 

@@ -10,13 +10,12 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.errors import NsysFailedError, NsysNotFoundError
-from aggregator.system.temporary_files import folder_prefix, remove_leftover_folders
+from aggregator.system.temporary_files import temporary_folder
 from aggregator.texts import say
 
 if TYPE_CHECKING:
@@ -102,9 +101,8 @@ def exported(report: Path, progress: Progress, nsys: str = "") -> Iterator[Path]
         NsysFailedError: It could not export the report.
     """
     program = find_nsys(nsys)
-    remove_leftover_folders()
-    with tempfile.TemporaryDirectory(prefix=folder_prefix("dlprof-nsys")) as folder:
-        target = Path(folder) / f"{report.stem}.sqlite"
+    with temporary_folder("dlprof-nsys") as folder:
+        target = folder / f"{report.stem}.sqlite"
         progress.message(f"Exporting {report.name} with {program}")
         _export(program, report, target, progress)
         yield target

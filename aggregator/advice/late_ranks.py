@@ -22,10 +22,7 @@ def advise(facts: Facts) -> Answer:
 
     A rank that has more to compute is found by ``imbalanced_gpus``.
     """
-    if len(facts.rank_waits) < 2:
-        return None
-    waiting = sum(rank.waiting_ns for rank in facts.rank_waits)
-    share = facts.share_pct(waiting)
+    share = waiting_pct(facts)
     if share < MIN_SHARE_PCT or isinstance(imbalanced_gpus.advise(facts), Finding):
         return None
     late = max(facts.rank_waits, key=lambda rank: (rank.kept_waiting_ns, -rank.rank))
@@ -51,6 +48,13 @@ def advise(facts: Facts) -> Answer:
             late.kept_waiting_ns,
         ),
     )
+
+
+def waiting_pct(facts: Facts) -> float:
+    """Share of the steps in which ranks wait for each other; 0 if there are not several."""
+    if len(facts.rank_waits) < 2:
+        return 0.0
+    return facts.share_pct(sum(rank.waiting_ns for rank in facts.rank_waits))
 
 
 def _stalls(facts: Facts, late: RankWait) -> tuple[list[int], int]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.advice import late_ranks
 from aggregator.advice.facts import (
     COPY,
     GRAPH,
@@ -75,7 +76,7 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
     moves = np.append(names.communicates, False)[np.minimum(work.name, len(names.communicates))]
     several = _meta(connection, "are_ranks") == "0" and _launchers(connection) > 1
     replayed = _replayed(connection, aggr, steps)
-    return Facts(
+    facts = Facts(
         aggr=aggr,
         domain=str(connection.execute("SELECT name FROM domains WHERE id = 1").fetchone()[0]),
         mode=_meta(connection, "mode"),
@@ -94,12 +95,15 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
         is_sure_of_steps=_meta(connection, "key_node_confidence") not in _UNCERTAIN
         and not (lost_records(connection) or several),
         rank_waits=read_rank_waits(connection, aggr, steps),
-        rank_gains=None if steps.is_single else read_rank_gains(connection, aggr),
         has_several_loops=several,
         memories=read_recorded_memory(connection),
         replayed=replayed,
         corrected=None if replayed is None else read_corrected(connection, aggr, replayed),
     )
+    if steps.is_single or late_ranks.waiting_pct(facts) < late_ranks.MIN_SHARE_PCT:
+        return facts
+    # Replaying the ranks takes long if they are many, and nothing else needs it.
+    return replace(facts, rank_gains=read_rank_gains(connection, aggr))
 
 
 def _decode_bandwidth_pct(connection: sqlite3.Connection, aggr: int) -> float | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from itertools import chain, count
 from typing import Any, ClassVar, cast
 
 from drf_spectacular.openapi import AutoSchema
@@ -274,7 +277,7 @@ class ResourceSchema(AutoSchema):
 
 
 def finish(result: dict[str, Any], **_: object) -> dict[str, Any]:
-    """Add the error replies of all operations and the columns of the page's tables."""
+    """Add error replies and the columns of the page's tables; share equal parameters."""
     error = {"$ref": "#/components/schemas/Error"}
     body = {"type": "object", "properties": {"error": error}, "required": ["error"]}
     reply = {"content": {"application/json": {"schema": body}}, "description": ""}
@@ -289,4 +292,36 @@ def finish(result: dict[str, Any], **_: object) -> dict[str, Any]:
     for schema in schemas.values():
         for field in schema["properties"].values():
             field.pop("x-spec-enum-id", None)
+    _share_parameters(result)
     return result
+
+
+def _share_parameters(result: dict[str, Any]) -> None:
+    """Move parameters of several operations to ``components``: four of five are repetitions."""
+    lists: list[list[dict[str, Any]]] = [
+        operation["parameters"]
+        for operations in result["paths"].values()
+        for operation in operations.values()
+        if "parameters" in operation
+    ]
+    uses = Counter(json.dumps(parameter) for parameters in lists for parameter in parameters)
+    shared: dict[str, dict[str, Any]] = {}
+    keys: dict[str, str] = {}
+    for text, number in uses.items():
+        if number > 1:
+            parameter = json.loads(text)
+            keys[text] = _free_key(parameter["name"], shared)
+            shared[keys[text]] = parameter
+    for parameters in lists:
+        parameters[:] = [
+            {"$ref": f"#/components/parameters/{keys[text]}"} if text in keys else parameter
+            for parameter in parameters
+            for text in (json.dumps(parameter),)
+        ]
+    result["components"]["parameters"] = shared
+
+
+def _free_key(name: str, taken: Container[str]) -> str:
+    """The name of a parameter, with a number where another one has it."""
+    numbered = (f"{name}.{number}" for number in count(2))
+    return next(key for key in chain([name], numbered) if key not in taken)

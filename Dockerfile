@@ -1,5 +1,13 @@
 # The viewer and its worker in one image; docker-compose.yml runs both.
 
+# The page is built from what the API says of itself.
+FROM python:3.12-slim AS api
+WORKDIR /source
+# .dockerignore names what a wheel is made of.
+COPY . ./
+RUN DLPROF_SKIP_FRONTEND_BUILD=1 pip install --no-cache-dir -c constraints.txt ".[viewer]"
+RUN python scripts/write_openapi.py
+
 FROM node:22-slim AS page
 WORKDIR /source/frontend
 COPY frontend/package.json frontend/package-lock.json ./
@@ -7,13 +15,13 @@ RUN npm ci --no-audit --no-fund
 COPY frontend ./
 # The pages behind the info icons are built in.
 COPY docs/views /source/docs/views
+COPY --from=api /source/docs/openapi.json /source/docs/openapi.json
 # Written to /source/viewer/static/dlprof, and the page of HTML reports to /source/aggregator.
 RUN npm run build
 
 FROM python:3.12-slim AS wheel
 WORKDIR /source
 RUN pip install --no-cache-dir build
-# .dockerignore names what a wheel is made of.
 COPY . ./
 COPY --from=page /source/viewer/static/dlprof viewer/static/dlprof
 COPY --from=page /source/aggregator/html_report/page.html aggregator/html_report/page.html

@@ -23,6 +23,9 @@ DEMO_NAME := resnet50_amp
 DEMO_DIR := demo/out
 PAGE := viewer/static/dlprof/.vite/manifest.json
 PAGE_SOURCES := $(shell find frontend docs/views -type f -not -path '*/node_modules/*' 2>/dev/null)
+# What the page takes from the API's declarations, and what those are written in.
+DECLARED := docs/openapi.json frontend/src/api/types.ts frontend/src/table/declared.ts
+API_SOURCES := $(shell find aggregator viewer -name '*.py' -o -name '*.sql' -o -name '*.toml' 2>/dev/null)
 NPM := cd frontend && npm --no-audit --no-fund --no-update-notifier
 
 .PHONY: help demo demo-capture test test-all tests checks setup system system-test frontend lint format types imports frontend-check texts unit browser fuzz bench coverage wheel docs pictures lock clean site release
@@ -67,9 +70,10 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -c constraints.txt -e ".[viewer]"
 	touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+# After the other: two installations at once into one environment do not end well.
+$(VENV)/.dev: $(VENV)/.runtime
 	$(INSTALL) -c constraints.txt -e ".[dev]"
-	touch $@ $(VENV)/.runtime
+	touch $@
 
 # Markers and counts of operations are tested with PyTorch's CPU build where pip finds one. Then one
 # process loads, and so compiles, what each test process would compile for itself.
@@ -85,7 +89,17 @@ frontend/node_modules/.package-lock.json: frontend/package-lock.json | system
 	$(NPM) ci
 	touch $@
 
-$(PAGE): frontend/node_modules/.package-lock.json $(PAGE_SOURCES)
+# Both programs leave a file alone that says the same already: the page is built again only when a
+# declaration of the API changed, not with every line of Python.
+build/.declared: scripts/write_openapi.py frontend/scripts/generate.mjs $(API_SOURCES) | $(VENV)/.runtime
+	$(BIN)/python scripts/write_openapi.py
+	node frontend/scripts/generate.mjs
+	@mkdir -p build && touch $@
+
+$(DECLARED): build/.declared
+	@test -f $@ || { rm -f $< && $(MAKE) $<; }
+
+$(PAGE): frontend/node_modules/.package-lock.json $(DECLARED) $(PAGE_SOURCES)
 	$(NPM) run build
 
 frontend: $(PAGE) ## Build the viewer's page into viewer/static/dlprof
@@ -122,7 +136,7 @@ types: $(VENV)/.dev ## mypy --strict
 imports: $(VENV)/.dev ## import-linter: who may import whom
 	$(BIN)/lint-imports --no-logo
 
-frontend-check: frontend/node_modules/.package-lock.json ## Lint, types and unit tests of the page
+frontend-check: frontend/node_modules/.package-lock.json $(DECLARED) ## Lint, types and unit tests of the page
 	$(NPM) run lint
 	$(NPM) run typecheck
 	$(NPM) test
@@ -153,15 +167,13 @@ wheel: $(VENV)/.dev ## Build sdist and wheel into dist/
 release: $(VENV)/.dev ## Build a release into dist/ and check it: KEY= signs, DRAFT=1 for a version without a date
 	$(BIN)/python scripts/release.py $(if $(KEY),--key "$(KEY)") $(if $(DRAFT),--draft)
 
-site: $(VENV)/.dev ## Build the documentation site into build/site; a broken link is an error
+site: $(VENV)/.dev docs/openapi.json ## Build the documentation site into build/site; a broken link is an error
 	rm -rf build/site
 	$(BIN)/sphinx-build -q -j 2 -W --keep-going -b html docs build/site
 
 docs: $(VENV)/.dev ## Write docs/dldb-schema.md from the schema, the option tables of docs/cli.md from the commands
 	PYTHONPATH=. $(BIN)/python scripts/write_cli_docs.py
-	PYTHONPATH=. $(BIN)/python scripts/write_openapi.py
 	$(BIN)/python scripts/write_schema_docs.py
-	$(NPM) run generate
 
 pictures: $(VENV)/.dev $(PAGE) $(DEMO_DIR)/dlprof_dldb.sqlite ## Renew the pictures of every view in docs/img (needs Chromium)
 	PYTHONPATH=. $(BIN)/python scripts/take_screenshots.py
@@ -173,4 +185,4 @@ lock: ## Renew constraints.txt from the newest versions that pyproject.toml allo
 	mv build/constraints.txt constraints.txt && rm -rf build/lock
 
 clean: ## Remove what was built; .venv and node_modules stay
-	rm -rf build dist $(DEMO_DIR) viewer/static/dlprof .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis test-results
+	rm -rf build dist $(DEMO_DIR) $(DECLARED) viewer/static/dlprof .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis test-results

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +26,26 @@ class FrontendBuildHook(BuildHookInterface[Any]):
 
     PLUGIN_NAME = "custom"
 
+    def dependencies(self) -> list[str]:
+        """Name what the API needs, whose own description the page is built from."""
+        if os.environ.get(SKIP_VARIABLE) == "1" or self._is_unpacked_sdist():
+            return []
+        project = self.metadata.core
+        return [*project.dependencies, *project.optional_dependencies["viewer"]]
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build the page unless this is an editable install or it was asked not to."""
         if version == "editable" or os.environ.get(SKIP_VARIABLE) == "1":
             return
         root = Path(self.root)
-        if self._is_unpacked_sdist(root) and self._built(root):
+        if self._is_unpacked_sdist() and self._built(root):
             return
         npm = shutil.which("npm")
         if npm is None:
             raise RuntimeError(NO_NPM)
+        if not self._is_unpacked_sdist():
+            self.app.display_info("frontend: the description of the API")
+            subprocess.run([sys.executable, "scripts/write_openapi.py"], cwd=root, check=True)
         frontend = root / "frontend"
         for arguments in (("ci", "--no-audit", "--no-fund"), ("run", "build")):
             self.app.display_info(f"frontend: npm {' '.join(arguments)}")
@@ -43,10 +54,9 @@ class FrontendBuildHook(BuildHookInterface[Any]):
             message = f"the frontend build left not all of {', '.join(BUILT)} under {root}"
             raise RuntimeError(message)
 
-    @staticmethod
-    def _is_unpacked_sdist(root: Path) -> bool:
+    def _is_unpacked_sdist(self) -> bool:
         """Only an sdist has PKG-INFO; a checkout may hold a stale build and is built anew."""
-        return (root / "PKG-INFO").is_file()
+        return (Path(self.root) / "PKG-INFO").is_file()
 
     @staticmethod
     def _built(root: Path) -> bool:

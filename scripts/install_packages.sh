@@ -9,6 +9,8 @@ set -euo pipefail
 
 bin=$1
 shift
+# An editable installation builds no page, so it needs nothing that builds one.
+export DLPROF_SKIP_FRONTEND_BUILD=1
 commas() { printf '%s' "$*" | tr -s ' ' ','; }
 
 if [ -x "$bin/uv" ]; then

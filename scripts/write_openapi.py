@@ -1,4 +1,4 @@
-"""Writes docs/openapi.json from the API; a test fails when it is out of step (``make docs``)."""
+"""Write docs/openapi.json, the description of the API that the page and the site are built from."""
 
 from __future__ import annotations
 
@@ -9,36 +9,34 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "openapi.json"
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = ROOT / "docs" / "openapi.json"
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI document as plain data; Django must have been set up."""
+    """Return the OpenAPI document as plain data; Django must have been set up."""
     from drf_spectacular.generators import SchemaGenerator  # noqa: PLC0415
 
     generator: Any = SchemaGenerator
-
-    found = generator().get_schema(public=True)
-    plain: dict[str, Any] = json.loads(json.dumps(found))
+    schema = generator().get_schema(public=True)
+    plain: dict[str, Any] = json.loads(json.dumps(schema))
     return plain
 
 
-def text(found: dict[str, Any]) -> str:
-    """The file's content."""
-    return json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def main() -> int:
-    """Write the file."""
+def main(target: Path = TARGET) -> int:
+    """Write the file, unless it says the same already: what is built from it stays up to date."""
+    sys.path.insert(0, str(ROOT))
     with tempfile.TemporaryDirectory() as state:
         os.environ["DLPROF_STATE_DIR"] = state
         os.environ["DJANGO_SETTINGS_MODULE"] = "viewer.settings"
         import django  # noqa: PLC0415
 
         django.setup()
-        TARGET.write_text(text(document()), encoding="utf-8")
+        text = json.dumps(document(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    if not target.is_file() or target.read_text("utf-8") != text:
+        target.write_text(text, encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(Path, sys.argv[1:2])))

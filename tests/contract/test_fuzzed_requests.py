@@ -6,7 +6,6 @@ a request queues are done at once, as a worker would do them.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from dataclasses import replace
@@ -25,15 +24,15 @@ from schemathesis.generation import GenerationMode
 from schemathesis.pytest.lazy import get_all_tests
 from schemathesis.python._constants.orchestrator import make_constants_value_source
 
+from scripts.write_openapi import document
 from tests.builders import analyze_file
-from tests.conftest import REPOSITORY
 from tests.contract.client import ApiClient, Served
 from tests.fuzz.exports import small_export
 from tests.jobs.in_process import do_queued_jobs
 from viewer.state.models import Job
 
 EXAMPLES = int(os.environ.get("SCHEMATHESIS_EXAMPLES", "2"))
-DOCUMENT: dict[str, Any] = json.loads((REPOSITORY / "docs" / "openapi.json").read_text("utf-8"))
+DOCUMENT = document()
 OPERATIONS = [(method, path) for path, item in DOCUMENT["paths"].items() for method in item]
 CHECKED = (
     *("not_a_server_error", "status_code_conformance", "content_type_conformance"),

@@ -129,6 +129,11 @@ def test_copied_files_exist_and_are_sent_to_the_builder() -> None:
         ("docs/deploy.md", False),
         ("frontend/src/main.tsx", True),
         ("frontend/node_modules/x/y.js", False),
+        ("frontend/src/api/types.ts", False),
+        ("frontend/src/table/declared.ts", False),
+        ("docs/openapi.json", False),
+        ("scripts/write_openapi.py", True),
+        ("scripts/release.py", False),
         ("viewer/static/dlprof/index.js", False),
         ("aggregator/html_report/page.html", False),
         ("tests/conftest.py", False),
@@ -141,7 +146,7 @@ def test_the_builder_gets_sources_only(name: str, is_in: bool) -> None:
 
 
 def test_everything_that_is_built_gets_into_the_wheel() -> None:
-    page, wheel = read_dockerfile()[:2]
+    page, wheel = read_dockerfile()[1:3]
     fetched = [
         shlex.split(line)[1:]
         for line in wheel.all_of("COPY")
@@ -155,12 +160,16 @@ def test_everything_that_is_built_gets_into_the_wheel() -> None:
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="no npm")
 def test_the_image_can_be_built_by_hand(tmp_path: Path) -> None:
-    """The steps of the stages "page" and "wheel" in a folder each; packages are those installed."""
+    """The steps of all stages but the last in a folder each; packages are those installed."""
     modules = REPOSITORY / "frontend" / "node_modules"
     if not modules.exists():
         pytest.skip("the page's packages are not installed")
-    page, wheel = read_dockerfile()[:2]
-    folders = {page.name: tmp_path / "page", wheel.name: tmp_path / "wheel"}
+    api, page, wheel = read_dockerfile()[:3]
+    folders = {stage.name: tmp_path / stage.name for stage in (api, page, wheel)}
+    packages = (
+        'DLPROF_SKIP_FRONTEND_BUILD=1 pip install --no-cache-dir -c constraints.txt ".[viewer]"'
+    )
+    _run_stage(api, folders, {packages: "true", "python ": f"{sys.executable} "})
     _run_stage(page, folders, {"npm ci --no-audit --no-fund": f"ln -s {modules} node_modules"})
     here = f"{sys.executable} -m build --no-isolation --wheel"
     _run_stage(

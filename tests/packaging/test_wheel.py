@@ -183,6 +183,7 @@ def test_the_sdist_can_be_built_again_but_carries_no_dependencies(dist: Path) ->
         "hatch_build.py",
         "LICENSE",
         "frontend/package.json",
+        "docs/openapi.json",
         MANIFEST,
         REPORT_PAGE,
     } <= held

@@ -8,7 +8,9 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 const root = new URL("../", import.meta.url);
 const source = new URL("../docs/openapi.json", root);
 if (!existsSync(source)) {
-  console.error("docs/openapi.json is missing: `make frontend` writes it (scripts/write_openapi.py)");
+  console.error(
+    "docs/openapi.json is missing: `make frontend` writes it (scripts/write_openapi.py)",
+  );
   process.exit(1);
 }
 const document = JSON.parse(readFileSync(source, "utf8"));

@@ -56,6 +56,7 @@ demo-capture: $(VENV)/.runtime ## Profile demo/train.py on this machine's GPU, a
 
 # The system's own programs come first: they make the virtual environment and build the page.
 setup: system-test $(VENV)/.dev frontend/node_modules/.package-lock.json ## Install all that development and the tests need
+	@if [ -e .git ]; then git config core.hooksPath .githooks; fi
 
 system system-test:
 	@scripts/setup_system.sh $(if $(findstring test,$@),test,demo)
@@ -121,10 +122,11 @@ PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 checks: setup lint types imports frontend-check frontend
 
-lint: $(VENV)/.dev ## ruff: rules and format; vulture: unused code
+lint: $(VENV)/.dev ## ruff: rules and format; vulture: unused code; messages of new commits
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/vulture
+	$(BIN)/python scripts/check_commits.py
 
 format: $(VENV)/.dev ## Let ruff rewrite what it can
 	$(BIN)/ruff check --fix .

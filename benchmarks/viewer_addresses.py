@@ -45,6 +45,7 @@ class Place:
     aggregation: int  # Id of the aggregation.
     iteration: int  # The iteration with most kernels.
     op_id: str  # The op with most kernels in it.
+    kernel: str  # The kernel with most GPU time.
 
     def fill(self, template: str) -> str:
         """Fill the placeholders of an address."""
@@ -60,16 +61,31 @@ def find_place(api: Api, aggregation: int | None = None) -> Place:
     busy = api.get(f"{base}iterations/", ordering="-total_kernel_count", is_profiled=1)
     iteration = busy["results"][0]["iteration_index"]
     ops = api.get(f"{base}iterations/{iteration}/ops/", ordering="-total_kernel_count")
-    return Place(profile, found, iteration, ops["results"][0]["op_id"] if ops["results"] else "")
+    kernels = api.get(f"{base}kernels/", ordering="-gpu_time_ns")["results"]
+    return Place(
+        profile,
+        found,
+        iteration,
+        op_id=ops["results"][0]["op_id"] if ops["results"] else "",
+        kernel=kernels[0]["kernel_name"] if kernels else "",
+    )
 
 
 def query_parameters(api: Api) -> dict[str, set[str]]:
-    """The addresses below an aggregation that the document describes, and what they take."""
-    return {
-        path.removeprefix(_ROOT): {one["name"] for one in methods["get"].get("parameters", ())}
-        for path, methods in sorted(api.get("schema/")["paths"].items())
-        if "get" in methods and path.removeprefix(_ROOT).startswith(_AGGREGATION)
-    }
+    """Return the addresses below an aggregation that can be asked alone, and what they take."""
+    document = api.get("schema/")
+    shared = document["components"]["parameters"]
+    found = {}
+    for path, methods in sorted(document["paths"].items()):
+        template = path.removeprefix(_ROOT)
+        parameters = [
+            shared[item["$ref"].rsplit("/", 1)[1]] if "$ref" in item else item
+            for item in methods.get("get", {}).get("parameters", ())
+        ]
+        needs_more = any(item["in"] == "query" and item.get("required") for item in parameters)
+        if "get" in methods and template.startswith(_AGGREGATION) and not needs_more:
+            found[template] = {item["name"] for item in parameters}
+    return found
 
 
 def all_addresses(api: Api, place: Place) -> Iterator[Address]:

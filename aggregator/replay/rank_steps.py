@@ -189,11 +189,6 @@ def call_times(events: RankEvents) -> CallTimes:
     )
 
 
-def rank_steps(ranks: Iterable[RankEvents], group: Int64) -> RankSteps:
-    """Cut the steps of all ranks, as ``steps_of_calls``."""
-    return steps_of_calls(map(call_times, ranks), group)
-
-
 def steps_of_calls(ranks: Iterable[CallTimes], group: Int64) -> RankSteps:
     """Cut the steps of all ranks, whose clocks are aligned and whose calls are in order of start.
 

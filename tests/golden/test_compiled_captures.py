@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compiled_names import compare
 from tests.builders import analyze_file
+from tests.golden.compiled_names import compare
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures" / "compiled"
 TOKENS_PER_STEP = 8 * 512

@@ -10,7 +10,7 @@ import pytest
 
 from aggregator.profile.arrays import Int64
 from aggregator.replay.beside_waiting import NO_RANK, Pieces, extra_ns, late_ranks
-from aggregator.replay.rank_steps import RankEvents, rank_steps
+from aggregator.replay.rank_steps import RankEvents, RankSteps, call_times, steps_of_calls
 from aggregator.replay.slow_ranks import SlowRanks, find_slow_ranks
 
 WORK, CALLS, STEPS, LATE = 10_000_000, 4, 8, 15_000_000
@@ -76,8 +76,12 @@ def _events(rows: list[tuple[int, int, int]], calls: list[int]) -> RankEvents:
     )
 
 
+def steps_of(events: list[RankEvents]) -> RankSteps:
+    return steps_of_calls(map(call_times, events), np.zeros((CALLS, 2), dtype=np.int64))
+
+
 def compared(*arguments: Any) -> SlowRanks:
-    return find_slow_ranks(rank_steps(job(*arguments), np.zeros((CALLS, 2), dtype=np.int64)))
+    return find_slow_ranks(steps_of(job(*arguments)))
 
 
 @pytest.mark.parametrize("speeds", [(1.0, 1.0), (1.1, 1.0)])
@@ -93,7 +97,7 @@ def test_without_the_late_rank_the_kernels_beside_its_collectives_are_as_fast_as
 
 def test_a_gpu_that_is_slower_without_any_collective_stays_so() -> None:
     events = job(LATE, 1.0, (1.1, 1.0))
-    steps = rank_steps(events, np.zeros((CALLS, 2), dtype=np.int64))
+    steps = steps_of(events)
     assert steps.extra_ns.max() == 0
     assert (steps.cause == NO_RANK).all()
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.compiled_names EAGER COMPILED``: are compiled kernels in their modules?
+"""``python -m tests.golden.compiled_names EAGER COMPILED``: are compiled kernels in their modules?
 
 Both are databases of ``dlprof`` of one program with one seed; the second one ran it through
 ``torch.compile`` or CUDA graphs. The kernels of its steady iterations are held against the list of
@@ -88,7 +88,7 @@ class Modules:
         parents = {part for name, _ in rows for part in _around(name)}
         result = cls()
         for part in parents:
-            result.ops[part]  # noqa: B018 - it is a module, even if it runs no op itself
+            result.ops[part]  # It is a module, even if it runs no op itself
         for name, kind in rows:
             result.ops[name if name in parents else _parent(name)].add(kind)
         return result

@@ -101,7 +101,7 @@ def all_addresses(api: Api, place: Place) -> Iterator[Address]:
             for figure in FIGURES:
                 path = f"{place.fill(base)}figures/{figure}/"
                 yield Address(Kind.PANEL, f"figure {figure}", path)
-        elif not name.endswith(("/export", "/distinct", "report")):
+        elif not name.endswith(("/export", "/distinct", "report", "timeline/hits")):
             yield Address(Kind.PANEL, name, place.fill(template))
 
 

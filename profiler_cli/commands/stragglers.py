@@ -19,8 +19,6 @@ from aggregator.pipeline import open_or_import
 from aggregator.ranks.file_names import natural_order
 from aggregator.ranks.summary_join import join_summaries
 from aggregator.ranks.summary_reader import is_rank_summary
-from aggregator.replay.op_times import read_op_times
-from aggregator.replay.stragglers import Removal, Stragglers, find_stragglers, verdict
 from aggregator.system.plain_text import shown
 from aggregator.system.progress import NullProgress
 from aggregator.system.temporary_files import temporary_folder
@@ -29,8 +27,7 @@ from profiler_cli.console import EXIT_DONE
 from profiler_cli.options.parser import SubcommandParser
 
 _DESCRIPTION: Final = (
-    "Show which worker, pipeline stage or kind of op makes a distributed job slow, and how long "
-    "the step would take without it."
+    "Show which rank makes a distributed job slow, and how long the step would take without it."
 )
 _MOST_ROWS: Final = 10
 _PARQUET: Final = b"PAR1"
@@ -43,19 +40,15 @@ def run_stragglers(words: Sequence[str]) -> int:
         DlprofError: The file cannot be used.
     """
     options = _parser().parse_args(list(words))
-    first, format_text = options.files[0], _ranks_text
-    if len(options.files) > 1 and not any(map(_may_be_summary, options.files)):
-        document = _compared(options.files, options.aggregation).document()
-    elif len(options.files) > 1 or first.is_dir() or is_rank_summary(first):
+    may_be_summary = _may_be_summary if len(options.files) > 1 else _is_summary
+    if any(map(may_be_summary, options.files)):
         document = join_summaries(_summaries(options.files)).document()
-    elif _is_parquet(first):
-        document, format_text = _document(find_stragglers(read_op_times(first))), _text
     else:
-        document = _compared([first], options.aggregation).document()
+        document = _compared(options.files, options.aggregation).document()
     if options.json or options.format == "json":
         print(json.dumps(document, indent=2))
     else:
-        print(shown(format_text(document)), end="")
+        print(shown(_ranks_text(document)), end="")
     return EXIT_DONE
 
 
@@ -89,17 +82,18 @@ def _is_wanted(path: Path, named: Path) -> bool:
     return path == named
 
 
+def _is_summary(path: Path) -> bool:
+    """Tell whether a file is a summary, or a folder that may hold some."""
+    return path.is_dir() or is_rank_summary(path)
+
+
 def _may_be_summary(path: Path) -> bool:
-    """Whether a file is a summary, or a folder that may hold some."""
-    return path.is_dir() or _is_parquet(path)
-
-
-def _is_parquet(path: Path) -> bool:
+    """Tell the same of one file of several, which may be damaged."""
     try:
         with path.open("rb") as file:
             return file.read(len(_PARQUET)) == _PARQUET
     except OSError:
-        return False
+        return path.is_dir()
 
 
 def _compared(paths: Sequence[Path], aggregation: int | None) -> RankReport:
@@ -137,8 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help=(
             "a DLProf database or profile with several ranks, or the profiles of all ranks; "
-            "summaries of ranks (dlprof summarize), or folders of them; or op times of a "
-            "pipeline-parallel job (Parquet, the format of StragglerAnalysis)"
+            "or summaries of ranks (dlprof summarize), or folders of them"
         ),
     )
     parser.add_argument(
@@ -152,61 +145,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="the same as --format=json")
     return parser
-
-
-def _document(found: Stragglers) -> dict[str, Any]:
-    return {
-        "verdict": str(verdict(found)),
-        "replayed_step_s": float(found.replayed_s.mean()),
-        "measured_step_s": float(found.measured_s.mean()),
-        "ideal_step_s": float(found.ideal_s.mean()),
-        "S": found.slowdown.mean,
-        "S_t": {name: one.mean for name, one in _by_size(found.by_op_type)},
-        "S_stage": [one.mean for one in found.by_stage],
-        "S_dp_rank": [one.mean for one in found.by_dp_rank],
-        "S_w": {str(rank): value for rank, value in found.by_worker.items()},
-        "slowest_workers": list(found.slowest),
-        "M_W": _removal(found.slowest_workers),
-        "M_S": _removal(found.last_stage) if found.last_stage else None,
-        "steps": {
-            str(step): {"replayed_s": float(replayed), "S": float(slowdown)}
-            for step, replayed, slowdown in zip(
-                found.steps, found.replayed_s, found.slowdown.per_step, strict=True
-            )
-        },
-    }
-
-
-def _by_size(found: dict[str, Any]) -> list[tuple[str, Any]]:
-    return sorted(found.items(), key=lambda item: (-item[1].mean, item[0]))
-
-
-def _removal(found: Removal) -> dict[str, float]:
-    return {
-        "share": found.removed_share,
-        "step_without_s": found.removed_s,
-        "alone_share": found.added_share,
-        "step_with_it_alone_s": found.added_s,
-    }
-
-
-def _text(document: dict[str, Any]) -> str:
-    workers = sorted(document["S_w"].items(), key=lambda item: (-item[1], int(item[0])))
-    lines = [
-        document["verdict"],
-        "",
-        f"step {document['replayed_step_s']:.4f} s, ideal {document['ideal_step_s']:.4f} s",
-        f"slowdown S {document['S']:.4f}",
-        f"M_W {_share(document['M_W'])}   M_S {_share(document['M_S'])}",
-        "",
-        "slowdown by op type (S_t)",
-        *(f"  {value:8.4f}  {name}" for name, value in document["S_t"].items()),
-        "slowdown by pipeline stage",
-        *(f"  {value:8.4f}  {stage}" for stage, value in enumerate(document["S_stage"])),
-        f"slowdown by rank (S_w), the {min(len(workers), _MOST_ROWS)} slowest of {len(workers)}",
-        *(f"  {value:8.4f}  {rank}" for rank, value in workers[:_MOST_ROWS]),
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def _ranks_text(document: dict[str, Any]) -> str:
@@ -260,7 +198,3 @@ def _times_text(rows: list[dict[str, Any]], ranks: list[int]) -> list[str]:
 
 def _time(time_ns: int | None) -> str:
     return "-" if time_ns is None else f"{time_ns / 1e6:.3f} ms"
-
-
-def _share(removal: dict[str, float] | None) -> str:
-    return f"{100 * removal['share']:.1f} %" if removal else "-"

@@ -1,6 +1,6 @@
 """Executors: where the parts of work on many rank files run.
 
-Processes of this machine, workers of Celery, or a Dask or Ray cluster of the site. All run the same
+Processes of this machine, workers of Celery, or a Dask cluster of the site. All run the same
 parts (``aggregator.jobs.parts``), which read and write files: workers on other machines need them
 under the same paths.
 """
@@ -28,8 +28,8 @@ from aggregator.texts import say
 if TYPE_CHECKING:
     from aggregator.dldb.import_writer import ImportResult
 
-KINDS: Final = ("local", "celery", "dask", "ray")
-_PACKAGES: Final = {"dask": "distributed", "ray": "ray", "celery": "celery"}
+KINDS: Final = ("local", "celery", "dask")
+_PACKAGES: Final = {"dask": "distributed", "celery": "celery"}
 
 
 class Executor(Protocol):
@@ -44,9 +44,8 @@ def open_executor(text: str, workers: int = 1) -> Iterator[Executor]:
     """Open an executor.
 
     Args:
-        text: ``local``, ``celery``, ``dask``, ``ray``, or one of the last two with the address of
-            its cluster: ``dask:tcp://10.0.0.1:8786``, ``ray:auto``. Without one they start workers
-            on this machine.
+        text: ``local``, ``celery``, ``dask``, or the last one with the address of its cluster:
+            ``dask:tcp://10.0.0.1:8786``. Without one it starts workers on this machine.
         workers: Processes on this machine.
 
     Raises:
@@ -54,17 +53,14 @@ def open_executor(text: str, workers: int = 1) -> Iterator[Executor]:
         ExecutorError: Its package is missing, or its cluster cannot be reached.
     """
     kind, _, address = text.partition(":")
-    if kind not in KINDS or (address and kind not in {"dask", "ray"}):
+    if kind not in KINDS or (address and kind != "dask"):
         raise UsageError(
             say("There is no executor '{name}'.", name=text),
-            hint=say("Known are: {names}.", names="local, celery, dask[:ADDRESS], ray[:ADDRESS]"),
+            hint=say("Known are: {names}.", names="local, celery, dask[:ADDRESS]"),
         )
     try:
         if kind == "dask":
             with _dask(address, workers) as executor:
-                yield executor
-        elif kind == "ray":
-            with _ray(address, workers) as executor:
                 yield executor
         elif kind == "celery":
             yield _celery()
@@ -182,36 +178,6 @@ def _dask(address: str, workers: int) -> Iterator[Executor]:
         finally:
             if not address:
                 cluster.close()
-
-
-class RayExecutor:
-    """A cluster of Ray."""
-
-    def __init__(self, ray: Any) -> None:
-        self._ray = ray
-
-    def map(self, name: str, requests: Sequence[Request]) -> Iterator[Result]:
-        """Run a part for each request."""
-        remote = self._ray.remote(run_part)
-        for reference in [remote.remote(name, dict(request)) for request in requests]:
-            yield self._ray.get(reference)
-
-
-@contextmanager
-def _ray(address: str, workers: int) -> Iterator[Executor]:
-    import ray  # noqa: PLC0415 - an option of the site
-
-    try:
-        if address:
-            ray.init(address=address, log_to_driver=False)
-        else:
-            ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise _unreachable("ray", address) from error
-    try:
-        yield RayExecutor(ray)
-    finally:
-        ray.shutdown()
 
 
 class CeleryExecutor:

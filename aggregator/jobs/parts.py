@@ -1,7 +1,7 @@
 """Parts of work on many rank files that any machine can do.
 
 A part is a function of this module with a name; its request and its result are JSON objects, so
-that Celery, Dask, Ray and other processes run it alike. It needs the files, nothing else of the
+that Celery, Dask and other processes run it alike. It needs the files, nothing else of the
 process that asks for it.
 """
 

@@ -128,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
         "--executor",
         default="local",
         metavar="NAME",
-        help="where files are read: local (default), celery, dask[:ADDRESS], ray[:ADDRESS]",
+        help="where files are read: local (default), celery, dask[:ADDRESS]",
     )
     parser.add_argument(
         "--workers",

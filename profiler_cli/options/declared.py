@@ -141,8 +141,7 @@ INPUT: Final = (
         "executor",
         ("--executor",),
         any_text("NAME"),
-        "Where rank files are read: local, celery, dask[:ADDRESS] or ray[:ADDRESS] (see "
-        "docs/clusters.md).",
+        "Where rank files are read: local, celery or dask[:ADDRESS] (see docs/clusters.md).",
         "local",
     ),
     Option(

@@ -118,13 +118,7 @@ def test_celery_does_parts_as_a_group(exports: list[Path], tmp_path: Path) -> No
         app.conf.task_always_eager = before
 
 
-def test_ray_does_parts(exports: list[Path], tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed")
-    with open_executor("ray", 2) as executor:
-        check(executor, exports, tmp_path)
-
-
-@pytest.mark.parametrize("name", ["", "slurm", "local:x", "celery:redis://x"])
+@pytest.mark.parametrize("name", ["", "slurm", "ray", "local:x", "celery:redis://x"])
 def test_an_unknown_executor_is_a_usage_error(name: str) -> None:
     with pytest.raises(UsageError, match="no executor"), open_executor(name):
         pass
@@ -143,10 +137,10 @@ def test_a_cluster_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyP
 
 
 def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(ExecutorError) as found, open_executor("ray"):
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(ExecutorError) as found, open_executor("dask"):
         pass
-    assert "pip install ray" in found.value.hint
+    assert "pip install distributed" in found.value.hint
 
 
 def test_an_error_of_a_part_has_its_class_back() -> None:

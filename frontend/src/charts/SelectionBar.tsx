@@ -2,9 +2,9 @@
 
 import type { JSX } from "preact";
 import { isReport } from "../api/source";
-import { AggregateButton } from "../frame/AggregateButton";
 import { t } from "../i18n";
 import { useScope } from "../state/scope";
+import { AggregateButton } from "../ui/AggregateButton";
 import { IconButton } from "../ui/IconButton";
 import type { IndexRange } from "./iterationFigure";
 

@@ -3,9 +3,8 @@
 import type { JSX } from "preact";
 import { useId } from "preact/hooks";
 import { isReport } from "../api/source";
-import type { AggregationsRow } from "../api/types";
 import { t } from "../i18n";
-import { phaseName } from "../lib/phases";
+import { aggregationLabel } from "../lib/aggregations";
 import { formatPct } from "../lib/units";
 import { isActive, type JobControl } from "../state/jobs";
 import { currentQuery, hrefWith, isPlainClick, navigate, patchToView } from "../state/location";
@@ -85,18 +84,6 @@ function NavLink({ id, title, icon, letter, isCurrent, onNavigate }: NavLinkProp
       <span class="nav-text">{title}</span>
     </a>
   );
-}
-
-/** "#1 · 0–20", "#2 · 3–18 · steady", "#3 · without warm-up · 5–18". */
-export function aggregationLabel(aggregation: AggregationsRow): string {
-  const { id, iter_start: start, iter_stop: stop } = aggregation;
-  const parts = [`#${id}`];
-  if (aggregation.name !== null && aggregation.name !== "") parts.push(aggregation.name);
-  if (start !== null && stop !== null) parts.push(start === stop ? `${start}` : `${start}–${stop}`);
-  if (aggregation.phase !== null && aggregation.phase !== "")
-    parts.push(phaseName(aggregation.phase));
-  if (aggregation.is_steady === true) parts.push(t("steady"));
-  return parts.join(" · ");
 }
 
 function Selectors(props: { onAggregations: () => void; onKeyNode: () => void }): JSX.Element {

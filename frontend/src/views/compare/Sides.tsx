@@ -1,8 +1,8 @@
 /** Which captures are compared: one or more a side, each a profile or one of its aggregations. */
 
 import type { JSX } from "preact";
-import { aggregationLabel } from "../../frame/NavPane";
 import { t } from "../../i18n";
+import { aggregationLabel } from "../../lib/aggregations";
 import { navigate } from "../../state/location";
 import { type Scope, useScope } from "../../state/scope";
 import { Icon } from "../../ui/icons";

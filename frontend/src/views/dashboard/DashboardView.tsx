@@ -2,9 +2,9 @@
 
 import type { JSX } from "preact";
 import { useCallback } from "preact/hooks";
-import { DetailsPane } from "../../frame/DetailsPane";
 import { t } from "../../i18n";
 import { navigate, useQuery } from "../../state/location";
+import { DetailsPane } from "../../ui/DetailsPane";
 import { useAreFiguresKnown, useIsAdviceKnown } from "./arriving";
 import { GuidancePanel } from "./GuidancePanel";
 import { IterationSummaryPanel } from "./IterationSummaryPanel";

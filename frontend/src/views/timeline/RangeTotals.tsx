@@ -2,11 +2,11 @@
 
 import type { JSX } from "preact";
 import type { Timeline, TimelineRange } from "../../api/types";
-import { AggregateButton } from "../../frame/AggregateButton";
 import { t } from "../../i18n";
 import { absolute, lengthOf, type Span } from "../../lib/timeline";
 import { durationText, formatInt, formatPct } from "../../lib/units";
 import { useScope, useScoped } from "../../state/scope";
+import { AggregateButton } from "../../ui/AggregateButton";
 import { opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded } from "../../ui/states";

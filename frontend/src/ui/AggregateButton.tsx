@@ -6,7 +6,7 @@ import { type ApiError, toApiError } from "../api/client";
 import { useJobControl } from "../state/jobContext";
 import { isActive, type JobControl } from "../state/jobs";
 import { useScope } from "../state/scope";
-import { ErrorNote } from "../ui/states";
+import { ErrorNote } from "./states";
 
 export interface AggregateButtonProps {
   /** What is asked for, without the key node: that of the aggregation stays. */

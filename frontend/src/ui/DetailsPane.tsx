@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId } from "preact/hooks";
 import { t } from "../i18n";
 import { isTyping } from "../state/keyboard";
-import { Icon } from "../ui/icons";
+import { Icon } from "./icons";
 
 export interface DetailsPaneProps {
   readonly title: string;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ApiError } from "../src/api/client";
 import type { AggregationsRow, ProfileItem } from "../src/api/types";
-import { drawnSlices } from "../src/lib/parts";
+import { drawnSlices } from "../src/lib/activities";
 import { chooseAggregation, chooseDomain, chooseProfile, steadyOf } from "../src/state/scope";
 import { countText } from "../src/table/DataTable";
 import { rowAfterKey } from "../src/table/TableBody";

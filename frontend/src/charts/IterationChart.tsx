@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
-import { PARTS } from "../lib/parts";
+import { PARTS } from "../lib/activities";
 import { phaseName } from "../lib/phases";
 import { currentQuery, navigate } from "../state/location";
 import { patchForView } from "../state/query";

@@ -10,7 +10,6 @@ import { countOf, formatInt } from "../lib/units";
 import { scopedUrl, useScope } from "../state/scope";
 import { Empty, ErrorNote } from "../ui/states";
 import { useDimmed } from "../ui/useDimmed";
-import { LeftOut } from "./LeftOut";
 import {
   askedFor,
   filterParams,
@@ -26,6 +25,7 @@ import type { TableSpec } from "./spec";
 import { TableBody } from "./TableBody";
 import { TableHeader, tableStyle } from "./TableHeader";
 import { type ExportFormat, TableToolbar } from "./TableToolbar";
+import { TruncationNote } from "./TruncationNote";
 import { type ColumnChoice, useColumns } from "./useColumns";
 import type { TableControl } from "./useTableState";
 import { useWidths } from "./useWidths";
@@ -163,7 +163,7 @@ export function DataTable<Row>(props: DataTableProps<Row>): JSX.Element {
           />
         )}
       </div>
-      <LeftOut cut={page.data?.cut} noun={spec.noun} />
+      <TruncationNote cut={page.data?.cut} noun={spec.noun} />
       <EmptyColumns columns={columns} />
       <Pager control={control} count={count} />
     </section>

@@ -169,14 +169,14 @@ const PAGES: readonly ViewSpec[] = [
     title: t("Op"),
     icon: "ops",
     letter: "",
-    component: lazily(async () => (await import("./one/OpPage")).OpPage),
+    component: lazily(async () => (await import("./details/OpPage")).OpPage),
   },
   {
     id: "kernel",
     title: t("Kernel"),
     icon: "kernels",
     letter: "",
-    component: lazily(async () => (await import("./one/KernelPage")).KernelPage),
+    component: lazily(async () => (await import("./details/KernelPage")).KernelPage),
   },
 ];
 

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import type { IterationsRow } from "../../api/types";
 import { t } from "../../i18n";
-import { PARTS } from "../../lib/parts";
+import { PARTS } from "../../lib/activities";
 import { durationText, exactNs, formatPct, formatTimeIn } from "../../lib/units";
 import { Unknown } from "../../ui/states";
 import { pickColumns, shownColumns } from "../columns";

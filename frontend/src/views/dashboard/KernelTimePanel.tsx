@@ -5,7 +5,7 @@ import type { KernelSummary, KernelSummaryAll, TopKernels } from "../../api/type
 import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
-import type { Slice } from "../../lib/parts";
+import type { Slice } from "../../lib/activities";
 import {
   durationText,
   exactNs,

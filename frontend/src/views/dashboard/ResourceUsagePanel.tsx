@@ -6,7 +6,7 @@ import type { PerformanceSummary, ResourceUsage } from "../../api/types";
 import { ChartMenu } from "../../charts/ChartMenu";
 import { EXPLANATIONS } from "../../content/explanations";
 import { t } from "../../i18n";
-import { PARTS, type PartKey, RARE_PARTS, type Slice } from "../../lib/parts";
+import { PARTS, type PartKey, RARE_PARTS, type Slice } from "../../lib/activities";
 import { durationText, formatTimeIn, pickTimeUnit } from "../../lib/units";
 import { useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";

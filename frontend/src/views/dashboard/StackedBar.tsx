@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { drawnSlices, type Slice } from "../../lib/parts";
+import { drawnSlices, type Slice } from "../../lib/activities";
 import { formatPct } from "../../lib/units";
 
 export interface StackedBarProps {

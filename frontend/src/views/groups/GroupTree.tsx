@@ -12,11 +12,11 @@ import { navigate } from "../../state/location";
 import type { Query } from "../../state/query";
 import { scopedUrl, useScope } from "../../state/scope";
 import { ShareBar } from "../../table/columns";
-import { LeftOut } from "../../table/LeftOut";
 import { nextSort, sortDirection } from "../../table/model";
 import type { CellContext, Column } from "../../table/spec";
 import { GROUP_FIGURES, GROUPS_TABLE, TREE_TABLE } from "../../table/specs/groups";
 import { AboutButton, ColumnMenu, ExportMenu } from "../../table/TableToolbar";
+import { TruncationNote } from "../../table/TruncationNote";
 import { useColumns } from "../../table/useColumns";
 import { useDebounced } from "../../table/useDebounced";
 import { Icon } from "../../ui/icons";
@@ -144,7 +144,10 @@ export function GroupTree({ query, choice }: { query: Query; choice: JSX.Element
 function TreeCut(): JSX.Element {
   const url = scopedUrl(useScope(), "group-ops/", { page_size: 10 });
   return (
-    <LeftOut cut={useResource<ListPage<GroupOpsRow>>(url).data?.cut} noun={GROUPS_TABLE.noun} />
+    <TruncationNote
+      cut={useResource<ListPage<GroupOpsRow>>(url).data?.cut}
+      noun={GROUPS_TABLE.noun}
+    />
   );
 }
 

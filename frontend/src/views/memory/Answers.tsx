@@ -7,7 +7,7 @@ import { bytesText } from "../../lib/bytes";
 import { formatInt } from "../../lib/units";
 import { Panel } from "../../ui/Panel";
 import { Empty } from "../../ui/states";
-import { type Fact, Facts, SmallTable } from "../one/parts";
+import { type Fact, Facts, SmallTable } from "../details/parts";
 
 const MOST_STEPS = 200;
 

@@ -11,10 +11,10 @@ import { navigate, useQuery } from "../../state/location";
 import { useScoped } from "../../state/scope";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded, Skeleton } from "../../ui/states";
-import { Alive } from "./Alive";
 import { Answers } from "./Answers";
 import { Curve } from "./Curve";
 import { kindName } from "./kinds";
+import { LiveAllocations } from "./LiveAllocations";
 
 const SPAN = "span";
 const CURSOR = "event";
@@ -134,7 +134,7 @@ function Recorded({ shown }: { shown: MemoryRecording }): JSX.Element {
       >
         <Curve shown={shown} span={span} event={event} onChoose={choose} />
       </Panel>
-      <Alive shown={shown} event={event} />
+      <LiveAllocations shown={shown} event={event} />
       <Answers shown={shown} onChoose={choose} />
     </div>
   );

@@ -10,7 +10,7 @@ import { AggregateButton } from "../../ui/AggregateButton";
 import { opPage, PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Empty, Loaded } from "../../ui/states";
-import { SmallTable, time } from "../one/parts";
+import { SmallTable, time } from "../details/parts";
 
 const CATEGORIES = [
   ...[t("Tensor Core kernels"), t("Other kernels"), t("Communication"), t("Copies"), t("Sets")],

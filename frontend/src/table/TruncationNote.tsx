@@ -5,7 +5,7 @@ import type { Cut } from "../api/lists";
 import { t } from "../i18n";
 import { countOf, formatInt } from "../lib/units";
 
-export function LeftOut(props: {
+export function TruncationNote(props: {
   cut: Cut | undefined;
   noun: readonly [one: string, many: string];
 }): JSX.Element | null {

@@ -11,11 +11,11 @@ import { useScoped } from "../../state/scope";
 import { PageAnchor } from "../../ui/PageLink";
 import { Panel } from "../../ui/Panel";
 import { Loaded, Skeleton } from "../../ui/states";
-import { SmallTable } from "../one/parts";
+import { SmallTable } from "../details/parts";
 import { placeText } from "./Curve";
 import { evidenceText, kindColor, kindName } from "./kinds";
 
-export function Alive(props: { shown: MemoryRecording; event: number }): JSX.Element {
+export function LiveAllocations(props: { shown: MemoryRecording; event: number }): JSX.Element {
   const { shown, event } = props;
   const alive = useScoped<MemoryAlive>("memory/alive/", { recording: shown.recording, event });
   const isPeak = event === shown.peak_event;

@@ -21,9 +21,9 @@ from aggregator.tables.sql import (
     BoundTable,
     as_number,
     bind,
-    count_rows,
     iter_rows,
     read_columns,
+    read_counted_page,
     read_page,
 )
 from aggregator.texts import say
@@ -59,8 +59,7 @@ class AggregationData:
     def page(self, spec: TableSpec, query: ListQuery) -> dict[str, Any]:
         """One page of a table, as the API replies it."""
         table = self.bind(spec)
-        count = count_rows(table, query, self.database)
-        rows = read_page(table, query, self.database)
+        count, rows = read_counted_page(table, query, self.database)
         return list_reply(query, count, rows) | {"unknown": table.unknown}
 
     def top_ops(self) -> dict[str, Any]:
@@ -78,8 +77,8 @@ class AggregationData:
             *("readable_name", "kernel_long_name", "kernel_name", "uses_tc", "num_calls"),
             *("gpu_time_ns", "num_ops", "share_pct"),
         )
-        found = [{key: row[key] for key in keys} for row in read_page(table, query, self.database)]
-        return {"count": count_rows(table, query, self.database), "results": found}
+        count, rows = read_counted_page(table, query, self.database)
+        return {"count": count, "results": [{key: row[key] for key in keys} for row in rows]}
 
     def rows(
         self, spec: TableSpec, params: Mapping[str, str] | None = None, limit: int = -1

@@ -170,6 +170,9 @@ class Join:
     # Each row of the main view has one. SQLite then looks each up; to join what may be missing it
     # first makes some views in full, with the rows of all aggregations.
     has_all: bool = False
+    # No index of the file serves ``on``: SQLite indexes a copy of the rows of the aggregation, once
+    # for each query. Looking through them for each row takes the square of their number.
+    is_copied: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,6 +184,9 @@ class Source:
     joins: tuple[Join, ...] = ()  # Further views, left-joined.
     # Condition with named parameters (``:aggr_id``, ``:domain``, ...).
     where: str = "t.aggr_id = :aggr_id AND t.domain_name = :domain"
+    # The view sums many rows for each of its own. Counting these takes as long as reading them, so
+    # a page is read and counted by one query.
+    is_summed: bool = False
 
     @property
     def aliases(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from aggregator.tables.connection import Params, ProfileDatabase, Queryable, Row
 from aggregator.tables.counts import Remembered
 from aggregator.tables.narrow import NarrowTable, condition_sql, contains
 from aggregator.tables.request import ListQuery, OrderTerm
-from aggregator.tables.spec import NOT_MEASURED, Among, Column, Kind, Source, TableSpec
+from aggregator.tables.spec import NOT_MEASURED, Among, Column, Join, Kind, Source, TableSpec
 from aggregator.texts import say
 
 _UNKNOWN = "NULL"
@@ -117,8 +117,25 @@ def count_rows(table: BoundTable, query: ListQuery, database: Queryable) -> int:
     if table.narrow is not None:
         return table.narrow.count(query, database)
     source, params = _from_where(table, query)
-    sql = f"SELECT COUNT(*) {source}"
+    # A view of several parts is computed with all its columns when it is counted itself.
+    sql = f"SELECT COUNT(*) FROM (SELECT 1 {source} LIMIT -1)"  # noqa: S608
     return database.count(sql, params)
+
+
+def read_counted_page(
+    table: BoundTable, query: ListQuery, database: Queryable
+) -> tuple[int, list[dict[str, Any]]]:
+    """How many rows pass the filters, and those of the page asked for."""
+    if table.is_absent or not (table.groups or table.spec.source.is_summed):
+        return count_rows(table, query, database), read_page(table, query, database)
+    offset = (query.page - 1) * query.page_size
+    counted = _rows(
+        table, query, database, limit=query.page_size, offset=offset, also=", COUNT(*) OVER ()"
+    )
+    rows = list(counted)
+    # Behind the last page no row says how many there are.
+    count = int(rows[0][-1]) if rows else count_rows(table, query, database)
+    return count, [to_record(table, row[:-1]) for row in rows]
 
 
 def read_page(table: BoundTable, query: ListQuery, database: Queryable) -> list[dict[str, Any]]:
@@ -181,11 +198,17 @@ def iter_all(
 
 
 def _rows(
-    table: BoundTable, query: ListQuery, database: Queryable, *, limit: int, offset: int
+    table: BoundTable,
+    query: ListQuery,
+    database: Queryable,
+    *,
+    limit: int,
+    offset: int,
+    also: str = "",
 ) -> Iterator[Row]:
     source, params = _from_where(table, query)
     sql = (
-        f"SELECT {_selected(table.columns)} {source} "
+        f"SELECT {_selected(table.columns)}{also} {source} "
         f"ORDER BY {_order_by(table, query)} LIMIT :_limit OFFSET :_offset"
     )
     return database.iter_rows(sql, {**params, "_limit": limit, "_offset": offset})
@@ -304,11 +327,22 @@ def _is_known(column: Column, source: Source, database: Queryable) -> bool:
 
 def _from(source: Source, database: Queryable) -> str:
     joins = [
-        f"{'' if join.has_all else 'LEFT '}JOIN {join.view} {join.alias} ON {join.on}"
+        f"{'' if join.has_all else 'LEFT '}JOIN {_joined(join)} {join.alias} ON {join.on}"
         for join in source.joins
         if database.has(join.view)
     ]
     return " ".join([f"FROM {source.view} {source.alias}", *joins])
+
+
+def _joined(join: Join) -> str:
+    """What is joined: the view, or a copy of it, for which SQLite makes an index.
+
+    It makes one where it expects many rows: of an equality it expects ten, so the plus hides it.
+    """
+    if not join.is_copied:
+        return join.view
+    rows = f"SELECT * FROM {join.view} WHERE +aggr_id = :aggr_id"  # noqa: S608
+    return f"(WITH copy AS MATERIALIZED ({rows}) SELECT * FROM copy)"  # noqa: S608
 
 
 def _from_where(table: BoundTable, query: ListQuery, stem: str = "_") -> tuple[str, dict[str, Any]]:

@@ -86,7 +86,7 @@ OP_EFFICIENCY = TableSpec(
 OP_TYPE_EFFICIENCY = TableSpec(
     name="op-type-efficiency",
     title=say("Efficiency of op types"),
-    source=Source(view="view_op_type_efficiency"),
+    source=Source(view="view_op_type_efficiency", is_summed=True),
     columns=(
         identifier("op_type", "Kind of op (conv2d).", "t.op_node_type"),
         number("num_ops", "Number of different ops of this type.", "t.num_nodes"),
@@ -101,7 +101,7 @@ OP_TYPE_EFFICIENCY = TableSpec(
 GROUP_EFFICIENCY = TableSpec(
     name="group-efficiency",
     title=say("Efficiency of groups"),
-    source=Source(view="view_group_efficiency"),
+    source=Source(view="view_group_efficiency", is_summed=True),
     columns=(
         identifier("group_name", "Path of the group."),
         number("num_ops", "Number of ops below.", "t.num_nodes"),

@@ -108,7 +108,8 @@ _ITERATIONS_OF_DLPROF = TableSpec(
             Join(
                 "view_iterations_profiled",
                 "p",
-                "p.aggr_id = t.aggr_id AND p.iter_value = t.iter_value AND p.domain_name = :domain",
+                "p.iter_value = t.iter_value AND p.domain_name = :domain",
+                is_copied=True,
             ),
         ),
         where="t.aggr_id = :aggr_id",
@@ -268,9 +269,7 @@ PHASES = TableSpec(
 NAME_EVIDENCE = TableSpec(
     name="name-evidence",
     title=say("Evidence of names"),
-    source=Source(
-        view="view_name_evidence", where="t.aggr_id = :aggr_id AND t.domain_name = :domain"
-    ),
+    source=Source(view="view_name_evidence", is_summed=True),
     columns=(
         text("name_grade", "How it is known to which op the GPU's work belongs."),
         number("num_ops", "Ops."),

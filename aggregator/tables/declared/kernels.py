@@ -28,7 +28,8 @@ _IN_ITERATION = f"{_IN_DOMAIN} AND t.iter_value = :iteration"
 _OP_OF_ROW = Join(
     "view_op_nodes",
     "o",
-    "o.aggr_id = t.aggr_id AND o.domain_name = t.domain_name AND o.op_node_id = t.op_node_id",
+    "o.domain_name = t.domain_name AND o.op_node_id = t.op_node_id",
+    is_copied=True,
 )
 
 

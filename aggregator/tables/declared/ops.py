@@ -164,7 +164,8 @@ _METRICS = Join(
 _REPLAYED = Join(
     "view_op_sensitivity",
     "s",
-    "s.aggr_id = t.aggr_id AND s.op_id = t.op_node_id AND s.direction = t.direction",
+    "s.op_id = t.op_node_id AND s.direction = t.direction",
+    is_copied=True,
 )
 
 OPS = TableSpec(
@@ -186,7 +187,7 @@ OPS = TableSpec(
 MERGED_OPS = TableSpec(
     name="merged-ops",
     title=say("Ops, ranks merged"),
-    source=Source(view="view_merged_ops"),
+    source=Source(view="view_merged_ops", is_summed=True),
     columns=(
         text("op_name", "Path of the op in the model, without the rank.", "t.op_node_name"),
         choice("direction", "fprop, bprop or recompute; empty: work outside every op."),
@@ -274,7 +275,7 @@ OP_DETAIL = TableSpec(
 OP_TYPES = TableSpec(
     name="op-types",
     title=say("Op types"),
-    source=Source(view="view_op_type_summary"),
+    source=Source(view="view_op_type_summary", is_summed=True),
     columns=(
         identifier("op_type", "Kind of op (conv2d).", "t.op_node_type"),
         number("num_ops", "Number of different ops of this type.", "t.num_nodes"),

@@ -45,7 +45,7 @@ OWNERS = TableSpec(
 OWNER_SUMS = TableSpec(
     name="owner-sums",
     title=say("Sums over owners of time"),
-    source=Source(view="view_owner_sums", where=_WHOLE_RUN),
+    source=Source(view="view_owner_sums", where=_WHOLE_RUN, is_summed=True),
     columns=(
         choice("rolled_up_by", "class, op type or module."),
         text(

@@ -15,21 +15,22 @@ _OP: Final = (
 _GPU: Final = (
     "e.start AS start_ns, e.duration AS duration_ns,"
     " (SELECT device_id FROM devices WHERE id = e.device) AS device_id,"
-    " nullif(e.stream_id, -1) AS stream_id,"
-    " (SELECT pid FROM processes WHERE id = e.process) AS process_id, NULL AS thread_id,"
-    " e.id AS event_row"
+    " CAST(nullif(e.stream_id, -1) AS INTEGER) AS stream_id,"
+    " (SELECT pid FROM processes WHERE id = e.process) AS process_id,"
+    " CAST(NULL AS INTEGER) AS thread_id, e.id AS event_row"
 )
 _CPU: Final = (
-    "NULL AS device_id, NULL AS stream_id, (SELECT p.pid FROM threads AS t JOIN processes AS p"
-    " ON p.id = t.process WHERE t.id = e.thread) AS process_id,"
+    "CAST(NULL AS INTEGER) AS device_id, CAST(NULL AS INTEGER) AS stream_id,"
+    " (SELECT p.pid FROM threads AS t JOIN processes AS p ON p.id = t.process"
+    " WHERE t.id = e.thread) AS process_id,"
     " (SELECT tid FROM threads WHERE id = e.thread) AS thread_id, e.id AS event_row"
 )
 _OF_KERNEL: Final = _OP.format(op="(SELECT op FROM op_kernels WHERE id = e.op_kernel)")
 _OF_ROW: Final = _OP.format(op="e.op")
 _COPY_NAME: Final = (
-    "CASE WHEN e.is_copy = 0 THEN 'Memset' WHEN e.copy_kind = 1 THEN 'Memcpy HtoD'"
+    "CAST(CASE WHEN e.is_copy = 0 THEN 'Memset' WHEN e.copy_kind = 1 THEN 'Memcpy HtoD'"
     " WHEN e.copy_kind = 2 THEN 'Memcpy DtoH' WHEN e.copy_kind = 8 THEN 'Memcpy DtoD'"
-    " WHEN e.copy_kind = 10 THEN 'Memcpy PtoP' ELSE 'Memcpy' END"
+    " WHEN e.copy_kind = 10 THEN 'Memcpy PtoP' ELSE 'Memcpy' END AS TEXT)"
 )
 _SQL: Final = f"""
     CREATE TEMP VIEW {EVENTS_VIEW} AS
@@ -38,9 +39,9 @@ _SQL: Final = f"""
     UNION ALL
     SELECT iif(e.is_copy, 'copy', 'set'), {_COPY_NAME}, {_OF_ROW}, {_GPU} FROM memory_ops AS e
     UNION ALL
-    SELECT 'graph', 'CUDA graph', {_OF_ROW}, {_GPU} FROM graph_launches AS e
+    SELECT 'graph', CAST('CUDA graph' AS TEXT), {_OF_ROW}, {_GPU} FROM graph_launches AS e
     UNION ALL
-    SELECT 'op', o.op_id, o.op_id, o.op_name, e.start, e.stop - e.start, {_CPU}
+    SELECT 'op', o.op_id, o.op_id, o.op_name, e.start, CAST(e.stop - e.start AS INTEGER), {_CPU}
     FROM op_instances AS e JOIN ops AS o ON o.id = e.op WHERE o.domain = 1
     UNION ALL
     SELECT 'call', (SELECT name FROM api_names WHERE id = e.name), {_OF_ROW}, e.start, e.duration,

@@ -505,6 +505,7 @@ SELECT g.aggr AS aggr_id, d.name AS domain_name, g.group_name, g.num_calls, g.nu
        g.gpu_idle_min, g.gpu_idle_max
 FROM group_metrics AS g JOIN domains AS d ON d.id = g.domain;
 
+-- Both parts have the same types of columns: SQLite then computes only those that a query asks for.
 CREATE VIEW view_group_ops AS
 SELECT g.aggr AS aggr_id, d.name AS domain_name, 1 AS row_type, g.group_name AS row_full_id,
        g.group_name AS row_full_name,
@@ -517,7 +518,7 @@ SELECT g.aggr AS aggr_id, d.name AS domain_name, 1 AS row_type, g.group_name AS 
        iif((SELECT value FROM dldb_meta WHERE key = 'has_ops') = '0', NULL, g.num_tc_eligible_ops)
            AS num_supported_leaf_ops,
        g.num_ops_using_tc AS num_tc_leaf_ops, g.cpu_time_sum, g.gpu_time_sum, g.cpu_overhead_sum,
-       g.gpu_idle_sum, NULL AS op_direction, NULL AS op_rank,
+       g.gpu_idle_sum, CAST(NULL AS TEXT) AS op_direction, CAST(NULL AS INTEGER) AS op_rank,
        iif(EXISTS (SELECT 1 FROM memory_recordings), coalesce(h.peak_bytes, 0), NULL) AS peak_bytes
 FROM group_metrics AS g JOIN domains AS d ON d.id = g.domain
 LEFT JOIN group_memory AS h ON h.group_name = g.group_name AND g.domain = 1
@@ -525,10 +526,10 @@ WHERE g.group_name <> '_CompleteModel_'
 UNION ALL
 SELECT m.aggr, d.name, 2, o.op_id, o.op_name,
        replace(o.op_name, rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', '')), ''),
-       1 + length(o.op_name) - length(replace(o.op_name, '/', '')), m.num_calls,
+       CAST(1 + length(o.op_name) - length(replace(o.op_name, '/', '')) AS INTEGER), m.num_calls,
        CASE WHEN o.tc_support_status = 0 THEN 1
             WHEN (SELECT value FROM dldb_meta WHERE key = 'has_ops') = '0' THEN NULL ELSE 0 END,
-       iif(m.using_tc = 0 AND (m.aggr, m.op) IN (SELECT aggr_id, op FROM view_graph_ops), NULL, m.using_tc),
+       CAST(iif(m.using_tc = 0 AND (m.aggr, m.op) IN (SELECT aggr_id, op FROM view_graph_ops), NULL, m.using_tc) AS INTEGER),
        m.cpu_time_sum, m.gpu_time_sum, m.cpu_overhead_sum,
        m.gpu_idle_sum, o.direction,
        (SELECT r.rank FROM ranks AS r
@@ -683,9 +684,16 @@ LEFT JOIN ops AS o ON o.id = w.op
 LEFT JOIN range_names AS n ON n.id = w.range_name;
 
 CREATE VIEW view_owner_sums AS
-WITH RECURSIVE modules (aggr_id, path, owned_time, samples) AS (
-    SELECT aggr_id, module_path, sum(owned_time), max(owned_samples)
-    FROM view_owners GROUP BY aggr_id, module_path
+WITH RECURSIVE by_op (aggr, op, range_name, time, samples) AS MATERIALIZED (
+    SELECT aggr, op, range_name, sum(time), max(samples) FROM owners GROUP BY aggr, op, range_name
+),
+modules (aggr_id, path, owned_time, samples) AS (
+    SELECT w.aggr,
+           coalesce(nullif(rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', '')), ''),
+                    '/' || n.name || '/', '/') AS module_path,
+           sum(w.time), max(w.samples)
+    FROM by_op AS w LEFT JOIN ops AS o ON o.id = w.op LEFT JOIN range_names AS n ON n.id = w.range_name
+    GROUP BY w.aggr, module_path
     UNION ALL
     SELECT aggr_id,
            coalesce(nullif(rtrim(rtrim(path, '/'),
@@ -694,11 +702,10 @@ WITH RECURSIVE modules (aggr_id, path, owned_time, samples) AS (
     FROM modules WHERE path <> '/'
 ),
 sums (aggr_id, rolled_up_by, name, owned_time, samples) AS (
-    SELECT aggr_id, 'class', owner_class, sum(owned_time), max(owned_samples)
-    FROM view_owners GROUP BY aggr_id, owner_class
+    SELECT aggr, 'class', class, sum(time), max(samples) FROM owners GROUP BY aggr, class
     UNION ALL
-    SELECT aggr_id, 'op type', op_node_type, sum(owned_time), max(owned_samples)
-    FROM view_owners GROUP BY aggr_id, op_node_type
+    SELECT w.aggr, 'op type', coalesce(o.op_type, ''), sum(w.time), max(w.samples)
+    FROM by_op AS w LEFT JOIN ops AS o ON o.id = w.op GROUP BY w.aggr, 3
     UNION ALL
     SELECT aggr_id, 'module', path, sum(owned_time), max(samples)
     FROM modules GROUP BY aggr_id, path
@@ -707,7 +714,7 @@ SELECT aggr_id, rolled_up_by, name AS owner_name, owned_time,
        round(1.0 * owned_time / samples, 6) AS owned_step_time,
        round(100.0 * owned_time / nullif(a.total, 0), 6) AS owned_pct
 FROM sums
-JOIN (SELECT aggr, sum(time) AS total FROM owners GROUP BY aggr) AS a ON a.aggr = aggr_id;
+JOIN (SELECT aggr, sum(time) AS total FROM by_op GROUP BY aggr) AS a ON a.aggr = aggr_id;
 
 CREATE VIEW view_rank_iterations AS
 SELECT i.aggr AS aggr_id, i.iter_value, r.rank, count(*) AS collective_count,
@@ -815,8 +822,19 @@ SELECT e.aggr AS aggr_id, d.name AS domain_name, o.op_type AS op_node_type, coun
 FROM op_efficiency AS e JOIN ops AS o ON o.id = e.op JOIN domains AS d ON d.id = o.domain
 GROUP BY e.aggr, d.name, o.op_type;
 
+-- Ops are summed by module first, and modules then by the groups that they are in: comparing the names of
+-- all groups with those of all ops takes the product of their numbers.
 CREATE VIEW view_group_efficiency AS
-SELECT g.aggr AS aggr_id, d.name AS domain_name, g.group_name, count(*) AS num_nodes,
+WITH RECURSIVE inside (group_name, path) AS (
+    SELECT DISTINCT group_name, group_name FROM group_metrics WHERE group_name <> '_CompleteModel_'
+    UNION ALL
+    SELECT DISTINCT '_CompleteModel_', iif(group_name = '_CompleteModel_', '', group_name) FROM group_metrics
+    UNION ALL
+    SELECT coalesce(nullif(rtrim(rtrim(group_name, '/'),
+                                 replace(substr(rtrim(group_name, '/'), -2000), '/', '')), ''), '/'), path
+    FROM inside WHERE group_name NOT IN ('/', '_CompleteModel_')
+)
+SELECT e.aggr AS aggr_id, d.name AS domain_name, i.group_name, sum(e.num_nodes) AS num_nodes,
        sum(e.calls) AS num_calls, sum(e.gpu_time) AS gpu_time_sum,
        sum(e.known_gpu_time) AS known_gpu_time, sum(e.flops) AS flops,
        sum(e.matrix_flops) AS matrix_flops, sum(e.bytes) AS bytes,
@@ -834,10 +852,19 @@ SELECT g.aggr AS aggr_id, d.name AS domain_name, g.group_name, count(*) AS num_n
        sum(e.ideal_time) AS ideal_time, sum(e.ideal_gpu_time) - sum(e.ideal_time) AS left_time,
        round(100.0 * sum(e.ideal_time) / nullif(sum(e.ideal_gpu_time), 0), 6) AS peak_pct,
        round(100.0 * sum(e.known_gpu_time) / nullif(sum(e.gpu_time), 0), 6) AS known_pct
-FROM group_metrics AS g JOIN domains AS d ON d.id = g.domain
-JOIN op_efficiency AS e ON e.aggr = g.aggr JOIN ops AS o ON o.id = e.op AND o.domain = g.domain
-WHERE g.group_name = '_CompleteModel_' OR substr(o.op_name, 1, length(g.group_name)) = g.group_name
-GROUP BY g.aggr, g.domain, g.group_name;
+FROM (SELECT e.aggr, o.domain, rtrim(o.op_name, replace(substr(o.op_name, -2000), '/', '')) AS path,
+             count(*) AS num_nodes, sum(e.calls) AS calls, sum(e.gpu_time) AS gpu_time,
+             sum(e.known_gpu_time) AS known_gpu_time, sum(e.flops) AS flops,
+             sum(e.matrix_flops) AS matrix_flops, sum(e.bytes) AS bytes,
+             sum(e.roofline_flops) AS roofline_flops, sum(e.roofline_gpu_time) AS roofline_gpu_time,
+             sum(e.flops_gpu_time) AS flops_gpu_time, sum(e.roofline_bytes) AS roofline_bytes,
+             sum(e.bytes_gpu_time) AS bytes_gpu_time, sum(e.link_gpu_time) AS link_gpu_time,
+             sum(e.ideal_time) AS ideal_time, sum(e.link_time) AS link_time,
+             sum(e.memory_time) AS memory_time, sum(e.compute_time) AS compute_time,
+             sum(e.ideal_gpu_time) AS ideal_gpu_time
+      FROM op_efficiency AS e JOIN ops AS o ON o.id = e.op GROUP BY e.aggr, o.domain, path) AS e
+JOIN domains AS d ON d.id = e.domain CROSS JOIN inside AS i ON i.path = e.path
+GROUP BY e.aggr, e.domain, i.group_name;
 
 CREATE VIEW view_iteration_efficiency AS
 SELECT e.aggr AS aggr_id, d.name AS domain_name, e.iter_value, e.duration,

@@ -45,6 +45,7 @@ INDEXES = """
     CREATE INDEX IF NOT EXISTS op_kernels_by_op ON op_kernels (op);
     CREATE UNIQUE INDEX IF NOT EXISTS ops_by_op_id ON ops (op_id, domain);
     CREATE INDEX IF NOT EXISTS group_metrics_by_aggr ON group_metrics (aggr, domain);
+    CREATE INDEX IF NOT EXISTS ranks_by_process ON ranks (process);
 """
 
 

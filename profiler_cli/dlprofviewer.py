@@ -40,6 +40,13 @@ _VIEWER_MODULES: Final = (
     *("celery", "django", "drf_spectacular", "gunicorn", "prometheus_client", "redis"),
     *("reportlab", "rest_framework", "whitenoise", "xlsxwriter"),
 )
+_TOKEN_VARIABLES: Final = ("DLPROF_TOKEN", "DLPROF_TOKEN_FILE")
+# What only a viewer behind a proxy needs.
+_PROXY_VARIABLES: Final = ("DLPROF_ALLOWED_HOSTS", "DLPROF_URL_PREFIX", "FORWARDED_ALLOW_IPS")
+_OPEN_TO_ALL: Final = (
+    "--no-auth: everybody who reaches this address, or a proxy in front of it, can read, change "
+    "and delete profiles."
+)
 _CONTAINER_MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
@@ -127,12 +134,14 @@ def parse_options(argv: Sequence[str] | None) -> Options:
     access.add_argument(
         "--auth",
         action="store_true",
-        help="require a token on a loopback address too, against other users of this machine",
+        help="require a token on a loopback address too, against other users of this machine; "
+        "so do DLPROF_TOKEN, --allowed-host and the variables of a proxy",
     )
     access.add_argument(
         "--no-auth",
         action="store_true",
-        help="require no token, even if other machines can reach the address",
+        help="require no token: everybody who reaches the address, or a proxy in front of it, can "
+        "read and change everything",
     )
     parser.add_argument(
         "--allowed-host",
@@ -162,8 +171,7 @@ def serve(options: Options, stop: StopSignal) -> None:
         ToolError: A process of the viewer ended unexpectedly.
     """
     databases = find_databases(options.databases)
-    is_open = options.no_auth or (options.is_loopback and not options.auth)
-    token = "" if is_open else _token()
+    token = _token() if _requires_token(options) else ""
     has_broker = bool(broker_url())
     with _listening(options) as listener, _run_dir() as run_dir:
         port = listener.getsockname()[1]
@@ -175,6 +183,19 @@ def serve(options: Options, stop: StopSignal) -> None:
             viewer.run(stop, with_worker=not has_broker)
         finally:
             viewer.end()
+
+
+def _requires_token(options: Options) -> bool:
+    """Return whether clients need a token: always, unless the viewer is for its own machine alone.
+
+    A proxy on the same machine makes every client look like one of this machine.
+    """
+    if options.no_auth:
+        print(shown(f"dlprofviewer: warning: {_OPEN_TO_ALL}"), file=sys.stderr)
+        return False
+    is_behind_proxy = options.allowed_hosts or any(map(os.environ.get, _PROXY_VARIABLES))
+    has_token = any(map(os.environ.get, _TOKEN_VARIABLES))
+    return bool(options.auth or not options.is_loopback or is_behind_proxy or has_token)
 
 
 def find_databases(named: Sequence[Path]) -> tuple[Path, ...]:

@@ -15,6 +15,37 @@ def _options(address: str = "127.0.0.1", port: int = 0) -> Options:
 
 
 @pytest.mark.parametrize(
+    ("words", "variables", "is_required"),
+    [
+        ([], {}, False),
+        (["-b", "::1"], {}, False),
+        (["--auth"], {}, True),
+        (["-b", "0.0.0.0"], {}, True),
+        (["--allowed-host", "profiles.example.org"], {}, True),
+        ([], {"DLPROF_TOKEN": "0123456789abcdef"}, True),
+        ([], {"DLPROF_TOKEN_FILE": "/etc/dlprof.token"}, True),
+        ([], {"DLPROF_ALLOWED_HOSTS": "profiles.example.org"}, True),
+        ([], {"DLPROF_URL_PREFIX": "/dlprof"}, True),
+        ([], {"FORWARDED_ALLOW_IPS": "10.0.0.1"}, True),
+        (["--no-auth"], {"DLPROF_TOKEN": "0123456789abcdef"}, False),
+    ],
+)
+def test_only_a_viewer_for_its_own_machine_needs_no_token(
+    words: list[str],
+    variables: dict[str, str],
+    is_required: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    options = dlprofviewer.parse_options([*words, "x.sqlite"])
+
+    assert dlprofviewer._requires_token(options) is is_required
+    assert ("warning: --no-auth: everybody" in capsys.readouterr().err) is options.no_auth
+
+
+@pytest.mark.parametrize(
     "address", ["\u00b2", "1\u0662.0.0.1", "x" * 300, "a..b", "nowhere.invalid"]
 )
 def test_an_invalid_address(address: str) -> None:

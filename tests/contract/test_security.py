@@ -77,6 +77,37 @@ def test_on_loopback_another_machine_is_refused() -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (403, "NOT_THIS_MACHINE")
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "X-Forwarded-For",
+        "X-Forwarded-Proto",
+        "X-Forwarded-Anything",
+        "Forwarded",
+        "Via",
+        "X-Real-IP",
+    ],
+)
+@pytest.mark.parametrize("path", ["/", PROFILES, "/metrics", "/nope"])
+def test_without_a_token_no_proxy_is_answered(header: str, path: str) -> None:
+    reply = ApiClient(**{header: "127.0.0.1"}).get(path)
+
+    assert (reply.status, reply.json["error"]["code"]) == (403, "PROXY_WITHOUT_TOKEN")
+
+
+def test_a_proxy_that_adds_no_header_is_known_by_its_protocol() -> None:
+    reply = Client(headers={"host": "localhost"}, SERVER_PROTOCOL="HTTP/1.0").get(PROFILES)
+
+    assert (reply.status_code, reply.json()["error"]["code"]) == (403, "PROXY_WITHOUT_TOKEN")
+
+
+def test_a_proxy_may_ask_whether_the_viewer_runs_and_no_more() -> None:
+    proxy = ApiClient(**{"X-Forwarded-For": "127.0.0.1"})
+
+    assert proxy.get("/healthz", deep="1").json == {"status": "ok"}
+    assert "worker" in ApiClient().get("/healthz", deep="1").json
+
+
 # --- changes --------------------------------------------------------------------------------------
 
 
@@ -200,6 +231,7 @@ def test_without_auth_on_purpose_everybody_may_look(settings: LazySettings) -> N
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, bind="0.0.0.0", no_auth=True)
 
     assert _from_elsewhere().get(PROFILES).status_code == 200
+    assert _from_elsewhere(via="1.1 proxy").get(PROFILES).status_code == 200
 
 
 def test_a_large_body_is_not_read(api: ApiClient, nvidia: Served) -> None:

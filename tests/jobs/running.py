@@ -42,6 +42,7 @@ class RunningViewer:
     process: subprocess.Popen[str]
     url: str
     log: IO[bytes]
+    token: str = ""
 
     def errors(self) -> str:
         """What it has written to standard error so far."""
@@ -132,6 +133,8 @@ class RunningViewer:
         return self.process.wait(timeout=WAIT_LIMIT_S)
 
     def _ask(self, request: Request) -> Any:
+        if self.token:
+            request.add_header("Authorization", f"Bearer {self.token}")
         try:
             with urlopen(request, timeout=WAIT_LIMIT_S) as response:
                 return json.load(response)

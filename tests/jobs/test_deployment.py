@@ -13,7 +13,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import pytest
 
@@ -27,6 +29,7 @@ from tests.jobs.running import (
 )
 from tests.jobs.workers import needs_redis, seen_workers, wait_until_listening, worker
 from tests.packaging.containers import TOKEN, Stage, read_dockerfile, resolved_compose
+from tests.packaging.pages import blocks
 
 NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
 
@@ -34,10 +37,9 @@ pytestmark = pytest.mark.jobs
 
 
 @contextmanager
-def _nginx(folder: Path, upstream: str, *, keeps_prefix: bool) -> Iterator[str]:
-    """A proxy as docs/deploy.md configures it."""
+def _nginx(folder: Path, server: str) -> Iterator[int]:
+    """A proxy with a configuration within ``http``, in which PORT stands for its port."""
     port = free_port()
-    target = upstream if keeps_prefix else f"{upstream}/"
     (folder / "nginx.conf").write_text(
         f"""
         pid {folder}/nginx.pid; error_log {folder}/error.log; daemon off; master_process off;
@@ -45,37 +47,61 @@ def _nginx(folder: Path, upstream: str, *, keeps_prefix: bool) -> Iterator[str]:
         http {{
             access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
             fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-            server {{
-                listen 127.0.0.1:{port};
-                location /dlprof/ {{
-                    proxy_pass {target};
-                    proxy_set_header Host $host:{port};
-                    proxy_set_header X-Forwarded-Proto $scheme;
-                    client_max_body_size 16g; proxy_request_buffering off;
-                }}
-            }}
+            {server.replace("PORT", str(port))}
         }}
         """
     )
     process = subprocess.Popen([str(NGINX), "-c", str(folder / "nginx.conf"), "-p", str(folder)])
     try:
         wait_until_listening(port)
-        yield f"http://localhost:{port}/dlprof"
+        yield port
     finally:
         process.terminate()
         process.wait(timeout=WAIT_LIMIT_S)
 
 
+def _as_in_the_guide(viewer: RunningViewer, *, keeps_prefix: bool = True) -> str:
+    """The configuration of docs/deploy.md, without TLS and with the address of the viewer."""
+    (server,) = blocks("docs/deploy.md", "nginx")
+    target = _address(viewer) if keeps_prefix else f"{_address(viewer)}/"
+    for theirs, ours in (
+        ("listen 443 ssl;", "listen 127.0.0.1:PORT;"),
+        ("server_name profiles.example.org;", ""),
+        ("proxy_pass http://10.0.0.4:8000;", f"proxy_pass {target};"),
+    ):
+        assert theirs in server
+        server = server.replace(theirs, ours)
+    return server
+
+
+def _address(viewer: RunningViewer) -> str:
+    return f"http://127.0.0.1:{urlsplit(viewer.url).port}"
+
+
+def _status(url: str, method: str = "GET", token: str = "") -> tuple[int, str]:
+    """Status of a reply, and the code of its error."""
+    request = Request(url, method=method, headers={"Host": "profiles.example.org"})
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urlopen(request, timeout=WAIT_LIMIT_S) as reply:
+            return reply.status, ""
+    except HTTPError as error:
+        return error.code, json.load(error)["error"]["code"]
+
+
 @pytest.mark.skipif(NGINX is None, reason="no nginx program")
 @pytest.mark.parametrize("keeps_prefix", [True, False])
 def test_below_a_path_behind_nginx(database: Path, tmp_path: Path, keeps_prefix: bool) -> None:
-    env = environment(tmp_path / "state", DLPROF_URL_PREFIX="/dlprof")
+    env = environment(tmp_path / "state", DLPROF_URL_PREFIX="/dlprof", DLPROF_TOKEN=TOKEN)
     with running([database], env) as viewer:
-        local = viewer.url.replace("localhost", "127.0.0.1")
-        with _nginx(tmp_path, local, keeps_prefix=keeps_prefix) as url:
-            viewer.url = url
-            with urlopen(f"{url}/", timeout=WAIT_LIMIT_S) as page:
+        server = _as_in_the_guide(viewer, keeps_prefix=keeps_prefix)
+        with _nginx(tmp_path, server) as port:
+            viewer.url, viewer.token = f"http://localhost:{port}/dlprof", TOKEN
+            opener = build_opener(HTTPCookieProcessor())
+            with opener.open(f"{viewer.url}/?token={TOKEN}", timeout=WAIT_LIMIT_S) as page:
                 html = page.read().decode()
+                assert page.url == f"{viewer.url}/"
                 assert "Path=/dlprof/" in str(page.headers.get("Set-Cookie", "Path=/dlprof/"))
             job = viewer.ask_for_aggregation(iter_start=3)
             assert viewer.wait_for_end(job)["state"] == "done"
@@ -84,6 +110,51 @@ def test_below_a_path_behind_nginx(database: Path, tmp_path: Path, keeps_prefix:
         assert 'content="/dlprof"' in html
         assert 'src="/dlprof/static/' in html
         assert '"/static/' not in html
+
+
+ADDRESSES = (
+    ("GET", "/api/v1/profiles/", (200, "")),
+    ("GET", "/metrics", (200, "")),
+    ("DELETE", "/api/v1/profiles/nope/", (404, "PROFILE_NOT_SERVED")),
+)
+_PLAIN = "server { listen 127.0.0.1:PORT; location / { proxy_pass TARGET; HEADERS } }"
+
+
+@pytest.mark.skipif(NGINX is None, reason="no nginx program")
+@pytest.mark.parametrize(
+    ("words", "variables"),
+    [
+        (["--allowed-host", "profiles.example.org"], {"DLPROF_TOKEN": TOKEN}),
+        (["--allowed-host", "profiles.example.org"], {}),
+    ],
+    ids=["token", "host"],
+)
+def test_behind_a_proxy_of_the_same_machine_clients_need_the_token(
+    words: list[str], variables: dict[str, str], database: Path, tmp_path: Path
+) -> None:
+    env = environment(tmp_path / "state", DLPROF_URL_PREFIX="/dlprof", **variables)
+    with running([*words, database], env) as viewer:
+        token = viewer.url.partition("?token=")[2]
+        with _nginx(tmp_path, _as_in_the_guide(viewer)) as port:
+            for method, path, answer in ADDRESSES:
+                url = f"http://127.0.0.1:{port}/dlprof{path}"
+                assert _status(url, method) == (401, "TOKEN_MISSING")
+                assert _status(url, method, token) == answer
+
+
+@pytest.mark.skipif(NGINX is None, reason="no nginx program")
+@pytest.mark.parametrize("headers", ["", "proxy_set_header Host localhost;"])
+def test_a_viewer_for_its_own_machine_answers_no_proxy(
+    headers: str, database: Path, tmp_path: Path
+) -> None:
+    with running([database], environment(tmp_path / "state")) as viewer:
+        assert "token" not in viewer.url
+        server = _PLAIN.replace("TARGET", _address(viewer)).replace("HEADERS", headers)
+        with _nginx(tmp_path, server) as port:
+            for method, path, _ in ADDRESSES:
+                found = _status(f"http://127.0.0.1:{port}{path}", method)
+                assert found == (403, "PROXY_WITHOUT_TOKEN")
+        assert viewer.get("profiles/")["count"] == 1
 
 
 @dataclass

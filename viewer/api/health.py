@@ -21,7 +21,7 @@ from viewer.environment import Environment, is_loopback
 from viewer.errors import ViewerError, read_only
 from viewer.jobs import dispatch
 from viewer.profiles.storage import free_bytes, used_bytes
-from viewer.security.access import has_bearer_token
+from viewer.security.access import has_bearer_token, is_passed_on
 from viewer.security.metrics import COUNTS
 from viewer.state.models import ABSENT_AFTER, Job, JobKind, JobState, count_workers
 
@@ -50,7 +50,7 @@ def _may_look(request: HttpRequest) -> bool:
     if environment.token:
         return has_bearer_token(request, environment)
     peer = request.META.get("REMOTE_ADDR", "")
-    return not peer or is_loopback(peer)
+    return not is_passed_on(request) and (not peer or is_loopback(peer))
 
 
 def _state() -> str:

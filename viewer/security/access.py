@@ -1,7 +1,8 @@
 """Who may read and who may change something.
 
-On a loopback address this machine may read, elsewhere every client with the token. Changes are made
-by the page, with its CSRF token, and by clients that are not web pages.
+Without a token this machine may read, on a loopback address and without a proxy between; otherwise
+every client with the token. Changes are made by the page, with its CSRF token, and by clients that
+are not web pages.
 """
 
 from __future__ import annotations
@@ -89,6 +90,13 @@ class AccessMiddleware:
         return count if shows_token else 0
 
     def _answer_this_machine(self, request: HttpRequest) -> HttpResponse:
+        if is_passed_on(request):
+            return error_response(
+                "PROXY_WITHOUT_TOKEN",
+                say("This viewer only answers its own machine, and a proxy passed the request on."),
+                hint=say("Behind a proxy start it with dlprofviewer --auth."),
+                status=403,
+            )
         peer = request.META.get("REMOTE_ADDR", "")
         # Empty: a Unix socket, which no other machine can reach.
         if not peer or is_loopback(peer):
@@ -99,6 +107,18 @@ class AccessMiddleware:
             hint=say("Start it with dlprofviewer --bind, which makes a token."),
             status=403,
         )
+
+
+_PROXY_HEADERS = ("HTTP_X_FORWARDED_", "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
+
+
+def is_passed_on(request: HttpRequest) -> bool:
+    """Whether a proxy sent the request: its peer is then not the client.
+
+    Without any settings nginx adds no header, but it speaks HTTP/1.0, which browsers do not.
+    """
+    is_old = request.META.get("SERVER_PROTOCOL") == "HTTP/1.0"
+    return is_old or any(name.startswith(_PROXY_HEADERS) for name in request.META)
 
 
 def has_bearer_token(request: HttpRequest, environment: Environment) -> bool:

@@ -164,18 +164,21 @@ int fake_init(void)
     return initialize();
 }
 
+/* Calls end before they return, as CUPTI dates them: ranges around them are closed later. */
+static uint64_t time_now(void) { return now ? now() : 0; }
+
 static int launch(const char *name, uint64_t node, int is_of_runtime)
 {
-    uint64_t start = now ? now() : 0;
+    uint64_t start = time_now(), inner = time_now(), inner_end = time_now(), end = time_now();
     uint8_t *made;
     int axis;
     correlation++;
     if (is_of_runtime) {
-        call(KIND_RUNTIME, 3, start, start + 1); /* a query, which is not recorded */
-        call(KIND_RUNTIME, 1, start + 2, start + 900);
+        call(KIND_RUNTIME, 3, start, start); /* a query, which is not recorded */
+        call(KIND_RUNTIME, 1, start, end);
     }
-    call(KIND_DRIVER, 2, start + 50, start + 60); /* one more */
-    call(KIND_DRIVER, 1, start + 100, start + 800);
+    call(KIND_DRIVER, 2, inner, inner); /* one more */
+    call(KIND_DRIVER, 1, inner, inner_end);
     made = record(KIND_CONCURRENT_KERNEL);
     PUT(uint64_t, KERNEL_START, start + 1000);
     PUT(uint64_t, KERNEL_END, start + 3000);
@@ -198,10 +201,10 @@ int fake_launch_by_driver(const char *name) { return launch(name, 0, 0); }
 
 void fake_copy(uint64_t bytes, int is_peer)
 {
-    uint64_t start = now ? now() : 0;
+    uint64_t start = time_now();
     uint8_t *made;
     correlation++;
-    call(KIND_RUNTIME, 2, start, start + 500);
+    call(KIND_RUNTIME, 2, start, time_now());
     made = record(is_peer ? KIND_MEMCPY_PEER : KIND_MEMCPY);
     PUT(uint8_t, COPY_KIND, 1);
     PUT(uint8_t, COPY_SOURCE, 2); /* pinned */
@@ -222,7 +225,7 @@ void fake_copy(uint64_t bytes, int is_peer)
 
 void fake_wait(uint32_t event)
 {
-    uint64_t start = now ? now() : 0;
+    uint64_t start = time_now(), waits = time_now(), waited = time_now(), end = time_now();
     uint8_t *made = record(KIND_CUDA_EVENT);
     correlation++;
     PUT(uint32_t, EVENT_CORRELATION, correlation);
@@ -231,11 +234,11 @@ void fake_wait(uint32_t event)
     PUT(uint32_t, EVENT_ID, event);
     PUT(uint64_t, EVENT_EVENT_SYNC, 40 + event);
     correlation++;
-    call(KIND_RUNTIME, 4, start, start + 500);
+    call(KIND_RUNTIME, 4, start, end);
     made = record(KIND_SYNCHRONIZATION);
     PUT(uint32_t, SYNC_TYPE, 3);
-    PUT(uint64_t, SYNC_START, start + 10);
-    PUT(uint64_t, SYNC_END, start + 400);
+    PUT(uint64_t, SYNC_START, waits);
+    PUT(uint64_t, SYNC_END, waited);
     PUT(uint32_t, SYNC_CORRELATION, correlation);
     PUT(uint32_t, SYNC_CONTEXT, 1);
     PUT(uint32_t, SYNC_STREAM, 7);

@@ -8,6 +8,7 @@
 #define DLPROF_ABI_H
 
 #define OLDEST_CUPTI 18    /* CUDA 11.8 */
+#define FINALIZE_CUPTI 24  /* CUDA 12.6: may be attached again after it was detached */
 #define SYNC_IDS_CUPTI 26  /* CUDA 12.8: events have ids that tell their recordings apart */
 
 #define KIND_MEMCPY 1
@@ -28,6 +29,8 @@
 #define CALLBACK_GRAPH_NODE_CLONED 20
 #define CALLBACK_PROFILER_START 308
 #define CALLBACK_PROFILER_STOP 309
+#define CALLBACK_DRIVER_VERSION 2
+#define CALLBACK_DEVICE_COUNT 4
 #define SITE_EXIT 1
 
 #define FLUSH_FORCED 1
@@ -35,6 +38,7 @@
 #define COPY_PEER 10
 #define FLAG_ASYNC 1
 #define OBJECT_THREAD 2
+#define ERROR_LIMIT 12
 #define ERROR_OTHER_SUBSCRIBER 39
 
 /* Places of the fields. */

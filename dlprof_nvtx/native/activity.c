@@ -1,11 +1,12 @@
-/* Reads the buffers that CUPTI has filled, and writes what is in them as compact records. */
-
 #define _GNU_SOURCE
-#include "abi.h"
 #include "activity.h"
-#include "collector.h"
+#include "abi.h"
+#include "library.h"
+#include "names.h"
+#include "output.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,9 @@
 #define MOST_POOLED 16
 #define STAGED 2048
 
-uint64_t activity_dropped;
+static _Atomic uint64_t dropped;
+static _Atomic int outstanding; /* buffers that CUPTI has */
+static void (*_Atomic at_exit)(void);
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t parse_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *pool[MOST_POOLED];
@@ -42,7 +45,7 @@ static struct stage *const STAGES[] = {&api_stage,  &kernel_stage, &copy_stage, 
 static void write_stage(struct stage *stage)
 {
     if (stage->count)
-        collector_write(stage->type, stage->record_bytes, stage->records,
+        output_write(stage->type, stage->record_bytes, stage->records,
                         (uint64_t)stage->count * stage->record_bytes);
     stage->count = 0;
 }
@@ -80,7 +83,7 @@ static uint64_t u64(const uint8_t *at)
 
 static void read_api(const uint8_t *from, int is_driver)
 {
-    const struct call *call = call_of(is_driver, u32(from + API_CBID));
+    const struct call *call = names_call(is_driver, u32(from + API_CBID));
     struct api_record *record;
     if (!call || !call->is_recorded || !(record = staged(&api_stage)))
         return;
@@ -107,7 +110,7 @@ static void read_kernel(const uint8_t *from)
     record->context = u32(from + KERNEL_CONTEXT);
     record->stream = u32(from + KERNEL_STREAM);
     record->correlation = u32(from + KERNEL_CORRELATION);
-    record->name = name_of(name);
+    record->name = names_id(name);
     record->graph = u32(from + KERNEL_GRAPH);
     memcpy(record->grid, from + KERNEL_GRID, sizeof record->grid);
     memcpy(record->block, from + KERNEL_BLOCK, sizeof record->block);
@@ -150,7 +153,7 @@ static void read_sync(const uint8_t *from)
     record->context = u32(from + SYNC_CONTEXT);
     record->stream = u32(from + SYNC_STREAM);
     record->event = u32(from + SYNC_EVENT);
-    record->event_sync = cupti_version() >= SYNC_IDS_CUPTI ? u64(from + SYNC_EVENT_SYNC) : UINT64_MAX;
+    record->event_sync = library_version() >= SYNC_IDS_CUPTI ? u64(from + SYNC_EVENT_SYNC) : UINT64_MAX;
 }
 
 static void read_event(const uint8_t *from)
@@ -162,7 +165,7 @@ static void read_event(const uint8_t *from)
     record->context = u32(from + EVENT_CONTEXT);
     record->stream = u32(from + EVENT_STREAM);
     record->event = u32(from + EVENT_ID);
-    record->event_sync = cupti_version() >= SYNC_IDS_CUPTI ? u64(from + EVENT_EVENT_SYNC) : UINT64_MAX;
+    record->event_sync = library_version() >= SYNC_IDS_CUPTI ? u64(from + EVENT_EVENT_SYNC) : UINT64_MAX;
 }
 
 static void read_overhead(const uint8_t *from)
@@ -194,8 +197,15 @@ static void read_record(const uint8_t *record)
     }
 }
 
+uint64_t activity_dropped(void) { return dropped; }
+int activity_outstanding(void) { return outstanding; }
+void activity_begin(void (*handler)(void)) { at_exit = handler; }
+
 void activity_request(uint8_t **buffer, size_t *bytes, size_t *most_records)
 {
+    void (*handler)(void) = atomic_exchange(&at_exit, NULL);
+    if (handler)
+        atexit(handler);
     *buffer = NULL;
     pthread_mutex_lock(&pool_lock);
     if (pooled)
@@ -205,6 +215,7 @@ void activity_request(uint8_t **buffer, size_t *bytes, size_t *most_records)
         *buffer = NULL;
     *bytes = *buffer ? BUFFER_BYTES : 0;
     *most_records = 0;
+    outstanding += *buffer != NULL;
 }
 
 void activity_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
@@ -213,13 +224,14 @@ void activity_complete(void *context, uint32_t stream, uint8_t *buffer, size_t b
     size_t lost = 0, at;
     (void)bytes;
     pthread_mutex_lock(&parse_lock);
-    while (valid && !cupti_next_record(buffer, valid, &record))
+    while (valid && !cupti.ActivityGetNextRecord(buffer, valid, &record))
         read_record(record);
     for (at = 0; at < sizeof STAGES / sizeof *STAGES; at++)
         write_stage(STAGES[at]);
-    if (!cupti_lost_records(context, stream, &lost))
-        activity_dropped += lost;
+    if (!cupti.ActivityGetNumDroppedRecords(context, stream, &lost))
+        dropped += lost;
     pthread_mutex_unlock(&parse_lock);
+    outstanding -= buffer != NULL;
     pthread_mutex_lock(&pool_lock);
     if (buffer && pooled < MOST_POOLED)
         pool[pooled++] = buffer, buffer = NULL;
@@ -232,6 +244,10 @@ void activity_forget(void)
     pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
     size_t at;
     pool_lock = parse_lock = unlocked;
+    pooled = 0;
+    outstanding = 0;
+    dropped = 0;
+    at_exit = NULL;
     for (at = 0; at < sizeof STAGES / sizeof *STAGES; at++)
         STAGES[at]->count = 0;
     names_forget();

@@ -1,4 +1,4 @@
-/* Between the parts of the collector that concern CUPTI. */
+/* Reads the buffers that CUPTI has filled, and writes what is in them as compact records. */
 
 #ifndef DLPROF_ACTIVITY_H
 #define DLPROF_ACTIVITY_H
@@ -6,26 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct call {
-    uint32_t name; /* 0: not recorded, or without a name */
-    uint8_t is_known, is_recorded;
-};
-
-/* names.c; the caller of the first two holds the lock of activity.c */
-uint32_t name_of(const char *text);
-const struct call *call_of(int is_driver, uint32_t cbid);
-int is_recorded(int domain, const char *name);
-void names_forget(void);
-
-/* activity.c */
-extern uint64_t activity_dropped;
+/* Register `handler` for the end of the program when CUPTI asks for its first buffer: what CUPTI
+   has registered until then runs after it. */
+void activity_begin(void (*handler)(void));
 void activity_request(uint8_t **buffer, size_t *bytes, size_t *most_records);
 void activity_complete(void *context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid);
+int activity_outstanding(void);
+uint64_t activity_dropped(void);
 void activity_forget(void);
-
-/* cupti.c */
-int cupti_callback_name(int domain, uint32_t cbid, const char **name);
-int cupti_next_record(uint8_t *buffer, size_t valid, uint8_t **record);
-int cupti_lost_records(void *context, uint32_t stream, size_t *count);
 
 #endif

@@ -1,131 +1,26 @@
-/* The collector: records CUDA activity and NVTX ranges of one process into a file of its own.
-
-   The file begins with MAGIC; then come chunks: a header, and records of one type and size, or
-   text. profiler_cli/capture/records.py reads it. All numbers are in the byte order of the machine,
-   all times in ns of CLOCK_MONOTONIC. A file that ends in the middle of a chunk is valid up to it. */
+/* What the collector exports: to the CUDA driver, to NVTX, and to the program itself. */
 
 #ifndef DLPROF_COLLECTOR_H
 #define DLPROF_COLLECTOR_H
 
-#include <stddef.h>
 #include <stdint.h>
 
-#define MAGIC "DLPROFC1"
+#define EXPORTED __attribute__((visibility("default")))
 
-enum chunk_type {
-    CHUNK_PROCESS = 1, /* struct process_record */
-    CHUNK_STRING,      /* uint32 id, then the text */
-    CHUNK_API,
-    CHUNK_KERNEL,
-    CHUNK_COPY,
-    CHUNK_SET,
-    CHUNK_SYNC,
-    CHUNK_EVENT,
-    CHUNK_OVERHEAD,
-    CHUNK_GRAPH_NODE,
-    CHUNK_NVTX,      /* struct nvtx_record */
-    CHUNK_NVTX_TEXT, /* the texts of the chunk before it, joined */
-    CHUNK_DEVICES,   /* lines: ordinal, UUID, ... separated by tabs */
-    CHUNK_THREADS,   /* lines: thread id, name */
-    CHUNK_NOTE,      /* name, tab, value */
-    CHUNK_END        /* struct process_record: the file is complete */
-};
+/* The CUDA driver calls this while a program initializes CUDA. */
+EXPORTED int InitializeInjection(void);
 
-struct chunk_header {
-    uint32_t type, record_bytes; /* record_bytes 0: text */
-    uint64_t bytes;
-};
+/* NVTX calls this, once for each library of the process that contains its headers. */
+EXPORTED int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t));
 
-struct process_record {
-    uint64_t time_ns, utc_ns; /* the same moment, by both clocks */
-    uint32_t pid, cupti_version;
-    uint64_t dropped; /* records that CUPTI could not store */
-};
+/* Record from now on. 1: it does, with CUDA's activity as soon as CUDA is initialized; 0: it does
+   not, because there is no folder, the disk is full, or CUPTI is missing, too old, or held by
+   another profiler. Then nothing has changed, and it may be tried again. */
+EXPORTED int dlprof_collector_begin(void);
 
-struct api_record {
-    uint64_t start, end;
-    uint32_t thread, correlation, name;
-    int32_t result;
-    uint32_t is_driver, unused;
-};
-
-struct kernel_record {
-    uint64_t start, end, graph_node;
-    uint32_t device, context, stream, correlation, name, graph;
-    int32_t grid[3], block[3];
-    int32_t static_bytes, dynamic_bytes; /* shared memory */
-    uint32_t registers, launch_type;
-};
-
-struct memory_record { /* a copy or a set */
-    uint64_t start, end, graph_node, bytes;
-    uint32_t device, context, stream, correlation, graph;
-    uint8_t copy_kind, source, target, is_async;
-};
-
-struct sync_record {
-    uint64_t start, end, event_sync;
-    uint32_t type, correlation, context, stream, event, unused;
-};
-
-struct event_record {
-    uint64_t event_sync;
-    uint32_t correlation, context, stream, event;
-};
-
-struct overhead_record {
-    uint64_t start, end;
-    uint32_t kind, thread;
-};
-
-struct graph_node_record {
-    uint64_t time, node, original; /* original 0: not copied from another node */
-    uint32_t thread, unused;
-};
-
-enum nvtx_kind {
-    NVTX_PUSH = 1,
-    NVTX_POP,
-    NVTX_START,
-    NVTX_END,
-    NVTX_MARK,
-    NVTX_DOMAIN,      /* id: number of the domain; text: its name */
-    NVTX_CATEGORY,    /* id: number of the category; text: its name */
-    NVTX_THREAD,      /* id: thread; text: its name */
-    NVTX_ATTRIBUTES   /* of the next record of the thread; id: payload; time: category | type << 32 */
-};
-
-struct nvtx_record {
-    uint64_t time, id; /* id of a started range: joins its end to it */
-    uint32_t domain, thread, text_bytes, kind;
-};
-
-/* output.c */
-extern int collector_is_on; /* whether activity is recorded now */
-extern int collector_has_failed;
-void collector_init(void);
-uint64_t collector_now(void);
-uint32_t collector_thread(void);
-void collector_write(uint32_t type, uint32_t record_bytes, const void *data, uint64_t bytes);
-void collector_write_pair(uint32_t type, uint32_t record_bytes, const void *data, uint64_t bytes,
-                          uint32_t next_type, const void *text, uint64_t text_bytes);
-void collector_note(const char *name, const char *value);
-void collector_begin(void);
-void collector_begin_with_cuda(void);
-void collector_end(void);
-void collector_stop(void);
-
-/* nvtx.c */
-void nvtx_flush(void);
-void nvtx_forget(void);
-
-/* cupti.c */
-void cupti_begin(void);
-void cupti_end(void);
-void cupti_forget(void);
-void cupti_describe(void);
-int cupti_watches_range(void);
-uint32_t cupti_version(void);
-uint64_t cupti_dropped(void);
+/* Record no more, and take CUPTI out of the process; 1: done, or nothing was to be done. Waits for
+   work that is on its way, for a second at most. Both may be called any number of times, by any
+   thread, but not by a handler of a signal nor while this thread is inside a call of CUDA. */
+EXPORTED int dlprof_collector_detach(void);
 
 #endif

@@ -1,76 +1,43 @@
-/* Records CUDA activity through CUPTI, in buffers that CUPTI fills and a thread of it delivers.
-
-   The CUDA driver loads the library that CUDA_INJECTION64_PATH names when a program initializes
-   CUDA. CUPTI is the one that the program has loaded; else the one of DLPROF_COLLECT_CUPTI. */
-
 #define _GNU_SOURCE
+#include "cupti.h"
 #include "abi.h"
 #include "activity.h"
-#include "collector.h"
+#include "library.h"
+#include "names.h"
+#include "output.h"
 
-#include <dlfcn.h>
-#include <link.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define CUPTI_VARIABLE "DLPROF_COLLECT_CUPTI"
 #define RANGE_VARIABLE "DLPROF_COLLECT_RANGE" /* collect between cudaProfilerStart and -Stop */
 #define FLUSH_MS 1000
 #define MOST_CALLBACKS 4096
-
-typedef void (*callback)(void *, int, uint32_t, const void *);
-typedef void (*request)(uint8_t **, size_t *, size_t *);
-typedef void (*completion)(void *, uint32_t, uint8_t *, size_t, size_t);
-
-/* Name, arguments, and whether the collector needs it. */
-#define FUNCTIONS(X)                                                                               \
-    X(GetVersion, (uint32_t *), 1)                                                                 \
-    X(GetResultString, (int, const char **), 1)                                                    \
-    X(Subscribe, (void **, callback, void *), 1)                                                   \
-    X(EnableCallback, (uint32_t, void *, int, uint32_t), 1)                                        \
-    X(GetCallbackName, (int, uint32_t, const char **), 1)                                          \
-    X(SetThreadIdType, (int), 1)                                                                   \
-    X(ActivityRegisterCallbacks, (request, completion), 1)                                         \
-    X(ActivityRegisterTimestampCallback, (uint64_t (*)(void)), 1)                                  \
-    X(ActivityEnable, (int), 1)                                                                    \
-    X(ActivityDisable, (int), 1)                                                                   \
-    X(ActivityFlushAll, (uint32_t), 1)                                                             \
-    X(ActivityFlushPeriod, (uint32_t), 1)                                                          \
-    X(ActivityGetNextRecord, (uint8_t *, size_t, uint8_t **), 1)                                   \
-    X(ActivityGetNumDroppedRecords, (void *, uint32_t, size_t *), 1)                               \
-    X(GetGraphNodeId, (void *, uint64_t *), 0)                                                     \
-    X(ActivityEnableDriverApi, (uint32_t, uint8_t), 0)                                             \
-    X(ActivityEnableRuntimeApi, (uint32_t, uint8_t), 0)
-
-#define DECLARE(name, arguments, needed) int (*name) arguments;
-static struct {
-    FUNCTIONS(DECLARE)
-} cupti;
+#define MS 1000000ull
+#define MOST_DRAIN_MS 1000 /* The program must not stand still for 2 s. */
+#define MOST_WAIT_MS 500
 
 static const int KINDS[] = {KIND_CONCURRENT_KERNEL, KIND_MEMCPY, KIND_MEMCPY_PEER, KIND_MEMSET,
                             KIND_SYNCHRONIZATION,   KIND_CUDA_EVENT, KIND_OVERHEAD};
 
-static int has_cuda, is_active, is_subscribed, is_described, has_range_begun;
-static uint32_t version;
+/* One thread at a time changes it, without a lock: the thread that initializes CUDA must not wait
+   for another one, which may wait for CUDA. */
+enum { DETACHED, CHANGING, ATTACHED };
+static _Atomic int state;
+static _Atomic int has_cuda, has_failed, has_range_begun, is_described;
+static _Atomic int callbacks; /* threads inside a callback */
+static _Atomic uint32_t finalizer; /* thread whose next call of the driver detaches CUPTI */
+static int is_subscribed;
 static void *subscriber;
+static void (*range_hook)(int is_start);
 
-uint32_t cupti_version(void) { return version; }
-uint64_t cupti_dropped(void) { return activity_dropped; }
+uint64_t cupti_dropped(void) { return activity_dropped(); }
 int cupti_watches_range(void) { return !has_range_begun && getenv(RANGE_VARIABLE); }
-
-int cupti_callback_name(int domain, uint32_t cbid, const char **name)
-{
-    return cupti.GetCallbackName(domain, cbid, name);
-}
-int cupti_next_record(uint8_t *buffer, size_t valid, uint8_t **record)
-{
-    return cupti.ActivityGetNextRecord(buffer, valid, record);
-}
-int cupti_lost_records(void *context, uint32_t stream, size_t *count)
-{
-    return cupti.ActivityGetNumDroppedRecords(context, stream, count);
-}
+int cupti_has_failed(void) { return atomic_exchange(&has_failed, 0); }
+void cupti_init(void) { has_cuda = 1; }
 
 static void record_graph_node(uint32_t cbid, const uint8_t *data)
 {
@@ -87,9 +54,9 @@ static void record_graph_node(uint32_t cbid, const uint8_t *data)
         return;
     if (cbid == CALLBACK_GRAPH_NODE_CLONED)
         cupti.GetGraphNodeId(original, &record.original);
-    record.time = collector_now();
-    record.thread = collector_thread();
-    collector_write(CHUNK_GRAPH_NODE, sizeof record, &record, sizeof record);
+    record.time = output_now();
+    record.thread = output_thread();
+    output_write(CHUNK_GRAPH_NODE, sizeof record, &record, sizeof record);
 }
 
 static void disable(void)
@@ -101,85 +68,63 @@ static void disable(void)
     cupti.ActivityDisable(KIND_DRIVER);
 }
 
+static void watch_graphs(int on)
+{
+    cupti.EnableCallback(on, subscriber, DOMAIN_RESOURCE, CALLBACK_GRAPH_NODE_CREATED);
+    cupti.EnableCallback(on, subscriber, DOMAIN_RESOURCE, CALLBACK_GRAPH_NODE_CLONED);
+}
+
+static void on_driver_call(uint32_t cbid)
+{
+    uint32_t own = output_thread();
+    if (finalizer) {
+        if (atomic_compare_exchange_strong(&finalizer, &own, 0))
+            library_failed("cuptiFinalize", cupti.Finalize());
+    } else if (cbid == CALLBACK_PROFILER_START) {
+        has_range_begun = 1;
+        range_hook(1);
+    } else if (cbid == CALLBACK_PROFILER_STOP && has_range_begun && output_is_on) {
+        disable();
+        range_hook(0);
+    }
+}
+
 static void on_callback(void *unused, int domain, uint32_t cbid, const void *data)
 {
     (void)unused;
-    if (domain == DOMAIN_RESOURCE && collector_is_on)
+    callbacks++;
+    if (domain == DOMAIN_RESOURCE && output_is_on && state == ATTACHED)
         record_graph_node(cbid, data);
-    else if (domain == DOMAIN_DRIVER_API && *(const int *)data == SITE_EXIT) {
-        if (cbid == CALLBACK_PROFILER_START) {
-            has_range_begun = 1;
-            collector_begin();
-        } else if (has_range_begun && collector_is_on) {
-            disable();
-            collector_stop();
-        }
-    }
-}
-
-static int failed(const char *what, int result)
-{
-    char text[512];
-    const char *name = NULL;
-    if (!result)
-        return 0;
-    if (cupti.GetResultString)
-        cupti.GetResultString(result, &name);
-    snprintf(text, sizeof text, "%s: %s", what, name ? name : "unknown error");
-    collector_note(result == ERROR_OTHER_SUBSCRIBER ? "other_subscriber" : "cupti_error", text);
-    return 1;
-}
-
-static int find_loaded(struct dl_phdr_info *info, size_t size, void *path)
-{
-    (void)size;
-    if (!info->dlpi_name || !strstr(info->dlpi_name, "/libcupti.so"))
-        return 0;
-    snprintf(path, 4096, "%s", info->dlpi_name);
-    return 1;
-}
-
-static int load(void)
-{
-    char path[4096] = "";
-    const char *given = getenv(CUPTI_VARIABLE);
-    void *library = NULL;
-    if (version)
-        return version >= OLDEST_CUPTI;
-    dl_iterate_phdr(find_loaded, path);
-    if (!*path && given)
-        snprintf(path, sizeof path, "%s", given);
-    if (*path)
-        library = dlopen(path, RTLD_NOW);
-    if (!library) {
-        collector_note("no_cupti", *path ? dlerror() : "");
-        return 0;
-    }
-    collector_note("cupti", path);
-#define LOOK_UP(name, arguments, needed)                                                           \
-    *(void **)&cupti.name = dlsym(library, "cupti" #name);                                         \
-    if (needed && !cupti.name) {                                                                   \
-        collector_note("missing_function", "cupti" #name);                                         \
-        return 0;                                                                                  \
-    }
-    FUNCTIONS(LOOK_UP)
-    if (failed("cuptiGetVersion", cupti.GetVersion(&version)))
-        return 0;
-    snprintf(path, sizeof path, "%u", version);
-    collector_note("cupti_version", path);
-    if (version < OLDEST_CUPTI)
-        collector_note("old_cupti", path);
-    return version >= OLDEST_CUPTI;
+    else if (domain == DOMAIN_DRIVER_API && *(const int *)data == SITE_EXIT)
+        on_driver_call(cbid);
+    callbacks--;
 }
 
 static int subscribe(void)
 {
+    int result;
     if (is_subscribed)
         return 1;
-    if (!load() || failed("cuptiSubscribe", cupti.Subscribe(&subscriber, on_callback, NULL)))
+    if (!library_load())
+        return 0;
+    result = cupti.Subscribe(&subscriber, on_callback, NULL);
+    /* As CUPTI before CUDA 12 calls it. */
+    if (library_failed("cuptiSubscribe", result == ERROR_LIMIT ? ERROR_OTHER_SUBSCRIBER : result))
         return 0;
     is_subscribed = 1;
     return 1;
+}
+
+enum cupti_attached cupti_attach(void)
+{
+    int expected = DETACHED;
+    if (!has_cuda || !atomic_compare_exchange_strong(&state, &expected, CHANGING))
+        return CUPTI_NOTHING_TO_DO;
+    if (subscribe())
+        return CUPTI_ATTACHED;
+    has_failed = 1;
+    state = DETACHED;
+    return CUPTI_FAILED;
 }
 
 /* Enable the calls to record; CUPTI before CUDA 12.6 can only record all, which are then left out
@@ -188,10 +133,10 @@ static int subscribe(void)
 static void enable_calls(int kind, int domain, int (*enable_one)(uint32_t, uint8_t))
 {
     uint32_t cbid;
-    failed(kind == KIND_RUNTIME ? "runtime API" : "driver API", cupti.ActivityEnable(kind));
+    library_failed(kind == KIND_RUNTIME ? "runtime API" : "driver API", cupti.ActivityEnable(kind));
     for (cbid = 1; enable_one && cbid < MOST_CALLBACKS; cbid++) {
         const char *name = NULL;
-        if (!cupti.GetCallbackName(domain, cbid, &name) && name && !is_recorded(domain, name))
+        if (!cupti.GetCallbackName(domain, cbid, &name) && name && !names_is_recorded(domain, name))
             enable_one(cbid, 0);
     }
 }
@@ -207,57 +152,141 @@ static void enable_all_calls(void)
     enable_driver_calls();
 }
 
-void cupti_begin(void)
+void cupti_record(void (*at_exit)(void))
 {
     size_t at;
-    /* The thread that initializes CUDA must not wait here for another one: that may wait for CUDA. */
-    if (!has_cuda || __atomic_exchange_n(&is_active, 1, __ATOMIC_SEQ_CST))
-        return;
-    if (!subscribe()) {
-        is_active = 0;
+    activity_begin(at_exit);
+    library_failed("thread ids", cupti.SetThreadIdType(THREAD_IDS_OF_SYSTEM));
+    library_failed("time stamps", cupti.ActivityRegisterTimestampCallback(output_now));
+    if (library_failed("callbacks",
+                       cupti.ActivityRegisterCallbacks(activity_request, activity_complete))) {
+        has_failed = 1;
+        cupti_release();
         return;
     }
-    failed("thread ids", cupti.SetThreadIdType(THREAD_IDS_OF_SYSTEM));
-    failed("time stamps", cupti.ActivityRegisterTimestampCallback(collector_now));
-    if (failed("callbacks", cupti.ActivityRegisterCallbacks(activity_request, activity_complete)))
-        return;
     for (at = 0; at < sizeof KINDS / sizeof *KINDS; at++)
-        failed("activity", cupti.ActivityEnable(KINDS[at]));
+        library_failed("activity", cupti.ActivityEnable(KINDS[at]));
     enable_all_calls();
-    cupti.EnableCallback(1, subscriber, DOMAIN_RESOURCE, CALLBACK_GRAPH_NODE_CREATED);
-    cupti.EnableCallback(1, subscriber, DOMAIN_RESOURCE, CALLBACK_GRAPH_NODE_CLONED);
-    failed("flush period", cupti.ActivityFlushPeriod(FLUSH_MS));
+    watch_graphs(1);
+    library_failed("flush period", cupti.ActivityFlushPeriod(FLUSH_MS));
+    /* Now, not before: handlers run in the reverse order of their registration, and CUPTI, which
+       registers its own when it is loaded or enabled, must still be alive in ours. */
+    atexit(at_exit);
+    state = ATTACHED;
 }
 
-void cupti_end(void)
+static void sleep_ms(void)
 {
-    if (!is_active)
-        return;
-    is_active = 0;
-    failed("flush", cupti.ActivityFlushAll(FLUSH_FORCED));
-    disable();
-    cupti_describe();
+    struct timespec time = {0, MS};
+    nanosleep(&time, NULL);
 }
 
-/* Write the devices, once CUDA is initialized; their properties come from the driver. */
+/* Wait for the records of work that is still on its way, by asking CUPTI alone: a call of CUDA that
+   waits would break the capture of a graph. CUPTI returns the buffers whose records are all there. */
+static void drain(void)
+{
+    uint64_t limit = output_now() + MOST_DRAIN_MS * MS;
+    for (;;) {
+        if (library_failed("flush", cupti.ActivityFlushAll(0)))
+            return;
+        if (!activity_outstanding() || output_now() >= limit)
+            return;
+        sleep_ms();
+    }
+}
+
+int cupti_stop(enum cupti_detach how)
+{
+    uint64_t limit = output_now() + MOST_WAIT_MS * MS;
+    int expected = ATTACHED;
+    while (!atomic_compare_exchange_strong(&state, &expected, CHANGING)) {
+        /* Another thread initializes CUDA, and enables CUPTI just now. */
+        if (expected != CHANGING || output_now() >= limit)
+            return 0;
+        expected = ATTACHED;
+        sleep_ms();
+    }
+    if (how == CUPTI_DETACH) {
+        drain();
+        watch_graphs(0);
+        disable();
+    }
+    library_failed("flush", cupti.ActivityFlushAll(FLUSH_FORCED));
+    if (how == CUPTI_AT_EXIT)
+        disable();
+    cupti_describe();
+    return 1;
+}
+
+/* Detach CUPTI at the exit of a call of the driver by this thread: there NVIDIA recommends to call
+   cuptiFinalize, else the caller would have to see to it that no thread is inside CUDA or CUPTI.
+   (User's guide, "Dynamic Attach and Detach", and the sample cupti_finalize; PyTorch's Kineto,
+   which waits for the next call of the program, does the same.) */
+static int finalize(void)
+{
+    int (*driver_version)(int *), (*device_count)(int *), number = 0, waits = MOST_WAIT_MS;
+    /* CUPTI before CUDA 12.6 crashes at a CUDA graph after it was detached and attached again:
+       https://github.com/pytorch/pytorch/pull/150957. It stays loaded there, with nothing enabled. */
+    if (!cupti.Finalize || library_version() < FINALIZE_CUPTI)
+        return 0;
+    /* No callback of ours may use CUPTI while it goes. */
+    while (callbacks && waits--)
+        sleep_ms();
+    *(void **)&driver_version = library_driver_function("cuDriverGetVersion");
+    *(void **)&device_count = library_driver_function("cuDeviceGetCount");
+    cupti.EnableCallback(1, subscriber, DOMAIN_DRIVER_API, CALLBACK_DRIVER_VERSION);
+    cupti.EnableCallback(1, subscriber, DOMAIN_DRIVER_API, CALLBACK_DEVICE_COUNT);
+    finalizer = output_thread();
+    if (driver_version)
+        driver_version(&number);
+    if (finalizer && device_count)
+        device_count(&number);
+    if (!finalizer)
+        return 1;
+    finalizer = 0;
+    return 0;
+}
+
+void cupti_release(void)
+{
+    if (is_subscribed && !finalize()) {
+        output_note("not_finalized", "CUPTI stays in the process, with nothing enabled");
+        library_failed("cuptiUnsubscribe", cupti.Unsubscribe(subscriber));
+    }
+    subscriber = NULL;
+    is_subscribed = 0;
+    state = DETACHED;
+}
+
+void cupti_watch_range(void (*on_range)(int is_start))
+{
+    range_hook = on_range;
+    if (!subscribe()) {
+        has_failed = 1;
+        return;
+    }
+    cupti.EnableCallback(1, subscriber, DOMAIN_DRIVER_API, CALLBACK_PROFILER_START);
+    cupti.EnableCallback(1, subscriber, DOMAIN_DRIVER_API, CALLBACK_PROFILER_STOP);
+}
+
+/* The properties of the devices come from the driver. */
 void cupti_describe(void)
 {
     static const int ATTRIBUTES[] = {16, 13, 75, 76, 36, 37, 38};
     int (*count)(int *), (*get)(int *, int), (*name)(char *, int, int), (*uuid)(uint8_t *, int);
     int (*total)(size_t *, int), (*attribute)(int *, int, int), (*driver)(int *);
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     char text[1 << 14];
     size_t used = 0, at;
     int devices = 0, ordinal, release = 0;
-    if (!has_cuda || is_described || !library)
+    if (!has_cuda || is_described)
         return;
-    *(void **)&count = dlsym(library, "cuDeviceGetCount");
-    *(void **)&get = dlsym(library, "cuDeviceGet");
-    *(void **)&name = dlsym(library, "cuDeviceGetName");
-    *(void **)&uuid = dlsym(library, "cuDeviceGetUuid");
-    *(void **)&total = dlsym(library, "cuDeviceTotalMem_v2");
-    *(void **)&attribute = dlsym(library, "cuDeviceGetAttribute");
-    *(void **)&driver = dlsym(library, "cuDriverGetVersion");
+    *(void **)&count = library_driver_function("cuDeviceGetCount");
+    *(void **)&get = library_driver_function("cuDeviceGet");
+    *(void **)&name = library_driver_function("cuDeviceGetName");
+    *(void **)&uuid = library_driver_function("cuDeviceGetUuid");
+    *(void **)&total = library_driver_function("cuDeviceTotalMem_v2");
+    *(void **)&attribute = library_driver_function("cuDeviceGetAttribute");
+    *(void **)&driver = library_driver_function("cuDriverGetVersion");
     if (!count || !get || !name || !uuid || !total || !attribute || !driver || count(&devices))
         return;
     is_described = 1;
@@ -284,29 +313,16 @@ void cupti_describe(void)
         text[used++] = '\n';
     }
     if (used)
-        collector_write(CHUNK_DEVICES, 0, text, used);
+        output_write(CHUNK_DEVICES, 0, text, used);
 }
 
 void cupti_forget(void)
 {
-    has_cuda = is_active = is_described = has_range_begun = 0;
+    state = DETACHED;
+    has_cuda = has_failed = is_described = has_range_begun = 0;
+    callbacks = 0;
+    finalizer = 0;
+    is_subscribed = 0;
+    subscriber = NULL;
     activity_forget();
-}
-
-/* The CUDA driver calls this while a program initializes CUDA. */
-__attribute__((visibility("default"))) int InitializeInjection(void)
-{
-    collector_init();
-    collector_begin_with_cuda();
-    /* Once more: what was registered last runs first, and CUPTI must still be there then. */
-    atexit(collector_end);
-    has_cuda = 1;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (collector_is_on)
-        cupti_begin();
-    else if (cupti_watches_range() && subscribe()) {
-        cupti.EnableCallback(1, subscriber, DOMAIN_DRIVER_API, CALLBACK_PROFILER_START);
-        cupti.EnableCallback(1, subscriber, DOMAIN_DRIVER_API, CALLBACK_PROFILER_STOP);
-    }
-    return 1;
 }

@@ -1,9 +1,8 @@
-/* Names of kernels and calls by number, and which calls are recorded. */
-
 #define _GNU_SOURCE
+#include "names.h"
 #include "abi.h"
-#include "activity.h"
-#include "collector.h"
+#include "library.h"
+#include "output.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,16 +33,17 @@ static int grow_names(void)
 {
     uint32_t room = name_room ? 2 * name_room : 1024, at;
     struct name *more = realloc(names, room * sizeof *names);
-    uint32_t *wider = calloc(2 * (size_t)room, sizeof *slots);
+    uint32_t *wider = calloc(2 * (size_t)room, sizeof *slots), *previous;
     if (more)
         names = more;
     if (!more || !wider) {
         free(wider);
         return 0;
     }
-    free(slots);
+    previous = slots;
     slots = wider;
     slot_count = 2 * room;
+    free(previous);
     name_room = room;
     for (at = 0; at < name_count; at++) {
         uint32_t slot = names[at].hash & (slot_count - 1);
@@ -62,12 +62,11 @@ static void write_name(uint32_t id, const char *text)
         return;
     memcpy(chunk, &id, sizeof id);
     memcpy(chunk + sizeof id, text, length);
-    collector_write(CHUNK_STRING, 0, chunk, sizeof id + length);
+    output_write(CHUNK_STRING, 0, chunk, sizeof id + length);
     free(chunk);
 }
 
-/* The number of a text, 0 for none; the caller holds `parse_lock`. */
-uint32_t name_of(const char *text)
+uint32_t names_id(const char *text)
 {
     uint32_t hash, slot, *cached;
     size_t place = ((uintptr_t)text >> 3) % CACHED;
@@ -131,7 +130,7 @@ static int begins_with_any(const char *name, const char *const *words, size_t co
     return 0;
 }
 
-int is_recorded(int domain, const char *name)
+int names_is_recorded(int domain, const char *name)
 {
     if (domain == DOMAIN_RUNTIME_API)
         return !begins_with_any(name, QUERIES, sizeof QUERIES / sizeof *QUERIES);
@@ -140,7 +139,7 @@ int is_recorded(int domain, const char *name)
 
 static struct call calls[2][MOST_CALLBACKS];
 
-const struct call *call_of(int is_driver, uint32_t cbid)
+const struct call *names_call(int is_driver, uint32_t cbid)
 {
     int domain = is_driver ? DOMAIN_DRIVER_API : DOMAIN_RUNTIME_API;
     const char *name = NULL;
@@ -150,9 +149,9 @@ const struct call *call_of(int is_driver, uint32_t cbid)
     call = &calls[is_driver][cbid];
     if (!call->is_known) {
         call->is_known = 1;
-        if (!cupti_callback_name(domain, cbid, &name) && name && is_recorded(domain, name)) {
+        if (!cupti.GetCallbackName(domain, cbid, &name) && name && names_is_recorded(domain, name)) {
             call->is_recorded = 1;
-            call->name = name_of(name);
+            call->name = names_id(name);
         }
     }
     return call;
@@ -160,9 +159,9 @@ const struct call *call_of(int is_driver, uint32_t cbid)
 
 void names_forget(void)
 {
-    name_count = 0;
-    if (slots)
-        memset(slots, 0, slot_count * sizeof *slots);
+    names = NULL;
+    slots = NULL;
+    name_count = name_room = slot_count = 0;
     memset(cache, 0, sizeof cache);
     memset(calls, 0, sizeof calls);
 }

@@ -1,12 +1,10 @@
-/* Receives NVTX events: what a program, PyTorch or any library writes through NVTX's headers.
-
-   NVTX loads the library that NVTX_INJECTION64_PATH names at its first call, and hands over tables
-   of function pointers to fill in; the numbers of the functions are part of its public interface. */
-
 #define _GNU_SOURCE
-#include "collector.h"
+#include "nvtx.h"
+#include "output.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
@@ -63,11 +61,19 @@ static uint64_t last_range;
 static uint32_t last_domain;
 static struct domain *domains;
 static int must_name_domains; /* in the file of a child, which inherits them */
+static void (*on_first_use)(void);
+/* How many functions of the collector this thread is in. A handler of a signal may interrupt them,
+   and would wait for ever for a lock that its own thread holds: it records nothing then. */
+static __thread volatile sig_atomic_t inside;
+static _Atomic unsigned long interrupted; /* records that are missing for that reason */
+
+void nvtx_enter(void) { inside++; }
+void nvtx_leave(void) { inside--; }
 
 static void flush(struct lane *lane)
 {
     if (lane->count)
-        collector_write_pair(CHUNK_NVTX, sizeof *lane->records, lane->records,
+        output_write_pair(CHUNK_NVTX, sizeof *lane->records, lane->records,
                              lane->count * sizeof *lane->records, CHUNK_NVTX_TEXT, lane->text,
                              lane->text_bytes);
     lane->count = lane->text_bytes = 0;
@@ -76,6 +82,7 @@ static void flush(struct lane *lane)
 void nvtx_flush(void)
 {
     struct lane *lane;
+    nvtx_enter();
     pthread_mutex_lock(&lanes_lock);
     for (lane = lanes; lane; lane = lane->next) {
         pthread_mutex_lock(&lane->lock);
@@ -83,7 +90,20 @@ void nvtx_flush(void)
         pthread_mutex_unlock(&lane->lock);
     }
     pthread_mutex_unlock(&lanes_lock);
+    nvtx_leave();
 }
+
+void nvtx_end(void)
+{
+    char text[32];
+    nvtx_flush();
+    if (interrupted) {
+        snprintf(text, sizeof text, "%lu", interrupted);
+        output_note("interrupted", text);
+    }
+}
+
+void nvtx_init(void (*hook)(void)) { on_first_use = hook; }
 
 void nvtx_forget(void)
 {
@@ -91,6 +111,8 @@ void nvtx_forget(void)
     lanes_lock = unlocked;
     lanes = own_lane = NULL;
     must_name_domains = 1;
+    inside = 0;
+    interrupted = 0;
 }
 
 static void end_lane(void *value)
@@ -98,6 +120,7 @@ static void end_lane(void *value)
     struct lane *lane = value;
     if (lane != own_lane)
         return; /* of the process that this one was forked from */
+    nvtx_enter();
     pthread_mutex_lock(&lanes_lock);
     pthread_mutex_lock(&lane->lock);
     flush(lane);
@@ -107,6 +130,7 @@ static void end_lane(void *value)
     pthread_mutex_unlock(&lane->lock);
     pthread_mutex_unlock(&lanes_lock);
     own_lane = NULL;
+    nvtx_leave();
     free(lane);
 }
 
@@ -122,14 +146,14 @@ static struct lane *find_lane(void)
     struct lane *lane = own_lane;
     if (lane)
         return lane;
-    collector_init();
+    on_first_use();
     pthread_once(&key_once, make_key);
     lane = malloc(sizeof *lane);
     if (!lane)
         return NULL;
     memset(lane, 0, offsetof(struct lane, records));
     pthread_mutex_init(&lane->lock, NULL);
-    lane->thread = collector_thread();
+    lane->thread = output_thread();
     pthread_mutex_lock(&lanes_lock);
     lane->next = lanes;
     lane->before = &lanes;
@@ -164,13 +188,11 @@ static void add(struct lane *lane, uint32_t kind, uint32_t domain, uint64_t time
 
 static const struct text NO_TEXT = {NULL, 0};
 
-static void record(uint32_t kind, const struct domain *domain, uint64_t id, struct text text,
-                   const struct attributes *attributes)
+static void record_inside(uint32_t kind, const struct domain *domain, uint64_t id,
+                          struct text text, const struct attributes *attributes)
 {
     struct lane *lane;
-    if (collector_has_failed || !(lane = find_lane()))
-        return;
-    if (!collector_is_on && kind < NVTX_DOMAIN)
+    if (!(lane = find_lane()) || (!output_is_on && kind < NVTX_DOMAIN))
         return;
     pthread_mutex_lock(&lane->lock);
     if (lane->count + 2 > LANE_RECORDS || lane->text_bytes + text.length > LANE_TEXT)
@@ -179,8 +201,22 @@ static void record(uint32_t kind, const struct domain *domain, uint64_t id, stru
         add(lane, NVTX_ATTRIBUTES, domain ? domain->id : 0,
             attributes->category | (uint64_t)(uint32_t)attributes->payload_type << 32,
             attributes->payload, NO_TEXT);
-    add(lane, kind, domain ? domain->id : 0, collector_now(), id, text);
+    add(lane, kind, domain ? domain->id : 0, output_now(), id, text);
     pthread_mutex_unlock(&lane->lock);
+}
+
+static void record(uint32_t kind, const struct domain *domain, uint64_t id, struct text text,
+                   const struct attributes *attributes)
+{
+    if (output_has_failed)
+        return;
+    if (inside) {
+        interrupted += output_is_on;
+        return;
+    }
+    nvtx_enter();
+    record_inside(kind, domain, id, text, attributes);
+    nvtx_leave();
 }
 
 static struct text narrow(const char *text)
@@ -225,7 +261,7 @@ static void record_attributes(uint32_t kind, const struct domain *domain, uint64
 {
     char buffer[4 * MOST_WIDE];
     struct text text = NO_TEXT;
-    if (!collector_is_on && own_lane)
+    if (!output_is_on && own_lane)
         return;
     if (!attributes || attributes->size < sizeof *attributes) {
         record(kind, domain, id, text, NULL);
@@ -380,10 +416,6 @@ static struct text *register_w(struct domain *d, const wchar_t *text)
     (void)d;
     return registered(wide(text, buffer));
 }
-static void name_domain(struct domain *domain)
-{
-    record(NVTX_DOMAIN, domain, domain->id, domain->name, NULL);
-}
 static struct domain *created(struct text name)
 {
     struct domain *domain = malloc(sizeof *domain + name.length);
@@ -398,14 +430,14 @@ static struct domain *created(struct text name)
     while (!__atomic_compare_exchange_n(&domains, &domain->next, domain, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE))
         ;
-    name_domain(domain);
+    record(NVTX_DOMAIN, domain, domain->id, domain->name, NULL);
     return domain;
 }
 static void name_domains(void)
 {
     struct domain *domain;
     for (domain = domains; domain; domain = domain->next)
-        name_domain(domain);
+        record_inside(NVTX_DOMAIN, domain, domain->id, domain->name, NULL);
 }
 static struct domain *create_a(const char *text) { return created(narrow(text)); }
 static struct domain *create_w(const wchar_t *text)
@@ -442,14 +474,11 @@ static void fill(const struct callbacks *callbacks, int module, const function *
             *table[at] = own[at];
 }
 
-/* NVTX calls this, once for each library of the process that contains its headers. */
-__attribute__((visibility("default"))) int
-InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
+int nvtx_fill(const void *(*export_table)(uint32_t))
 {
     const struct callbacks *callbacks = export_table(TABLE_CALLBACKS);
     if (!callbacks || callbacks->size < sizeof *callbacks)
         return 0;
-    collector_init();
     fill(callbacks, MODULE_CORE, CORE, sizeof CORE / sizeof *CORE);
     fill(callbacks, MODULE_CORE2, CORE2, sizeof CORE2 / sizeof *CORE2);
     return 1;

@@ -107,7 +107,10 @@ class OwnCollection(Collection):
     def read_steps(self) -> None:
         """Read what the processes measured; one may have begun and ended between two polls."""
         super().read_steps()
-        if self.folder is not None and any(self.folder.glob("start.*")):
+        # A process without markers says `began`: it began for itself alone.
+        if self.folder is not None and (
+            any(self.folder.glob("start.*")) or any(self.folder.glob("began.*"))
+        ):
             self.is_started = True
 
     def _are_complete(self) -> bool:

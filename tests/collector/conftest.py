@@ -18,9 +18,16 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if compiler is None:
         pytest.skip("no C compiler is installed")
     folder = tmp_path_factory.mktemp("collector")
-    words = [compiler, "-O1", "-fPIC", "-shared", f"-I{REPOSITORY / 'dlprof_nvtx/native'}"]
-    files = [str(HERE / "fake_cuda.c"), "-o", str(folder / "libcupti.so.99"), "-ldl"]
-    subprocess.run([*words, *files], check=True)
+    (folder / "separate").mkdir()
+    # CUDA with CUPTI in it, as a program has that loaded CUPTI; then each in a file of its own.
+    for source, target, name, *more in (
+        ("fake_cuda.c", "libcupti.so.99", "libcuda.so.1"),
+        ("fake_cuda.c", "separate/libcuda.so.1", "libcuda.so.1", "-DSEPARATE_CUPTI"),
+        ("fake_cupti.c", "separate/libcupti.so.99", "libcupti.so.99"),
+    ):
+        words = [compiler, "-O1", "-fPIC", "-shared", f"-I{REPOSITORY / 'dlprof_nvtx/native'}"]
+        words += [*more, str(HERE / source), "-o", str(folder / target), f"-Wl,-soname,{name}"]
+        subprocess.run([*words, "-ldl"], check=True)
     return folder
 
 

@@ -1,154 +1,64 @@
-/* Plays CUDA, its CUPTI and a program that uses NVTX's headers, to test the collector without a GPU.
+/* Plays CUDA and a program that uses NVTX's headers, to test the collector without a GPU.
 
-   Its records have their fields at the places of abi.h, which check_abi.c compares with CUPTI. */
+   With CUPTI in the same library, as in a program that has loaded it; or, if it is compiled with
+   SEPARATE_CUPTI, without: the collector loads libcupti.so.99 then. */
 #define _GNU_SOURCE
 #include "abi.h"
+#ifdef SEPARATE_CUPTI
+#include "fake_cupti.h"
+#else
+#include "fake_cupti.c"
+#endif
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-typedef void (*callback)(void *, int, uint32_t, const void *);
-static callback subscriber;
-static void (*on_request)(uint8_t **, size_t *, size_t *);
-static void (*on_complete)(void *, uint32_t, uint8_t *, size_t, size_t);
-static uint64_t (*now)(void);
-static uint8_t enabled[64], switched_off[8], *buffer;
-static size_t room, used;
-static uint32_t correlation;
-static const struct {
-    int kind;
-    size_t bytes;
-} SIZES[] = {{KIND_RUNTIME, 40},  {KIND_DRIVER, 40},    {KIND_CONCURRENT_KERNEL, 248},
-             {KIND_MEMCPY, 112},  {KIND_MEMSET, 104},   {KIND_SYNCHRONIZATION, 56},
-             {KIND_CUDA_EVENT, 80}, {KIND_OVERHEAD, 56}, {KIND_MEMCPY_PEER, 96}};
+#ifdef SEPARATE_CUPTI
+static void *loaded(void) { return dlopen("libcupti.so.99", RTLD_NOW | RTLD_NOLOAD); }
+static uint8_t nowhere[256];
+#define FROM_CUPTI(type, name, arguments) static type (*name##_of_cupti) arguments;
+FAKE_CUPTI(FROM_CUPTI)
+static int find_cupti(void)
+{
+    void *library = loaded();
+    if (!library)
+        return 0;
+#define LOOK_UP(type, name, arguments) *(void **)&name##_of_cupti = dlsym(library, "fake_cupti_" #name);
+    FAKE_CUPTI(LOOK_UP)
+    return 1;
+}
+#define fake_cupti_lock() (find_cupti() ? lock_of_cupti() : (void)0)
+#define fake_cupti_unlock() (lock_of_cupti ? unlock_of_cupti() : (void)0)
+#define fake_cupti_next() (lock_of_cupti ? next_of_cupti() : 0)
+#define fake_cupti_is_off(id) (lock_of_cupti && is_off_of_cupti(id))
+#define fake_cupti_now() (lock_of_cupti ? now_of_cupti() : 0)
+#define fake_cupti_record(kind) (lock_of_cupti ? record_of_cupti(kind) : nowhere)
+#define fake_cupti_leave_open(record) (lock_of_cupti ? leave_open_of_cupti(record) : (void)0)
+#define fake_cupti_callback(a, b, c) (find_cupti() ? callback_of_cupti(a, b, c) : (void)0)
+#endif
 
-static size_t size_of(int kind)
-{
-    size_t at;
-    for (at = 0; at < sizeof SIZES / sizeof *SIZES; at++)
-        if (SIZES[at].kind == kind)
-            return SIZES[at].bytes;
-    abort();
-}
-
-static uint32_t fake_version(void)
-{
-    const char *given = getenv("FAKE_CUPTI_VERSION");
-    return given ? (uint32_t)atoi(given) : 130000;
-}
-int cuptiGetVersion(uint32_t *version) { return *version = fake_version(), 0; }
-int cuptiGetResultString(int result, const char **text)
-{
-    return *text = result == ERROR_OTHER_SUBSCRIBER ? "OTHER_SUBSCRIBER" : "OTHER", 0;
-}
-int cuptiSubscribe(void **handle, callback function, void *data)
-{
-    (void)data;
-    if (getenv("FAKE_SUBSCRIBED"))
-        return ERROR_OTHER_SUBSCRIBER;
-    *handle = &subscriber;
-    subscriber = function;
-    return 0;
-}
-int cuptiEnableCallback(uint32_t on, void *handle, int domain, uint32_t id)
-{
-    (void)on, (void)handle, (void)domain, (void)id;
-    return 0;
-}
-int cuptiGetCallbackName(int domain, uint32_t id, const char **name)
-{
-    static const char *const RUNTIME[] = {NULL, "cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020",
-                                          "cudaGetDevice_v3020", "cudaStreamSynchronize_v3020"};
-    static const char *const DRIVER[] = {NULL, "cuLaunchKernel", "cuKernelGetName"};
-    const char *const *names = domain == DOMAIN_RUNTIME_API ? RUNTIME : DRIVER;
-    size_t count = domain == DOMAIN_RUNTIME_API ? 5 : 3;
-    if (id >= count)
-        return 1;
-    *name = names[id];
-    return 0;
-}
-int cuptiSetThreadIdType(int type) { return type != THREAD_IDS_OF_SYSTEM; }
-int cuptiActivityRegisterCallbacks(void *request, void *complete)
-{
-    *(void **)&on_request = request;
-    *(void **)&on_complete = complete;
-    return 0;
-}
-int cuptiActivityRegisterTimestampCallback(uint64_t (*clock)(void)) { return now = clock, 0; }
-int cuptiActivityEnable(int kind) { return enabled[kind] = 1, 0; }
-int cuptiActivityDisable(int kind) { return enabled[kind] = 0; }
-/* As CUPTI 13.0: a call of the driver that is enabled alone is not recorded if CUDA was initialized. */
-int cuptiActivityEnableDriverApi(uint32_t id, uint8_t on)
-{
-    if (id < sizeof switched_off)
-        switched_off[id] = !on;
-    return 0;
-}
-int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t on) { return (void)id, (void)on, 0; }
-int cuptiActivityFlushPeriod(uint32_t ms) { return (void)ms, 0; }
-int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count)
-{
-    (void)context, (void)stream;
-    *count = getenv("FAKE_DROPPED") ? 3 : 0;
-    return 0;
-}
-int cuptiActivityGetNextRecord(uint8_t *from, size_t valid, uint8_t **record)
-{
-    uint8_t *next = *record ? *record + size_of(*(int *)*record) : from;
-    if (next >= from + valid)
-        return 12;
-    *record = next;
-    return 0;
-}
-int cuptiGetGraphNodeId(void *node, uint64_t *id) { return *id = (uint64_t)(uintptr_t)node, 0; }
-
-static void complete(void)
-{
-    uint8_t *full = buffer;
-    size_t bytes = used;
-    buffer = NULL;
-    used = 0;
-    if (full)
-        on_complete(NULL, 0, full, room, bytes);
-}
-int cuptiActivityFlushAll(uint32_t flag) { return (void)flag, complete(), 0; }
-
-static uint8_t *record(int kind)
-{
-    static uint8_t unused[256];
-    size_t bytes = size_of(kind), most;
-    uint8_t *made;
-    if (!enabled[kind])
-        return unused;
-    if (buffer && used + bytes > room)
-        complete();
-    if (!buffer)
-        on_request(&buffer, &room, &most);
-    made = buffer + used;
-    used += bytes;
-    memset(made, 0xAB, bytes); /* fields that the collector does not know hold anything */
-    *(int *)made = kind;
-    return made;
-}
+static uint32_t current;
 
 #define PUT(type, place, value) (*(type *)(made + (place)) = (type)(value))
 
 static void call(int kind, uint32_t id, uint64_t start, uint64_t end)
 {
     uint8_t *made;
-    if (kind == KIND_DRIVER && switched_off[id])
+    if (kind == KIND_DRIVER && fake_cupti_is_off(id))
         return;
-    made = record(kind);
+    made = fake_cupti_record(kind);
     PUT(uint32_t, API_CBID, id);
     PUT(uint64_t, API_START, start);
     PUT(uint64_t, API_END, end);
     PUT(uint32_t, API_THREAD, syscall(SYS_gettid));
-    PUT(uint32_t, API_CORRELATION, correlation);
+    PUT(uint32_t, API_CORRELATION, current);
     PUT(uint32_t, API_RESULT, 0);
 }
 
@@ -165,47 +75,74 @@ int fake_init(void)
 }
 
 /* Calls end before they return, as CUPTI dates them: ranges around them are closed later. */
-static uint64_t time_now(void) { return now ? now() : 0; }
+static uint64_t time_now(void) { return fake_cupti_now(); }
 
-static int launch(const char *name, uint64_t node, int is_of_runtime)
+static int launch(const char *name, uint64_t node, int is_of_runtime, int is_slow)
 {
     uint64_t start = time_now(), inner = time_now(), inner_end = time_now(), end = time_now();
     uint8_t *made;
     int axis;
-    correlation++;
+    current = fake_cupti_next();
     if (is_of_runtime) {
         call(KIND_RUNTIME, 3, start, start); /* a query, which is not recorded */
         call(KIND_RUNTIME, 1, start, end);
     }
     call(KIND_DRIVER, 2, inner, inner); /* one more */
     call(KIND_DRIVER, 1, inner, inner_end);
-    made = record(KIND_CONCURRENT_KERNEL);
+    made = fake_cupti_record(KIND_CONCURRENT_KERNEL);
     PUT(uint64_t, KERNEL_START, start + 1000);
     PUT(uint64_t, KERNEL_END, start + 3000);
     PUT(uint32_t, KERNEL_DEVICE, 0);
     PUT(uint32_t, KERNEL_CONTEXT, 1);
     PUT(uint32_t, KERNEL_STREAM, 7);
-    PUT(uint32_t, KERNEL_CORRELATION, correlation);
+    PUT(uint32_t, KERNEL_CORRELATION, current);
     PUT(uint64_t, KERNEL_GRAPH_NODE, node);
     PUT(const char *, KERNEL_NAME, strdup(name)); /* valid as long as the process */
     for (axis = 0; axis < 3; axis++) {
         PUT(int32_t, KERNEL_GRID + 4 * axis, 10 + axis);
         PUT(int32_t, KERNEL_BLOCK + 4 * axis, 20 + axis);
     }
-    return (int)correlation;
+    if (is_slow)
+        fake_cupti_leave_open(made);
+    return (int)current;
 }
 
-int fake_launch(const char *name, uint64_t node) { return launch(name, node, 1); }
+static int locked_launch(const char *name, uint64_t node, int is_of_runtime, int is_slow)
+{
+    int number;
+    fake_cupti_lock();
+    number = launch(name, node, is_of_runtime, is_slow);
+    fake_cupti_unlock();
+    return number;
+}
+
+int fake_launch(const char *name, uint64_t node) { return locked_launch(name, node, 1, 0); }
 /* As libraries of matrix products do. */
-int fake_launch_by_driver(const char *name) { return launch(name, 0, 0); }
+int fake_launch_by_driver(const char *name) { return locked_launch(name, 0, 0, 0); }
+/* Its kernel runs until fake_finish. */
+int fake_launch_slow(const char *name) { return locked_launch(name, 0, 1, 1); }
+
+static int driver_call(uint32_t id, int value, int *result)
+{
+    int enter[8] = {0}, exit[8] = {SITE_EXIT};
+    fake_cupti_callback(DOMAIN_DRIVER_API, id, enter);
+    *result = value;
+    fake_cupti_callback(DOMAIN_DRIVER_API, id, exit);
+    return 0;
+}
+int cuDriverGetVersion(int *version)
+{
+    return driver_call(CALLBACK_DRIVER_VERSION, 13000, version);
+}
+int cuDeviceGetCount(int *count) { return driver_call(CALLBACK_DEVICE_COUNT, 1, count); }
 
 void fake_copy(uint64_t bytes, int is_peer)
 {
     uint64_t start = time_now();
     uint8_t *made;
-    correlation++;
+    current = fake_cupti_next();
     call(KIND_RUNTIME, 2, start, time_now());
-    made = record(is_peer ? KIND_MEMCPY_PEER : KIND_MEMCPY);
+    made = fake_cupti_record(is_peer ? KIND_MEMCPY_PEER : KIND_MEMCPY);
     PUT(uint8_t, COPY_KIND, 1);
     PUT(uint8_t, COPY_SOURCE, 2); /* pinned */
     PUT(uint8_t, COPY_TARGET, 3);
@@ -215,9 +152,9 @@ void fake_copy(uint64_t bytes, int is_peer)
     PUT(uint32_t, MEMORY_DEVICE, 0);
     PUT(uint32_t, MEMORY_CONTEXT, 1);
     PUT(uint32_t, MEMORY_STREAM, 7);
-    PUT(uint32_t, is_peer ? PEER_CORRELATION : MEMORY_CORRELATION, correlation);
+    PUT(uint32_t, is_peer ? PEER_CORRELATION : MEMORY_CORRELATION, current);
     PUT(uint64_t, is_peer ? PEER_GRAPH_NODE : MEMORY_GRAPH_NODE, 0);
-    made = record(KIND_MEMSET);
+    made = fake_cupti_record(KIND_MEMSET);
     PUT(uint64_t, MEMORY_BYTES, bytes);
     PUT(uint64_t, MEMORY_START, 0); /* the GPU has not run it yet */
     PUT(uint64_t, MEMORY_END, 0);
@@ -226,25 +163,25 @@ void fake_copy(uint64_t bytes, int is_peer)
 void fake_wait(uint32_t event)
 {
     uint64_t start = time_now(), waits = time_now(), waited = time_now(), end = time_now();
-    uint8_t *made = record(KIND_CUDA_EVENT);
-    correlation++;
-    PUT(uint32_t, EVENT_CORRELATION, correlation);
+    uint8_t *made = fake_cupti_record(KIND_CUDA_EVENT);
+    current = fake_cupti_next();
+    PUT(uint32_t, EVENT_CORRELATION, current);
     PUT(uint32_t, EVENT_CONTEXT, 1);
     PUT(uint32_t, EVENT_STREAM, 7);
     PUT(uint32_t, EVENT_ID, event);
     PUT(uint64_t, EVENT_EVENT_SYNC, 40 + event);
-    correlation++;
+    current = fake_cupti_next();
     call(KIND_RUNTIME, 4, start, end);
-    made = record(KIND_SYNCHRONIZATION);
+    made = fake_cupti_record(KIND_SYNCHRONIZATION);
     PUT(uint32_t, SYNC_TYPE, 3);
     PUT(uint64_t, SYNC_START, waits);
     PUT(uint64_t, SYNC_END, waited);
-    PUT(uint32_t, SYNC_CORRELATION, correlation);
+    PUT(uint32_t, SYNC_CORRELATION, current);
     PUT(uint32_t, SYNC_CONTEXT, 1);
     PUT(uint32_t, SYNC_STREAM, 7);
     PUT(uint32_t, SYNC_EVENT, event);
     PUT(uint64_t, SYNC_EVENT_SYNC, 40 + event);
-    made = record(KIND_OVERHEAD);
+    made = fake_cupti_record(KIND_OVERHEAD);
     PUT(uint32_t, OVERHEAD_KIND, 1 << 16);
     PUT(uint32_t, OVERHEAD_OBJECT_KIND, OBJECT_THREAD);
     PUT(uint32_t, OVERHEAD_THREAD, syscall(SYS_gettid));
@@ -259,17 +196,16 @@ void fake_graph_node(uint64_t node, uint64_t original)
     graph[GRAPH_NODE / 8] = node;
     graph[GRAPH_ORIGINAL_NODE / 8] = original;
     resource[RESOURCE_DESCRIPTOR / 8] = (uint64_t)(uintptr_t)graph;
-    if (subscriber)
-        subscriber(NULL, DOMAIN_RESOURCE,
-                   original ? CALLBACK_GRAPH_NODE_CLONED : CALLBACK_GRAPH_NODE_CREATED, resource);
+    fake_cupti_callback(DOMAIN_RESOURCE,
+                        original ? CALLBACK_GRAPH_NODE_CLONED : CALLBACK_GRAPH_NODE_CREATED,
+                        resource);
 }
 
 void fake_profiler(int is_start)
 {
     int exit[8] = {SITE_EXIT};
-    if (subscriber)
-        subscriber(NULL, DOMAIN_DRIVER_API,
-                   is_start ? CALLBACK_PROFILER_START : CALLBACK_PROFILER_STOP, exit);
+    fake_cupti_callback(DOMAIN_DRIVER_API,
+                        is_start ? CALLBACK_PROFILER_START : CALLBACK_PROFILER_STOP, exit);
 }
 
 /* What NVTX's headers do: tables of pointers to functions, which the injected library fills. */
@@ -339,4 +275,23 @@ void nvtx_many(const char *text, int count)
         nvtx_push(text);
         nvtx_pop();
     }
+}
+
+/* Write ranges in a handler of a signal while this thread writes others, so often. */
+static volatile sig_atomic_t handled;
+static void handle(int number)
+{
+    (void)number;
+    nvtx_push("handler");
+    nvtx_pop();
+    handled++;
+}
+void nvtx_interrupted(int times)
+{
+    struct itimerval period = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+    signal(SIGALRM, handle);
+    setitimer(ITIMER_REAL, &period, NULL);
+    while (handled < times)
+        nvtx_many("main", 10);
+    setitimer(ITIMER_REAL, &never, NULL);
 }

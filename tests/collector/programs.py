@@ -14,8 +14,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 LIMIT_S = 120
 START = """
-import ctypes, os, sys, threading, time
+import ctypes, os, signal, sys, threading, time
 fake = ctypes.CDLL({fake!r})
+collector = ctypes.CDLL(os.environ["NVTX_INJECTION64_PATH"])
+begin, detach = collector.dlprof_collector_begin, collector.dlprof_collector_detach
 fake.nvtx_domain.restype = fake.nvtx_register.restype = ctypes.c_void_p
 fake.nvtx_start.restype = ctypes.c_uint64
 fake.fake_launch.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
@@ -43,9 +45,9 @@ class Program:
 
     def __init__(self, folder: Path, cache: Path, library: Path) -> None:
         self.folder = folder
-        self.cache = cache
         self.records = folder / "records"
         self.records.mkdir()
+        self.cache = cache
         self.fake = cache / "libcupti.so.99"
         self.environment = {
             **os.environ,
@@ -53,6 +55,12 @@ class Program:
             "CUDA_INJECTION64_PATH": str(library),
             "NVTX_INJECTION64_PATH": str(library),
         }
+
+    def separate_cupti(self) -> None:
+        """Let the collector load CUPTI, as in a program that has not."""
+        self.fake = self.cache / "separate/libcuda.so.1"
+        cupti = self.cache / "separate/libcupti.so.99"
+        self.environment["DLPROF_COLLECT_CUPTI"] = str(cupti)
 
     def text(self, script: str) -> str:
         return START.format(fake=str(self.fake)) + script

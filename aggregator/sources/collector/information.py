@@ -10,6 +10,7 @@ from aggregator.sources.nsys.diagnostics import (
     OWN_DROPPED,
     OWN_ERROR,
     OWN_INCOMPLETE,
+    OWN_INTERRUPTED,
     OWN_UNFINISHED,
 )
 from aggregator.sources.nsys.schema import PID_MASK
@@ -129,6 +130,8 @@ def _diagnostics(processes: Sequence[Records]) -> list[dict[str, Any]]:
             add(pid, OWN_INCOMPLETE)
         if one.unfinished:
             add(pid, f"{OWN_UNFINISHED}{one.unfinished}")
-        for text in one.notes("cupti_error"):
+        for text in (*one.notes("cupti_error"), *one.notes("other_subscriber")):
             add(pid, f"{OWN_ERROR}{text}")
+        for count in one.notes("interrupted"):
+            add(pid, f"{OWN_INTERRUPTED}{count}")
     return rows

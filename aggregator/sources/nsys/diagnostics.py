@@ -33,6 +33,7 @@ _DROPPED: Final = re.compile(r"Number of (?:incomplete )?(?:CUPTI|CUDA) events d
 OWN_DROPPED: Final = "CUPTI dropped records: "
 OWN_UNFINISHED: Final = "Work that the GPU had not finished: "
 OWN_INCOMPLETE: Final = "The process did not complete its records"
+OWN_INTERRUPTED: Final = "NVTX events of handlers of signals: "
 OWN_ERROR: Final = "CUPTI: "
 """How the texts of dlprof's own collector begin."""
 
@@ -93,6 +94,12 @@ def _own_warnings(texts: list[str]) -> list[ProfileWarning]:
             " missing. Were they killed, or did they crash?"
         )
         found.append(ProfileWarning("INCOMPLETE_EVENTS", message, incomplete))
+    if interrupted := _sum_after(OWN_INTERRUPTED, texts):
+        message = say(
+            "NVTX events are left out: a signal handler of the program wrote them while its thread"
+            " was writing another one."
+        )
+        found.append(ProfileWarning("INTERRUPTED_RANGES", message, interrupted))
     errors = [text.removeprefix(OWN_ERROR) for text in texts if text.startswith(OWN_ERROR)]
     for line in dict.fromkeys(errors):
         message = say("CUPTI reported: {text}", text=line)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 OVERHEADS: Final = "PROFILER_OVERHEAD"
 _PRAGMAS: Final = ("PRAGMA synchronous = OFF", "PRAGMA journal_mode = MEMORY")
-_NOT_SET: Final = (1 << 64) - 1
 _OVERHEAD_NAMES: Final = {
     1: "Driver compiler",
     1 << 16: "CUPTI Buffer flush",
@@ -193,6 +192,7 @@ def _tables(one: Records, strings: Strings, start: int) -> dict[str, Columns]:
         names.NVTX: _nvtx(one, process, start),
         OVERHEADS: _overheads(one, strings, process, start),
         names.THREAD_NAMES: _thread_names(one, strings, process),
+        names.WINDOWS: _windows(one, start),
     }
     nodes = one.columns[kinds.GRAPH_NODE]
     if len(nodes) or any(one.columns[kind]["graph_node"].any() for kind in kinds.WORK):
@@ -206,18 +206,26 @@ def _tables(one: Records, strings: Strings, start: int) -> dict[str, Columns]:
     return found
 
 
+def _windows(one: Records, start: int) -> Columns:
+    return {
+        "pid": [int(one.columns[kinds.PROCESS][0]["pid"])] * len(one.windows),
+        "start_ns": [max(window.start_ns - start, 0) for window in one.windows],
+        "end_ns": [max(window.end_ns - start, 0) for window in one.windows],
+        "ended_by": [window.ended_by for window in one.windows],
+    }
+
+
 def _since(times: npt.NDArray[Any], start: int) -> Int64:
     return np.maximum(times.astype(np.int64) - start, 0)
 
 
 def _end_ns(one: Records) -> int:
-    """When the process ended, or its last record if it did not get that far."""
-    if one.is_complete:
-        return int(one.columns[kinds.END][-1]["time_ns"])
-    last = [int(one.columns[kind]["end"].max(initial=0)) for kind in (kinds.API, *kinds.WORK)]
-    events = one.columns[kinds.NVTX]
-    times = events["time"][events["kind"] != kinds.ATTRIBUTES]
-    return max(*last, int(times.max(initial=0)), int(one.columns[kinds.PROCESS][0]["time_ns"]))
+    """When the last window of the process ended, or its last record if it did not get that far."""
+    ends = [window.end_ns for window in one.windows]
+    # Files of older versions have no windows: they were recorded to the end.
+    if one.is_complete and not ends:
+        ends = [int(one.columns[kinds.END][-1]["time_ns"])]
+    return max(one.last_ns(), int(one.columns[kinds.PROCESS][0]["time_ns"]), *ends)
 
 
 def _times(rows: npt.NDArray[Any], start: int) -> Columns:
@@ -344,7 +352,7 @@ def _in_context(rows: npt.NDArray[Any], process: int, device_of: Mapping[int, in
         "correlationId": rows["correlation"].astype(np.int64),
         "globalPid": np.full(len(rows), process, dtype=np.int64),
         "eventId": rows["event"].astype(np.int64),
-        "eventSyncId": np.ma.array(sync.astype(np.int64), mask=sync == _NOT_SET),
+        "eventSyncId": np.ma.array(sync.astype(np.int64), mask=sync == kinds.NOT_SET),
     }
 
 

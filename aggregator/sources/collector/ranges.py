@@ -19,7 +19,7 @@ from aggregator.sources.nsys.schema import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from aggregator.profile.arrays import Int64
+    from aggregator.profile.arrays import Bool, Int64
     from aggregator.sources.collector.records import Records
 
 _EVENT_TYPES: Final = {
@@ -46,7 +46,7 @@ def nvtx_columns(records: Records) -> dict[str, Any]:
     events = records.columns[kinds.NVTX]
     rows = np.flatnonzero(np.isin(events["kind"], list(_EVENT_TYPES)))
     chosen = events[rows]
-    end, end_thread = _ends(events)
+    end, end_thread = _ends(records)
     kind = chosen["kind"]
     numbered = np.isin(kind, (kinds.DOMAIN, kinds.CATEGORY))
     event_type = np.zeros(len(rows), dtype=np.int64)
@@ -83,28 +83,42 @@ def thread_names(records: Records) -> dict[int, str]:
     return found
 
 
-def _ends(events: npt.NDArray[Any]) -> tuple[Int64, Int64]:
-    """When each range ended, and on which thread; -1: not, or no range."""
+def _ends(records: Records) -> tuple[Int64, Int64]:
+    """When each range ended, and on which thread; -1: not, or no range.
+
+    A range that is open when a window ends, and another one follows, ends with the window: nobody
+    knows how long it lasted, and all of the next window would lie in it.
+    """
+    events = records.columns[kinds.NVTX]
+    starts = np.array([window.start_ns for window in records.windows], dtype=np.uint64)
+    window = np.searchsorted(starts, events["time"], side="right")
     end = np.full(len(events), -1, dtype=np.int64)
     thread = end.copy()
-    opened, closed = _nested_pairs(events)
+    opened, closed = _nested_pairs(events, window)
     first, last = _started_pairs(events)
     opened, closed = np.append(opened, first), np.append(closed, last)
     end[opened] = events["time"][closed]
     thread[opened] = events["thread"][closed]
+    cut = (end < 0) & np.isin(events["kind"], (kinds.PUSH, kinds.START))
+    cut &= (window > 0) & (window < len(starts))
+    ends = np.array([window.end_ns for window in records.windows], dtype=np.int64)
+    end[cut] = np.maximum(ends[window[cut] - 1], events["time"][cut].astype(np.int64))
+    thread[cut] = events["thread"][cut]
     return end, thread
 
 
-def _nested_pairs(events: npt.NDArray[Any]) -> tuple[Int64, Int64]:
+def _nested_pairs(events: npt.NDArray[Any], window: Int64) -> tuple[Int64, Int64]:
     """Rows of pushes and of the pops that close them.
 
-    The events of a thread are in order. Within a thread and domain, a pop closes the push before it
-    at the same depth; a pop whose push was before the collection stands first at its depth.
+    The events of a thread are in order. Within a thread, domain and window, a pop closes the push
+    before it at the same depth; a pop whose push was before the window stands first at its depth.
     """
     rows = np.flatnonzero(np.isin(events["kind"], (kinds.PUSH, kinds.POP)))
     lane = events["thread"][rows].astype(np.int64) << 32 | events["domain"][rows]
-    order = np.argsort(lane, kind="stable")
+    order = np.lexsort((window[rows], lane))
     rows, lane = rows[order], lane[order]
+    # Lanes of windows, by number: the depth is compared within each.
+    lane = np.cumsum(_changes(lane) | _changes(window[rows]))
     is_push = events["kind"][rows] == kinds.PUSH
     depth = np.cumsum(np.where(is_push, 1, -1)) + ~is_push
     # The depth runs on over the lanes: they are compared first.
@@ -114,6 +128,10 @@ def _nested_pairs(events: npt.NDArray[Any]) -> tuple[Int64, Int64]:
     pairs = is_push[:-1] & ~is_push[1:] & (lane[1:] == lane[:-1]) & (depth[1:] == depth[:-1])
     first = np.flatnonzero(pairs)
     return rows[first], rows[first + 1]
+
+
+def _changes(values: Int64) -> Bool:
+    return np.diff(values, prepend=values[:1]).astype(np.bool_)
 
 
 def _started_pairs(events: npt.NDArray[Any]) -> tuple[Int64, Int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from mmap import ACCESS_READ, mmap
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +12,7 @@ from aggregator.errors import CorruptProfileError
 from aggregator.texts import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -21,8 +21,15 @@ MAGIC: Final = b"DLPROFC1"
 _HEADER: Final = np.dtype([("type", "u4"), ("record_bytes", "u4"), ("bytes", "u8")])
 
 PROCESS, STRING, API, KERNEL, COPY, SET, SYNC, EVENT = range(1, 9)
-OVERHEAD, GRAPH_NODE, NVTX, NVTX_TEXT, DEVICES, THREADS, NOTE, END = range(9, 17)
+OVERHEAD, GRAPH_NODE, NVTX, NVTX_TEXT, DEVICES, THREADS, NOTE, END, WINDOW = range(9, 18)
 WORK: Final = (KERNEL, COPY, SET)
+NOT_SET: Final = (1 << 64) - 1
+_MAX_TIME: Final = 1 << 62
+_NUMBERED: Final = {
+    "correlation": (API, KERNEL, COPY, SET, SYNC, EVENT),
+    "event_sync": (SYNC, EVENT),
+}
+"""Fields that CUPTI may number from 1 again in each window, and the types that have them."""
 PUSH, POP, START, STOP, MARK, DOMAIN, CATEGORY, THREAD, ATTRIBUTES = range(1, 10)
 
 _TIMES: Final = [("start", "u8"), ("end", "u8")]
@@ -59,12 +66,27 @@ TYPES: Final = {
         *((name, "u8") for name in ("time", "node", "original")),
         *(("thread", "u4"), ("unused", "u4")),
     ],
+    WINDOW: [*_TIMES, ("ended_by", "u4"), ("unused", "u4")],
     NVTX: [
         *(("time", "u8"), ("id", "u8")),
         *((name, "u4") for name in ("domain", "thread", "text_bytes", "kind")),
     ],
 }
 """Fields of each type of record, as in ``collector.h``."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A time in which a process was recorded. Unit: ns of the collector's clock."""
+
+    start_ns: int
+    end_ns: int
+    ended_by: str
+
+
+ENDS: Final = ("failure", "detach", "stop", "end", "failure")
+"""What ended a window, by its number: none did, the program, dlprof, the end of the program; or
+CUPTI could not be attached."""
 
 
 @dataclass
@@ -77,6 +99,7 @@ class Records:
     texts: dict[int, list[str]] = field(default_factory=dict)  # Text chunks by type.
     is_complete: bool = False  # Whether the process ended the file itself.
     unfinished: int = 0  # Kernels, copies and sets that the GPU had not finished.
+    windows: list[Window] = field(default_factory=list)  # When the process was recorded.
 
     def notes(self, name: str) -> list[str]:
         """Values that the collector noted under a name."""
@@ -88,12 +111,17 @@ class Records:
         chunks = self.texts.get(kind, ())
         return [line.split("\t") for text in chunks for line in text.splitlines()]
 
+    def last_ns(self) -> int:
+        """When something was recorded last. Unit: ns of the collector's clock."""
+        last = [int(self.columns[kind]["end"].max(initial=0)) for kind in (API, *WORK)]
+        events = self.columns[NVTX]
+        times = events["time"][events["kind"] != ATTRIBUTES]
+        return min(max(*last, int(times.max(initial=0))), _MAX_TIME)
+
     def summary(self) -> Records:
         """The same without what fills the memory."""
         kept = {kind: self.columns[kind] for kind in (PROCESS, END)}
-        return Records(
-            kept, texts=self.texts, is_complete=self.is_complete, unfinished=self.unfinished
-        )
+        return replace(self, columns=kept, strings={}, nvtx_text=b"")
 
 
 def read_begin(path: Path) -> tuple[int, int] | None:
@@ -120,12 +148,14 @@ def read_records(path: Path) -> Records:
     data = _content(path)
     found = Records(columns={})
     parts: dict[int, list[npt.NDArray[Any]]] = {kind: [] for kind in TYPES}
+    part_windows: dict[int, list[int]] = {kind: [] for kind in TYPES}  # Begun before each part.
     texts: list[bytes] = []
     for kind, record_bytes, at, size in _chunks(data):
         if kind in TYPES:
             if record_bytes != np.dtype(TYPES[kind]).itemsize or size % record_bytes:
                 break
             parts[kind].append(np.frombuffer(data, TYPES[kind], size // record_bytes, at))
+            part_windows[kind].append(_begun(parts[WINDOW]))
         elif kind == NVTX_TEXT:
             if not parts[NVTX] or int(parts[NVTX][-1]["text_bytes"].sum()) != size:
                 break
@@ -139,12 +169,69 @@ def read_records(path: Path) -> Records:
     # The texts of the last NVTX records may be missing.
     del parts[NVTX][len(texts) :]
     found.nvtx_text = b"".join(texts)
+    _number_on(parts, part_windows)
     for kind, arrays in parts.items():
         empty = np.empty(0, TYPES[kind])
         found.columns[kind] = np.concatenate(arrays) if arrays else empty
     found.is_complete = len(found.columns[END]) > 0
+    found.windows = _windows(found)
     found.unfinished = sum(int((found.columns[kind]["end"] == 0).sum()) for kind in WORK)
     return found
+
+
+def _begun(windows: Sequence[npt.NDArray[Any]]) -> int:
+    """The number of windows that have begun: a record of each begin has no end."""
+    return sum(int((one["end"] == 0).sum()) for one in windows)
+
+
+def _number_on(
+    parts: Mapping[int, list[npt.NDArray[Any]]], part_windows: Mapping[int, list[int]]
+) -> None:
+    """Let the numbers of each window follow those of the window before, in the type of a row."""
+    last = max(part_windows[WINDOW], default=0)
+    for name, types in _NUMBERED.items():
+        offset = 0
+        for window in range(1, last + 1):
+            most = offset
+            for kind in types:
+                for at, of_part in enumerate(part_windows[kind]):
+                    if of_part == window:
+                        rows = parts[kind][at] = _shifted(parts[kind][at], name, offset)
+                        values = rows[name][rows[name] != NOT_SET]
+                        most = max(most, int(values.max(initial=0)))
+            offset = most
+
+
+def _shifted(rows: npt.NDArray[Any], name: str, offset: int) -> npt.NDArray[Any]:
+    """The same rows with larger numbers; those that are not set stay."""
+    if not offset:
+        return rows
+    rows = rows.copy()
+    rows[name] += np.where(rows[name] == NOT_SET, 0, offset).astype(rows[name].dtype)
+    return rows
+
+
+def _windows(found: Records) -> list[Window]:
+    """The windows in their order; one that nobody ended lasts as long as there are records."""
+    rows = found.columns[WINDOW]
+    times = np.minimum(rows["start"], _MAX_TIME), np.minimum(rows["end"], _MAX_TIME)
+    ends: dict[int, tuple[int, int]] = {}
+    starts: list[int] = []
+    for start, end, number in zip(
+        *(one.tolist() for one in (*times, rows["ended_by"])), strict=True
+    ):
+        if end:
+            ends[start] = max(start, end), number
+        else:
+            starts.append(start)
+    open_end = min(max(found.last_ns(), *starts[-1:], 0), _MAX_TIME)
+    found_ends = [
+        ends.get(start, (open_end if start == starts[-1] else start, 0)) for start in starts
+    ]
+    return [
+        Window(start, end, ENDS[number] if number < len(ENDS) else ENDS[0])
+        for start, (end, number) in zip(starts, found_ends, strict=True)
+    ]
 
 
 def _content(path: Path) -> mmap:

@@ -45,6 +45,8 @@ CAPTURE_NOTES = "DLPROF_CAPTURE_NOTES"
 """Also added by dlprof: for example the reason why there are no samples."""
 STEP_TIMES = "DLPROF_STEP_TIMES"
 """Also added by dlprof: times of steps that the application measured itself."""
+WINDOWS = "DLPROF_WINDOW"
+"""Written by dlprof's own collector: when it recorded each process, and what ended each time."""
 
 PID_SHIFT = 24
 """A global thread id is ``process part << 24 | thread id``; a global process id has thread id 0."""

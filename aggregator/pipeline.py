@@ -24,6 +24,7 @@ from aggregator.dldb.conversion import find_conversion
 from aggregator.dldb.guarded import GLANCE_S, limited
 from aggregator.dldb.reader import Dldb, damaged, open_database
 from aggregator.dldb.writer import (
+    COMMIT_WAIT_S,
     aggregation_transaction,
     aggregation_turn,
     copy_database,
@@ -190,7 +191,8 @@ def _aggregate(
         rollups = roll_up(inputs, request, progress)
         report_iterations(rollups[0].window, progress)
     progress.phase("write", 1)
-    with aggregation_transaction(database) as connection, damage_errors(database):
+    transaction = aggregation_transaction(database, commit_wait_s=COMMIT_WAIT_S, progress=progress)
+    with transaction as connection, damage_errors(database):
         if found := find_aggregation(connection, request):
             return AggregationResult(*found, database, reused=True)
         aggr = next_number(connection)

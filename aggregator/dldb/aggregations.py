@@ -17,6 +17,7 @@ NAME = "aggregation_name."  # Key of a name: followed by the number of the aggre
 DEFAULT = "default_aggregation"  # Key of the number of the one that is shown first.
 _HIGHEST = "last_aggregation"  # Key of the highest number that was ever used.
 _WAIT_S = 5.0  # How long a change waits for another writer: a client waits for the answer.
+_COMMIT_WAIT_S = 15.0  # How long it waits for readers: longer than their queries may take.
 
 
 def next_number(connection: sqlite3.Connection) -> int:
@@ -36,7 +37,7 @@ def change_aggregation(
         DatabaseError: The database cannot be written.
     """
     require_aggregable(database)
-    with aggregation_transaction(database, _WAIT_S) as connection:
+    with aggregation_transaction(database, _WAIT_S, _COMMIT_WAIT_S) as connection:
         _numbers(connection, aggr)
         if name is not None:
             _write(connection, f"{NAME}{aggr}", name)
@@ -53,7 +54,7 @@ def delete_aggregation(database: Path, aggr: int) -> None:
         DatabaseError: The database cannot be written.
     """
     require_aggregable(database)
-    with aggregation_transaction(database, _WAIT_S) as connection:
+    with aggregation_transaction(database, _WAIT_S, _COMMIT_WAIT_S) as connection:
         known = _numbers(connection, aggr)
         if len(known) == 1:
             raise LastAggregationError(

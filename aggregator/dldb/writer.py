@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -21,13 +22,19 @@ from numpy.typing import NDArray
 
 from aggregator.dldb.column_blobs import TABLE, encode, triggers
 from aggregator.dldb.page_writer import AppendPages, page_writer
-from aggregator.dldb.reader import busy
+from aggregator.dldb.reader import busy, is_busy_error
 from aggregator.errors import DatabaseWriteError
 from aggregator.system.arrow_arrays import from_numpy, from_values
-from aggregator.system.progress import Progress
+from aggregator.system.progress import NullProgress, Progress
 from aggregator.system.sqlite_arrow import ArrowConnection, raise_interrupt
 from aggregator.system.sqlite_uri import connect_read_only, is_busy
-from aggregator.system.temporary_files import beside, exclusive, publish, remove_leftovers
+from aggregator.system.temporary_files import (
+    announced_commit,
+    beside,
+    exclusive,
+    publish,
+    remove_leftovers,
+)
 from aggregator.texts import Text, say, to_json
 
 Column: TypeAlias = "NDArray[Any] | Sequence[str | int | float | bytes | NDArray[Any] | None]"
@@ -36,6 +43,12 @@ Columns: TypeAlias = "Mapping[str, Column]"
 
 TURN_WAIT_S = 600.0  # How long an aggregation waits for others of the same database.
 BUSY_TIMEOUT_S = 30.0  # How long an aggregation waits for another writer of the same database.
+COMMIT_WAIT_S = 120.0  # How long it waits for those who read the database already.
+_CLOSED_S = 15.0
+"""How long nobody may begin to read while a writer waits for readers: longer than a query of the
+viewer may take. Then others are let in for a moment, as what reads on may be no request."""
+_OPEN_S = 2.0
+_COMMIT_TRY_S = 0.5
 
 LONG_INDEXES = "CREATE INDEX IF NOT EXISTS op_instances_by_op ON op_instances (op, start);"
 """Made before the table has rows, because its pages are laid out along with the table's."""
@@ -292,9 +305,19 @@ def aggregation_turn(path: Path, progress: Progress) -> Iterator[None]:
 
 @contextmanager
 def aggregation_transaction(
-    path: Path, wait_s: float = BUSY_TIMEOUT_S
+    path: Path,
+    wait_s: float = BUSY_TIMEOUT_S,
+    commit_wait_s: float | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[sqlite3.Connection]:
-    """One transaction on an existing database: readers see all of an aggregation or none."""
+    """One transaction on an existing database: readers see all of an aggregation or none.
+
+    Args:
+        path: The database.
+        wait_s: How long to wait for another writer.
+        commit_wait_s: How long to wait for readers; None: as long as for a writer.
+        progress: Told of nothing; what it raises while the commit waits ends the transaction.
+    """
     with write_errors(path), closing(sqlite3.connect(path, timeout=wait_s)) as connection:
         connection.isolation_level = None
         # Spilling pages would lock readers out before the commit.
@@ -302,10 +325,32 @@ def aggregation_transaction(
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield connection
+            limit_s = wait_s if commit_wait_s is None else commit_wait_s
+            _commit(connection, path, limit_s, progress or NullProgress())
         except BaseException:
-            connection.execute("ROLLBACK")
+            # SQLite has already done so where the disk is full.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             raise
-        connection.execute("COMMIT")
+
+
+def _commit(connection: sqlite3.Connection, path: Path, wait_s: float, progress: Progress) -> None:
+    """Commit, again and again while others read; what was computed and written is kept."""
+    deadline = time.monotonic() + wait_s
+    connection.execute(f"PRAGMA busy_timeout = {round(1000 * min(_COMMIT_TRY_S, wait_s))}")
+    while True:
+        with announced_commit(path):
+            opened_at = time.monotonic() + _CLOSED_S
+            while time.monotonic() < opened_at:
+                try:
+                    connection.execute("COMMIT")
+                except sqlite3.OperationalError as error:
+                    if not is_busy_error(error) or time.monotonic() > deadline:
+                        raise
+                    progress.advance(0)
+                else:
+                    return
+        time.sleep(_OPEN_S)
 
 
 def insert_rows(connection: sqlite3.Connection, table: Table) -> None:

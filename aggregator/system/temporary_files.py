@@ -17,7 +17,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -80,7 +80,7 @@ def folder_prefix(purpose: str) -> str:
 
 
 @contextmanager
-def exclusive(path: Path, wait_s: float, poll: Callable[[], None]) -> Iterator[None]:
+def exclusive(path: Path, wait_s: float, poll: Callable[[], object]) -> Iterator[None]:
     """Let one process at a time into the block, by a lock file beside ``path``.
 
     The file itself is not opened: closing it would drop the locks that SQLite holds on it. Where no
@@ -94,7 +94,47 @@ def exclusive(path: Path, wait_s: float, poll: Callable[[], None]) -> Iterator[N
     Raises:
         TimeoutError: Another process still holds the lock.
     """
-    lock = path.with_name(f".{path.name}.lock")
+    with _lock_file(path, "lock", wait_s, poll):
+        yield
+
+
+@contextmanager
+def announced_commit(path: Path) -> Iterator[None]:
+    """Ask other processes not to begin to read ``path`` while the block runs.
+
+    SQLite makes new readers wait for a writer, but counts a process as one reader: while requests
+    of a server with many threads overlap, its lock never falls, and a writer in another process
+    waits without end. ``await_commit`` is what these threads do before they begin.
+    """
+    with ExitStack() as stack:
+        # Who holds it has just committed, as SQLite has one writer at a time.
+        with suppress(TimeoutError):
+            stack.enter_context(_lock_file(path, "commit", 10 * _LOCK_PAUSE_S, int))
+        yield
+
+
+def await_commit(path: Path, wait_s: float) -> bool:
+    """Wait while a writer announces a commit to ``path``; False: it still does after ``wait_s``."""
+    announcement = _lock_path(path, "commit")
+    deadline = time.monotonic() + wait_s
+    while announcement.exists() and _is_locked(announcement):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_READER_PAUSE_S)
+    return True
+
+
+_LOCK_PAUSE_S: Final = 0.1
+_READER_PAUSE_S: Final = 0.02
+
+
+def _lock_path(path: Path, kind: str) -> Path:
+    return path.with_name(f".{path.name}.{kind}")
+
+
+@contextmanager
+def _lock_file(path: Path, kind: str, wait_s: float, poll: Callable[[], object]) -> Iterator[None]:
+    lock = _lock_path(path, kind)
     deadline = time.monotonic() + wait_s
     while (descriptor := _locked(lock)) is None:
         if time.monotonic() > deadline:
@@ -110,13 +150,30 @@ def exclusive(path: Path, wait_s: float, poll: Callable[[], None]) -> Iterator[N
             os.close(descriptor)
 
 
-_LOCK_PAUSE_S: Final = 0.1
+def _is_locked(lock: Path) -> bool:
+    """Whether a process has a lock file locked; one that a killed process left is removed."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lock.unlink()
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _locked(lock: Path) -> int | None:
     """Descriptor of a lock file, locked; -1: it cannot be; None: another process has it locked."""
     try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        # A planted link would make another file, or lock it.
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(lock, flags, 0o666)
     except OSError:
         return -1
     try:

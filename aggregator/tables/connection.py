@@ -23,8 +23,14 @@ from aggregator.dldb.reader import (
 )
 from aggregator.dldb.writer import Table, insert_rows
 from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
+from aggregator.system.temporary_files import await_commit
 from aggregator.tables.counts import COUNTS, file_state
-from aggregator.tables.snapshots import begin_reading, give_back, open_snapshot
+from aggregator.tables.snapshots import (
+    begin_reading,
+    give_back,
+    open_snapshot,
+    read_by_thread,
+)
 from aggregator.tables.sql_functions import add_functions
 from aggregator.texts import ENGLISH, current_language, from_json, say
 
@@ -222,7 +228,10 @@ class ProfileDatabase(Queryable):
         self._is_changed = True
         connection = self._dldb.connection
         connection.rollback()
+        path = self._dldb.path
         for _ in range(_GO_ON_ATTEMPTS):
+            if read_by_thread().count(path) < 2 and not await_commit(path, _OPEN_PAUSE_S):
+                continue
             try:
                 begin_reading(connection)
             except sqlite3.OperationalError as error:
@@ -340,10 +349,12 @@ def opened(
     # No process can commit from here on, so the state is that of what will be read.
     database = ProfileDatabase(snapshot.dldb, time_limit_s=time_limit_s, state=file_state(path))
     is_done = False
+    read_by_thread().append(path)
     try:
         yield database
         is_done = True
     finally:
+        read_by_thread().remove(path)
         if is_done and database.is_as_opened:
             give_back(snapshot)
         else:

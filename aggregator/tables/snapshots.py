@@ -15,6 +15,7 @@ from pathlib import Path
 
 from aggregator.dldb.reader import Dldb, is_busy_error, open_database
 from aggregator.errors import DatabaseBusyError
+from aggregator.system.temporary_files import await_commit
 from aggregator.texts import say
 
 _OPEN_PAUSE_S = 0.05
@@ -87,6 +88,9 @@ os.register_at_fork(after_in_child=_IDLE.forget)
 def open_snapshot(path: Path, wait_s: float, *, keep: bool = False) -> Snapshot:
     """Open a file and keep it from changing: all queries of a request see the same state.
 
+    A writer that announces its commit is let in first, unless this thread reads the file already:
+    it would wait for itself.
+
     While a writer commits, SQLite may say that the file is locked or (a race in its search for a
     left-over journal, which a read-only connection cannot roll back) read-only. Both pass.
 
@@ -99,6 +103,10 @@ def open_snapshot(path: Path, wait_s: float, *, keep: bool = False) -> Snapshot:
         DatabaseBusyError: The writer did not end within ``wait_s``.
         DatabaseError: The file is missing, no DLProf database, too old or too new.
     """
+    deadline = time.monotonic() + wait_s
+    if path not in read_by_thread() and not await_commit(path, wait_s):
+        raise _busy()
+    wait_s = max(deadline - time.monotonic(), 0.0)
     if keep and (snapshot := _IDLE.take(path)) is not None:
         if _begin_again(snapshot, wait_s):
             return snapshot
@@ -108,6 +116,15 @@ def open_snapshot(path: Path, wait_s: float, *, keep: bool = False) -> Snapshot:
     # No process can commit from here on, but another file may have got the name.
     is_settled = keep and before == _state(path) and not _has_write_ahead_log(dldb)
     return Snapshot(dldb, before if is_settled else None)
+
+
+_thread = threading.local()
+
+
+def read_by_thread() -> list[Path]:
+    """The files of which this thread has snapshots."""
+    found: list[Path] = _thread.__dict__.setdefault("read", [])
+    return found
 
 
 def give_back(snapshot: Snapshot) -> None:
@@ -166,16 +183,15 @@ def _wait_and_open(path: Path, wait_s: float) -> Dldb:
             if isinstance(error, sqlite3.OperationalError) and not is_busy_error(error):
                 raise
             if time.monotonic() > deadline:
-                raise DatabaseBusyError(
-                    say(
-                        "The database is being written to, or its last change was broken off in "
-                        "the middle."
-                    ),
-                    hint=say(
-                        "Try again; if that does not help, aggregate it anew, which repairs it."
-                    ),
-                ) from error
+                raise _busy() from error
         time.sleep(_OPEN_PAUSE_S)
+
+
+def _busy() -> DatabaseBusyError:
+    return DatabaseBusyError(
+        say("The database is being written to, or its last change was broken off in the middle."),
+        hint=say("Try again; if that does not help, aggregate it anew, which repairs it."),
+    )
 
 
 def _begin(dldb: Dldb) -> Dldb:

@@ -16,11 +16,18 @@ from typing import Any
 
 import pytest
 
-from aggregator.errors import AggregationCancelledError, DatabaseBusyError, DlprofError
+from aggregator.dldb import writer
+from aggregator.dldb.aggregations import change_aggregation, delete_aggregation
+from aggregator.errors import (
+    AggregationCancelledError,
+    DatabaseBusyError,
+    DatabaseWriteError,
+    DlprofError,
+)
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
 from aggregator.system.progress import NullProgress
-from aggregator.system.temporary_files import exclusive
+from aggregator.system.temporary_files import announced_commit, await_commit, exclusive
 from aggregator.tables.connection import opened
 from tests.builders import Trace, analyze, query
 
@@ -49,6 +56,14 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def database(large: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(large, tmp_path / "dldb.sqlite"))
+
+
+class Cancelled(NullProgress):
+    """A listener that ends what it is told of."""
+
+    def advance(self, rows: int) -> None:
+        del rows
+        raise AggregationCancelledError("Cancelled.")
 
 
 def _aggregate_all(database: str, requests: list[tuple[int, int]], results: Any) -> None:
@@ -187,11 +202,6 @@ def _hold(path: str, held: Event, stop: Event) -> None:
 def test_an_aggregation_waits_for_its_turn_and_can_be_cancelled(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Cancelled(NullProgress):
-        def advance(self, rows: int) -> None:
-            del rows
-            raise AggregationCancelledError("Cancelled.")
-
     held, stop = SPAWN.Event(), SPAWN.Event()
     holder = SPAWN.Process(target=_hold, args=(str(database), held, stop))
     holder.start()
@@ -212,3 +222,128 @@ def test_a_lock_file_of_a_killed_process_holds_nothing_up(database: Path) -> Non
     database.with_name(f".{database.name}.lock").touch()
     aggregate(database, AggregationRequest(iter_start=2, iter_stop=5), NullProgress())
     assert [path.name for path in database.parent.iterdir()] == [database.name]
+
+
+# --- readers that are threads of one process -----------------------------------------------------
+
+_THREADS = """
+import sys, threading, time
+from pathlib import Path
+from aggregator.errors import DatabaseBusyError
+from aggregator.tables.connection import opened
+
+READ_S, THREADS = 0.3, 4
+began = [threading.Event() for _ in range(THREADS)]
+
+def read(number):
+    time.sleep(number * READ_S / THREADS)
+    while True:
+        try:
+            with opened(Path(sys.argv[1]), time_limit_s=60, keep=True) as database:
+                database.rows("SELECT * FROM view_model_summary")
+                began[number].set()
+                time.sleep(READ_S)
+        except DatabaseBusyError:
+            pass
+
+for number in range(THREADS):
+    threading.Thread(target=read, args=(number,), daemon=True).start()
+for event in began:
+    event.wait()
+print("reading", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def _read_by_threads(database: Path) -> Iterator[None]:
+    """Threads of another process read the database, so that one of them always does."""
+    command = [sys.executable, "-c", _THREADS, str(database)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"reading\n"
+        yield
+        assert reader.poll() is None
+        reader.kill()
+
+
+def test_readers_of_one_process_let_every_kind_of_writer_in(sample_database: Path) -> None:
+    with _read_by_threads(sample_database):
+        second = aggregate(sample_database, AggregationRequest("", 0, 1), NullProgress()).aggr_id
+        change_aggregation(sample_database, second, name="named", is_default=True)
+        delete_aggregation(sample_database, 1)
+    assert query(sample_database, "SELECT id FROM aggregations") == [(second,)]
+    assert query(sample_database, "PRAGMA integrity_check") == [("ok",)]
+    assert [path.name for path in sample_database.parent.glob(".*")] == []
+
+
+def test_a_writer_that_readers_outlast_lets_others_read_and_tries_again(
+    sample_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_CLOSED_S", 0.2)
+    monkeypatch.setattr(writer, "_OPEN_S", 0.2)
+    monkeypatch.setattr(writer, "_COMMIT_TRY_S", 0.05)
+    pauses = []
+    with closing(sqlite3.connect(sample_database)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM aggregations").fetchall()
+
+        def pause(seconds: float) -> None:
+            pauses.append(await_commit(sample_database, 0.0))
+            reader.rollback()
+
+        monkeypatch.setattr(writer.time, "sleep", pause)
+        change_aggregation(sample_database, 1, name="named")
+    assert pauses == [True]
+
+
+def test_a_cancel_ends_the_wait_for_readers(sample_database: Path) -> None:
+    with closing(sqlite3.connect(sample_database)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM aggregations").fetchall()
+        with (
+            pytest.raises(AggregationCancelledError),
+            writer.aggregation_transaction(sample_database, 60.0, None, Cancelled()) as connection,
+        ):
+            connection.execute("DELETE FROM aggregations")
+    assert query(sample_database, "SELECT count(*) FROM aggregations") == [(1,)]
+
+
+def test_an_announcement_of_a_killed_writer_holds_nothing_up(sample_database: Path) -> None:
+    announcement = sample_database.with_name(f".{sample_database.name}.commit")
+    announcement.touch()
+    with opened(sample_database, time_limit_s=60, wait_s=0.0):
+        assert not announcement.exists()
+
+
+def test_a_thread_that_reads_already_does_not_wait_for_itself(sample_database: Path) -> None:
+    with (
+        opened(sample_database, time_limit_s=60) as one,
+        announced_commit(sample_database),
+        opened(sample_database, time_limit_s=60, wait_s=0.0) as other,
+    ):
+        assert one.info == other.info
+    with (
+        announced_commit(sample_database),
+        pytest.raises(DatabaseBusyError),
+        opened(sample_database, time_limit_s=60, wait_s=0.0),
+    ):
+        pass
+
+
+def test_a_lock_file_is_not_made_through_a_link(sample_database: Path, tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere"
+    for kind in ("lock", "commit"):
+        sample_database.with_name(f".{sample_database.name}.{kind}").symlink_to(target)
+    aggregate(sample_database, AggregationRequest("", 0, 1), NullProgress())
+    assert not target.exists()
+
+
+def test_the_reason_of_a_write_that_sqlite_has_rolled_back_is_kept(sample_database: Path) -> None:
+    def fail_as_on_a_full_disk() -> None:
+        with writer.aggregation_transaction(sample_database) as connection:
+            connection.execute("ROLLBACK")
+            raise sqlite3.OperationalError("database or disk is full")
+
+    with pytest.raises(DatabaseWriteError, match="full"):
+        fail_as_on_a_full_disk()

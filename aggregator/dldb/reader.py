@@ -9,10 +9,12 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
+from aggregator.dldb.own_schema import holds_own_sql_only
 from aggregator.errors import DatabaseBusyError, DldbNotFoundError, NotADldbError
 from aggregator.sources.formats import NEWEST_DLPROF, check_version, parse_version
+from aggregator.system.sql_process import SqlProcess
 from aggregator.system.sqlite_uri import connect_read_only
 from aggregator.texts import say
 
@@ -40,7 +42,8 @@ class Dldb:
 
     Attributes:
         path: The file.
-        connection: Read-only connection; rows are ``sqlite3.Row``.
+        connection: Read-only connection, of another process if the file holds SQL of others; rows
+            are ``sqlite3.Row``.
         version: Version of the DLProf that wrote it.
         is_ours: Whether this project wrote it.
         views: Views it offers.
@@ -71,7 +74,7 @@ class Dldb:
         try:
             rows = self.connection.execute(f'PRAGMA table_info("{view}")').fetchall()
         except sqlite3.OperationalError as error:
-            if is_busy_error(error):
+            if is_busy_error(error) or primary_code(error) == sqlite3.SQLITE_INTERRUPT:
                 raise
             return ()  # a view on a table that is not there
         return tuple(str(row["name"]) for row in rows)
@@ -103,12 +106,13 @@ def is_own_database(path: Path) -> bool:
         return False
 
 
-def open_database(path: Path, wait_s: float | None = None) -> Dldb:
+def open_database(path: Path, wait_s: float | None = None, *, is_apart: bool = False) -> Dldb:
     """Open a database for reading.
 
     Args:
         path: The file.
         wait_s: How long to wait for another process that writes it; None: ``BUSY_WAIT_S``.
+        is_apart: Run SQL in another process in any case: the caller's is of unknown origin.
 
     Raises:
         DldbNotFoundError: No file at ``path``.
@@ -125,7 +129,7 @@ def open_database(path: Path, wait_s: float | None = None) -> Dldb:
     deadline = time.monotonic() + (BUSY_WAIT_S if wait_s is None else wait_s)
     while True:
         try:
-            return _connect(path, max(deadline - time.monotonic(), 0.0))
+            return _connect(path, max(deadline - time.monotonic(), 0.0), is_apart=is_apart)
         except DatabaseBusyError:
             if time.monotonic() > deadline:
                 raise
@@ -167,14 +171,17 @@ def _roll_back(path: Path) -> None:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
-def _connect(path: Path, timeout_s: float) -> Dldb:
+def _connect(path: Path, timeout_s: float, *, is_apart: bool) -> Dldb:
     connection: sqlite3.Connection | None = None
     try:
         if not path.stat().st_size:
             raise _no_sqlite_file(path)
         connection = connect_read_only(path, timeout_s)
+        # Its views may be anyone's SQL, and opening it queries one of them.
+        if is_apart or not holds_own_sql_only(connection):
+            connection.close()
+            connection = cast("sqlite3.Connection", SqlProcess(path, timeout_s))
         connection.row_factory = sqlite3.Row
-        # Its views are anyone's SQL, and opening it queries one of them.
         deadline = time.monotonic() + _OPEN_LIMIT_S
         connection.set_progress_handler(
             lambda: time.monotonic() > deadline, _INSTRUCTIONS_PER_CHECK

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -21,6 +20,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aggregator.dldb.column_blobs import TABLE, encode, triggers
+from aggregator.dldb.own_schema import (
+    INDEXES,
+    LONG_INDEXES,
+    domain_views_sql,
+    schema_sql,
+    views_sql,
+)
 from aggregator.dldb.page_writer import AppendPages, page_writer
 from aggregator.dldb.reader import busy, is_busy_error
 from aggregator.errors import DatabaseWriteError
@@ -49,32 +55,6 @@ _CLOSED_S = 15.0
 viewer may take. Then others are let in for a moment, as what reads on may be no request."""
 _OPEN_S = 2.0
 _COMMIT_TRY_S = 0.5
-
-LONG_INDEXES = "CREATE INDEX IF NOT EXISTS op_instances_by_op ON op_instances (op, start);"
-"""Made before the table has rows, because its pages are laid out along with the table's."""
-INDEXES = """
-    CREATE INDEX IF NOT EXISTS op_metrics_by_aggr ON op_metrics (aggr, op);
-    CREATE INDEX IF NOT EXISTS kernel_metrics_by_aggr ON kernel_metrics (aggr, op_kernel);
-    CREATE INDEX IF NOT EXISTS op_kernels_by_op ON op_kernels (op);
-    CREATE UNIQUE INDEX IF NOT EXISTS ops_by_op_id ON ops (op_id, domain);
-    CREATE INDEX IF NOT EXISTS group_metrics_by_aggr ON group_metrics (aggr, domain);
-    CREATE INDEX IF NOT EXISTS ranks_by_process ON ranks (process);
-"""
-
-
-def _sql(name: str) -> str:
-    return resources.files("aggregator.dldb").joinpath(name).read_text(encoding="utf-8")
-
-
-def schema_sql() -> str:
-    """Statements that make the tables."""
-    return _sql("schema.sql")
-
-
-def views_sql() -> str:
-    """Statements that make the views."""
-    return _sql("views.sql")
-
 
 @cache
 def own_tables() -> frozenset[str]:
@@ -168,7 +148,7 @@ def finish(path: Path, *, has_custom_domains: bool) -> None:
 
     The first aggregation commits them to the disk.
     """
-    views = views_sql() + (_sql("domain_views.sql") if has_custom_domains else "")
+    views = views_sql() + (domain_views_sql() if has_custom_domains else "")
     with closing(sqlite3.connect(path)) as connection:
         _run_script(connection, INDEXES + views)
 

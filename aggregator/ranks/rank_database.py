@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from aggregator.dldb.guarded import DAMAGE
+from aggregator.dldb.own_schema import schema_sql
 from aggregator.dldb.stored import reading_errors
-from aggregator.dldb.writer import schema_sql
 from aggregator.errors import NotADldbError
 from aggregator.profile.arrays import Int64
 from aggregator.ranks.align import UNKNOWN_CLOCK, Clock

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aggregator.dldb.guarded import DAMAGE, authorize, guard
+from aggregator.dldb.guarded import DAMAGE, guard
 from aggregator.dldb.reader import (
     BUSY_WAIT_S,
     Dldb,
@@ -23,6 +23,8 @@ from aggregator.dldb.reader import (
 )
 from aggregator.dldb.writer import Table, insert_rows
 from aggregator.errors import DatabaseBusyError, DatabaseError, QueryTimeoutError
+from aggregator.system.select_only import authorize
+from aggregator.system.sql_process import pid_of
 from aggregator.system.temporary_files import await_commit
 from aggregator.tables.counts import COUNTS, file_state
 from aggregator.tables.snapshots import (
@@ -35,8 +37,7 @@ from aggregator.tables.sql_functions import add_functions
 from aggregator.texts import ENGLISH, current_language, from_json, say
 
 LONGEST_SERVED_BYTES = 2 * 2**20
-"""Limit of a value or row that is served. A function takes up to two minutes for values of that
-size, and cannot be interrupted."""
+"""Limit of a value or row that is served."""
 _MOST_TEXT_BYTES = 2**28  # Limit of all texts of one query.
 _MOST_TEMPORARY_BYTES = 2**31
 """Limit of the temporary files of this process, into which SQLite sorts."""
@@ -132,8 +133,12 @@ class ProfileDatabase(Queryable):
             present = view in self._dldb.views
             # The dldb asks by PRAGMA, which our own rule would forbid.
             self._dldb.connection.set_authorizer(None)
-            self._columns[view] = frozenset(self._dldb.columns(view)) if present else frozenset()
-            self._dldb.connection.set_authorizer(authorize)
+            try:
+                with self._translated():
+                    found = frozenset(self._dldb.columns(view)) if present else frozenset[str]()
+            finally:
+                self._dldb.connection.set_authorizer(authorize)
+            self._columns[view] = found
         return self._columns[view]
 
     def is_measured(self, flag: str) -> bool:
@@ -255,7 +260,8 @@ class ProfileDatabase(Queryable):
         now = time.monotonic()
         if now > self._next_check:
             self._next_check = now + _TEMPORARY_CHECK_S
-            self._is_too_large = _temporary_bytes() > _MOST_TEMPORARY_BYTES
+            process = pid_of(self._dldb.connection)
+            self._is_too_large = _temporary_bytes(process) > _MOST_TEMPORARY_BYTES
         return int(now > self._deadline or self._is_too_large)
 
     @contextmanager
@@ -302,10 +308,10 @@ def _unreadable(error: sqlite3.DatabaseError) -> DatabaseError:
     )
 
 
-def _temporary_bytes() -> int:
-    """Size of SQLite's temporary files that this process has open; 0 where Linux does not say."""
+def _temporary_bytes(process: int) -> int:
+    """Size of SQLite's temporary files that a process has open; 0 where Linux does not say."""
     total = 0
-    with suppress(OSError), os.scandir("/proc/self/fd") as entries:
+    with suppress(OSError), os.scandir(f"/proc/{process}/fd") as entries:
         for entry in entries:
             with suppress(OSError):
                 if "/etilqs_" in str(Path(entry.path).readlink()):
@@ -331,7 +337,12 @@ def plain_tree(value: Any) -> Any:
 
 @contextmanager
 def opened(
-    path: Path, *, time_limit_s: float, wait_s: float = BUSY_WAIT_S, keep: bool = False
+    path: Path,
+    *,
+    time_limit_s: float,
+    wait_s: float = BUSY_WAIT_S,
+    keep: bool = False,
+    is_apart: bool = False,
 ) -> Iterator[ProfileDatabase]:
     """A profile's database for the length of a ``with`` block.
 
@@ -340,12 +351,14 @@ def opened(
         time_limit_s: How long its queries may take in all.
         wait_s: How long to wait for another process that writes it.
         keep: Whether it may stay open for the next to ask for it.
+        is_apart: Whether SQL of unknown origin will be run, for which a limit of time holds only
+            in another process.
 
     Raises:
         DatabaseBusyError: Another process is writing it.
         DatabaseError: It is missing, no DLProf database, too old or too new.
     """
-    snapshot = open_snapshot(path, wait_s, keep=keep)
+    snapshot = open_snapshot(path, wait_s, keep=keep, is_apart=is_apart)
     # No process can commit from here on, so the state is that of what will be read.
     database = ProfileDatabase(snapshot.dldb, time_limit_s=time_limit_s, state=file_state(path))
     is_done = False

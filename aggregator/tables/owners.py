@@ -15,9 +15,10 @@ from functools import cache
 from threading import Lock
 from typing import Final
 
+from aggregator.dldb.own_schema import schema_sql, views_sql
 from aggregator.dldb.ownership import find_ownership, ownership_tables, read_span
 from aggregator.dldb.reader import is_aggregable
-from aggregator.dldb.writer import Table, schema_sql, views_sql
+from aggregator.dldb.writer import Table
 from aggregator.tables.connection import ProfileDatabase
 
 VIEWS: Final = ("view_owners", "view_owner_sums")

@@ -85,7 +85,9 @@ _IDLE = _Idle()
 os.register_at_fork(after_in_child=_IDLE.forget)
 
 
-def open_snapshot(path: Path, wait_s: float, *, keep: bool = False) -> Snapshot:
+def open_snapshot(
+    path: Path, wait_s: float, *, keep: bool = False, is_apart: bool = False
+) -> Snapshot:
     """Open a file and keep it from changing: all queries of a request see the same state.
 
     A writer that announces its commit is let in first, unless this thread reads the file already:
@@ -98,6 +100,7 @@ def open_snapshot(path: Path, wait_s: float, *, keep: bool = False) -> Snapshot:
         path: The file.
         wait_s: How long to wait for another process that writes it.
         keep: It may be one that was opened before, and ``give_back`` may keep it open.
+        is_apart: As for ``open_database``.
 
     Raises:
         DatabaseBusyError: The writer did not end within ``wait_s``.
@@ -112,7 +115,7 @@ def open_snapshot(path: Path, wait_s: float, *, keep: bool = False) -> Snapshot:
             return snapshot
         snapshot.dldb.close()
     before = _state(path)
-    dldb = _wait_and_open(path, wait_s)
+    dldb = _wait_and_open(path, wait_s, is_apart=is_apart)
     # No process can commit from here on, but another file may have got the name.
     is_settled = keep and before == _state(path) and not _has_write_ahead_log(dldb)
     return Snapshot(dldb, before if is_settled else None)
@@ -174,11 +177,12 @@ def _begin_again(snapshot: Snapshot, wait_s: float) -> bool:
     return snapshot.state == _state(snapshot.dldb.path)
 
 
-def _wait_and_open(path: Path, wait_s: float) -> Dldb:
+def _wait_and_open(path: Path, wait_s: float, *, is_apart: bool) -> Dldb:
     deadline = time.monotonic() + wait_s
     while True:
         try:
-            return _begin(open_database(path, max(deadline - time.monotonic(), 0.0)))
+            left_s = max(deadline - time.monotonic(), 0.0)
+            return _begin(open_database(path, left_s, is_apart=is_apart))
         except (DatabaseBusyError, sqlite3.OperationalError) as error:
             if isinstance(error, sqlite3.OperationalError) and not is_busy_error(error):
                 raise

@@ -7,6 +7,7 @@ import sqlite3
 from functools import lru_cache
 
 from aggregator.kernels.traits import kernel_traits
+from aggregator.system.sql_process import SqlProcess
 
 # PyTorch, its relatives and Python itself; the code of models in other packages is the program.
 _LIBRARY = re.compile(
@@ -35,7 +36,10 @@ def is_communication(kernel_name: object) -> bool:
     return isinstance(kernel_name, str) and kernel_traits(kernel_name).is_communication
 
 
-def add_functions(connection: sqlite3.Connection) -> None:
+def add_functions(connection: sqlite3.Connection | SqlProcess) -> None:
     """Let the queries of a connection use the functions."""
+    if isinstance(connection, SqlProcess):
+        connection.add_functions(add_functions)
+        return
     for function in (program_line, is_communication):
         connection.create_function(function.__name__, 1, function, deterministic=True)

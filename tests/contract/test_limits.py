@@ -55,8 +55,11 @@ def test_a_request_that_takes_too_long_says_so(
         "SELECT load_extension('x')",
     ],
 )
-def test_nothing_but_reading_is_possible(database: ProfileDatabase, sql: str) -> None:
-    with pytest.raises((sqlite3.Error, DatabaseError)):
+def test_nothing_but_reading_is_possible(served: Served, sql: str) -> None:
+    with (
+        opened(served.path, time_limit_s=240) as database,
+        pytest.raises((sqlite3.Error, DatabaseError)),
+    ):
         database.rows(sql)
 
 
@@ -83,7 +86,7 @@ def test_a_request_waits_for_a_writer(
     settings.ENVIRONMENT = replace(settings.ENVIRONMENT, databases=(database,))
     # It waits for seconds, which the writer's thread may need on a busy machine.
     monkeypatch.setattr(
-        connection, "open_snapshot", lambda path, _, keep: open_snapshot(path, 240, keep=keep)
+        connection, "open_snapshot", lambda path, _, **how: open_snapshot(path, 240, **how)
     )
     written = replace(ours, path=database)
     writer = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
@@ -99,7 +102,7 @@ def test_a_request_waits_for_a_writer(
 def test_a_change_broken_off_in_the_middle_is_said_to_be(
     api: ApiClient, ours: Served, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def locked(path: Path, wait_s: float) -> None:
+    def locked(path: Path, wait_s: float, *, is_apart: bool) -> None:
         error = sqlite3.OperationalError("attempt to write a readonly database")
         error.sqlite_errorcode = sqlite3.SQLITE_READONLY_ROLLBACK
         raise error

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.dldb.own_schema import schema_sql
 from aggregator.dldb.reader import DB_VERSION, open_database
-from aggregator.dldb.writer import schema_sql
 from aggregator.errors import DldbVersionError
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate

@@ -23,7 +23,7 @@ import numpy as np
 
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
-from aggregator.tables.timeline.answers import TILE_BINS, TimelineAnswers
+from aggregator.tables.timeline.timeline_api import TILE_BINS, TimelineAnswers
 from benchmarks.measured import KIB, machine
 
 FIRST_PICTURE_S = 1.0

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from aggregator.profile.arrays import Bool, Int64
-from aggregator.replay.chains import CpuChains, StreamChains, cpu_chains, stream_chains
 from aggregator.replay.edges import (
     TOLERANCE_NS,
     WAITS_ONLY,
@@ -18,6 +17,7 @@ from aggregator.replay.edges import (
 from aggregator.replay.graph import NEVER, EdgeKind, Edges, Graph, Source
 from aggregator.replay.inputs import ReplayInput
 from aggregator.replay.loading import loading_ns
+from aggregator.replay.sequence_index import CpuChains, StreamChains, cpu_chains, stream_chains
 from aggregator.replay.threads import thread_edges
 from aggregator.texts import Text, say
 

@@ -18,9 +18,9 @@ import numpy as np
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.profile.intervals import flatten
 from aggregator.replay.analysis import INTERVAL_PCT, ReplayedProfile
-from aggregator.replay.chains import cpu_chains
 from aggregator.replay.graph import Graph
 from aggregator.replay.replay import Durations, Times, replay
+from aggregator.replay.sequence_index import cpu_chains
 
 MARKER_NS, CALL_NS = 1_000, 4_000
 """Usual cost of the start or end of a range, and of a traced call. Unit: ns."""

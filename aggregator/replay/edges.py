@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from aggregator.profile.arrays import Bool, Int64
-from aggregator.replay.chains import CpuChains, StreamChains
 from aggregator.replay.graph import EdgeKind, Source
 from aggregator.replay.inputs import COPY, ReplayInput
+from aggregator.replay.sequence_index import CpuChains, StreamChains
 
 TOLERANCE_NS = 3_000
 """Clocks of CPU and GPU differ by about a microsecond: what follows may begin so much before."""

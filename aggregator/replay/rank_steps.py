@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.profile.intervals import flatten
-from aggregator.replay.beside_waiting import NO_RANK, Pieces, extra_ns, late_ranks
+from aggregator.replay.contention import NO_RANK, Pieces, extra_ns, late_ranks
 
 Float64 = npt.NDArray[np.float64]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from aggregator.profile.arrays import Int64
-from aggregator.replay.chains import CpuChains, StreamChains
 from aggregator.replay.edges import FoundEdges
 from aggregator.replay.graph import EdgeKind, Source
 from aggregator.replay.inputs import ReplayInput
+from aggregator.replay.sequence_index import CpuChains, StreamChains
 
 MIN_WAIT_NS = 100_000
 """A shorter pause of a thread is its own work."""

@@ -13,7 +13,7 @@ from aggregator.dldb.rows.corrected import read_corrected
 from aggregator.dldb.slow_ranks import RankReport, rank_prediction, read_slow_ranks
 from aggregator.errors import InvalidValueError, ReplayError
 from aggregator.replay.analysis import ReplayedProfile
-from aggregator.replay.chain import Chain, step_chain
+from aggregator.replay.critical_path_items import Chain, step_chain
 from aggregator.replay.named_changes import LISTS, NUMBERS, OPTIONAL, SWITCHES, named_changes
 from aggregator.replay.scenario import Change
 from aggregator.tables.aggregation_data import AggregationData

@@ -26,8 +26,8 @@ from aggregator.tables.replay import (
 from aggregator.tables.request import check_parameters, parse_list_query
 from aggregator.tables.spec import TableSpec
 from aggregator.tables.sql import count_rows, iter_rows
-from aggregator.tables.timeline.answers import TimelineAnswers
 from aggregator.tables.timeline.events import Category
+from aggregator.tables.timeline.timeline_api import TimelineAnswers
 from aggregator.tables.verdict import read_verdict
 from profiler_cli.assistants.answers import Answer, as_columns, known_values
 from profiler_cli.assistants.profiles import TIME_LIMIT_S, Profiles, Scope

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.counts import Remembered
-from aggregator.tables.timeline.answers import TILE_BINS, TimelineAnswers
 from aggregator.tables.timeline.items import Items
 from aggregator.tables.timeline.levels import lane_levels, shown_items
 from aggregator.tables.timeline.nesting import disjoint_sets
 from aggregator.tables.timeline.stored import StoredTimeline
+from aggregator.tables.timeline.timeline_api import TILE_BINS, TimelineAnswers
 from tests.conftest import ProfileFactory
 
 PROFILES = ("pytorch_resnet50_amp", "ddp2_resnet50_amp", "simple_no_nvtx", "nvtx_domains")

@@ -20,9 +20,9 @@ from aggregator.ranks.rank_import import import_ranks
 from aggregator.system.progress import NullProgress
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
-from aggregator.tables.timeline.answers import TILE_BINS, TimelineAnswers
 from aggregator.tables.timeline.events import Events
 from aggregator.tables.timeline.perfetto import write_trace
+from aggregator.tables.timeline.timeline_api import TILE_BINS, TimelineAnswers
 from tests.builders import Trace, analyze_file
 
 START_UTC_NS = 1_700_000_000_000_000_000

@@ -16,8 +16,8 @@ from aggregator.errors import InvalidValueError
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.declared.timeline import TIMELINE_EVENTS
-from aggregator.tables.timeline.answers import TimelineAnswers
 from aggregator.tables.timeline.hits import Selection
+from aggregator.tables.timeline.timeline_api import TimelineAnswers
 from tests.conftest import ProfileFactory
 
 PROFILES = ("pytorch_resnet50_amp", "simple_no_nvtx")

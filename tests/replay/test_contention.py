@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aggregator.profile.arrays import Int64
-from aggregator.replay.beside_waiting import NO_RANK, Pieces, extra_ns, late_ranks
+from aggregator.replay.contention import NO_RANK, Pieces, extra_ns, late_ranks
 from aggregator.replay.rank_steps import RankEvents, RankSteps, call_times, steps_of_calls
 from aggregator.replay.slow_ranks import SlowRanks, find_slow_ranks
 

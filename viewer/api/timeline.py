@@ -13,12 +13,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from aggregator.errors import InvalidValueError
-from aggregator.tables.timeline.answers import MOST_PIXELS, TimelineAnswers
 from aggregator.tables.timeline.events import Events, iteration_window
 from aggregator.tables.timeline.hits import NAMES as SELECTION_NAMES
 from aggregator.tables.timeline.hits import Selection
 from aggregator.tables.timeline.levels import LARGEST_SHIFT
 from aggregator.tables.timeline.perfetto import write_trace
+from aggregator.tables.timeline.timeline_api import MOST_PIXELS, TimelineAnswers
 from aggregator.texts import say
 from viewer.api.schema import DOMAIN, ResourceView, query
 from viewer.api.scope import open_event_scope, timeline_folder

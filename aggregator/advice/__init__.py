@@ -147,7 +147,7 @@ def _rated(facts: Facts, finding: Finding) -> Finding:
         finding = _replayed(profile, finding, finding.remedy, facts, step_ns)
     certainty = finding.certainty
     if facts.steps.is_single or not facts.is_sure_of_steps:
-        certainty = certainty.one_less
+        certainty = certainty.downgraded
     share = (finding.gain_pct or 0.0) / 100.0
     gain_ns = None if finding.is_per_sample else round(share * step_ns)
     return replace(finding, gain_ns=gain_ns, certainty=certainty)

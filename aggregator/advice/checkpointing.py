@@ -21,7 +21,7 @@ def advise(facts: Facts) -> Answer:
         for direction, name in zip(facts.ops.directions, facts.ops.names, strict=True)
     ]
     rows = facts.kernels & facts.of_ops(repeated)
-    waited = np.where(facts.came_late, facts.gap_ns, 0)
+    waited = np.where(facts.launched_late, facts.gap_ns, 0)
     time_ns = float((facts.work.duration_ns * facts.gpu_bound_ratio + waited)[rows].sum())
     gain = facts.share_pct(time_ns)
     if gain < MEDIUM_GAIN_PCT:

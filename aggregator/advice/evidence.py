@@ -178,7 +178,7 @@ def gaps_proof(facts: Facts, rows: Bool, condition: str, column: str) -> Proof:
     return Proof(query, column, int(facts.gap_ns[rows].sum()))
 
 
-LATE = f"api_start >= reached - {LATE_NS}"  # ``facts.came_late`` in SQL.
+LATE = f"api_start >= reached - {LATE_NS}"  # ``facts.launched_late`` in SQL.
 
 
 def setting_proof(key: str, value: object) -> Proof:

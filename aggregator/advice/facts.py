@@ -344,8 +344,8 @@ class Facts:
         return gap
 
     @cached_property
-    def came_late(self) -> Bool:
-        """Which work was launched when its GPU had, or almost had, no work left."""
+    def launched_late(self) -> Bool:
+        """Mask of work launched after the GPU had (nearly) run dry."""
         late: Bool = self.work.api_start_ns >= self._reached_ns - LATE_NS
         return late
 

@@ -29,7 +29,7 @@ class Certainty(StrEnum):
     POSSIBLE = "possible"
 
     @property
-    def one_less(self) -> Certainty:
+    def downgraded(self) -> Certainty:
         """The next lower certainty."""
         return Certainty.LIKELY if self is Certainty.SURE else Certainty.POSSIBLE
 

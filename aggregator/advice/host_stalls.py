@@ -22,7 +22,7 @@ def advise(facts: Facts) -> Answer:
     Of several GPUs the slowest is judged.
     """
     gpu = facts.slowest
-    waited = facts.came_late & (facts.gap_ns > MAX_GAP_NS) & (facts.work.device == gpu.device)
+    waited = facts.launched_late & (facts.gap_ns > MAX_GAP_NS) & (facts.work.device == gpu.device)
     waited &= 2 * loading_in_gaps(facts) < facts.gap_ns
     total = int(facts.gap_ns[waited].sum())
     share = facts.gpu_share_pct(gpu, total)

@@ -36,7 +36,7 @@ def advise(facts: Facts) -> Answer:
     if facts.mode != "pytorch":
         return None
     if not facts.has_loader or not any(len(gpu.loading.start_ns) for gpu in facts.gpus):
-        stalls = facts.gap_ns[facts.came_late & (facts.gap_ns > STALL_NS)]
+        stalls = facts.gap_ns[facts.launched_late & (facts.gap_ns > STALL_NS)]
         if facts.share_pct(int(stalls.sum())) < MIN_SHARE_PCT:
             return None
         return Unknown(

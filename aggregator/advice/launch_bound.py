@@ -31,7 +31,7 @@ def advise(facts: Facts) -> Answer:
     """
     gpu = facts.slowest
     here = facts.work.device == gpu.device
-    waited = here & facts.came_late & (facts.gap_ns > 0) & (facts.gap_ns <= MAX_GAP_NS)
+    waited = here & facts.launched_late & (facts.gap_ns > 0) & (facts.gap_ns <= MAX_GAP_NS)
     total, gaps = int(facts.gap_ns[waited].sum()), int(waited.sum())
     profiled = facts.gpu_share_pct(gpu, total)
     bare = facts.without_profiling_pct(gpu, total)

@@ -24,7 +24,7 @@ def advise(facts: Facts) -> Answer:
     rows = _in_runs(facts)
     if not rows.any():
         return None
-    waited = np.where(facts.came_late, facts.gap_ns, 0)
+    waited = np.where(facts.launched_late, facts.gap_ns, 0)
     time_ns = float((facts.work.duration_ns * facts.gpu_bound_ratio + waited)[rows].sum())
     gain = FUSED_RATIO * facts.share_pct(time_ns)
     if gain < MIN_GAIN_PCT:

@@ -30,7 +30,7 @@ def advise(facts: Facts) -> Answer:
             experts.setdefault(one[1], set()).add(one[2])
     many = {name for name, numbers in experts.items() if len(numbers) >= MIN_EXPERTS}
     rows = facts.kernels & facts.of_ops([bool(one and one[1] in many) for one in found])
-    waited = np.where(facts.came_late, facts.gap_ns, 0)
+    waited = np.where(facts.launched_late, facts.gap_ns, 0)
     time_ns = float((facts.work.duration_ns + waited)[rows].sum())
     gain = GROUPED_RATIO * facts.share_pct(time_ns)
     if gain < MEDIUM_GAIN_PCT:

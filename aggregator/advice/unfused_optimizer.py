@@ -37,7 +37,7 @@ def advise(facts: Facts) -> Answer:
     kernels = int(rows.sum()) // (facts.steps.count * len(facts.gpus))
     if kernels < MIN_KERNELS or fused.any():
         return None
-    waited = np.where(facts.came_late, facts.gap_ns, 0)
+    waited = np.where(facts.launched_late, facts.gap_ns, 0)
     now = int((work.duration_ns * facts.gpu_bound_ratio + waited)[rows].sum())
     passes = int(work.duration_ns[rows].sum()) * facts.gpu_bound_ratio / PASSES
     gain = facts.share_pct(max(now - passes, 0.0))

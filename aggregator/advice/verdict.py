@@ -108,7 +108,7 @@ _OF_THE_HOST = (launch_bound.NAME, host_stalls.NAME, synchronizing_calls.NAME)
 _OF_IDLE_TIME = (*_OF_THE_HOST, input_bound.NAME)
 
 
-def judge(symptoms: Symptoms) -> Verdict:
+def limiting_factor(symptoms: Symptoms) -> Verdict:
     """Name what takes most of a step, if that is clear."""
     mean, median = symptoms.mean_ns, symptoms.median_ns
     if median is None or mean is None:

@@ -150,7 +150,7 @@ def write_aggregations(
         mode_reason=events.mode_reason,
         key_node=window.key_node.name,
         key_node_reason=window.key_node.reason,
-        iteration_stops_ns=tuple(window.iterations.stop_ns.tolist()),
+        iteration_stops_ns=tuple(window.iterations.end_ns.tolist()),
         counts=events.counts,
         warnings=events.warnings,
     )

@@ -28,7 +28,7 @@ from aggregator.dldb.ownership_columns import (
 )
 from aggregator.dldb.writer import Table, aggregation_transaction, has_table, insert_rows
 from aggregator.errors import IterationRangeError
-from aggregator.metrics.ownership import CLASSES, DeviceWork, Owned, own
+from aggregator.metrics.ownership import CLASSES, DeviceWork, Owned, partition_iterations
 from aggregator.metrics.ownership_host import REASONS
 from aggregator.metrics.window import Window
 from aggregator.profile.arrays import Int64, dense_codes, distinct
@@ -111,7 +111,7 @@ def window_span(window: Window) -> Span:
     """The aggregated iterations of a window."""
     low, high = int(window.numbers[0]), int(window.numbers[-1])
     iterations = window.iterations
-    edges = np.append(iterations.start_ns[low : high + 1], iterations.stop_ns[high])
+    edges = np.append(iterations.start_ns[low : high + 1], iterations.end_ns[high])
     return Span(window.numbers, edges)
 
 
@@ -174,7 +174,7 @@ class OwnershipReader:
         def part(edges: Int64) -> tuple[Int64, Int64]:
             low, high = int(edges[0]), int(edges[-1])
             host = self._host.between(low, high)
-            owned = [own(one.around(low, high), host, edges) for one in works]
+            owned = [partition_iterations(one.around(low, high), host, edges) for one in works]
             return self._keys.summed(owned, len(edges) - 1)
 
         owner, owned_ns = _merged(map_threads(part, _parts(works, span.edges_ns)))

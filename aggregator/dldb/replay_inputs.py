@@ -106,7 +106,7 @@ def read_replay_input(
         communicates=communication_kernels(kernel_names),
         iteration=iterations[0],
         iteration_start_ns=iterations[1],
-        iteration_stop_ns=iterations[2],
+        iteration_end_ns=iterations[2],
         has_waits=has_waits,
         lost_records=lost_records(connection),
     )
@@ -361,5 +361,5 @@ def _loading(connection: sqlite3.Connection, spans: Spans) -> Loading:
     row = np.flatnonzero(np.isin(spans.op, [op for op, _ in loaders]))
     alone = [op for op, name in loaders if LOADS_ITSELF in name]
     return Loading(
-        spans.start_ns[row], spans.stop_ns[row], spans.thread[row], np.isin(spans.op[row], alone)
+        spans.start_ns[row], spans.end_ns[row], spans.thread[row], np.isin(spans.op[row], alone)
     )

@@ -12,7 +12,7 @@ from aggregator.errors import AmbiguousKeyNodeError, KeyNodeNotFoundError, Usage
 from aggregator.importing.imported import ImportedProfile, KernelNames
 from aggregator.importing.rollup_inputs import rollup_inputs
 from aggregator.metrics.iterations import KeyNode, NamedRanges, OpInstancesView, resolve_key_node
-from aggregator.metrics.window import cut
+from aggregator.metrics.window import split_into_iterations
 from aggregator.options import AggregationRequest, Mode
 from aggregator.profile.recorded import RecordedAggregation, RecordedProfile
 from aggregator.system.progress import Level, Progress
@@ -164,5 +164,5 @@ class _RecordedIterations:
             found = resolve_key_node(aggregation.key_node, self._view, NamedRanges.empty())
         except (KeyNodeNotFoundError, AmbiguousKeyNodeError):
             return False
-        stops = cut(found, aggregation.last_ns).stop_ns[:-1]
+        stops = split_into_iterations(found, aggregation.last_ns).end_ns[:-1]
         return tuple(stops.tolist()) == aggregation.stops_ns

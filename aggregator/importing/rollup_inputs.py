@@ -138,7 +138,7 @@ def _instance_columns(
     return InstanceColumns(
         op=op.astype(np.int32, copy=False),
         start_ns=instances.start_ns,
-        stop_ns=instances.end_ns,
+        end_ns=instances.end_ns,
         cpu_time_ns=times.cpu_time_ns,
         cpu_overhead_ns=times.cpu_overhead_ns,
         gpu_time_ns=gpu.covered_ns,

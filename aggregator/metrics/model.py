@@ -40,7 +40,7 @@ class InstanceColumns:
 
     op: Int32
     start_ns: Int64
-    stop_ns: Int64
+    end_ns: Int64
     cpu_time_ns: Int64
     cpu_overhead_ns: Int64
     gpu_time_ns: Int64
@@ -139,5 +139,5 @@ def ops_view(inputs: tuple[RollupInput, ...]) -> OpInstancesView:
         ops.directions,
         ops.processes,
         np.concatenate([data.instances.op for data in inputs]),
-        np.concatenate([data.instances.stop_ns for data in inputs]),
+        np.concatenate([data.instances.end_ns for data in inputs]),
     )

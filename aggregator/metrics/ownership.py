@@ -91,7 +91,7 @@ class Owned:
         return self.end_ns - self.start_ns
 
 
-def own(work: DeviceWork, host: Host, edges_ns: Int64) -> Owned:
+def partition_iterations(work: DeviceWork, host: Host, edges_ns: Int64) -> Owned:
     """Partition consecutive iterations.
 
     Args:

@@ -28,7 +28,7 @@ class Iterations:
     """Intervals that cover the profile without gap or overlap."""
 
     start_ns: Int64  # Starts; the first is 0, or where events begin. Unit: ns.
-    stop_ns: Int64  # Stops, exclusive; each is the next one's start. Unit: ns.
+    end_ns: Int64  # Stops, exclusive; each is the next one's start. Unit: ns.
     has_key_node: bool  # Whether a key node cut them; interval 0 then precedes the training loop.
 
     def __len__(self) -> int:
@@ -37,12 +37,12 @@ class Iterations:
     @property
     def length_ns(self) -> Int64:
         """Length of each iteration. Unit: ns."""
-        return self.stop_ns - self.start_ns
+        return self.end_ns - self.start_ns
 
     @property
     def edges_ns(self) -> Int64:
         """All starts and the last stop. Unit: ns."""
-        return np.concatenate([self.start_ns, self.stop_ns[-1:]])
+        return np.concatenate([self.start_ns, self.end_ns[-1:]])
 
     @property
     def kinds(self) -> list[str]:
@@ -64,7 +64,7 @@ def boundaries(stops_ns: tuple[Int64, ...], *, are_ranks: bool = True) -> Int64:
     return np.unique(np.concatenate(present))
 
 
-def cut(
+def split_into_iterations(
     key_node: KeyNode, last_ns: int, first_ns: int = 0, *, are_ranks: bool = True
 ) -> Iterations:
     """Cut ``[first, last)`` at the key node; without one it is a single interval."""
@@ -92,9 +92,9 @@ class Window:
         return int(self.iterations.start_ns[self.first])
 
     @property
-    def stop_ns(self) -> int:
+    def end_ns(self) -> int:
         """End of the window, exclusive. Unit: ns."""
-        return int(self.iterations.stop_ns[self.last])
+        return int(self.iterations.end_ns[self.last])
 
     @property
     def count(self) -> int:
@@ -159,7 +159,9 @@ def open_window(inputs: tuple[RollupInput, ...], request: AggregationRequest) ->
             ),
         )
     key_node = _key_node(inputs, request)
-    iterations = cut(key_node, data.last_ns, data.first_ns, are_ranks=data.are_ranks)
+    iterations = split_into_iterations(
+        key_node, data.last_ns, data.first_ns, are_ranks=data.are_ranks
+    )
     final = len(iterations) - 1
     first = 0 if request.iter_start is None else request.iter_start
     last = final if request.iter_stop is None else request.iter_stop
@@ -235,7 +237,7 @@ def report_iterations(window: Window, progress: Progress) -> None:
         progress.message(f"No iterations{because}; the whole profile is aggregated")
         return
     count = len(window.iterations)
-    stops = ", ".join(str(stop) for stop in window.iterations.stop_ns[:50].tolist())
+    stops = ", ".join(str(stop) for stop in window.iterations.end_ns[:50].tolist())
     more = ", ..." if count > 50 else ""
     progress.message(f'Found {count} {_plural(count)} using key_node "{window.key_node.name}"')
     if reason:
@@ -243,7 +245,7 @@ def report_iterations(window: Window, progress: Progress) -> None:
     progress.message(f"Ends of the iterations (ns): {stops}{more}", Level.DETAILED)
     progress.message(
         f"Aggregating data over {window.count} {_plural(window.count)}: iteration {window.first} "
-        f"start ({window.start_ns} ns) to iteration {window.last} end ({window.stop_ns} ns)"
+        f"start ({window.start_ns} ns) to iteration {window.last} end ({window.end_ns} ns)"
     )
 
 

@@ -370,7 +370,7 @@ def _launches_without_work(data: ReplayInput) -> int:
     launches = calls.named("LaunchKernel", "LaunchCooperativeKernel")
     if len(data.iteration):
         launches &= calls.start_ns >= data.iteration_start_ns[0]
-        launches &= calls.start_ns < data.iteration_stop_ns[-1]
+        launches &= calls.start_ns < data.iteration_end_ns[-1]
     found = np.zeros(len(calls), dtype=bool)
     found[data.work.call[data.work.call >= 0]] = True
     lost = int(np.count_nonzero(launches & ~found))

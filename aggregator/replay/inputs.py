@@ -105,7 +105,7 @@ class Spans:
 
     op: Int64  # Row of ``ReplayInput.ops``.
     start_ns: Int64  # Unit: ns.
-    stop_ns: Int64  # Unit: ns.
+    end_ns: Int64  # Unit: ns.
     thread: Int64  # Number of the thread.
 
 
@@ -139,6 +139,6 @@ class ReplayInput:
     communicates: Bool  # Whether each of ``kernel_names`` moves data between GPUs.
     iteration: Int64  # Numbers of the iterations, ascending.
     iteration_start_ns: Int64  # Start of each on the CPU. Unit: ns.
-    iteration_stop_ns: Int64  # End of each on the CPU, exclusive. Unit: ns.
+    iteration_end_ns: Int64  # End of each on the CPU, exclusive. Unit: ns.
     has_waits: bool  # Whether the capture records events and synchronization.
     lost_records: bool  # Whether the recorder lost events.

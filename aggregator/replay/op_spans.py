@@ -30,7 +30,7 @@ class _Ordered:
 
 def _ordered(spans: Spans) -> _Ordered:
     order = np.argsort(spans.thread, kind="stable")
-    thread, start, stop = spans.thread[order], spans.start_ns[order], spans.stop_ns[order]
+    thread, start, stop = spans.thread[order], spans.start_ns[order], spans.end_ns[order]
     is_first = np.diff(thread, prepend=-1) != 0
     # One clock for all threads, so that an end is never compared with another thread's.
     shift = thread * (int(stop.max(initial=0)) + 1)

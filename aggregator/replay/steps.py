@@ -47,7 +47,7 @@ def find_steps(graph: Graph, number: Int64) -> Steps:
     issued = graph.work_start_ns[rows]
     if len(data.calls):
         issued = np.where(call >= 0, data.calls.start_ns[np.maximum(call, 0)], issued)
-    bounds = np.append(data.iteration_start_ns, data.iteration_stop_ns[-1:])
+    bounds = np.append(data.iteration_start_ns, data.iteration_end_ns[-1:])
     iteration = np.searchsorted(bounds, issued, side="right") - 1
     order = np.lexsort([graph.work_start_ns[rows], iteration])
     found, first = np.unique(iteration[order], return_index=True)

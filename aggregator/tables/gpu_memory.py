@@ -18,7 +18,7 @@ from aggregator.metrics.memory.overview import (
     Shown,
     Totals,
     curve,
-    moment,
+    live_blocks_at,
     narrower,
     totals,
 )
@@ -137,7 +137,7 @@ def _moment(data: AggregationData, number: int, event: int) -> tuple[Moment, int
     if not -1 <= event < shown.memory.num_events:
         last = shown.memory.num_events - 1
         raise InvalidValueError(say("event must be from -1 to {last}.", last=last))
-    return moment(shown, event), shown.recording.clock_offset_ns
+    return live_blocks_at(shown, event), shown.recording.clock_offset_ns
 
 
 def _profile_ns(time_ns: int | None, offset_ns: int | None) -> int | None:

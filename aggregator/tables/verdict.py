@@ -13,7 +13,7 @@ from aggregator.advice.verdict import (
     StepShares,
     Symptoms,
     Verdict,
-    judge,
+    limiting_factor,
 )
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.declared.advice import ADVICE
@@ -42,7 +42,7 @@ def read_verdict(data: AggregationData) -> dict[str, Any]:
         path=_path(data),
     )
     bare = _without_profiling(profiled, summary)
-    reply = _reply(judge(profiled if bare is None else bare)) | {"pace": _pace(data)}
+    reply = _reply(limiting_factor(profiled if bare is None else bare)) | {"pace": _pace(data)}
     if bare is None or reply["limit"] == Limit.UNKNOWN:
         return reply
     sentence = say("Without profiling: {sentence}", sentence=reply["sentence"])

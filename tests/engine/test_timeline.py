@@ -198,7 +198,7 @@ def test_no_event_vanishes_and_no_time_is_lost(
             assert (np.diff(shown.start_ns) >= 0).all()
             assert len(shown) <= 2 * bins + 1
             for start, stop in expected:
-                assert ((shown.start_ns <= start) & (shown.stop_ns >= stop)).any()
+                assert ((shown.start_ns <= start) & (shown.end_ns >= stop)).any()
 
 
 def items_of(times: Any, label: Any = None) -> Items:

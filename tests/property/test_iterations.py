@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aggregator.metrics.iterations import KeyNode
 from aggregator.metrics.phases import PhaseColumns, phases_of_iterations
-from aggregator.metrics.window import Window, boundaries, cut
+from aggregator.metrics.window import Window, boundaries, split_into_iterations
 from aggregator.profile.arrays import Int64
 
 STOPS = st.lists(st.integers(0, 100), max_size=6)
@@ -38,8 +38,8 @@ def test_boundaries_over_ranks(ranks: list[list[int]]) -> None:
 def test_iterations_cover_the_profile_without_gap_or_overlap(
     ranks: list[list[int]], last_ns: int
 ) -> None:
-    iterations = cut(KeyNode("key", "", _arrays(ranks)), last_ns)
-    starts, stops = iterations.start_ns.tolist(), iterations.stop_ns.tolist()
+    iterations = split_into_iterations(KeyNode("key", "", _arrays(ranks)), last_ns)
+    starts, stops = iterations.start_ns.tolist(), iterations.end_ns.tolist()
     assert starts[0] == 0
     assert stops[-1] == last_ns
     assert starts[1:] == stops[:-1] == [stop for stop in _rule(ranks) if 0 < stop < last_ns]
@@ -52,7 +52,7 @@ def test_each_time_lies_in_one_iteration(
     ranks: list[list[int]], last_ns: int, times: list[int]
 ) -> None:
     key_node = KeyNode("key", "", _arrays(ranks))
-    iterations = cut(key_node, last_ns)
+    iterations = split_into_iterations(key_node, last_ns)
     phases = phases_of_iterations(PhaseColumns(), iterations.edges_ns)
     window = Window(key_node, iterations, 0, len(iterations) - 1, phases)
     times.sort()
@@ -62,4 +62,4 @@ def test_each_time_lies_in_one_iteration(
         if time >= last_ns:
             assert number == len(iterations) - 1
         else:
-            assert iterations.start_ns[number] <= time < iterations.stop_ns[number]
+            assert iterations.start_ns[number] <= time < iterations.end_ns[number]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.metrics import ownership as rules
-from aggregator.metrics.ownership import DeviceWork, own
+from aggregator.metrics.ownership import DeviceWork, partition_iterations
 from aggregator.metrics.ownership_host import (
     FIRST_CALL,
     IN_LOADER,
@@ -54,7 +54,7 @@ def test_each_nanosecond_has_the_owner_that_the_rules_give_it(
     events = list({(row[0], row[1]): row for row in events}.values())
     groups = list({(row[0], row[1]): row for row in groups}.values())
     edges = np.array([0, *sorted(cuts), END])
-    found = own(_device(work), _host(events, groups), edges)
+    found = partition_iterations(_device(work), _host(events, groups), edges)
     owners: dict[int, list[Owner]] = {}
     for start, end, iteration, *owner in zip(
         *(getattr(found, name).tolist() for name in type(found).__dataclass_fields__), strict=True

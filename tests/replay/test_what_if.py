@@ -144,7 +144,7 @@ def _columns(
         communicates=np.array([False, True, False]),
         iteration=np.arange(STEPS),
         iteration_start_ns=np.array(steps[:-1]),
-        iteration_stop_ns=np.array(steps[1:]),
+        iteration_end_ns=np.array(steps[1:]),
         has_waits=True,
         lost_records=False,
     )

@@ -12,7 +12,7 @@ from aggregator.advice.verdict import (
     Roofline,
     StepShares,
     Symptoms,
-    judge,
+    limiting_factor,
 )
 
 STEP_NS = 52_935_212
@@ -70,7 +70,7 @@ def symptoms(shares: StepShares | None, **more: object) -> Symptoms:
     ],
 )  # fmt: skip
 def test_what_takes_most_of_a_step_limits_it(given: Symptoms, limit: Limit, sentence: str) -> None:
-    verdict = judge(given)
+    verdict = limiting_factor(given)
 
     assert (verdict.limit, verdict.sentence) == (limit, sentence)
     assert verdict.share_pct is not None
@@ -117,7 +117,7 @@ def test_what_takes_most_of_a_step_limits_it(given: Symptoms, limit: Limit, sent
     ],
 )
 def test_an_unclear_limit_is_unknown_with_its_reason(given: Symptoms, reason: str) -> None:
-    verdict = judge(given)
+    verdict = limiting_factor(given)
 
     assert verdict.limit is Limit.UNKNOWN
     assert reason in verdict.sentence
@@ -126,7 +126,7 @@ def test_an_unclear_limit_is_unknown_with_its_reason(given: Symptoms, reason: st
 def test_an_unexplained_idle_time_names_the_advice_that_saves_most_of_it() -> None:
     gains = {"launch_bound": 30.0, "host_stalls": 35.0, "half_precision": 80.0}
 
-    assert judge(symptoms(IDLE, gains_pct=gains)).advice == "host_stalls"
+    assert limiting_factor(symptoms(IDLE, gains_pct=gains)).advice == "host_stalls"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_an_unexplained_idle_time_names_the_advice_that_saves_most_of_it() -> No
 def test_the_step_has_a_readable_unit(median_ns: int, text: str) -> None:
     given = symptoms(IDLE, gains_pct={"launch_bound": 80.0})
 
-    verdict = judge(replace(given, median_ns=median_ns, mean_ns=float(median_ns)))
+    verdict = limiting_factor(replace(given, median_ns=median_ns, mean_ns=float(median_ns)))
 
     assert verdict.sentence == f"Launch-bound: the GPU idles 87% of a {text} step"
 
@@ -231,6 +231,6 @@ def replayed(shares: StepShares, path: PathShares, **gains_pct: float) -> Sympto
 def test_a_replay_says_what_a_step_waits_for(
     given: Symptoms, limit: Limit, share_pct: float | None, sentence: str
 ) -> None:
-    verdict = judge(given)
+    verdict = limiting_factor(given)
 
     assert (verdict.limit, verdict.share_pct, verdict.sentence) == (limit, share_pct, sentence)

@@ -42,7 +42,7 @@ def add_advice(
         return None
     columns = {str(row[1]) for row in connection.execute("PRAGMA table_info(advice)")}
     facts = find_facts(connection, aggr, known)
-    table = _table(aggr, *judge(facts))
+    table = _table(aggr, *collect_advice(facts))
     kept = {name: one for name, one in table.columns.items() if name in columns}
     insert_rows(connection, Table("advice", kept))
     if facts is not None and facts.replayed is not None:
@@ -64,7 +64,7 @@ def find_facts(
         return None
 
 
-def judge(facts: Facts | None) -> tuple[list[Finding], list[Unknown]]:
+def collect_advice(facts: Facts | None) -> tuple[list[Finding], list[Unknown]]:
     """Return the advice and the open questions of an aggregation."""
     if facts is None:
         return [], [

@@ -156,7 +156,7 @@ def _iterations(rollup: Rollup, aggr: int) -> Table:
             "kind": iterations.kinds,
             "aggregated": np.isin(number, rollup.window.numbers),
             "start": iterations.start_ns,
-            "stop": iterations.stop_ns,
+            "stop": iterations.end_ns,
             "kernel_low": bounds[:-1],
             "kernel_high": bounds[1:],
         },

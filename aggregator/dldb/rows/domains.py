@@ -30,7 +30,7 @@ def _instances(data: ImportedProfile, number: int, domain: DomainWork, first: in
             "id": np.arange(first, first + len(columns.op)),
             "op": columns.op + 1,
             "start": columns.start_ns,
-            "stop": columns.stop_ns,
+            "stop": columns.end_ns,
             "cpu_time": columns.cpu_time_ns,
             "cpu_overhead": columns.cpu_overhead_ns,
             "gpu_time": columns.gpu_time_ns,

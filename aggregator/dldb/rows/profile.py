@@ -229,7 +229,7 @@ def _instances(data: ImportedProfile, shape_rows: Integers) -> Iterator[Table]:
                 "id": np.arange(rows.start + 1, rows.stop + 1),
                 "op": columns.op[rows] + 1,
                 "start": columns.start_ns[rows],
-                "stop": columns.stop_ns[rows],
+                "stop": columns.end_ns[rows],
                 "cpu_time": columns.cpu_time_ns[rows],
                 "cpu_overhead": columns.cpu_overhead_ns[rows],
                 "gpu_time": columns.gpu_time_ns[rows],

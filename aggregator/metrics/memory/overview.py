@@ -179,7 +179,7 @@ def overview(shown: Shown) -> Overview:
         clock_offset_ns=shown.recording.clock_offset_ns,
         totals=totals(shown),
         curve=curve(shown, 0, max(shown.stop, 1), PIXELS),
-        peak=moment(shown, shown.memory.counts.peak_event),
+        peak=live_blocks_at(shown, shown.memory.counts.peak_event),
     )
 
 
@@ -328,7 +328,7 @@ def chosen_points(
     return np.unique(np.concatenate(chosen)).astype(np.int64)
 
 
-def moment(shown: Shown, event: int) -> Moment:
+def live_blocks_at(shown: Shown, event: int) -> Moment:
     """What lives after an event; -1: before all."""
     memory, counts = shown.memory, shown.memory.counts
     alive = memory.rows.alive_after(event)

@@ -33,7 +33,7 @@ class Counter:
     title: str
     unit: str  # bytes or percent (whose values are hundredths).
     start_ns: Int64
-    stop_ns: Int64
+    end_ns: Int64
     value: Int64
 
 
@@ -49,10 +49,10 @@ def read_counters(connection: sqlite3.Connection, window: Window | None = None) 
 
 def _within(counter: Counter, window: Window) -> Counter:
     """The samples of some time, cut at its ends."""
-    rows = window.holds(counter.start_ns, counter.stop_ns)
+    rows = window.holds(counter.start_ns, counter.end_ns)
     start = np.maximum(counter.start_ns[rows], window.low_ns)
-    stop = np.minimum(counter.stop_ns[rows], window.high_ns)
-    return replace(counter, start_ns=start, stop_ns=stop, value=counter.value[rows])
+    stop = np.minimum(counter.end_ns[rows], window.high_ns)
+    return replace(counter, start_ns=start, end_ns=stop, value=counter.value[rows])
 
 
 def _sampled(connection: sqlite3.Connection) -> Iterator[Counter]:
@@ -116,7 +116,7 @@ def counter_items(counter: Counter, label: int, origin_ns: int) -> tuple[Items, 
         label: Of all items.
         origin_ns: The time from which the times of items are counted.
     """
-    start, stop = counter.start_ns - origin_ns, counter.stop_ns - origin_ns
+    start, stop = counter.start_ns - origin_ns, counter.end_ns - origin_ns
     step = -(-int(counter.value.max(initial=1)) // _MOST_ROW)
     row = -(-counter.value // step)
     one = np.ones_like(start)

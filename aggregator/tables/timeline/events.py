@@ -61,7 +61,7 @@ class Work(Columns):
     """Kernels, copies, sets and whole graphs on GPUs."""
 
     start_ns: Int64
-    stop_ns: Int64
+    end_ns: Int64
     device: Int64  # Row of devices.
     stream: Int64  # CUDA stream; -1: not recorded.
     process: Int64  # Row of processes.
@@ -78,7 +78,7 @@ class Calls(Columns):
     """CUDA calls."""
 
     start_ns: Int64
-    stop_ns: Int64
+    end_ns: Int64
     thread: Int64  # Row of threads.
     name: Int64  # Row of api_names.
     op: Int64  # Row of ops.
@@ -90,7 +90,7 @@ class OpCalls(Columns):
     """Executions of ops on the CPU."""
 
     start_ns: Int64
-    stop_ns: Int64
+    end_ns: Int64
     thread: Int64  # Row of threads.
     op: Int64  # Row of ops.
     shapes: Int64  # Row of shape_texts; 0: none.
@@ -115,10 +115,10 @@ class Window:
     low_ns: int = -(2**63)
     high_ns: int = 2**63 - 1
 
-    def holds(self, start_ns: Int64, stop_ns: Int64) -> Bool:
+    def holds(self, start_ns: Int64, end_ns: Int64) -> Bool:
         """Whether events overlap the window; one without length does where it starts."""
-        inside = (start_ns < self.high_ns) & (stop_ns > self.low_ns)
-        points = (start_ns == stop_ns) & (start_ns >= self.low_ns) & (start_ns < self.high_ns)
+        inside = (start_ns < self.high_ns) & (end_ns > self.low_ns)
+        points = (start_ns == end_ns) & (start_ns >= self.low_ns) & (start_ns < self.high_ns)
         held: Bool = inside | points
         return held
 
@@ -325,8 +325,8 @@ class Events:
 
     def _chosen(self, found: Chosen) -> Chosen:
         """The events of the window in order of start, the longer of equal starts first."""
-        rows = np.flatnonzero(self.window.holds(found.start_ns, found.stop_ns))
-        start, stop, row = found.start_ns[rows], found.stop_ns[rows], found.row[rows]
+        rows = np.flatnonzero(self.window.holds(found.start_ns, found.end_ns))
+        start, stop, row = found.start_ns[rows], found.end_ns[rows], found.row[rows]
         return found.rows(rows[np.lexsort((row, -stop, start))])
 
 

@@ -17,7 +17,7 @@ class Items(Columns):
     """Events and runs of a lane in order of start. Times are counted from the timeline's origin."""
 
     start_ns: Int64
-    stop_ns: Int64
+    end_ns: Int64
     count: Int64  # Events; 1: the item is an event.
     busy_ns: Int64  # Sum of their durations.
     label: Int64  # Index into the labels: of the event, or of one with the name with most time.

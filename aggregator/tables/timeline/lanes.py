@@ -45,8 +45,8 @@ class LaneReader:
         starts = [part.start_ns[:1] for part in (self._work, self._calls, self._op_calls)]
         firsts = np.concatenate([*starts, self._iterations[:1, 1]])
         self.origin_ns = int(firsts.min(initial=firsts[0] if len(firsts) else 0))
-        lasts = [part.stop_ns for part in (self._work, self._calls, self._op_calls)]
-        self._stop_ns = max(int(one.max(initial=self.origin_ns)) for one in lasts)
+        lasts = [part.end_ns for part in (self._work, self._calls, self._op_calls)]
+        self._end_ns = max(int(one.max(initial=self.origin_ns)) for one in lasts)
         self.labels = Labels()
         self.labels.number(CPU)
 
@@ -93,7 +93,7 @@ class LaneReader:
                 number for number, name in enumerate(self._work_names) if name in advice.kernels
             ]
             rows = np.flatnonzero(np.isin(work.op, ops) | np.isin(work.name, names))
-            start, stop = work.start_ns[rows], work.stop_ns[rows]
+            start, stop = work.start_ns[rows], work.end_ns[rows]
             if not len(rows):
                 chosen = np.isin(self._iterations[:, 0], advice.numbers)
                 _, start, stop = self._iterations[chosen].T
@@ -146,9 +146,9 @@ class LaneReader:
 
     def _idle_lane(self, key: str, group: str, rows: Int64) -> Iterator[EventLane]:
         """The time of the profile in which a GPU ran nothing."""
-        busy = flatten(self._work.start_ns[rows], self._work.stop_ns[rows])
+        busy = flatten(self._work.start_ns[rows], self._work.end_ns[rows])
         start = np.append(self.origin_ns, busy.end_ns)
-        stop = np.append(busy.start_ns, max(self._stop_ns, int(busy.end_ns.max(initial=0))))
+        stop = np.append(busy.start_ns, max(self._end_ns, int(busy.end_ns.max(initial=0))))
         start, stop = start[stop > start], stop[stop > start]
         label = np.full(len(start), self.labels.number(IDLE))
         events = Labeled(start, stop, label, np.zeros_like(start))
@@ -214,14 +214,14 @@ class LaneReader:
         names = {number: op.name for number, op in self._ops.items()}
         spans = module_spans(op_calls, names, self._iterations[:, 1], is_cut=True)
         numbers = [self.labels.number(name) for name in spans.names]
-        order = np.lexsort((-spans.stop_ns, spans.start_ns))
+        order = np.lexsort((-spans.end_ns, spans.start_ns))
         label = np.array(numbers, dtype=np.int64)[spans.name[order]] if numbers else _NO_ROWS
-        start, stop = spans.start_ns[order], spans.stop_ns[order]
+        start, stop = spans.start_ns[order], spans.end_ns[order]
         return Labeled(start, stop, label, np.zeros_like(order))
 
     def _counter_lanes(self) -> Iterator[EventLane]:
         """Samples of GPUs, as far as they were taken in the time of the events."""
-        window = Window(self.origin_ns, max(self._stop_ns, self.origin_ns + 1))
+        window = Window(self.origin_ns, max(self._end_ns, self.origin_ns + 1))
         for counter in read_counters(self._connection, window):
             label = self.labels.number(counter.title)
             items, scale = counter_items(counter, label, self.origin_ns)
@@ -232,9 +232,9 @@ class LaneReader:
         self, key: str, kind: str, group: str, title: str, events: Labeled
     ) -> Iterator[EventLane]:
         """An event that overlaps one before it is shown in a lane below."""
-        start_ns, stop_ns = events.start_ns - self.origin_ns, events.stop_ns - self.origin_ns
-        for number, rows in enumerate(disjoint_sets(start_ns, stop_ns)):
-            start, stop = start_ns[rows], stop_ns[rows]
+        start_ns, end_ns = events.start_ns - self.origin_ns, events.end_ns - self.origin_ns
+        for number, rows in enumerate(disjoint_sets(start_ns, end_ns)):
+            start, stop = start_ns[rows], end_ns[rows]
             items = Items(
                 *(start, stop, np.ones_like(start), stop - start),
                 *(events.label[rows], events.row[rows]),
@@ -248,14 +248,14 @@ class Labeled:
     """Events of a lane in order of start, before they are divided into rows."""
 
     start_ns: Int64
-    stop_ns: Int64
+    end_ns: Int64
     label: Int64
     row: Int64
 
 
 def labeled(events: Work | Calls | OpCalls, label: Int64, rows: Int64) -> Labeled:
     """Some of the events with their labels."""
-    return Labeled(events.start_ns[rows], events.stop_ns[rows], label[rows], events.row[rows])
+    return Labeled(events.start_ns[rows], events.end_ns[rows], label[rows], events.row[rows])
 
 
 def rows_by_code(codes: Integers, count: int) -> list[Int64]:

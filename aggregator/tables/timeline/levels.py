@@ -59,7 +59,7 @@ def shown_items(
     """
     low_ns = first << shift
     begins = (items.start_ns >= low_ns) & (items.start_ns < (last << shift))
-    reaches = _are_wide(items, shift) & (items.start_ns < low_ns) & (items.stop_ns > low_ns)
+    reaches = _are_wide(items, shift) & (items.start_ns < low_ns) & (items.end_ns > low_ns)
     found = items.rows(begins | reaches)
     most = ITEMS_PER_BIN * (last - first)
     if len(found) <= most:
@@ -71,7 +71,7 @@ def shown_items(
 
 
 def _are_wide(items: Items, shift: int) -> Bool:
-    wide: Bool = (items.count == 1) & (items.stop_ns - items.start_ns >= (1 << shift))
+    wide: Bool = (items.count == 1) & (items.end_ns - items.start_ns >= (1 << shift))
     return wide
 
 
@@ -90,7 +90,7 @@ def _runs(items: Items, bins: Int64, are_samples: bool) -> Items:  # noqa: FBT00
     top = _highest(run, items) if are_samples else _largest(run, items)
     return Items(
         start_ns=items.start_ns[heads],
-        stop_ns=np.maximum.reduceat(items.stop_ns, heads),
+        end_ns=np.maximum.reduceat(items.end_ns, heads),
         count=np.add.reduceat(items.count, heads),
         busy_ns=np.add.reduceat(items.busy_ns, heads),
         label=items.label[top],

@@ -13,12 +13,12 @@ from aggregator.tables.timeline.events import OpCalls
 _MOST_SETS = 200
 
 
-def nested_sets(start_ns: Int64, stop_ns: Int64) -> Iterator[Int64]:
+def nested_sets(start_ns: Int64, end_ns: Int64) -> Iterator[Int64]:
     """Divide events into sets whose events nest: two of a set are disjoint, or one holds the other.
 
     Args:
         start_ns: Starts in order, of equal ones the longer event first.
-        stop_ns: Ends.
+        end_ns: Ends.
 
     Yields:
         Rows of each set in order; together all rows.
@@ -28,19 +28,19 @@ def nested_sets(start_ns: Int64, stop_ns: Int64) -> Iterator[Int64]:
     while len(rows):
         number += 1
         if number > _MOST_SETS:
-            chosen = _disjoint(start_ns[rows], stop_ns[rows])
+            chosen = _disjoint(start_ns[rows], end_ns[rows])
         else:
-            chosen = _nesting(start_ns[rows], stop_ns[rows])
+            chosen = _nesting(start_ns[rows], end_ns[rows])
         yield rows[chosen]
         rows = rows[~chosen]
 
 
-def disjoint_sets(start_ns: Int64, stop_ns: Int64) -> Iterator[Int64]:
+def disjoint_sets(start_ns: Int64, end_ns: Int64) -> Iterator[Int64]:
     """Divide events into sets without overlaps; the last of many sets may have some.
 
     Args:
         start_ns: Starts in order.
-        stop_ns: Ends.
+        end_ns: Ends.
 
     Yields:
         Rows of each set in order; together all rows.
@@ -51,7 +51,7 @@ def disjoint_sets(start_ns: Int64, stop_ns: Int64) -> Iterator[Int64]:
         number += 1
         chosen = np.ones(len(rows), dtype=bool)
         if number < _MOST_ROWS:
-            chosen = _disjoint(start_ns[rows], stop_ns[rows])
+            chosen = _disjoint(start_ns[rows], end_ns[rows])
         yield rows[chosen]
         rows = rows[~chosen]
 
@@ -94,7 +94,7 @@ class ModuleSpans:
     """Times in which a thread ran ops of one module after the other."""
 
     start_ns: Int64
-    stop_ns: Int64
+    end_ns: Int64
     name: Int64  # Index into ``names``.
     names: tuple[str, ...]
 
@@ -132,7 +132,7 @@ def module_spans(
         run = np.cumsum(_changes(code) | _changes(around))
         heads = run_heads(run)
         if len(heads):
-            stop = np.maximum.reduceat(op_calls.stop_ns, heads)
+            stop = np.maximum.reduceat(op_calls.end_ns, heads)
             if is_cut:
                 stop[:-1] = np.minimum(stop[:-1], op_calls.start_ns[heads[1:]])
             in_module = code[heads] >= 0

@@ -44,7 +44,7 @@ class Slices:
     """Slices of one track before they are encoded; arrays of one length, in order of start."""
 
     start_ns: Int64
-    stop_ns: Int64
+    end_ns: Int64
     name: Int64  # Number of the name.
     category: Int64  # Index into the categories of the trace.
     texts: tuple[tuple[str, Int64], ...] = ()  # Annotations: number of a text; 0: none.
@@ -55,7 +55,7 @@ class Slices:
     def rows(self, rows: Int64 | slice | Bool) -> Slices:
         """The chosen slices."""
         return Slices(
-            *(self.start_ns[rows], self.stop_ns[rows], self.name[rows], self.category[rows]),
+            *(self.start_ns[rows], self.end_ns[rows], self.name[rows], self.category[rows]),
             texts=tuple((key, column[rows]) for key, column in self.texts),
             numbers=tuple((key, column[rows]) for key, column in self.numbers),
             flows=tuple(column[rows] for column in self.flows),
@@ -79,7 +79,7 @@ def merged(parts: Sequence[Slices]) -> Slices:
 
     together = Slices(
         joined([part.start_ns for part in parts]),
-        joined([part.stop_ns for part in parts]),
+        joined([part.end_ns for part in parts]),
         joined([part.name for part in parts]),
         joined([part.category for part in parts]),
         texts=tuple(
@@ -94,7 +94,7 @@ def merged(parts: Sequence[Slices]) -> Slices:
         ends=(joined([padded(part, next(iter(part.ends), None), 0) for part in parts]),),
     )
     kind = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    return together.rows(np.lexsort((kind, -together.stop_ns, together.start_ns)))
+    return together.rows(np.lexsort((kind, -together.end_ns, together.start_ns)))
 
 
 class Names:
@@ -158,7 +158,7 @@ class Packets:
 
     def write_lane(self, title: str, track: int, slices: Slices, *, is_own: bool = False) -> None:
         """Write the slices of a lane; those that cross others on tracks of their own."""
-        for number, rows in enumerate(nested_sets(slices.start_ns, slices.stop_ns)):
+        for number, rows in enumerate(nested_sets(slices.start_ns, slices.end_ns)):
             target = track
             if number or not is_own:
                 target = self.track(title + (f" ({number + 1})" if number else ""), track)
@@ -170,7 +170,7 @@ class Packets:
             self._keys.number(key)
         self._write_names()
         self.slices += len(slices)
-        order, is_begin = _in_order_of_time(slices.start_ns, slices.stop_ns)
+        order, is_begin = _in_order_of_time(slices.start_ns, slices.end_ns)
         for low in range(0, len(order), _ROWS):
             rows = slice(low, low + _ROWS)
             packets = self._packets(track, slices.rows(order[rows]), is_begin[rows])
@@ -178,7 +178,7 @@ class Packets:
 
     def _packets(self, track: int, slices: Slices, is_begin: Bool) -> Field:
         size = len(is_begin)
-        time_ns = np.where(is_begin, slices.start_ns, slices.stop_ns)
+        time_ns = np.where(is_begin, slices.start_ns, slices.end_ns)
         event = [
             varints(_CATEGORY, slices.category + 1, is_begin),
             *self._annotations(slices, is_begin),
@@ -243,7 +243,7 @@ class Packets:
         return number
 
 
-def _in_order_of_time(start_ns: Int64, stop_ns: Int64) -> tuple[Int64, Bool]:
+def _in_order_of_time(start_ns: Int64, end_ns: Int64) -> tuple[Int64, Bool]:
     """Slice and kind of each packet: ends before begins at one time, but not before its own begin.
 
     The slices nest and are in order of start, the outer ones first.
@@ -252,8 +252,8 @@ def _in_order_of_time(start_ns: Int64, stop_ns: Int64) -> tuple[Int64, Bool]:
     slices = np.arange(size)
     # Of equal ends the inner slice, which comes later, ends first. A slice without length ends
     # right after its begin.
-    is_point = start_ns == stop_ns
-    time = np.concatenate([start_ns, stop_ns])
+    is_point = start_ns == end_ns
+    time = np.concatenate([start_ns, end_ns])
     rank = np.concatenate([np.ones(size, dtype=np.int64), np.where(is_point, 1, 0)])
     within = np.concatenate([2 * slices, np.where(is_point, 2 * slices + 1, -slices)])
     order = np.lexsort((within, rank, time))

@@ -92,7 +92,7 @@ class _Trace:
         sizes = _by_row({row: self._packets.texts.number(name) for row, name in size_texts.items()})
         is_kernel = work.category <= Category.COMMUNICATION
         slices = Slices(
-            *(work.start_ns, work.stop_ns, names[work.name], work.category),
+            *(work.start_ns, work.end_ns, names[work.name], work.category),
             texts=(
                 ("op", self._op_texts()[work.op]),
                 ("kernel", np.where(is_kernel, full[work.name], 0)),
@@ -164,7 +164,7 @@ class _Trace:
         known = np.where(op_calls.shapes < len(shapes), op_calls.shapes, 0)
         flows, ends = _backward(op_calls, {row: op.forward for row, op in self._ops.items()})
         return Slices(
-            *(op_calls.start_ns, op_calls.stop_ns, names[op_calls.op]),
+            *(op_calls.start_ns, op_calls.end_ns, names[op_calls.op]),
             np.full(len(op_calls), _CATEGORIES.index("op")),
             texts=(("op", self._op_texts()[op_calls.op]), ("shapes", shapes[known])),
             numbers=(("row_id", op_calls.row),),
@@ -177,13 +177,13 @@ class _Trace:
         names = {row: op.name for row, op in self._ops.items()}
         spans = module_spans(op_calls, names, starts)
         return Slices(
-            *(spans.start_ns, spans.stop_ns, self._packets.names.numbers(spans.names)[spans.name]),
+            *(spans.start_ns, spans.end_ns, self._packets.names.numbers(spans.names)[spans.name]),
             np.full(len(spans.start_ns), _CATEGORIES.index("module")),
         )
 
     def _call_slices(self, calls: Calls, names: Int64, flows: Int64) -> Slices:
         return Slices(
-            *(calls.start_ns, calls.stop_ns, names[calls.name]),
+            *(calls.start_ns, calls.end_ns, names[calls.name]),
             np.full(len(calls), _CATEGORIES.index("CUDA call")),
             numbers=(("row_id", calls.row),),
             flows=(flows,),
@@ -220,7 +220,7 @@ def _launches(work: Work, calls: Calls, process_of: Int64) -> tuple[Int64, Int64
     at_call = np.zeros(len(calls), dtype=np.int64)
     if not len(work) or not len(calls):
         return through, last, at_call
-    length = calls.stop_ns - calls.start_ns
+    length = calls.end_ns - calls.start_ns
     of_call = np.stack([calls.start_ns, length, process_of[calls.thread]], axis=1)
     of_work = np.stack([work.api_start_ns, work.api_duration_ns, work.process], axis=1)
     _, codes = np.unique(np.concatenate([of_call, of_work]), axis=0, return_inverse=True)

@@ -34,7 +34,7 @@ def range_totals(
         lanes = [lane for lane in every if lane.kind not in DERIVED]
     low, high = low_ns - origin_ns, high_ns - origin_ns
     work = joined([lane.events(low, high) for lane in lanes if lane.kind == "work"])
-    time_ns = np.minimum(work.stop_ns, high) - np.maximum(work.start_ns, low)
+    time_ns = np.minimum(work.end_ns, high) - np.maximum(work.start_ns, low)
     longest = [row for lane in lanes for row in _longest(stored, lane, low, high)]
     return {
         "start_ns": low_ns,
@@ -73,7 +73,7 @@ def _iterations(stored: StoredTimeline | None, low: int, high: int) -> dict[str,
     """First and last iteration of which at least half lies in the range; None: there is none."""
     lanes = [] if stored is None else stored.lanes.values()
     found = joined([lane.events(low, high) for lane in lanes if lane.kind == "iterations"])
-    inside = np.minimum(found.stop_ns, high) - np.maximum(found.start_ns, low)
+    inside = np.minimum(found.end_ns, high) - np.maximum(found.start_ns, low)
     numbers = found.row[2 * inside >= found.busy_ns]
     if not len(numbers):
         return None

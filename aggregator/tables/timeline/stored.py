@@ -121,7 +121,7 @@ class StoredTimeline:
     def __init__(self, data: pa.Buffer, index: Mapping[str, Any]) -> None:
         self.size = data.size
         self.origin_ns = int(index["origin_ns"])
-        self.stop_ns = None if index["stop_ns"] is None else int(index["stop_ns"])
+        self.end_ns = None if index["stop_ns"] is None else int(index["stop_ns"])
         self.state = str(index["state"])
         self.labels = tuple(Label(**label) for label in index["labels"])
         self.lanes = {lane["key"]: _lane(lane, data) for lane in index["lanes"]}
@@ -149,7 +149,7 @@ class TimelineWriter:
         self._out = out
         self._offset = out.write(_MAGIC)
         self._index: dict[str, Any] = {"origin_ns": origin_ns, "state": state, "lanes": []}
-        self._stop_ns: int | None = None
+        self._end_ns: int | None = None
 
     def add(self, lane: EventLane) -> None:
         """Write a lane with its levels."""
@@ -157,8 +157,8 @@ class TimelineWriter:
             (shift, [vars(part) for part in self._parts(items)])
             for shift, items in lane_levels(lane.events, are_samples=lane.kind == COUNTER)
         ]
-        stop_ns = int(lane.events.stop_ns.max())
-        self._stop_ns = stop_ns if self._stop_ns is None else max(self._stop_ns, stop_ns)
+        end_ns = int(lane.events.end_ns.max())
+        self._end_ns = end_ns if self._end_ns is None else max(self._end_ns, end_ns)
         self._index["lanes"].append(
             {
                 **{name: getattr(lane, name) for name in ("key", "kind", "group", "title")},
@@ -172,7 +172,7 @@ class TimelineWriter:
 
     def close(self, labels: tuple[Label, ...]) -> None:
         """Write the index."""
-        index = self._index | {"stop_ns": self._stop_ns, "labels": [asdict(one) for one in labels]}
+        index = self._index | {"stop_ns": self._end_ns, "labels": [asdict(one) for one in labels]}
         text = json.dumps(index, separators=(",", ":")).encode()
         compressed = bytes(_CODEC.compress(text))
         self._out.write(compressed)
@@ -186,7 +186,7 @@ class TimelineWriter:
             size = self._out.write(data)
             yield Part(
                 *(self._offset, size, int(some.start_ns[0]), int(some.start_ns[-1])),
-                *(int(some.stop_ns.max()), len(some), columns),
+                *(int(some.end_ns.max()), len(some), columns),
             )
             self._offset += size
 
@@ -224,7 +224,7 @@ def map_timeline(path: Path) -> StoredTimeline:
 
 
 def _overlapping(items: Items, low_ns: int, high_ns: int) -> Items:
-    overlaps = (items.start_ns >= low_ns) | (items.stop_ns > low_ns)
+    overlaps = (items.start_ns >= low_ns) | (items.end_ns > low_ns)
     return items.rows(overlaps & (items.start_ns < high_ns))
 
 
@@ -247,7 +247,7 @@ def _counts(labels: Int64) -> Iterator[tuple[int, int]]:
 
 def _packed(items: Items) -> tuple[tuple[tuple[int, int], ...], bytes]:
     """Widths and bases of the columns of items, and their bytes."""
-    length = items.stop_ns - items.start_ns
+    length = items.end_ns - items.start_ns
     columns = (
         np.diff(items.start_ns, prepend=items.start_ns[0]),
         *(length, length - items.busy_ns, items.count, items.label),

@@ -51,7 +51,7 @@ class TimelineAnswers:
     def lanes(self) -> dict[str, Any]:
         """The lanes, without their events, and the labels of all events."""
         stored = self._stored
-        if stored is None or stored.stop_ns is None:
+        if stored is None or stored.end_ns is None:
             return {
                 "version": self.version,
                 "tile_bins": TILE_BINS,
@@ -75,7 +75,7 @@ class TimelineAnswers:
         return {
             "version": self.version,
             "start_ns": stored.origin_ns,
-            "stop_ns": stored.origin_ns + stored.stop_ns,
+            "stop_ns": stored.origin_ns + stored.end_ns,
             "tile_bins": TILE_BINS,
             "lanes": self._shown_lanes(stored),
             "names": list(names),
@@ -174,7 +174,7 @@ class TimelineAnswers:
                 {
                     "key": key,
                     "offset_ns": (items.start_ns - (first << shift)).tolist(),
-                    "duration_ns": (items.stop_ns - items.start_ns).tolist(),
+                    "duration_ns": (items.end_ns - items.start_ns).tolist(),
                     "count": items.count.tolist(),
                     "busy_ns": items.busy_ns.tolist(),
                     "name": name[np.searchsorted(used, items.label)].tolist(),
@@ -301,7 +301,7 @@ def _packed(parts: Sequence[Items], low_ns: int) -> bytes:
     items = joined(parts)
     head = json.dumps({"counts": [len(part) for part in parts]}).encode()
     head += b" " * (-(len(head) + 4) % 8)
-    wide = (items.start_ns - low_ns, items.stop_ns - items.start_ns, items.busy_ns)
+    wide = (items.start_ns - low_ns, items.end_ns - items.start_ns, items.busy_ns)
     narrow = (items.count, items.label, items.row)
     return b"".join(
         [

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
 
-from aggregator.dldb.column_blobs import first_row
+from aggregator.dldb.event_reader import EventRows, Launched
 from aggregator.kernels.tensor_cores import Capability
 from aggregator.kernels.traits import ASSUMED_CAPABILITY, kernel_traits
 from aggregator.profile.arrays import Bool
@@ -18,41 +18,9 @@ from aggregator.tables.timeline.stored import StoredTimeline
 
 MOST_LAUNCHED: Final = 50
 """Work of one call that is shown: a CUDA graph launches thousands of kernels."""
-_TABLES: Final = {
-    Category.TENSOR_CORE: "kernels",
-    Category.COMPUTE: "kernels",
-    Category.COMMUNICATION: "kernels",
-    Category.COPY: "memory_ops",
-    Category.SET: "memory_ops",
-    Category.GRAPH: "graph_launches",
-}
 _OP: Final = """
     SELECT op_id, op_name, op_type, direction, data_type, tc_support_status = 0 AS tc_eligible,
            tc_fit_reason, name_reason, id AS op_row, forward FROM ops WHERE id = :id
-"""
-_KERNEL: Final = """
-    SELECT n.long_name, n.readable_name, n.tc_verdict, n.source_ops,
-           s.grid_x || ' x ' || s.grid_y || ' x ' || s.grid_z AS grid,
-           s.block_x || ' x ' || s.block_y || ' x ' || s.block_z AS block,
-           p.op, k.instance, k.process, k.api_start, k.api_duration, d.cuda_major, d.cuda_minor
-    FROM kernels AS k JOIN kernel_names AS n ON n.id = k.name
-    JOIN launch_sizes AS s ON s.id = k.size
-    JOIN op_kernels AS p ON p.id = k.op_kernel JOIN devices AS d ON d.id = k.device WHERE k.id = :id
-"""
-_COPY: Final = """
-    SELECT op, process, api_start, api_duration, nullif(bytes, -1) AS bytes,
-           CASE host_kind WHEN 0 THEN 'pageable' WHEN 1 THEN 'pinned' ELSE '' END AS host_memory
-    FROM memory_ops WHERE id = :id
-"""
-_GRAPH: Final = "SELECT op, process, api_start, api_duration FROM graph_launches WHERE id = :id"
-_CALL: Final = """
-    SELECT c.op, t.process, c.start AS api_start, c.duration AS api_duration, c.correlation_id
-    FROM api_calls AS c JOIN threads AS t ON t.id = c.thread WHERE c.id = :id
-"""
-_INSTANCE: Final = """
-    SELECT i.id AS instance, i.op, i.gpu_time AS gpu_time_ns, i.cpu_time AS cpu_time_ns,
-           nullif(x.input_shapes, '') AS input_shapes, nullif(x.output_shapes, '') AS output_shapes
-    FROM op_instances AS i LEFT JOIN shape_texts AS x ON x.id = i.shapes WHERE i.id = :id
 """
 _PLACE: Final = """
     SELECT 1 + (SELECT count(*) FROM op_metrics AS b WHERE b.aggr = a.aggr
@@ -83,6 +51,7 @@ class EventDetails:
         self, connection: sqlite3.Connection, stored: StoredTimeline, aggregation: int
     ) -> None:
         self._connection, self._stored, self._aggregation = connection, stored, aggregation
+        self._events = EventRows(connection)
 
     def read(self, key: str, start_ns: int, row: int) -> Facts | None:
         """All about the event of a lane with a start and a row id; None: there is none.
@@ -102,9 +71,9 @@ class EventDetails:
         if row > 0 and lane.kind == "work":
             known = self._work(event["category"], row)
         elif row > 0 and lane.kind in {"ops", "loader"}:
-            known = self._one(_INSTANCE, id=row)
+            known = self._events.op_call(row)
         elif row > 0 and lane.kind in {"calls", "waits"}:
-            known = self._one(_CALL, id=row)
+            known = self._events.call(row)
         related = list(self._related(lane.kind, row, known)) if known else []
         return event | self._about(known) | {"related": related}
 
@@ -116,7 +85,7 @@ class EventDetails:
             facts |= self._one(_PLACE, aggr=self._aggregation, op=known["op"])
             facts["module"] = str(facts.get("op_name", "")).rpartition("/")[0]
         if known.get("instance"):
-            shapes = self._one(_INSTANCE, id=known["instance"])
+            shapes = self._events.op_call(known["instance"])
             facts |= {name: shapes.get(name) for name in ("input_shapes", "output_shapes")}
         if "tc_eligible" in facts:
             facts["tc_eligible"] = bool(facts["tc_eligible"])
@@ -124,10 +93,11 @@ class EventDetails:
         return {name: value for name, value in shown.items() if name}
 
     def _work(self, category: int, row: int) -> Facts:
-        table = _TABLES[Category(category)]
-        if table != "kernels":
-            return self._one(_COPY if table == "memory_ops" else _GRAPH, id=row)
-        found = self._one(_KERNEL, id=row)
+        if category == Category.GRAPH:
+            return self._events.graph(row)
+        if category in {Category.COPY, Category.SET}:
+            return self._events.memory_op(row)
+        found = self._events.kernel(row)
         if not found:
             return found
         verdict = found.pop("tc_verdict")
@@ -141,11 +111,11 @@ class EventDetails:
         if kind == "work":
             yield from self._launching_call(known)
         if kind in {"calls", "waits"}:
-            yield from self._launched(known)
+            yield from self._launched(self._events.launched_by(known, MOST_LAUNCHED))
         if kind in {"ops", "loader"}:
-            yield from self._work_of(row)
+            yield from self._launched(self._events.kernels_of(row, MOST_LAUNCHED))
         elif known.get("instance"):
-            yield from self._placed("op", "ops", self._instance_start(known["instance"]))
+            yield from self._placed("op", "ops", self._events.place_of(known["instance"]))
         if known.get("instance"):
             yield from self._partners(int(known["op"]), int(known["instance"]))
 
@@ -162,32 +132,9 @@ class EventDetails:
                     yield {"relation": "launched by", **found}
                     return
 
-    def _launched(self, call: Facts) -> Iterator[Facts]:
-        """Work whose launching call has this call's process, start and duration."""
-        for table in ("kernels", "memory_ops", "graph_launches"):
-            low = first_row(self._connection, table, "api_start", call["api_start"])
-            sql = (
-                f"SELECT id, device, process, stream_id, start FROM {table}"  # noqa: S608
-                " WHERE id >= ? AND id < ? AND api_start = ? AND api_duration = ? AND process = ?"
-            )
-            values = (low, low + MOST_LAUNCHED, call["api_start"], call["api_duration"])
-            for row, device, process, stream, start in self._rows(sql, *values, call["process"]):
-                found = self._find(f"gpu{device}.{process}.{stream}", start, None, row)
-                if found is not None:
-                    yield {"relation": "launched", **found}
-
-    def _work_of(self, instance: int) -> Iterator[Facts]:
-        """The kernels of an execution of an op; their calls began within it."""
-        start, stop = self._instance_times(instance)
-        low, high = (
-            first_row(self._connection, "kernels", "api_start", time) for time in (start, stop + 1)
-        )
-        sql = (
-            "SELECT id, device, process, stream_id, start FROM kernels WHERE id >= ? AND id < ?"
-            " AND instance = ? LIMIT ?"
-        )
-        for row, device, process, stream, at in self._rows(sql, low, high, instance, MOST_LAUNCHED):
-            found = self._find(f"gpu{device}.{process}.{stream}", at, None, row)
+    def _launched(self, work: Iterable[Launched]) -> Iterator[Facts]:
+        for row, device, process, stream, start in work:
+            found = self._find(f"gpu{device}.{process}.{stream}", start, None, row)
             if found is not None:
                 yield {"relation": "launched", **found}
 
@@ -198,24 +145,9 @@ class EventDetails:
         others = [(forward, "forward")] if forward is not None else []
         others += [(row[0], "backward") for row in backward]
         for other, relation in others:
-            found = self._same_call(op, int(other), instance)
+            found = self._events.same_call(op, int(other), instance)
             if found is not None:
                 yield from self._placed(relation, "ops", found)
-
-    def _same_call(self, op: int, other: int, instance: int) -> tuple[int, int, int] | None:
-        count = "SELECT count(*) FROM op_instances WHERE op = ?"
-        if self._rows(count, op) != self._rows(count, other):
-            return None
-        start, _ = self._instance_times(instance)
-        ((before,),) = self._rows(
-            f"{count} AND (start < ? OR start = ? AND id < ?)", op, start, start, instance
-        )
-        sql = (
-            "SELECT thread, start, id FROM op_instances WHERE op = ? ORDER BY start, id"
-            " LIMIT 1 OFFSET ?"
-        )
-        rows = self._rows(sql, other, before)
-        return (int(rows[0][0]), int(rows[0][1]), int(rows[0][2])) if rows else None
 
     def _placed(
         self, relation: str, kind: str, where: tuple[int, int, int] | None
@@ -227,15 +159,6 @@ class EventDetails:
         found = self._find(f"thread{thread}.{kind}", start, None, row)
         if found is not None:
             yield {"relation": relation, **found}
-
-    def _instance_start(self, instance: int) -> tuple[int, int, int] | None:
-        sql = "SELECT thread, start, id FROM op_instances WHERE id = ?"
-        rows = self._rows(sql, instance)
-        return (int(rows[0][0]), int(rows[0][1]), int(rows[0][2])) if rows else None
-
-    def _instance_times(self, instance: int) -> tuple[int, int]:
-        rows = self._rows("SELECT start, stop FROM op_instances WHERE id = ?", instance)
-        return (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
 
     def _find(
         self, prefix: str, start_ns: int, duration_ns: int | None, row: int | None

@@ -1,4 +1,4 @@
-"""Events of a database of this program as columns, in order of start.
+"""Events of a database of this program as a timeline shows them: in order of start.
 
 Times are ns on the profile's own clock.
 """
@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from aggregator.dldb.column_blobs import read_columns
-from aggregator.dldb.writer import has_table
-from aggregator.kernels.traits import communication_kernels
+from aggregator.dldb.event_reader import stored_events
+from aggregator.events.model import Calls, Columns, OpCalls, Work, WorkKind
 from aggregator.profile.arrays import Bool, Int64
 
 
@@ -44,57 +43,19 @@ SET_NAME = "Memset"
 GRAPH_NAME = "CUDA graph"
 
 
-class Columns:
-    """Columns of one length; a base class of dataclasses whose fields are all arrays."""
-
-    def __len__(self) -> int:
-        return len(getattr(self, fields(self)[0].name))  # type: ignore[arg-type]
-
-    def rows(self, rows: Any) -> Self:
-        """The chosen rows."""
-        names = [column.name for column in fields(self)]  # type: ignore[arg-type]
-        return type(self)(**{name: getattr(self, name)[rows] for name in names})
-
-
 @dataclass(frozen=True)
-class Work(Columns):
-    """Kernels, copies, sets and whole graphs on GPUs."""
+class ShownWork(Work):
+    """Work with what a timeline calls it."""
 
-    start_ns: Int64
-    end_ns: Int64
-    device: Int64  # Row of devices.
-    stream: Int64  # CUDA stream; -1: not recorded.
-    process: Int64  # Row of processes.
-    name: Int64  # Index into the names of work.
+    title: Int64  # Index into the names of work.
     category: Int64  # ``Category``.
-    op: Int64  # Row of ops.
-    row: Int64  # Row id in its table; kernels, memory_ops and graph_launches by category.
-    api_start_ns: Int64  # Start of the launching call; of the work where none was recorded.
-    api_duration_ns: Int64  # 0: no call was recorded.
 
 
 @dataclass(frozen=True)
-class Calls(Columns):
-    """CUDA calls."""
+class ShownOpCalls(OpCalls):
+    """Executions of ops with the shapes of their inputs."""
 
-    start_ns: Int64
-    end_ns: Int64
-    thread: Int64  # Row of threads.
-    name: Int64  # Row of api_names.
-    op: Int64  # Row of ops.
-    row: Int64  # Row of api_calls.
-
-
-@dataclass(frozen=True)
-class OpCalls(Columns):
-    """Executions of ops on the CPU."""
-
-    start_ns: Int64
-    end_ns: Int64
-    thread: Int64  # Row of threads.
-    op: Int64  # Row of ops.
-    shapes: Int64  # Row of shape_texts; 0: none.
-    row: Int64  # Row of op_instances.
+    shapes: Int64  # Id of shape_texts; 0: none.
 
 
 @dataclass(frozen=True)
@@ -149,7 +110,7 @@ def iteration_window(
     return None if low is None or high is None else Window(int(low), int(high))
 
 
-Chosen = TypeVar("Chosen", Work, Calls, OpCalls)
+Chosen = TypeVar("Chosen", bound=Columns)
 
 
 class Events:
@@ -161,55 +122,57 @@ class Events:
     Attributes:
         connection: The database.
         window: What part of its time is read.
+        store: Its events without that limit.
     """
 
     def __init__(self, connection: sqlite3.Connection, window: Window | None = None) -> None:
         self.connection = connection
         self.window = window or Window()
+        self.store = stored_events(connection)
 
     def ops(self) -> dict[int, Op]:
-        """Ops by row."""
-        sql = "SELECT id, op_id, op_name, op_type, direction, forward FROM ops"
+        """Return the ops by row."""
+        ops = self.store.ops
+        columns = (ops.op_ids, ops.names, ops.types, ops.directions, ops.forward.tolist())
+        rows = enumerate(zip(*columns, strict=True))
         return {
-            int(row[0]): Op(
-                *(str(row[1]), str(row[2]), str(row[3]), str(row[4])),
-                forward=None if row[5] is None else int(row[5]),
-            )
-            for row in self._all(sql)
+            row: Op(*texts, forward=None if forward < 0 else forward)
+            for row, (*texts, forward) in rows
         }
 
     def threads(self) -> dict[int, tuple[int, int, str]]:
-        """Row of processes, thread id and name of each thread by row."""
-        sql = "SELECT id, process, tid, name FROM threads"
-        return {int(a): (int(b), int(c), str(d)) for a, b, c, d in self._all(sql)}
+        """Return the row of the process, the thread id and the name of each thread by row."""
+        rows = self.store.values("threads", "id", "process", "tid", "name")
+        return {int(a) - 1: (int(b) - 1, int(c), str(d)) for a, b, c, d in rows}
 
     def processes(self) -> dict[int, int]:
-        """Process ids by row."""
-        return {int(row[0]): int(row[1]) for row in self._all("SELECT id, pid FROM processes")}
+        """Return process ids by row."""
+        rows = self.store.values("processes", "id", "pid")
+        return {int(row) - 1: int(pid) for row, pid in rows}
 
     def ranks(self) -> dict[int, int]:
-        """Number of the rank of each process that has one, in their order, by row of processes."""
-        if not has_table(self.connection, "ranks"):
+        """Return the rank of each process that has one, in order of rank, by row of processes."""
+        if not self.store.has("ranks"):
             return {}
-        rows = self._all("SELECT process, rank FROM ranks ORDER BY rank")
-        return {int(process): int(rank) for process, rank in rows}
+        rows = self.store.values("ranks", "rank", "process")
+        return {int(process) - 1: int(rank) for rank, process in rows}
 
     def devices(self) -> dict[int, tuple[int, str]]:
-        """Number and name of each GPU by row."""
-        sql = "SELECT id, device_id, name FROM devices"
-        return {int(a): (int(b), str(c)) for a, b, c in self._all(sql)}
+        """Return the number and name of each GPU by row."""
+        rows = self.store.values("devices", "id", "device_id", "name")
+        return {int(a) - 1: (int(b), str(c)) for a, b, c in rows}
 
-    def call_names(self) -> dict[int, str]:
-        """Names of CUDA calls by row."""
-        return {int(row[0]): str(row[1]) for row in self._all("SELECT id, name FROM api_names")}
+    def call_names(self) -> tuple[str, ...]:
+        """Return the names of CUDA calls by row."""
+        return self.store.call_names
 
     def shape_texts(self) -> dict[int, str]:
-        """Shapes of inputs by row."""
-        rows = self._all("SELECT id, input_shapes FROM shape_texts WHERE input_shapes != ''")
-        return {int(row[0]): str(row[1]) for row in rows}
+        """Return shapes of inputs by id."""
+        rows = self.store.values("shape_texts", "id", "input_shapes")
+        return {int(row): str(text) for row, text in rows if text}
 
     def iterations(self, aggregation: int) -> list[tuple[int, int, int]]:
-        """Number, start and end of the iterations of an aggregation."""
+        """Return number, start and end of the iterations of an aggregation."""
         sql = (
             "SELECT iter_value, start, stop FROM iterations WHERE aggr = ? AND stop > ?"
             " AND start < ? ORDER BY start"
@@ -218,118 +181,62 @@ class Events:
         rows = self.connection.execute(sql, bounds).fetchall()
         times = limited(np.array([row[1:] for row in rows], dtype=np.int64).reshape(-1, 2))
         return [
-            (int(row[0]), start, max(start, stop))
-            for row, (start, stop) in zip(rows, times.tolist(), strict=True)
+            (int(row[0]), start, max(start, end))
+            for row, (start, end) in zip(rows, times.tolist(), strict=True)
         ]
 
-    def op_calls(self) -> OpCalls:
-        """Executions of ops of the default domain."""
-        names = ("op", "start", "stop", "thread", "shapes")
-        op, start, stop, thread, shapes = self._read("op_instances", names)
-        default = np.array([row[0] for row in self._all("SELECT id FROM ops WHERE domain = 1")])
-        start, stop = limited(start), limited(stop)
-        found = OpCalls(start, np.maximum(stop, start), thread, op, shapes, _row_ids(start))
-        return self._chosen(found.rows(np.isin(op, default)))
+    def op_calls(self) -> ShownOpCalls:
+        """Return executions of ops of the default domain."""
+        found = self.store.op_calls()
+        (shapes,) = self.store.integers("op_instances", ("shapes",))
+        start, end = limited(found.start_ns), limited(found.end_ns)
+        times = {"start_ns": start, "end_ns": np.maximum(end, start)}
+        shown = ShownOpCalls(**vars(found) | times, shapes=shapes)
+        return self._chosen(shown.rows(np.append(self.store.ops.domain == 0, False)[found.op]))
 
     def calls(self) -> Calls:
-        """CUDA calls."""
-        name, op, start, duration, thread = self._read(
-            "api_calls", ("name", "op", "start", "duration", "thread")
-        )
-        start, stop = _times(start, duration)
-        return self._chosen(Calls(start, stop, thread, name, op, _row_ids(start)))
+        """Return CUDA calls."""
+        found = self.store.calls()
+        return self._chosen(Calls(**vars(found) | _times(found)))
 
-    def work(self) -> tuple[Work, list[str], dict[int, str]]:
-        """Work of the GPUs, its names, and the full names of those of kernels."""
-        names, full_names, is_tensor_core, is_communication = self._kernel_names()
-        parts = [
-            self._kernels(is_tensor_core, is_communication),
-            self._copies(names),
-            self._graphs(names),
-        ]
-        joined = Work(
-            **{
-                column.name: np.concatenate([getattr(part, column.name) for part in parts])
-                for column in fields(Work)
-            }
-        )
-        return self._chosen(joined), names, full_names
+    def work(self) -> tuple[ShownWork, list[str], Sequence[str]]:
+        """Return work of the GPUs, its names, and the full names of those of kernels."""
+        found, kernels = self.store.work(), self.store.names
+        copies = len(kernels) + 1
+        title = np.where(found.kind == WorkKind.KERNEL, found.name, len(kernels))
+        title[found.kind == WorkKind.COPY] = copies
+        for number, known in enumerate(COPY_NAMES, start=1):
+            title[(found.kind == WorkKind.COPY) & (found.copy_kind == known)] = copies + number
+        names = [*kernels.short, SET_NAME, "Memcpy", *COPY_NAMES.values(), GRAPH_NAME]
+        title[found.kind == WorkKind.GRAPH] = len(names) - 1
+        category = _CATEGORY_OF_KIND[found.kind]
+        is_kernel = found.kind == WorkKind.KERNEL
+        of_name = np.where(kernels.uses_tc, Category.TENSOR_CORE, Category.COMPUTE)
+        of_name[kernels.communicates] = Category.COMMUNICATION
+        category[is_kernel] = of_name[found.name[is_kernel]]
+        shown = ShownWork(**vars(found) | _times(found), title=title, category=category)
+        return self._chosen(shown), names, kernels.long
 
     def launch_sizes(self) -> tuple[Int64, dict[int, str]]:
-        """Row of launch_sizes of each kernel, by row id - 1, and their texts."""
-        sql = "SELECT id, grid_x, grid_y, grid_z, block_x, block_y, block_z FROM launch_sizes"
+        """Return the id of launch_sizes of each kernel, by row, and their texts."""
+        names = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
         texts = {
             int(row[0]): "grid {} x {} x {}, block {} x {} x {}".format(*row[1:])
-            for row in self._all(sql)
+            for row in self.store.values("launch_sizes", "id", *names)
         }
-        return self._read("kernels", ("size",))[0], texts
-
-    def _kernels(self, is_tensor_core: Bool, is_communication: Bool) -> Work:
-        columns = ("op_kernel", "name", "start", "duration", "device", "api_start", "api_duration")
-        pair, name, start, duration, device, api_start, api_duration = self._read(
-            "kernels", columns
-        )
-        stream, process = self._read("kernels", ("stream_id", "process"))
-        category = np.where(is_tensor_core[name - 1], Category.TENSOR_CORE, Category.COMPUTE)
-        category[is_communication[name - 1]] = Category.COMMUNICATION
-        return Work(
-            *(*_times(start, duration), device, stream, process, name - 1, category),
-            *(self._op_of_pair()[pair], _row_ids(start), api_start, api_duration),
-        )
-
-    def _copies(self, names: list[str]) -> Work:
-        columns = ("op", "is_copy", "copy_kind", "start", "duration", "device", "stream_id")
-        op, is_copy, kind, start, duration, device, stream = self._read("memory_ops", columns)
-        process, api_start, api_duration = self._read(
-            "memory_ops", ("process", "api_start", "api_duration")
-        )
-        name = np.full(len(kind), len(names))
-        names += [SET_NAME, "Memcpy", *COPY_NAMES.values()]
-        name[is_copy > 0] += 1
-        for number, known in enumerate(COPY_NAMES):
-            name[(is_copy > 0) & (kind == known)] += number + 1
-        category = np.where(is_copy > 0, Category.COPY, Category.SET)
-        return Work(
-            *(*_times(start, duration), device, stream, process, name, category),
-            *(op, _row_ids(start), api_start, api_duration),
-        )
-
-    def _graphs(self, names: list[str]) -> Work:
-        columns = ("op", "start", "duration", "device", "stream_id", "process")
-        op, start, duration, device, stream, process = self._read("graph_launches", columns)
-        api_start, api_duration = self._read("graph_launches", ("api_start", "api_duration"))
-        name = np.full(len(op), len(names))
-        names.append(GRAPH_NAME)
-        category = np.full(len(op), int(Category.GRAPH))
-        return Work(
-            *(*_times(start, duration), device, stream, process, name, category),
-            *(op, _row_ids(start), api_start, api_duration),
-        )
-
-    def _kernel_names(self) -> tuple[list[str], dict[int, str], Bool, Bool]:
-        rows = self._all("SELECT name, long_name, uses_tc FROM kernel_names ORDER BY id")
-        names = [str(row[0]) for row in rows]
-        uses = np.array([row[2] == 1 for row in rows], dtype=bool)
-        full_names = {number: str(row[1]) for number, row in enumerate(rows)}
-        return names, full_names, uses, communication_kernels(names)
-
-    def _op_of_pair(self) -> Int64:
-        rows = self._all("SELECT op FROM op_kernels ORDER BY id")
-        return np.array([0, *(row[0] for row in rows)], dtype=np.int64)
-
-    def _read(self, table: str, names: Sequence[str]) -> list[Int64]:
-        return read_columns(self.connection, table, names)
-
-    def _all(self, sql: str) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in self.connection.execute(sql)]
+        return self.store.integers("kernels", ("size",))[0], texts
 
     def _chosen(self, found: Chosen) -> Chosen:
-        """The events of the window in order of start, the longer of equal starts first."""
-        rows = np.flatnonzero(self.window.holds(found.start_ns, found.end_ns))
-        start, stop, row = found.start_ns[rows], found.end_ns[rows], found.row[rows]
-        return found.rows(rows[np.lexsort((row, -stop, start))])
+        """Select the events of the window in order of start, the longer of equal starts first."""
+        events: Any = found
+        rows = np.flatnonzero(self.window.holds(events.start_ns, events.end_ns))
+        keys = events.row_id[rows], -events.end_ns[rows], events.start_ns[rows]
+        return found.rows(rows[np.lexsort(keys)])
 
 
+_CATEGORY_OF_KIND: Final = np.array(
+    [Category.COMPUTE, Category.COPY, Category.SET, Category.GRAPH], dtype=np.int64
+)
 FURTHEST_NS: Final = 2**61
 """Times that are further from 0 (73 years) are drawn there: differences then fit into 64 bits."""
 
@@ -340,11 +247,9 @@ def limited(times_ns: Int64) -> Int64:
     return found
 
 
-def _times(start_ns: Int64, duration_ns: Int64) -> tuple[Int64, Int64]:
-    """Starts and ends; no event ends before it starts."""
-    start = limited(start_ns)
-    return start, limited(start + np.clip(duration_ns, 0, FURTHEST_NS))
-
-
-def _row_ids(column: Int64) -> Int64:
-    return np.arange(1, len(column) + 1, dtype=np.int64)
+def _times(events: Work | Calls) -> dict[str, Int64]:
+    """Return limited starts and ends; no event ends before it starts."""
+    start = limited(events.start_ns)
+    # What a damaged database adds up to beyond 64 bits comes back in the difference.
+    length = np.clip(events.end_ns - events.start_ns, 0, FURTHEST_NS)
+    return {"start_ns": start, "end_ns": limited(start + length)}

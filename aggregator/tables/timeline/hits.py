@@ -8,7 +8,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from aggregator.dldb.column_blobs import read_columns
+from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import InvalidValueError
 from aggregator.profile.arrays import Bool, Int32, Int64
 from aggregator.tables.aggregation_data import AggregationData
@@ -181,7 +181,9 @@ def _kernel_rows(data: AggregationData, kernel: str) -> Bool | None:
     ids = [int(row[0]) for row in data.database.rows(sql, {"kernel": kernel})] if kernel else []
     if not ids:
         return None
-    (name,) = data.database.read_with(lambda found: read_columns(found, "kernels", ("name",)))
+    (name,) = data.database.read_with(
+        lambda found: stored_events(found).integers("kernels", ("name",))
+    )
     return np.append(False, np.isin(name, ids))
 
 

@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from aggregator.events.model import Columns
 from aggregator.profile.arrays import Int64
-from aggregator.tables.timeline.events import Columns, Op
+from aggregator.tables.timeline.events import Op
 
 
 @dataclass(frozen=True)

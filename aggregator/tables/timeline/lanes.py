@@ -10,11 +10,12 @@ from functools import cached_property
 import numpy as np
 
 from aggregator.dldb.ownership_columns import LOADER_TYPES
+from aggregator.events.model import Calls, OpCalls, Work
 from aggregator.metrics.ownership_host import is_blocking
 from aggregator.profile.arrays import Bool, Int64, Integers, row_codes
 from aggregator.profile.intervals import flatten
 from aggregator.tables.timeline.counters import counter_items, read_counters
-from aggregator.tables.timeline.events import Calls, Events, OpCalls, Window, Work
+from aggregator.tables.timeline.events import Events, Window
 from aggregator.tables.timeline.items import COUNTER, EventLane, Items, Labels
 from aggregator.tables.timeline.marked import Marked, key_node_ranges, read_marked
 from aggregator.tables.timeline.nesting import disjoint_sets, module_spans
@@ -78,7 +79,7 @@ class LaneReader:
         labels = [self.labels.number(f"iteration {value}") for value in number.tolist()]
         events = Labeled(start, stop, np.array(labels, dtype=np.int64), number)
         yield from self._lanes("iterations", "iterations", "", "Iterations", events)
-        name, start, stop = key_node_ranges(self._connection, self._aggregation)
+        name, start, stop = key_node_ranges(self._connection, self._events.store, self._aggregation)
         label = np.full(len(start), self.labels.number(name) if len(start) else 0)
         marks = Labeled(start, stop, label, np.arange(1, len(start) + 1))
         yield from self._lanes("key", "key", "", "Key node", marks)
@@ -92,7 +93,7 @@ class LaneReader:
             names = [
                 number for number, name in enumerate(self._work_names) if name in advice.kernels
             ]
-            rows = np.flatnonzero(np.isin(work.op, ops) | np.isin(work.name, names))
+            rows = np.flatnonzero(np.isin(work.op, ops) | np.isin(work.title, names))
             start, stop = work.start_ns[rows], work.end_ns[rows]
             if not len(rows):
                 chosen = np.isin(self._iterations[:, 0], advice.numbers)
@@ -104,10 +105,10 @@ class LaneReader:
     @cached_property
     def _work_labels(self) -> Int64:
         work = self._work
-        heads, labels = row_codes(work.name, work.category, work.op)
+        heads, labels = row_codes(work.title, work.category, work.op)
         numbers = [
             self.labels.number(
-                self._work_names[int(work.name[head])],
+                self._work_names[int(work.title[head])],
                 int(work.category[head]),
                 self._ops.get(int(work.op[head])),
             )
@@ -135,13 +136,13 @@ class LaneReader:
             group = f"{before}GPU {number}" + (f" ({product})" if product else "")
             mine = [one for one in chosen if one[0][1] == device]
             every = np.sort(np.concatenate([rows for _, rows in mine]))
-            yield from self._idle_lane(f"idle{device}.{min(processes)}", group, every)
+            yield from self._idle_lane(f"idle{device + 1}.{min(processes) + 1}", group, every)
             for (process, _, stream), rows in mine:
                 title = f"stream {stream}" if stream >= 0 else "all streams"
                 if are_several:
                     title += f" (process {self._processes[process]})"
                 events = labeled(self._work, self._work_labels, rows)
-                key = f"gpu{device}.{process}.{stream}"
+                key = f"gpu{device + 1}.{process + 1}.{stream}"
                 yield from self._lanes(key, "work", group, title, events)
 
     def _idle_lane(self, key: str, group: str, rows: Int64) -> Iterator[EventLane]:
@@ -159,7 +160,7 @@ class LaneReader:
         """Label of each call, and whether it waits for a GPU."""
         calls, names = self._calls, self._events.call_names()
         heads, codes = row_codes(calls.name, calls.op)
-        texts = [names.get(int(calls.name[head]), "") for head in heads.tolist()]
+        texts = [(*names, "")[calls.name[head]] for head in heads.tolist()]
         numbers = [
             self.labels.number(text, op=self._ops.get(int(calls.op[head])))
             for text, head in zip(texts, heads.tolist(), strict=True)
@@ -183,24 +184,22 @@ class LaneReader:
                 continue
             group = f"{before}Process {self._processes[process]}, thread {tid}"
             group += f" ({name})" if name else ""
-            rows = self._op_rows.get(row, _NO_ROWS)
+            rows, key = self._op_rows.get(row, _NO_ROWS), f"thread{row + 1}"
             if len(rows):
                 modules = self._modules(op_calls.rows(rows))
-                yield from self._lanes(f"thread{row}.modules", "modules", group, "modules", modules)
+                yield from self._lanes(f"{key}.modules", "modules", group, "modules", modules)
                 events = labeled(op_calls, op_labels[op_calls.op], rows)
-                yield from self._lanes(f"thread{row}.ops", "ops", group, "ops", events)
+                yield from self._lanes(f"{key}.ops", "ops", group, "ops", events)
                 loads = rows[is_loader[op_calls.op[rows]] > 0]
                 events = labeled(op_calls, op_labels[op_calls.op], loads)
-                yield from self._lanes(
-                    f"thread{row}.loader", "loader", group, "data loader", events
-                )
+                yield from self._lanes(f"{key}.loader", "loader", group, "data loader", events)
             own = self._call_rows.get(row, _NO_ROWS)
             for kind, title, chosen in (
                 ("calls", "CUDA calls", own[~waits[own]]),
                 ("waits", "synchronization", own[waits[own]]),
             ):
                 events = labeled(calls, call_labels, chosen)
-                yield from self._lanes(f"thread{row}.{kind}", kind, group, title, events)
+                yield from self._lanes(f"{key}.{kind}", kind, group, title, events)
 
     @cached_property
     def _op_rows(self) -> dict[int, Int64]:
@@ -255,7 +254,7 @@ class Labeled:
 
 def labeled(events: Work | Calls | OpCalls, label: Int64, rows: Int64) -> Labeled:
     """Some of the events with their labels."""
-    return Labeled(events.start_ns[rows], events.end_ns[rows], label[rows], events.row[rows])
+    return Labeled(events.start_ns[rows], events.end_ns[rows], label[rows], events.row_id[rows])
 
 
 def rows_by_code(codes: Integers, count: int) -> list[Int64]:
@@ -271,7 +270,7 @@ def rows_by_value(values: Int64) -> dict[int, Int64]:
 
 
 def by_row(numbers: dict[int, int]) -> Int64:
-    """Numbers by row id; 0 where there is none."""
-    column = np.zeros(max(numbers, default=0) + 1, dtype=np.int64)
+    """Arrange numbers by row; the last one, 0, stands for no row."""
+    column = np.zeros(max(numbers, default=-1) + 2, dtype=np.int64)
     column[list(numbers)] = list(numbers.values())
     return column

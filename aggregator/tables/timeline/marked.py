@@ -10,18 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from aggregator.dldb.writer import has_table
+from aggregator.events.store import EventStore
 from aggregator.profile.arrays import Int64
 from aggregator.system.untrusted_json import read_list
 from aggregator.tables.timeline.events import limited
 
-_RANGES_OF_NAME: Final = (
-    """SELECT r.start, r.stop FROM named_ranges AS r JOIN range_names AS n ON n.id = r.name
-       WHERE n.name = ? ORDER BY r.start, r.stop DESC""",
-    """SELECT i.start, i.stop FROM ops AS o JOIN op_instances AS i ON i.op = o.id
-       WHERE o.op_id = ? ORDER BY i.start, i.stop DESC""",
-    """SELECT i.start, i.stop FROM ops AS o JOIN op_instances AS i ON i.op = o.id
-       WHERE o.op_name = ? AND o.direction = 'fprop' ORDER BY i.start, i.stop DESC""",
-)
 _MOST_ADVICE: Final = 8  # Pieces of advice that get a lane, those that could save most.
 
 
@@ -61,16 +54,32 @@ def _marked(name: str, items: list[Any]) -> Marked:
     )
 
 
-def key_node_ranges(connection: sqlite3.Connection, aggregation: int) -> tuple[str, Int64, Int64]:
+def key_node_ranges(
+    connection: sqlite3.Connection, store: EventStore, aggregation: int
+) -> tuple[str, Int64, Int64]:
     """Name, starts and ends of the key node's ranges, or of its calls where it is an op."""
     row = connection.execute(
         "SELECT key_node FROM aggregations WHERE id = ?", (aggregation,)
     ).fetchone()
     name = str(row[0]) if row else ""
-    for sql in _RANGES_OF_NAME:
-        found = np.array(connection.execute(sql, (name,)).fetchall(), dtype=np.int64)
-        if len(found):
-            start = limited(found[:, 0])
-            return name, start, np.maximum(limited(found[:, 1]), start)
-    nothing = np.zeros(0, dtype=np.int64)
-    return name, nothing, nothing
+    start, end = _times_of_name(store, name)
+    order = np.lexsort((-end, start))
+    start = limited(start[order])
+    return name, start, np.maximum(limited(end[order]), start)
+
+
+def _times_of_name(store: EventStore, name: str) -> tuple[Int64, Int64]:
+    codes = [int(row[0]) for row in store.values("range_names", "id", "name") if row[1] == name]
+    code, start, end = store.integers("named_ranges", ("name", "start", "stop"))
+    rows = np.flatnonzero(np.isin(code, codes))
+    if len(rows):
+        return start[rows], end[rows]
+    ops, calls = store.ops, store.op_calls()
+    by_id = [row for row, op_id in enumerate(ops.op_ids) if op_id == name]
+    forward = zip(ops.names, ops.directions, strict=True)
+    by_name = [row for row, one in enumerate(forward) if one == (name, "fprop")]
+    for wanted in (by_id, by_name):
+        rows = np.flatnonzero(np.isin(calls.op, wanted))
+        if len(rows):
+            break
+    return calls.start_ns[rows], calls.end_ns[rows]

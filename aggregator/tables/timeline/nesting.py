@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.events.model import OpCalls
 from aggregator.profile.arrays import Bool, Int64, Integers, run_heads
-from aggregator.tables.timeline.events import OpCalls
 
 _MOST_SETS = 200
 

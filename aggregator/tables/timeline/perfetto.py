@@ -6,13 +6,22 @@ lost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import IO, Final
 
 import numpy as np
 
+from aggregator.events.model import Calls, OpCalls, Work
 from aggregator.profile.arrays import Int64
 from aggregator.tables.timeline.counters import BYTES, read_counters
-from aggregator.tables.timeline.events import CATEGORY_NAMES, Calls, Category, Events, OpCalls, Work
+from aggregator.tables.timeline.events import (
+    CATEGORY_NAMES,
+    Category,
+    Events,
+    ShownOpCalls,
+    ShownWork,
+)
+from aggregator.tables.timeline.lanes import by_row
 from aggregator.tables.timeline.nesting import module_spans
 from aggregator.tables.timeline.packets import Packets, Slices, merged
 
@@ -53,19 +62,12 @@ class _Trace:
         ]
         self._packets = Packets(self._out, _CATEGORIES, offset_ns=-min(0, *first, 0))
         self._write_iterations()
-        flow_of_work, ends, flow_of_call = _launches(work, calls, self._threads_process())
+        flow_of_work, ends, flow_of_call = _launches(work, calls)
         self._write_work(work, work_names, full_names, flow_of_work, ends)
         del work
         self._write_threads(calls, op_calls, flow_of_call)
         self._write_counters()
         return self._packets.slices
-
-    def _threads_process(self) -> Int64:
-        threads = self._events.threads()
-        process = np.zeros(max(threads, default=0) + 1, dtype=np.int64)
-        for row, (owner, _, _) in threads.items():
-            process[row] = owner
-        return process
 
     def _write_iterations(self) -> None:
         if not self._iterations:
@@ -79,20 +81,19 @@ class _Trace:
 
     def _write_work(
         self,
-        work: Work,
+        work: ShownWork,
         work_names: list[str],
-        full_names: dict[int, str],
+        full_names: Sequence[str],
         flows: Int64,
         ends: Int64,
     ) -> None:
         names = self._packets.names.numbers(work_names)
-        full = _by_row({row: self._packets.texts.number(name) for row, name in full_names.items()})
-        full = np.append(full, np.zeros(max(len(names) - len(full), 0), dtype=np.int64))
+        full = by_row(dict(enumerate(self._packets.texts.numbers(full_names).tolist())))
         size_of, size_texts = self._events.launch_sizes()
-        sizes = _by_row({row: self._packets.texts.number(name) for row, name in size_texts.items()})
+        sizes = by_row({row: self._packets.texts.number(name) for row, name in size_texts.items()})
         is_kernel = work.category <= Category.COMMUNICATION
         slices = Slices(
-            *(work.start_ns, work.end_ns, names[work.name], work.category),
+            *(work.start_ns, work.end_ns, names[work.title], work.category),
             texts=(
                 ("op", self._op_texts()[work.op]),
                 ("kernel", np.where(is_kernel, full[work.name], 0)),
@@ -100,7 +101,7 @@ class _Trace:
             ),
             numbers=(
                 ("tensor_core", np.where(is_kernel, work.category == Category.TENSOR_CORE, -1)),
-                ("row_id", work.row),
+                ("row_id", work.row_id),
             ),
             flows=(flows,),
             ends=(ends,),
@@ -117,15 +118,10 @@ class _Trace:
                 title += f" (process {self._processes[process]})"
                 self._packets.write_lane(title, gpu, slices.rows(rows))
 
-    def _write_threads(self, calls: Calls, op_calls: OpCalls, flow_of_call: Int64) -> None:
+    def _write_threads(self, calls: Calls, op_calls: ShownOpCalls, flow_of_call: Int64) -> None:
         processes: dict[int, int] = {}
-        call_names = _by_row(
-            {
-                row: self._packets.names.number(name)
-                for row, name in self._events.call_names().items()
-            }
-        )
-        shapes = _by_row(
+        call_names = self._packets.names.numbers(self._events.call_names())
+        shapes = by_row(
             {
                 row: self._packets.texts.number(name)
                 for row, name in self._events.shape_texts().items()
@@ -159,15 +155,15 @@ class _Trace:
                 counter.value.astype(np.float64) / (1 if is_size else 100),
             )
 
-    def _op_slices(self, op_calls: OpCalls, shapes: Int64) -> Slices:
-        names = _by_row({row: self._packets.names.number(op.name) for row, op in self._ops.items()})
+    def _op_slices(self, op_calls: ShownOpCalls, shapes: Int64) -> Slices:
+        names = by_row({row: self._packets.names.number(op.name) for row, op in self._ops.items()})
         known = np.where(op_calls.shapes < len(shapes), op_calls.shapes, 0)
         flows, ends = _backward(op_calls, {row: op.forward for row, op in self._ops.items()})
         return Slices(
             *(op_calls.start_ns, op_calls.end_ns, names[op_calls.op]),
             np.full(len(op_calls), _CATEGORIES.index("op")),
             texts=(("op", self._op_texts()[op_calls.op]), ("shapes", shapes[known])),
-            numbers=(("row_id", op_calls.row),),
+            numbers=(("row_id", op_calls.row_id),),
             flows=(flows,),
             ends=(ends,),
         )
@@ -185,25 +181,18 @@ class _Trace:
         return Slices(
             *(calls.start_ns, calls.end_ns, names[calls.name]),
             np.full(len(calls), _CATEGORIES.index("CUDA call")),
-            numbers=(("row_id", calls.row),),
+            numbers=(("row_id", calls.row_id),),
             flows=(flows,),
         )
 
     def _op_texts(self) -> Int64:
-        """Number of the text of each op by row; 0: none. Row 0 is no op."""
-        return _by_row({row: self._packets.texts.number(op.op_id) for row, op in self._ops.items()})
-
-
-def _by_row(values: dict[int, int]) -> Int64:
-    """Values by row id; 0 where there is none."""
-    column = np.zeros(max(values, default=0) + 1, dtype=np.int64)
-    column[list(values)] = list(values.values())
-    return column
+        """Number of the text of each op by row; 0: none."""
+        return by_row({row: self._packets.texts.number(op.op_id) for row, op in self._ops.items()})
 
 
 def _kernel_rows(work: Work) -> Int64:
     """Index of each kernel among all kernels; 0 for other work."""
-    return np.where(work.category <= Category.COMMUNICATION, work.row - 1, 0)
+    return np.where(work.category <= Category.COMMUNICATION, work.row_id - 1, 0)
 
 
 def _distinct_pairs(first: Int64, second: Int64) -> list[tuple[int, int]]:
@@ -211,7 +200,7 @@ def _distinct_pairs(first: Int64, second: Int64) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in pairs.tolist()]
 
 
-def _launches(work: Work, calls: Calls, process_of: Int64) -> tuple[Int64, Int64, Int64]:
+def _launches(work: Work, calls: Calls) -> tuple[Int64, Int64, Int64]:
     """Arrows from calls to their work: number at the work (going on, or ending), and at the call.
 
     A call's work has its start and duration, and was launched in the same process.
@@ -221,17 +210,18 @@ def _launches(work: Work, calls: Calls, process_of: Int64) -> tuple[Int64, Int64
     if not len(work) or not len(calls):
         return through, last, at_call
     length = calls.end_ns - calls.start_ns
-    of_call = np.stack([calls.start_ns, length, process_of[calls.thread]], axis=1)
-    of_work = np.stack([work.api_start_ns, work.api_duration_ns, work.process], axis=1)
+    of_call = np.stack([calls.start_ns, length, calls.process], axis=1)
+    launching = work.api_end_ns - work.api_start_ns
+    of_work = np.stack([work.api_start_ns, launching, work.process], axis=1)
     _, codes = np.unique(np.concatenate([of_call, of_work]), axis=0, return_inverse=True)
     codes = codes.ravel()
     first_call = np.full(int(codes.max()) + 1, -1, dtype=np.int64)
     first_call[codes[: len(calls)][::-1]] = np.arange(len(calls))[::-1]
     found = first_call[codes[len(calls) :]]
     launched = np.bincount(found[found >= 0], minlength=len(calls))
-    at_call[launched > 0] = calls.row[launched > 0]
+    at_call[launched > 0] = calls.row_id[launched > 0]
     is_found = found >= 0
-    number = np.where(is_found, calls.row[found], 0)
+    number = np.where(is_found, calls.row_id[found], 0)
     is_only = is_found & (launched[found] == 1)
     last[is_only] = number[is_only]
     through[is_found & ~is_only] = number[is_found & ~is_only]
@@ -255,7 +245,7 @@ def _backward(op_calls: OpCalls, forward: dict[int, int | None]) -> tuple[Int64,
         if len(of_op[op]) != len(of_op[source]):
             continue
         taken.add(source)
-        number = _BACKWARD_FLOWS + op_calls.row[of_op[source]]
+        number = _BACKWARD_FLOWS + op_calls.row_id[of_op[source]]
         flows[of_op[source]] = number
         ends[of_op[op]] = number
     return flows, ends

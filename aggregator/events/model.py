@@ -1,0 +1,139 @@
+"""Events as columns, one row each; times are ns on the clock of the profile.
+
+Rows of other tables are counted from 0, ``NO_ROW`` stands for none. An analysis that needs more of
+an event derives a class with further columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Any, Final, Self
+
+import numpy as np
+
+from aggregator.profile.arrays import Bool, Int64
+
+NO_ROW: Final = -1
+UNKNOWN: Final = -1
+"""Stands for a number that was not recorded, or that this kind of event does not have."""
+
+
+class WorkKind(IntEnum):
+    """Kinds of work of a GPU."""
+
+    KERNEL = 0
+    COPY = 1
+    SET = 2
+    GRAPH = 3  # A CUDA graph that was recorded as a whole.
+
+
+class Columns:
+    """Columns of one length; a base class of dataclasses whose fields are all arrays."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))  # type: ignore[arg-type]
+
+    def rows(self, rows: Any) -> Self:
+        """Select rows."""
+        names = [column.name for column in fields(self)]  # type: ignore[arg-type]
+        return type(self)(**{name: getattr(self, name)[rows] for name in names})
+
+
+@dataclass(frozen=True)
+class Work(Columns):
+    """Work of GPUs: kernels in order of launch, then copies and sets, then whole graphs."""
+
+    kind: Int64  # ``WorkKind``.
+    start_ns: Int64
+    end_ns: Int64
+    device: Int64  # Row of devices.
+    stream: Int64  # CUDA stream as recorded, or ``UNKNOWN``.
+    process: Int64  # Row of processes.
+    api_start_ns: Int64  # Start of the launching call; of the work where none was recorded.
+    api_end_ns: Int64  # Its end; equals the start where no call was recorded.
+    op: Int64  # Row of ``Ops``.
+    name: Int64  # Row of ``Names``; ``NO_ROW`` for other work than kernels.
+    copy_kind: Int64  # CUDA's kind of the copy; ``UNKNOWN`` for other work.
+    host_kind: Int64  # Memory on the side of the host: 0 pageable, 1 pinned, or ``UNKNOWN``.
+    num_bytes: Int64  # Bytes copied or set, or ``UNKNOWN``.
+    row_id: Int64  # Id in its table, from 1.
+
+
+@dataclass(frozen=True)
+class Calls(Columns):
+    """CUDA calls, in order of start."""
+
+    start_ns: Int64
+    end_ns: Int64
+    thread: Int64  # Row of threads.
+    process: Int64  # Row of processes.
+    name: Int64  # Row of the names of calls.
+    op: Int64  # Row of ``Ops``.
+    row_id: Int64
+
+
+@dataclass(frozen=True)
+class OpCalls(Columns):
+    """Executions of ops on the CPU, in order of start."""
+
+    start_ns: Int64
+    end_ns: Int64
+    thread: Int64  # Row of threads.
+    op: Int64  # Row of ``Ops``.
+    row_id: Int64
+
+
+@dataclass(frozen=True)
+class Waits(Columns):
+    """Recorded waits: of a stream for an event, or of the CPU for a stream or an event."""
+
+    start_ns: Int64  # Start of the call that waits, or that makes a stream wait.
+    process: Int64  # Row of processes.
+    device: Int64  # Row of devices, or ``NO_ROW``.
+    stream: Int64  # Stream that waits or is waited for; ``UNKNOWN``: all of the device.
+    recorded_ns: Int64  # Start of the call that recorded the event, or ``UNKNOWN``.
+    recorded_stream: Int64  # Stream in which it was recorded, or ``UNKNOWN``.
+
+
+@dataclass(frozen=True)
+class Ops:
+    """The ops of all domains; tuples and arrays by row."""
+
+    op_ids: tuple[str, ...]
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    directions: tuple[str, ...]
+    domain: Int64  # Row of domains; 0 is the default one.
+    eligible: Bool  # Whether the op can use Tensor Cores, by its type.
+    forward: Int64  # Row of the forward op of a backward one, or ``NO_ROW``.
+
+    def __len__(self) -> int:
+        return len(self.op_ids)
+
+
+@dataclass(frozen=True)
+class Names:
+    """Distinct kernels; tuples and arrays by row."""
+
+    short: tuple[str, ...]
+    long: tuple[str, ...]  # Demangled names.
+    # 1 if it runs Tensor Core instructions, 0 if not, ``UNKNOWN`` where the name does not say.
+    verdict: Int64
+    half: Bool  # Whether its name indicates operands of 16 bits or fewer.
+    communicates: Bool  # Whether it moves data between GPUs.
+
+    def __len__(self) -> int:
+        return len(self.short)
+
+    @property
+    def uses_tc(self) -> Bool:
+        """Which kernels are known to run Tensor Core instructions."""
+        result: Bool = self.verdict == 1
+        return result
+
+
+def stacked(parts: list[Any], kind: type[Any]) -> Any:
+    """Join parts of columns of one class, one after the other."""
+    names = [column.name for column in fields(kind)]
+    return kind(**{name: np.concatenate([getattr(one, name) for one in parts]) for name in names})

@@ -14,11 +14,12 @@ from aggregator.compare.facts import read_facts
 from aggregator.compare.matching import Op
 from aggregator.compare.result import Capture
 from aggregator.dldb.aggregations import aggregation_not_found
-from aggregator.dldb.ownership import Ownership, find_ownership, read_span, store_ownership
-from aggregator.dldb.ownership_columns import LOADER_TYPES
+from aggregator.dldb.ownership import find_ownership, read_span, store_ownership
 from aggregator.dldb.writer import has_table
 from aggregator.errors import DatabaseError, ProfileError
+from aggregator.events.model import LOADER_TYPES
 from aggregator.kernels.traits import kernel_traits
+from aggregator.metrics.owners import Ownership
 from aggregator.texts import say
 
 _RANK: Final = re.compile(r"^/rank_\d+(?=/)")

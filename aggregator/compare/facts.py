@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
-from aggregator.dldb.ownership_columns import LOADER_TYPES
+from aggregator.events.model import LOADER_TYPES
 from aggregator.kernels.traits import kernel_traits
 from aggregator.system.untrusted_json import read_json
 

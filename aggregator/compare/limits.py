@@ -9,7 +9,7 @@ from typing import Final
 
 from aggregator.compare.captures import CaptureData
 from aggregator.compare.result import Match, Row
-from aggregator.dldb.ownership_columns import LOADER_TYPES
+from aggregator.events.model import LOADER_TYPES
 from aggregator.texts import Text, say
 
 _LEAST_COMMON: Final = Fraction(1, 5)

@@ -20,8 +20,8 @@ from aggregator.compare.captures import CaptureData
 from aggregator.compare.matching import Op
 from aggregator.compare.result import Capture
 from aggregator.dldb.aggregations import aggregation_not_found
-from aggregator.dldb.ownership import Ownership
 from aggregator.errors import CorruptProfileError, IterationRangeError
+from aggregator.metrics.owners import Ownership
 from aggregator.metrics.ownership import CLASSES
 from aggregator.metrics.ownership_host import REASONS
 from aggregator.profile.arrays import Int64

@@ -29,7 +29,6 @@ from aggregator.advice.facts import (
 )
 from aggregator.dldb.column_blobs import first_row, lookup, read_columns
 from aggregator.dldb.memory_facts import read_recorded_memory
-from aggregator.dldb.ownership_columns import LOADER_TYPES
 from aggregator.dldb.replay_inputs import read_few_steps
 from aggregator.dldb.rows.collectives import read_rank_waits
 from aggregator.dldb.rows.corrected import read_corrected
@@ -38,6 +37,7 @@ from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.stored import lost_records, stored_settings
 from aggregator.dldb.writer import has_table
 from aggregator.errors import ReplayError
+from aggregator.events.model import LOADER_TYPES
 from aggregator.kernels.traits import communication_kernels, half_precision_kernels
 from aggregator.profile.arrays import Int64, distinct
 from aggregator.profile.intervals import Flattened, flatten, union_of

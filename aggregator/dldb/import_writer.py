@@ -11,14 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.advice.facts import Facts
-from aggregator.dldb.ownership import (
-    Ownership,
-    Span,
-    read_all_ownership,
-    window_span,
-    write_ownership,
-)
-from aggregator.dldb.ownership_columns import KeptTables
+from aggregator.dldb.event_reader import KeptTables
+from aggregator.dldb.ownership import write_ownership
 from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation
 from aggregator.dldb.rows.collectives import read_collectives, write_collectives
 from aggregator.dldb.rows.metadata import metadata_tables
@@ -32,9 +26,11 @@ from aggregator.dldb.writer import (
     write_errors,
 )
 from aggregator.errors import DlprofError, KeyNodeNotFoundError, UsageError
+from aggregator.events.store import EventStore
 from aggregator.importing.imported import ImportedProfile
 from aggregator.importing.recorded import RecordedImport
 from aggregator.metrics.model import RollupInput
+from aggregator.metrics.owners import Ownership, Span, read_all_ownership, window_span
 from aggregator.metrics.rollup import Rollup, roll_up, roll_up_part
 from aggregator.metrics.steady import find_steady_range
 from aggregator.metrics.window import open_window, report_iterations
@@ -94,7 +90,7 @@ def write_import(
         owned: list[Future[list[Ownership | None]]] = []
 
         def own() -> list[Ownership | None]:
-            return read_all_ownership(kept, aggregated_spans(rolled.result()[0]))
+            return read_all_ownership(EventStore(kept), aggregated_spans(rolled.result()[0]))
 
         def tables() -> Iterator[Table]:
             """The tables; once all are made, and while they are written, their owners are found."""

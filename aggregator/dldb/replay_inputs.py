@@ -9,10 +9,10 @@ import numpy as np
 
 from aggregator.advice.layout_conversions import CONVERSION
 from aggregator.dldb.column_blobs import first_row, lookup, read_columns
-from aggregator.dldb.ownership_columns import LOADER_TYPES
 from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.stored import lost_records
 from aggregator.dldb.writer import has_table
+from aggregator.events.model import LOADER_TYPES
 from aggregator.kernels.traits import communication_kernels
 from aggregator.profile.arrays import Int64
 from aggregator.replay.analysis import ReplayedProfile

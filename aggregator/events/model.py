@@ -6,9 +6,10 @@ an event derives a class with further columns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,10 @@ from aggregator.profile.arrays import Bool, Int64
 NO_ROW: Final = -1
 UNKNOWN: Final = -1
 """Stands for a number that was not recorded, or that this kind of event does not have."""
+
+
+LOADER_TYPES: Final = ("enumerate(DataLoader)", "DataLoader")
+"""Prefixes of the types of ops that wait for the next batch of a data loader."""
 
 
 class WorkKind(IntEnum):
@@ -111,6 +116,11 @@ class Ops:
     def __len__(self) -> int:
         return len(self.op_ids)
 
+    @property
+    def is_loader(self) -> Bool:
+        """Which ops wait for a data loader."""
+        return np.array([kind.startswith(LOADER_TYPES) for kind in self.types], dtype=bool)
+
 
 @dataclass(frozen=True)
 class Names:
@@ -133,7 +143,11 @@ class Names:
         return result
 
 
-def stacked(parts: list[Any], kind: type[Any]) -> Any:
-    """Join parts of columns of one class, one after the other."""
-    names = [column.name for column in fields(kind)]
+Shaped = TypeVar("Shaped", bound=Columns)
+
+
+def stacked(parts: Sequence[Shaped]) -> Shaped:
+    """Join columns of one class, one part after the other."""
+    kind = type(parts[0])
+    names = [column.name for column in fields(kind)]  # type: ignore[arg-type]
     return kind(**{name: np.concatenate([getattr(one, name) for one in parts]) for name in names})

@@ -153,8 +153,7 @@ class EventStore:
             self._memory(self._rows("memory_ops", time_ns)),
             self._graphs(self._rows("graph_launches", time_ns)),
         ]
-        found: Work = stacked(parts, Work)
-        return found
+        return stacked(parts)
 
     def calls(self, time_ns: tuple[int, int] | None = None) -> Calls:
         """Return CUDA calls: all, or those that start from one time up to another."""

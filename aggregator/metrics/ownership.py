@@ -14,13 +14,13 @@ The pieces partition the iterations, so their lengths add up to that of the iter
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from aggregator.events.model import NO_ROW, Columns, stacked
 from aggregator.metrics.ownership_host import Host
 from aggregator.metrics.ownership_timeline import (
-    NO_ROW,
     Timeline,
     by_priority,
     cut_at,
@@ -44,27 +44,19 @@ NO_REASON, LATENCY, EVENT_WAIT, OTHER_GPU, NO_WORK = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
-class DeviceWork:
-    """Work of one GPU, in order of its row id. Times in ns."""
+class OwnedWork(Columns):
+    """Work of one GPU, in order of its row. Times in ns."""
 
     start_ns: Int64
     end_ns: Int64
     kind: Int64  # Code of its class.
     op: Int64  # Row of the op.
-    launch_start_ns: Int64
-    launch_end_ns: Int64
+    api_start_ns: Int64  # Start of the launching call.
+    api_end_ns: Int64
     thread: Int64  # Thread that launched it; ``NO_ROW``: the launch was not recorded.
     after_event: Bool  # Whether that thread made the stream wait for an event before the launch.
 
-    def __len__(self) -> int:
-        return len(self.start_ns)
-
-    def rows(self, chosen: Bool | Int64) -> DeviceWork:
-        """Some of it."""
-        names = DeviceWork.__dataclass_fields__
-        return DeviceWork(**{name: getattr(self, name)[chosen] for name in names})
-
-    def around(self, low_ns: int, high_ns: int) -> DeviceWork:
+    def around(self, low_ns: int, high_ns: int) -> OwnedWork:
         """What runs between two times, and the first work that starts behind them."""
         chosen = (self.end_ns >= low_ns) & (self.start_ns < high_ns)
         behind = np.flatnonzero(self.start_ns >= high_ns)
@@ -74,7 +66,7 @@ class DeviceWork:
 
 
 @dataclass(frozen=True)
-class Owned:
+class Owned(Columns):
     """Pieces of time and their owners, in no particular order; one row each."""
 
     start_ns: Int64
@@ -91,7 +83,7 @@ class Owned:
         return self.end_ns - self.start_ns
 
 
-def partition_iterations(work: DeviceWork, host: Host, edges_ns: Int64) -> Owned:
+def partition_iterations(work: OwnedWork, host: Host, edges_ns: Int64) -> Owned:
     """Partition consecutive iterations.
 
     Args:
@@ -117,22 +109,17 @@ def partition_iterations(work: DeviceWork, host: Host, edges_ns: Int64) -> Owned
         work.op[held],
         none,
     )
-    return _joined([owned, *_idle_time(work, host, edges_ns, idle, timeline)])
+    return stacked([owned, *_idle_time(work, host, edges_ns, idle, timeline)])
 
 
 @dataclass(frozen=True)
-class _Pieces:
+class _Pieces(Columns):
     """Pieces of time, each with a row of work: the running one, or the next to start."""
 
     start_ns: Int64
     end_ns: Int64
     iteration: Int64
     work: Int64
-
-    def rows(self, chosen: Bool | Int64) -> _Pieces:
-        return _Pieces(
-            self.start_ns[chosen], self.end_ns[chosen], self.iteration[chosen], self.work[chosen]
-        )
 
     def clipped(self, low_ns: Int64, high_ns: Int64) -> tuple[_Pieces, Int64]:
         """What lies between two times of each, and the rows that it is from."""
@@ -142,7 +129,7 @@ class _Pieces:
         return replace(self.rows(kept), start_ns=start[kept], end_ns=end[kept]), kept
 
 
-def _device_timeline(work: DeviceWork, edges_ns: Int64) -> Timeline:
+def _device_timeline(work: OwnedWork, edges_ns: Int64) -> Timeline:
     levels = []
     kinds = [np.flatnonzero(work.kind == kind) for kind in range(BUSY_CLASSES)]
     for rows in [np.arange(len(work))] if _is_serial(work) else kinds:
@@ -153,7 +140,7 @@ def _device_timeline(work: DeviceWork, edges_ns: Int64) -> Timeline:
     return by_priority(levels, np.concatenate([edges_ns, instant]))
 
 
-def _is_serial(work: DeviceWork) -> bool:
+def _is_serial(work: OwnedWork) -> bool:
     """Whether no work overlaps other work, so that its class does not matter."""
     order = total_order(work.start_ns)
     start, end = work.start_ns, work.end_ns
@@ -163,7 +150,7 @@ def _is_serial(work: DeviceWork) -> bool:
 
 
 def _idle_time(
-    work: DeviceWork, host: Host, edges_ns: Int64, idle: _Pieces, timeline: Timeline
+    work: OwnedWork, host: Host, edges_ns: Int64, idle: _Pieces, timeline: Timeline
 ) -> list[Owned]:
     order = total_order(work.start_ns)
     by_start = np.arange(len(work)) if order is None else order
@@ -175,7 +162,7 @@ def _idle_time(
     has_launch = ~is_last & (np.append(work.thread, NO_ROW)[following] != NO_ROW)
     launched, launch = idle.rows(has_launch), following[has_launch]
     tails = is_tail[has_launch]
-    low, high = work.launch_start_ns[launch], work.launch_end_ns[launch]
+    low, high = work.api_start_ns[launch], work.api_end_ns[launch]
     first = np.full(len(low), np.iinfo(np.int64).min)
     result = []
     before, rows = launched.clipped(first, low)
@@ -194,7 +181,7 @@ def _idle_time(
     return result
 
 
-def _is_tail(work: DeviceWork, edges_ns: Int64, idle: _Pieces, timeline: Timeline) -> Bool:
+def _is_tail(work: OwnedWork, edges_ns: Int64, idle: _Pieces, timeline: Timeline) -> Bool:
     """Whether work ran in the iteration before, and no other starts in it."""
     begin, end = edges_ns[idle.iteration], edges_ns[idle.iteration + 1]
     held = np.flatnonzero(timeline.holder != NO_ROW)
@@ -206,7 +193,7 @@ def _is_tail(work: DeviceWork, edges_ns: Int64, idle: _Pieces, timeline: Timelin
     return result
 
 
-def _why_late(work: DeviceWork, pieces: _Pieces) -> Int64:
+def _why_late(work: OwnedWork, pieces: _Pieces) -> Int64:
     """Why work that had been launched did not start."""
     row = pieces.work
     other = np.where(work.kind[row] == COMMUNICATION, OTHER_GPU, LATENCY)
@@ -214,7 +201,7 @@ def _why_late(work: DeviceWork, pieces: _Pieces) -> Int64:
 
 
 def _of_work(
-    work: DeviceWork, pieces: _Pieces, kind: int, reason: int | Int64, is_tail: Bool
+    work: OwnedWork, pieces: _Pieces, kind: int, reason: int | Int64, is_tail: Bool
 ) -> Owned:
     """Idle time that the op of the next work owns."""
     count = len(pieces.start_ns)
@@ -244,11 +231,3 @@ def _host_time(
         found.op,
         found.group,
     )
-
-
-def _joined(parts: list[Owned]) -> Owned:
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts])
-        for name in Owned.__dataclass_fields__
-    }
-    return Owned(**columns)

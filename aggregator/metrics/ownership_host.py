@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
+from aggregator.events.model import NO_ROW, Columns, stacked
 from aggregator.metrics.ownership_timeline import (
-    NO_ROW,
     Fragments,
     Timeline,
     cut_at,
@@ -43,7 +43,7 @@ def is_blocking(call: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Events:
+class HostEvents(Columns):
     """What threads did, in any order: ops, waits for a data loader, and blocking calls."""
 
     start_ns: Int64
@@ -52,19 +52,9 @@ class Events:
     op: Int64
     reason: Int64  # Code of the reason.
 
-    def rows(self, chosen: Bool | Int64) -> Events:
-        """Some of them."""
-        return Events(
-            self.start_ns[chosen],
-            self.end_ns[chosen],
-            self.thread[chosen],
-            self.op[chosen],
-            self.reason[chosen],
-        )
-
 
 @dataclass(frozen=True)
-class Groups:
+class Groups(Columns):
     """Ranges around ops. Times in ns."""
 
     start_ns: Int64
@@ -72,15 +62,9 @@ class Groups:
     process: Int64
     name: Int64
 
-    def rows(self, chosen: Bool) -> Groups:
-        """Some of them."""
-        return Groups(
-            self.start_ns[chosen], self.end_ns[chosen], self.process[chosen], self.name[chosen]
-        )
-
 
 @dataclass(frozen=True)
-class Activity:
+class Activity(Columns):
     """Pieces of waiting time with what explains them."""
 
     piece: Int64  # Row of the piece that was asked for.
@@ -105,7 +89,7 @@ class Host:
     search serves all of them.
     """
 
-    events: Events
+    events: HostEvents
     groups: Groups
     thread_process: Int64  # Process of each thread.
     main_thread: Int64  # Thread of each process that runs its loop.
@@ -132,18 +116,15 @@ class Host:
         for lane in (thread, self.main_thread[process]):
             part, holder = self._cut(rest, lane[rest.piece], self._by_thread)
             found.append(_explained(part, holder, self.events))
-            rest = _rows(part, holder == NO_ROW)
+            rest = part.rows(holder == NO_ROW)
         others = self.events.rows(_overlaps(self.events, rest))
         timeline = self._line(others, self.thread_process[others.thread])
         part, holder = self._cut(rest, process[rest.piece], timeline)
         found.append(_explained(part, holder, others))
-        rest = _rows(part, holder == NO_ROW)
+        rest = part.rows(holder == NO_ROW)
         part, group = self._cut(rest, process[rest.piece], self._of_groups)
         found.append(self._outside(part, group, thread[part.piece], process[part.piece]))
-        names = Activity.__dataclass_fields__
-        return Activity(
-            **{name: np.concatenate([getattr(one, name) for one in found]) for name in names}
-        )
+        return stacked(found)
 
     def _cut(self, pieces: Fragments, lane: Int64, timeline: Timeline) -> tuple[Fragments, Int64]:
         shift = lane * self._span - self.low_ns
@@ -184,30 +165,24 @@ class Host:
     def _of_groups(self) -> Timeline:
         return self._line(self.groups, self.groups.process)
 
-    def _line(self, spans: Events | Groups, lane: Int64) -> Timeline:
+    def _line(self, spans: HostEvents | Groups, lane: Int64) -> Timeline:
         start = np.clip(spans.start_ns, self.low_ns, self.high_ns) - self.low_ns
         end = np.clip(spans.end_ns, self.low_ns, self.high_ns) - self.low_ns
         return last_started(start + lane * self._span, end + lane * self._span)
 
 
-def _explained(part: Fragments, holder: Int64, events: Events) -> Activity:
+def _explained(part: Fragments, holder: Int64, events: HostEvents) -> Activity:
     kept = holder != NO_ROW
-    part, row = _rows(part, kept), holder[kept]
+    part, row = part.rows(kept), holder[kept]
     none = np.full(len(row), NO_ROW)
     return Activity(
         part.piece, part.start_ns, part.end_ns, events.reason[row], events.op[row], none
     )
 
 
-def _overlaps(events: Events, pieces: Fragments) -> Bool:
+def _overlaps(events: HostEvents, pieces: Fragments) -> Bool:
     """Whether each event overlaps any of some pieces, which are in order and do not overlap."""
     begun = np.searchsorted(pieces.start_ns, events.end_ns, side="left")
     ended = np.searchsorted(pieces.end_ns, events.start_ns, side="right")
     result: Bool = begun > ended
     return result
-
-
-def _rows(part: Fragments, chosen: Bool) -> Fragments:
-    return Fragments(
-        part.piece[chosen], part.place[chosen], part.start_ns[chosen], part.end_ns[chosen]
-    )

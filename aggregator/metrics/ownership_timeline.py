@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
+from aggregator.events.model import NO_ROW, Columns
 from aggregator.profile.arrays import Bool, Int64, total_order
 
-NO_ROW: Final = -1
 _FIRST: Final = np.iinfo(np.int64).min
 _LAST: Final = np.iinfo(np.int64).max
 
@@ -26,7 +26,7 @@ class Timeline:
 
 
 @dataclass(frozen=True)
-class Fragments:
+class Fragments(Columns):
     """Pieces of intervals, in the order of the intervals."""
 
     piece: Int64  # Row of the interval that each was cut from.

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from aggregator.dldb.column_blobs import read_columns
-from aggregator.dldb.ownership import OwnershipReader, Span, read_span
-from aggregator.dldb.ownership_columns import StoredTables
+from aggregator.dldb.event_reader import stored_events
+from aggregator.dldb.ownership import read_span
 from aggregator.dldb.rows.collectives import UNALIGNED, read_collectives
 from aggregator.dldb.slow_ranks import read_kernel_iterations
 from aggregator.dldb.steps import NoStepsError, read_steps
@@ -25,6 +25,7 @@ from aggregator.dldb.writer import has_table
 from aggregator.errors import NotOneJobError
 from aggregator.kernels.traits import communication_kernels
 from aggregator.metrics.collectives import CollectiveKernels
+from aggregator.metrics.owners import OwnershipReader, Span
 from aggregator.metrics.ownership import CLASSES
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.ranks.summary_schema import (
@@ -128,7 +129,7 @@ class _Summary:
         self._steps = _steps(connection, aggr)
         self._span = _span(connection, aggr, self._steps)
         self._read_kernels(connection, aggr)
-        self._ownership = OwnershipReader(StoredTables(connection))
+        self._ownership = OwnershipReader(stored_events(connection))
         self._ops = [
             (str(name), str(direction))
             for name, direction in _rows(connection, "op_name, direction", "ops ORDER BY id")
@@ -214,9 +215,9 @@ class _Summary:
     def _owned(self, rank: _Rank, count: int) -> dict[str, Any]:
         """Times of the classes, and the ops that own most, by step."""
         none = pa.nulls(count, pa.int64())
-        if rank.device is None or rank.device not in self._ownership.devices:
+        if rank.device is None or rank.device - 1 not in self._ownership.devices:
             return dict.fromkeys(CLASS_COLUMNS, none) | {"ops": pa.nulls(count, pa.list_(OP))}
-        found = self._ownership.read(self._span, [rank.device])
+        found = self._ownership.read(self._span, [rank.device - 1])
         times = np.zeros((len(CLASSES), count), dtype=np.int64)
         steps = len(found.owned_ns)
         np.add.at(times[:, :steps], found.kind, found.owned_ns.T)

@@ -15,12 +15,12 @@ import pytest
 from aggregator.compare.sides import Source, compare_files
 from aggregator.dldb.aggregations import delete_aggregation
 from aggregator.dldb.ownership import (
-    Ownership,
     find_ownership,
     read_ownership,
     read_span,
     store_ownership,
 )
+from aggregator.metrics.owners import Ownership
 from aggregator.options import AggregationRequest
 from aggregator.pipeline import aggregate
 from aggregator.system.progress import NullProgress

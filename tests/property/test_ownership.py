@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.metrics import ownership as rules
-from aggregator.metrics.ownership import DeviceWork, partition_iterations
+from aggregator.metrics.ownership import OwnedWork, partition_iterations
 from aggregator.metrics.ownership_host import (
     FIRST_CALL,
     IN_LOADER,
     IN_OP,
     OTHER_THREAD,
     OUTSIDE,
-    Events,
     Groups,
     Host,
+    HostEvents,
 )
 
 END = 60
@@ -67,15 +67,15 @@ def test_each_nanosecond_has_the_owner_that_the_rules_give_it(
     }
 
 
-def _device(rows: list[tuple[int, ...]]) -> DeviceWork:
+def _device(rows: list[tuple[int, ...]]) -> OwnedWork:
     start, length, kind, launch, launching, thread = _columns(rows, 6)
-    return DeviceWork(
+    return OwnedWork(
         start_ns=start,
         end_ns=start + length,
         kind=kind,
         op=np.arange(len(start)),
-        launch_start_ns=launch,
-        launch_end_ns=launch + launching,
+        api_start_ns=launch,
+        api_end_ns=launch + launching,
         thread=thread,
         after_event=length % 2 == 1,
     )
@@ -85,7 +85,7 @@ def _host(events: list[tuple[int, ...]], groups: list[tuple[int, ...]]) -> Host:
     start, length, thread, reason = _columns(events, 4)
     begin, size, process = _columns(groups, 3)
     return Host(
-        Events(start, start + length, thread, np.arange(len(start)), reason),
+        HostEvents(start, start + length, thread, np.arange(len(start)), reason),
         Groups(begin, begin + size, process, np.arange(len(begin))),
         np.array(THREAD_PROCESS),
         np.array(MAIN_THREAD),

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.dldb.ownership_columns import KeptTables, Launches, read_host
+from aggregator.dldb.event_reader import KeptTables
 from aggregator.dldb.writer import Table
+from aggregator.events.store import EventStore
+from aggregator.metrics.ownership_columns import Launches, read_host
 from aggregator.metrics.ownership_host import FIRST_CALL
 
 
@@ -21,6 +23,7 @@ def test_asynchronous_copies_block_if_their_memory_is_pageable() -> None:
         "thread": 1,
     }
     copies: dict[str, Any] = {"op": 1, "is_copy": True, "host_kind": np.array([0, 1]), "device": 1}
+    copies |= {"stream_id": 7, "process": 1, "copy_kind": 1, "bytes": 4}
     times = {"start": start[:2] + 3, "duration": length[:2]}
     launched = {"api_start": start[:2], "api_duration": length[:2]}
     names = ["cudaMemcpyAsync_v3020", "cudaStreamSynchronize"]
@@ -34,7 +37,8 @@ def test_asynchronous_copies_block_if_their_memory_is_pageable() -> None:
     ]
     assert len(list(kept.keep(tables))) == len(tables)
 
-    found = read_host(kept, Launches.read(kept))
+    store = EventStore(kept)
+    found = read_host(store, store.work(), Launches(store.calls(), store.call_names))
 
     assert found.host.events.start_ns.tolist() == [10, 30]
     assert (found.host.events.reason - FIRST_CALL).tolist() == [0, 1]

@@ -9,8 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from aggregator.dldb.ownership_columns import LOADER_TYPES
-from aggregator.events.model import Calls, OpCalls, Work
+from aggregator.events.model import LOADER_TYPES, Calls, OpCalls, Work
 from aggregator.metrics.ownership_host import is_blocking
 from aggregator.profile.arrays import Bool, Int64, Integers, row_codes
 from aggregator.profile.intervals import flatten

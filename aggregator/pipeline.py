@@ -177,6 +177,7 @@ def _aggregate(
     database: Path, request: AggregationRequest, progress: Progress
 ) -> AggregationResult:
     from aggregator.dldb.aggregations import next_number
+    from aggregator.dldb.event_reader import stored_events
     from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation, find_aggregation
     from aggregator.dldb.stored import damage_errors, load_rollup_inputs, reading_errors
     from aggregator.metrics.rollup import roll_up
@@ -196,7 +197,8 @@ def _aggregate(
         if found := find_aggregation(connection, request):
             return AggregationResult(*found, database, reused=True)
         aggr = next_number(connection)
-        add_aggregation(connection, aggr, inputs, Aggregated(request, rollups))
+        store = stored_events(connection)
+        add_aggregation(connection, store, aggr, inputs, Aggregated(request, rollups))
         progress.advance(1)
     window = rollups[0].window
     progress.message(f"Aggregation {aggr} written", Level.DETAILED)

@@ -179,8 +179,7 @@ def _dump_reports(database: Path, aggregation: int, answers: _Answers) -> None:
         domains = tuple(row[0] for row in connection.execute("SELECT name FROM domains"))
         query = "SELECT value FROM view_profile_info WHERE key = 'mode'"
         mode = Mode(connection.execute(query).fetchone()[0])
-        reports = REPORTS.values() if isinstance(REPORTS, dict) else REPORTS
-        for report in reports:
+        for report in REPORTS:
             for domain in domains if report.per_domain else domains[:1]:
                 stream = io.BytesIO()
                 source = ReportSource(connection, aggregation, domain, mode, is_extended=True)
@@ -205,7 +204,7 @@ class _Api:
 
     def ask(self, path: str, **params: Any) -> Any:
         """Ask an address below the aggregation, write the reply, return its JSON if it has any."""
-        reply = self._client.get(f"{self._root}{quote(path)}", params)
+        reply: Any = self._client.get(f"{self._root}{quote(path)}", params)
         body = b"".join(reply.streaming_content) if reply.streaming else reply.content
         name = f"rest {self._aggregation} {path} " + " ".join(
             f"{key}={value}" for key, value in params.items() if key != "version"
@@ -299,8 +298,13 @@ def _dump_timeline(api: _Api) -> None:
                 assert isinstance(body, dict) or struct.unpack("<I", body[:4])
     for begin, end in _spans(low, high):
         api.ask("timeline/range/", start_ns=begin, stop_ns=end)
-    for params in ({"search": "a"}, {"search": "gemm"}, {"search": "sync"}, {"op_type": "linear"}):
-        hits = api.ask("timeline/hits/", **params)
+    for name, value in (
+        ("search", "a"),
+        ("search", "gemm"),
+        ("search", "sync"),
+        ("op_type", "linear"),
+    ):
+        hits = api.ask("timeline/hits/", **{name: value})
         for which in ("first", "longest", "median"):
             event = hits.get(which)
             if event:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from aggregator.advice.recorded_memory import RecordedMemory
+from aggregator.events.window import Steps
 from aggregator.profile.arrays import Bool, Int64, row_codes
 from aggregator.profile.intervals import Flattened, flatten
 from aggregator.profile.profile import SourceFormat
@@ -137,24 +138,6 @@ class RankWait:
     kept_waiting_ns: int  # Total time that the other ranks waited for it. Unit: ns.
     # How late it entered a collective at most, by iteration of the window. Unit: ns.
     late_ns: Mapping[int, int]
-
-
-@dataclass(frozen=True)
-class Steps:
-    """The steady steps of the training loop, or the whole aggregated range as a single window."""
-
-    number: Int64  # Iteration numbers of all steady steps, ascending.
-    length_ns: Int64  # Duration of each on the GPU.
-    first: int  # First iteration of the window, from which the other facts were read.
-    last: int  # Last iteration of the window, inclusive.
-    api_low_ns: int  # Start of iteration ``first`` on the CPU.
-    api_high_ns: int  # End of iteration ``last`` on the CPU, exclusive.
-    is_single: bool = False  # Whether no repeating step was found: it is one window.
-
-    @property
-    def count(self) -> int:
-        """Number of steps in the window; 1 for a single one."""
-        return 1 if self.is_single else self.last - self.first + 1
 
 
 @dataclass(frozen=True)

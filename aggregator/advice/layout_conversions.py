@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from aggregator.advice.evidence import kernel_evidence
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import MIN_GAIN_PCT, Answer, Certainty, Finding, Remedy
+from aggregator.kernels.names import LAYOUT_CONVERSION
 from aggregator.replay.changes import channels_last
 from aggregator.texts import say
 
 NAME = "layout_conversions"
-CONVERSION = re.compile(r"nchwToNhwc|nhwcToNchw|nchw_to_nhwc|nhwc_to_nchw|nhwcAddPadding", re.I)
-"""Names of cuDNN's kernels between (N, C, H, W) and (N, H, W, C)."""
-
 MIN_KERNEL_PCT = 5.0
 """A smaller share of the kernel time is normal: a channels-last model still converts its
 three-channel input."""
@@ -21,7 +17,9 @@ three-channel input."""
 
 def advise(facts: Facts) -> Answer:
     """Find conversions that cuDNN runs around its Tensor Core kernels, which use channels last."""
-    rows = facts.kernels & facts.named([bool(CONVERSION.search(n)) for n in facts.names.long])
+    rows = facts.kernels & facts.named(
+        [bool(LAYOUT_CONVERSION.search(n)) for n in facts.names.long]
+    )
     total = int(facts.work.duration_ns[rows].sum())
     busy = max(int(facts.work.duration_ns[facts.kernels].sum()), 1)
     gain = facts.kernel_gain_pct(total, float("inf"))

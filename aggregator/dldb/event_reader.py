@@ -30,6 +30,11 @@ class StoredTables:
         query = f"SELECT {', '.join(names)} FROM {table} ORDER BY 1"
         return [tuple(row) for row in self._connection.execute(query)]
 
+    def of_aggregation(self, table: str, aggr: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Read the rows of an aggregation in order of their first value."""
+        query = f"SELECT {', '.join(names)} FROM {table} WHERE aggr = ? ORDER BY 1"
+        return [tuple(row) for row in self._connection.execute(query, (aggr,))]
+
     def has(self, table: str) -> bool:
         """Return whether the table exists."""
         return has_table(self._connection, table)
@@ -61,6 +66,10 @@ class KeptTables:
         """Join rows of a short table, which are written in the order of their key."""
         columns = (chain.from_iterable(self._kept[table][name]) for name in names)
         return list(zip(*columns, strict=True))
+
+    def of_aggregation(self, table: str, aggr: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return nothing: an import has no aggregation yet."""
+        return []
 
     def has(self, table: str) -> bool:
         """Return whether the table is kept."""

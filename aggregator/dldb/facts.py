@@ -24,24 +24,24 @@ from aggregator.advice.facts import (
     Gpu,
     Names,
     Ops,
-    Steps,
     Work,
 )
 from aggregator.dldb.column_blobs import first_row, lookup, read_columns
 from aggregator.dldb.memory_facts import read_recorded_memory
-from aggregator.dldb.replay_inputs import read_few_steps
 from aggregator.dldb.rows.collectives import read_rank_waits
 from aggregator.dldb.rows.corrected import read_corrected
 from aggregator.dldb.slow_ranks import read_rank_gains
-from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.stored import lost_records, stored_settings
 from aggregator.dldb.writer import has_table
 from aggregator.errors import ReplayError
 from aggregator.events.model import LOADER_TYPES
+from aggregator.events.store import EventStore
+from aggregator.events.window import NoStepsError, Steps, read_steps
 from aggregator.kernels.traits import communication_kernels, half_precision_kernels
 from aggregator.profile.arrays import Int64, distinct
 from aggregator.profile.intervals import Flattened, flatten, union_of
 from aggregator.replay.analysis import ReplayedProfile
+from aggregator.replay.reader import read_few_steps
 
 _UNCERTAIN = frozenset({"medium", "low"})  # Confidence in the choice of the key node.
 _MOSTLY = 0.8  # Share of the steps that decode, if decoding is judged.
@@ -53,11 +53,14 @@ _WORK_COLUMNS = (
 )
 
 
-def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = None) -> Facts:
+def read_facts(
+    connection: sqlite3.Connection, store: EventStore, aggr: int, known: Facts | None = None
+) -> Facts:
     """Read the facts of an aggregation, committed or not.
 
     Args:
         connection: The database.
+        store: Its events.
         aggr: Number of the aggregation.
         known: Facts of another aggregation of the same iterations; if it has the same window, that
             is not read again.
@@ -65,7 +68,7 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
     Raises:
         NoStepsError: The aggregation has no GPU work.
     """
-    steps = read_steps(connection, aggr)
+    steps = read_steps(store, aggr)
     if known is not None and _window(known.steps) == _window(steps):
         return replace(known, aggr=aggr, steps=steps)
     work = _read_work(connection, aggr, steps)
@@ -75,7 +78,7 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
     names = _read_names(connection)
     moves = np.append(names.communicates, False)[np.minimum(work.name, len(names.communicates))]
     several = _meta(connection, "are_ranks") == "0" and _launchers(connection) > 1
-    replayed = _replayed(connection, aggr, steps)
+    replayed = _replayed(store, aggr, steps)
     facts = Facts(
         aggr=aggr,
         domain=str(connection.execute("SELECT name FROM domains WHERE id = 1").fetchone()[0]),
@@ -98,7 +101,7 @@ def read_facts(connection: sqlite3.Connection, aggr: int, known: Facts | None = 
         has_several_loops=several,
         memories=read_recorded_memory(connection),
         replayed=replayed,
-        corrected=None if replayed is None else read_corrected(connection, aggr, replayed),
+        corrected=None if replayed is None else read_corrected(connection, store, aggr, replayed),
     )
     if steps.is_single or late_ranks.waiting_pct(facts) < late_ranks.MIN_SHARE_PCT:
         return facts
@@ -135,12 +138,12 @@ def _decode_bandwidth_pct(connection: sqlite3.Connection, aggr: int) -> float | 
     return share if share <= 100 else None
 
 
-def _replayed(connection: sqlite3.Connection, aggr: int, steps: Steps) -> ReplayedProfile | None:
+def _replayed(store: EventStore, aggr: int, steps: Steps) -> ReplayedProfile | None:
     """Replay of a few steps; None: there are none, or they cannot be replayed."""
     if steps.is_single:
         return None
     try:
-        return read_few_steps(connection, aggr, steps.number)
+        return read_few_steps(store, aggr, steps.number)
     except ReplayError:
         return None
 

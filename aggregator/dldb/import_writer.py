@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.advice.facts import Facts
-from aggregator.dldb.event_reader import KeptTables
+from aggregator.dldb.event_reader import KeptTables, stored_events
 from aggregator.dldb.ownership import write_ownership
 from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation
 from aggregator.dldb.rows.collectives import read_collectives, write_collectives
@@ -129,9 +129,10 @@ def write_aggregations(
 
             write_owners(connection, events.recordings)
         facts: Facts | None = None
+        store = stored_events(connection)
         for aggr, aggregated in enumerate(done, start=1):
             known = facts if aggregated.is_steady else None
-            facts = add_aggregation(connection, aggr, events.inputs, aggregated, known)
+            facts = add_aggregation(connection, store, aggr, events.inputs, aggregated, known)
 
     with aggregation_transaction(path) as connection:
         _, owned = run_both(lambda: write(connection), read_owners)

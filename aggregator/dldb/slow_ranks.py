@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from aggregator.dldb.column_blobs import read_columns
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.rows.collectives import UNALIGNED
-from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.writer import has_table
 from aggregator.errors import InvalidValueError, ReplayError
+from aggregator.events.window import NoStepsError, read_steps
 from aggregator.kernels.traits import communication_kernels
 from aggregator.metrics.collectives import SYNCHRONIZING
 from aggregator.profile.arrays import Bool, Int64
@@ -234,7 +235,7 @@ def read_compared_ranks(connection: sqlite3.Connection, aggr: int) -> ComparedRa
     unaligned = [int(row[1]) for row in rows if row[3] == UNALIGNED]
     require_several(ranks, unaligned)
     try:
-        steady = read_steps(connection, aggr).number
+        steady = read_steps(stored_events(connection), aggr).number
     except NoStepsError as error:
         raise no_steps() from error
     return compared_ranks(ranks, unaligned, _read_calls(connection, aggr, ranks), steady)

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from aggregator.profile.arrays import Bool, Int64
 
@@ -97,8 +98,24 @@ class Waits(Columns):
     process: Int64  # Row of processes.
     device: Int64  # Row of devices, or ``NO_ROW``.
     stream: Int64  # Stream that waits or is waited for; ``UNKNOWN``: all of the device.
-    recorded_ns: Int64  # Start of the call that recorded the event, or ``UNKNOWN``.
+    # Time since the start of the call that recorded the event, or ``UNKNOWN``. Unit: ns.
+    record_ago_ns: Int64
     recorded_stream: Int64  # Stream in which it was recorded, or ``UNKNOWN``.
+
+
+@dataclass(frozen=True)
+class Collectives(Columns):
+    """Kernels that move data between the ranks of a job, in order of launch."""
+
+    kernel: Int64  # Row of the kernel.
+    rank: Int64  # Id of the rank.
+    communicator: Int64  # ``UNKNOWN`` where it was not matched with those of other ranks.
+    sequence: Int64  # Number in its communicator, or ``UNKNOWN``.
+    num_ranks: Int64
+    num_bytes: Int64  # What the rank contributed, or ``UNKNOWN``.
+    waiting_ns: Int64  # How long it waited for other ranks, or ``UNKNOWN``.
+    kept_waiting_ns: Int64  # How long all others waited for it, or ``UNKNOWN``.
+    kind: npt.NDArray[Any]  # ``AllReduce`` and so on.
 
 
 @dataclass(frozen=True)

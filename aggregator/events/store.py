@@ -15,6 +15,7 @@ from aggregator.events.model import (
     NO_ROW,
     UNKNOWN,
     Calls,
+    Collectives,
     Names,
     OpCalls,
     Ops,
@@ -25,6 +26,7 @@ from aggregator.events.model import (
 )
 from aggregator.kernels.traits import communication_kernels, half_precision_kernels
 from aggregator.profile.arrays import Int64
+from aggregator.profile.profile import LOST_RECORDS
 
 _WORK: Final = ("device", "stream_id", "process", "api_start", "api_duration", "start", "duration")
 _OPS: Final = (
@@ -59,6 +61,9 @@ class Tables(Protocol):
     def values(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Read rows of a short table in order of their first value, the key of the table."""
 
+    def of_aggregation(self, table: str, aggr: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Read the rows of an aggregation in order of their first value."""
+
     def has(self, table: str) -> bool:
         """Return whether the table exists; databases of early versions lack some."""
 
@@ -85,6 +90,10 @@ class EventStore:
     def values(self, table: str, *names: str) -> list[tuple[Any, ...]]:
         """Return rows of a short table in order of their first value, the key of the table."""
         return self._tables.values(table, names)
+
+    def of_aggregation(self, table: str, aggr: int, *names: str) -> list[tuple[Any, ...]]:
+        """Return the rows of an aggregation in order of their first value."""
+        return self._tables.of_aggregation(table, aggr, names)
 
     def has(self, table: str) -> bool:
         """Return whether the table exists; databases of early versions lack some."""
@@ -113,9 +122,11 @@ class EventStore:
     def ops(self) -> Ops:
         """The ops of all domains."""
         rows = self.values("ops", *_OPS)
-        texts = [tuple(str(row[column]) for row in rows) for column in range(1, 5)]
+        ids, names, types, directions = (
+            tuple(str(row[column]) for row in rows) for column in range(1, 5)
+        )
         return Ops(
-            *texts,
+            *(ids, names, types, directions),
             domain=np.array([row[5] for row in rows], dtype=np.int64) - 1,
             eligible=np.array([row[6] == 0 for row in rows], dtype=bool),
             forward=np.array([row[7] or 0 for row in rows], dtype=np.int64) - 1,
@@ -133,6 +144,23 @@ class EventStore:
         result = np.full(max(ids, default=0) + 1, NO_ROW, dtype=np.int64)
         result[ids] = np.arange(len(ids))
         return result
+
+    @cached_property
+    def collectives(self) -> Collectives:
+        """The collectives of ranks; none in databases of versions that found none."""
+        names = ("kernel", "rank", "communicator", "sequence", "num_ranks", "bytes", "waiting")
+        rows = []
+        if self.has("collectives"):
+            rows = self.values("collectives", *names, "kept_waiting", "kind")
+        known = [[UNKNOWN if value is None else value for value in row[:-1]] for row in rows]
+        columns = np.array(known, dtype=np.int64).reshape(-1, 8).T
+        kinds = np.array([str(row[-1]) for row in rows], dtype=object)
+        return Collectives(columns[0] - 1, *columns[1:], kind=kinds)
+
+    @cached_property
+    def lost_records(self) -> bool:
+        """Whether the recorder lost work of the GPU: what is not there may have happened."""
+        return any(str(code) in LOST_RECORDS for (code,) in self.values("warnings", "code"))
 
     @cached_property
     def process_of_thread(self) -> Int64:
@@ -181,8 +209,7 @@ class EventStore:
         names = ("start", "process", "device", "stream_id", "record_ago", "record_stream")
         columns = self.integers("device_waits", names)
         start, process, device, stream, ago, recorded = (column[rows] for column in columns)
-        since = np.where(ago >= 0, start - ago, UNKNOWN)
-        return Waits(start, process - 1, device - 1, stream, since, recorded)
+        return Waits(start, process - 1, device - 1, stream, ago, recorded)
 
     def _rows(self, table: str, time_ns: tuple[int, int] | None) -> slice:
         if time_ns is None:

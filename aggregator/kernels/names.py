@@ -6,6 +6,10 @@ import ctypes
 import re
 from functools import lru_cache
 
+LAYOUT_CONVERSION = re.compile(
+    r"nchwToNhwc|nhwcToNchw|nchw_to_nhwc|nhwc_to_nchw|nhwcAddPadding", re.I
+)
+"""Names of cuDNN's kernels between (N, C, H, W) and (N, H, W, C)."""
 _LENGTH = re.compile(r"[1-9]\d{0,3}")
 
 

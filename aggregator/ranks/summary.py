@@ -20,9 +20,9 @@ from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.ownership import read_span
 from aggregator.dldb.rows.collectives import UNALIGNED, read_collectives
 from aggregator.dldb.slow_ranks import read_kernel_iterations
-from aggregator.dldb.steps import NoStepsError, read_steps
 from aggregator.dldb.writer import has_table
 from aggregator.errors import NotOneJobError
+from aggregator.events.window import NoStepsError, read_steps
 from aggregator.kernels.traits import communication_kernels
 from aggregator.metrics.collectives import CollectiveKernels
 from aggregator.metrics.owners import OwnershipReader, Span
@@ -315,7 +315,7 @@ def _steps(connection: sqlite3.Connection, aggr: int) -> _Steps:
         np.array([row[place] for row in found], dtype=np.int64) for place in (0, 2, 3)
     )
     try:
-        steady = read_steps(connection, aggr).number
+        steady = read_steps(stored_events(connection), aggr).number
     except NoStepsError:
         steady = number[:0]
     kinds = [str(row[1]) for row in found]

@@ -296,7 +296,7 @@ def _add_cpu(found: ReplayedProfile, totals: dict[tuple[str, str], int]) -> None
     step = np.minimum(graph.cpu_step_ns[position], since_ns)
     row = graph.call_row[position // 2]
     is_call = position % 2 == 1
-    names = (*calls.names, "")
+    names = (*graph.data.call_names, "")
     taken = np.bincount(calls.name[row[is_call]], step[is_call], minlength=len(names))
     for code in np.flatnonzero(taken).tolist():
         _add(totals, "call", names[code], round(taken[code]))

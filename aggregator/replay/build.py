@@ -272,7 +272,7 @@ def _cpu_steps(
             lag = np.where(waited, target - source, np.minimum(returned, target - source))
         found_edges = _edges(part, lag, waited)
         if part.kind is EdgeKind.SYNC:
-            waits = data.calls.named(*WAITS_ONLY)[cpu.row[part.target // 2]]
+            waits = data.calls_named(*WAITS_ONLY)[cpu.row[part.target // 2]]
             beyond = lag - MAX_RETURN_NS
             found_edges.lost_ns[:] = np.where(waited & waits, np.maximum(beyond, 0), 0)
         edges.append(found_edges)
@@ -341,7 +341,7 @@ def _notes(data: ReplayInput, streams: StreamChains, launch: Int64) -> list[Text
         notes.append(say("{count} pieces of work have no call that launched them.", count=lost))
     if idle := _launches_without_work(data):
         notes.append(say("{count} launches have no work in the capture.", count=idle))
-    unmatched = np.append(data.communicates, False)[work.name] & (work.collective < 0)
+    unmatched = np.append(data.names.communicates, False)[work.name] & (work.collective < 0)
     taken = work.end_ns - work.start_ns
     if 100 * int(taken[unmatched & ~is_earlier].sum()) > MIN_UNMATCHED_PCT * int(taken.sum()):
         notes.append(
@@ -367,7 +367,7 @@ def _clock_notes(lags: _Lags) -> list[Text]:
 def _launches_without_work(data: ReplayInput) -> int:
     """Launches in the steps whose kernels were not recorded; 0: as few as there always are."""
     calls = data.calls
-    launches = calls.named("LaunchKernel", "LaunchCooperativeKernel")
+    launches = data.calls_named("LaunchKernel", "LaunchCooperativeKernel")
     if len(data.iteration):
         launches &= calls.start_ns >= data.iteration_start_ns[0]
         launches &= calls.start_ns < data.iteration_end_ns[-1]

@@ -12,11 +12,11 @@ from typing import Final
 import numpy as np
 
 from aggregator.errors import UsageError
+from aggregator.events.model import WorkKind
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.build import MAX_QUEUED_GAP_NS
 from aggregator.replay.communication import communication
 from aggregator.replay.graph import NEVER, EdgeKind, Edges, Graph, Source
-from aggregator.replay.inputs import COPY, GRAPH, KERNEL, SET
 from aggregator.replay.op_spans import without_ops
 from aggregator.replay.scenario import (
     Change,
@@ -30,7 +30,12 @@ from aggregator.texts import say
 COMMUNICATION = "communication"
 MIN_FACTOR, MAX_FACTOR = 0.001, 1e6
 """How many times faster work may become; times beyond do not fit into 64 bits."""
-_KINDS = {"kernels": KERNEL, "copies": COPY, "sets": SET, "graphs": GRAPH}
+_KINDS = {
+    "kernels": WorkKind.KERNEL,
+    "copies": WorkKind.COPY,
+    "sets": WorkKind.SET,
+    "graphs": WorkKind.GRAPH,
+}
 
 
 def find_rows(graph: Graph, name: str) -> Bool:
@@ -100,7 +105,7 @@ def _parts(path: str, form: Callable[[str], str]) -> list[str]:
 
 def _kernels_named(graph: Graph, name: str) -> Bool:
     pattern = name if "*" in name else f"*{name}*"
-    found = [fnmatchcase(one, pattern) for one in graph.data.kernel_names]
+    found = [fnmatchcase(one, pattern) for one in graph.data.names.long]
     chosen = np.array([*found, False], dtype=bool)
     return chosen[graph.data.work.name[graph.work_row]]
 
@@ -191,7 +196,7 @@ def tensor_cores(scenario: Scenario) -> Scenario:
 def half_precision(scenario: Scenario) -> Scenario:
     """Matrix products run with 16 bits, and forward and backward kernels move 16 bits."""
     graph, duration = scenario.graph, scenario.durations.duration_ns
-    kernels = graph.data.work.kind[graph.work_row] == KERNEL
+    kernels = graph.data.work.kind[graph.work_row] == WorkKind.KERNEL
     rows = matrix_rows(graph)
     is_step = np.array(["optimizer" in name.lower() for name in graph.data.ops.names] + [True])
     moved = kernels & ~rows & ~is_step[graph.data.work.op[graph.work_row]] & ~communication(graph)
@@ -216,8 +221,8 @@ def channels_last(scenario: Scenario) -> Scenario:
     chosen = np.append(graph.data.converts, False)[graph.data.work.name[graph.work_row]]
     step = without_calls(graph, durations.cpu_step_ns, launching_calls(graph, chosen))
     done = _removed(scenario, chosen, step)
-    norms = np.array([bool(_NCHW_NORM.search(one)) for one in graph.data.kernel_names] + [False])
-    share = np.append(graph.data.ops.ideal_share, np.nan)[graph.data.work.op[graph.work_row]]
+    norms = np.array([bool(_NCHW_NORM.search(one)) for one in graph.data.names.long] + [False])
+    share = np.append(graph.data.ideal_share, np.nan)[graph.data.work.op[graph.work_row]]
     ratio = np.where(np.isfinite(share), np.minimum(share / NORM_SHARE, 1), 1 / NORM_FACTOR)
     ratio[~norms[graph.data.work.name[graph.work_row]]] = 1
     duration = np.rint(done.durations.duration_ns * ratio).astype(np.int64)
@@ -228,7 +233,7 @@ def matrix_rows(graph: Graph) -> Bool:
     """Rows of kernels of ops that can use Tensor Cores and do not."""
     data, row = graph.data, graph.work_row
     eligible = np.append(data.ops.eligible, False)[data.work.op[row]]
-    uses = np.append(data.uses_tc, True)[data.work.name[row]]
+    uses = np.append(data.names.uses_tc, True)[data.work.name[row]]
     converts = np.append(data.converts, True)[data.work.name[row]]
     result: Bool = eligible & ~uses & ~converts
     return result
@@ -319,7 +324,7 @@ def roofline(name: str) -> Change:
 
     def apply(scenario: Scenario) -> Scenario:
         graph, duration = scenario.graph, scenario.durations.duration_ns
-        share = np.append(graph.data.ops.ideal_share, np.nan)[graph.data.work.op[graph.work_row]]
+        share = np.append(graph.data.ideal_share, np.nan)[graph.data.work.op[graph.work_row]]
         known = np.isfinite(share) & (share < 1)
         if name:
             known &= find_rows(graph, name)

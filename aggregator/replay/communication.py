@@ -21,7 +21,7 @@ FASTEST_PCT = 10
 
 def communication(graph: Graph) -> Bool:
     """Rows of kernels that move data between GPUs."""
-    return np.append(graph.data.communicates, False)[graph.data.work.name[graph.work_row]]
+    return np.append(graph.data.names.communicates, False)[graph.data.work.name[graph.work_row]]
 
 
 def no_communication(scenario: Scenario) -> Scenario:
@@ -136,7 +136,7 @@ class _Buckets:
 
 def _buckets(scenario: Scenario) -> _Buckets:
     graph, work = scenario.graph, scenario.graph.data.work
-    is_reduce = np.array(["AllReduce" in name for name in graph.data.kernel_names] + [False])
+    is_reduce = np.array(["AllReduce" in name for name in graph.data.names.long] + [False])
     rows = np.flatnonzero(
         ~graph.is_arrival
         & is_reduce[work.name[graph.work_row]]

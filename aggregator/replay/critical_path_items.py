@@ -66,7 +66,7 @@ def _work_items(found: ReplayedProfile, low: int, high: int) -> _Items:
     source = graph.work_row[rows]
     work = graph.data.work
     kind = np.where(communication(graph)[rows], len(_WORK_KINDS) - 1, work.kind[source])
-    names = (*graph.data.kernel_names, "")
+    names = (*graph.data.names.long, "")
     owners = (*graph.data.ops.op_ids, "")
     return _Items(
         times.work_start_ns[rows],
@@ -86,7 +86,7 @@ def _cpu_items(found: ReplayedProfile, low: int, high: int) -> _Items:
     calls = graph.data.calls
     row = graph.call_row[position // 2]
     is_call = position % 2 == 1
-    owners, names = (*graph.data.ops.op_ids, ""), calls.names
+    owners, names = (*graph.data.ops.op_ids, ""), graph.data.call_names
     return _Items(
         begin_ns[position],
         end,

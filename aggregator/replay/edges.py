@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.events.model import WorkKind
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.graph import EdgeKind, Source
-from aggregator.replay.inputs import COPY, ReplayInput
+from aggregator.replay.inputs import ReplayInput
 from aggregator.replay.sequence_index import CpuChains, StreamChains
 
 TOLERANCE_NS = 3_000
@@ -50,7 +51,9 @@ class EdgeFinder:
         """Work that waits, by ``StreamWaitEvent``, for work before an event of another stream."""
         waits, calls = self._data.waits, self._data.calls
         rows = np.flatnonzero(
-            (waits.call >= 0) & (waits.record_call >= 0) & calls.named("WaitEvent")[waits.call]
+            (waits.call >= 0)
+            & (waits.record_call >= 0)
+            & self._data.calls_named("WaitEvent")[waits.call]
         )
         call, record = waits.call[rows], waits.record_call[rows]
         process = calls.process[call]
@@ -179,7 +182,7 @@ class EdgeFinder:
     def _recorded_syncs(self) -> Int64:
         """Calls and the work that they wait for, as recorded; shape (2, n)."""
         waits, calls = self._data.waits, self._data.calls
-        names = calls.named("StreamSynchronize", "EventSynchronize")
+        names = self._data.calls_named("StreamSynchronize", "EventSynchronize")
         rows = np.flatnonzero((waits.call >= 0) & names[waits.call])
         call = waits.call[rows]
         is_event = waits.record_call[rows] >= 0
@@ -195,9 +198,10 @@ class EdgeFinder:
         recorded = np.zeros(len(calls), dtype=bool)
         has_target = (waits.call >= 0) & ((waits.stream >= 0) | (waits.record_call >= 0))
         recorded[waits.call[has_target]] = True
-        waits_for_all = calls.named(*WAITS_FOR_ALL)
-        others = calls.named(*WAITING) & ~recorded & ~waits_for_all
-        may_wait = calls.named(*MAY_WAIT) & (calls.end_ns - calls.start_ns > MIN_BLOCKED_NS)
+        named = self._data.calls_named
+        waits_for_all = named(*WAITS_FOR_ALL)
+        others = named(*WAITING) & ~recorded & ~waits_for_all
+        may_wait = named(*MAY_WAIT) & (calls.end_ns - calls.start_ns > MIN_BLOCKED_NS)
         call = np.flatnonzero(waits_for_all | others | may_wait)
         exact = waits_for_all[call]
         parts = []
@@ -228,7 +232,9 @@ class EdgeFinder:
     def _blocking_copies(self) -> Int64:
         """Calls that return after their own copy; shape (2, n)."""
         streams, work, calls = self._streams, self._data.work, self._data.calls
-        row = np.flatnonzero((work.kind[streams.row] == COPY) & (work.call[streams.row] >= 0))
+        row = np.flatnonzero(
+            (work.kind[streams.row] == WorkKind.COPY) & (work.call[streams.row] >= 0)
+        )
         call = work.call[streams.row[row]]
         inside = streams.end_ns[row] <= calls.end_ns[call]
         return np.stack([call[inside], row[inside]])
@@ -240,7 +246,7 @@ def presumed_waits(data: ReplayInput) -> Int64:
     Where it records some, an event that is not found was never recorded: nothing waits for it.
     """
     waits = data.waits
-    rows = np.flatnonzero((waits.call >= 0) & data.calls.named("WaitEvent")[waits.call])
+    rows = np.flatnonzero((waits.call >= 0) & data.calls_named("WaitEvent")[waits.call])
     is_recorded = bool((waits.record_call[rows] >= 0).any())
     return rows[(waits.stream[rows] >= 0) & (not is_recorded)]
 

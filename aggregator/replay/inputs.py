@@ -10,55 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.events.model import Calls, Columns, Names, OpCalls, Ops, Work
 from aggregator.profile.arrays import Bool, Float64, Int64, before_known
 
-KERNEL, COPY, SET, GRAPH = 0, 1, 2, 3  # Kinds of device work.
-
 
 @dataclass(frozen=True)
-class Calls:
-    """Calls of CUDA on the CPU, in order of start."""
+class LinkedWork(Work):
+    """Work with the call that launched it and the collective that it is.
 
-    start_ns: Int64  # Unit: ns.
-    end_ns: Int64  # Unit: ns.
-    thread: Int64  # Number of the thread.
-    process: Int64  # Number of the process.
-    name: Int64  # Code into ``names``.
-    op: Int64  # Row of ``ReplayInput.ops`` in which it was made.
-    names: tuple[str, ...]  # Distinct names, by code.
+    ``num_bytes`` of a collective is what the rank contributed.
+    """
 
-    def __len__(self) -> int:
-        return len(self.start_ns)
-
-    def named(self, *parts: str) -> Bool:
-        """Whether the name of each call contains one of some texts."""
-        found = [any(part in name for part in parts) for name in self.names]
-        return np.array([*found, False], dtype=bool)[self.name]
-
-
-@dataclass(frozen=True)
-class Work:
-    """Work of the GPUs: kernels, copies, sets, and CUDA graphs recorded as a whole."""
-
-    kind: Int64  # ``KERNEL``, ``COPY``, ``SET`` or ``GRAPH``.
-    start_ns: Int64  # Start on the GPU. Unit: ns.
-    end_ns: Int64  # End on the GPU. Unit: ns.
-    device: Int64  # Number of the GPU.
-    stream: Int64  # CUDA stream as recorded; -1: not recorded.
-    process: Int64  # Number of the process.
     call: Int64  # Row of ``Calls`` that launched it; -1: not recorded.
-    op: Int64  # Row of ``ReplayInput.ops`` that it belongs to.
-    name: Int64  # Row of ``ReplayInput.kernel_names``; -1: no kernel.
-    copy_kind: Int64  # CUDA's kind of the copy; -1: no copy.
-    host_kind: Int64  # Memory on the host's side: 0 pageable, 1 pinned; -1: unknown or none.
     collective: Int64  # Same number: the same collective on several ranks; -1: none matched.
-    # Amount of data that the rank contributed to a collective, or that is copied; -1: not
-    # recorded, or none. Unit: bytes.
-    num_bytes: Int64
     moved_bytes: Int64  # What it moves over the link of its GPU; -1: not recorded. Unit: bytes.
-
-    def __len__(self) -> int:
-        return len(self.start_ns)
 
     @property
     def is_earlier(self) -> Bool:
@@ -67,7 +32,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Waits:
+class LinkedWaits(Columns):
     """Recorded waits: of a stream for an event, or of the CPU for a stream or an event."""
 
     call: Int64  # Row of ``Calls`` that waits, or that makes a stream wait.
@@ -75,9 +40,6 @@ class Waits:
     stream: Int64  # Stream that waits or is waited for; -1: all of the device.
     record_call: Int64  # Row of ``Calls`` that recorded the event; -1: no event, or none known.
     record_stream: Int64  # Stream in which the event was recorded; -1: no event, or none known.
-
-    def __len__(self) -> int:
-        return len(self.call)
 
 
 @dataclass(frozen=True)
@@ -100,45 +62,28 @@ class Loading:
 
 
 @dataclass(frozen=True)
-class Spans:
-    """Executions of ops on the CPU, in order of start."""
-
-    op: Int64  # Row of ``ReplayInput.ops``.
-    start_ns: Int64  # Unit: ns.
-    end_ns: Int64  # Unit: ns.
-    thread: Int64  # Number of the thread.
-
-
-@dataclass(frozen=True)
-class Ops:
-    """Ops that own calls and work; tuples by row."""
-
-    op_ids: tuple[str, ...]
-    names: tuple[str, ...]
-    types: tuple[str, ...]
-    directions: tuple[str, ...]
-    eligible: Bool  # Whether the op can use Tensor Cores, by its type.
-    # Ideal time by its GPU time, at the peak rates of the GPU; NaN: not known.
-    ideal_share: Float64
-
-
-@dataclass(frozen=True)
 class ReplayInput:
     """What a graph is built from."""
 
     calls: Calls
-    work: Work
-    waits: Waits
+    call_names: tuple[str, ...]  # Names of calls by row.
+    work: LinkedWork
+    waits: LinkedWaits
     blocking_streams: BlockingStreams
     loading: Loading
     ops: Ops
-    spans: Spans
-    kernel_names: tuple[str, ...]  # Distinct kernels.
-    uses_tc: Bool  # Whether each of ``kernel_names`` runs Tensor Core instructions.
-    converts: Bool  # Whether each of ``kernel_names`` converts tensor layouts for convolutions.
-    communicates: Bool  # Whether each of ``kernel_names`` moves data between GPUs.
+    # Ideal time of each op by its GPU time, at the peak rates of the GPU; NaN: not known.
+    ideal_share: Float64
+    op_calls: OpCalls
+    names: Names  # Distinct kernels.
+    converts: Bool  # Whether each of them converts tensor layouts for convolutions.
     iteration: Int64  # Numbers of the iterations, ascending.
     iteration_start_ns: Int64  # Start of each on the CPU. Unit: ns.
     iteration_end_ns: Int64  # End of each on the CPU, exclusive. Unit: ns.
     has_waits: bool  # Whether the capture records events and synchronization.
     lost_records: bool  # Whether the recorder lost events.
+
+    def calls_named(self, *parts: str) -> Bool:
+        """Return whether the name of each call contains one of some texts."""
+        found = [any(part in name for part in parts) for name in self.call_names]
+        return np.array([*found, False], dtype=bool)[self.calls.name]

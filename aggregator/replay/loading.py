@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 
 from aggregator.errors import UsageError
+from aggregator.events.model import WorkKind
 from aggregator.profile.arrays import Float64, Int64
 from aggregator.profile.intervals import flatten
 from aggregator.replay.graph import Graph
-from aggregator.replay.inputs import COPY, KERNEL, Loading
+from aggregator.replay.inputs import Loading
 from aggregator.replay.scenario import Scenario
 from aggregator.texts import say
 
@@ -98,11 +99,13 @@ def _batches_ns(graph: Graph, thread: int, ready_ns: Int64) -> Float64:
     """
     work, calls = graph.data.work, graph.data.calls
     own = (work.call >= 0) & (calls.thread[work.call] == thread)
-    copies = own & (work.kind == COPY) & (work.copy_kind == _TO_DEVICE) & (work.num_bytes > 0)
+    copies = (
+        own & (work.kind == WorkKind.COPY) & (work.copy_kind == _TO_DEVICE) & (work.num_bytes > 0)
+    )
     copies &= work.host_kind == _PAGEABLE
     begin = calls.start_ns[work.call[copies]]
     batch = np.searchsorted(ready_ns, begin, side="right") - 1
-    launched = np.sort(calls.start_ns[work.call[own & (work.kind == KERNEL)]])
+    launched = np.sort(calls.start_ns[work.call[own & (work.kind == WorkKind.KERNEL)]])
     is_tensor = np.searchsorted(launched, begin) == np.searchsorted(launched, ready_ns)[batch]
     known = batch >= 0
     tensors = np.bincount(batch[known & is_tensor], minlength=len(ready_ns))

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from aggregator.events.model import OpCalls
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.profile.intervals import Flattened, flatten
 from aggregator.replay.graph import Graph
-from aggregator.replay.inputs import Spans
 
 MOST_BEFORE: Final = 3
 """Time between the op before and an op, by the usual such time, from which it is not the op's."""
@@ -28,7 +28,7 @@ class _Ordered:
     before_ns: Int64  # Time since all earlier ones had ended; 0: of the first. Unit: ns.
 
 
-def _ordered(spans: Spans) -> _Ordered:
+def _ordered(spans: OpCalls) -> _Ordered:
     order = np.argsort(spans.thread, kind="stable")
     thread, start, stop = spans.thread[order], spans.start_ns[order], spans.end_ns[order]
     is_first = np.diff(thread, prepend=-1) != 0
@@ -39,7 +39,7 @@ def _ordered(spans: Spans) -> _Ordered:
     return _Ordered(spans.op[order], start, thread, is_first, ended, np.where(is_first, 0, before))
 
 
-def removed_spans(spans: Spans, ops: Bool) -> dict[int, Flattened]:
+def removed_spans(spans: OpCalls, ops: Bool) -> dict[int, Flattened]:
     """By thread, the time of ops that do not run any more.
 
     Ops that follow each other in a thread go with the time between them. An op that stays ends what
@@ -79,7 +79,7 @@ def without_ops(graph: Graph, step_ns: Int64, ops: Bool, calls: Bool) -> Int64:
     step = step_ns.copy()
     step[1::2][calls] = 0
     is_inside = np.zeros(len(calls), dtype=bool)
-    spans = removed_spans(graph.data.spans, ops)
+    spans = removed_spans(graph.data.op_calls, ops)
     first = graph.thread_first
     for low, high in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
         found = spans.get(int(graph.data.calls.thread[graph.call_row[low // 2]]))

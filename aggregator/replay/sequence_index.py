@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aggregator.events.model import Calls
 from aggregator.profile.arrays import Bool, Int64, row_codes
-from aggregator.replay.inputs import Calls, Work
+from aggregator.replay.inputs import LinkedWork
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class StreamChains:
         return result
 
 
-def stream_chains(work: Work, calls: Calls) -> StreamChains:
+def stream_chains(work: LinkedWork, calls: Calls) -> StreamChains:
     """Order work by stream, and split matched collectives into arrival and transfer."""
     first_rows, chain = row_codes(work.process, work.device, work.stream)
     order = np.lexsort((work.end_ns, work.start_ns, chain.astype(np.int64)))
@@ -144,7 +145,7 @@ def stream_chains(work: Work, calls: Calls) -> StreamChains:
     )
 
 
-def _last_arrival(work: Work) -> Int64:
+def _last_arrival(work: LinkedWork) -> Int64:
     """Latest start of the same collective on any rank; -1: not matched, or it ended before."""
     result = np.full(len(work), -1, dtype=np.int64)
     matched = np.flatnonzero(work.collective >= 0)

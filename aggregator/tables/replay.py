@@ -8,13 +8,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.rows.corrected import read_corrected
 from aggregator.dldb.slow_ranks import RankReport, rank_prediction, read_slow_ranks
 from aggregator.errors import InvalidValueError, ReplayError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.critical_path_items import Chain, step_chain
 from aggregator.replay.named_changes import LISTS, NUMBERS, OPTIONAL, SWITCHES, named_changes
+from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import Remembered
@@ -202,8 +203,9 @@ def _profile(data: AggregationData, *, corrected: bool = False) -> tuple[Replaye
     aggr = int(data.params["aggr_id"])
 
     def read(connection: sqlite3.Connection) -> tuple[ReplayedProfile, bool]:
-        profile = read_replayed(connection, aggr)
-        found = read_corrected(connection, aggr, profile) if corrected else None
+        store = stored_events(connection)
+        profile = read_replayed(store, aggr)
+        found = read_corrected(connection, store, aggr, profile) if corrected else None
         return (profile, False) if found is None else (found, True)
 
     return _profiles.get(

@@ -12,15 +12,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.guarded import few_rows
 from aggregator.dldb.reader import damaged
-from aggregator.dldb.replay_inputs import read_replayed
 from aggregator.dldb.rows.replay import store_replay
 from aggregator.dldb.slow_ranks import rank_prediction, read_slow_ranks
 from aggregator.errors import UsageError
 from aggregator.pipeline import open_or_import
 from aggregator.replay.analysis import Prediction, ReplayedProfile
 from aggregator.replay.named_changes import LISTS, NUMBERS, OPTIONAL, SWITCHES, named_changes
+from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
 from aggregator.system.plain_text import on_one_line, shown
 from profiler_cli.commands.databases import chosen_aggregation
@@ -51,7 +52,7 @@ def run_whatif(words: Sequence[str]) -> int:
                 database.connection.execute("SELECT aggr_id FROM view_aggregations ORDER BY 1")
             )
             aggr = chosen_aggregation([int(row[0]) for row in rows], options.aggregation)
-            profile = read_replayed(database.connection, aggr)
+            profile = read_replayed(stored_events(database.connection), aggr)
             prediction = profile.predict(changes) if changes else None
             if options.rank_as_median is not None:
                 report = read_slow_ranks(database.connection, aggr)

@@ -12,6 +12,7 @@ import pytest
 
 from aggregator.advice.unfused_optimizer import STEP
 from aggregator.advice.vocabulary_size import odd_size
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.rows.advice import collect_advice, find_facts
 from profiler_cli.dlprof import main
 from tests.advice.test_advice import unproved
@@ -281,7 +282,7 @@ def test_nothing_is_sure_about_uncertain_steps(
         connection.execute(
             "UPDATE dldb_meta SET value = ? WHERE key = 'key_node_confidence'", (confidence,)
         )
-        found, _ = collect_advice(find_facts(connection, 1))
+        found, _ = collect_advice(find_facts(connection, stored_events(connection), 1))
     assert {one.certainty for one in found if one.advice == "slow_iterations"} == {certainty}
 
 

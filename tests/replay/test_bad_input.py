@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import ReplayError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.changes import speed_up
 from aggregator.replay.communication import no_communication
+from aggregator.replay.reader import read_replayed
 from tests.builders import Trace, analyze_file
 
 US = 1_000
@@ -53,7 +54,7 @@ def replayed(trace: Trace, folder: Path, without: tuple[str, ...] = ()) -> Repla
     export = trace.write(folder / "profile.sqlite", without=without)
     path = analyze_file(export, folder / "dldb.sqlite").path
     with closing(sqlite3.connect(path)) as connection:
-        return read_replayed(connection, 1)
+        return read_replayed(stored_events(connection), 1)
 
 
 def test_a_whole_capture_is_of_high_confidence(tmp_path: Path) -> None:

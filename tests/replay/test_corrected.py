@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from aggregator.advice import typical_ns
-from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.rows.corrected import read_markers
 from aggregator.profile.arrays import Int64
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.corrected import CALL_NS, MARKER_NS, busy_ns, correct
+from aggregator.replay.reader import read_replayed
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.connection import opened
 from aggregator.tables.replay import read_critical_path, read_what_if
@@ -95,7 +96,7 @@ def imported(folder: Path, program: Program, bare_ns: int) -> tuple[Path, int]:
 
 def replayed(path: Path) -> tuple[ReplayedProfile, Int64]:
     with closing(sqlite3.connect(path)) as connection:
-        return read_replayed(connection, 1), read_markers(connection)
+        return read_replayed(stored_events(connection), 1), read_markers(connection)
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 2.5])
@@ -130,7 +131,7 @@ def test_without_costs_the_corrected_step_is_the_measured_one(
 ) -> None:
     trace, length_ns = Program(1.0, kernel_us=kernel_us).trace()
     with closing(sqlite3.connect(analyze(trace, tmp_path).path)) as connection:
-        profile = read_replayed(connection, 1)
+        profile = read_replayed(stored_events(connection), 1)
     markers = np.full(len(profile.graph.data.calls), 3)
     for bare_ns in (length_ns, 2 * length_ns):
         found = correct(profile, markers, bare_ns, length_ns)
@@ -152,7 +153,7 @@ def test_a_cpu_that_profiling_slows_down_is_as_fast_as_without_it(tmp_path: Path
 def test_a_step_that_the_gpu_limits_stays_what_it_is(tmp_path: Path) -> None:
     trace, length_ns = Program(1.0, kernel_us=200).trace()
     with closing(sqlite3.connect(analyze(trace, tmp_path).path)) as connection:
-        profile = read_replayed(connection, 1)
+        profile = read_replayed(stored_events(connection), 1)
     measured_ns = float(np.median(profile.measured_ns))
     found = correct(profile, np.full(len(profile.graph.data.calls), 3), 80, 100)
     # The steps are shorter than the work of the GPU: tracing on the CPU does not explain that.
@@ -179,7 +180,7 @@ def test_advice_is_that_of_the_step_without_profiling(tmp_path: Path) -> None:
         of_bare.mkdir()
         bare, _ = Program(0.0, **shape).trace()
         with closing(sqlite3.connect(analyze(bare, of_bare).path)) as connection:
-            step_ns = int(np.median(read_replayed(connection, 1).measured_ns))
+            step_ns = int(np.median(read_replayed(stored_events(connection), 1).measured_ns))
         path, _ = imported(folder, Program(2.5, **shape), step_ns)
         found = query(path, LAUNCH_BOUND)
         if kernel_us == 38:

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.event_reader import stored_events
 from aggregator.replay.loading import BATCH_NS, HANDOVER_NS_A_BYTE, TENSOR_NS, data_ready
+from aggregator.replay.reader import read_replayed
 from tests.builders import Trace, analyze_file
 
 US = 1_000
@@ -62,7 +63,7 @@ def test_a_batch_of_a_worker_is_handed_over(
         connection.execute(f"{table} dstKind INTEGER DEFAULT {ON_DEVICE}")
     path = analyze_file(export, tmp_path / "dldb.sqlite").path
     with closing(sqlite3.connect(path)) as connection:
-        profile = read_replayed(connection, 1)
+        profile = read_replayed(stored_events(connection), 1)
     assert np.median(profile.measured_ns) / US == LOADING_US + REST_US
     predicted = profile.predict([data_ready]).predicted_step_ns / US
     assert predicted == pytest.approx(REST_US + left_us, abs=1)

@@ -9,22 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.event_reader import stored_events
+from aggregator.events.model import OpCalls
 from aggregator.replay.changes import remove
-from aggregator.replay.inputs import Spans
 from aggregator.replay.op_spans import removed_spans
+from aggregator.replay.reader import read_replayed
 from tests.builders import Trace, analyze
 
 US = 1_000
 OPS, CALL_US, OP_US, GLUE_US, TAIL_US = 6, 5, 30, 4, 20
 
 
-def _spans(*rows: tuple[int, int, int, int]) -> Spans:
+def _spans(*rows: tuple[int, int, int, int]) -> OpCalls:
     op, start, stop, thread = np.array(sorted(rows, key=lambda row: row[1]), dtype=np.int64).T
-    return Spans(op, start, stop, thread)
+    return OpCalls(start, stop, thread, op, np.arange(len(op)) + 1)
 
 
-def _removed(spans: Spans, *ops: int) -> dict[int, list[tuple[int, int]]]:
+def _removed(spans: OpCalls, *ops: int) -> dict[int, list[tuple[int, int]]]:
     found = removed_spans(spans, np.isin(np.arange(10), ops))
     return {
         thread: list(zip(one.start_ns.tolist(), one.end_ns.tolist(), strict=True))
@@ -75,7 +76,7 @@ def test_the_tail_of_an_op_after_its_call_goes_and_that_of_others_stays(
             now += (length + GLUE_US) * US
         thread.range(f"step {step}", begin - US, now - 2 * US)
     with closing(sqlite3.connect(analyze(trace, tmp_path).path)) as connection:
-        profile = read_replayed(connection, 1)
+        profile = read_replayed(stored_events(connection), 1)
     whole = OPS * (OP_US + GLUE_US) + OPS // 2 * TAIL_US
     gone = OPS // 2 * (OP_US + GLUE_US + (TAIL_US if name == "conv2d" else 0))
     assert np.median(profile.measured_ns) / US == pytest.approx(whole)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import ReplayError, UsageError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.changes import (
@@ -26,6 +26,7 @@ from aggregator.replay.changes import (
 )
 from aggregator.replay.graph import EdgeKind
 from aggregator.replay.loading import data_ready
+from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
 from aggregator.tables.replay import parse_changes
 from profiler_cli.dlprof import main
@@ -38,7 +39,7 @@ STEP_US, KERNEL_US, LAUNCHES = 1_000, 80, 10
 
 def replayed(path: Path) -> ReplayedProfile:
     with closing(sqlite3.connect(path)) as connection:
-        return read_replayed(connection, 1)
+        return read_replayed(stored_events(connection), 1)
 
 
 def step_us(profile: ReplayedProfile, *changes: Change) -> float:

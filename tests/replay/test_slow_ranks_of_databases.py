@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.slow_ranks import rank_prediction, read_slow_ranks
 from aggregator.errors import ReplayError
+from aggregator.replay.reader import read_replayed
 from aggregator.tables.plotly import slow_ranks
 from dlprof_client import connect
 from profiler_cli.dlprof import main
@@ -113,7 +114,10 @@ def test_a_rank_as_fast_as_the_others_saves_the_same_in_any_step(tmp_path: Path)
     """Ranks are compared from collective to collective; steps on a GPU may have other lengths."""
     database = write(tmp_path, injected(1, 0.2)).path
     with closing(sqlite3.connect(database)) as connection:
-        report, profile = read_slow_ranks(connection, 1), read_replayed(connection, 1)
+        report, profile = (
+            read_slow_ranks(connection, 1),
+            read_replayed(stored_events(connection), 1),
+        )
     longer = copy.copy(profile)
     longer.graph = replace(profile.graph, work_start_ns=3 * profile.graph.work_start_ns)
     step_ns = float(np.median(longer.measured_ns))

@@ -10,24 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aggregator.dldb.replay_inputs import read_replayed
+from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import InvalidValueError, UsageError
+from aggregator.events.model import Calls, Names, OpCalls, Ops, WorkKind
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.changes import find_ops, roofline, speed_up
 from aggregator.replay.communication import bucket_size, link_speed, no_communication
 from aggregator.replay.edges import presumed_waits
-from aggregator.replay.inputs import (
-    KERNEL,
-    BlockingStreams,
-    Calls,
-    Loading,
-    Ops,
-    ReplayInput,
-    Spans,
-    Waits,
-    Work,
-)
+from aggregator.replay.inputs import BlockingStreams, LinkedWaits, LinkedWork, Loading, ReplayInput
 from aggregator.replay.named_changes import named_changes
+from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
 from tests.advice.conftest import captured
 from tests.builders import Trace, analyze_file
@@ -101,32 +93,28 @@ def _columns(
     waiting, waited, record, recorded = np.array(waits, dtype=np.int64).T
     empty = np.empty(0, dtype=np.int64)
     return ReplayInput(
-        calls=Calls(
-            called,
-            called + US,
-            zeros,
-            zeros,
-            kind,
-            zeros - 1,
-            ("cudaLaunchKernel", "cudaEventRecord", "cudaStreamWaitEvent"),
-        ),
-        work=Work(
-            kind=zero + KERNEL,
+        calls=Calls(called, called + US, zeros, zeros, kind, zeros - 1, np.arange(len(called)) + 1),
+        call_names=("cudaLaunchKernel", "cudaEventRecord", "cudaStreamWaitEvent"),
+        work=LinkedWork(
+            kind=zero + WorkKind.KERNEL,
             start_ns=start,
             end_ns=end,
             device=zero,
             stream=stream,
             process=zero,
-            call=np.array(call_of, dtype=np.int64),
+            api_start_ns=called[call_of],
+            api_end_ns=called[call_of] + US,
             op=name,
             name=name,
             copy_kind=none,
             host_kind=none,
-            collective=none,
             num_bytes=size,
+            row_id=np.arange(len(rows)) + 1,
+            call=np.array(call_of, dtype=np.int64),
+            collective=none,
             moved_bytes=size,
         ),
-        waits=Waits(waiting, np.zeros_like(waiting), waited, record, recorded),
+        waits=LinkedWaits(waiting, np.zeros_like(waiting), waited, record, recorded),
         blocking_streams=BlockingStreams(empty, empty, empty > 0),
         loading=Loading(empty, empty, empty, empty > 0),
         ops=Ops(
@@ -134,14 +122,20 @@ def _columns(
             names=("/net/fc/aten::linear", "/ddp/nccl:all_reduce", "/net/aten::linear/aten::adam"),
             types=("linear", "all_reduce", "adam"),
             directions=("bprop", "", ""),
+            domain=np.zeros(3, dtype=np.int64),
             eligible=np.array([True, False, False]),
-            ideal_share=np.array([0.5, np.nan, 1.5]),
+            forward=np.full(3, -1),
         ),
-        spans=Spans(empty, empty, empty, empty),
-        kernel_names=NAMES,
-        uses_tc=np.zeros(3, dtype=bool),
+        ideal_share=np.array([0.5, np.nan, 1.5]),
+        op_calls=OpCalls(empty, empty, empty, empty, empty),
+        names=Names(
+            short=NAMES,
+            long=NAMES,
+            verdict=np.zeros(3, dtype=np.int64),
+            half=np.zeros(3, dtype=bool),
+            communicates=np.array([False, True, False]),
+        ),
         converts=np.zeros(3, dtype=bool),
-        communicates=np.array([False, True, False]),
         iteration=np.arange(STEPS),
         iteration_start_ns=np.array(steps[:-1]),
         iteration_end_ns=np.array(steps[1:]),
@@ -357,4 +351,4 @@ def test_channels_last_makes_batch_normalization_faster(
 
 def _replayed(name: str, factory: pytest.TempPathFactory) -> ReplayedProfile:
     with closing(sqlite3.connect(captured(factory, name))) as connection:
-        return read_replayed(connection, 1)
+        return read_replayed(stored_events(connection), 1)

@@ -14,8 +14,9 @@ from aggregator.advice.verdict import MIN_STEPS
 from aggregator.dldb.facts import read_facts
 from aggregator.dldb.guarded import DAMAGE
 from aggregator.dldb.rows.replay import replay_tables
-from aggregator.dldb.steps import NoStepsError
 from aggregator.dldb.writer import Table, has_table, insert_rows
+from aggregator.events.store import EventStore
+from aggregator.events.window import NoStepsError
 from aggregator.texts import say
 
 FOUND, UNKNOWN = "found", "unknown"
@@ -23,7 +24,7 @@ Value: TypeAlias = "str | int | float | None"
 
 
 def add_advice(
-    connection: sqlite3.Connection, aggr: int, known: Facts | None = None
+    connection: sqlite3.Connection, store: EventStore, aggr: int, known: Facts | None = None
 ) -> Facts | None:
     """Add advice and the replay that it uses to an aggregation, in the transaction that writes it.
 
@@ -32,6 +33,7 @@ def add_advice(
 
     Args:
         connection: The database.
+        store: Its events.
         aggr: Number of the aggregation.
         known: Facts of another aggregation of the same iterations.
 
@@ -41,7 +43,7 @@ def add_advice(
     if not has_table(connection, "advice"):
         return None
     columns = {str(row[1]) for row in connection.execute("PRAGMA table_info(advice)")}
-    facts = find_facts(connection, aggr, known)
+    facts = find_facts(connection, store, aggr, known)
     table = _table(aggr, *collect_advice(facts))
     kept = {name: one for name, one in table.columns.items() if name in columns}
     insert_rows(connection, Table("advice", kept))
@@ -53,11 +55,11 @@ def add_advice(
 
 
 def find_facts(
-    connection: sqlite3.Connection, aggr: int, known: Facts | None = None
+    connection: sqlite3.Connection, store: EventStore, aggr: int, known: Facts | None = None
 ) -> Facts | None:
     """As ``read_facts``; None: the aggregation has no GPU work."""
     try:
-        return read_facts(connection, aggr, known)
+        return read_facts(connection, store, aggr, known)
     except DAMAGE as error:
         raise sqlite3.DatabaseError(f"its values do not fit together ({error})") from error
     except NoStepsError:

@@ -19,6 +19,7 @@ from aggregator.dldb.rows.efficiency import write_efficiency
 from aggregator.dldb.rows.phases import iteration_phases
 from aggregator.dldb.rows.rank_iterations import write_rank_metrics
 from aggregator.dldb.writer import Column, Table, Value, attributes, insert_rows
+from aggregator.events.store import EventStore
 from aggregator.metrics.model import LEVELS, RollupInput
 from aggregator.metrics.rollup import Rollup
 from aggregator.metrics.steady import find_steady_range, step_times
@@ -59,6 +60,7 @@ class Aggregated:
 
 def add_aggregation(
     connection: sqlite3.Connection,
+    store: EventStore,
     aggr: int,
     inputs: tuple[RollupInput, ...],
     aggregated: Aggregated,
@@ -68,6 +70,7 @@ def add_aggregation(
 
     Args:
         connection: The database.
+        store: Its events.
         aggr: Number of the aggregation.
         inputs: The columns that it was computed from, per domain.
         aggregated: What is written.
@@ -83,8 +86,8 @@ def add_aggregation(
     insert_rows(connection, _issues(connection, inputs[0], rollups[0], request, aggr))
     write_rank_metrics(connection, aggr, inputs[0], rollups[0])
     write_efficiency(connection, aggr, inputs[0], rollups[0].window, request.gpu_peaks)
-    add_corrected_step(connection, aggr)
-    return add_advice(connection, aggr, known)
+    add_corrected_step(connection, store, aggr)
+    return add_advice(connection, store, aggr, known)
 
 
 def _tables(

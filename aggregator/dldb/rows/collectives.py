@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from aggregator.advice.facts import RankWait, Steps
+from aggregator.advice.facts import RankWait
 from aggregator.dldb.stored import reading_errors
 from aggregator.dldb.writer import Table, has_table, insert_rows
+from aggregator.events.window import Steps
 from aggregator.kernels.traits import kernel_traits
 from aggregator.metrics.collectives import CollectiveKernels, Matched, collective_kind, match
 from aggregator.profile.arrays import Int64, before_known

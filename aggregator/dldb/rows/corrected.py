@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from aggregator.dldb.column_blobs import decoded, first_row, narrowed_parts
+from aggregator.dldb.column_blobs import decoded, narrowed_parts
 from aggregator.dldb.guarded import DAMAGE
-from aggregator.dldb.replay_inputs import read_replayed
 from aggregator.dldb.writer import Table, Value, has_table, insert_rows
 from aggregator.errors import ReplayError
+from aggregator.events.store import EventStore
 from aggregator.importing.imported import ImportedProfile
 from aggregator.profile.arrays import Int64
 from aggregator.replay.analysis import ReplayedProfile
@@ -24,6 +24,7 @@ from aggregator.replay.corrected import (
     segment_costs_ns,
     without_cost,
 )
+from aggregator.replay.reader import read_replayed
 
 _TABLE: Final = "corrected_steps"
 
@@ -38,7 +39,7 @@ def marker_tables(data: ImportedProfile) -> Iterator[Table]:
         )
 
 
-def add_corrected_step(connection: sqlite3.Connection, aggr: int) -> None:
+def add_corrected_step(connection: sqlite3.Connection, store: EventStore, aggr: int) -> None:
     """Add the corrected step to an aggregation, if the profile says what profiling cost.
 
     Raises:
@@ -52,7 +53,7 @@ def add_corrected_step(connection: sqlite3.Connection, aggr: int) -> None:
         return
     try:
         markers = read_markers(connection)
-        profile = read_replayed(connection, aggr)
+        profile = read_replayed(store, aggr)
         if len(markers) != len(profile.graph.data.calls) or len(profile.steps.number) < 2:
             return
         found = correct(profile, markers, int(bare), int(profiled))
@@ -67,12 +68,13 @@ def add_corrected_step(connection: sqlite3.Connection, aggr: int) -> None:
 
 
 def read_corrected(
-    connection: sqlite3.Connection, aggr: int, profile: ReplayedProfile
+    connection: sqlite3.Connection, store: EventStore, aggr: int, profile: ReplayedProfile
 ) -> ReplayedProfile | None:
     """A replay of steps of an aggregation without the costs of profiling; None: unknown.
 
     Args:
         connection: The database, which has the corrected step of the aggregation.
+        store: Its events.
         aggr: Number of the aggregation.
         profile: A replay of some of its steps as they were measured.
     """
@@ -85,7 +87,7 @@ def read_corrected(
     calls = profile.graph.data.calls
     if row is None or not len(calls):
         return None
-    first = first_row(connection, "api_calls", "start", int(calls.start_ns[0])) - 1
+    first = store.first_row("api_calls", int(calls.start_ns[0]))
     markers = read_markers(connection)[first : first + len(calls)]
     if len(markers) != len(calls):
         return None

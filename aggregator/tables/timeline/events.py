@@ -133,12 +133,9 @@ class Events:
     def ops(self) -> dict[int, Op]:
         """Return the ops by row."""
         ops = self.store.ops
-        columns = (ops.op_ids, ops.names, ops.types, ops.directions, ops.forward.tolist())
-        rows = enumerate(zip(*columns, strict=True))
-        return {
-            row: Op(*texts, forward=None if forward < 0 else forward)
-            for row, (*texts, forward) in rows
-        }
+        forward = [None if row < 0 else row for row in ops.forward.tolist()]
+        columns = zip(ops.op_ids, ops.names, ops.types, ops.directions, forward, strict=True)
+        return {row: Op(*values) for row, values in enumerate(columns)}
 
     def threads(self) -> dict[int, tuple[int, int, str]]:
         """Return the row of the process, the thread id and the name of each thread by row."""

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from aggregator.errors import ReplayError
+from aggregator.events.model import WorkKind
 from aggregator.profile.arrays import Int64, row_codes
 from aggregator.replay.analysis import ReplayedProfile
-from aggregator.replay.inputs import GRAPH, KERNEL, SET, ReplayInput
+from aggregator.replay.inputs import ReplayInput
 from aggregator.tables.aggregation_data import AggregationData
 from aggregator.tables.counts import Remembered
 from aggregator.tables.replay import replayed_profile
@@ -101,8 +102,17 @@ def _work(connection: sqlite3.Connection, found: ReplayedProfile, numbers: Numbe
         )
         for row in rows[heads].tolist()
     ]
-    first = np.array([np.count_nonzero(work.kind == KERNEL), np.count_nonzero(work.kind != GRAPH)])
-    row = rows - np.where(kind == KERNEL, 0, np.where(kind == GRAPH, first[1], first[0])) + 1
+    first = np.array(
+        [
+            np.count_nonzero(work.kind == WorkKind.KERNEL),
+            np.count_nonzero(work.kind != WorkKind.GRAPH),
+        ]
+    )
+    row = (
+        rows
+        - np.where(kind == WorkKind.KERNEL, 0, np.where(kind == WorkKind.GRAPH, first[1], first[0]))
+        + 1
+    )
     label = np.array(labels, dtype=np.int64)[codes] if labels else np.zeros(0, dtype=np.int64)
     return np.stack([work.start_ns[rows], work.end_ns[rows], label, row])
 
@@ -110,11 +120,15 @@ def _work(connection: sqlite3.Connection, found: ReplayedProfile, numbers: Numbe
 def _name(data: ReplayInput, names: list[str], row: int) -> str:
     """Name of a row of the work, as the labels of the timeline have it."""
     kind = int(data.work.kind[row])
-    if kind == KERNEL:
+    if kind == WorkKind.KERNEL:
         return names[int(data.work.name[row])]
-    if kind == GRAPH:
+    if kind == WorkKind.GRAPH:
         return GRAPH_NAME
-    return SET_NAME if kind == SET else COPY_NAMES.get(int(data.work.copy_kind[row]), "Memcpy")
+    return (
+        SET_NAME
+        if kind == WorkKind.SET
+        else COPY_NAMES.get(int(data.work.copy_kind[row]), "Memcpy")
+    )
 
 
 def _calls(found: ReplayedProfile, numbers: Numbers) -> Int64:
@@ -127,7 +141,9 @@ def _calls(found: ReplayedProfile, numbers: Numbers) -> Int64:
     labels = [
         _number(
             numbers,
-            calls.names[calls.name[row[head]]] if is_call[head] else op_ids[calls.op[row[head]]],
+            graph.data.call_names[calls.name[row[head]]]
+            if is_call[head]
+            else op_ids[calls.op[row[head]]],
             op_ids[calls.op[row[head]]],
             is_work=False,
         )

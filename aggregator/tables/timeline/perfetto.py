@@ -190,7 +190,7 @@ class _Trace:
         return by_row({row: self._packets.texts.number(op.op_id) for row, op in self._ops.items()})
 
 
-def _kernel_rows(work: Work) -> Int64:
+def _kernel_rows(work: ShownWork) -> Int64:
     """Index of each kernel among all kernels; 0 for other work."""
     return np.where(work.category <= Category.COMMUNICATION, work.row_id - 1, 0)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
+from dataclasses import dataclass
 
 import numpy as np
 
-from aggregator.advice.facts import Steps
+from aggregator.events.store import EventStore
 from aggregator.profile.arrays import Int64
 
 MAX_STEPS = 64
@@ -20,15 +20,25 @@ class NoStepsError(Exception):
     """No GPU work was found in the aggregation."""
 
 
-_ITERATIONS = """
-SELECT i.iter_value, i.kernel_low, i.kernel_high, i.start, i.stop,
-       i.kind = 'iteration' AND i.aggregated AS is_candidate, i.aggregated,
-       (SELECT k.start FROM kernels AS k WHERE k.id = i.kernel_low AND k.id < i.kernel_high)
-FROM iterations AS i WHERE i.aggr = ? ORDER BY i.iter_value
-"""
+@dataclass(frozen=True)
+class Steps:
+    """The steady steps of the training loop, or the whole aggregated range as a single window."""
+
+    number: Int64  # Iteration numbers of all steady steps, ascending.
+    length_ns: Int64  # Duration of each on the GPU.
+    first: int  # First iteration of the window, which is read closely.
+    last: int  # Last iteration of the window, inclusive.
+    api_low_ns: int  # Start of iteration ``first`` on the CPU.
+    api_high_ns: int  # End of iteration ``last`` on the CPU, exclusive.
+    is_single: bool = False  # Whether no repeating step was found: it is one window.
+
+    @property
+    def count(self) -> int:
+        """Number of steps in the window; 1 for a single one."""
+        return 1 if self.is_single else self.last - self.first + 1
 
 
-def read_steps(connection: sqlite3.Connection, aggr: int) -> Steps:
+def read_steps(store: EventStore, aggr: int) -> Steps:
     """Read the steady steps of an aggregation and choose the window that is read closely.
 
     Without steady steps it is all of the aggregated range.
@@ -36,28 +46,37 @@ def read_steps(connection: sqlite3.Connection, aggr: int) -> Steps:
     Raises:
         NoStepsError: The range launches no GPU work.
     """
-    rows = connection.execute(_ITERATIONS, (aggr,)).fetchall()
-    number, low, high, start, stop, candidate = (
+    names = ("iter_value", "start", "stop", "aggregated", "kernel_low", "kernel_high", "kind")
+    rows = store.of_aggregation("iterations", aggr, *names)
+    number, start, end, aggregated, low, high = (
         np.array([row[column] or 0 for row in rows], dtype=np.int64) for column in range(6)
     )
-    graphs, graph_start = _graphs(connection, start, stop)
+    is_iteration = np.array([row[6] == "iteration" for row in rows], dtype=bool)
+    kernel_start, duration = store.integers("kernels", ("start", "duration"))
+    low, high = low - 1, high - 1  # rows of the first kernel and of that after the last one
+    has_kernels = (low < high) & (low < len(kernel_start))
+    begin = np.where(has_kernels, np.append(kernel_start, 0)[np.where(has_kernels, low, -1)], -1)
+    graphs, graph_start = _graphs(store, start, end)
     launches = high - low + graphs
-    begin = np.array([row[7] if row[7] is not None else -1 for row in rows], dtype=np.int64)
     begin = np.where((begin < 0) | ((graph_start >= 0) & (graph_start < begin)), graph_start, begin)
-    duration = _durations(connection, rows, begin, launches)
-    usable = (candidate == 1) & (begin >= 0)
-    steady = steady_steps(number[usable], launches[usable], duration[usable])
+    lengths = _lengths(begin, launches)
+    for row in np.flatnonzero((lengths <= 0) & (begin >= 0)).tolist():
+        own = slice(low[row], high[row])
+        last = int((kernel_start[own] + duration[own]).max(initial=0))
+        lengths[row] = max(last - int(begin[row]), 0)
+    usable = is_iteration & (aggregated != 0) & (begin >= 0)
+    steady = steady_steps(number[usable], launches[usable], lengths[usable])
     if not len(steady):
-        aggregated = np.array([row[6] for row in rows], dtype=bool)
-        return _single_window(number[aggregated], start[aggregated], stop[aggregated])
+        inside = aggregated != 0
+        return _single_window(number[inside], start[inside], end[inside])
     first, last = window_of(steady)
     return Steps(
         number=steady,
-        length_ns=duration[np.searchsorted(number, steady)],
+        length_ns=lengths[np.searchsorted(number, steady)],
         first=first,
         last=last,
         api_low_ns=int(start[number == first][0]),
-        api_high_ns=int(stop[number == last][0]),
+        api_high_ns=int(end[number == last][0]),
     )
 
 
@@ -75,33 +94,25 @@ def _single_window(number: Int64, start: Int64, stop: Int64) -> Steps:
     )
 
 
-def _graphs(connection: sqlite3.Connection, start: Int64, stop: Int64) -> tuple[Int64, Int64]:
+def _graphs(store: EventStore, start: Int64, end: Int64) -> tuple[Int64, Int64]:
     """Return per iteration the number of CUDA graphs and the start of the first; -1 if none."""
-    query = "SELECT api_start, start FROM graph_launches ORDER BY id"
-    launched = np.array(connection.execute(query).fetchall(), dtype=np.int64).reshape(-1, 2)
-    low, high = (np.searchsorted(launched[:, 0], edge) for edge in (start, stop))
-    first = np.append(launched[:, 1], -1)[np.minimum(low, len(launched))]
+    api_start, start_ns = store.integers("graph_launches", ("api_start", "start"))
+    low, high = (np.searchsorted(api_start, edge) for edge in (start, end))
+    first = np.append(start_ns, -1)[np.minimum(low, len(start_ns))]
     return high - low, np.where(high > low, first, -1)
 
 
-def _durations(
-    connection: sqlite3.Connection, rows: list[tuple[int, ...]], begin: Int64, launches: Int64
-) -> Int64:
-    """Return the duration of each iteration on the GPU; 0 if unknown. Unit: ns.
+def _lengths(begin: Int64, launches: Int64) -> Int64:
+    """Return the time to the begin of the next iteration on the GPU; 0 if that is unknown.
 
-    An iteration lasts until the next one begins on the GPU, or until its own work ends if the next
-    one launches much more or less work.
+    It is not the length of an iteration if the next one launches much more or less work.
     """
-    duration = np.zeros(len(rows), dtype=np.int64)
-    if len(rows) > 1:
+    lengths = np.zeros(len(begin), dtype=np.int64)
+    if len(begin) > 1:
         similar = 2 * np.abs(np.diff(launches)) <= np.maximum(launches[1:], launches[:-1])
         known = similar & (begin[:-1] >= 0) & (begin[1:] >= 0)
-        duration[:-1] = np.where(known, np.diff(begin), 0)
-    for row in np.flatnonzero((duration <= 0) & (begin >= 0)).tolist():
-        query = "SELECT max(start + duration) FROM kernels WHERE id >= ? AND id < ?"
-        end = connection.execute(query, (rows[row][1], rows[row][2])).fetchone()[0]
-        duration[row] = max((end or 0) - int(begin[row]), 0)
-    return duration
+        lengths[:-1] = np.where(known, np.diff(begin), 0)
+    return lengths
 
 
 def steady_steps(number: Int64, launches: Int64, duration_ns: Int64) -> Int64:

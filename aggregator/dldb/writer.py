@@ -56,6 +56,7 @@ viewer may take. Then others are let in for a moment, as what reads on may be no
 _OPEN_S = 2.0
 _COMMIT_TRY_S = 0.5
 
+
 @cache
 def own_tables() -> frozenset[str]:
     """Names of all tables."""

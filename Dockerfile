@@ -15,6 +15,8 @@ RUN npm ci --no-audit --no-fund
 COPY frontend ./
 # The pages behind the info icons are built in.
 COPY docs/views /source/docs/views
+# So are the translations.
+COPY aggregator/texts /source/aggregator/texts
 COPY --from=api /source/docs/openapi.json /source/docs/openapi.json
 # Written to /source/viewer/static/dlprof, and the page of HTML reports to /source/aggregator.
 RUN npm run build

@@ -23,9 +23,9 @@ DEMO_NAME := resnet50_amp
 DEMO_DIR := demo/out
 PAGE := viewer/static/dlprof/.vite/manifest.json
 PAGE_SOURCES := $(shell find frontend docs/views -type f -not -path '*/node_modules/*' 2>/dev/null)
-# What the page takes from the API's declarations, and what those are written in.
-DECLARED := docs/openapi.json frontend/src/api/types.ts frontend/src/table/declared.ts
-API_SOURCES := $(shell find aggregator viewer -name '*.py' -o -name '*.sql' -o -name '*.toml' 2>/dev/null)
+# What the page takes from the API's declarations and the translations, and what those are written in.
+DECLARED := docs/openapi.json frontend/src/api/types.ts frontend/src/table/declared.ts frontend/src/i18n/zh.ts
+API_SOURCES := $(shell find aggregator viewer -name '*.py' -o -name '*.sql' -o -name '*.toml' -o -name '*.po' 2>/dev/null)
 NPM := cd frontend && npm --no-audit --no-fund --no-update-notifier
 
 .PHONY: help demo demo-capture test test-all tests checks setup system system-test frontend lint format types imports frontend-check texts unit browser fuzz bench coverage wheel docs pictures lock clean site release
@@ -143,7 +143,7 @@ frontend-check: frontend/node_modules/.package-lock.json $(DECLARED) ## Lint, ty
 	$(NPM) run typecheck
 	$(NPM) test
 
-texts: $(VENV)/.dev ## Update the Chinese translations from the sentences, and list those to translate (ACCEPT=1: reworded ones are right)
+texts: $(VENV)/.dev $(DECLARED) ## Update the Chinese translations from the sentences, and list those to translate (ACCEPT=1: reworded ones are right)
 	@$(BIN)/python scripts/update_texts.py $(if $(ACCEPT),--accept)
 
 unit: $(VENV)/.dev ## The quick tests of single modules

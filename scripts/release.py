@@ -208,6 +208,8 @@ def make(*, key: str | None, is_draft: bool) -> None:
         sys.stdout.write(
             f"Not checked, for it is not on this machine: Python {', '.join(missing)}\n"
         )
+    if untranslated := run(sys.executable, "scripts/update_texts.py", "--list"):
+        sys.stdout.write(f"Shown in English, for they are not translated:\n{untranslated}")
     (DIST / NOTES).write_text(notes, "utf-8")
     sums = write_sums(DIST)
     signed = sign(sums, key).name if key else "no signature, for no --key was given"

@@ -3,12 +3,14 @@
 New sentences are added without a translation. A reworded sentence keeps its old translation and is
 marked ``fuzzy``, with the old English above it: correct the translation and delete the mark.
 ``--accept`` deletes all marks, for when the translations are still right. Sentences that are no
-longer in the code are removed. Exits with 1 while any sentence is new or fuzzy.
+longer in the code are removed. Until then users read those sentences in English. ``--list`` writes
+nothing: ``make release`` shows with it what is missing.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import sys
 from io import BytesIO
@@ -21,6 +23,10 @@ from babel.messages.pofile import read_po, write_po
 ROOT = Path(__file__).resolve().parent.parent
 CATALOG = ROOT / "aggregator/texts/zh.po"
 PACKAGES = ("aggregator", "viewer")
+PAGE = ROOT / "frontend/src"
+PAGE_CONTEXT = "page"
+"""Context of what the page says: its short words may mean something else than the engine's."""
+PAGE_SENTENCE = re.compile(r"""(?<![\w.])t\(\s*("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""")
 VIEWS = "aggregator/dldb/views.sql"
 #: A text of three words or more that a view chooses.
 VIEW_SENTENCE = re.compile(r"(?:THEN|ELSE) '([^' ]+(?: [^' ]+){2,})'")
@@ -38,6 +44,10 @@ def sentences() -> Catalog:
                 found.add(sentence, locations=[(path.relative_to(ROOT).as_posix(), 0)])
     for sentence in VIEW_SENTENCE.findall((ROOT / VIEWS).read_text(encoding="utf-8")):
         found.add(sentence, locations=[(VIEWS, 0)])
+    for path in sorted(PAGE.rglob("*.ts*")):
+        for literal in PAGE_SENTENCE.findall(path.read_text(encoding="utf-8")):
+            place = (path.relative_to(ROOT).as_posix(), 0)
+            found.add(ast.literal_eval(literal), locations=[place], context=PAGE_CONTEXT)
     return found
 
 
@@ -47,33 +57,37 @@ def read_catalog() -> Catalog:
         return read_po(file, locale="zh", domain="texts")
 
 
+def untranslated(catalog: Catalog) -> list[str]:
+    """Name the sentences that users read in English, and why."""
+    messages = [message for message in catalog if message.id]
+    missing = [f"no translation: {one.id}" for one in messages if not one.string]
+    return missing + [f"fuzzy: {one.id}" for one in messages if one.string and one.fuzzy]
+
+
 def main() -> int:
-    """Rewrite the catalog; return 1 if a sentence needs a translator."""
+    """Rewrite the catalog, and print what needs a translator."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--accept", action="store_true", help="the fuzzy translations are right")
-    accept = parser.parse_args().accept
+    parser.add_argument("--list", action="store_true", help="write nothing")
+    options = parser.parse_args()
     catalog = read_catalog()
     catalog.update(sentences(), update_creation_date=False)
-    for message in catalog if accept else ():
+    for message in catalog if options.accept else ():
         message.flags.discard("fuzzy")
         message.previous_id = []
-    with CATALOG.open("wb") as file:
-        write_po(
-            file,
-            catalog,
-            width=0,
-            sort_by_file=True,
-            ignore_obsolete=True,
-            include_previous=True,
-            include_lineno=False,
-        )
-    messages = [message for message in catalog if message.id]
-    missing = [message.id for message in messages if not message.string]
-    fuzzy = [message.id for message in messages if message.string and message.fuzzy]
-    for label, listed in (("no translation", missing), ("fuzzy", fuzzy)):
-        for sentence in listed:
-            print(f"{label}: {sentence}")
-    return 1 if missing or fuzzy else 0
+    if not options.list:
+        with CATALOG.open("wb") as file:
+            write_po(
+                file,
+                catalog,
+                width=0,
+                sort_by_file=True,
+                ignore_obsolete=True,
+                include_previous=True,
+                include_lineno=False,
+            )
+    print("".join(f"{line}\n" for line in untranslated(catalog)), end="")
+    return 0
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ stored and compared like any other. ``translate`` renders the same message in an
 (``view_texts``), and a job those of its error.
 
 To add a message, pass ``say`` its English template as a literal and run ``make texts``, which adds
-it to ``zh.po``; then write the translation there. A message without a translation fails a test.
+it to ``zh.po``; then write the translation there. Without one, users read the message in English.
+The catalog also has the sentences of the page, in a context of their own, which nothing here reads.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _language: ContextVar[str] = ContextVar("language", default=ENGLISH)
 class Translation(NamedTuple):
     """An entry of a catalog: the translation of a template, and the files that contain it."""
 
-    text: str
+    text: str  # Empty until a translator has seen the template as it is now.
     files: str
 
 
@@ -43,15 +44,17 @@ def catalog(language: str) -> Mapping[str, Translation]:
         return {}
     raw = Path(__file__).with_name(f"{language}.po").read_text(encoding="utf-8")
     found = {
-        _unquoted(template): Translation(_unquoted(translation), files)
-        for files, template, translation in _PO_ENTRY.findall(raw)
+        _unquoted(template): Translation("" if "fuzzy" in flags else _unquoted(translation), files)
+        for files, flags, template, translation in _PO_ENTRY.findall(raw)
     }
     del found[""]  # the header of the file
     return found
 
 
 _PO_ENTRY = re.compile(
-    r'^(?:#: (.*)\n)?(?:#,.*\n)?msgid ((?:".*"\n)+)msgstr ((?:".*"\n?)+)', re.MULTILINE
+    r'^(?:#: (.*)\n)?(?:#,(.*)\n)?(?:#\|.*\n)*(?<!msgctxt "page"\n)'
+    r'msgid ((?:".*"\n)+)msgstr ((?:".*"\n?)+)',
+    re.MULTILINE,
 )
 
 

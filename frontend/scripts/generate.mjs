@@ -1,6 +1,6 @@
 /**
- * Writes what the page takes from the API's declarations, out of docs/openapi.json:
- * `src/api/types.ts` (replies) and `src/table/declared.ts` (columns of tables).
+ * Writes what the page takes from elsewhere: out of docs/openapi.json `src/api/types.ts` (replies)
+ * and `src/table/declared.ts` (columns of tables), out of aggregator/texts/zh.po `src/i18n/zh.ts`.
  */
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -104,6 +104,26 @@ function write(path, text) {
   if (!existsSync(url) || readFileSync(url, "utf8") !== text) writeFileSync(url, text);
 }
 
+const CATALOG = "aggregator/texts/zh.po";
+
+/** The page's sentences that a translator saw as they are now; the page shows the others in English. */
+function translations(catalog) {
+  const texts = {};
+  for (const entry of catalog.split("\n\n")) {
+    const found = entry.match(/^msgctxt "page"\nmsgid ((?:".*"\n)+)msgstr ((?:".*"\n?)+)/m);
+    if (found === null || /^#,.*\bfuzzy\b/m.test(entry)) continue;
+    const [english, text] = found.slice(1).map(unquoted);
+    if (text !== "") texts[english] = text;
+  }
+  return texts;
+}
+
+/** Joins the quoted lines of an entry; its escapes are those of JSON. */
+function unquoted(lines) {
+  const parts = lines.trim().split("\n");
+  return parts.map((line) => JSON.parse(line)).join("");
+}
+
 const rows = schemas
   .filter(([, schema]) => schema["x-columns"] !== undefined)
   .map(([name]) => name);
@@ -113,4 +133,10 @@ write(
   `${NOTE}\nimport type {\n${rows.map((name) => `  ${name},\n`).join("")}} from "../api/types";\n` +
     `import { t } from "../i18n";\nimport type { DeclaredColumn } from "./columns";\n` +
     schemas.map(table).join(""),
+);
+const texts = translations(readFileSync(new URL(`../${CATALOG}`, root), "utf8"));
+write(
+  "src/i18n/zh.ts",
+  `// Generated from ${CATALOG} by \`npm run generate\`.\n\n` +
+    `export const zh: Readonly<Record<string, string>> = ${JSON.stringify(texts, null, 2)};\n`,
 );

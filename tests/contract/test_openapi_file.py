@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from scripts.update_texts import read_catalog
 from tests.conftest import REPOSITORY
 from tests.contract.client import API, ApiClient
+
+CATALOG = "aggregator/texts/zh.po"
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +45,12 @@ def test_the_same_document_is_not_written_again(document: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
-def test_the_pages_types_are_built_from_it(document: Path) -> None:
+def test_the_pages_types_and_translations_are_built(document: Path) -> None:
     """The compiler checks what they say: `make frontend-check`, on those of the checkout."""
     page = document.parents[1] / "frontend"
-    for folder in ("scripts", "src/api", "src/table"):
+    for folder in ("scripts", "src/api", "src/i18n", "src/table", "../aggregator/texts"):
         (page / folder).mkdir(parents=True)
+    shutil.copy(REPOSITORY / CATALOG, page.parent / CATALOG)
     shutil.copy(REPOSITORY / "frontend/scripts/generate.mjs", page / "scripts")
 
     subprocess.run(["node", page / "scripts/generate.mjs"], check=True)
@@ -59,6 +63,13 @@ def test_the_pages_types_are_built_from_it(document: Path) -> None:
     assert set(re.findall(r"DeclaredColumn<(\w+)>", declared)) == tables
     keys = [column["key"] for name in schemas for column in schemas[name].get("x-columns", ())]
     assert re.findall(r'^  \{ key: "(\w+)"', declared, re.MULTILINE) == keys
+    chinese = (page / "src/i18n/zh.ts").read_text("utf-8")
+    built = json.loads(chinese[chinese.index("= {") + 2 :].rstrip(";\n"))
+    assert built == {
+        message.id: message.string
+        for message in read_catalog()
+        if message.context == "page" and message.string and not message.fuzzy
+    }
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")

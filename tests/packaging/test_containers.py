@@ -131,6 +131,7 @@ def test_copied_files_exist_and_are_sent_to_the_builder() -> None:
         ("frontend/node_modules/x/y.js", False),
         ("frontend/src/api/types.ts", False),
         ("frontend/src/table/declared.ts", False),
+        ("frontend/src/i18n/zh.ts", False),
         ("docs/openapi.json", False),
         ("scripts/write_openapi.py", True),
         ("scripts/release.py", False),

@@ -1,19 +1,15 @@
 /**
  * The words of the interface in the reader's language.
  *
- * The code contains the English sentences; `zh.ts` has their Chinese translations. A sentence
- * without a translation does not compile.
+ * The code contains the English sentences, `aggregator/texts/zh.po` their Chinese translations, from
+ * which `zh.ts` is built. A sentence without a translation is shown in English.
  */
 
 import { writeStored } from "../state/storage";
 import { type Language, STORED } from "./language";
 import { translations } from "./translations";
-import type { zh } from "./zh";
 
 export { LANGUAGES, type Language, language, pickLanguage } from "./language";
-
-/** Every sentence of the interface. */
-export type Message = keyof typeof zh;
 
 export type Values = Readonly<Record<string, string | number>>;
 
@@ -23,7 +19,7 @@ export function fill(text: string, values: Values): string {
 }
 
 /** A sentence in the reader's language. */
-export function t(message: Message, values: Values = {}): string {
+export function t(message: string, values: Values = {}): string {
   return fill(translations?.[message] ?? message, values);
 }
 

@@ -6,6 +6,6 @@
  */
 
 import { language } from "./language";
-import type { zh } from "./zh";
 
-export const translations: typeof zh | null = language === "zh" ? (await import("./zh")).zh : null;
+export const translations: Readonly<Record<string, string>> | null =
+  language === "zh" ? (await import("./zh")).zh : null;

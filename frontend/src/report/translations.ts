@@ -3,4 +3,4 @@
 import { language } from "../i18n/language";
 import { zh } from "../i18n/zh";
 
-export const translations: typeof zh | null = language === "zh" ? zh : null;
+export const translations = language === "zh" ? zh : null;

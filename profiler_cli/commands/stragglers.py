@@ -83,12 +83,12 @@ def _is_wanted(path: Path, named: Path) -> bool:
 
 
 def _is_summary(path: Path) -> bool:
-    """Tell whether a file is a summary, or a folder that may hold some."""
+    """Return whether a file is a summary, or a folder that may hold some."""
     return path.is_dir() or is_rank_summary(path)
 
 
 def _may_be_summary(path: Path) -> bool:
-    """Tell the same of one file of several, which may be damaged."""
+    """Return the same of one file of several, which may be damaged."""
     try:
         with path.open("rb") as file:
             return file.read(len(_PARQUET)) == _PARQUET

@@ -113,7 +113,7 @@ def test_a_missing_translation_falls_back_to_english(
     assert set(texts.catalog("zh")) == {"It is new.", "It is {what}.", "Kernels"}
 
 
-def test_the_release_is_told_what_is_not_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sentences_without_translation_are_listed() -> None:
     lines = untranslated(read_po(BytesIO(CATALOG.encode()), locale="zh"))
 
     assert lines == ["no translation: It is new.", "fuzzy: It is {what}."]

@@ -53,11 +53,12 @@ PAGES_ABOVE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.
 
 
 def _link_within_the_site(_app: Sphinx, document: str, source: list[str]) -> None:
-    """Let links that are right in a checkout lead to pages of the site."""
+    """Let links that are right in a checkout lead to pages of the site, or be plain names."""
     text = source[0]
     above = {page.removesuffix(".md"): name for name, page in PAGES_ABOVE.items()}
     if document in above:
         text = (ROOT / above[document]).read_text("utf-8").replace("](docs/", "](")
+    text = re.sub(r"\[([\w/]+)\]\(\.\./[\w/]+/README\.md\)", r"`\1`", text)
     for name, page in PAGES_ABOVE.items():
         text = re.sub(rf"\]\((\.\./)*{re.escape(name)}", f"](/{page}", text)
     source[0] = text

@@ -39,6 +39,23 @@ def test_the_engine_has_few_names_at_its_top() -> None:
     assert len({line.split("/")[1] for line in files.stdout.splitlines()}) <= 22
 
 
+TOPS = ("aggregator", "viewer", "profiler_cli", "dlprof_client", "dlprof_nvtx", "frontend")
+
+
+def test_every_package_says_what_it_holds_and_where_to_start() -> None:
+    for package in (*TOPS, *sorted(_packages())):
+        readme = REPOSITORY / package / "README.md"
+        assert readme.is_file(), f"{package} has no README.md"
+        assert f"[{package}](../{package}/README.md)" in PAGE
+        text = readme.read_text(encoding="utf-8")
+        title, _, holds, _, imports, start = text.splitlines()
+        assert (title, bool(holds)) == (f"# {package}", True)
+        assert imports.startswith("* May import: ")
+        assert start.startswith("* Start at: ")
+        named = re.findall(r"`([\w/.]+(?:/|\.\w+))`", start)
+        assert [name for name in named if not (readme.parent / name).exists()] == []
+
+
 ENTRY_POINTS = {"profiler_cli.commands", "viewer.api", "viewer.api.serializers"}
 """Packages of modules that are run by one other: a command, a URL, a view."""
 STANDING_ALONE = {

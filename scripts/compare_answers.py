@@ -179,7 +179,7 @@ def _dump_reports(database: Path, aggregation: int, answers: _Answers) -> None:
         domains = tuple(row[0] for row in connection.execute("SELECT name FROM domains"))
         query = "SELECT value FROM view_profile_info WHERE key = 'mode'"
         mode = Mode(connection.execute(query).fetchone()[0])
-        for report in REPORTS:
+        for report in REPORTS.values():
             for domain in domains if report.per_domain else domains[:1]:
                 stream = io.BytesIO()
                 source = ReportSource(connection, aggregation, domain, mode, is_extended=True)

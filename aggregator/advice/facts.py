@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from aggregator.advice.recorded_memory import RecordedMemory
+from aggregator.events.model import Calls, Names, Ops, Work, WorkKind
 from aggregator.events.window import Steps
 from aggregator.profile.arrays import Bool, Int64, row_codes
 from aggregator.profile.intervals import Flattened, flatten
@@ -25,7 +26,6 @@ from aggregator.replay.row_changes import Select, work_at
 from aggregator.replay.slow_ranks import RankGains
 from aggregator.texts import Text, say
 
-KERNEL, COPY, SET, GRAPH = 0, 1, 2, 3  # Kinds of GPU work.
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 PAGEABLE = 0  # ``Work.host_kind``; pinned memory is 1.
 
@@ -37,25 +37,14 @@ MIN_REPLAYED = 4  # Kernels that a replay of a CUDA graph launches by one call, 
 
 
 @dataclass(frozen=True)
-class Work:
-    """GPU work of the window, and the first work after it on each GPU."""
+class WindowWork(Work):
+    """GPU work of the window, and the first work after it on each GPU.
 
-    kind: Int64  # ``KERNEL``, ``COPY``, ``SET`` or ``GRAPH``.
-    start_ns: Int64  # Start on the GPU.
-    end_ns: Int64  # End on the GPU.
-    device: Int64  # Number of the GPU.
-    api_start_ns: Int64  # Start of the launching call.
-    api_end_ns: Int64  # Its end.
-    op: Int64  # Row of ``Ops``.
-    name: Int64  # Row of ``Names`` for kernels; -1 for other work.
-    copy_kind: Int64  # CUDA's copy kind; -1 for other work.
-    host_kind: Int64  # ``PAGEABLE`` or 1 for pinned; -1 if unknown or without host memory.
-    num_bytes: Int64  # Bytes moved; 0 for kernels, -1 if unknown.
+    ``device`` is the number of the GPU, as ``Gpu`` has it.
+    """
+
     # How long a collective waited for other ranks; -1 if unknown, and for other work. Unit: ns.
     waiting_ns: Int64
-
-    def __len__(self) -> int:
-        return len(self.kind)
 
     @cached_property
     def duration_ns(self) -> Int64:
@@ -64,39 +53,19 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Ops:
-    """The ops of the profile; tuples by row."""
+class JudgedOps(Ops):
+    """The ops of the profile with what is known of their use of Tensor Cores."""
 
-    op_ids: tuple[str, ...]
-    names: tuple[str, ...]
-    types: tuple[str, ...]
-    directions: tuple[str, ...]
-    eligible: Bool
-    fit: tuple[int | None, ...]
+    fit: tuple[int | None, ...]  # Whether each can use them, by type, shape and GPU.
     shapes: Mapping[int, str]
     """Input shapes of the first call, by row; a backward op has those of its forward op."""
 
 
 @dataclass(frozen=True)
-class Names:
-    """Distinct kernels; arrays by row."""
+class WaitingCalls(Calls):
+    """Calls on the CPU that wait for the GPU."""
 
-    short: tuple[str, ...]  # Short names.
-    long: tuple[str, ...]  # Demangled names.
-    verdict: Int64  # 1 if it runs Tensor Core instructions, 0 if not, -1 if unknown.
-    half: Bool  # Whether its name indicates operands of 16 bits or fewer.
-    communicates: Bool  # Whether it moves data between GPUs.
-
-
-@dataclass(frozen=True)
-class Calls:
-    """Calls on the CPU that wait for the GPU, in order of start. Units: ns."""
-
-    start_ns: Int64
-    end_ns: Int64
-    op: Int64
-    device: Int64
-    name: tuple[str, ...]
+    device: Int64  # Number of the GPU that their process used most; -1: none.
 
 
 @dataclass(frozen=True)
@@ -148,10 +117,11 @@ class Facts:
     domain: str  # Name of the default domain.
     mode: str  # Mode in which the ranges were read.
     steps: Steps  # The steady steps.
-    work: Work  # GPU work.
-    ops: Ops  # The ops.
+    work: WindowWork  # GPU work.
+    ops: JudgedOps  # The ops.
     names: Names  # Distinct kernels.
-    waits: Calls  # Calls that wait for the GPU.
+    call_names: tuple[str, ...]  # Names of calls by row.
+    waits: WaitingCalls  # Calls that wait for the GPU.
     gpus: tuple[Gpu, ...]  # GPUs that ran work in the window.
     idle_devices: tuple[int, ...]  # GPUs that were visible to the processes and ran nothing.
     settings: Mapping[str, Any]  # Settings of the script that markers recorded.
@@ -247,7 +217,7 @@ class Facts:
     @cached_property
     def kernels(self) -> Bool:
         """Which work is a kernel that the iterations of the window launched."""
-        rows: Bool = self.launched & (self.work.kind == KERNEL)
+        rows: Bool = self.launched & (self.work.kind == WorkKind.KERNEL)
         return rows
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from aggregator.advice.evidence import op_items, setting_items
-from aggregator.advice.facts import COPY, DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, Facts
+from aggregator.advice.facts import DEVICE_TO_HOST, HOST_TO_DEVICE, PAGEABLE, Facts
 from aggregator.advice.finding import (
     MIN_GAIN_PCT,
     Answer,
@@ -15,6 +15,7 @@ from aggregator.advice.finding import (
     Remedy,
     Unknown,
 )
+from aggregator.events.model import WorkKind
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.row_changes import copy_unwaited
 from aggregator.texts import say
@@ -102,7 +103,7 @@ def exposed_ns(facts: Facts) -> Int64:
     work = facts.work
     result = np.zeros(len(work), dtype=np.int64)
     for gpu in facts.gpus:
-        rows = np.flatnonzero((work.device == gpu.device) & (work.kind == COPY))
+        rows = np.flatnonzero((work.device == gpu.device) & (work.kind == WorkKind.COPY))
         start, end = work.start_ns[rows], work.end_ns[rows]
         covered = np.zeros(len(rows), dtype=np.int64)
         for kernels in (gpu.computing, gpu.moving):
@@ -115,7 +116,7 @@ def large_copies(facts: Facts) -> Bool:
     """Return which work is a copy between host and GPU of ``MIN_BYTES`` or more."""
     work = facts.work
     between = np.isin(work.copy_kind, (HOST_TO_DEVICE, DEVICE_TO_HOST))
-    large: Bool = facts.launched & (work.kind == COPY) & between
+    large: Bool = facts.launched & (work.kind == WorkKind.COPY) & between
     return large & (work.num_bytes >= MIN_BYTES)
 
 

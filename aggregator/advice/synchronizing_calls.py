@@ -84,8 +84,12 @@ def advise(facts: Facts) -> Answer:
     )
 
 
+def _waiting_names(facts: Facts) -> list[str]:
+    return sorted({facts.call_names[row] for row in facts.waits.name.tolist()})
+
+
 def _proof(facts: Facts, total: int) -> Proof:
-    names = ", ".join(quoted(name) for name in sorted(set(facts.waits.name)))
+    names = ", ".join(quoted(name) for name in _waiting_names(facts))
     query = (
         "SELECT coalesce(sum(api_duration), 0) AS blocked_ns FROM view_api_calls WHERE api_name IN"
         f" ({names}) AND api_start >= {facts.steps.api_low_ns}"

@@ -25,6 +25,10 @@ class StoredTables:
         """Read columns of a long table in order of row id."""
         return read_columns(self._connection, table, names)
 
+    def first_rows(self, table: str, names: Sequence[str], count: int) -> list[Int64]:
+        """Read columns of the first rows of a long table."""
+        return read_columns(self._connection, table, names, (1, count + 1))
+
     def values(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Read rows of a short table in order of their first value, the key of the table."""
         query = f"SELECT {', '.join(names)} FROM {table} ORDER BY 1"
@@ -61,6 +65,10 @@ class KeptTables:
         columns = (self._kept[table][name] for name in names)
         none = [np.empty(0, dtype=np.int64)]
         return [np.concatenate(parts or none, dtype=np.int64) for parts in columns]
+
+    def first_rows(self, table: str, names: Sequence[str], count: int) -> list[Int64]:
+        """Join columns of the first rows of a long table."""
+        return [column[:count] for column in self.integers(table, names)]
 
     def values(self, table: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Join rows of a short table, which are written in the order of their key."""

@@ -27,6 +27,7 @@ from aggregator.events.model import (
 from aggregator.kernels.traits import communication_kernels, half_precision_kernels
 from aggregator.profile.arrays import Int64
 from aggregator.profile.profile import LOST_RECORDS
+from aggregator.system.untrusted_json import read_json
 
 _WORK: Final = ("device", "stream_id", "process", "api_start", "api_duration", "start", "duration")
 _OPS: Final = (
@@ -64,6 +65,9 @@ class Tables(Protocol):
     def of_aggregation(self, table: str, aggr: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Read the rows of an aggregation in order of their first value."""
 
+    def first_rows(self, table: str, names: Sequence[str], count: int) -> list[Int64]:
+        """Read columns of the first rows of a long table."""
+
     def has(self, table: str) -> bool:
         """Return whether the table exists; databases of early versions lack some."""
 
@@ -98,6 +102,10 @@ class EventStore:
     def has(self, table: str) -> bool:
         """Return whether the table exists; databases of early versions lack some."""
         return self._tables.has(table)
+
+    def first_rows(self, table: str, names: Sequence[str], time_ns: int) -> list[Int64]:
+        """Return columns of the rows before a time: some are slow to read whole."""
+        return self._tables.first_rows(table, names, self.first_row(table, time_ns))
 
     def first_row(self, table: str, time_ns: int) -> int:
         """Return the first row of a table that is launched, or starts, at a time or later."""
@@ -155,7 +163,13 @@ class EventStore:
         known = [[UNKNOWN if value is None else value for value in row[:-1]] for row in rows]
         columns = np.array(known, dtype=np.int64).reshape(-1, 8).T
         kinds = np.array([str(row[-1]) for row in rows], dtype=object)
-        return Collectives(columns[0] - 1, *columns[1:], kind=kinds)
+        return Collectives(columns[0] - 1, *columns[1:], kinds)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of the training script that were recorded."""
+        rows = self.values("model_config", "key", "value")
+        return {str(key): read_json(str(value)) for key, value in rows if value is not None}
 
     @cached_property
     def lost_records(self) -> bool:
@@ -182,6 +196,10 @@ class EventStore:
             self._graphs(self._rows("graph_launches", time_ns)),
         ]
         return stacked(parts)
+
+    def kernels(self) -> Work:
+        """Return all kernels."""
+        return self._kernels(slice(0, None))
 
     def calls(self, time_ns: tuple[int, int] | None = None) -> Calls:
         """Return CUDA calls: all, or those that start from one time up to another."""

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from aggregator.profile.arrays import Bool, Int64
 
+UNALIGNED: Final = "nothing"
+"""By what the clock of a rank is aligned whose clock is unknown."""
 SYNCHRONIZING = frozenset({"AllReduce", "AllGather", "ReduceScatter", "AllToAll"})
 """Collectives that no rank leaves before the last rank has entered."""
 MIN_OVERLAP_SHARE = 0.9

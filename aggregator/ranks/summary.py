@@ -15,16 +15,14 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import pyarrow as pa
 
-from aggregator.dldb.column_blobs import read_columns
 from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.ownership import read_span
-from aggregator.dldb.rows.collectives import UNALIGNED, read_collectives
-from aggregator.dldb.slow_ranks import read_kernel_iterations
+from aggregator.dldb.rows.collectives import read_collectives
 from aggregator.dldb.writer import has_table
 from aggregator.errors import NotOneJobError
+from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError, read_steps
-from aggregator.kernels.traits import communication_kernels
-from aggregator.metrics.collectives import CollectiveKernels
+from aggregator.metrics.collectives import UNALIGNED, CollectiveKernels
 from aggregator.metrics.owners import OwnershipReader, Span
 from aggregator.metrics.ownership import CLASSES
 from aggregator.profile.arrays import Bool, Int64
@@ -41,6 +39,7 @@ from aggregator.ranks.summary_schema import (
     VERSION,
     write_table,
 )
+from aggregator.replay.rank_report import read_kernel_iterations
 from aggregator.replay.rank_steps import (
     NO_FUTURE,
     NO_PAST,
@@ -126,10 +125,11 @@ class _Summary:
                 ),
                 hint=say("Leave the file out."),
             )
-        self._steps = _steps(connection, aggr)
+        store = stored_events(connection)
+        self._steps = _steps(store, aggr)
         self._span = _span(connection, aggr, self._steps)
-        self._read_kernels(connection, aggr)
-        self._ownership = OwnershipReader(stored_events(connection))
+        self._read_kernels(store, aggr)
+        self._ownership = OwnershipReader(store)
         self._ops = [
             (str(name), str(direction))
             for name, direction in _rows(connection, "op_name, direction", "ops ORDER BY id")
@@ -140,18 +140,14 @@ class _Summary:
         self._bytes = dict(sizes)
         self._found = read_collectives(database)
 
-    def _read_kernels(self, connection: sqlite3.Connection, aggr: int) -> None:
-        columns = ("start", "duration", "api_start", "api_duration", "process", "name")
-        start, duration, api_start, api_duration, self._process, name = read_columns(
-            connection, "kernels", columns
-        )
-        names = _rows(connection, "name, long_name", "kernel_names ORDER BY id")
-        self._kernel_names = [str(row[0]) for row in names]
-        self._name = name - 1
-        self._start, self._end = start, start + duration
-        self._api_start, self._api_end = api_start, api_start + api_duration
-        self._moves: Bool = communication_kernels([str(row[1]) for row in names])[self._name]
-        iteration, inside = read_kernel_iterations(connection, aggr, np.arange(len(start)) + 1)
+    def _read_kernels(self, store: EventStore, aggr: int) -> None:
+        kernels, names = store.kernels(), store.names
+        self._kernel_names = names.short
+        self._process, self._name = kernels.process, kernels.name
+        self._start, self._end = kernels.start_ns, kernels.end_ns
+        self._api_start, self._api_end = kernels.api_start_ns, kernels.api_end_ns
+        self._moves: Bool = names.communicates[kernels.name]
+        iteration, inside = read_kernel_iterations(store, aggr, np.arange(len(kernels)))
         self._row = self._steps.row(iteration, inside)
 
     def table(self, source: str) -> pa.Table:
@@ -193,7 +189,7 @@ class _Summary:
         return [rank.number for rank in self._ranks] if "rank_files" in self._meta else []
 
     def _rank_table(self, rank: _Rank) -> pa.Table:
-        rows = np.flatnonzero(self._process == rank.process)
+        rows = np.flatnonzero(self._process == rank.process - 1)
         steps = self._steps
         calls, call_counts = self._calls(rank, rows)
         outside = int(call_counts[-1] > 0)
@@ -308,18 +304,15 @@ def _ranks(connection: sqlite3.Connection) -> list[_Rank]:
     ]
 
 
-def _steps(connection: sqlite3.Connection, aggr: int) -> _Steps:
-    query = "SELECT iter_value, kind, start, stop FROM iterations WHERE aggr = ? ORDER BY 1"
-    found = connection.execute(query, (aggr,)).fetchall()
-    number, start, stop = (
-        np.array([row[place] for row in found], dtype=np.int64) for place in (0, 2, 3)
-    )
+def _steps(store: EventStore, aggr: int) -> _Steps:
+    rows = store.of_aggregation("iterations", aggr, "iter_value", "start", "stop", "kind")
+    number, start, end = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
     try:
-        steady = read_steps(stored_events(connection), aggr).number
+        steady = read_steps(store, aggr).number
     except NoStepsError:
         steady = number[:0]
-    kinds = [str(row[1]) for row in found]
-    return _Steps(number, kinds, start, stop - start, np.isin(number, steady))
+    kinds = [str(row[3]) for row in rows]
+    return _Steps(number, kinds, start, end - start, np.isin(number, steady))
 
 
 def _span(connection: sqlite3.Connection, aggr: int, steps: _Steps) -> Span:

@@ -13,14 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.dldb.slow_ranks import (
-    ComparedRank,
-    RankReport,
-    compared_ranks,
-    no_steps,
-    rank_report,
-    require_several,
-)
 from aggregator.metrics.collectives import (
     SYNCHRONIZING,
     CollectiveKernels,
@@ -33,6 +25,14 @@ from aggregator.ranks.align import Capture, align
 from aggregator.ranks.checks import rank_numbers, require_one_job, require_one_time
 from aggregator.ranks.summary_reader import RankSummary, SummaryRank, read_rank_summary
 from aggregator.replay.rank_calls import Calls, most_regular
+from aggregator.replay.rank_report import (
+    ComparedRank,
+    RankReport,
+    compared_ranks,
+    no_steps,
+    rank_report,
+    require_several,
+)
 from aggregator.replay.rank_steps import CallTimes
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.rows.corrected import read_corrected
-from aggregator.dldb.slow_ranks import RankReport, rank_prediction, read_slow_ranks
 from aggregator.errors import InvalidValueError, ReplayError
 from aggregator.replay.analysis import ReplayedProfile
 from aggregator.replay.critical_path_items import Chain, step_chain
 from aggregator.replay.named_changes import LISTS, NUMBERS, OPTIONAL, SWITCHES, named_changes
+from aggregator.replay.rank_report import RankReport, rank_prediction, read_slow_ranks
 from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
 from aggregator.tables.aggregation_data import AggregationData
@@ -157,7 +157,9 @@ def _rank_report(data: AggregationData) -> RankReport:
         data.database.state,
         "ranks",
         {"aggr": aggr},
-        lambda: data.database.read_with(lambda connection: read_slow_ranks(connection, aggr)),
+        lambda: data.database.read_with(
+            lambda connection: read_slow_ranks(stored_events(connection), aggr)
+        ),
     )
 
 

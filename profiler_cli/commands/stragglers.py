@@ -10,15 +10,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.guarded import few_rows
 from aggregator.dldb.reader import damaged
-from aggregator.dldb.slow_ranks import RankReport, read_slow_ranks
 from aggregator.errors import UsageError
 from aggregator.options import ImportOptions
 from aggregator.pipeline import open_or_import
 from aggregator.ranks.file_names import natural_order
 from aggregator.ranks.summary_join import join_summaries
 from aggregator.ranks.summary_reader import is_rank_summary
+from aggregator.replay.rank_report import RankReport, read_slow_ranks
 from aggregator.system.plain_text import shown
 from aggregator.system.progress import NullProgress
 from aggregator.system.temporary_files import temporary_folder
@@ -103,7 +104,9 @@ def _compared(paths: Sequence[Path], aggregation: int | None) -> RankReport:
         try:
             query = "SELECT aggr_id FROM view_aggregations ORDER BY 1"
             known = [int(row[0]) for row in few_rows(database.connection.execute(query))]
-            return read_slow_ranks(database.connection, chosen_aggregation(known, aggregation))
+            return read_slow_ranks(
+                stored_events(database.connection), chosen_aggregation(known, aggregation)
+            )
         except (sqlite3.Error, ValueError, TypeError, LookupError, OverflowError) as error:
             raise damaged(database.path, error) from error
 

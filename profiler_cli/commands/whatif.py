@@ -16,11 +16,11 @@ from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.guarded import few_rows
 from aggregator.dldb.reader import damaged
 from aggregator.dldb.rows.replay import store_replay
-from aggregator.dldb.slow_ranks import rank_prediction, read_slow_ranks
 from aggregator.errors import UsageError
 from aggregator.pipeline import open_or_import
 from aggregator.replay.analysis import Prediction, ReplayedProfile
 from aggregator.replay.named_changes import LISTS, NUMBERS, OPTIONAL, SWITCHES, named_changes
+from aggregator.replay.rank_report import rank_prediction, read_slow_ranks
 from aggregator.replay.reader import read_replayed
 from aggregator.replay.scenario import Change
 from aggregator.system.plain_text import on_one_line, shown
@@ -55,7 +55,7 @@ def run_whatif(words: Sequence[str]) -> int:
             profile = read_replayed(stored_events(database.connection), aggr)
             prediction = profile.predict(changes) if changes else None
             if options.rank_as_median is not None:
-                report = read_slow_ranks(database.connection, aggr)
+                report = read_slow_ranks(stored_events(database.connection), aggr)
                 prediction = rank_prediction(
                     report, options.rank_as_median, profile, alone=not changes
                 )

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from aggregator.dldb.slow_ranks import read_slow_ranks
+from aggregator.dldb.event_reader import stored_events
 from aggregator.errors import (
     CorruptProfileError,
     DatabaseWriteError,
@@ -29,6 +29,7 @@ from aggregator.ranks.summarize import summarize_file
 from aggregator.ranks.summary_join import join_summaries
 from aggregator.ranks.summary_reader import read_rank_summary
 from aggregator.ranks.summary_schema import CALL, CLASS_COLUMNS, KEY, SCHEMA, write_table
+from aggregator.replay.rank_report import read_slow_ranks
 from profiler_cli.dlprof import main
 from tests.rank_files import split
 from tests.replay.test_slow_ranks_of_databases import changed, injected, write
@@ -60,7 +61,7 @@ def of_summaries(*paths: Path) -> dict[str, Any]:
 def of_database(path: Path) -> dict[str, Any]:
     with closing(sqlite3.connect(path)) as connection:
         last = connection.execute("SELECT max(id) FROM aggregations").fetchone()[0]
-        return read_slow_ranks(connection, last).document()
+        return read_slow_ranks(stored_events(connection), last).document()
 
 
 def test_a_summary_names_the_slow_rank_as_its_database_does(job: Path, summary: Path) -> None:

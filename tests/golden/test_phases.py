@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from aggregator.dldb.event_reader import stored_events
-from aggregator.dldb.facts import read_facts
+from aggregator.dldb.rows.advice import find_facts
 from aggregator.errors import UsageError
 from aggregator.frameworks.serving import PhaseName, read_phase, read_phases
 from aggregator.metrics.phases import PhaseColumns, outermost, phases_of_iterations
@@ -261,9 +261,9 @@ def test_no_kernel_moves_more_than_the_memory_can(
     ((share,),) = found.query("SELECT bandwidth_pct FROM view_phases WHERE aggr_id = 1")
     assert (share is not None) == is_known
     with closing(sqlite3.connect(found.path)) as connection:
-        assert read_facts(
-            connection, stored_events(connection), 1
-        ).decode_bandwidth_pct == pytest.approx(share)
+        facts = find_facts(connection, stored_events(connection), 1)
+    assert facts is not None
+    assert facts.decode_bandwidth_pct == pytest.approx(share)
 
 
 @pytest.mark.parametrize(("length_ns", "is_known"), [(400, True), (110, False)])
@@ -286,9 +286,9 @@ def test_a_share_of_the_bandwidth_is_at_most_all_of_it(
     assert 100 * moved / rate < 200  # Not more than the L2 cache can.
     assert (share is not None, moved < rate) == (is_known, is_known)
     with closing(sqlite3.connect(found.path)) as connection:
-        assert read_facts(
-            connection, stored_events(connection), 1
-        ).decode_bandwidth_pct == pytest.approx(share)
+        facts = find_facts(connection, stored_events(connection), 1)
+    assert facts is not None
+    assert facts.decode_bandwidth_pct == pytest.approx(share)
 
 
 @pytest.mark.parametrize(("gpu_ns", "is_known"), [(60, True), (90, True), (300, False)])

@@ -223,11 +223,11 @@ def test_workers_change_nothing(two: list[Path], tmp_path: Path) -> None:
 def test_advice_says_how_long_ranks_wait_for_each_other(joined: Path) -> None:
     from contextlib import closing
 
+    from aggregator.advice.reader import read_facts
     from aggregator.dldb.event_reader import stored_events
-    from aggregator.dldb.facts import read_facts
 
     with closing(sqlite3.connect(joined)) as connection:
-        facts = read_facts(connection, stored_events(connection), 1)
+        facts = read_facts(stored_events(connection), 1)
     steps = facts.steps
     found = [(wait.rank, wait.waiting_ns, wait.kept_waiting_ns) for wait in facts.rank_waits]
     sql = (

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from aggregator.dldb.event_reader import stored_events
-from aggregator.dldb.slow_ranks import rank_prediction, read_slow_ranks
 from aggregator.errors import ReplayError
+from aggregator.replay.rank_report import rank_prediction, read_slow_ranks
 from aggregator.replay.reader import read_replayed
 from aggregator.tables.plotly import slow_ranks
 from dlprof_client import connect
@@ -115,7 +115,7 @@ def test_a_rank_as_fast_as_the_others_saves_the_same_in_any_step(tmp_path: Path)
     database = write(tmp_path, injected(1, 0.2)).path
     with closing(sqlite3.connect(database)) as connection:
         report, profile = (
-            read_slow_ranks(connection, 1),
+            read_slow_ranks(stored_events(connection), 1),
             read_replayed(stored_events(connection), 1),
         )
     longer = copy.copy(profile)
@@ -170,7 +170,7 @@ def _process(row: Row) -> int | None:
 def test_a_rank_that_slept_in_every_fifth_step_of_steps_that_vary(imported: ProfileFactory) -> None:
     """It slept for 0.12 s; the other steps take 56 to 104 ms."""
     with closing(sqlite3.connect(imported("ddp"))) as connection:
-        found = read_slow_ranks(connection, 1).found
+        found = read_slow_ranks(stored_events(connection), 1).found
     assert (found.named, found.every, len(found.slow_steps)) == (1, 5, 6)
     truth_ns = found.measured_ns.mean() - 0.12e9 * 6 / len(found.measured_ns)
     assert found.predicted_ns(1) == pytest.approx(truth_ns, rel=0.05)
@@ -182,7 +182,7 @@ def test_ranks_whose_launches_are_not_recorded_are_not_compared(tmp_path: Path) 
     trace.tables["CUPTI_ACTIVITY_KIND_RUNTIME"].clear()
     database = analyze(trace, tmp_path).path
     with closing(sqlite3.connect(database)) as connection, pytest.raises(ReplayError) as caught:
-        read_slow_ranks(connection, 1)
+        read_slow_ranks(stored_events(connection), 1)
     assert "100 % of the launches of rank 0 are not recorded" in caught.value.message
 
 
@@ -225,7 +225,7 @@ def test_calls_from_before_the_capture_match_no_others(tmp_path: Path) -> None:
     found = run.query("SELECT num_ranks, count(*) FROM collectives GROUP BY 1 ORDER BY 1")
     assert found == [(1, 5), (3, 3 * JOB.steps * JOB.buckets)]
     with closing(sqlite3.connect(run.path)) as connection:
-        assert read_slow_ranks(connection, 1).found.named == 1
+        assert read_slow_ranks(stored_events(connection), 1).found.named == 1
 
 
 def changed(source: Path, target: Path, *queries: str) -> sqlite3.Connection:
@@ -249,7 +249,9 @@ def test_what_does_not_fit_lowers_the_confidence(tmp_path: Path) -> None:
         (silent, "Rank 2 shares no collective"),
         (drifting, "fit each other to 0.9 ms only"),
     ):
-        report = read_slow_ranks(changed(source, tmp_path / "changed.sqlite", query), 1)
+        report = read_slow_ranks(
+            stored_events(changed(source, tmp_path / "changed.sqlite", query)), 1
+        )
         assert report.confidence == "medium"
         assert note in report.notes[0]
 
@@ -264,7 +266,7 @@ def test_ranks_that_cannot_be_compared_have_a_reason(tmp_path: Path) -> None:
         ("DELETE FROM collectives WHERE sequence % 3 = 0 AND rank = 1", "fewer than 4 steps"),
     ):
         with pytest.raises(ReplayError, match=reason):
-            read_slow_ranks(changed(source, target, query), 1)
+            read_slow_ranks(stored_events(changed(source, target, query)), 1)
     changed(source, target, "DELETE FROM collectives").close()
     assert main(["stragglers", str(target)]) == 4
 
@@ -272,7 +274,7 @@ def test_ranks_that_cannot_be_compared_have_a_reason(tmp_path: Path) -> None:
 def test_the_steps_of_a_real_job_are_replayed(imported: Callable[[str], Path]) -> None:
     """The replay of two ranks of ResNet-50; each is late about as often as the other."""
     connection = sqlite3.connect(imported("ddp2_resnet50_amp"))
-    report = read_slow_ranks(connection, 2)
+    report = read_slow_ranks(stored_events(connection), 2)
     assert report.found.error_pct[1] < 1.0
     assert report.found.named is None
     ends = connection.execute(

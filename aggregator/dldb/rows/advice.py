@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TypeAlias
 
 from aggregator.advice import advise
 from aggregator.advice.facts import Facts
 from aggregator.advice.finding import Finding, Unknown
+from aggregator.advice.reader import read_facts
 from aggregator.advice.verdict import MIN_STEPS
-from aggregator.dldb.facts import read_facts
 from aggregator.dldb.guarded import DAMAGE
+from aggregator.dldb.memory_facts import read_recorded_memory
+from aggregator.dldb.rows.corrected import read_corrected
 from aggregator.dldb.rows.replay import replay_tables
 from aggregator.dldb.writer import Table, has_table, insert_rows
 from aggregator.events.store import EventStore
@@ -20,6 +22,7 @@ from aggregator.events.window import NoStepsError
 from aggregator.texts import say
 
 FOUND, UNKNOWN = "found", "unknown"
+_MOSTLY = 0.8  # Share of the steps that decode, if decoding is judged.
 Value: TypeAlias = "str | int | float | None"
 
 
@@ -57,13 +60,56 @@ def add_advice(
 def find_facts(
     connection: sqlite3.Connection, store: EventStore, aggr: int, known: Facts | None = None
 ) -> Facts | None:
-    """As ``read_facts``; None: the aggregation has no GPU work."""
+    """Read the facts of an aggregation, or None if it has no GPU work.
+
+    ``known`` are those of another aggregation of the same iterations.
+    """
     try:
-        return read_facts(connection, store, aggr, known)
+        facts = read_facts(store, aggr, known)
+        if known is not None and facts.work is known.work:
+            return facts
+        replayed = facts.replayed
+        return replace(
+            facts,
+            decode_bandwidth_pct=_decode_bandwidth_pct(connection, aggr),
+            memories=read_recorded_memory(connection),
+            corrected=None
+            if replayed is None
+            else read_corrected(connection, store, aggr, replayed),
+        )
     except DAMAGE as error:
         raise sqlite3.DatabaseError(f"its values do not fit together ({error})") from error
     except NoStepsError:
         return None
+
+
+def _decode_bandwidth_pct(connection: sqlite3.Connection, aggr: int) -> float | None:
+    """Share of the memory bandwidth of decoding; None: it is unknown, or few steps decode.
+
+    As in ``view_phases``, which is not read: an aggregation runs none of the file's views.
+    """
+    query = (
+        "SELECT count(*), total(stop - start), sum(bytes), total(known_gpu_time), total(graph),"
+        " total(tc + non_tc + graph), gpus, rate,"
+        " (SELECT count(*) FROM iterations AS i JOIN iteration_phases AS p USING (aggr, iter_value)"
+        "  WHERE i.aggr = :aggr AND i.aggregated)"
+        " FROM iterations AS i JOIN iteration_phases AS p USING (aggr, iter_value)"
+        " JOIN iteration_times AS t USING (aggr, iter_value)"
+        " JOIN iteration_efficiency AS e USING (aggr, iter_value)"
+        " JOIN model_efficiency AS m USING (aggr)"
+        " JOIN peak_rates AS r ON r.aggr = i.aggr AND r.name = 'bandwidth'"
+        " WHERE i.aggr = :aggr AND i.aggregated AND p.phase = 'decode' AND t.domain = 1"
+    )
+    if not has_table(connection, "iteration_phases"):  # In older databases.
+        return None
+    row = connection.execute(query, {"aggr": aggr}).fetchone()
+    decoding, length_ns, moved, known_ns, graph_ns, busy_ns, gpus, rate, steps = row
+    if moved is None or not (length_ns and gpus and rate) or decoding < _MOSTLY * steps:
+        return None
+    if 2 * graph_ns > busy_ns or moved > 2 * rate * known_ns:
+        return None
+    share = 100.0 * moved / length_ns / gpus / rate
+    return share if share <= 100 else None
 
 
 def collect_advice(facts: Facts | None) -> tuple[list[Finding], list[Unknown]]:

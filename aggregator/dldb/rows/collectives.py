@@ -8,17 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from aggregator.advice.facts import RankWait
 from aggregator.dldb.stored import reading_errors
 from aggregator.dldb.writer import Table, has_table, insert_rows
-from aggregator.events.window import Steps
 from aggregator.kernels.traits import kernel_traits
-from aggregator.metrics.collectives import CollectiveKernels, Matched, collective_kind, match
+from aggregator.metrics.collectives import (
+    UNALIGNED,
+    CollectiveKernels,
+    Matched,
+    collective_kind,
+    match,
+)
 from aggregator.profile.arrays import Int64, before_known
 from aggregator.system.sqlite_arrow import ArrowConnection
 from aggregator.system.sqlite_uri import read_only_uri
-
-UNALIGNED = "nothing"
 
 
 def write_collectives(connection: sqlite3.Connection, found: CollectiveKernels) -> None:
@@ -105,41 +107,3 @@ def _table(found: CollectiveKernels, matched: Matched, sizes: dict[int, int]) ->
 
 def _nullable(column: Int64) -> list[int | None]:
     return [None if value < 0 else value for value in column.tolist()]
-
-
-def read_rank_waits(
-    connection: sqlite3.Connection, aggr: int, steps: Steps
-) -> tuple[RankWait, ...]:
-    """Return how long each rank waited in the collectives that the window launched.
-
-    Empty if this is unknown for any rank: the others may have waited for it.
-    """
-    ranks = connection.execute("SELECT count(*) FROM ranks").fetchone()[0]
-    if ranks < 2:
-        return ()
-    bounds = (steps.api_low_ns, steps.api_high_ns)
-    found = connection.execute(
-        "SELECT r.rank, v.device_id, sum(c.waiting), sum(c.kept_waiting) FROM collectives AS c"
-        " JOIN kernels AS k ON k.id = c.kernel JOIN ranks AS r ON r.id = c.rank"
-        " JOIN devices AS v ON v.id = r.device"
-        " WHERE k.api_start >= ? AND k.api_start < ? GROUP BY r.rank ORDER BY r.rank",
-        bounds,
-    ).fetchall()
-    if len(found) != ranks or any(None in row for row in found):
-        return ()
-    late: dict[int, dict[int, int]] = {int(row[0]): {} for row in found}
-    # The others waited for it together: how late it came is the mean of one of them.
-    query = (
-        "SELECT r.rank, i.iter_value, max(c.kept_waiting / max(c.num_ranks - 1, 1))"
-        " FROM collectives AS c JOIN kernels AS k ON k.id = c.kernel"
-        " JOIN ranks AS r ON r.id = c.rank JOIN iterations AS i ON i.aggr = ?"
-        " AND k.id >= i.kernel_low AND k.id < i.kernel_high"
-        " WHERE k.api_start >= ? AND k.api_start < ? AND c.kept_waiting IS NOT NULL"
-        " GROUP BY r.rank, i.iter_value"
-    )
-    for rank, iteration, late_ns in connection.execute(query, (aggr, *bounds)):
-        late[int(rank)][int(iteration)] = int(late_ns)
-    return tuple(
-        RankWait(int(rank), int(device), int(own), int(others), late[int(rank)])
-        for rank, device, own, others in found
-    )

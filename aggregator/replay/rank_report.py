@@ -1,23 +1,18 @@
-"""Reads the ranks of a database and finds the one that makes the step slow."""
+"""Read the ranks of a profile and find the one that makes the step slow."""
 
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from aggregator.dldb.column_blobs import read_columns
-from aggregator.dldb.event_reader import stored_events
-from aggregator.dldb.rows.collectives import UNALIGNED
-from aggregator.dldb.writer import has_table
 from aggregator.errors import InvalidValueError, ReplayError
+from aggregator.events.store import EventStore
 from aggregator.events.window import NoStepsError, read_steps
-from aggregator.kernels.traits import communication_kernels
-from aggregator.metrics.collectives import SYNCHRONIZING
+from aggregator.metrics.collectives import SYNCHRONIZING, UNALIGNED
 from aggregator.profile.arrays import Bool, Int64
 from aggregator.replay.analysis import INTERVAL_PCT, Prediction, ReplayedProfile
 from aggregator.replay.rank_calls import ArrangedCalls, Calls, arrange, cannot_compare
@@ -29,7 +24,6 @@ MAX_RESIDUAL = 0.03
 """Disagreement of the clocks, as a share of the step, above which the confidence is low."""
 MAX_LOST_PCT = 5
 """Share of its collectives without a launch, from which a rank is not compared. Unit: percent."""
-_COLUMNS = ("start", "duration", "api_start", "api_duration", "process", "name")
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,7 @@ class ComparedRank:
 
     number: int
     residual_ns: int  # Of its clock. Unit: ns.
-    row: int = 0  # Row of ranks.
+    row: int = 0  # Id of the rank.
     process: int = 0  # Row of processes.
 
 
@@ -149,15 +143,15 @@ class ComparedRanks:
     arranged: ArrangedCalls
 
 
-def read_slow_ranks(connection: sqlite3.Connection, aggr: int) -> RankReport:
+def read_slow_ranks(store: EventStore, aggr: int) -> RankReport:
     """Compare the ranks of an aggregation.
 
     Raises:
         ReplayError: They cannot be compared; the message says why.
         sqlite3.Error, ValueError, TypeError, KeyError, OverflowError, IndexError: It is damaged.
     """
-    compared = read_compared_ranks(connection, aggr)
-    return rank_report(compared, map(call_times, read_rank_events(connection, compared)))
+    compared = read_compared_ranks(store, aggr)
+    return rank_report(compared, map(call_times, read_rank_events(store, compared)))
 
 
 def rank_report(compared: ComparedRanks, calls: Iterable[CallTimes]) -> RankReport:
@@ -194,14 +188,14 @@ def _with_launches(compared: ComparedRanks, calls: Iterable[CallTimes]) -> Itera
         yield times
 
 
-def read_rank_gains(connection: sqlite3.Connection, aggr: int) -> RankGains | None:
+def read_rank_gains(store: EventStore, aggr: int) -> RankGains | None:
     """What the ranks of an aggregation cost; None: they cannot be compared, or not reliably.
 
     Raises:
         sqlite3.Error, ValueError, TypeError, KeyError, OverflowError, IndexError: It is damaged.
     """
     try:
-        report = read_slow_ranks(connection, aggr)
+        report = read_slow_ranks(store, aggr)
     except ReplayError:
         return None
     found = report.found
@@ -221,24 +215,27 @@ def read_rank_gains(connection: sqlite3.Connection, aggr: int) -> RankGains | No
     )
 
 
-def read_compared_ranks(connection: sqlite3.Connection, aggr: int) -> ComparedRanks:
+def read_compared_ranks(store: EventStore, aggr: int) -> ComparedRanks:
     """Read the collectives of an aggregation, arranged by rank and step.
 
     Raises: as ``read_slow_ranks``.
     """
-    if not has_table(connection, "collectives"):
+    if not store.has("collectives"):
         raise cannot_compare(say("an older version wrote the database"))
-    rows = connection.execute(
-        "SELECT id, rank, process, aligned_by, coalesce(clock_residual, 0) FROM ranks ORDER BY rank"
-    ).fetchall()
-    ranks = [ComparedRank(row[1], row[4], row[0], row[2]) for row in rows if row[3] != UNALIGNED]
-    unaligned = [int(row[1]) for row in rows if row[3] == UNALIGNED]
+    names = ("rank", "id", "process", "aligned_by", "clock_residual")
+    rows = store.values("ranks", *names)
+    ranks = [
+        ComparedRank(number, residual or 0, row, process - 1)
+        for number, row, process, aligned, residual in rows
+        if aligned != UNALIGNED
+    ]
+    unaligned = [int(row[0]) for row in rows if row[3] == UNALIGNED]
     require_several(ranks, unaligned)
     try:
-        steady = read_steps(stored_events(connection), aggr).number
+        steady = read_steps(store, aggr).number
     except NoStepsError as error:
         raise no_steps() from error
-    return compared_ranks(ranks, unaligned, _read_calls(connection, aggr, ranks), steady)
+    return compared_ranks(ranks, unaligned, _read_calls(store, aggr, ranks), steady)
 
 
 def require_several(ranks: Sequence[ComparedRank], unaligned: Sequence[int]) -> None:
@@ -279,57 +276,40 @@ def compared_ranks(
     )
 
 
-def _read_calls(connection: sqlite3.Connection, aggr: int, ranks: list[ComparedRank]) -> Calls:
-    kinds = ", ".join(f"'{kind}'" for kind in sorted(SYNCHRONIZING))
-    query = (
-        "SELECT c.kernel, c.rank, c.communicator, c.sequence, k.start FROM collectives AS c"
-        f" JOIN kernels AS k ON k.id = c.kernel WHERE c.kind IN ({kinds})"
-        " AND c.communicator IS NOT NULL AND c.sequence IS NOT NULL ORDER BY c.kernel"
-    )
-    found = np.array(connection.execute(query).fetchall(), dtype=np.int64).reshape(-1, 5).T
-    kernel, rank, communicator, sequence, start = found
-    iteration, is_inside = read_kernel_iterations(connection, aggr, kernel)
+def _read_calls(store: EventStore, aggr: int, ranks: list[ComparedRank]) -> Calls:
+    found = store.collectives
+    is_matched = (found.communicator >= 0) & (found.sequence >= 0)
+    found = found.rows(is_matched & np.isin(found.kind, sorted(SYNCHRONIZING)))
+    start = store.integers("kernels", ("start",))[0][found.kernel]
+    iteration, is_inside = read_kernel_iterations(store, aggr, found.kernel)
     places = np.full(max((one.row for one in ranks), default=0) + 1, -1, dtype=np.int64)
     places[[one.row for one in ranks]] = np.arange(len(ranks))
-    known = rank < len(places)
-    own = np.where(known, places[np.where(known, rank, 0)], -1)
-    return Calls(kernel - 1, own, communicator, sequence, iteration, start).rows(
-        np.flatnonzero((own >= 0) & is_inside)
-    )
+    known = found.rank < len(places)
+    own = np.where(known, places[np.where(known, found.rank, 0)], -1)
+    calls = Calls(found.kernel, own, found.communicator, found.sequence, iteration, start)
+    return calls.rows(np.flatnonzero((own >= 0) & is_inside))
 
 
-def read_kernel_iterations(
-    connection: sqlite3.Connection, aggr: int, kernel: Int64
-) -> tuple[Int64, Bool]:
-    """Iteration that launched each kernel, and whether there is one."""
-    bounds = connection.execute(
-        "SELECT iter_value, kernel_low, kernel_high FROM iterations WHERE aggr = ?"
-        " ORDER BY kernel_low, iter_value",
-        (aggr,),
-    ).fetchall()
-    number, low, high = np.array(bounds, dtype=np.int64).reshape(-1, 3).T
-    place = np.searchsorted(low, kernel, side="right") - 1
-    is_inside = (place >= 0) & (kernel < np.append(high, 0)[place])
+def read_kernel_iterations(store: EventStore, aggr: int, kernel: Int64) -> tuple[Int64, Bool]:
+    """Return the iteration that launched each kernel, by its row, and whether there is one."""
+    rows = store.of_aggregation("iterations", aggr, "kernel_low", "iter_value", "kernel_high")
+    low, number, high = np.array(sorted(rows), dtype=np.int64).reshape(-1, 3).T
+    place = np.searchsorted(low - 1, kernel, side="right") - 1
+    is_inside = (place >= 0) & (kernel < np.append(high - 1, 0)[place])
     return np.append(number, -1)[place], is_inside
 
 
-def read_rank_events(
-    connection: sqlite3.Connection, compared: ComparedRanks
-) -> Iterator[RankEvents]:
-    """The kernels of each of the ranks."""
-    start, duration, api_start, api_duration, process, name = read_columns(
-        connection, "kernels", _COLUMNS
-    )
-    names = connection.execute("SELECT long_name FROM kernel_names ORDER BY id").fetchall()
-    communicates = communication_kernels(tuple(str(row[0]) for row in names))
-    moves: Bool = communicates[name - 1]
+def read_rank_events(store: EventStore, compared: ComparedRanks) -> Iterator[RankEvents]:
+    """Return the kernels of each of the ranks."""
+    kernels = store.kernels()
+    moves = store.names.communicates[kernels.name]
     for place, rank in enumerate(compared.ranks):
-        rows: Int64 = np.flatnonzero(process == rank.process)
+        rows: Int64 = np.flatnonzero(kernels.process == rank.process)
         yield RankEvents(
-            start_ns=start[rows],
-            end_ns=(start + duration)[rows],
-            api_start_ns=api_start[rows],
-            api_end_ns=(api_start + api_duration)[rows],
+            start_ns=kernels.start_ns[rows],
+            end_ns=kernels.end_ns[rows],
+            api_start_ns=kernels.api_start_ns[rows],
+            api_end_ns=kernels.api_end_ns[rows],
             computes=~moves[rows],
             calls=np.searchsorted(rows, compared.arranged.kernel[place]),
         )

@@ -16,11 +16,12 @@ from aggregator.dldb.column_blobs import (
     kept_arrays,
     narrowed_parts,
 )
-from aggregator.dldb.memory_owners import write_owners
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.memory_reader import BLOCKS, COUNTS, read_recordings
 from aggregator.dldb.stored import require_aggregable
 from aggregator.dldb.writer import Table, aggregation_transaction, has_table, insert_rows
 from aggregator.errors import DldbVersionError
+from aggregator.events.store import EventStore
 from aggregator.metrics.memory.analysis import DeviceMemory, Recording
 from aggregator.metrics.memory.answers import leaks, step_peaks
 from aggregator.metrics.memory.kinds import EVIDENCE_TEXTS, KIND_NAMES
@@ -31,6 +32,7 @@ from aggregator.metrics.memory.overview import (
     is_large,
     overview,
 )
+from aggregator.metrics.memory.owners import peak_owners
 from aggregator.metrics.memory.phases import PHASE_NAMES
 from aggregator.metrics.memory.what_if import usual_changes
 from aggregator.profile.arrays import Int64, parts_of
@@ -231,7 +233,7 @@ def add_recordings(database: Path, recordings: Sequence[Recording]) -> None:
                 arrays = encode(table.name, table.columns, row)
                 insert_rows(connection, Table("column_blobs", arrays))
                 row += len(table) if table.name == "memory_allocations" else 0
-        write_owners(connection, recordings)
+        write_owners(connection, stored_events(connection), recordings)
         connection.execute("INSERT OR REPLACE INTO dldb_meta VALUES ('has_memory', '1')")
 
 
@@ -247,3 +249,21 @@ def _complete_overviews(connection: sqlite3.Connection, added: Sequence[Recordin
     for number, recording in enumerate(read_recordings(connection), start=1):
         insert_rows(connection, _overview(number, recording))
     return True
+
+
+def write_owners(
+    connection: sqlite3.Connection, store: EventStore, recordings: Sequence[Recording]
+) -> None:
+    """Add the bytes at the peak of recordings to those of ops and groups."""
+    if not has_table(connection, "op_memory"):
+        return
+    ops, groups = peak_owners(store, recordings)
+    for table, key, rows in (
+        ("op_memory", "op", {row + 1: size for row, size in ops.items()}.items()),
+        ("group_memory", "group_name", groups.items()),
+    ):
+        connection.executemany(
+            f"INSERT INTO {table} ({key}, peak_bytes) VALUES (?, ?) ON CONFLICT ({key})"
+            " DO UPDATE SET peak_bytes = peak_bytes + excluded.peak_bytes",
+            rows,
+        )

@@ -124,12 +124,12 @@ def write_aggregations(
 
     def write(connection: sqlite3.Connection) -> None:
         write_collectives(connection, collectives)
-        if events.recordings:
-            from aggregator.dldb.memory_owners import write_owners  # noqa: PLC0415 - rare
-
-            write_owners(connection, events.recordings)
-        facts: Facts | None = None
         store = stored_events(connection)
+        if events.recordings:
+            from aggregator.dldb.gpu_memory import write_owners  # noqa: PLC0415 - rare
+
+            write_owners(connection, store, events.recordings)
+        facts: Facts | None = None
         for aggr, aggregated in enumerate(done, start=1):
             known = facts if aggregated.is_steady else None
             facts = add_aggregation(connection, store, aggr, events.inputs, aggregated, known)

@@ -177,7 +177,7 @@ def _aggregate(
     database: Path, request: AggregationRequest, progress: Progress
 ) -> AggregationResult:
     from aggregator.dldb.aggregations import next_number
-    from aggregator.dldb.event_reader import stored_events
+    from aggregator.dldb.event_reader import StoredTables
     from aggregator.dldb.rows.aggregation import Aggregated, add_aggregation, find_aggregation
     from aggregator.dldb.stored import damage_errors, load_rollup_inputs, reading_errors
     from aggregator.metrics.rollup import roll_up
@@ -186,7 +186,7 @@ def _aggregate(
     existing = _find_aggregation(database, request)
     if existing is not None:  # another process made it during the wait
         return existing
-    inputs = load_rollup_inputs(database, progress)
+    inputs, store = load_rollup_inputs(database, progress)
     # A row that refers to a missing row is found only when the columns are combined.
     with reading_errors(database):
         rollups = roll_up(inputs, request, progress)
@@ -197,7 +197,7 @@ def _aggregate(
         if found := find_aggregation(connection, request):
             return AggregationResult(*found, database, reused=True)
         aggr = next_number(connection)
-        store = stored_events(connection)
+        store = store.on(StoredTables(connection))
         add_aggregation(connection, store, aggr, inputs, Aggregated(request, rollups))
         progress.advance(1)
     window = rollups[0].window

@@ -216,12 +216,9 @@ def _idle_devices(store: EventStore, work: WindowWork) -> tuple[int, ...]:
     numbers = dict(store.values("devices", "id", "device_id"))
     if set(numbers.values()) <= set(distinct(work.device).tolist()) or store.lost_records:
         return ()
-    used = {
-        int(device)
-        for table in ("kernels", "memory_ops", "graph_launches")
-        for device in distinct(store.integers(table, ("device",))[0])
-    }
-    return tuple(int(number) for row, number in numbers.items() if row not in used)
+    return tuple(
+        int(number) for row, number in numbers.items() if row - 1 not in store.used_devices
+    )
 
 
 def _read_ops(store: EventStore, aggr: int, steps: Steps) -> JudgedOps:

@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import adbc_driver_manager
 import numpy as np
 
 from aggregator.costs.units import CostUnit, InstanceCosts
-from aggregator.dldb.column_blobs import read_columns
+from aggregator.dldb.event_reader import stored_events
 from aggregator.dldb.guarded import DAMAGE, check_tables
 from aggregator.dldb.reader import busy, is_aggregable, open_database
 from aggregator.dldb.writer import BUSY_TIMEOUT_S, has_table, own_tables, unwritable
 from aggregator.errors import DatabaseBusyError, DldbVersionError, NotADldbError
+from aggregator.events.store import EventStore
 from aggregator.kernels.traits import half_precision_kernels
 from aggregator.metrics.iterations import NamedRanges
 from aggregator.metrics.model import (
@@ -27,25 +28,27 @@ from aggregator.metrics.model import (
     InstanceColumns,
     KernelColumns,
     MemoryColumns,
-    OpColumns,
     OpKernelColumns,
     RollupInput,
 )
 from aggregator.metrics.phases import PhaseColumns
-from aggregator.profile.arrays import Int32, Int64, distinct
+from aggregator.profile.arrays import Int32, Int64
 from aggregator.profile.intervals import Flattened
-from aggregator.profile.profile import LOST_RECORDS
 from aggregator.system.progress import Progress
 from aggregator.system.sqlite_arrow import raise_interrupt
 from aggregator.system.sqlite_uri import connect_read_only, is_busy, is_full
-from aggregator.system.untrusted_json import read_json
 from aggregator.texts import say
 
 T = TypeVar("T")
 
 
-def load_rollup_inputs(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
+def load_rollup_inputs(
+    path: Path, progress: Progress
+) -> tuple[tuple[RollupInput, ...], EventStore]:
     """Read the columns of a database: the default domain, then the custom ones.
+
+    Returns:
+        They and the events, whose connection is closed: see ``EventStore.on``.
 
     Raises:
         NotADldbError: The database is damaged.
@@ -73,10 +76,11 @@ _RETRY_S = 0.1
 _DAMAGE = (*DAMAGE, MemoryError)  # A row id may lead to no row, or ask for a table of 64 GiB.
 
 
-def _load_once(path: Path, progress: Progress) -> tuple[RollupInput, ...]:
+def _load_once(path: Path, progress: Progress) -> tuple[tuple[RollupInput, ...], EventStore]:
     # No transaction over all of it: a reader must not hold up another's commit for long.
     with reading_errors(path), closing(connect_read_only(path)) as connection:
-        return _Loader(connection, progress).load()
+        store = stored_events(connection)
+        return _Loader(connection, store, progress).load(), store
 
 
 def require_aggregable(database: Path) -> None:
@@ -151,20 +155,20 @@ def _first_line(error: Exception) -> str:
 class _Loader:
     """Reads the stored profile of one database."""
 
-    def __init__(self, connection: sqlite3.Connection, progress: Progress) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: sqlite3.Connection, store: EventStore, progress: Progress
+    ) -> None:
+        self._connection, self._store = connection, store
         self._progress = progress
         rows = connection.execute("SELECT key, value FROM dldb_meta")
         self._meta = {str(key): str(value) for key, value in rows}
         progress.phase("read", self._count_rows())
         self._instances = self._read("op_instances", _INSTANCE_COLUMNS)
         self._costs = self._read_costs()
-        *self._kernels, kernel_device = self._read("kernels", (*_KERNEL_COLUMNS, "device"))
-        *self._memory, memory_device = self._read("memory_ops", (*_MEMORY_COLUMNS, "device"))
-        self._ops, self._op_domain = _ops(connection)
+        self._kernels = self._read("kernels", _KERNEL_COLUMNS)
+        self._memory = self._read("memory_ops", _MEMORY_COLUMNS)
         self._op_kernels = _op_kernels(connection)
-        self._devices = _devices(connection, kernel_device, memory_device)
-        self._settings = stored_settings(connection)
+        self._devices = _devices(connection, store)
         self._ranges = self._named_ranges()
         self._phases = _phases(connection)
 
@@ -175,7 +179,7 @@ class _Loader:
 
     def _read(self, table: str, names: tuple[str, ...]) -> list[Int64]:
         """Integer columns of a whole table."""
-        columns = read_columns(self._connection, table, names)
+        columns = self._store.integers(table, names)
         self._progress.advance(len(columns[0]))
         return columns
 
@@ -183,7 +187,7 @@ class _Loader:
         """Costs of all instances; none in a database of a version that computed none."""
         if not has_table(self._connection, "op_efficiency"):
             return InstanceCosts()
-        cost = read_columns(self._connection, "op_instances", ("cost",))[0]
+        (cost,) = self._store.integers("op_instances", ("cost",))
         query = "SELECT cost, unit, calls FROM op_cost_parts ORDER BY cost, unit"
         parts = self._connection.execute(query).fetchall()
         part_cost, unit, calls = np.array(parts, dtype=np.int64).reshape(-1, 3).T
@@ -215,8 +219,9 @@ class _Loader:
     def _domain(self, domain: int) -> RollupInput:
         op = (self._instances[0] - 1).astype(np.int32)
         rows: Int64 | slice = slice(None)  # of one domain: nothing to choose, nothing to copy
-        if self._op_domain.any():
-            rows = np.flatnonzero(self._op_domain[op] == domain)
+        ops = self._store.ops
+        if ops.domain.any():
+            rows = np.flatnonzero(ops.domain[op] == domain)
         instances = InstanceColumns(op[rows], *(column[rows] for column in self._instances[1:]))
         kernel_rows, pairs = self._kernel_rows(domain)
         memory_rows = self._memory_rows(domain)
@@ -225,7 +230,7 @@ class _Loader:
             domain=domain,
             mode=self._meta["mode"],
             last_ns=int(self._meta["last_ns"]),
-            ops=self._ops,
+            ops=ops,
             instances=instances,
             kernels=KernelColumns(pairs, *(column[kernel_rows] for column in self._kernels[1:])),
             op_kernels=self._op_kernels,
@@ -242,7 +247,7 @@ class _Loader:
             marked_until_ns=int(self._meta.get("marked_until_ns", 0)),
             are_ranks=self._meta.get("are_ranks", "1") == "1",
             costs=InstanceCosts() if domain else self._costs_of(rows),
-            settings=self._settings,
+            settings=self._store.settings,
             phases=self._phases,
         )
 
@@ -317,25 +322,6 @@ def _phases(connection: sqlite3.Connection) -> PhaseColumns:
     )
 
 
-def _ops(connection: sqlite3.Connection) -> tuple[OpColumns, Int64]:
-    """The ops, and the domain of each."""
-    rows = connection.execute(
-        "SELECT op_id, op_name, op_type, direction, data_type, process, tc_support_status, domain"
-        " FROM ops ORDER BY id"
-    ).fetchall()
-    texts = [tuple(str(row[column]) for row in rows) for column in range(5)]
-    columns = OpColumns(
-        op_ids=texts[0],
-        names=texts[1],
-        types=texts[2],
-        directions=texts[3],
-        data_types=texts[4],
-        processes=tuple(int(row[5]) - 1 for row in rows),
-        tc_eligible=np.array([row[6] == 0 for row in rows], dtype=bool),
-    )
-    return columns, np.array([row[7] - 1 for row in rows], dtype=np.int64)
-
-
 def _op_kernels(connection: sqlite3.Connection) -> OpKernelColumns:
     columns = {row[1] for row in connection.execute("PRAGMA table_info(op_kernels)")}
     # Databases before 2.1.3 have a row per short name, with the last of its full names.
@@ -356,33 +342,19 @@ def _op_kernels(connection: sqlite3.Connection) -> OpKernelColumns:
     )
 
 
-def _devices(connection: sqlite3.Connection, *of_work: Int64) -> DeviceColumns:
+def _devices(connection: sqlite3.Connection, store: EventStore) -> DeviceColumns:
     rows = connection.execute(
         "SELECT id, device_id, name, memory_bytes, memory_used_bytes FROM devices ORDER BY id"
     ).fetchall()
-    graphs = connection.execute("SELECT DISTINCT device FROM graph_launches").fetchall()
-    used = {int(row[0]) for row in graphs}
-    used.update(device for column in of_work for device in distinct(column).tolist())
+    used = store.used_devices
     return DeviceColumns(
         device_ids=tuple(int(row[1]) for row in rows),
         names=tuple(str(row[2]) for row in rows),
-        used=np.array([int(row[0]) in used for row in rows], dtype=bool),
+        used=np.array([int(row[0]) - 1 in used for row in rows], dtype=bool),
         memory_bytes=tuple(row[3] for row in rows),
         memory_used_bytes=tuple(row[4] for row in rows),
-        lost_records=lost_records(connection),
+        lost_records=store.lost_records,
     )
-
-
-def lost_records(connection: sqlite3.Connection) -> bool:
-    """Whether the recorder lost work of the GPU: what is not there may have happened."""
-    codes = connection.execute("SELECT code FROM warnings")
-    return any(str(code) in LOST_RECORDS for (code,) in codes)
-
-
-def stored_settings(connection: sqlite3.Connection) -> dict[str, Any]:
-    """Settings of the training script that were recorded."""
-    rows = connection.execute("SELECT key, value FROM model_config WHERE value IS NOT NULL")
-    return {str(key): read_json(str(value)) for key, value in rows}
 
 
 def _busy(connection: sqlite3.Connection, domain: int) -> tuple[tuple[Flattened, ...], ...]:

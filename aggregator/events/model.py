@@ -129,6 +129,8 @@ class Ops:
     domain: Int64  # Row of domains; 0 is the default one.
     eligible: Bool  # Whether the op can use Tensor Cores, by its type.
     forward: Int64  # Row of the forward op of a backward one, or ``NO_ROW``.
+    process: Int64  # Row of processes.
+    data_types: tuple[str, ...]  # Element types; empty where they were not recorded.
 
     def __len__(self) -> int:
         return len(self.op_ids)

@@ -25,13 +25,14 @@ from aggregator.events.model import (
     stacked,
 )
 from aggregator.kernels.traits import communication_kernels, half_precision_kernels
-from aggregator.profile.arrays import Int64
+from aggregator.profile.arrays import Int64, distinct
 from aggregator.profile.profile import LOST_RECORDS
 from aggregator.system.untrusted_json import read_json
 
 _WORK: Final = ("device", "stream_id", "process", "api_start", "api_duration", "start", "duration")
 _OPS: Final = (
     *("id", "op_id", "op_name", "op_type", "direction", "domain", "tc_support_status", "forward"),
+    *("process", "data_type"),
 )
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "dldb_meta": ("key", "value"),
@@ -82,6 +83,12 @@ class EventStore:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._columns: dict[tuple[str, str], Int64] = {}
+
+    def on(self, tables: Tables) -> EventStore:
+        """Return the same events, whose further columns are read from other tables."""
+        other = EventStore(tables)
+        other._columns = self._columns
+        return other
 
     def integers(self, table: str, names: Sequence[str]) -> list[Int64]:
         """Return columns of a long table in order of row id; each is read once."""
@@ -138,6 +145,8 @@ class EventStore:
             domain=np.array([row[5] for row in rows], dtype=np.int64) - 1,
             eligible=np.array([row[6] == 0 for row in rows], dtype=bool),
             forward=np.array([row[7] or 0 for row in rows], dtype=np.int64) - 1,
+            process=np.array([row[8] for row in rows], dtype=np.int64) - 1,
+            data_types=tuple(str(row[9]) for row in rows),
         )
 
     @cached_property
@@ -161,15 +170,22 @@ class EventStore:
         if self.has("collectives"):
             rows = self.values("collectives", *names, "kept_waiting", "kind")
         known = [[UNKNOWN if value is None else value for value in row[:-1]] for row in rows]
-        columns = np.array(known, dtype=np.int64).reshape(-1, 8).T
+        kernel, *others = np.array(known, dtype=np.int64).reshape(-1, 8).T
         kinds = np.array([str(row[-1]) for row in rows], dtype=object)
-        return Collectives(columns[0] - 1, *columns[1:], kinds)
+        return Collectives(*(kernel - 1, *others, kinds))
 
     @property
     def settings(self) -> dict[str, Any]:
         """Settings of the training script that were recorded."""
         rows = self.values("model_config", "key", "value")
         return {str(key): read_json(str(value)) for key, value in rows if value is not None}
+
+    @cached_property
+    def used_devices(self) -> frozenset[int]:
+        """The rows of the GPUs that ran work."""
+        tables = ("kernels", "memory_ops", "graph_launches")
+        used = [distinct(self.integers(table, ("device",))[0]) for table in tables]
+        return frozenset((np.concatenate(used) - 1).tolist())
 
     @cached_property
     def lost_records(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from aggregator.correlate.op_table import Op, OpTable
 from aggregator.correlate.work import CorrelatedWork
 from aggregator.costs.messages import Messages
 from aggregator.costs.units import InstanceCosts
+from aggregator.events.model import Ops
 from aggregator.frameworks.meaning import RangeMeaning
 from aggregator.kernels.traits import communication_kernels, tensor_core_kernels
 from aggregator.metrics.iterations import KeyNode, NamedRanges
@@ -94,6 +96,11 @@ class ImportedProfile:
         """Ops of all domains: the framework's first."""
         return (*self.ops.ops, *(op for domain in self.domains for op in domain.ops))
 
+    def op_columns(self) -> Ops:
+        """Return the ops of all domains as columns."""
+        counts = [len(self.ops.ops), *(len(domain.ops) for domain in self.domains)]
+        return op_columns(self.all_ops(), np.repeat(np.arange(len(counts)), counts))
+
     def op_offset(self, number: int) -> int:
         """First row in ``all_ops`` of the ops of custom domain ``number``."""
         return len(self.ops.ops) + sum(len(domain.ops) for domain in self.domains[:number])
@@ -117,6 +124,21 @@ class ImportedProfile:
         first, code = row_codes(*(key[order] for key in keys))
         rows = order[first]
         return KernelNames(code, *(key[rows].astype(np.int32) for key in keys)), rows
+
+
+def op_columns(ops: Sequence[Op], domain: Int64) -> Ops:
+    """Return ops as columns."""
+    return Ops(
+        op_ids=tuple(op.op_id for op in ops),
+        names=tuple(op.op_name for op in ops),
+        types=tuple(op.op_type for op in ops),
+        directions=tuple(op.direction for op in ops),
+        domain=domain,
+        eligible=np.array([op.tc_eligible for op in ops], dtype=bool),
+        forward=np.array([op.forward for op in ops], dtype=np.int64),
+        process=np.array([op.process for op in ops], dtype=np.int64),
+        data_types=tuple(op.data_type for op in ops),
+    )
 
 
 def memory_column(work: CorrelatedWork, name: str) -> Int64:

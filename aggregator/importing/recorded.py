@@ -9,7 +9,7 @@ import numpy as np
 from aggregator.correlate.recorded import RecordedCorrelation, correlate_recorded_ops
 from aggregator.costs.instance_costs import complete_costs, compute_costs
 from aggregator.errors import AmbiguousKeyNodeError, KeyNodeNotFoundError, UsageError
-from aggregator.importing.imported import ImportedProfile, KernelNames
+from aggregator.importing.imported import ImportedProfile, KernelNames, op_columns
 from aggregator.importing.rollup_inputs import rollup_inputs
 from aggregator.metrics.iterations import KeyNode, NamedRanges, OpInstancesView, resolve_key_node
 from aggregator.metrics.window import split_into_iterations
@@ -100,10 +100,7 @@ class _RecordedIterations:
         ops, instances = found.table.ops, found.work.instances
         self._aggregations = profile.recorded.aggregations
         self._view = OpInstancesView(
-            op_ids=tuple(op.op_id for op in ops),
-            op_names=tuple(op.op_name for op in ops),
-            directions=tuple(op.direction for op in ops),
-            processes=tuple(op.process for op in ops),
+            op_columns(ops, np.zeros(len(ops), dtype=np.int64)),
             op=found.table.op_of_instance,
             end_ns=instances.end_ns,
         )
@@ -151,7 +148,7 @@ class _RecordedIterations:
         if aggregation.key_node and self._is_cut_by_op(aggregation):
             return aggregation.key_node
         base = aggregation.key_node or ITERATIONS
-        if base in self._view.op_ids or base in self._view.op_names:
+        if base in self._view.ops.op_ids or base in self._view.ops.names:
             base = f"{base} ({ITERATIONS})"
         name, number = base, 1
         while self._stops.setdefault(name, aggregation.stops_ns) != aggregation.stops_ns:

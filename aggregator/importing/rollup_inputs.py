@@ -19,7 +19,6 @@ from aggregator.metrics.model import (
     InstanceColumns,
     KernelColumns,
     MemoryColumns,
-    OpColumns,
     OpKernelColumns,
     RollupInput,
 )
@@ -70,7 +69,7 @@ def rollup_inputs(data: ImportedProfile) -> tuple[RollupInput, ...]:
         marked_until_ns=data.marked_until_ns,
         last_ns=_end_of_profile(profile),
         are_ranks=are_ranks(profile),
-        ops=_op_columns(data),
+        ops=data.op_columns(),
         instances=_instance_columns(data.ops.op_of_instance, work.instances, work),
         kernels=_kernel_columns(data, positions[0], pair_parts[0]),
         op_kernels=pairs,
@@ -116,19 +115,6 @@ def _end_of_profile(profile: Profile) -> int:
         return profile.end_ns
     ends = [*(device_work.end_ns for device_work in _kinds(profile)), profile.api_calls.end_ns]
     return max(int(end.max(initial=0)) for end in ends)
-
-
-def _op_columns(data: ImportedProfile) -> OpColumns:
-    ops = data.all_ops()
-    return OpColumns(
-        op_ids=tuple(op.op_id for op in ops),
-        names=tuple(op.op_name for op in ops),
-        types=tuple(op.op_type for op in ops),
-        directions=tuple(op.direction for op in ops),
-        data_types=tuple(op.data_type for op in ops),
-        processes=tuple(op.process for op in ops),
-        tc_eligible=np.array([op.tc_eligible for op in ops], dtype=bool),
-    )
 
 
 def _instance_columns(

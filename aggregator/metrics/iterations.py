@@ -9,7 +9,8 @@ from difflib import get_close_matches
 import numpy as np
 
 from aggregator.errors import AmbiguousKeyNodeError, KeyNodeNotFoundError
-from aggregator.profile.arrays import Int32, Int64, empty_i32, empty_i64
+from aggregator.events.model import Ops
+from aggregator.profile.arrays import Int32, Int64, Integers, empty_i32, empty_i64
 from aggregator.profile.counters import template_of
 from aggregator.texts import say
 
@@ -34,7 +35,7 @@ class KeyNode:
         return sum(len(stops) for stops in self.stops_ns)
 
 
-def stops_by_process(end_ns: Int64, process: Int32) -> KeyNode:
+def stops_by_process(end_ns: Int64, process: Integers) -> KeyNode:
     """A key node without a name from the ends of its instances and their processes. Unit: ns."""
     processes = tuple(int(number) for number in np.unique(process))
     stops = tuple(np.sort(end_ns[process == number]) for number in processes)
@@ -67,17 +68,14 @@ class NamedRanges:
 class OpInstancesView:
     """Ops and their instances, for the search of a key node."""
 
-    op_ids: tuple[str, ...]  # Op ID per op.
-    op_names: tuple[str, ...]  # Op name per op.
-    directions: tuple[str, ...]  # Direction per op.
-    processes: tuple[int, ...]  # Process per op.
+    ops: Ops
     op: Int32  # Op of each instance.
     end_ns: Int64  # End of each instance. Unit: ns.
 
     def stops_of(self, ops: list[int]) -> KeyNode:
         """Ends of the instances of some ops, per process. Unit: ns."""
         rows = np.flatnonzero(np.isin(self.op, ops))
-        process = np.array(self.processes, dtype=np.int32)[self.op[rows]]
+        process = self.ops.process[self.op[rows]]
         return stops_by_process(self.end_ns[rows], process)
 
 
@@ -88,8 +86,8 @@ def resolve_key_node(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> 
         KeyNodeNotFoundError: Nothing has that name; the hint gives the closest.
         AmbiguousKeyNodeError: Several ops of one process have that name and direction.
     """
-    if wanted in ops.op_ids:
-        row = ops.op_ids.index(wanted)
+    if wanted in ops.ops.op_ids:
+        row = ops.ops.op_ids.index(wanted)
         return ops.stops_of([row]).named(wanted, say("given as Op ID"))
     template = template_of(wanted)
     names = (wanted, template, template.replace("##", "#"))
@@ -99,9 +97,9 @@ def resolve_key_node(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> 
     if named:
         per_process: dict[int, list[int]] = {}
         for row in named:
-            per_process.setdefault(ops.processes[row], []).append(row)
+            per_process.setdefault(int(ops.ops.process[row]), []).append(row)
         if any(len(rows) > 1 for rows in per_process.values()):
-            ids = [ops.op_ids[row] for row in named]
+            ids = [ops.ops.op_ids[row] for row in named]
             raise AmbiguousKeyNodeError(
                 say("The key node '{wanted}' names {count} ops.", wanted=wanted, count=len(ids)),
                 hint=say(
@@ -121,13 +119,13 @@ def _ops_named(wanted: str, ops: OpInstancesView) -> list[int]:
     """Ops of a name, with or without the rank in front; both directions fit: fprop."""
     rows = [
         row
-        for row, name in enumerate(ops.op_names)
+        for row, name in enumerate(ops.ops.names)
         if name == wanted
         or (
             name.startswith("/rank_") and name.partition("/rank_")[2].lstrip("0123456789") == wanted
         )
     ]
-    forward = [row for row in rows if ops.directions[row] not in ("bprop", "recompute")]
+    forward = [row for row in rows if ops.ops.directions[row] not in ("bprop", "recompute")]
     return forward or rows
 
 
@@ -135,13 +133,13 @@ def _ops_labeled(wanted: str, ops: OpInstancesView) -> list[int]:
     """Ops whose range has a name: ``aten::conv2d`` or ``conv2d``; fprop where both fit."""
     label = wanted.rpartition("::")[2]
     pattern = re.compile(rf"(?:^|/){re.escape(label)}(?:\[\d+\])?$")
-    rows = [row for row, name in enumerate(ops.op_names) if pattern.search(name)]
-    forward = [row for row in rows if ops.directions[row] not in ("bprop", "recompute")]
+    rows = [row for row, name in enumerate(ops.ops.names) if pattern.search(name)]
+    forward = [row for row in rows if ops.ops.directions[row] not in ("bprop", "recompute")]
     return forward or rows
 
 
 def _not_found(wanted: str, ops: OpInstancesView, ranges: NamedRanges) -> KeyNodeNotFoundError:
-    known = list(dict.fromkeys([*ops.op_ids, *ops.op_names, *ranges.names]))
+    known = list(dict.fromkeys([*ops.ops.op_ids, *ops.ops.names, *ranges.names]))
     close = get_close_matches(wanted, known, n=3, cutoff=0.5)
     if not close:
         lowered = {name.lower(): name for name in known}

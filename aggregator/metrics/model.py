@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from aggregator.costs.units import InstanceCosts
+from aggregator.events.model import Columns, Ops
 from aggregator.metrics.iterations import NamedRanges, OpInstancesView
 from aggregator.metrics.phases import PhaseColumns
 from aggregator.profile.arrays import Bool, Int32, Int64, empty_i32
@@ -19,23 +20,7 @@ LEVELS = ("tc", "non_tc", "graph", "memory", "dataloader", "io", "cpu")
 
 
 @dataclass(frozen=True)
-class OpColumns:
-    """The ops; one row each."""
-
-    op_ids: tuple[str, ...]  # Unique names.
-    names: tuple[str, ...]  # Paths and names.
-    types: tuple[str, ...]  # Kinds of op.
-    directions: tuple[str, ...]  # fprop, bprop, recompute or empty.
-    data_types: tuple[str, ...]  # Element types; empty: not recorded.
-    processes: tuple[int, ...]  # Process rows.
-    tc_eligible: Bool  # Whether the op can use Tensor Cores.
-
-    def __len__(self) -> int:
-        return len(self.op_ids)
-
-
-@dataclass(frozen=True)
-class InstanceColumns:
+class InstanceColumns(Columns):
     """Op instances in order of start. Units: ns."""
 
     op: Int32
@@ -48,16 +33,13 @@ class InstanceColumns:
 
 
 @dataclass(frozen=True)
-class KernelColumns:
+class KernelColumns(Columns):
     """Kernels in order of launch."""
 
     op_kernel: Int32  # Row of the (op, kernel name) pair.
     api_start_ns: Int64  # Launch. Unit: ns.
     api_duration_ns: Int64  # Unit: ns.
     duration_ns: Int64  # Unit: ns.
-
-    def __len__(self) -> int:
-        return len(self.op_kernel)
 
 
 @dataclass(frozen=True)
@@ -73,7 +55,7 @@ class OpKernelColumns:
 
 
 @dataclass(frozen=True)
-class MemoryColumns:
+class MemoryColumns(Columns):
     """Copies and sets in order of launch."""
 
     name: Int32  # Code of the launching call's name.
@@ -105,7 +87,7 @@ class RollupInput:
     domain: int  # Row of the domain; 0 is the default one, which holds all device work.
     mode: str  # Mode in which ranges were read.
     last_ns: int  # End of the last interval. Unit: ns.
-    ops: OpColumns  # The ops.
+    ops: Ops  # The ops of all domains.
     instances: InstanceColumns  # Their executions.
     kernels: KernelColumns  # Kernels.
     op_kernels: OpKernelColumns  # Distinct (op, kernel) pairs.
@@ -132,12 +114,8 @@ class RollupInput:
 
 def ops_view(inputs: tuple[RollupInput, ...]) -> OpInstancesView:
     """The ops of all domains, for the search of a key node."""
-    ops = inputs[0].ops
     return OpInstancesView(
-        ops.op_ids,
-        ops.names,
-        ops.directions,
-        ops.processes,
+        inputs[0].ops,
         np.concatenate([data.instances.op for data in inputs]),
         np.concatenate([data.instances.end_ns for data in inputs]),
     )

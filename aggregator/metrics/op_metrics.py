@@ -108,7 +108,7 @@ def compute_group_metrics(data: RollupInput, window: Window, ops: OpMetrics) -> 
         columns |= {f"{metric}_{statistic}": [] for statistic in ("sum", "avg", "min", "max")}
     for member in members:
         calls, sums = sums_of.ops(member)
-        values = (calls, int(data.ops.tc_eligible[member].sum()), int(using_tc[member].sum()))
+        values = (calls, int(data.ops.eligible[member].sum()), int(using_tc[member].sum()))
         for key, value in zip(keys, values, strict=True):
             columns[key].append(value)
         for metric, per_iteration in sums.items():

@@ -194,14 +194,14 @@ def _tc_utilization(data: RollupInput, ops: OpMetrics) -> float:
 
     Source: a 4-GPU run of DLProf; kernels only, summed (not flattened).
     """
-    counted = data.ops.tc_eligible[ops.op] | ops.using_tc
+    counted = data.ops.eligible[ops.op] | ops.using_tc
     kernel_time = int(ops.columns["kernel_time"][counted].sum())
     return percent(int(ops.columns["tc_kernel_time"].sum()), kernel_time)
 
 
 def _op_totals(data: RollupInput, ops: OpMetrics) -> dict[str, int | float]:
     """Sums over ops; an op belongs to one of: using Tensor Cores, eligible only, other."""
-    eligible = data.ops.tc_eligible[ops.op]
+    eligible = data.ops.eligible[ops.op]
     parts: dict[str, Bool] = {
         "all": np.ones(len(ops.op), dtype=bool),
         "tc": ops.using_tc,

@@ -182,9 +182,8 @@ def _join(
     with closing(sqlite3.connect(target)) as connection:
         domains = connection.execute("SELECT name FROM domains ORDER BY id").fetchall()
     require_domains([str(row[0]) for row in domains], options.domains)
-    inputs, rollups = _roll_up(
-        target, load_rollup_inputs(target, progress), options.request, progress
-    )
+    inputs, _ = load_rollup_inputs(target, progress)
+    inputs, rollups = _roll_up(target, inputs, options.request, progress)
     report_iterations(rollups[0].window, progress)
     with closing(sqlite3.connect(target)) as connection, connection:
         uneven = key_node_counts(_key_node_counts(connection, rollups[0]))

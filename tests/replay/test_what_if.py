@@ -125,6 +125,8 @@ def _columns(
             domain=np.zeros(3, dtype=np.int64),
             eligible=np.array([True, False, False]),
             forward=np.full(3, -1),
+            process=np.zeros(3, dtype=np.int64),
+            data_types=("", "", ""),
         ),
         ideal_share=np.array([0.5, np.nan, 1.5]),
         op_calls=OpCalls(empty, empty, empty, empty, empty),

@@ -24,7 +24,7 @@ def detect_bad_tensor_shape(evidence: Evidence) -> Issue | None:
     missed = [
         op
         for op, using in zip(ops.op.tolist(), ops.using_tc.tolist(), strict=True)
-        if data.tc_eligible[op]
+        if data.eligible[op]
         and not using
         and op not in evidence.graph_ops
         and data.data_types[op] in HALF_TYPES
@@ -53,7 +53,7 @@ def detect_amp(evidence: Evidence) -> Issue | None:
     data, ops = evidence.data, evidence.ops
     rows = evidence.window.rows(data.kernels.api_start_ns)
     pairs = np.unique(data.kernels.op_kernel[rows])
-    eligible = ops.op[data.ops.tc_eligible[ops.op]]
+    eligible = ops.op[data.ops.eligible[ops.op]]
     # Whether an op without kernels (in a CUDA graph recorded as a whole) used them is unknown;
     # DLProf counted such ops where there was no kernel at all.
     if len(pairs) or not evidence.is_from_dlprof:

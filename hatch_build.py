@@ -1,7 +1,9 @@
-"""Build hook: the viewer's page is built with npm while the sdist or wheel is made."""
+"""Build hook: the viewer's page and the collector's libraries are made with the sdist or wheel."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -19,25 +21,66 @@ npm was not found, and the viewer's page has to be built before it can be packag
   * Install Node.js 20.19 or newer (it brings npm) and build again, or
   * set {SKIP_VARIABLE}=1 to package without the page; the REST API and `dlprof` work without it.
 A released wheel holds the built page: installing one needs no Node.js."""
+#: A compiler of C for both machines, of which it also brings the glibc to link with.
+ZIG = "ziglang>=0.15,<1"
+MACHINES = ("x86_64", "aarch64")
+#: As old as that of manylinux2014: no container that runs CUDA 11.8 has an older one.
+GLIBC = "2.17"
+NO_ZIG = f"""\
+the collector's library is not in this package, because {ZIG} is not installed here: dlprof \
+compiles it at its first use, with the user's C compiler. A released package holds it."""
 
 
-class FrontendBuildHook(BuildHookInterface[Any]):
-    """Runs ``npm ci && npm run build`` in the sdist; a wheel made from it copies the result."""
+def library_name(native: Path, machine: str) -> str:
+    """Name the library of the collector after its source and its machine."""
+    digest = hashlib.sha256()
+    for path in (*sorted(native.glob("*.[ch]")), native / "flags"):
+        digest.update(path.read_bytes())
+    return f"collector-{digest.hexdigest()[:16]}.{machine}.so"
+
+
+class BuildHook(BuildHookInterface[Any]):
+    """Makes in the sdist what is not in git; a wheel made from the sdist copies the result."""
 
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
         """Name what the API needs, whose own description the page is built from."""
         if os.environ.get(SKIP_VARIABLE) == "1" or self._is_unpacked_sdist():
-            return []
+            return self._compiler()
         project = self.metadata.core
-        return [*project.dependencies, *project.optional_dependencies["viewer"]]
+        viewer = project.optional_dependencies["viewer"]
+        return [*project.dependencies, *viewer, *self._compiler()]
+
+    def _compiler(self) -> list[str]:
+        """Name the compiler for an sdist alone: it is large, and a checkout is no release."""
+        return [ZIG] if self.target_name == "sdist" else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the page unless this is an editable install or it was asked not to."""
-        if version == "editable" or os.environ.get(SKIP_VARIABLE) == "1":
+        """Build everything, unless this is an editable install."""
+        if version == "editable":
             return
         root = Path(self.root)
+        if not self._is_unpacked_sdist():
+            self._build_libraries(root / "dlprof_nvtx" / "native")
+        if os.environ.get(SKIP_VARIABLE) != "1":
+            self._build_page(root)
+
+    def _build_libraries(self, native: Path) -> None:
+        """Compile the collector for each machine."""
+        for stale in native.glob("collector-*.so"):
+            stale.unlink()
+        if importlib.util.find_spec("ziglang") is None:
+            self.app.display_warning(NO_ZIG)
+            return
+        files = sorted(map(str, native.glob("*.c")))
+        for machine in MACHINES:
+            target = native / library_name(native, machine)
+            words = ["-target", f"{machine}-linux-gnu.{GLIBC}", "-s", f"@{native / 'flags'}"]
+            compiler = [sys.executable, "-m", "ziglang", "cc", *words]
+            subprocess.run([*compiler, *files, "-o", str(target), "-ldl"], check=True)
+
+    def _build_page(self, root: Path) -> None:
         if self._is_unpacked_sdist() and self._built(root):
             return
         npm = shutil.which("npm")

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,6 +26,8 @@ DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 DEMO = ROOT / "demo" / "resnet50_amp.sqlite.xz"
 MOST_PACKAGES = 12
+MACHINES = ("x86_64", "aarch64")
+"""For each of which the wheel holds a library of the collector."""
 NOTES = "NOTES.md"
 SUMS = "SHA256SUMS"
 
@@ -180,6 +183,10 @@ def build() -> Path:
     shutil.rmtree(DIST, ignore_errors=True)
     run(sys.executable, "-m", "build", "--no-isolation")
     (wheel,) = DIST.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        libraries = [name for name in archive.namelist() if name.endswith(".so")]
+    if len(libraries) != len(MACHINES):
+        raise ReleaseError(f"The wheel holds {len(libraries)} libraries of the collector.")
     return wheel
 
 

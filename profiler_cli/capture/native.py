@@ -1,6 +1,7 @@
-"""The library of dlprof's own collector: compiled at first use, kept in the user's cache.
+"""The library of dlprof's own collector, whose source is in ``dlprof_nvtx/native``.
 
-Its source is in ``dlprof_nvtx/native``; it needs a C compiler, and no header of CUDA.
+A released package holds it compiled, for Linux on x86-64 and aarch64. Elsewhere, and in a checkout,
+the user's C compiler makes it at first use, without any header of CUDA, into the user's cache.
 """
 
 from __future__ import annotations
@@ -20,10 +21,7 @@ from profiler_cli.capture.processes import markers_package
 
 CACHE_VARIABLE: Final = "DLPROF_CACHE_DIR"
 COMPILERS: Final = ("cc", "gcc", "clang")
-_FLAGS: Final = (
-    *("-std=gnu11", "-O2", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden"),
-    *("-Wl,-z,nodelete",),
-)
+_FLAGS: Final = "flags"  # File of the compiler's switches.
 _LIBRARIES: Final = ("-ldl",)
 _TIMEOUT_S: Final = 120
 _LAST_LINES: Final = 5
@@ -44,16 +42,17 @@ _IN_SYSTEM: Final = (
 
 
 def build_library() -> Path:
-    """Return the compiled library; compiles it if the source is new.
+    """Return the library: the one of the package, else one compiled from the source.
 
     Raises:
         CollectorError: There is no compiler, or it failed, or the cache cannot be written.
     """
+    prebuilt = find_prebuilt()
+    if prebuilt is not None:
+        return prebuilt
     source = _source_folder()
-    files = sorted(source.glob("*.[ch]"))
-    content = b"".join(path.read_bytes() for path in files)
-    built_for = f"{_FLAGS}{platform.machine()}{platform.libc_ver()}".encode()
-    name = f"dlprof-collector-{hashlib.sha256(content + built_for).hexdigest()[:16]}.so"
+    built_for = f"{platform.machine()}{platform.libc_ver()}".encode()
+    name = f"dlprof-collector-{_digest(source, built_for)}.so"
     library = _cache_folder() / name
     if library.is_file():
         return library
@@ -61,7 +60,7 @@ def build_library() -> Path:
         library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
             part = Path(folder) / name
-            _compile([path for path in files if path.suffix == ".c"], part)
+            _compile(source, part)
             part.replace(library)
     except OSError as error:
         raise CollectorError(
@@ -71,22 +70,41 @@ def build_library() -> Path:
     return library
 
 
+def find_prebuilt() -> Path | None:
+    """Find the library of the package for this machine; None: there is none of this source."""
+    source = _source_folder()
+    library = source / f"collector-{_digest(source)}.{platform.machine()}.so"
+    # It is linked with glibc.
+    return library if library.is_file() and platform.libc_ver()[0] == "glibc" else None
+
+
+def _digest(source: Path, more: bytes = b"") -> str:
+    """Name a source by its content, as hatch_build.py does."""
+    files = (*sorted(source.glob("*.[ch]")), source / _FLAGS)
+    content = b"".join(path.read_bytes() for path in files)
+    return hashlib.sha256(content + more).hexdigest()[:16]
+
+
 def find_compiler() -> str | None:
     """The C compiler: ``CC``, or the first one installed."""
     given = os.environ.get("CC", "").split()
     return next((name for name in (*given[:1], *COMPILERS) if shutil.which(name)), None)
 
 
-def _compile(files: list[Path], target: Path) -> None:
+def _compile(source: Path, target: Path) -> None:
     compiler = find_compiler()
     if compiler is None:
         raise CollectorError(
             "dlprof's own collector needs a C compiler, and none was found.",
-            hint="Install gcc or clang (apt install gcc), or use Nsight Systems: --collector=nsys.",
+            hint="Install gcc or clang (apt install gcc), or a released package of dlprof, which"
+            " holds the collector for Linux on x86-64 and aarch64, or use Nsight Systems:"
+            " --collector=nsys.",
         )
+    words = [f"@{source / _FLAGS}", *sorted(map(str, source.glob("*.c")))]
+    words += ["-o", str(target), *_LIBRARIES]
     try:
         done = subprocess.run(
-            [compiler, *_FLAGS, *map(str, files), "-o", str(target), *_LIBRARIES],
+            [compiler, *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import sqlite3
@@ -21,9 +22,11 @@ from aggregator.sources.collector import records as kinds
 from aggregator.sources.collector.export import write_export
 from aggregator.sources.collector.records import read_records
 from aggregator.system.progress import NullProgress
+from hatch_build import library_name
 from profiler_cli.capture import native
 from tests.collector.programs import HERE, LIMIT_S, REPOSITORY, Program
 
+SOURCE = REPOSITORY / "dlprof_nvtx" / "native"
 TRAIN = """
 fake.fake_init()
 for step in range(20):
@@ -417,6 +420,41 @@ def test_a_missing_or_failing_compiler_is_named(
         native.build_library()
     assert failed.value.hint == "cc: no such header"
     assert not list((tmp_path / "cache").iterdir())
+
+
+def test_the_library_of_the_package_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "native"
+    shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("*.so"))
+    monkeypatch.setattr(native, "_source_folder", lambda: source)
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.17"))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("DLPROF_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("CC", raising=False)
+    prebuilt = source / library_name(source, platform.machine())
+    (source / library_name(source, "another")).touch()
+    assert native.find_prebuilt() is None
+    prebuilt.touch()
+    assert native.build_library() == prebuilt
+    # It was compiled from another source: that of a checkout has changed since.
+    with (source / "abi.h").open("a") as file:
+        file.write("\n")
+    with pytest.raises(CollectorError, match="needs a C compiler"):
+        native.build_library()
+
+
+def test_the_library_compiles_without_a_warning(tmp_path: Path) -> None:
+    compiler = native.find_compiler()
+    if compiler is None:
+        pytest.skip("no C compiler is installed")
+    files = sorted(map(str, SOURCE.glob("*.c")))
+    for more in ([], [f"-I{SOURCE}", str(REPOSITORY / "benchmarks/call_prices.c")]):
+        chosen = [file for file in files if not more or not file.endswith("/cupti.c")]
+        words = [compiler, f"@{SOURCE / 'flags'}", "-Wall", "-Wextra", "-Werror", *more, *chosen]
+        target = ["-o", str(tmp_path / "library.so"), "-ldl"]
+        done = subprocess.run([*words, *target], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_cupti_of_the_program_comes_first(

@@ -121,7 +121,7 @@ thread.join()
     assert window.end_ns >= found.columns[kinds.KERNEL][0]["end"]
 
 
-def test_work_that_does_not_end_is_counted_and_holds_nobody_up(program: Program) -> None:
+def test_work_that_does_not_end_is_counted_and_does_not_hold_the_program_up(program: Program) -> None:
     script = f"""{STEPS}
 begin()
 steps(b"quick")

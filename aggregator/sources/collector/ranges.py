@@ -86,8 +86,8 @@ def thread_names(records: Records) -> dict[int, str]:
 def _ends(records: Records) -> tuple[Int64, Int64]:
     """When each range ended, and on which thread; -1: not, or no range.
 
-    A range that is open when a window ends, and another one follows, ends with the window: nobody
-    knows how long it lasted, and all of the next window would lie in it.
+    A range that is open when a window ends, and another one follows, ends with the window: its
+    length is unknown, and all of the next window would lie in it.
     """
     events = records.columns[kinds.NVTX]
     starts = np.array([window.start_ns for window in records.windows], dtype=np.uint64)

@@ -212,7 +212,7 @@ def _shifted(rows: npt.NDArray[Any], name: str, offset: int) -> npt.NDArray[Any]
 
 
 def _windows(found: Records) -> list[Window]:
-    """The windows in their order; one that nobody ended lasts as long as there are records."""
+    """The windows in their order; one without an end lasts as long as there are records."""
     rows = found.columns[WINDOW]
     times = np.minimum(rows["start"], _MAX_TIME), np.minimum(rows["end"], _MAX_TIME)
     ends: dict[int, tuple[int, int]] = {}
